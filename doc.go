@@ -1,0 +1,16 @@
+// Package penstock says what a rate-limit decision is: limits, instants, subjects, tickets,
+// decisions, and the algorithms as pure integer code.
+//
+// It reads no clock and does no I/O; where state lives is the business of a [Store] (packages
+// memstore and redisstore), and both decide with the code of this package or its Lua twin.
+//
+// The path of a call through this package:
+//
+//	Limit  --Compile-->  Meter            what an operator wrote, checked and frozen
+//	Ticket{Groups{Subject, Charges}}      what one call asks
+//	Store.Take(ctx, ticket, &outcome)     decided atomically, together or not at all
+//	Outcome{Groups, Decisions}            what happened, with numbers a client can act on
+//
+// All arithmetic is on integers below 2^53, because Redis' Lua knows only doubles and both twins
+// must agree to the last integer.
+package penstock

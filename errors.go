@@ -1,0 +1,32 @@
+package penstock
+
+import "errors"
+
+var (
+	// ErrInvalid is wrapped by every error that blames the input: a limit or ticket that
+	// could not be decided by any store, now or later.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrUnavailable is wrapped by every error with which a store says that it could not
+	// answer. Whether the call was charged is then unknown, so it must not be sent again.
+	ErrUnavailable = errors.New("store unavailable")
+
+	// ErrFull is what a bounded store says when it has no room to remember another subject
+	// without forgetting one that is spent. It wraps ErrUnavailable: the rule's failure policy
+	// answers.
+	ErrFull error = full{}
+
+	// ErrCorrupt is what a store says when it finds something under a key of its own that it
+	// did not write. Nothing is overwritten. It wraps ErrUnavailable.
+	ErrCorrupt error = corrupt{}
+)
+
+type full struct{}
+
+func (full) Error() string { return "store full: every sampled subject is spent" }
+func (full) Unwrap() error { return ErrUnavailable }
+
+type corrupt struct{}
+
+func (corrupt) Error() string { return "state is not Penstock's or is damaged" }
+func (corrupt) Unwrap() error { return ErrUnavailable }

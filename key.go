@@ -1,0 +1,55 @@
+package penstock
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// A Subject names whose state a group charges: domain, rule and the rule's key attributes of one
+// caller, as a 128-bit keyed hash. It carries no personal data.
+type Subject [16]byte
+
+// String returns the subject as 22 characters of URL-safe base64, as it stands in Redis keys.
+func (s Subject) String() string { return base64.RawURLEncoding.EncodeToString(s[:]) }
+
+// An Attribute is a named property of a call.
+type Attribute struct{ Name, Value string }
+
+// A Hasher makes subjects. All nodes that share a store must share its secret.
+type Hasher struct{ k0, k1 uint64 }
+
+// builtinSecret keys the hash where no secret was given: it still spreads keys, but somebody who
+// reads the store can then test whether it knows a given name.
+const builtinSecret = "penstock: no key_secret given"
+
+// NewHasher returns a Hasher keyed by the secret, of any length.
+func NewHasher(secret string) Hasher {
+	if secret == "" {
+		secret = builtinSecret
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return Hasher{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
+}
+
+// Subject hashes an encoding in which every part is preceded by its length, so that different
+// parts never read the same: ("ab", "c") is not ("a", "bc").
+func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart(domain)
+	s.writePart(rule)
+	for i := range key {
+		s.writePart(key[i].Name)
+		s.writePart(key[i].Value)
+	}
+	return s.sum()
+}
+
+func (h *sipHash) writePart(s string) {
+	n := uint64(len(s))
+	for ; n >= 0x80; n >>= 7 {
+		h.writeByte(byte(n) | 0x80)
+	}
+	h.writeByte(byte(n))
+	h.writeString(s)
+}

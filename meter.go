@@ -1,0 +1,288 @@
+package penstock
+
+import (
+	"hash/fnv"
+	"math/bits"
+	"time"
+)
+
+// A Kind is a way of keeping state: what an Algorithm becomes once its options are known.
+type Kind uint8
+
+// The numbers are written into Redis calls and must not change.
+const (
+	KindWindow   Kind = 1 // fixed windows of one length
+	KindCalendar Kind = 2 // fixed windows of calendar periods
+	KindCounter  Kind = 3
+	KindBucket   Kind = 4 // continuous
+	KindInterval Kind = 5
+	KindLeaky    Kind = 6
+	KindLog      Kind = 7
+	KindLeases   Kind = 8
+)
+
+// Fixed reports whether state of this kind has a fixed size, so that it is a [State] itself and
+// not a list of which the State is a summary.
+func (k Kind) Fixed() bool { return k < KindLog }
+
+// A Meter is a Limit that was found sound, with everything worked out that a decision needs. It
+// is immutable and may be shared by any number of goroutines.
+type Meter struct {
+	limit Limit
+	Numbers
+	calendar *calendar
+}
+
+// Numbers are a meter's constants, for stores that decide elsewhere than in this process.
+type Numbers struct {
+	Kind        Kind
+	CountDenied bool
+	Fingerprint uint64 // 56 bits; names the state within its subject
+	Count       int64  // L
+	Capacity    int64  // L, B, Q+1 or N
+	Window      int64  // W in µs; the longest possible one of a calendar period
+	Tick        int64  // µs in a tick
+	Ticks       int64  // W in ticks
+	Full        int64  // Capacity × Ticks where levels are kept in token × tick
+	Drain       int64  // ticks (intervals for KindInterval) in which Full drains
+	Life        int64  // µs after State.At at the end of which the state says nothing any more
+}
+
+// State is what a store keeps of one meter for one subject. The zero State is "never seen". What
+// A and B hold depends on the kind:
+//
+//	          At                      A                    B
+//	window    start of the window     n
+//	counter   start of the window     current              previous
+//	bucket    last charge             missing × tick
+//	interval  start of the interval   missing
+//	log       newest entry            sum in the window    entry to wait for, if denied
+//	leases    latest expiry           live                 expiry to wait for, if denied
+type State struct {
+	At   Instant
+	A, B int64
+}
+
+// Compile checks the limit and works out its numbers.
+func (l Limit) Compile() (*Meter, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Meter{limit: l}
+	n := &m.Numbers
+	n.CountDenied = l.CountDenied
+	n.Count = l.Count
+	n.Capacity = l.capacity()
+	n.Window = l.Window.Microseconds()
+	n.Tick = l.unit().Microseconds()
+	switch l.Algorithm {
+	case FixedWindow:
+		n.Kind = KindWindow
+		if l.Period != NoPeriod {
+			n.Kind = KindCalendar
+			m.calendar = newCalendar(l.Period, l.Location)
+			n.Window = longest(l.Period).Microseconds()
+		}
+		n.Life = n.Window
+	case SlidingWindowCounter:
+		n.Kind = KindCounter
+		n.Life = 2 * n.Window
+	case TokenBucket, LeakyBucket:
+		n.Kind = KindBucket
+		if l.Algorithm == LeakyBucket {
+			n.Kind = KindLeaky
+		}
+		if l.Refill == Interval {
+			n.Kind = KindInterval
+			n.Drain = ceilDiv(n.Capacity, n.Count)
+			n.Life = n.Drain * n.Window
+			break
+		}
+		n.Full = n.Capacity * (n.Window / n.Tick)
+		n.Drain = ceilDiv(n.Full, n.Count)
+		n.Life = (n.Drain + 1) * n.Tick // a charge may fall anywhere within its tick
+	case SlidingWindowLog:
+		n.Kind = KindLog
+		n.Life = n.Window
+	case Concurrency:
+		n.Kind = KindLeases
+		n.Life = n.Window
+	}
+	n.Ticks = n.Window / n.Tick
+	if n.Kind == KindCounter {
+		n.Full = n.Capacity * n.Ticks
+	}
+	n.Fingerprint = l.fingerprint(n.Kind, n.Window)
+	return m, nil
+}
+
+// MustCompile is Compile for limits written in code; it panics on a mistake.
+func (l Limit) MustCompile() *Meter {
+	m, err := l.Compile()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// fingerprint names the state of a limit within its subject: kind, ordinal, and window or
+// period and zone, in 56 bits. Count, burst and queue are not in it, so that changing them keeps
+// what callers have consumed.
+func (l Limit) fingerprint(k Kind, window int64) uint64 {
+	const windowBits = 47
+	v := uint64(window)
+	if k == KindCalendar {
+		h := fnv.New64a()
+		h.Write([]byte(zone(l.Location).String()))
+		v = 1<<46 | uint64(l.Period)<<43 | h.Sum64()>>21
+	}
+	return uint64(k)<<52 | uint64(l.Ordinal)<<windowBits | v
+}
+
+func zone(loc *time.Location) *time.Location {
+	if loc == nil {
+		return time.UTC
+	}
+	return loc
+}
+
+// Limit returns the limit that was compiled.
+func (m *Meter) Limit() Limit { return m.limit }
+
+func (m *Meter) String() string { return m.limit.String() }
+
+// Weigh brings a fixed-size state up to now and tells whether the cost passes. repaired means
+// that a wrong clock had written the state and it was dated anew: the store keeps that even if
+// the call is denied, or a state from the future would block until that future comes.
+func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) (_ State, passes, repaired bool) {
+	never := !m.CanEver(cost)
+	if never {
+		cost = 0 // its product with the window might not fit
+	}
+	switch m.Kind {
+	case KindWindow, KindCalendar:
+		s, repaired = m.advanceWindow(s, now)
+		passes = s.A+cost <= m.Count
+	case KindCounter:
+		s, repaired = m.advanceCounter(s, now)
+		passes = m.counterPasses(s, now, cost)
+	case KindBucket:
+		s, repaired = m.advanceBucket(s, now)
+		passes = s.A+cost*m.Ticks <= m.Full
+	case KindLeaky:
+		s, repaired = m.advanceBucket(s, now)
+		passes = s.A+cost*m.Ticks <= m.Full && (cost == 0 || m.leakyDelay(s.At, s.A, now) <= maxDelay)
+	case KindInterval:
+		s, repaired = m.advanceInterval(s, now)
+		passes = s.A+cost <= m.Capacity
+	}
+	return s, passes && !never, repaired
+}
+
+// CanEver reports whether the cost could pass at the best of times. What cannot is denied with
+// retry-after Never and touches nothing.
+func (m *Meter) CanEver(cost int64) bool { return cost <= m.Capacity || m.Kind == KindLeases }
+
+// Charge adds the cost to a state that Weigh brought up to date.
+func (m *Meter) Charge(s State, cost int64) State {
+	switch m.Kind {
+	case KindBucket, KindLeaky:
+		s.A += cost * m.Ticks
+	default:
+		s.A += cost
+	}
+	return s
+}
+
+// ChargeDenied records a denied call under count_denied, up to one above the limit.
+func (m *Meter) ChargeDenied(s State, cost int64) State {
+	s.A = max(s.A, min(s.A+cost, m.Count+1))
+	return s
+}
+
+// Report turns a state into the numbers a client is told. s is as it was left by the call,
+// passes whether this charge by itself passes, taken whether it was charged.
+func (m *Meter) Report(s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) Decision {
+	d := Decision{Allowed: passes, Limit: m.Capacity}
+	never := !m.CanEver(cost)
+	if never {
+		cost = 0
+	}
+	var free, clear Instant // when the cost would pass; when the subject is as if never seen
+	switch m.Kind {
+	case KindWindow, KindCalendar:
+		d.Used = s.A
+		clear = m.windowEnd(max(now, s.At))
+		free = clear
+	case KindCounter:
+		d.Used = m.counterUsed(s, now)
+		free, clear = m.counterFree(s, now, cost), m.counterClear(s)
+	case KindBucket, KindLeaky:
+		d.Used = ceilDiv(s.A, m.Ticks)
+		free, clear = m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count)), m.bucketAt(s.At, ceilDiv(s.A, m.Count))
+		if m.Kind == KindLeaky {
+			if taken {
+				d.Delay = m.leakyDelay(s.At, s.A-cost*m.Ticks, now)
+			} else if !passes && maxDelay != AnyDelay {
+				free = max(free, now.Add(m.leakyDelay(s.At, s.A, now)-maxDelay.Truncate(time.Microsecond)))
+			}
+		}
+	case KindInterval:
+		d.Used = s.A
+		free = s.At + Instant(ceilDiv(s.A+cost-m.Capacity, m.Count)*m.Window)
+		clear = s.At + Instant(ceilDiv(s.A, m.Count)*m.Window)
+	case KindLog:
+		d.Used = s.A
+		free, clear = Instant(s.B+m.Window), s.At+Instant(m.Window)
+	case KindLeases:
+		d.Used = s.A
+		free, clear = Instant(s.B), s.At
+	}
+	d.Remaining = max(0, m.Capacity-d.Used)
+	if d.Used > 0 {
+		d.ResetAfter = clear.Sub(now)
+	}
+	switch {
+	case passes:
+	case never:
+		d.RetryAfter = Never
+	default:
+		d.RetryAfter = free.Sub(now)
+	}
+	if taken && cost > 0 {
+		if m.Kind == KindLeases {
+			cost = 1
+		}
+		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: cost, At: max(now, s.At)}
+		if m.Kind == KindLeases {
+			d.Receipt.At = now
+		}
+	}
+	return d
+}
+
+// lifeUnit is the grain of a life code: 2^14 µs, about 16 ms.
+const lifeUnit = 14
+
+// LifeCode packs a duration in µs into a byte, rounded up by about an eighth at most: stores keep
+// it beside a state to know when it may be forgotten, whatever meter wrote it.
+func LifeCode(µs int64) uint8 {
+	units := (max(µs, 0) + 1<<lifeUnit - 1) >> lifeUnit
+	if units < 8 {
+		return uint8(units)
+	}
+	exp := bits.Len64(uint64(units)) - 4 // units is 8..15 × 2^exp
+	mantissa := (units + 1<<exp - 1) >> exp
+	if mantissa == 16 {
+		mantissa, exp = 8, exp+1
+	}
+	return uint8((exp+1)<<3 | int(mantissa-8))
+}
+
+// CodeLife returns the longest duration in µs that the code may stand for.
+func CodeLife(code uint8) int64 {
+	if code < 8 {
+		return int64(code) << lifeUnit
+	}
+	return int64(8+code&7) << (code>>3 - 1 + lifeUnit)
+}

@@ -1,0 +1,91 @@
+package penstock
+
+import "sort"
+
+// The sliding log remembers when each call passed and is exact: at any instant the costs recorded
+// in (now−W, now] sum to at most L.
+//
+// Each entry holds the running total of costs up to and including its own, and entry 0 is only
+// the base the others are counted from. So the sum of a window is one subtraction, what has left
+// the window is found by binary search, and a denied call need not tidy up.
+
+// An Entry of a log is an instant and the running total of costs; of leases, an expiry and the
+// lease's number.
+type Entry struct {
+	At Instant
+	N  int64
+}
+
+// LogWeight is what a log says to a cost, and where it would be recorded.
+type LogWeight struct {
+	Passes   bool
+	Repaired bool    // a wrong clock wrote the log: Record first folds it into one entry dated now
+	At       Instant // the instant to record
+	Sum      int64   // of what counts
+	First    int     // the first entry that counts; the one before it is the base
+}
+
+// WeighLog tells whether the cost passes. The log may be empty.
+func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
+	w := LogWeight{At: now, First: 1}
+	if len(log) > 0 {
+		last := log[len(log)-1]
+		frozen, wrong := ahead(last.At, now, m.Window)
+		if frozen || wrong {
+			w.At = last.At
+		}
+		w.First = 1 + sort.Search(len(log)-1, func(i int) bool { return log[i+1].At > w.At-Instant(m.Window) })
+		if m.CountDenied { // of what was denied, no more is kept than makes one above the limit
+			w.First = max(w.First, sort.Search(len(log), func(i int) bool { return last.N-log[i].N <= m.Count }))
+		}
+		w.Sum = last.N - log[w.First-1].N
+		if wrong {
+			w.At, w.Repaired = now, true
+		}
+	}
+	w.Passes = w.Sum+cost <= m.Count
+	return w
+}
+
+// RecordLog appends the cost and returns the log, which may need room for two more entries. A
+// cost of 0 only mends what a wrong clock wrote.
+func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
+	if w.Repaired {
+		log = append(log[:0], Entry{}, Entry{At: w.At, N: w.Sum})
+		w.First = 1
+	}
+	if cost == 0 {
+		return log
+	}
+	if len(log) == 0 {
+		log = append(log, Entry{})
+	}
+	// Moving only when more is dead than alive makes it a constant cost per call. The Lua twin
+	// moves at the same moments: what count_denied dropped must not come back there alone.
+	if dead := w.First - 1; dead*2 > len(log) {
+		log = log[:copy(log, log[dead:])]
+	}
+	return append(log, Entry{At: w.At, N: log[len(log)-1].N + cost})
+}
+
+// LogState sums up a log after a call: see [State].
+func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) State {
+	w := m.WeighLog(log, now, cost)
+	if w.Sum == 0 {
+		return State{}
+	}
+	s := State{At: log[len(log)-1].At, A: w.Sum}
+	if w.Repaired { // not recorded: a peek
+		s.At = now
+	}
+	if !passes && cost <= m.Count {
+		if w.Repaired {
+			s.B = int64(now)
+		} else {
+			total := log[len(log)-1].N
+			rest := log[w.First:]
+			s.B = int64(rest[sort.Search(len(rest)-1, func(i int) bool { return total-rest[i].N+cost <= m.Count })].At)
+		}
+	}
+	return s
+}

@@ -1,0 +1,49 @@
+package penstock
+
+// A token bucket is kept as what is missing from it, so that the zero state is a full bucket. The
+// continuous one counts token × tick: L tokens per W ticks is then L units a tick, and nothing is
+// divided before a result is reported. It is the generic cell rate algorithm in another notation.
+
+func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
+	s.A = min(s.A, m.Full) // a bucket that was made smaller is empty, not in debt
+	frozen, wrong := ahead(s.At, now, m.Window)
+	switch {
+	case frozen:
+		return s, false
+	case wrong:
+		return State{At: now, A: s.A}, true
+	}
+	elapsed := int64(now)/m.Tick - int64(s.At)/m.Tick
+	if elapsed >= m.Drain { // also keeps the product below from overflowing
+		return State{At: now}, false
+	}
+	return State{At: now, A: max(0, s.A-elapsed*m.Count)}, false
+}
+
+// bucketAt returns the first instant that is the given number of ticks after at.
+func (m *Meter) bucketAt(at Instant, ticks int64) Instant {
+	if ticks <= 0 {
+		return at
+	}
+	return Instant((int64(at)/m.Tick + ticks) * m.Tick)
+}
+
+// An interval bucket gets Count tokens at every multiple of the window since the epoch, whoever
+// came first; what does not fit overflows.
+
+func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
+	s.A = min(s.A, m.Capacity)
+	frozen, wrong := ahead(s.At, now, m.Window)
+	if frozen {
+		return s, false
+	}
+	start := now - now%Instant(m.Window)
+	if wrong {
+		return State{At: start, A: s.A}, true
+	}
+	refills := int64(start-s.At) / m.Window
+	if refills >= m.Drain {
+		return State{At: start}, false
+	}
+	return State{At: start, A: max(0, s.A-refills*m.Count)}, false
+}
