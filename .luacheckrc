@@ -1,0 +1,4 @@
+-- Scripts run inside Redis: Lua 5.1 without modules, plus what the server provides.
+std = "lua51"
+read_globals = { "redis", "KEYS", "ARGV", "cjson", "cmsgpack", "struct", "bit" }
+max_line_length = 120

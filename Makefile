@@ -1,0 +1,65 @@
+# `make` alone lists the targets. `make test` needs Go and make; scripts/need sees to the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Packages also run under the race detector: those that share memory between goroutines.
+# The detector costs several times the run time, so it is not for every package.
+RACE_PKGS ?= ./memstore ./redisstore
+# How long `make fuzz` stays on each target.
+FUZZTIME ?= 10s
+# Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
+GOTESTFLAGS ?=
+
+# -modfile takes the tool from tools/go.mod and runs it here, so the root module never requires it.
+STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+
+# Modules to check and test, and files that may not exist yet.
+modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+race     := $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
+lua      := $(wildcard redisstore/*.lua)
+scripts  := $(wildcard scripts/*) .ci/run
+
+.PHONY: help
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-10s %s\n' "$$t" "$$d"; done
+
+.PHONY: needs
+needs: ## find or install redis-server, and luacheck, shellcheck and gcc if possible
+	@scripts/need redis-server luacheck shellcheck gcc
+
+.PHONY: check
+check: ## formatting, go vet, staticcheck, luacheck, shellcheck
+	@unformatted=$$(gofmt -l .); [[ -z $$unformatted ]] || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
+	@for m in $(modules); do (cd $$m && echo "vet, staticcheck: $$m" && go vet ./... && $(STATICCHECK) ./...); done
+ifneq ($(lua),)
+	@if command -v luacheck >/dev/null; then luacheck --quiet $(lua); else echo "note: luacheck is not installed; Lua not checked"; fi
+endif
+	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "note: shellcheck is not installed; scripts not checked"; fi
+
+.PHONY: test
+test: needs check ## check, then every test of every module, and RACE_PKGS once more under the race detector
+	@for m in $(modules); do (cd $$m && echo "test: $$m" && go test $(GOTESTFLAGS) ./...); done
+ifneq ($(race),)
+	@if [[ $$(go env CGO_ENABLED) == 1 ]]; then echo "race: $(race)"; go test -race -short $(GOTESTFLAGS) $(race); \
+	else echo "note: no C compiler; not run under the race detector: $(race)"; fi
+endif
+
+.PHONY: test-long
+test-long: export PENSTOCK_LONG = 1
+test-long: GOTESTFLAGS += -timeout 0
+test-long: test ## the same with the long versions of the tests and no time limit
+
+.PHONY: bench
+bench: needs ## measure against other limiters, on this machine
+	cd bench && go run .
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s) each
+	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: clean
+clean: ## remove what builds and tests leave behind
+	rm -rf bin dist *.test *.out *.prof
+	go clean -testcache

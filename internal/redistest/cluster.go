@@ -1,0 +1,141 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// formLimit bounds the wait for servers to agree, where the caller's context does not end sooner.
+const formLimit = 60 * time.Second
+
+const slots = 16384
+
+// Cluster is a Redis Cluster of masters without replicas, the slots dealt evenly in the order of Addrs.
+type Cluster struct {
+	Addrs []string
+	Nodes []*Server // to kill, pause and restart; a restarted node finds its cluster again
+}
+
+// LaunchCluster starts the masters and returns when every one of them sees all of them and all the slots.
+// The context bounds the start only.
+func LaunchCluster(ctx context.Context, masters int) (*Cluster, error) {
+	if masters < 1 || masters > slots {
+		return nil, fmt.Errorf("launch a cluster: masters must be from 1 to %d, got %d", slots, masters)
+	}
+	ctx, cancel := context.WithTimeout(ctx, formLimit)
+	defer cancel()
+	c := &Cluster{}
+	if err := c.form(ctx, masters); err != nil {
+		return nil, errors.Join(fmt.Errorf("launch a cluster of %d masters: %w", masters, err), c.Close())
+	}
+	return c, nil
+}
+
+// StartCluster is LaunchCluster for a test, which closes the cluster when it ends.
+func StartCluster(t testing.TB, masters int) *Cluster {
+	t.Helper()
+	c, err := LaunchCluster(t.Context(), masters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, c.Close)
+	return c
+}
+
+// Close kills the nodes and removes their data.
+func (c *Cluster) Close() error { return closeAll(c.Nodes) }
+
+func closeAll(servers []*Server) error {
+	var errs []error
+	for _, s := range servers {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) form(ctx context.Context, masters int) error {
+	for i := range masters {
+		s, err := Launch(ctx, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		if err != nil {
+			return err
+		}
+		c.Nodes = append(c.Nodes, s)
+		c.Addrs = append(c.Addrs, s.Addr)
+		// ADDSLOTS and not ADDSLOTSRANGE: servers before 7.0 know only the former.
+		add := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := i * slots / masters; slot < (i+1)*slots/masters; slot++ {
+			add = append(add, strconv.Itoa(slot))
+		}
+		if _, err := command(ctx, s.Addr, add...); err != nil {
+			return err
+		}
+		// Distinct epochs from the start spare the nodes resolving a conflict over who is newer.
+		if _, err := command(ctx, s.Addr, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
+			return err
+		}
+		// Each meets all before it: gossip would find them too, a second or so later.
+		for _, earlier := range c.Nodes[:i] {
+			if _, err := command(ctx, s.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(earlier.port)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, addr := range c.Addrs {
+		if err := await(ctx, func() error { return inCluster(ctx, addr, masters) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inCluster is nil when the node at addr serves as one of n masters, all known to it by name.
+func inCluster(ctx context.Context, addr string, n int) error {
+	info, err := command(ctx, addr, "CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	if err := hasLines(info, "cluster_state:ok", fmt.Sprint("cluster_known_nodes:", n), fmt.Sprint("cluster_size:", n)); err != nil {
+		return fmt.Errorf("CLUSTER INFO of %s: %w", addr, err)
+	}
+	nodes, err := command(ctx, addr, "CLUSTER", "NODES")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(nodes, "handshake") {
+		return fmt.Errorf("%s is still shaking hands", addr)
+	}
+	return nil
+}
+
+// hasLines names the first of the wanted lines that text lacks.
+func hasLines(text string, wanted ...string) error {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })
+next:
+	for _, want := range wanted {
+		for _, line := range lines {
+			if line == want {
+				continue next
+			}
+		}
+		return fmt.Errorf("no line %q", want)
+	}
+	return nil
+}
+
+// await polls until ready returns nil, or gives ready's last complaint when ctx ends.
+func await(ctx context.Context, ready func() error) error {
+	for {
+		complaint := ready()
+		if complaint == nil {
+			return nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("%w; last: %w", err, complaint)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package redistest
+
+import "syscall"
+
+// Only Linux kills a child with its parent; elsewhere a killed test leaves its servers behind.
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+// Elsewhere there is no portable way to ask whether a child has stopped; it does within a moment.
+func awaitStopped(*process) error { return nil }

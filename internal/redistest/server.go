@@ -1,0 +1,234 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startLimit bounds the wait for one server to answer, where the caller's context does not end sooner.
+const startLimit = 20 * time.Second
+
+// errPortTaken means that another process bound the port between our look at it and the server's.
+var errPortTaken = errors.New("port was taken by another process")
+
+// Server is a running redis-server. Its methods may be called from several goroutines.
+type Server struct {
+	Addr string // 127.0.0.1:port; the same after Restart
+
+	port int
+	dir  string   // configuration, log and working directory
+	args []string // after the configuration file on the command line
+
+	mu     sync.Mutex
+	proc   *process // nil before the first start
+	closed bool
+}
+
+// Launch starts a server with extra redis-server arguments, e.g. "--maxmemory", "1mb", and returns when it answers.
+// The context bounds the start, not the server's life: that ends with Close.
+func Launch(ctx context.Context, args ...string) (*Server, error) {
+	return launch(ctx, "save \"\"\nappendonly no\n", args...)
+}
+
+// Start is Launch for a test, which fails if there is no server to run, and closes the server when it ends.
+// It never skips: a suite that passes without its server says nothing.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := Launch(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, s.Close)
+	return s
+}
+
+func closeAfter(t testing.TB, close func() error) {
+	t.Cleanup(func() {
+		if err := close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// launch starts a server whose configuration file has the given lines beside those that say where it lives.
+func launch(ctx context.Context, config string, args ...string) (*Server, error) {
+	const attempts = 5
+	for attempt := 1; ; attempt++ {
+		s, err := create(config, args)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		err = s.startLocked(ctx)
+		s.mu.Unlock()
+		if err == nil {
+			return s, nil
+		}
+		err = errors.Join(err, s.Close())
+		if !errors.Is(err, errPortTaken) || attempt == attempts {
+			return nil, err
+		}
+	}
+}
+
+// create prepares the port and the directory of a server and does not start it.
+func create(config string, args []string) (*Server, error) {
+	port, err := takePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Addr: loopback(port), port: port, args: args}
+	if s.dir, err = os.MkdirTemp("", "penstock-redis-"); err != nil {
+		return nil, errors.Join(fmt.Errorf("create a directory for redis-server: %w", err), s.Close())
+	}
+	config = fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %q\n%s", port, s.dir, config)
+	if err := os.WriteFile(s.configFile(), []byte(config), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("configure redis-server: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) configFile() string { return filepath.Join(s.dir, "redis.conf") }
+func (s *Server) logFile() string    { return filepath.Join(s.dir, "log") }
+
+func (s *Server) startLocked(ctx context.Context) error {
+	binary, err := findBinary()
+	if err != nil {
+		return err
+	}
+	s.proc, err = startProcess(binary, append([]string{s.configFile()}, s.args...), s.logFile())
+	if err != nil {
+		return fmt.Errorf("start %s: %w", binary, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := s.awaitReady(ctx); err != nil {
+		s.proc.kill()
+		return fmt.Errorf("start %s on %s: %w\n%s", binary, s.Addr, err, s.logTail())
+	}
+	return nil
+}
+
+// awaitReady waits until the server on our port answers and is ours: another process may have won the port.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ours := "config_file:" + s.configFile()
+	var last error
+	for {
+		if s.proc.exited() {
+			if strings.Contains(s.logTail(), "Address already in use") {
+				return errPortTaken
+			}
+			return errors.New("it exited before it answered")
+		}
+		info, err := command(ctx, s.Addr, "INFO", "server")
+		switch {
+		case err == nil && strings.Contains(info, ours):
+			return nil
+		case err == nil:
+			last = errors.New("a server we did not start answers there")
+		case strings.Contains(err.Error(), "NOAUTH"):
+			return nil // started with a password: it serves, and whose it is we cannot ask
+		default:
+			last = err
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("%w; last: %w", err, last)
+		}
+	}
+}
+
+// pause waits for d or for the end of ctx, whose error it returns.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// logTail is the end of the server's log, which says why it did not start.
+func (s *Server) logTail() string {
+	log, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	const most = 2000
+	return string(log[max(0, len(log)-most):])
+}
+
+// Pid is the process id, or 0 if the server is not running.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || s.proc.exited() {
+		return 0
+	}
+	return s.proc.pid()
+}
+
+// Kill ends the server at once (SIGKILL), as a crash would, and returns when it is gone. Its port stays its own, so
+// that Restart brings it back where clients look for it. Killing a dead server is not an error.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.kill()
+	}
+	return nil
+}
+
+// Restart kills the server if it runs and starts it again on the same port. Its data is gone: nothing is saved.
+func (s *Server) Restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("restart redis-server on %s: it is closed", s.Addr)
+	}
+	s.proc.kill()
+	return s.startLocked(context.Background())
+}
+
+// Pause stops the server (SIGSTOP): it keeps its connections, accepts new ones in the kernel, and answers nothing.
+func (s *Server) Pause() error { return s.signal("pause", syscall.SIGSTOP) }
+
+// Resume continues a paused server, which then answers what arrived meanwhile.
+func (s *Server) Resume() error { return s.signal("resume", syscall.SIGCONT) }
+
+func (s *Server) signal(verb string, sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || s.proc.exited() {
+		return fmt.Errorf("%s redis-server on %s: it is not running", verb, s.Addr)
+	}
+	if err := s.proc.signal(sig); err != nil {
+		return fmt.Errorf("%s redis-server on %s: %w", verb, s.Addr, err)
+	}
+	return nil
+}
+
+// Close kills the server and removes its data. Closing twice is not an error.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.proc != nil {
+		s.proc.kill()
+	}
+	releasePort(s.port)
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("remove the data of redis-server on %s: %w", s.Addr, err)
+	}
+	return nil
+}
