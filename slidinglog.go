@@ -7,7 +7,8 @@ import "sort"
 //
 // Each entry holds the running total of costs up to and including its own, and entry 0 is only
 // the base the others are counted from. So the sum of a window is one subtraction, what has left
-// the window is found by binary search, and a denied call need not tidy up.
+// the window is found by binary search, and a denied call need not tidy up. What has left the
+// window when an entry is recorded never comes back: time does not run below the newest entry.
 
 // An Entry of a log is an instant and the running total of costs; of leases, an expiry and the
 // lease's number.
@@ -35,9 +36,6 @@ func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 			w.At = last.At
 		}
 		w.First = 1 + sort.Search(len(log)-1, func(i int) bool { return log[i+1].At > w.At-Instant(m.Window) })
-		if m.CountDenied { // of what was denied, no more is kept than makes one above the limit
-			w.First = max(w.First, sort.Search(len(log), func(i int) bool { return last.N-log[i].N <= m.Count }))
-		}
 		w.Sum = last.N - log[w.First-1].N
 		if wrong {
 			w.At, w.Repaired = now, true
@@ -60,12 +58,19 @@ func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
 	if len(log) == 0 {
 		log = append(log, Entry{})
 	}
-	// Moving only when more is dead than alive makes it a constant cost per call. The Lua twin
-	// moves at the same moments: what count_denied dropped must not come back there alone.
+	// Moving only when more is dead than alive makes it a constant cost per call.
 	if dead := w.First - 1; dead*2 > len(log) {
 		log = log[:copy(log, log[dead:])]
+		w.First = 1
 	}
-	return append(log, Entry{At: w.At, N: log[len(log)-1].N + cost})
+	total := log[len(log)-1].N + cost
+	log = append(log, Entry{At: w.At, N: total})
+	if m.CountDenied { // of what was denied, no more is kept than makes one above the limit
+		for i := w.First; total-log[i].N > m.Count; i++ {
+			log[i].At = 0 // has left every window
+		}
+	}
+	return log
 }
 
 // LogState sums up a log after a call: see [State].

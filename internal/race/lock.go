@@ -1,0 +1,73 @@
+package race
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed unlock.lua
+var unlockScript string
+
+const (
+	// lockLife frees the lock of a holder that died. It is far above what a
+	// holder needs here, so that no lock is ever lost under one.
+	lockLife = 10 * time.Second
+	// A waiter sleeps a random part of a pause that doubles from the first to
+	// the longest: short enough to follow a fast network, long enough not to
+	// drown the server.
+	firstPause   = 500 * time.Microsecond
+	longestPause = 16 * time.Millisecond
+)
+
+var locked = Way{
+	Name: "lock",
+	What: "SET NX PX, spinning with back-off; check then add; release by a script that compares the token",
+	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
+		c := node.Client
+		return decideFunc(func(ctx context.Context, key string) (Answer, error) {
+			t := &trips{client: c}
+			lock, token := "{"+key+"}:lock", newMember()
+			retries, err := acquire(ctx, t, c, lock, token)
+			if err != nil {
+				return Answer{Trips: t.made, Retries: retries}, err
+			}
+			allowed, err := takeByChecking(ctx, t, c, key, limit)
+			err = errors.Join(err, release(ctx, t, c, lock, token))
+			return Answer{Allowed: allowed, Trips: t.made, Retries: retries}, err
+		}), nil
+	},
+}
+
+// acquire spins until the lock is ours or ctx ends.
+func acquire(ctx context.Context, t *trips, c rueidis.Client, lock, token string) (retries int, err error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		results, err := t.sendTogether(ctx, c.B().Set().Key(lock).Value(token).Nx().Px(lockLife).Build())
+		if err != nil {
+			return retries, fmt.Errorf("acquire %q: %w", lock, err)
+		}
+		if !rueidis.IsRedisNil(results[0].Error()) {
+			return retries, nil
+		}
+		select {
+		case <-ctx.Done():
+			return retries, fmt.Errorf("acquire %q after %d retries: %w", lock, retries, ctx.Err())
+		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		}
+		retries++
+	}
+}
+
+// release goes out even when the caller's time is over: others wait for it.
+func release(ctx context.Context, t *trips, c rueidis.Client, lock, token string) error {
+	unlock := c.B().Eval().Script(unlockScript).Numkeys(1).Key(lock).Arg(token).Build()
+	if _, err := t.send(context.WithoutCancel(ctx), unlock); err != nil {
+		return fmt.Errorf("release %q: %w", lock, err)
+	}
+	return nil
+}

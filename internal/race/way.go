@@ -1,0 +1,116 @@
+package race
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A Way is one way of deciding calls against a limit kept in Redis.
+type Way struct {
+	Name string // short, without a comma: a row of the table, an entry of a legend
+	What string // one line: the commands it sends and when it allows
+
+	// Open prepares the way on one node. It is called once per node and
+	// network, before any call is measured; the node closes what it opened.
+	Open func(ctx context.Context, node Node, limit Limit) (Decider, error)
+}
+
+// Limit is what every caller asks against: Calls per Window.
+type Limit struct {
+	Calls  int
+	Window time.Duration
+}
+
+// Node is one process's view of Redis: a client of its own, over a network of
+// its own.
+type Node struct {
+	Addr   string         // where this node reaches Redis: its delay proxy, or the server itself
+	Client rueidis.Client // one shared, pipelined connection to Addr
+}
+
+// A Decider answers calls from many goroutines at once.
+type Decider interface {
+	// Decide charges one call to key. Giving up because ctx ended is an error
+	// that wraps the context's.
+	Decide(ctx context.Context, key string) (Answer, error)
+	// Close gives back what Open took.
+	Close()
+}
+
+// Answer is what one caller was told and what it waited for.
+type Answer struct {
+	Allowed bool
+	Trips   int // waits for Redis, one after another; commands sent together are one
+	Retries int // attempts begun anew because somebody else was in the way
+}
+
+// decideFunc is a Decider with nothing to close.
+type decideFunc func(ctx context.Context, key string) (Answer, error)
+
+func (f decideFunc) Decide(ctx context.Context, key string) (Answer, error) { return f(ctx, key) }
+
+func (f decideFunc) Close() {}
+
+// NewWay makes a way of a store that answers yes or no in one round trip. open
+// connects to addr, and returns how to charge one call to key and how to hang up.
+func NewWay(name, what string, open func(ctx context.Context, addr string, limit Limit) (take func(ctx context.Context, key string) (allowed bool, err error), hangUp func(), err error)) Way {
+	return Way{Name: name, What: what, Open: func(ctx context.Context, node Node, limit Limit) (Decider, error) {
+		take, hangUp, err := open(ctx, node.Addr, limit)
+		if err != nil {
+			return nil, err
+		}
+		return oneTrip{take, hangUp}, nil
+	}}
+}
+
+type oneTrip struct {
+	take   func(ctx context.Context, key string) (bool, error)
+	hangUp func()
+}
+
+func (o oneTrip) Decide(ctx context.Context, key string) (Answer, error) {
+	allowed, err := o.take(ctx, key)
+	return Answer{Allowed: allowed, Trips: 1}, err
+}
+
+func (o oneTrip) Close() {
+	if o.hangUp != nil {
+		o.hangUp()
+	}
+}
+
+// Ways are the techniques people use, in the order they tend to try them.
+func Ways() []Way {
+	return []Way{
+		checkThenAdd,
+		addThenCount,
+		addThenCountShared,
+		transaction,
+		locked,
+		optimistic,
+		scriptText,
+		scriptCached,
+	}
+}
+
+var memberSerial atomic.Uint64
+
+// newMember names one call in the log so that no other call shares the name.
+func newMember() string {
+	return fmt.Sprintf("%d-%d", time.Now().UnixMicro(), memberSerial.Add(1))
+}
+
+// window is the log's arithmetic as callers without a script do it: by their own clock.
+type window struct{ now, oldest, ttl string }
+
+func windowAt(now time.Time, length time.Duration) window {
+	return window{
+		now:    fmt.Sprint(now.UnixMicro()),
+		oldest: fmt.Sprint(now.Add(-length).UnixMicro()),
+		ttl:    fmt.Sprint(length.Milliseconds()),
+	}
+}

@@ -1,0 +1,141 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A call is a ticket on its way. It holds a copy, because a caller that gives up may reuse its
+// ticket while a run still carries it.
+type call struct {
+	ticket  penstock.Ticket
+	flat    []penstock.Charge // backs ticket.Groups
+	charges int
+	since   time.Time
+
+	now   penstock.Instant
+	reply string
+	err   error
+	done  chan struct{} // one token, when reply or err is set
+	found []penstock.Found
+}
+
+var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
+
+func newCall(t *penstock.Ticket) *call {
+	c := calls.Get().(*call)
+	c.flat = c.flat[:0]
+	for i := range t.Groups {
+		c.flat = append(c.flat, t.Groups[i].Charges...)
+	}
+	c.charges = len(c.flat)
+	groups := append(c.ticket.Groups[:0], t.Groups...)
+	c.ticket = *t
+	c.ticket.Groups = groups
+	flat := c.flat
+	for i := range groups {
+		n := len(groups[i].Charges)
+		groups[i].Charges, flat = flat[:n:n], flat[n:]
+	}
+	c.err, c.reply = nil, ""
+	return c
+}
+
+// A lane carries calls whose keys may share a script run.
+type lane struct {
+	mu      sync.Mutex
+	waiting []*call
+	running int
+}
+
+// enter queues the call and starts a run unless enough are under way. A run takes what is
+// waiting when it starts, so that calls gather only while they would have to wait anyway.
+func (l *lane) enter(c *call, s *Store) {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, c)
+	start := l.running < s.runsPerLane
+	if start {
+		l.running++
+	}
+	l.mu.Unlock()
+	if start {
+		go l.run(s)
+	}
+}
+
+// leave takes a call back that has not been sent; it reports whether that was so.
+func (l *lane) leave(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, c)
+	if i < 0 {
+		return false
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	return true
+}
+
+// run sends runs until nothing waits.
+func (l *lane) run(s *Store) {
+	r := s.requests.Get().(*request)
+	defer s.requests.Put(r)
+	var batch []*call
+	for {
+		l.mu.Lock()
+		batch = l.next(batch[:0])
+		if len(batch) == 0 {
+			l.running--
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		s.send(r, batch)
+	}
+}
+
+// next takes the calls of the next run off the queue.
+func (l *lane) next(batch []*call) []*call {
+	charges := 0
+	for _, c := range l.waiting {
+		charges += c.charges
+		if len(batch) == maxRunTickets || len(batch) > 0 && charges > maxRunCharges {
+			break
+		}
+		batch = append(batch, c)
+	}
+	n := copy(l.waiting, l.waiting[len(batch):])
+	clear(l.waiting[n:])
+	l.waiting = l.waiting[:n]
+	return batch
+}
+
+// send decides the calls in one script run and tells each what became of it.
+func (s *Store) send(r *request, batch []*call) {
+	now := time.Now()
+	batch = slices.DeleteFunc(batch, func(c *call) bool {
+		late := now.Sub(c.since) > s.timeout
+		if late { // certainly not charged; sending it now would help nobody
+			c.err = fmt.Errorf("not sent within %v: %w", s.timeout, context.DeadlineExceeded)
+			c.done <- struct{}{}
+		}
+		return late
+	})
+	if len(batch) == 0 {
+		return
+	}
+	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
+	reply, err := s.eval(keys, arg)
+	if err == nil {
+		err = split(reply, batch)
+	}
+	for _, c := range batch {
+		c.err = err
+		c.done <- struct{}{}
+	}
+	clear(batch)
+}

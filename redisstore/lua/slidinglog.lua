@@ -1,0 +1,108 @@
+-- Twin of slidinglog.go. The log is a list of 13-byte elements, oldest first: instant (7 bytes) and
+-- running total of costs (6 bytes, which wraps: only differences count). Element 0 is the base.
+
+local WRAP = 281474976710656
+
+-- Returns nil if the key holds something else.
+local function open_log(key)
+  local newest = redis.pcall('LINDEX', key, -1)
+  if type(newest) == 'table' then return nil end
+  local log = {key = key, empty = not newest, head = {}}
+  if newest then
+    if #newest ~= 13 then return nil end
+    log.newest, log.total = struct.unpack('>I7I6', newest)
+    log.head = redis.call('LRANGE', key, 0, 2)
+  end
+  return log
+end
+
+local function log_entry(log, i)
+  local element = log.head[i + 1]
+  if not element then element = redis.call('LINDEX', log.key, i) end
+  if #element ~= 13 then
+    log.damaged = true
+    return 0, 0
+  end
+  return struct.unpack('>I7I6', element)
+end
+
+-- The last entry from lo on that has left the window (at <= cutoff) or, given a total, behind
+-- which more than `above` was spent. lo is known to be one. Gallops: the answer is mostly near.
+local function last_entry(log, lo, cutoff, total, above)
+  local step, hi = 1, nil
+  while not hi or hi - lo > 1 do
+    local mid = lo + step
+    if mid > 2 and not log.size then log.size = redis.call('LLEN', log.key) end
+    local size = log.size or #log.head
+    if not hi and mid >= size then hi = size end
+    if hi and mid >= hi then
+      mid = lo + (hi - lo - (hi - lo) % 2) / 2
+      if mid == lo then break end
+    end
+    local at, sum = log_entry(log, mid)
+    local is
+    if total then is = (total - sum) % WRAP > above else is = at <= cutoff end
+    if is then lo, step = mid, step * 2 else hi, step = mid, 1 end
+  end
+  return lo
+end
+
+local function weigh_log(limit, now, cost, log)
+  log.at, log.base, log.sum, log.repaired = now, 0, 0, false
+  if not log.empty then
+    if log.newest > now then log.at = log.newest end
+    log.base = last_entry(log, 0, log.at - limit.window)
+    local _, base = log_entry(log, log.base)
+    log.sum = (log.total - base) % WRAP
+    if log.newest - now > limit.window then log.at, log.repaired = now, true end
+  end
+  return log.sum + cost <= limit.count
+end
+
+local function write_log(log, cost, now, limit, floor)
+  local key, total = log.key, log.total
+  if log.empty or log.repaired then
+    total = 0
+    redis.call('DEL', key)
+    redis.call('RPUSH', key, struct.pack('>I7I6', 0, 0))
+    if log.repaired then
+      total = log.sum
+      redis.call('RPUSH', key, struct.pack('>I7I6', now, total))
+    end
+  elseif log.base > 0 then
+    redis.call('LPOP', key, log.base)
+  end
+  if cost > 0 then redis.call('RPUSH', key, struct.pack('>I7I6', log.at, (total + cost) % WRAP)) end
+  local ttl = (log.at + limit.life - now) / 1000
+  redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
+end
+
+-- Records the call as its ticket was decided and returns the summary (at, a, b).
+local function finish_log(limit, now, cost, log, passes, taken, writes, floor)
+  local newest, sum, wait = log.newest, log.sum, 0
+  if log.repaired then newest = now end
+  local recorded = writes and (taken or limit.count_denied)
+  if recorded then newest, sum = log.at, sum + cost end
+  if not passes and cost <= limit.count then
+    if log.repaired then
+      wait = now
+    else
+      local total = log.total
+      if recorded then -- of what was denied, no more is kept than makes one above the limit
+        total = (total + cost) % WRAP
+        log.base = last_entry(log, log.base, nil, total, limit.count)
+        local _, base = log_entry(log, log.base)
+        sum = (total - base) % WRAP
+      end
+      local i = 1 + last_entry(log, log.base, nil, total, limit.count - cost)
+      if i < (log.size or #log.head) then wait = log_entry(log, i) else wait = log.at end
+    end
+  end
+  if recorded then
+    write_log(log, cost, now, limit, floor)
+  elseif log.repaired and writes then
+    write_log(log, 0, now, limit, floor)
+  end
+  if sum == 0 then return 0, 0, 0 end
+  return newest, sum, wait
+end

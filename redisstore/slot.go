@@ -1,0 +1,34 @@
+package redisstore
+
+import (
+	"encoding/base64"
+
+	"github.com/penstock-io/penstock"
+)
+
+// slotOf returns the slot of Redis Cluster in which everything of the subject lives: CRC-16
+// (polynomial 0x1021) of the hash tag.
+func slotOf(s penstock.Subject) int {
+	var tag [22]byte
+	base64.RawURLEncoding.Encode(tag[:], s[:])
+	crc := uint16(0)
+	for _, b := range tag {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]
+	}
+	return int(crc) % slots
+}
+
+var crcTable = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc & 0x8000
+			crc <<= 1
+			if carry != 0 {
+				crc ^= 0x1021
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}()

@@ -1,0 +1,228 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/redis/rueidis"
+)
+
+// Mode is how the servers are arranged.
+type Mode string
+
+const (
+	Single   Mode = "single"
+	Sentinel Mode = "sentinel"
+	Cluster  Mode = "cluster"
+)
+
+// Options say where Redis is and how to use it.
+type Options struct {
+	Addresses []string // host:port of the server, the sentinels, or some nodes of the cluster
+	Mode      Mode     // default Single
+	Master    string   // Sentinel: the name of the master
+
+	Username, Password                 string
+	SentinelUsername, SentinelPassword string
+	TLS                                *tls.Config
+
+	KeyPrefix string        // default "pen:"; must not contain { or }
+	Timeout   time.Duration // of one run, connection included; default 1s
+
+	// Dial replaces the dialer, for tests that put something between.
+	Dial func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
+}
+
+// Store decides in Redis. It is safe for use by any number of goroutines.
+type Store struct {
+	client      rueidis.Client
+	prefix      string
+	timeout     time.Duration
+	runsPerLane int
+	lanes       []lane // one, or one for each slot of a cluster
+	requests    sync.Pool
+	runs        atomic.Int64
+	tickets     atomic.Int64
+	noScript    atomic.Int64
+}
+
+var _ penstock.Store = (*Store)(nil)
+
+// slots is how many a Redis Cluster has.
+const slots = 16384
+
+func (o *Options) validate() error {
+	var errs []error
+	if len(o.Addresses) == 0 {
+		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
+	}
+	for _, a := range o.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			errs = append(errs, fmt.Errorf("address %q: %w", a, err))
+		}
+	}
+	switch o.Mode {
+	case "":
+		o.Mode = Single
+	case Single, Cluster:
+	case Sentinel:
+		if o.Master == "" {
+			errs = append(errs, errors.New("master: sentinel mode needs the master's name"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("mode %q: must be single, sentinel or cluster", o.Mode))
+	}
+	if o.Mode == Single && len(o.Addresses) > 1 {
+		errs = append(errs, fmt.Errorf("addresses %q: single mode takes one; for several choose sentinel or cluster", o.Addresses))
+	}
+	if o.Mode != Sentinel && o.Master != "" {
+		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
+	}
+	if o.KeyPrefix == "" {
+		o.KeyPrefix = "pen:"
+	}
+	if len(o.KeyPrefix) > 64 {
+		errs = append(errs, fmt.Errorf("key prefix of %d bytes: at most 64", len(o.KeyPrefix)))
+	}
+	for _, r := range o.KeyPrefix {
+		if r == '{' || r == '}' || r <= ' ' || r == 0x7f {
+			errs = append(errs, fmt.Errorf("key prefix %q: must not contain %q: braces choose the slot", o.KeyPrefix, r))
+			break
+		}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return nil
+}
+
+// Open connects to Redis.
+func Open(o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	option := rueidis.ClientOption{
+		InitAddress:       o.Addresses,
+		Username:          o.Username,
+		Password:          o.Password,
+		TLSConfig:         o.TLS,
+		DialCtxFn:         o.Dial,
+		ConnWriteTimeout:  o.Timeout,
+		ForceSingleClient: o.Mode == Single,
+		DisableRetry:      true, // a charge whose reply was lost may have been taken
+		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
+		ClientSetInfo:     rueidis.DisableClientSetInfo,
+	}
+	option.Dialer.Timeout = o.Timeout
+	if o.Mode == Sentinel {
+		option.Sentinel = rueidis.SentinelOption{
+			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
+		}
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, penstock.ErrUnavailable, err)
+	}
+	s := &Store{client: client, prefix: o.KeyPrefix, timeout: o.Timeout, runsPerLane: 2, lanes: make([]lane, 1)}
+	if o.Mode == Cluster {
+		s.lanes = make([]lane, slots)
+	}
+	s.requests.New = func() any { return newRequest() }
+	return s, nil
+}
+
+// Close ends the connections; calls under way fail.
+func (s *Store) Close() error {
+	s.client.Close()
+	return nil
+}
+
+// Take decides the ticket in one round trip.
+func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redis: not asked: %w: %w", penstock.ErrUnavailable, err)
+	}
+	l, err := s.lane(t)
+	if err != nil {
+		return err
+	}
+	c := newCall(t)
+	c.since = time.Now()
+	l.enter(c, s)
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if l.leave(c) {
+			return fmt.Errorf("redis: not sent: %w: %w", penstock.ErrUnavailable, ctx.Err())
+		}
+		// The run still holds the call, so it is left to the garbage collector.
+		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", penstock.ErrUnavailable, ctx.Err())
+	}
+	defer calls.Put(c)
+	if c.err != nil {
+		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, c.err)
+	}
+	found, err := unpack(c.reply, c.found[:0])
+	if err != nil {
+		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, err)
+	}
+	c.found = found
+	out.Settle(t, c.now, found)
+	return nil
+}
+
+func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
+	if len(s.lanes) == 1 {
+		return &s.lanes[0], nil
+	}
+	slot := slotOf(t.Groups[0].Subject)
+	for i := 1; i < len(t.Groups); i++ {
+		if other := slotOf(t.Groups[i].Subject); other != slot {
+			return nil, fmt.Errorf("%w ticket: on Redis Cluster its subjects must share a slot, but group 0 is in %d and group %d in %d", penstock.ErrInvalid, slot, i, other)
+		}
+	}
+	return &s.lanes[slot], nil
+}
+
+// eval runs the script, by its name or, where the server does not know it, by its text. A server
+// that does not know it has not run it, so this sends no charge twice.
+func (s *Store) eval(keys []string, arg string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	s.runs.Add(1)
+	b := s.client.B()
+	reply := s.client.Do(ctx, b.Evalsha().Sha1(scriptSHA).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
+		s.noScript.Add(1)
+		reply = s.client.Do(ctx, b.Eval().Script(script).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	}
+	return reply.ToString()
+}
+
+// Stats count what the store did since it was opened.
+type Stats struct {
+	Tickets  int64 // sent
+	Runs     int64 // round trips they took
+	NoScript int64 // runs that had to be sent again with the script's text
+}
+
+// Stats returns the counts so far.
+func (s *Store) Stats() Stats {
+	return Stats{Tickets: s.tickets.Load(), Runs: s.runs.Load(), NoScript: s.noScript.Load()}
+}
