@@ -14,7 +14,7 @@ import (
 
 // The rights docs/redis.md asks an operator to grant, and no others.
 const (
-	aclCommands = "+evalsha +eval +ping +hello +time +mget +exists +set" +
+	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set" +
 		" +lindex +lrange +llen +lpop +rpush +del +pexpire" +
 		" +zcard +zcount +zrange +zrangebyscore +zscore +zadd +zremrangebyscore"
 	aclCluster = "+cluster|slots +cluster|shards"

@@ -53,19 +53,48 @@ type lane struct {
 	running int
 }
 
-// enter queues the call and starts a run unless enough are under way. A run takes what is
-// waiting when it starts, so that calls gather only while they would have to wait anyway.
-func (l *lane) enter(c *call, s *Store) {
+// enter queues the call and reports whether the caller is to lead: to send a run itself, because
+// fewer than enough are under way. A run takes what is waiting when it starts, so that calls
+// gather only while they would have to wait anyway.
+func (l *lane) enter(c *call, enough int) (lead bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, c)
-	start := l.running < s.runsPerLane
-	if start {
+	if l.running < enough {
 		l.running++
+		return true
 	}
-	l.mu.Unlock()
-	if start {
-		go l.run(s)
+	return false
+}
+
+// lead sends the run that the caller's own call leaves with. What has gathered meanwhile is left
+// to a goroutine: nobody works for others after his own answer is there. A lone call travels
+// under its caller's context; a run with company does not end because one of them gives up.
+func (l *lane) lead(ctx context.Context, s *Store) {
+	r := s.requests.Get().(*request)
+	batch := l.next(r)
+	if len(batch) == 0 { // another run has taken the call along
+		s.requests.Put(r)
+		return
 	}
+	if len(batch) > 1 {
+		ctx = context.Background()
+	}
+	s.send(ctx, r, batch)
+	if more := l.next(r); len(more) > 0 {
+		go l.run(s, r, more)
+		return
+	}
+	s.requests.Put(r)
+}
+
+// run sends runs until nothing waits.
+func (l *lane) run(s *Store, r *request, batch []*call) {
+	for len(batch) > 0 {
+		s.send(context.Background(), r, batch)
+		batch = l.next(r)
+	}
+	s.requests.Put(r)
 }
 
 // leave takes a call back that has not been sent; it reports whether that was so.
@@ -80,27 +109,11 @@ func (l *lane) leave(c *call) bool {
 	return true
 }
 
-// run sends runs until nothing waits.
-func (l *lane) run(s *Store) {
-	r := s.requests.Get().(*request)
-	defer s.requests.Put(r)
-	var batch []*call
-	for {
-		l.mu.Lock()
-		batch = l.next(batch[:0])
-		if len(batch) == 0 {
-			l.running--
-			l.mu.Unlock()
-			return
-		}
-		l.mu.Unlock()
-		s.send(r, batch)
-	}
-}
-
-// next takes the calls of the next run off the queue.
-func (l *lane) next(batch []*call) []*call {
-	charges := 0
+// next takes the calls of the next run off the queue. If there are none, the run is over.
+func (l *lane) next(r *request) []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch, charges := r.batch[:0], 0
 	for _, c := range l.waiting {
 		charges += c.charges
 		if len(batch) == maxRunTickets || len(batch) > 0 && charges > maxRunCharges {
@@ -108,14 +121,18 @@ func (l *lane) next(batch []*call) []*call {
 		}
 		batch = append(batch, c)
 	}
+	if len(batch) == 0 {
+		l.running--
+	}
 	n := copy(l.waiting, l.waiting[len(batch):])
 	clear(l.waiting[n:])
 	l.waiting = l.waiting[:n]
+	r.batch = batch
 	return batch
 }
 
 // send decides the calls in one script run and tells each what became of it.
-func (s *Store) send(r *request, batch []*call) {
+func (s *Store) send(ctx context.Context, r *request, batch []*call) {
 	now := time.Now()
 	batch = slices.DeleteFunc(batch, func(c *call) bool {
 		late := now.Sub(c.since) > s.timeout
@@ -128,8 +145,10 @@ func (s *Store) send(r *request, batch []*call) {
 	if len(batch) == 0 {
 		return
 	}
+	s.runs.Add(1)
+	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
-	reply, err := s.eval(keys, arg)
+	reply, err := s.eval(ctx, keys, arg)
 	if err == nil {
 		err = split(reply, batch)
 	}

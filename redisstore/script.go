@@ -10,32 +10,38 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// script is the one script of this store: the twins of the root package's algorithms, then the
-// part that decides tickets with them.
-var script = assemble("fixedwindow", "slidingcounter", "tokenbucket", "leakybucket", "slidinglog", "concurrency", "take")
+// A luaScript is a script's text and the name Redis knows it by.
+type luaScript struct{ text, sha string }
 
-// scriptSHA is how Redis names it.
-var scriptSHA = func() string {
-	sum := sha1.Sum([]byte(script))
-	return hex.EncodeToString(sum[:])
-}()
+// takeScript is the one script of this store: the twins of the root package's algorithms, set
+// into the part that decides tickets with them.
+var takeScript = newScript(assemble("take"))
 
-// assemble joins the files, without comments and indentation: on NOSCRIPT the text travels.
-func assemble(names ...string) string {
+func newScript(text string) luaScript {
+	sum := sha1.Sum([]byte(text))
+	return luaScript{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// assemble returns a script with what it includes, without comments and indentation: on NOSCRIPT
+// the text travels.
+func assemble(name string) string {
+	text, err := luaFiles.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded at build time
+	}
 	var b strings.Builder
-	for _, name := range names {
-		text, err := luaFiles.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // embedded at build time
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if part, ok := strings.CutPrefix(line, "--@include "); ok {
+			b.WriteString(assemble(part))
+			continue
 		}
-		for line := range strings.Lines(string(text)) {
-			if i := strings.Index(line, "--"); i >= 0 {
-				line = line[:i]
-			}
-			if line = strings.TrimSpace(line); line != "" {
-				b.WriteString(line)
-				b.WriteByte('\n')
-			}
+		if i := strings.Index(line, "--"); i >= 0 {
+			line = strings.TrimSpace(line[:i])
+		}
+		if line != "" {
+			b.WriteString(line)
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()

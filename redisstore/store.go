@@ -43,6 +43,7 @@ type Options struct {
 // Store decides in Redis. It is safe for use by any number of goroutines.
 type Store struct {
 	client      rueidis.Client
+	script      luaScript
 	prefix      string
 	timeout     time.Duration
 	runsPerLane int
@@ -125,6 +126,10 @@ func Open(o Options) (*Store, error) {
 		DisableRetry:      true, // a charge whose reply was lost may have been taken
 		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
+
+		// The lane gathers calls already, better: into one script run. A run then has a
+		// connection of its own. Across the slots of a cluster runs cannot be merged, but pipelined.
+		DisableAutoPipelining: o.Mode != Cluster,
 	}
 	option.Dialer.Timeout = o.Timeout
 	if o.Mode == Sentinel {
@@ -136,7 +141,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, penstock.ErrUnavailable, err)
 	}
-	s := &Store{client: client, prefix: o.KeyPrefix, timeout: o.Timeout, runsPerLane: 2, lanes: make([]lane, 1)}
+	s := &Store{client: client, script: takeScript, prefix: o.KeyPrefix, timeout: o.Timeout, runsPerLane: 2, lanes: make([]lane, 1)}
 	if o.Mode == Cluster {
 		s.lanes = make([]lane, slots)
 	}
@@ -164,7 +169,9 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	}
 	c := newCall(t)
 	c.since = time.Now()
-	l.enter(c, s)
+	if l.enter(c, s.runsPerLane) {
+		l.lead(ctx, s)
+	}
 	select {
 	case <-c.done:
 	case <-ctx.Done():
@@ -202,15 +209,14 @@ func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
 
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
-func (s *Store) eval(keys []string, arg string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+func (s *Store) eval(ctx context.Context, keys []string, arg string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	s.runs.Add(1)
 	b := s.client.B()
-	reply := s.client.Do(ctx, b.Evalsha().Sha1(scriptSHA).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	reply := s.client.Do(ctx, b.Evalsha().Sha1(s.script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
-		reply = s.client.Do(ctx, b.Eval().Script(script).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+		reply = s.client.Do(ctx, b.Eval().Script(s.script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	return reply.ToString()
 }

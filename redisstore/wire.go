@@ -17,13 +17,15 @@ const (
 	maxRunCharges = 1024
 )
 
+const headSize = 8 // subjects, tickets, where the tickets start
+
 // A request is a run being packed for take.lua. It is reused from run to run.
 type request struct {
 	subjects map[penstock.Subject]int // index among the subjects' keys, from 1
 	lists    map[listID]int           // index among the lists' keys, from 1
-	limits   map[*penstock.Meter]int  // index among the limits, from 1
-	many     int                      // limits packed
+	limits   map[*penstock.Meter]int  // where in the request they start, from 1 as Lua counts
 
+	batch                 []*call
 	subjectKeys, listKeys keyText
 	limitBuf, ticketBuf   []byte
 }
@@ -53,7 +55,6 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	clear(r.subjects)
 	clear(r.lists)
 	clear(r.limits)
-	r.many = 0
 	r.subjectKeys.reset()
 	r.listKeys.reset()
 	r.limitBuf, r.ticketBuf = r.limitBuf[:0], r.ticketBuf[:0]
@@ -63,10 +64,10 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	keys = make([]string, 0, len(r.subjectKeys.ends)+len(r.listKeys.ends))
 	keys = r.listKeys.appendTo(r.subjectKeys.appendTo(keys))
 
-	head := make([]byte, 0, 6+len(r.limitBuf)+len(r.ticketBuf))
+	head := make([]byte, 0, headSize+len(r.limitBuf)+len(r.ticketBuf))
 	head = binary.BigEndian.AppendUint16(head, uint16(len(r.subjectKeys.ends)))
 	head = binary.BigEndian.AppendUint16(head, uint16(len(calls)))
-	head = binary.BigEndian.AppendUint16(head, uint16(r.many))
+	head = binary.BigEndian.AppendUint32(head, uint32(headSize+len(r.limitBuf)+1))
 	head = append(append(head, r.limitBuf...), r.ticketBuf...)
 	return keys, unsafe.String(unsafe.SliceData(head), len(head)) // head is not used again
 }
@@ -91,15 +92,12 @@ func (r *request) packTicket(t *penstock.Ticket, prefix string, now penstock.Ins
 		b = binary.BigEndian.AppendUint16(b, uint16(subject))
 		b = append(b, flags, byte(len(g.Charges)))
 		for _, c := range g.Charges {
-			list := 0
-			if !c.Meter.Kind.Fixed() {
-				list = r.list(g.Subject, c.Meter, prefix)
-			}
-			b = binary.BigEndian.AppendUint16(b, uint16(r.limit(c.Meter, t.Now, now)))
+			b = binary.BigEndian.AppendUint32(b, uint32(r.limit(c.Meter, t.Now, now)))
 			b = binary.BigEndian.AppendUint16(b, uint16(c.Cost>>32))
 			b = binary.BigEndian.AppendUint32(b, uint32(c.Cost))
-			b = binary.BigEndian.AppendUint16(b, uint16(list))
-			if c.Meter.Kind == penstock.KindLeases {
+			b = append(b, formOf(c.Meter.Kind))
+			if !c.Meter.Kind.Fixed() {
+				b = binary.BigEndian.AppendUint16(b, uint16(r.list(g.Subject, c.Meter, prefix)))
 				b = binary.BigEndian.AppendUint64(b, t.Nonce)
 			}
 		}
@@ -136,18 +134,21 @@ func (r *request) limit(m *penstock.Meter, given, now penstock.Instant) int {
 			return i
 		}
 	}
+	start := headSize + len(r.limitBuf) + 1
 	r.limitBuf = appendLimit(r.limitBuf, m, cmp.Or(given, now))
-	r.many++
 	if once {
-		r.limits[m] = r.many
+		r.limits[m] = start
 	}
-	return r.many
+	return start
 }
 
 func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
-	flags := byte(0)
+	flags, full := byte(0), m.Full
 	if m.CountDenied {
 		flags = 1
+	}
+	if full == 0 {
+		full = m.Capacity // levels are not multiplied with time
 	}
 	b = append(b, byte(m.Kind), flags)
 	b = appendUint56(b, int64(m.Fingerprint))
@@ -155,6 +156,8 @@ func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
 	b = appendUint56(b, m.Capacity)
 	b = appendUint56(b, m.Window)
 	b = binary.BigEndian.AppendUint32(b, uint32(m.Tick))
+	b = appendUint56(b, m.Ticks)
+	b = appendUint56(b, full)
 	b = appendUint56(b, m.Drain)
 	b = appendUint56(b, m.Life)
 	b = append(b, penstock.LifeCode(m.Life))
@@ -164,6 +167,19 @@ func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
 		}
 	}
 	return b
+}
+
+// formOf says how take.lua has to read a charge of the kind.
+func formOf(k penstock.Kind) byte {
+	switch k {
+	case penstock.KindCalendar:
+		return 1
+	case penstock.KindLog:
+		return 2
+	case penstock.KindLeases:
+		return 3
+	}
+	return 0
 }
 
 func appendUint56(b []byte, v int64) []byte {

@@ -1,27 +1,30 @@
 -- Twin of concurrency.go. Leases are a sorted set: expiry by the nonce that took it.
 
-local function open_leases(key)
-  if type(redis.pcall('ZCARD', key)) ~= 'number' then return nil end
-  return {key = key}
+-- Returns nil if the key holds something else.
+function open_leases(key, nonce)
+  if not look('ZCARD', key) then return nil end
+  return {key = key, nonce = nonce}
 end
 
-local function weigh_leases(limit, now, cost, leases, nonce)
-  local after = string.format('(%.0f', now)
-  leases.after, leases.live, leases.held, leases.repaired = after, 0, false, false
-  leases.live = redis.call('ZCOUNT', leases.key, after, '+inf')
-  if leases.live > 0 then
-    leases.latest = tonumber(redis.call('ZRANGE', leases.key, -1, -1, 'WITHSCORES')[2])
-    leases.repaired = leases.latest > now + limit.window
+function weigh_leases(leases, count, window, now, cost)
+  local key, after = leases.key, string.format('(%.0f', now)
+  local live = redis.call('ZCOUNT', key, after, '+inf')
+  leases.after, leases.live, leases.held, leases.repaired = after, live, false, false
+  if live > 0 then
+    leases.latest = tonumber(redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
+    leases.repaired = leases.latest > now + window
+    if cost > 0 then
+      local expiry = redis.call('ZSCORE', key, leases.nonce)
+      leases.held = expiry and tonumber(expiry) > now
+    end
   end
-  if cost == 0 then return leases.live <= limit.count end
-  if leases.live < limit.count and leases.live == 0 then return true end
-  local expiry = redis.call('ZSCORE', leases.key, nonce)
-  leases.held = expiry and tonumber(expiry) > now
-  return leases.live < limit.count or leases.held
+  if cost == 0 then return live <= count end
+  return live < count or leases.held
 end
 
-local function finish_leases(limit, now, cost, leases, nonce, passes, taken, writes, floor)
-  local key, live, latest = leases.key, leases.live, now + limit.window
+-- Takes the lease, or not, as its ticket was decided and returns the summary (at, a, b).
+function finish_leases(leases, count, window, now, cost, passes, taken, floor)
+  local key, live, latest, writes = leases.key, leases.live, now + window, cost > 0
   local expiry = string.format('%.0f', latest)
   if leases.repaired and writes then
     for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. expiry, '+inf')) do
@@ -31,18 +34,19 @@ local function finish_leases(limit, now, cost, leases, nonce, passes, taken, wri
   local at, wait = latest, 0
   if live > 0 and leases.latest < latest then at = leases.latest end
   if not passes then
-    local skip = live - limit.count
+    local skip = live - count -- a call needs a free place below the limit, a peek passes at it
     if cost == 0 then skip = skip - 1 end
-    wait = math.min(latest, tonumber(redis.call('ZRANGEBYSCORE', key, leases.after, '+inf', 'WITHSCORES', 'LIMIT', skip, 1)[2]))
+    local free = redis.call('ZRANGEBYSCORE', key, leases.after, '+inf', 'WITHSCORES', 'LIMIT', skip, 1)
+    wait = math.min(latest, tonumber(free[2]))
   end
   if taken and writes then
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
-    redis.call('ZADD', key, expiry, nonce)
+    redis.call('ZADD', key, expiry, leases.nonce)
     at = latest
     if not leases.held then live = live + 1 end
   end
   if writes and (taken or leases.repaired) then
-    local ttl = limit.life / 1000
+    local ttl = window / 1000
     redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
   end
   if live == 0 then return 0, 0, 0 end

@@ -4,9 +4,9 @@
 local WRAP = 281474976710656
 
 -- Returns nil if the key holds something else.
-local function open_log(key)
-  local newest = redis.pcall('LINDEX', key, -1)
-  if type(newest) == 'table' then return nil end
+function open_log(key)
+  local newest = look('LINDEX', key, -1)
+  if newest == nil then return nil end
   local log = {key = key, empty = not newest, head = {}}
   if newest then
     if #newest ~= 13 then return nil end
@@ -47,19 +47,19 @@ local function last_entry(log, lo, cutoff, total, above)
   return lo
 end
 
-local function weigh_log(limit, now, cost, log)
+function weigh_log(log, count, window, now, cost)
   log.at, log.base, log.sum, log.repaired = now, 0, 0, false
   if not log.empty then
     if log.newest > now then log.at = log.newest end
-    log.base = last_entry(log, 0, log.at - limit.window)
+    log.base = last_entry(log, 0, log.at - window)
     local _, base = log_entry(log, log.base)
     log.sum = (log.total - base) % WRAP
-    if log.newest - now > limit.window then log.at, log.repaired = now, true end
+    if log.newest - now > window then log.at, log.repaired = now, true end
   end
-  return log.sum + cost <= limit.count
+  return log.sum + cost <= count
 end
 
-local function write_log(log, cost, now, limit, floor)
+local function write_log(log, cost, window, now, floor)
   local key, total = log.key, log.total
   if log.empty or log.repaired then
     total = 0
@@ -73,35 +73,35 @@ local function write_log(log, cost, now, limit, floor)
     redis.call('LPOP', key, log.base)
   end
   if cost > 0 then redis.call('RPUSH', key, struct.pack('>I7I6', log.at, (total + cost) % WRAP)) end
-  local ttl = (log.at + limit.life - now) / 1000
+  local ttl = (log.at + window - now) / 1000
   redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
 end
 
 -- Records the call as its ticket was decided and returns the summary (at, a, b).
-local function finish_log(limit, now, cost, log, passes, taken, writes, floor)
+function finish_log(log, count, window, count_denied, now, cost, passes, taken, writes, floor)
   local newest, sum, wait = log.newest, log.sum, 0
   if log.repaired then newest = now end
-  local recorded = writes and (taken or limit.count_denied)
+  local recorded = writes and (taken or count_denied)
   if recorded then newest, sum = log.at, sum + cost end
-  if not passes and cost <= limit.count then
+  if not passes and cost <= count then
     if log.repaired then
       wait = now
     else
       local total = log.total
       if recorded then -- of what was denied, no more is kept than makes one above the limit
         total = (total + cost) % WRAP
-        log.base = last_entry(log, log.base, nil, total, limit.count)
+        log.base = last_entry(log, log.base, nil, total, count)
         local _, base = log_entry(log, log.base)
         sum = (total - base) % WRAP
       end
-      local i = 1 + last_entry(log, log.base, nil, total, limit.count - cost)
+      local i = 1 + last_entry(log, log.base, nil, total, count - cost)
       if i < (log.size or #log.head) then wait = log_entry(log, i) else wait = log.at end
     end
   end
   if recorded then
-    write_log(log, cost, now, limit, floor)
+    write_log(log, cost, window, now, floor)
   elseif log.repaired and writes then
-    write_log(log, 0, now, limit, floor)
+    write_log(log, 0, window, now, floor)
   end
   if sum == 0 then return 0, 0, 0 end
   return newest, sum, wait

@@ -1,4 +1,4 @@
--- Decides a batch of tickets in one run. Twin of Ticket and Outcome.Settle in ticket.go.
+-- Decides a batch of tickets in one run. Twin of ticket.go.
 --
 -- KEYS     the states of all subjects, then all logs and sets of leases
 -- ARGV[1]  the request, packed by wire.go
@@ -9,65 +9,53 @@
 --
 -- Redis does not roll back: everything that can fail is looked at before the first write.
 
-local pack, unpack_, find, byte, sub = struct.pack, struct.unpack, string.find, string.byte, string.sub
-local spread = unpack or table.unpack -- Lua 5.1, 5.4
-local SLOT, HOUR = 27, 3600000
-local CORRUPT, CLOCK = 1, 2
-local WINDOW, CALENDAR, COUNTER, BUCKET, INTERVAL, LEAKY, LOG, LEASES = 1, 2, 3, 4, 5, 6, 7, 8
-local DENIALS = 1 -- flag of a limit: denied calls are counted
-local ALONE = 1   -- flag of a group
+local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LOG = 1, 2, 3, 4, 6, 7
+local VERSION, SLOT, HOUR = 1, 27, 3600000
+local LIMIT = 63                              -- bytes of a limit in the request
+local DECIDED, CORRUPT, CLOCK = 0, 1, 2       -- statuses of a ticket
+local FIXED, DATED, LOGGED, LEASED = 0, 1, 2, 3 -- how a charge keeps its state
 
+local pack, read, find, sub = struct.pack, struct.unpack, string.find, string.sub
+local spread = unpack or table.unpack -- Lua 5.1, 5.4
 local request = ARGV[1]
 local clock = redis.call('TIME') -- once: two readings in one run may differ
 clock = clock[1] * 1000000 + clock[2]
+local subjects, tickets, pos = read('>HHI4', request)
 
--- The limits, each given once.
-local limits, pos = {}, 1
-local subjects, tickets, many
-subjects, tickets, many, pos = unpack_('>HHH', request, pos)
-for i = 1, many do
-  local kind, flags, fingerprint, count, capacity, window, tick, drain, life, code
-  kind, flags, fingerprint, count, capacity, window, tick, drain, life, code, pos =
-    unpack_('>BBc7I7I7I7I4I7I7B', request, pos)
-  local limit = {
-    kind = kind, count_denied = flags == DENIALS, fingerprint = fingerprint, count = count, capacity = capacity,
-    window = window, tick = tick, ticks = window / tick, drain = drain, life = life, code = code,
-    full = capacity, unit = 1, -- what a cost of 1 adds to the state
-  }
-  if kind == BUCKET or kind == LEAKY then
-    limit.weigh = kind == BUCKET and weigh_bucket or weigh_leaky
-    limit.unit = limit.ticks
-    limit.full = capacity * limit.ticks
-  elseif kind == COUNTER then
-    limit.weigh = weigh_counter
-    limit.full = capacity * limit.ticks
-  elseif kind == WINDOW then
-    limit.weigh = weigh_window
-  elseif kind == INTERVAL then
-    limit.weigh = weigh_interval
-  elseif kind == CALENDAR then
-    limit.weigh = weigh_calendar
-    local a, b, c, d
-    a, b, c, d, pos = unpack_('>I7I7I7I7', request, pos)
-    limit.starts = {a, b, c, d}
+-- A command that may find something else under the key than we put there. Returns nil then.
+local function look(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then error(reply.err) end
+    return nil
   end
-  limits[i] = limit
+  return reply
 end
 
--- The subjects. MGET says nothing of keys that hold something else than a string.
-local value = {}
-if subjects > 0 then
+-- Functions cost a run that does not need them more than a decision.
+local open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
+if #KEYS > subjects then
+  --@include slidinglog
+  --@include concurrency
+end
+
+local value = {} -- of each subject: a string, false if missing, nil if it is not ours
+if subjects == 1 then
+  local v = look('GET', KEYS[1])
+  if not v or string.byte(v) == VERSION and (#v - 1) % SLOT == 0 then value[1] = v end
+elseif subjects > 1 then
   value = redis.call('MGET', spread(KEYS, 1, subjects))
-  local missing = {}
+  local missing
   for i = 1, subjects do
     local v = value[i]
     if not v then
+      missing = missing or {}
       missing[#missing + 1] = i
-    elseif byte(v) ~= 1 or (#v - 1) % SLOT ~= 0 then
+    elseif string.byte(v) ~= VERSION or (#v - 1) % SLOT ~= 0 then
       value[i] = nil
     end
   end
-  if #missing > 0 then
+  if missing then -- MGET is silent on keys that hold something else than a string
     local names = {}
     for i = 1, #missing do names[i] = KEYS[missing[i]] end
     if redis.call('EXISTS', spread(names)) > 0 then
@@ -77,166 +65,152 @@ if subjects > 0 then
     end
   end
 end
-local dirty, ttls = {}, {} -- subjects to write at the end, once each
 
-local function slot_at(v, fingerprint)
-  local p = find(v, fingerprint, 2, true)
-  while p and (p - 2) % SLOT ~= 0 do p = find(v, fingerprint, p + 1, true) end
-  return p
-end
-
--- Puts a slot into a value that holds others too, and drops those of limits no longer in use
--- once they say nothing any more. Returns the value and how long from now it matters, in µs.
-local function put_slot(v, fingerprint, slot, now, keep)
-  local out, last = {'\1'}, 0
-  for p = 2, #v, SLOT do
-    local print, at, code = unpack_('>c7I7B', v, p)
-    local life = code * 16384
-    if code >= 8 then life = (8 + code % 8) * 2 ^ ((code - code % 8) / 8 - 1) * 16384 end
-    if print ~= fingerprint and (keep or at + life > now) then
-      out[#out + 1] = sub(v, p, p + SLOT - 1)
-      if at + life - now > last then last = at + life - now end
-    end
-  end
-  out[#out + 1] = slot
-  return table.concat(out), last
-end
-
+local ttls = {} -- of the subjects to write at the end, each once
 local replies = {pack('>I7', clock)}
--- The charges of the ticket at hand.
-local c_limit, c_cost, c_key, c_group, c_list, c_nonce = {}, {}, {}, {}, {}, {}
-local c_passes, c_at, c_a, c_b, c_repaired, c_slot = {}, {}, {}, {}, {}, {}
-local alone = {}
-local now, maxdelay, given, floor
-
-local function weigh(i)
-  local limit, cost = c_limit[i], c_cost[i]
-  if limit.kind == LOG then
-    if alone[c_group[i]] then -- an earlier group may have written since it was opened
-      c_list[i] = open_log(c_list[i].key)
-      c_passes[i] = weigh_log(limit, now, cost, c_list[i])
-    end
-  elseif limit.kind == LEASES then
-    c_passes[i] = weigh_leases(limit, now, cost, c_list[i], c_nonce[i])
-  else
-    local v = value[c_key[i]]
-    local at, a, b = 0, 0, 0
-    local p = v and slot_at(v, limit.fingerprint)
-    c_slot[i] = p
-    if p then
-      local _
-      at, _, a, b = unpack_('>I7BI7I5', v, p + 7)
-    end
-    c_passes[i], c_at[i], c_a[i], c_b[i], c_repaired[i] = limit.weigh(limit, now, cost, at, a, b, maxdelay)
-  end
-  return c_passes[i]
-end
-
-local function finish(i, taken)
-  local limit, cost = c_limit[i], c_cost[i]
-  -- A peek writes nothing, nor does a cost that could never pass.
-  local writes = cost > 0 and (limit.kind == LEASES or cost <= limit.capacity)
-  if limit.kind == LOG then
-    c_at[i], c_a[i], c_b[i] = finish_log(limit, now, cost, c_list[i], c_passes[i], taken, writes, floor)
-    return
-  elseif limit.kind == LEASES then
-    c_at[i], c_a[i], c_b[i] =
-      finish_leases(limit, now, cost, c_list[i], c_nonce[i], c_passes[i], taken, writes, floor)
-    return
-  end
-  if not writes then return end
-  local a = c_a[i]
-  if taken then
-    a = a + cost * limit.unit
-  elseif limit.count_denied then
-    a = math.max(a, math.min(a + cost, limit.count + 1))
-  elseif not c_repaired[i] then
-    return
-  end
-  c_a[i] = a
-  local key, at = c_key[i], c_at[i]
-  local v, matters = value[key], at + limit.life - now
-  if not v or (c_slot[i] and #v == 1 + SLOT) then -- nobody else's slot is in it
-    v = pack('>Bc7I7BI7I5', 1, limit.fingerprint, at, limit.code, a, c_b[i])
-  else
-    local others
-    v, others = put_slot(v, limit.fingerprint, pack('>c7I7BI7I5', limit.fingerprint, at, limit.code, a, c_b[i]), now, given)
-    if others > matters then matters = others end
-  end
-  value[key] = v
-  matters = matters / 1000
-  matters = matters - matters % 1 + 2
-  if matters < floor then matters = floor end
-  if not dirty[key] then dirty[key], ttls[key] = true, matters
-  elseif matters > ttls[key] then ttls[key] = matters end
-end
+-- The charges of the ticket at hand, so many numbers each.
+local STRIDE = 11
+local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED, PLACE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+-- The limit at hand, and where it stands in the request.
+local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code
 
 for _ = 1, tickets do
   -- A ticket, its first group and that group's first charge.
-  local groups, key, flags, charges, which, cost, list
-  now, maxdelay, groups, key, flags, charges, which, cost, list, pos =
-    unpack_('>I7I7BHBBHI6H', request, pos)
-  given = now > 0
-  floor = given and HOUR or 0
-  if not given then now = clock end
-  local n, failed, together = 0, 0, true
+  local now, maxdelay, groups, subject, alone, charges, offset, cost, form
+  now, maxdelay, groups, subject, alone, charges, offset, cost, form, pos =
+    read('>I7I7BHBBI4I6B', request, pos)
+  local given, floor = now > 0, 0 -- state written at a given instant must not expire on the real clock
+  if given then floor = HOUR else now = clock end
+  local n, units, failed = 0, 0, DECIDED -- unit 0 goes together, the others are groups alone
   for g = 1, groups do
     if g > 1 then
-      key, flags, charges, which, cost, list, pos = unpack_('>HBBHI6H', request, pos)
+      subject, alone, charges, offset, cost, form, pos = read('>HBBI4I6B', request, pos)
     end
-    alone[g] = flags == ALONE
-    for c = 1, charges do
-      if c > 1 then which, cost, list, pos = unpack_('>HI6H', request, pos) end
-      n = n + 1
-      local limit = limits[which]
-      c_limit[n], c_cost[n], c_key[n], c_group[n] = limit, cost, key, g
-      local kind = limit.kind
-      if kind == LEASES then
-        c_nonce[n], pos = unpack_('>c8', request, pos)
-        c_list[n] = open_leases(KEYS[subjects + list])
-        if not c_list[n] then failed = CORRUPT end
-      elseif kind == LOG then
-        local log = open_log(KEYS[subjects + list])
-        if log then c_passes[n] = weigh_log(limit, now, cost, log) end
-        if not log or log.damaged then failed = CORRUPT end
-        c_list[n] = log
-      elseif value[key] == nil then
-        failed = CORRUPT
-      elseif kind == CALENDAR and (now < limit.starts[1] or now >= limit.starts[4]) then
-        failed = CLOCK
+    units = units + alone
+    for i = 1, charges do
+      if i > 1 then offset, cost, form, pos = read('>I4I6B', request, pos) end
+      c[n + UNIT], c[n + OFFSET], c[n + COST], c[n + KEY], c[n + LIST] = alone * units, offset, cost, subject, false
+      if form == FIXED then
+        if value[subject] == nil then failed = CORRUPT end
+      elseif form == DATED then
+        local first, _, _, last = read('>I7I7I7I7', request, offset + LIMIT)
+        if value[subject] == nil then failed = CORRUPT
+        elseif now < first or now >= last then failed = CLOCK end
+      else
+        local list, nonce
+        list, nonce, pos = read('>Hc8', request, pos)
+        local opened
+        if form == LOGGED then opened = open_log(KEYS[subjects + list])
+        else opened = open_leases(KEYS[subjects + list], nonce) end
+        if not opened then failed = CORRUPT end
+        c[n + LIST] = opened
+      end
+      n = n + STRIDE
+    end
+  end
+
+  for unit = 0, failed == DECIDED and units or -1 do
+    local all = true
+    for o = 0, n - 1, STRIDE do
+      if c[o + UNIT] == unit then
+        if c[o + OFFSET] ~= loaded then
+          loaded = c[o + OFFSET]
+          kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code =
+            read('>BBc7I7I7I7I4I7I7I7I7B', request, loaded)
+        end
+        local passes, list, at, a, b, repaired = false, c[o + LIST], 0, 0, 0, false
+        cost = c[o + COST]
+        if list then
+          if kind == LOG then
+            if unit > 0 then list = open_log(list.key) end -- a group before may have written to it
+            c[o + LIST] = list
+            passes = weigh_log(list, count, window, now, cost)
+            if list.damaged and unit == 0 then failed = CORRUPT end
+          else
+            passes = weigh_leases(list, count, window, now, cost)
+          end
+        else
+          local v = value[c[o + KEY]]
+          local place = v and find(v, fingerprint, 2, true)
+          while place and (place - 2) % SLOT ~= 0 do place = find(v, fingerprint, place + 1, true) end
+          if place then
+            local _
+            at, _, a, b = read('>I7BI7I5', v, place + 7)
+          end
+          --@include weigh
+          c[o + PLACE] = place
+        end
+        c[o + PASSES], c[o + AT], c[o + A], c[o + B], c[o + REPAIRED] = passes, at, a, b, repaired
+        all = all and passes
+      end
+    end
+    if failed ~= DECIDED then break end
+
+    for o = 0, n - 1, STRIDE do
+      if c[o + UNIT] == unit then
+        if c[o + OFFSET] ~= loaded then
+          loaded = c[o + OFFSET]
+          kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code =
+            read('>BBc7I7I7I7I4I7I7I7I7B', request, loaded)
+        end
+        local list, key, at, a = c[o + LIST], c[o + KEY], c[o + AT], c[o + A]
+        cost = c[o + COST]
+        -- A peek writes nothing, nor does a cost that could never pass.
+        local writes = cost > 0 and cost <= capacity
+        if list then
+          if kind == LOG then
+            c[o + AT], c[o + A], c[o + B] =
+              finish_log(list, count, window, flags == 1, now, cost, c[o + PASSES], all, writes, floor)
+          else
+            c[o + AT], c[o + A], c[o + B] = finish_leases(list, count, window, now, cost, c[o + PASSES], all, floor)
+          end
+        elseif writes and (all or flags == 1 or c[o + REPAIRED]) then
+          if not all then
+            if flags == 1 then a = math.max(a, math.min(a + cost, count + 1)) end
+          elseif kind == BUCKET or kind == LEAKY then
+            a = a + cost * ticks
+          else
+            a = a + cost
+          end
+          c[o + A] = a
+          local v, ttl = value[key], at + life - now
+          if not v or (c[o + PLACE] and #v == 1 + SLOT) then -- no other slot is in it
+            v = pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, c[o + B])
+          else
+            -- Other limits' slots stay, except those of limits no longer in use that say nothing any more.
+            local slots = {pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, c[o + B])}
+            for p = 2, #v, SLOT do
+              local print, since, lives = read('>c7I7B', v, p)
+              if lives < 8 then lives = lives * 16384
+              else lives = (8 + lives % 8) * 2 ^ ((lives - lives % 8) / 8 - 1) * 16384 end
+              if print ~= fingerprint and (given or since + lives > now) then
+                slots[#slots + 1] = sub(v, p, p + SLOT - 1)
+                if since + lives - now > ttl then ttl = since + lives - now end
+              end
+            end
+            v = table.concat(slots)
+          end
+          value[key] = v
+          ttl = ttl / 1000
+          ttl = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)
+          ttls[key] = ttl
+        end
       end
     end
   end
-  if failed > 0 then
+
+  if failed ~= DECIDED then
     replies[#replies + 1] = pack('>B', failed)
   else
-    for i = 1, n do
-      if not alone[c_group[i]] and not weigh(i) then together = false end
-    end
-    for i = 1, n do
-      if not alone[c_group[i]] then finish(i, together) end
-    end
-    local i = 1
-    while i <= n do
-      local g, from, passes = c_group[i], i, true
-      while i <= n and c_group[i] == g do
-        if alone[g] then
-          if not weigh(i) then passes = false end
-        end
-        i = i + 1
-      end
-      if alone[g] then
-        for j = from, i - 1 do finish(j, passes) end
-      end
-    end
-    replies[#replies + 1] = '\0'
-    for j = 1, n do
-      replies[#replies + 1] = pack('>BI7I7I7', c_passes[j] and 1 or 0, c_at[j], c_a[j], c_b[j])
+    replies[#replies + 1] = pack('>BBI7I7I7', DECIDED, c[PASSES] and 1 or 0, c[AT], c[A], c[B])
+    for o = STRIDE, n - 1, STRIDE do
+      replies[#replies + 1] = pack('>BI7I7I7', c[o + PASSES] and 1 or 0, c[o + AT], c[o + A], c[o + B])
     end
   end
 end
 
-for key in pairs(dirty) do
-  redis.call('SET', KEYS[key], value[key], 'PX', ttls[key])
+for key, ttl in pairs(ttls) do
+  redis.call('SET', KEYS[key], value[key], 'PX', ttl)
 end
 return table.concat(replies)

@@ -1,0 +1,193 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// fails takes once and returns the error, which must say that the store was unavailable.
+func fails(t *testing.T, store *redisstore.Store, ctx context.Context, who penstock.Subject, m *penstock.Meter) error {
+	t.Helper()
+	var out penstock.Outcome
+	err := store.Take(ctx, one(0, who, charge(m, 1)), &out)
+	if !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) || out.Allowed {
+		t.Fatalf("%v: allowed %v, error %v; want a denial by ErrUnavailable", m, out.Allowed, err)
+	}
+	return err
+}
+
+// recovers polls until calls pass again.
+func recovers(t *testing.T, store *redisstore.Store, m *penstock.Meter) {
+	t.Helper()
+	await(t, "calls to pass again", func() bool {
+		var out penstock.Outcome
+		return store.Take(t.Context(), one(0, stranger(), charge(m, 1)), &out) == nil && out.Allowed
+	})
+}
+
+// A server without memory refuses what it would have to store, and stores no part of it.
+func TestOutOfMemory(t *testing.T) {
+	server, store := serve(t)
+	for _, m := range eachKind(penstock.MaxWindow) {
+		who := stranger()
+		take(t, store, one(0, who, charge(m, 1)))
+		before := snapshot(t, server.Addr, who)
+		ask(t, server.Addr, "CONFIG", "SET", "maxmemory", "1")
+		for range 3 {
+			if err := fails(t, store, t.Context(), who, m); !strings.Contains(err.Error(), "OOM") {
+				t.Errorf("%v: error %v does not say OOM", m, err)
+			}
+		}
+		ask(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
+		if after := snapshot(t, server.Addr, who); len(after) != 1 || after[keyOf(who, m)] != before[keyOf(who, m)] {
+			t.Errorf("%v: refused calls changed the state from %q to %q", m, before, after)
+		}
+		recovers(t, store, m)
+		expect(t, m.String()+": used", int(used(t, store, 0, who, m)), 1)
+	}
+}
+
+// A replica refuses to write: an error, until it is a master again.
+func TestReadOnly(t *testing.T) {
+	server, store := serve(t)
+	m, who := spacious(), stranger()
+	hit(t, store, 0, who, m)
+	dead := redistest.Start(t)
+	host, port, _ := net.SplitHostPort(dead.Addr)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, server.Addr, "REPLICAOF", host, port)
+	for range 3 {
+		if err := fails(t, store, t.Context(), who, m); !strings.Contains(err.Error(), "READONLY") {
+			t.Errorf("error %v does not say READONLY", err)
+		}
+	}
+	ask(t, server.Addr, "REPLICAOF", "NO", "ONE")
+	recovers(t, store, m)
+	expect(t, "used", int(used(t, store, 0, who, m)), 1)
+}
+
+// A server that dies and comes back: errors, never an invented answer, then answers.
+func TestKillAndRestart(t *testing.T) {
+	server, store := serve(t)
+	m := spacious()
+	for range 3 {
+		recovers(t, store, m)
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			fails(t, store, t.Context(), stranger(), m)
+		}
+		if err := server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovers(t, store, m)
+}
+
+// A server that accepts and never answers: callers come back by their own deadline or the store's.
+func TestSilentServer(t *testing.T) {
+	server := redistest.Start(t)
+	m := spacious()
+	patient := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Minute})
+	hasty := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 200 * time.Millisecond})
+	recovers(t, patient, m)
+	recovers(t, hasty, m)
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // the later ones are never sent: the runs are taken
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := fails(t, patient, ctx, stranger(), m); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's deadline: error %v does not wrap DeadlineExceeded", err)
+		}
+		cancel()
+	}
+	for range 3 {
+		if err := fails(t, hasty, t.Context(), stranger(), m); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the store's own deadline: error %v does not wrap DeadlineExceeded", err)
+		}
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	recovers(t, patient, m)
+	recovers(t, hasty, m)
+}
+
+// A call that was over before it began is not sent.
+func TestCancelledBefore(t *testing.T) {
+	_, store := serve(t)
+	m, who := spacious(), stranger()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := fails(t, store, ctx, who, m); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v does not wrap Canceled", err)
+	}
+	expect(t, "used", int(used(t, store, 0, who, m)), 0)
+}
+
+// lossy is a connection that loses the next reply, and itself, once it is armed: the server has
+// executed what it was sent.
+type lossy struct {
+	net.Conn
+	armed *atomic.Bool
+}
+
+func (c lossy) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.armed.CompareAndSwap(true, false) {
+		c.Close()
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// A charge whose reply was lost is not sent again: it has been taken.
+func TestLostReplyIsNotRetried(t *testing.T) {
+	server := redistest.Start(t)
+	var armed atomic.Bool
+	store := dial(t, redisstore.Options{
+		Addresses: []string{server.Addr},
+		Dial: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, "tcp", addr)
+			return lossy{conn, &armed}, err
+		},
+	})
+	m := spacious()
+	recovers(t, store, m)
+	honest, retrying := stranger(), stranger()
+	const rounds = 20
+	for range rounds {
+		armed.Store(true)
+		fails(t, store, t.Context(), honest, m)
+		recovers(t, store, m)
+	}
+	expect(t, "charges of calls sent once each", int(used(t, store, 0, honest, m)), rounds)
+
+	// Whoever tries again after such an error is charged twice: the test above would see it.
+	for range rounds {
+		armed.Store(true)
+		fails(t, store, t.Context(), retrying, m)
+		await(t, "a retry to pass", func() bool {
+			var out penstock.Outcome
+			return store.Take(t.Context(), one(0, retrying, charge(m, 1)), &out) == nil
+		})
+	}
+	if n := used(t, store, 0, retrying, m); n < 2*rounds {
+		t.Errorf("%d calls, each tried again, were charged %d times: the replies were not lost after the charge", rounds, n)
+	}
+}

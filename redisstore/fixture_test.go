@@ -1,0 +1,143 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+const prefix = "pen:" // of every key, as long as no option says otherwise
+
+// monday is the instant at which traces with a clock of their own begin: odd to the last digit.
+const monday = penstock.Instant(1794704739699202)
+
+// dial opens a store without an account, for servers that lose theirs because they are restarted
+// or replaced.
+func dial(t testing.TB, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	s, err := redisstore.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// serve starts a server and opens a store on it.
+func serve(t testing.TB, args ...string) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	server := redistest.Start(t, args...)
+	return server, dial(t, redisstore.Options{Addresses: []string{server.Addr}})
+}
+
+// ask sends one command that must succeed.
+func ask(t testing.TB, addr string, args ...string) string {
+	t.Helper()
+	reply, err := redistest.Command(addr, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+var (
+	hasher    = penstock.NewHasher("redisstore tests")
+	strangers atomic.Int64
+)
+
+// stranger returns a subject that no store has seen.
+func stranger() penstock.Subject {
+	return hasher.Subject("test", fmt.Sprint(strangers.Add(1)))
+}
+
+// one is a ticket of a single group that can wait as long as it takes.
+func one(now penstock.Instant, who penstock.Subject, charges ...penstock.Charge) *penstock.Ticket {
+	return &penstock.Ticket{
+		Now: now, MaxDelay: penstock.AnyDelay, Nonce: uint64(strangers.Add(1)),
+		Groups: []penstock.Group{{Subject: who, Charges: charges}},
+	}
+}
+
+func charge(m *penstock.Meter, cost int64) penstock.Charge {
+	return penstock.Charge{Meter: m, Cost: cost}
+}
+
+// take decides a ticket that must be decidable.
+func take(t testing.TB, s penstock.Store, ticket *penstock.Ticket) penstock.Outcome {
+	t.Helper()
+	var out penstock.Outcome
+	if err := s.Take(t.Context(), ticket, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// hit charges one call of cost 1 and tells whether it passed.
+func hit(t testing.TB, s penstock.Store, now penstock.Instant, who penstock.Subject, m *penstock.Meter) bool {
+	t.Helper()
+	return take(t, s, one(now, who, charge(m, 1))).Allowed
+}
+
+// used peeks at how much of the limit is consumed.
+func used(t testing.TB, s penstock.Store, now penstock.Instant, who penstock.Subject, m *penstock.Meter) int64 {
+	t.Helper()
+	return take(t, s, one(now, who, charge(m, 0))).Decisions[0].Used
+}
+
+// await polls until done; only the end of the whole test run makes it give up.
+func await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	end := time.Now().Add(time.Minute)
+	for !done() {
+		if time.Now().After(end) {
+			t.Fatalf("still waiting after a minute: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// eachKind holds a limit of three of every kind, over an hour and therefore stable during a test.
+func eachKind(window time.Duration) []*penstock.Meter {
+	limits := []penstock.Limit{
+		{Algorithm: penstock.FixedWindow, Count: 3, Window: window},
+		{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year},
+		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: window},
+		{Algorithm: penstock.TokenBucket, Count: 3, Window: window},
+		{Algorithm: penstock.TokenBucket, Count: 3, Window: window, Refill: penstock.Interval},
+		{Algorithm: penstock.LeakyBucket, Count: 3, Window: window, Queue: 2},
+		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: window},
+		{Algorithm: penstock.Concurrency, Count: 3, Window: window},
+	}
+	meters := make([]*penstock.Meter, len(limits))
+	for i, l := range limits {
+		meters[i] = l.MustCompile()
+	}
+	return meters
+}
+
+// keyOf returns the key that holds the meter's state.
+func keyOf(who penstock.Subject, m *penstock.Meter) string {
+	if m.Kind.Fixed() {
+		return redisstore.SubjectKey(prefix, who)
+	}
+	return redisstore.ListKey(prefix, who, m)
+}
+
+// keysOf returns all keys of a subject on the server.
+func keysOf(t testing.TB, addr string, who penstock.Subject) []string {
+	t.Helper()
+	reply := ask(t, addr, "KEYS", prefix+"{"+who.String()+"}*")
+	if reply == "" {
+		return nil
+	}
+	return strings.Split(reply, "\n")
+}

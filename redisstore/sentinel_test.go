@@ -1,0 +1,53 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// Behind Sentinel a store finds the master, decides exactly, and follows a failover.
+func TestSentinel(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	store := dial(t, redisstore.Options{
+		Addresses: sentinel.Addrs, Mode: redisstore.Sentinel, Master: redistest.MasterName, Timeout: 5 * time.Second,
+	})
+	exact := func() {
+		t.Helper()
+		for _, m := range eachKind(time.Hour) {
+			who := stranger()
+			expect(t, m.String()+": calls that passed", count(10, func(int) bool { return hit(t, store, monday, who, m) }), 3)
+		}
+	}
+	exact()
+	remembered, m := stranger(), eachKind(time.Hour)[0]
+	for range 3 {
+		hit(t, store, monday, remembered, m)
+	}
+	// What the replica has not seen is lost with the master, so it gets to see this.
+	await(t, "the replica to follow", func() bool {
+		return ask(t, sentinel.Servers[1].Addr, "EXISTS", redisstore.SubjectKey(prefix, remembered)) == "1"
+	})
+
+	ask(t, sentinel.Addrs[0], "SENTINEL", "FAILOVER", redistest.MasterName)
+	await(t, "another master", func() bool {
+		now, err := redistest.CurrentMaster(sentinel.Addrs[0])
+		return err == nil && now != sentinel.Master
+	})
+	await(t, "calls to be answered by the new master", func() bool {
+		var out penstock.Outcome
+		err := store.Take(t.Context(), one(monday, stranger(), charge(m, 1)), &out)
+		if err != nil && !errors.Is(err, penstock.ErrUnavailable) {
+			t.Fatalf("during the failover: %v", err)
+		}
+		return err == nil
+	})
+	exact() // the new master does not know the script
+	if hit(t, store, monday, remembered, m) {
+		t.Error("the failover forgot a spent subject that had been replicated")
+	}
+}

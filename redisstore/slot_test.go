@@ -1,0 +1,73 @@
+package redisstore_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// Our idea of a subject's slot is Redis' idea, for every key it can have and any prefix.
+func TestSlots(t *testing.T) {
+	cluster := redistest.StartCluster(t, 1)
+	r := rand.New(rand.NewPCG(3, 4))
+	var lists []*penstock.Meter
+	for _, m := range eachKind(time.Hour) {
+		if !m.Kind.Fixed() {
+			lists = append(lists, m)
+		}
+	}
+	for i := range 1000 {
+		var who penstock.Subject
+		for j := range who {
+			who[j] = byte(r.Uint32())
+		}
+		keys := []string{redisstore.SubjectKey(prefix, who)}
+		if i%10 == 0 {
+			keys = append(keys, redisstore.SubjectKey("another:prefix-", who))
+			for _, m := range lists {
+				keys = append(keys, redisstore.ListKey(prefix, who, m))
+			}
+		}
+		for _, key := range keys {
+			if slot := number(t, cluster.Addrs[0], "CLUSTER", "KEYSLOT", key); slot != redisstore.SlotOf(who) {
+				t.Fatalf("key %q: slot %d, we think %d", key, slot, redisstore.SlotOf(who))
+			}
+		}
+	}
+}
+
+// A ticket whose subjects live in different slots cannot be decided in one step, and says so.
+func TestCrossSlotTicket(t *testing.T) {
+	cluster := redistest.StartCluster(t, 1)
+	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
+	m := eachKind(time.Hour)[0]
+	a, b := stranger(), stranger()
+	for redisstore.SlotOf(a) == redisstore.SlotOf(b) {
+		b = stranger()
+	}
+	ticket := one(monday, a, charge(m, 1))
+	ticket.Groups = append(ticket.Groups, penstock.Group{Subject: b, Charges: ticket.Groups[0].Charges, Alone: true})
+	var out penstock.Outcome
+	err := store.Take(t.Context(), ticket, &out)
+	if !errors.Is(err, penstock.ErrInvalid) || errors.Is(err, penstock.ErrUnavailable) || !strings.Contains(err.Error(), "slot") {
+		t.Errorf("error %v: must wrap ErrInvalid, not ErrUnavailable, and speak of slots", err)
+	}
+	if keys := append(keysOf(t, cluster.Addrs[0], a), keysOf(t, cluster.Addrs[0], b)...); len(keys) > 0 {
+		t.Errorf("the ticket wrote %q", keys)
+	}
+
+	// Subjects that happen to share a slot are decided together.
+	for redisstore.SlotOf(a) != redisstore.SlotOf(b) {
+		b = stranger()
+	}
+	ticket.Groups[1].Subject, ticket.Groups[1].Alone = b, false
+	if !take(t, store, ticket).Allowed || used(t, store, monday, b, m) != 1 {
+		t.Error("subjects of one slot: denied, or not charged")
+	}
+}

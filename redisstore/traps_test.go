@@ -1,0 +1,287 @@
+package redisstore_test
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/race"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// Techniques that are widely used and do not keep their limit. Each test shows that the technique
+// fails and that the same calls do not harm Penstock: the first half proves that the second could
+// have failed.
+
+//go:embed testdata/*.lua
+var techniques embed.FS
+
+// A technique decides calls with a script of testdata.
+type technique struct {
+	t          testing.TB
+	addr, text string
+	window     time.Duration
+	limit      int
+}
+
+func useTechnique(t testing.TB, addr, name string, limit int, window time.Duration) technique {
+	t.Helper()
+	text, err := techniques.ReadFile("testdata/" + name + ".lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return technique{t, addr, string(text), window, limit}
+}
+
+func (q technique) hit(key string, now penstock.Instant, more ...string) bool {
+	q.t.Helper()
+	args := []string{"EVAL", q.text, "1", key, fmt.Sprint(now), fmt.Sprint(q.window.Microseconds()), fmt.Sprint(q.limit)}
+	return ask(q.t, q.addr, append(args, more...)...) == "1"
+}
+
+func count(n int, pass func(i int) bool) int {
+	passed := 0
+	for i := range n {
+		if pass(i) {
+			passed++
+		}
+	}
+	return passed
+}
+
+func expect(t testing.TB, what string, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %d, want %d", what, got, want)
+	}
+}
+
+func seconds(n int) penstock.Instant { return penstock.Instant(n) * 1_000_000 }
+
+func slidingLog(count int64, window time.Duration) *penstock.Meter {
+	return penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: window}.MustCompile()
+}
+
+// An id that a client chooses must not be what entries of the log are told apart by.
+func TestTrapRequestIDInTheLog(t *testing.T) {
+	server, store := serve(t)
+	trap := useTechnique(t, server.Addr, "dedup_in_log", 10, time.Minute)
+	expect(t, "50 calls with one id, by the technique", count(50, func(int) bool { return trap.hit("burst", monday, "id") }), 50)
+	meter, caller := slidingLog(10, time.Minute), stranger()
+	expect(t, "50 calls of one caller", count(50, func(int) bool { return hit(t, store, monday, caller, meter) }), 10)
+
+	// Every ten seconds for ten minutes: the technique dates the entry anew and never forgets it.
+	trap.limit = 3
+	every := func(i int) penstock.Instant { return monday + seconds(10*i) }
+	expect(t, "61 repeats, by the technique", count(61, func(i int) bool { return trap.hit("slow", every(i), "id") }), 61)
+	expect(t, "entries of the technique's log", number(t, server.Addr, "ZCARD", "slow"), 1)
+	meter, caller = slidingLog(3, time.Minute), stranger()
+	expect(t, "61 repeats of one caller", count(61, func(i int) bool { return hit(t, store, every(i), caller, meter) }), 31)
+}
+
+// A generator that starts alike in every run names all calls of a second alike.
+func TestTrapRandomMembers(t *testing.T) {
+	server, store := serve(t)
+	trap := useTechnique(t, server.Addr, "random_member", 10, time.Minute)
+	expect(t, "50 calls in one second, by the technique", count(50, func(int) bool { return trap.hit("log", monday) }), 50)
+	expect(t, "entries of the technique's log", number(t, server.Addr, "ZCARD", "log"), 1)
+	meter, caller := slidingLog(10, time.Minute), stranger()
+	expect(t, "50 calls at one instant", count(50, func(int) bool { return hit(t, store, monday, caller, meter) }), 10)
+	// base and ten entries
+	expect(t, "elements of the log", number(t, server.Addr, "LLEN", redisstore.ListKey(prefix, caller, meter)), 11)
+}
+
+// tostring keeps 14 digits, a clock in microseconds has 16.
+func TestTrapClockAsText(t *testing.T) {
+	server, store := serve(t)
+	trap := useTechnique(t, server.Addr, "tostring_clock", 10, time.Second)
+	expect(t, "50 calls a microsecond apart, by the technique",
+		count(50, func(i int) bool { return trap.hit("log", monday+penstock.Instant(i)) }), 50)
+	meter, caller := slidingLog(10, time.Second), stranger()
+	expect(t, "50 calls a microsecond apart",
+		count(50, func(i int) bool { return hit(t, store, monday+penstock.Instant(i), caller, meter) }), 10)
+
+	for _, m := range []*penstock.Meter{
+		slidingLog(1, time.Second),
+		penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Second}.MustCompile(),
+		penstock.Limit{Algorithm: penstock.Concurrency, Count: 1, Window: time.Second}.MustCompile(),
+	} {
+		caller := stranger()
+		if !hit(t, store, monday, caller, m) {
+			t.Fatalf("%v: the first call was denied", m)
+		}
+		denied := take(t, store, one(monday+1, caller, charge(m, 1)))
+		if got, want := denied.Decisions[0].RetryAfter, time.Second-time.Microsecond; denied.Allowed || got != want {
+			t.Errorf("%v, a microsecond later: allowed %v, retry after %v, want a denial and %v", m, denied.Allowed, got, want)
+		}
+		if early := monday + seconds(1) - 1; hit(t, store, early, caller, m) {
+			t.Errorf("%v: passed a microsecond early", m)
+		}
+		if !hit(t, store, monday+seconds(1), caller, m) {
+			t.Errorf("%v: denied at the promised instant", m)
+		}
+	}
+}
+
+// Who records before counting stores what it denies: memory for whoever hammers, and no way back.
+func TestTrapAddThenCount(t *testing.T) {
+	server, store := serve(t)
+	const calls = 600
+	trap := useTechnique(t, server.Addr, "add_then_count", 10, time.Minute)
+	meter, caller := slidingLog(10, time.Minute), stranger()
+	key := redisstore.ListKey(prefix, caller, meter)
+	member := 0
+	hitTrap := func(now penstock.Instant) bool {
+		member++
+		return trap.hit("log", now, strconv.Itoa(member))
+	}
+	// A call a second.
+	each := func(i int) penstock.Instant { return monday + seconds(i) }
+	expect(t, "600 calls in ten minutes, by the technique", count(calls, func(i int) bool { return hitTrap(each(i)) }), 10)
+	expect(t, "600 calls in ten minutes", count(calls, func(i int) bool { return hit(t, store, each(i), caller, meter) }), 100)
+
+	// A burst.
+	now := each(calls + 3600)
+	count(10, func(int) bool { hitTrap(now); return hit(t, store, now, caller, meter) })
+	trapBefore, before := number(t, server.Addr, "MEMORY", "USAGE", "log"), number(t, server.Addr, "MEMORY", "USAGE", key)
+	expect(t, "calls above the limit that pass", count(calls, func(int) bool { hitTrap(now); return hit(t, store, now, caller, meter) }), 0)
+	if after := number(t, server.Addr, "MEMORY", "USAGE", "log"); after < 10*trapBefore {
+		t.Errorf("%d denied calls grew the technique's log only from %d to %d bytes", calls, trapBefore, after)
+	}
+	expect(t, "bytes of our log after the denied calls", number(t, server.Addr, "MEMORY", "USAGE", key), before)
+	expect(t, "elements of our log", number(t, server.Addr, "LLEN", key), 11)
+}
+
+// Windows that are asked one after the other are charged one after the other, denied or not.
+func TestTrapOneCallPerWindow(t *testing.T) {
+	server, store := serve(t)
+	minuteTrap := useTechnique(t, server.Addr, "check_then_add", 10, time.Minute)
+	hourTrap := useTechnique(t, server.Addr, "check_then_add", 5, time.Hour)
+	expect(t, "calls that pass both windows, by the technique", count(10, func(i int) bool {
+		return minuteTrap.hit("minute", monday, strconv.Itoa(i)) && hourTrap.hit("hour", monday, strconv.Itoa(i))
+	}), 5)
+	expect(t, "calls the technique charged to the minute", number(t, server.Addr, "ZCARD", "minute"), 10)
+
+	minute, hour, caller := slidingLog(10, time.Minute), slidingLog(5, time.Hour), stranger()
+	expect(t, "calls that pass both windows", count(10, func(int) bool {
+		return take(t, store, one(monday, caller, charge(minute, 1), charge(hour, 1))).Allowed
+	}), 5)
+	expect(t, "calls charged to the minute", int(used(t, store, monday, caller, minute)), 5)
+	expect(t, "calls charged to the hour", int(used(t, store, monday, caller, hour)), 5)
+}
+
+// An estimate is fractional: a call passes only if it fits, not while anything at all is left.
+func TestTrapEstimateBelowLimit(t *testing.T) {
+	server, store := serve(t)
+	const limit = 10
+	window := 10 * time.Second
+	length := window.Microseconds()
+	start := monday - monday%penstock.Instant(length)
+	trap := useTechnique(t, server.Addr, "estimate_below_limit", limit, window)
+	meter := penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: limit, Window: window}.MustCompile()
+	caller := stranger()
+
+	// worst is the highest estimate, times the window, right after a call that passed.
+	worst := func(pass func(penstock.Instant) bool) (most int64) {
+		previous := int64(count(limit, func(int) bool { return pass(start) }))
+		current := int64(0)
+		for gone := int64(0); gone < length; gone += 17_389 {
+			if pass(start + penstock.Instant(length+gone)) {
+				current++
+				most = max(most, previous*(length-gone)+current*length)
+			}
+		}
+		return most
+	}
+	if most := worst(func(now penstock.Instant) bool { return trap.hit("counter", now) }); most <= limit*length {
+		t.Errorf("the technique's estimate never passed the limit: at most %d of %d", most, limit*length)
+	}
+	most := worst(func(now penstock.Instant) bool { return hit(t, store, now, caller, meter) })
+	if most > limit*length || most == 0 {
+		t.Errorf("estimate %d of %d: must be at most the limit, and above nothing", most, limit*length)
+	}
+}
+
+// Who lets calls pass when the limiter cannot answer has no limit when it matters.
+func TestTrapErrorsAllow(t *testing.T) {
+	server, store := serve(t)
+	meter, caller := slidingLog(10, time.Minute), stranger()
+	trap := useTechnique(t, server.Addr, "check_then_add", 10, time.Minute)
+	failOpen := func(i int) bool {
+		reply, err := redistest.Command(trap.addr, "EVAL", trap.text, "1", "log",
+			fmt.Sprint(monday), fmt.Sprint(trap.window.Microseconds()), "10", strconv.Itoa(i))
+		return err != nil || reply == "1"
+	}
+	expect(t, "calls the technique lets pass while Redis answers", count(50, failOpen), 10)
+	expect(t, "calls that pass while Redis answers", count(50, func(int) bool { return hit(t, store, monday, caller, meter) }), 10)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "calls the technique lets pass without Redis", count(50, failOpen), 50)
+	for range 50 {
+		var out penstock.Outcome
+		err := store.Take(t.Context(), one(monday, caller, charge(meter, 1)), &out)
+		if !errors.Is(err, penstock.ErrUnavailable) || out.Allowed {
+			t.Fatalf("without Redis: allowed %v, error %v; want an error that wraps ErrUnavailable", out.Allowed, err)
+		}
+	}
+}
+
+// Steps that others can come between admit too many, or deny who should pass.
+func TestTrapSeveralSteps(t *testing.T) {
+	server := redistest.Start(t)
+	ours := race.NewWay("penstock", "this store", func(ctx context.Context, addr string, limit race.Limit) (func(context.Context, string) (bool, error), func(), error) {
+		store, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: 30 * time.Second})
+		if err != nil {
+			return nil, nil, err
+		}
+		meter := slidingLog(int64(limit.Calls), limit.Window)
+		return func(ctx context.Context, key string) (bool, error) {
+			var out penstock.Outcome
+			err := store.Take(ctx, one(0, hasher.Subject("race", key), charge(meter, 1)), &out)
+			return out.Allowed, err
+		}, func() { store.Close() }, nil
+	})
+	report, err := race.Run(t.Context(), race.Options{
+		Addr: server.Addr, Nodes: 3, Trials: 5, Callers: []int{50, 100}, RoundTrips: []time.Duration{time.Millisecond},
+		Limit: race.Limit{Calls: 10, Window: time.Hour}, Patience: time.Minute, Ways: append(race.Ways()[:2:2], ours),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "rows of the report", len(report.Cells), 3*2)
+	for _, c := range report.Cells {
+		switch c.Way {
+		case "check then add":
+			if c.OverAdmitted.Max == 0 {
+				t.Errorf("%d callers, %s: admitted %+v, never above 10", c.Callers, c.Way, c.Admitted)
+			}
+		case "four steps":
+			if c.FalselyDenied.Max == 0 || c.OverAdmitted.Max > 0 {
+				t.Errorf("%d callers, %s: admitted %+v, want below 10", c.Callers, c.Way, c.Admitted)
+			}
+		case "penstock":
+			if (c.Admitted != race.Spread{Min: 10, Median: 10, Max: 10}) {
+				t.Errorf("%d callers, %s: admitted %+v, want exactly 10", c.Callers, c.Way, c.Admitted)
+			}
+		default:
+			t.Errorf("unexpected way %q", c.Way)
+		}
+	}
+}
+
+// number asks for a reply that is an integer.
+func number(t testing.TB, addr string, args ...string) int {
+	t.Helper()
+	n, err := strconv.Atoi(ask(t, addr, args...))
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// lives checks that every key of the subject ends, not before the decisions say that it is as if
+// never seen, and not later than the longest-lived of its limits needs.
+func lives(t testing.TB, addr string, who penstock.Subject, out penstock.Outcome, meters []*penstock.Meter) {
+	t.Helper()
+	for _, key := range keysOf(t, addr, who) {
+		ends := number(t, addr, "PEXPIRETIME", key)
+		least, most := time.Duration(0), time.Duration(0)
+		for i, m := range meters {
+			if keyOf(who, m) == key {
+				least = max(least, out.Decisions[i].ResetAfter)
+				most = max(most, time.Duration(penstock.CodeLife(penstock.LifeCode(m.Life)))*time.Microsecond)
+			}
+		}
+		from, end := out.Now.Time(), time.UnixMilli(int64(ends))
+		const gone = -2 // since its name was read
+		if ends == gone {
+			end = serverTime(t, addr)
+			most = max(most, end.Sub(from)) // it did end, and we do not know when
+		}
+		if end.Before(from.Add(least)) || end.After(from.Add(most+5*time.Millisecond)) {
+			t.Errorf("%v: %s ends %v after the decision, want from %v to %v", meters, key, end.Sub(from), least, most)
+		}
+	}
+}
+
+func serverTime(t testing.TB, addr string) time.Time {
+	t.Helper()
+	var sec, usec int64
+	if _, err := fmt.Sscan(ask(t, addr, "TIME"), &sec, &usec); err != nil {
+		t.Fatal(err)
+	}
+	return time.UnixMicro(sec*1_000_000 + usec)
+}
+
+// Whatever was called, every key ends when it says nothing any more, and not much later.
+func TestEveryKeyEnds(t *testing.T) {
+	server, store := serve(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, window := range []time.Duration{time.Second, 13 * time.Second, time.Hour, 20 * time.Hour, penstock.MaxWindow} {
+		meters := eachKind(window)
+		for range 20 {
+			who := stranger()
+			for range 6 {
+				ticket := one(0, who)
+				for _, m := range meters {
+					ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, r.Int64N(3)))
+				}
+				// The calls before may have cost less: what they left ends within the same bounds.
+				lives(t, server.Addr, who, take(t, store, ticket), meters)
+			}
+			if len(keysOf(t, server.Addr, who)) == 0 {
+				t.Fatal("nothing was written, so nothing was checked")
+			}
+		}
+	}
+	for _, window := range []time.Duration{time.Second, time.Hour, penstock.MaxWindow} {
+		for _, m := range eachKind(window) { // each by itself
+			who := stranger()
+			for range 4 {
+				lives(t, server.Addr, who, take(t, store, one(0, who, charge(m, 1))), []*penstock.Meter{m})
+			}
+			expect(t, fmt.Sprintf("keys of %v", m), len(keysOf(t, server.Addr, who)), 1)
+		}
+	}
+}
+
+// State that was written at a given instant does not end on the real clock before a replay does.
+func TestGivenInstantsLiveAnHour(t *testing.T) {
+	server, store := serve(t)
+	for _, m := range eachKind(time.Millisecond) {
+		who := stranger()
+		for i := range 4 {
+			take(t, store, one(monday+penstock.Instant(i*300), who, charge(m, 1)))
+			for _, key := range keysOf(t, server.Addr, who) {
+				if left := time.Duration(number(t, server.Addr, "PTTL", key)) * time.Millisecond; left < 59*time.Minute {
+					t.Errorf("%v: %s ends in %v", m, key, left)
+				}
+			}
+		}
+	}
+}
+
+// Idle is free: what no longer matters is gone from the server by itself.
+func TestStateDisappears(t *testing.T) {
+	server, store := serve(t)
+	who := stranger()
+	ticket := one(0, who)
+	for _, m := range eachKind(40 * time.Millisecond) {
+		if m.Kind != penstock.KindCalendar {
+			ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, 1))
+		}
+	}
+	take(t, store, ticket)
+	if len(keysOf(t, server.Addr, who)) == 0 { // slower than the windows: then it did disappear
+		t.Log("gone before it could be seen")
+	}
+	await(t, "the subject's keys to end", func() bool { return len(keysOf(t, server.Addr, who)) == 0 })
+}
+
+// Slots of limits that are no longer in use go with the first write after their end.
+func TestStaleSlotsAreDropped(t *testing.T) {
+	server, store := serve(t)
+	who := stranger()
+	key := redisstore.SubjectKey(prefix, who)
+	length := func() int { return number(t, server.Addr, "STRLEN", key) }
+	kept := penstock.Limit{Algorithm: penstock.FixedWindow, Count: penstock.MaxCount, Window: penstock.MaxWindow}.MustCompile()
+	ticket := one(0, who, charge(kept, 1))
+	for _, window := range []time.Duration{2, 3, 4} {
+		short := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: window * time.Hour}.MustCompile()
+		ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(short, 1))
+	}
+	take(t, store, ticket)
+	expect(t, "bytes with four limits", length(), 1+4*27)
+	hit(t, store, 0, who, kept)
+	expect(t, "bytes while all four matter", length(), 1+4*27)
+
+	brief := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: 5 * time.Millisecond}.MustCompile()
+	hit(t, store, 0, who, brief)
+	await(t, "the brief limit's slot to be dropped", func() bool {
+		hit(t, store, 0, who, kept)
+		return length() == 1+4*27
+	})
+	// At a given instant nothing is dropped: another replay may be at an earlier one.
+	take(t, store, one(monday+seconds(400*24*3600), who, charge(brief, 1)))
+	expect(t, "bytes after a call of the far future", length(), 1+5*27)
+	if used(t, store, 0, who, kept) < 3 {
+		t.Error("the limit that stayed in use lost what it had counted")
+	}
+}
