@@ -1,0 +1,47 @@
+// Package storetest is the contract of a [penstock.Store] as a suite: what every store has to do,
+// wherever its state lives. It is separate so that a store written elsewhere is held to the same
+// contract by one line:
+//
+//	func TestContract(t *testing.T) { storetest.Run(t, open) }
+//
+// The parts, each also a method of [Suite]:
+//
+//	Scenarios     stories with their expected numbers, in testdata/*.scenario
+//	Edges         misuse: invalid tickets, ended contexts, hostile keys, the largest ticket
+//	Invariants    what each algorithm promises about any trace, judged by other arithmetic
+//	Promise       retry-after and reset-after are kept, to the microsecond
+//	Exactly       of many callers at once exactly as many pass as the limit allows
+//	Linearizable  what concurrent callers were told fits some order of their calls
+//	Twin          random traces, every field of every outcome the same as the [Model]'s
+//
+// A failure of a random part names its seed. These environment variables steer the size:
+//
+//	PENSTOCK_SEED        repeat a run
+//	PENSTOCK_TWIN_STEPS  how many steps Twin plays
+//	PENSTOCK_LONG=1      the sizes of a release: a hundred times the default
+//
+// # Scenarios
+//
+// A scenario is a text file of one subject. Comments start with #. First come the limits, all in
+// one group, then those that are groups of their own:
+//
+//	limit <algorithm> <count>/<window or period> [burst N] [queue N] [refill interval]
+//	      [count_denied] [zone <name>] [ordinal N]
+//	alone limit ...
+//
+// then calls, at offsets from a day on which windows of 1 to 10 days start, or at RFC 3339 times,
+// in any order, as clocks step:
+//
+//	at 59s: 5 calls pass
+//	at 60s: 1 call of 3 denied, retry after 60s, remaining 0
+//	at 2024-03-31T00:00:00+01:00: 1 call passes, reset after 23h
+//	at 1d: peek passes, used 0
+//	at 0s: 1 call queueing passes, delay 15s
+//
+// Between count and verdict may stand "of N" (the cost), "waiting up to <duration>" or "queueing"
+// (for any time) for leaky buckets, and "with nonce N" for leases. All calls of a line have the
+// same verdict; expectations are about the last of them: "retry after", "retry never", "reset
+// after", "used", "remaining", "delay", and with several limits "limit 2 used 3", "limit 2 passes",
+// "limit 2 denies". Retry-after without a limit is the longest of them all. Between calls
+// "limit changes to ..." or "limit 2 changes to ..." gives a limit other numbers.
+package storetest

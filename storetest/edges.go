@@ -1,0 +1,248 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Edges checks what callers do wrong or in excess: nothing of it may be charged, mixed up or fatal.
+func (s Suite) Edges(t *testing.T) {
+	nodes := s.Open(t, fleet)
+	for _, e := range edges {
+		t.Run(e.name, func(t *testing.T) {
+			if err := e.check(nodes); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+type edge struct {
+	name  string
+	check func(nodes []penstock.Store) error
+}
+
+var edges = []edge{
+	{"a peek writes nothing", checkPeek},
+	{"an impossible cost touches nothing", checkImpossible},
+	{"an ended context charges nothing", checkContext},
+	{"invalid tickets", checkInvalid},
+	{"the largest ticket", checkLargest},
+	{"the first and last instants", checkExtremes},
+	{"the store's own clock", checkClock},
+	{"an outcome may be used again", checkReuse},
+	{"one store, many callers", checkSharing},
+	{"hostile keys", checkKeys},
+}
+
+// everyKind is one meter of each kind, of three a day or so.
+func everyKind() []*penstock.Meter {
+	const window = 24 * time.Hour
+	limits := []penstock.Limit{
+		{Algorithm: penstock.FixedWindow, Count: 3, Window: window},
+		{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Day},
+		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: window},
+		{Algorithm: penstock.TokenBucket, Count: 3, Window: window},
+		{Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Count: 3, Window: window},
+		{Algorithm: penstock.LeakyBucket, Count: 3, Queue: 2, Window: window},
+		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: window},
+		{Algorithm: penstock.Concurrency, Count: 3, Window: window},
+		{Algorithm: penstock.FixedWindow, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
+		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
+		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
+	}
+	meters := make([]*penstock.Meter, len(limits))
+	for i, l := range limits {
+		meters[i] = l.MustCompile()
+	}
+	return meters
+}
+
+// forEachKind runs a check for every meter and says for which it failed.
+func forEachKind(check func(m *penstock.Meter) error) error {
+	var errs []error
+	for _, m := range everyKind() {
+		if err := check(m); err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", m, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unnoticed plays a past twice, once with further steps in between, and demands that a call
+// afterwards is answered the same: the steps left no trace.
+func unnoticed(nodes []penstock.Store, past, between []step, question step) error {
+	want, err := afterwards(nodes, past, &question)
+	if err != nil {
+		return err
+	}
+	got, err := afterwards(nodes, slices.Concat(past, between), &question)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("%v is answered %+v, but %+v if these steps did not come before:\n%s", &question, got, want, describe(between, len(past)))
+	}
+	return nil
+}
+
+func calls(n int, now penstock.Instant, m *penstock.Meter, cost int64) []step {
+	var steps []step
+	for i := range n {
+		steps = append(steps, one(now, m, cost, penstock.AnyDelay, uint64(i+1)))
+	}
+	return steps
+}
+
+func checkPeek(nodes []penstock.Store) error {
+	now := scenarioStart
+	return forEachKind(func(m *penstock.Meter) error {
+		ask := one(now, m, 1, penstock.AnyDelay, 99)
+		later := one(now+day, m, 1, penstock.AnyDelay, 99)
+		ahead := calls(3, now+400*day, m, 1) // a wrong clock: only a call may date it anew
+		return errors.Join(
+			unnoticed(nodes, nil, calls(5, now, m, 0), ask),
+			unnoticed(nodes, calls(2, now, m, 1), calls(5, now+1, m, 0), ask),
+			unnoticed(nodes, calls(4, now, m, 1), calls(5, now+2, m, 0), later),
+			unnoticed(nodes, ahead, calls(5, now, m, 0), one(now+400*day, m, 1, penstock.AnyDelay, 99)),
+		)
+	})
+}
+
+func checkImpossible(nodes []penstock.Store) error {
+	now := scenarioStart
+	return forEachKind(func(m *penstock.Meter) error {
+		if m.Kind == penstock.KindLeases {
+			return nil
+		}
+		for _, cost := range []int64{m.Capacity + 1, penstock.MaxCount} {
+			for past := range 4 {
+				ask := one(now+1, m, 1, penstock.AnyDelay, 99)
+				if err := unnoticed(nodes, calls(past, now, m, 1), calls(3, now, m, cost), ask); err != nil {
+					return err
+				}
+				impossible := one(now, m, cost, penstock.AnyDelay, 99)
+				d, err := afterwards(nodes, calls(past, now, m, 1), &impossible)
+				if err != nil {
+					return err
+				}
+				if d.Allowed || d.RetryAfter != penstock.Never || d.Used != int64(past) {
+					return fmt.Errorf("cost %d with %d used is answered %+v, want a denial for good", cost, past, d)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func checkContext(nodes []penstock.Store) error {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	expired, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
+	defer cancel()
+	return forEachKind(func(m *penstock.Meter) error {
+		s := one(scenarioStart, m, 1, penstock.AnyDelay, 1)
+		cast := newcomers(1)
+		for _, ctx := range []context.Context{cancelled, expired} {
+			var out penstock.Outcome
+			err := nodes[0].Take(ctx, s.on(cast), &out)
+			if !errors.Is(err, penstock.ErrUnavailable) || !errors.Is(err, ctx.Err()) {
+				return fmt.Errorf("error is %v, want one that wraps %v and %v", err, penstock.ErrUnavailable, ctx.Err())
+			}
+		}
+		return untouched(nodes, cast[0], m)
+	})
+}
+
+// untouched checks that the subject has used nothing of the meter.
+func untouched(nodes []penstock.Store, who penstock.Subject, m *penstock.Meter) error {
+	peek := one(scenarioStart, m, 0, 0, 0)
+	out, err := take(nodes, []penstock.Subject{who}, &peek)
+	if err != nil {
+		return err
+	}
+	if out.Decisions[0].Used != 0 {
+		return fmt.Errorf("%d were charged", out.Decisions[0].Used)
+	}
+	return nil
+}
+
+// checkClock asks for an instant of the store's own: some time in the present, which this check,
+// knowing of no other clock's error, takes to begin in 2020.
+func checkClock(nodes []penstock.Store) error {
+	present := penstock.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	return forEachKind(func(m *penstock.Meter) error {
+		s := one(0, m, 1, penstock.AnyDelay, 1)
+		out, err := take(nodes, newcomers(1), &s)
+		if err != nil {
+			return err
+		}
+		if out.Now < present || out.Now > penstock.MaxInstant || !out.Allowed {
+			return fmt.Errorf("a newcomer's first call: decided at %d, pass is %v", out.Now, out.Allowed)
+		}
+		return nil
+	})
+}
+
+// checkReuse gives the store an outcome that still holds what another store might have left.
+func checkReuse(nodes []penstock.Store) error {
+	stale := penstock.Outcome{
+		Now: 1, Allowed: true,
+		Groups:    make([]penstock.GroupOutcome, 5, 40),
+		Decisions: make([]penstock.Decision, 7, 40),
+	}
+	for i := range stale.Decisions {
+		stale.Decisions[i] = penstock.Decision{Allowed: true, Used: 99, Delay: 99, Receipt: penstock.Receipt{Cost: 99}}
+	}
+	return forEachKind(func(m *penstock.Meter) error {
+		used, fresh := newcomers(1), newcomers(1)
+		for i, s := range calls(5, scenarioStart, m, 1) {
+			want, err := take(nodes, fresh, &s)
+			if err != nil {
+				return err
+			}
+			if err := nodes[0].Take(context.Background(), s.on(used), &stale); err != nil {
+				return err
+			}
+			if diff := difference(&want, &stale); diff != "" {
+				return fmt.Errorf("call %d differs in an outcome that was used before (-new +used):\n%s", i, diff)
+			}
+		}
+		return nil
+	})
+}
+
+// checkSharing has callers with subjects of their own on one node at once: nobody may be told what
+// another asked.
+func checkSharing(nodes []penstock.Store) error {
+	meters := everyKind()
+	var wg sync.WaitGroup
+	errs := make([]error, 64)
+	for i := range errs {
+		wg.Go(func() {
+			m := meters[i%len(meters)]
+			model, cast := NewModel(), newcomers(1)
+			for j := range 50 {
+				s := one(scenarioStart+penstock.Instant(i*1000+j), m, int64(j%3), penstock.AnyDelay, uint64(j+1))
+				want, got, err := both(model, nodes[:1], cast, &s)
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				if diff := difference(want, got); diff != "" {
+					errs[i] = fmt.Errorf("%v among other callers (-model +store):\n%s", &s, diff)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

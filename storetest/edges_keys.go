@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// checkKeys fills the limit of every hostile key and demands that each had all of it to itself.
+func checkKeys(nodes []penstock.Store) error {
+	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Hour}.MustCompile()
+	domain := newcomer().String()
+	var errs []error
+	seen := map[penstock.Subject]string{}
+	for name, subject := range hostile(domain) {
+		if twin, taken := seen[subject]; taken {
+			errs = append(errs, fmt.Errorf("%s and %s are the same subject", name, twin))
+			continue
+		}
+		seen[subject] = name
+		for i, want := range []bool{true, true, false} {
+			s := one(scenarioStart, m, 1, 0, 0)
+			out, err := take(nodes, []penstock.Subject{subject}, &s)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			} else if out.Allowed != want {
+				errs = append(errs, fmt.Errorf("%s: call %d: pass is %v, want %v: it shares its limit with another key", name, i+1, out.Allowed, want))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hostile are keys as a caller could choose them to be taken for another, to be no key at all, or
+// to be too much. The last are subjects whose bytes are special in some store.
+func hostile(domain string) map[string]penstock.Subject {
+	key := func(parts ...string) penstock.Subject {
+		var attributes []penstock.Attribute
+		for i := 0; i+1 < len(parts); i += 2 {
+			attributes = append(attributes, penstock.Attribute{Name: parts[i], Value: parts[i+1]})
+		}
+		return hasher.Subject(domain, "rule", attributes...)
+	}
+	const long = 10 << 20
+	keys := map[string]penstock.Subject{
+		"no attributes":     key(),
+		"empty":             key("", ""),
+		"empty twice":       key("", "", "", ""),
+		"empty value":       key("user", ""),
+		"ab, c":             key("ab", "c"),
+		"a, bc":             key("a", "bc"),
+		"abc, empty":        key("abc", ""),
+		"empty, abc":        key("", "abc"),
+		"a, b, c, d":        key("a", "b", "c", "d"),
+		"c, d, a, b":        key("c", "d", "a", "b"),
+		"{}":                key("user", "{}"),
+		"{":                 key("user", "{"),
+		"}":                 key("user", "}"),
+		"}{":                key("user", "}{"),
+		"{user}":            key("user", "{user}"),
+		"NUL":               key("user", "\x00"),
+		"two NULs":          key("user", "\x00\x00"),
+		"a, then NUL":       key("user", "a\x00"),
+		"a":                 key("user", "a"),
+		"line end":          key("user", "a\r\n"),
+		"colon":             key("user", "a:b"),
+		"pipe":              key("user", "a|b"),
+		"umlaut composed":   key("user", "\u00fc"),
+		"umlaut decomposed": key("user", "u\u0308"),
+		"not UTF-8":         key("user", "\xff\xfe"),
+		"emoji":             key("user", "🚰"),
+		"right to left":     key("user", "\u202eresu"),
+		"10 MB":             key("user", strings.Repeat("x", long)),
+		"10 MB, other end":  key("user", strings.Repeat("x", long-1)+"y"),
+		"10 MB, shorter":    key("user", strings.Repeat("x", long-1)),
+		"another rule":      hasher.Subject(domain, "rule2"),
+		"another domain":    hasher.Subject(domain+"r", "ule"),
+	}
+	// The bytes of a subject are anything at all, with a run of its own in the middle.
+	for _, b := range []byte{0, '{', '}', '\r', '\n', ' ', '*', 0xff} {
+		s := newcomer()
+		for i := range s {
+			if i < 6 || i >= 10 {
+				s[i] = b
+			}
+		}
+		keys[fmt.Sprintf("all but four bytes %q", b)] = s
+	}
+	return keys
+}

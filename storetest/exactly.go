@@ -1,0 +1,245 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Exactly releases many callers at once, spread over a fleet, and demands that exactly as many
+// pass as the limit allows: not one more, not one fewer, every time.
+func (s Suite) Exactly(t *testing.T) {
+	n := size(50, 1_000, 100_000)
+	nodes := s.Open(t, fleet)
+	for _, r := range rushes {
+		if r.apart && s.OneSubject {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			if err := r.trials(nodes, n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("given instant", func(t *testing.T) {
+		if err := minuteRush(nodes, n); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("last place in a fading window", func(t *testing.T) {
+		if err := fadingRush(nodes[:2], n); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A rush is a limit on which many callers fall at once. On the real clock its window is so long
+// that nothing comes back while the callers are at it.
+type rush struct {
+	name     string
+	limit    penstock.Limit
+	prepare  []step // before the callers come
+	now      penstock.Instant
+	maxDelay time.Duration
+	others   []penstock.Limit // wider limits charged along with it
+	apart    bool             // to another subject
+}
+
+var rushes = []rush{
+	{name: "fixed window", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Window: penstock.MaxWindow}},
+	{name: "calendar year", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Period: penstock.Year}},
+	{name: "sliding window log", limit: penstock.Limit{Algorithm: penstock.SlidingWindowLog, Window: time.Hour}},
+	{name: "sliding window counter", limit: penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Window: penstock.MaxWindow}},
+	{name: "token bucket", limit: penstock.Limit{Algorithm: penstock.TokenBucket, Window: penstock.MaxWindow}},
+	{name: "interval bucket", limit: penstock.Limit{Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Window: penstock.MaxWindow}},
+	{name: "leaky bucket", limit: penstock.Limit{Algorithm: penstock.LeakyBucket, Window: penstock.MaxWindow}, maxDelay: penstock.AnyDelay},
+	{name: "concurrency", limit: penstock.Limit{Algorithm: penstock.Concurrency, Window: time.Hour}},
+	{name: "several limits", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Window: penstock.MaxWindow}, others: wide},
+	{name: "several subjects", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Window: penstock.MaxWindow}, others: wide, apart: true},
+}
+
+var wide = []penstock.Limit{
+	{Algorithm: penstock.SlidingWindowLog, Count: 1000, Window: time.Hour},
+	{Algorithm: penstock.TokenBucket, Count: 1000, Window: penstock.MaxWindow},
+}
+
+// trials lets 10·L callers rush in, for limits of 5 to 10, again and again for newcomers, and
+// among them 50 and 100 callers at a limit of 10.
+func (r rush) trials(nodes []penstock.Store, n int) error {
+	return trials(n, 8, func(i int) error {
+		trial := r
+		count := int64(5 + i%6)
+		callers := int(10 * count)
+		if i%10 == 9 {
+			count, callers = 10, 50
+		}
+		trial.limit.Count = count
+		if trial.limit.Algorithm == penstock.LeakyBucket {
+			trial.limit.Queue = count - 1
+		}
+		if err := trial.once(nodes, callers, int(count)); err != nil {
+			return fmt.Errorf("trial %d: %w", i, err)
+		}
+		return nil
+	})
+}
+
+// minuteRush is the rush as people tell it, ten a minute, at an instant of the ticket's own.
+func minuteRush(nodes []penstock.Store, n int) error {
+	algorithms := []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowLog, penstock.SlidingWindowCounter, penstock.TokenBucket}
+	return trials(n, 8, func(i int) error {
+		r := rush{
+			limit: penstock.Limit{Algorithm: algorithms[i%len(algorithms)], Count: 10, Window: time.Minute},
+			now:   scenarioStart + penstock.Instant(i),
+		}
+		return r.once(nodes, 50+50*(i%2), 10)
+	})
+}
+
+// fadingRush: eight in the previous window, two in this, a quarter overlaps, limit 5, two nodes at
+// once: exactly one passes.
+func fadingRush(nodes []penstock.Store, n int) error {
+	limit := penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 8, Window: time.Minute}
+	wide := limit.MustCompile()
+	limit.Count = 5
+	r := rush{limit: limit, now: scenarioStart.Add(105 * time.Second), prepare: []step{
+		one(scenarioStart, wide, 8, 0, 0),
+		one(scenarioStart.Add(105*time.Second), wide, 2, 0, 0),
+	}}
+	return trials(n, 8, func(int) error { return r.once(nodes, 2, 1) })
+}
+
+// errTornWindow means that the real clock entered another window during the rush: nothing was shown.
+var errTornWindow = errors.New("the window ended during the rush")
+
+// once is one rush of newcomers' callers.
+func (r rush) once(nodes []penstock.Store, callers, admitted int) error {
+	for {
+		if err := r.attempt(nodes, callers, admitted); !errors.Is(err, errTornWindow) {
+			return err
+		}
+	}
+}
+
+func (r rush) attempt(nodes []penstock.Store, callers, admitted int) error {
+	m, err := r.limit.Compile()
+	if err != nil {
+		return err
+	}
+	cast, _, err := replay(nodes, r.prepare)
+	if err != nil {
+		return err
+	}
+	groups := []penstock.Group{{Subject: cast[0], Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}
+	if r.apart {
+		groups = append([]penstock.Group{{Subject: newcomer()}}, groups...)
+	}
+	for _, l := range r.others {
+		groups[0].Charges = append(groups[0].Charges, penstock.Charge{Meter: l.MustCompile(), Cost: 1})
+	}
+	outs, err := r.release(nodes, callers, groups)
+	if err != nil {
+		return err
+	}
+	if r.now == 0 && torn(m, outs) {
+		return errTornWindow
+	}
+	passed := 0
+	for i := range outs {
+		if outs[i].Allowed {
+			passed++
+		}
+	}
+	if passed != admitted {
+		return fmt.Errorf("%v: %d of %d callers at once passed, want %d", m, passed, callers, admitted)
+	}
+	if m.Kind == penstock.KindLeaky {
+		if err := inOrder(m, outs); err != nil {
+			return err
+		}
+	}
+	return r.leftBehind(nodes[0], groups, int64(admitted))
+}
+
+// release makes all calls at once, from as many goroutines, over all nodes.
+func (r rush) release(nodes []penstock.Store, callers int, groups []penstock.Group) ([]penstock.Outcome, error) {
+	outs := make([]penstock.Outcome, callers)
+	errs := make([]error, callers)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			t := &penstock.Ticket{Now: r.now, MaxDelay: r.maxDelay, Nonce: uint64(i + 1), Groups: groups}
+			<-start
+			errs[i] = nodes[i%len(nodes)].Take(context.Background(), t, &outs[i])
+		})
+	}
+	close(start)
+	wg.Wait()
+	return outs, errors.Join(errs...)
+}
+
+func torn(m *penstock.Meter, outs []penstock.Outcome) bool {
+	window := func(o penstock.Outcome) penstock.Instant {
+		if m.Kind == penstock.KindCalendar {
+			return m.PeriodStarts(o.Now)[1]
+		}
+		return o.Now / penstock.Instant(m.Window)
+	}
+	switch m.Kind {
+	case penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindInterval:
+		return slices.ContainsFunc(outs, func(o penstock.Outcome) bool { return window(o) != window(outs[0]) })
+	}
+	return false
+}
+
+// inOrder checks that no two of the callers that passed are to start at the same time.
+func inOrder(m *penstock.Meter, outs []penstock.Outcome) error {
+	var starts []penstock.Instant
+	for i := range outs {
+		if outs[i].Allowed {
+			starts = append(starts, outs[i].Now.Add(outs[i].Decisions[0].Delay))
+		}
+	}
+	slices.SortFunc(starts, cmp.Compare)
+	apart := penstock.Instant(m.Window / m.Count)
+	for i := 1; i < len(starts); i++ {
+		// Starts fall on ticks, except the first, which falls anywhere within one.
+		if starts[i]-starts[i-1] < apart-penstock.Instant(2*m.Tick) {
+			return fmt.Errorf("%v: two start %v apart", m, starts[i].Sub(starts[i-1]))
+		}
+	}
+	return nil
+}
+
+// leftBehind checks that what passed, and nothing else, is charged to every limit.
+func (r rush) leftBehind(node penstock.Store, groups []penstock.Group, admitted int64) error {
+	if len(r.prepare) > 0 {
+		return nil // more was charged than this rush
+	}
+	var out penstock.Outcome
+	peek := &penstock.Ticket{Now: r.now}
+	for _, g := range groups {
+		g.Charges = slices.Clone(g.Charges)
+		for i := range g.Charges {
+			g.Charges[i].Cost = 0
+		}
+		peek.Groups = append(peek.Groups, g)
+	}
+	if err := node.Take(context.Background(), peek, &out); err != nil {
+		return err
+	}
+	for i, d := range out.Decisions {
+		if d.Used != admitted {
+			return fmt.Errorf("%d passed, but limit %d of the ticket then has %d used", admitted, i+1, d.Used)
+		}
+	}
+	return nil
+}

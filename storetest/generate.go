@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A generator makes up a trace step by step, with one eye on the answers: the instants and costs
+// that matter are those at which an answer changes.
+type generator struct {
+	r          *rand.Rand
+	nodes      int
+	cast       int
+	oneSubject bool
+	meters     []*penstock.Meter
+	now        penstock.Instant
+	steps      int
+	calm       bool // the clock hardly steps, so that lists grow long
+	nonces     []uint64
+
+	last  *step
+	found *penstock.Outcome // of last
+}
+
+// Instants of traces stay where periods can be computed on both sides.
+var (
+	earliest = penstock.InstantOf(time.Date(1972, 1, 1, 0, 0, 0, 0, time.UTC))
+	latest   = penstock.InstantOf(time.Date(2105, 1, 1, 0, 0, 0, 0, time.UTC))
+)
+
+// turns are instants near which calendars are hard: clocks going forward, back and over midnight.
+var turns = []time.Time{
+	time.Date(2024, 3, 31, 0, 59, 0, 0, time.UTC),   // Berlin forward
+	time.Date(2024, 10, 27, 0, 30, 0, 0, time.UTC),  // Berlin back
+	time.Date(2018, 11, 4, 2, 59, 0, 0, time.UTC),   // São Paulo skips midnight
+	time.Date(2019, 2, 17, 1, 59, 0, 0, time.UTC),   // São Paulo has 23:00 twice
+	time.Date(2022, 3, 26, 21, 59, 0, 0, time.UTC),  // Beirut skips midnight
+	time.Date(2021, 10, 2, 15, 29, 0, 0, time.UTC),  // Lord Howe by half an hour
+	time.Date(2011, 12, 30, 9, 59, 0, 0, time.UTC),  // Apia skips a day
+	time.Date(2010, 11, 7, 2, 30, 0, 0, time.UTC),   // St. John's back over midnight
+	time.Date(2024, 2, 28, 23, 59, 0, 0, time.UTC),  // leap day
+	time.Date(2024, 12, 31, 22, 59, 0, 0, time.UTC), // a year ends
+}
+
+func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
+	g := &generator{r: r, nodes: nodes, cast: 2, oneSubject: oneSubject, steps: 50 + r.IntN(300)}
+	for range 1 + r.IntN(4) {
+		m := anyMeter(r, pick(r, kinds...))
+		if often(r, 25) { // two of the same kind and window side by side
+			l := m.Limit()
+			l.Ordinal = (l.Ordinal + 1) % (penstock.MaxOrdinal + 1)
+			g.meters = append(g.meters, l.MustCompile())
+		}
+		g.meters = append(g.meters, m)
+	}
+	if often(r, 2) {
+		g.deep()
+	}
+	if often(r, 50) {
+		g.now = penstock.InstantOf(pick(r, turns...)) + penstock.Instant(r.Int64N(int64(2*time.Hour/time.Microsecond)))
+	} else {
+		g.now = earliest + penstock.Instant(r.Int64N(int64(latest-earliest)))
+	}
+	g.nonces = []uint64{1, 2, 3, 1 << 63, 1<<64 - 1, r.Uint64() | 1}
+	return g
+}
+
+// deep makes it a long trace over a list of hundreds of entries.
+func (g *generator) deep() {
+	l := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100 + g.r.Int64N(1000), Window: time.Hour}
+	if often(g.r, 30) {
+		l.Algorithm = penstock.Concurrency
+	}
+	g.meters = append(g.meters[:0], l.MustCompile())
+	g.steps, g.calm, g.cast = 1500, true, 1
+}
+
+// next returns the next step. seen tells it the outcome.
+func (g *generator) next() step {
+	g.now = g.when()
+	if often(g.r, 2) && (!g.calm || often(g.r, 5)) {
+		i := g.r.IntN(len(g.meters))
+		g.meters[i] = changed(g.r, g.meters[i])
+	}
+	s := step{node: g.r.IntN(g.nodes)}
+	t := &s.ticket
+	t.Now, t.MaxDelay, t.Nonce = g.now, g.maxDelay(), g.nonce()
+	groups := 1
+	if often(g.r, 20) {
+		groups = 1 + g.r.IntN(3)
+	}
+	who := g.r.IntN(g.cast)
+	for range groups {
+		t.Groups = append(t.Groups, penstock.Group{Charges: g.charges(), Alone: groups > 1 && often(g.r, 40)})
+		s.who = append(s.who, who)
+		if !g.oneSubject {
+			who = g.r.IntN(g.cast)
+		}
+	}
+	g.dropTwice(&s)
+	return s
+}
+
+func (g *generator) seen(s *step, out *penstock.Outcome) { g.last, g.found = s, out }
+
+// charges are some of the meters, in any order, none twice.
+func (g *generator) charges() []penstock.Charge {
+	n := 1
+	if often(g.r, 40) {
+		n = 1 + g.r.IntN(len(g.meters))
+	}
+	var charges []penstock.Charge
+	used := map[uint64]bool{}
+	for _, i := range g.r.Perm(len(g.meters))[:n] {
+		m := g.meters[i]
+		if !used[m.Fingerprint] {
+			used[m.Fingerprint] = true
+			charges = append(charges, penstock.Charge{Meter: m, Cost: g.cost(m)})
+		}
+	}
+	return charges
+}
+
+// dropTwice drops groups that would charge the same state as an earlier one they stand together with.
+func (g *generator) dropTwice(s *step) {
+	standIns := make([]penstock.Subject, g.cast)
+	for i := range standIns {
+		standIns[i][0] = byte(i)
+	}
+	for len(s.who) > 1 && s.on(standIns).Validate() != nil {
+		last := len(s.who) - 1
+		s.ticket.Groups, s.who = s.ticket.Groups[:last], s.who[:last]
+	}
+}
+
+func (g *generator) cost(m *penstock.Meter) int64 {
+	switch g.r.IntN(20) {
+	case 0:
+		return 0
+	case 1:
+		return min(m.Capacity+1, penstock.MaxCount)
+	case 2:
+		return min(m.Capacity, penstock.MaxCount)
+	case 3:
+		return pick(g.r, penstock.MaxCount, g.r.Int64N(penstock.MaxCount))
+	case 4, 5, 6:
+		return min(upTo(g.r, m.Capacity), penstock.MaxCount)
+	case 7, 8: // just what is left, and one more
+		if g.found != nil && len(g.found.Decisions) > 0 {
+			return min(pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), penstock.MaxCount)
+		}
+	}
+	return 1
+}
+
+func (g *generator) nonce() uint64 {
+	if often(g.r, 15) {
+		return pick(g.r, g.nonces...)
+	}
+	return g.r.Uint64() | 1
+}
+
+func (g *generator) maxDelay() time.Duration {
+	switch g.r.IntN(4) {
+	case 0:
+		return 0
+	case 1:
+		return time.Duration(g.r.Int64N(int64(pick(g.r, windows...)))) // rarely whole microseconds
+	}
+	return penstock.AnyDelay
+}

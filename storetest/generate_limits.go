@@ -1,0 +1,122 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"time"
+	_ "time/tzdata" // zones must be the same wherever the suite runs
+
+	"github.com/penstock-io/penstock"
+)
+
+// windows are lengths on both sides of every change of tick (10 s and 10 h), and the extremes.
+var windows = []time.Duration{
+	time.Millisecond, 10 * time.Millisecond, 999 * time.Millisecond, time.Second, 7 * time.Second, 10 * time.Second,
+	10*time.Second + time.Millisecond, time.Minute, 90 * time.Second, time.Hour, 10 * time.Hour,
+	10*time.Hour + time.Second, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, penstock.MaxWindow,
+}
+
+// zones: none, whole hours, quarters, half-hour clock changes, clocks that skip midnight or a day,
+// and (until 2011 in St. John's) clocks that went back over midnight.
+var zones = []string{
+	"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Beirut",
+	"Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns",
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+// often is true with the given chance in a hundred.
+func often(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
+
+// up to and including most, small values as likely as all larger ones.
+func upTo(r *rand.Rand, most int64) int64 {
+	if most <= 0 {
+		return 0
+	}
+	if often(r, 50) {
+		most = min(most, 12)
+	}
+	return r.Int64N(most + 1)
+}
+
+// anyMeter returns a random meter of the kind.
+func anyMeter(r *rand.Rand, kind penstock.Kind) *penstock.Meter {
+	for { // not every combination is sound; most are
+		l := penstock.Limit{Window: pick(r, windows...), Count: anyCount(r), Ordinal: pick[uint8](r, 0, 0, 0, 1, penstock.MaxOrdinal)}
+		countDenied := often(r, 30)
+		switch kind {
+		case penstock.KindWindow:
+			l.Algorithm, l.CountDenied = penstock.FixedWindow, countDenied
+		case penstock.KindCalendar:
+			l.Algorithm, l.CountDenied = penstock.FixedWindow, countDenied
+			l.Window, l.Period = 0, pick(r, penstock.Hour, penstock.Day, penstock.Week, penstock.Month, penstock.Year)
+			l.Location = location(pick(r, zones...))
+		case penstock.KindCounter:
+			l.Algorithm, l.CountDenied = penstock.SlidingWindowCounter, countDenied
+		case penstock.KindBucket:
+			l.Algorithm, l.Burst = penstock.TokenBucket, pick(r, 0, 1, anyCount(r))
+		case penstock.KindInterval:
+			l.Algorithm, l.Refill, l.Burst = penstock.TokenBucket, penstock.Interval, pick(r, 0, 1, anyCount(r))
+		case penstock.KindLeaky:
+			l.Algorithm, l.Queue = penstock.LeakyBucket, pick(r, 0, 1, anyCount(r))
+		case penstock.KindLog:
+			l.Algorithm, l.CountDenied = penstock.SlidingWindowLog, countDenied
+		case penstock.KindLeases:
+			l.Algorithm, l.Count = penstock.Concurrency, min(l.Count, 1+r.Int64N(5))
+		}
+		if m, err := l.Compile(); err == nil {
+			return m
+		}
+	}
+}
+
+// anyCount is small enough to be reached most of the time, and now and then as large as it gets.
+func anyCount(r *rand.Rand) int64 {
+	switch r.IntN(20) {
+	case 0:
+		return 0
+	case 1:
+		return 1_000_000
+	case 2:
+		return 1 + r.Int64N(penstock.MaxCount)
+	case 3, 4, 5:
+		return 1 + r.Int64N(300)
+	}
+	return 1 + r.Int64N(10)
+}
+
+// changed returns the limit with other numbers that keep its state, or the same if none are sound.
+func changed(r *rand.Rand, m *penstock.Meter) *penstock.Meter {
+	l := m.Limit()
+	switch {
+	case often(r, 50):
+		l.Count = max(0, l.Count+r.Int64N(7)-3)
+	case often(r, 50):
+		l.Count = anyCount(r)
+	}
+	switch l.Algorithm {
+	case penstock.TokenBucket:
+		l.Burst = pick(r, l.Burst, 0, 1+r.Int64N(20))
+	case penstock.LeakyBucket:
+		l.Queue = pick(r, l.Queue, 0, 1+r.Int64N(20))
+	case penstock.FixedWindow, penstock.SlidingWindowCounter, penstock.SlidingWindowLog:
+		l.CountDenied = often(r, 30)
+	}
+	if other, err := l.Compile(); err == nil {
+		return other
+	}
+	return m
+}
+
+var locations = map[string]*time.Location{}
+
+func init() {
+	for _, name := range zones {
+		loc, err := time.LoadLocation(name)
+		if err != nil {
+			panic(err) // the zones are embedded
+		}
+		locations[name] = loc
+	}
+}
+
+func location(name string) *time.Location { return locations[name] }

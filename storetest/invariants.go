@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Invariants checks on random traces what each algorithm promises whatever happens, judged by
+// arithmetic of its own and not by the algorithm's formulas: bounds on what passes, no denial
+// without cause, and how decisions after the same past relate to each other.
+func (s Suite) Invariants(t *testing.T) {
+	nodes := s.Open(t, fleet)
+	n := size(20, 200, 20_000)
+	for _, b := range bounds {
+		t.Run(b.name, func(t *testing.T) {
+			seeded(t, func(seed uint64) error { return b.hold(nodes, seed, n) })
+		})
+	}
+	for _, law := range laws {
+		t.Run(law.name, func(t *testing.T) {
+			seeded(t, func(seed uint64) error { return law.hold(nodes, seed, n) })
+		})
+	}
+}
+
+// A call is a step of a trace and what became of it.
+type call struct {
+	at    penstock.Instant
+	cost  int64
+	nonce uint64
+	penstock.Decision
+}
+
+// A bound is what an algorithm promises about any trace of one meter in which time runs forward.
+type bound struct {
+	name   string
+	kind   penstock.Kind
+	broken func(m *penstock.Meter, calls []call) error
+}
+
+func (b bound) hold(nodes []penstock.Store, seed uint64, n int) error {
+	return trials(n, workers, func(trial int) error {
+		r := random(seed, trial)
+		steps := forward(r, smallMeter(r, b.kind), 20+r.IntN(150))
+		_, outs, err := replay(nodes, steps)
+		if err != nil {
+			return err
+		}
+		m := steps[0].ticket.Groups[0].Charges[0].Meter
+		if err := b.broken(m, callsOf(steps, outs)); err == nil {
+			return nil
+		}
+		fails := func(steps []step) error {
+			_, outs, err := replay(nodes, steps)
+			if err != nil {
+				return err
+			}
+			return b.broken(m, callsOf(steps, outs))
+		}
+		short := minimise(steps, func(steps []step) bool { return fails(steps) != nil })
+		return fmt.Errorf("trace %d: %v: %w, after:\n%s", trial, m, fails(short), describe(short, 0))
+	})
+}
+
+func callsOf(steps []step, outs []penstock.Outcome) []call {
+	calls := make([]call, len(steps))
+	for i, s := range steps {
+		calls[i] = call{s.ticket.Now, s.ticket.Groups[0].Charges[0].Cost, s.ticket.Nonce, outs[i].Decisions[0]}
+	}
+	return calls
+}
+
+// smallMeter is one whose numbers a trace of some dozen calls exhausts again and again.
+func smallMeter(r *rand.Rand, kind penstock.Kind) *penstock.Meter {
+	for {
+		m := anyMeter(r, kind)
+		l := m.Limit()
+		if l.CountDenied || m.Count < 1 || m.Count > 300 || m.Capacity > 300 {
+			continue
+		}
+		if l.Period == penstock.Hour || l.Location == location("America/St_Johns") {
+			continue // what comes twice has no name of its own to judge by
+		}
+		return m
+	}
+}
+
+// forward is a trace of single charges in which time never runs back.
+func forward(r *rand.Rand, m *penstock.Meter, n int) []step {
+	now := penstock.InstantOf(pick(r, turns...))
+	var steps []step
+	for len(steps) < n && now < latest {
+		switch r.IntN(10) {
+		case 0, 1, 2, 3:
+		case 4:
+			now++
+		case 5: // the next edge of a window, a tick or a day
+			edge := penstock.Instant(pick(r, m.Window, m.Tick, int64(day)))
+			now += edge - now%edge + penstock.Instant(r.IntN(2))
+		case 6:
+			now += penstock.Instant(m.Window) + penstock.Instant(r.IntN(3)-1)
+		default:
+			now += penstock.Instant(r.Int64N(3*m.Window/max(1, m.Count) + 1))
+		}
+		cost := int64(1)
+		if often(r, 30) {
+			cost = 1 + r.Int64N(m.Capacity+1)
+		}
+		steps = append(steps, one(now, m, cost, penstock.AnyDelay, r.Uint64()|1))
+	}
+	return steps
+}

@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A law relates decisions after the same past, which is played anew for each of them.
+type law struct {
+	name   string
+	broken func(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []step, now penstock.Instant) error
+}
+
+var laws = []law{
+	{"raising a limit never denies more", raising},
+	{"splitting a cost admits no more", splitting},
+	{"others change nothing", isolation},
+}
+
+func (l law) hold(nodes []penstock.Store, seed uint64, n int) error {
+	return trials(n, workers, func(trial int) error {
+		r := random(seed, trial)
+		m := smallMeter(r, kinds[trial%len(kinds)])
+		past := forward(r, m, 5+r.IntN(40))
+		now := past[len(past)-1].ticket.Now + penstock.Instant(r.Int64N(m.Window/max(1, m.Count)+1))
+		if err := l.broken(nodes, r, m, past, now); err != nil {
+			return fmt.Errorf("trace %d: %v: %w; after:\n%s", trial, m, err, describe(past, 0))
+		}
+		return nil
+	})
+}
+
+func raising(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []step, now penstock.Instant) error {
+	higher := m.Limit()
+	more := 1 + r.Int64N(5)
+	switch {
+	case m.Kind == penstock.KindLeaky:
+		higher.Queue += more
+	case higher.Burst != 0:
+		higher.Burst += more
+	default:
+		higher.Count += more
+	}
+	raised, err := higher.Compile()
+	if err != nil {
+		return nil // at the end of what can be had
+	}
+	cost := 1 + r.Int64N(m.Capacity)
+	ask, askRaised := one(now, m, cost, penstock.AnyDelay, 1), one(now, raised, cost, penstock.AnyDelay, 1)
+	before, err := afterwards(nodes, past, &ask)
+	if err != nil {
+		return err
+	}
+	after, err := afterwards(nodes, past, &askRaised)
+	if err != nil {
+		return err
+	}
+	if before.Allowed && !after.Allowed {
+		return fmt.Errorf("%v passes, and is denied by %v", &ask, raised)
+	}
+	return nil
+}
+
+func splitting(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []step, now penstock.Instant) error {
+	if m.Kind == penstock.KindLeases {
+		return nil // takes one whatever the cost
+	}
+	cost := 1 + r.Int64N(m.Capacity)
+	whole := one(now, m, 2*cost, penstock.AnyDelay, 1)
+	half := one(now, m, cost, penstock.AnyDelay, 1)
+	atOnce, err := afterwards(nodes, past, &whole)
+	if err != nil {
+		return err
+	}
+	cast, _, err := replay(nodes, past)
+	if err != nil {
+		return err
+	}
+	both := true
+	for range 2 {
+		out, err := take(nodes, cast, &half)
+		if err != nil {
+			return err
+		}
+		both = both && out.Allowed
+	}
+	if both != atOnce.Allowed {
+		return fmt.Errorf("%v: pass is %v, but for two of half the cost %v", &whole, atOnce.Allowed, both)
+	}
+	return nil
+}
+
+// isolation plays the past among the traffic of others, who differ from its subject in one bit.
+func isolation(nodes []penstock.Store, r *rand.Rand, _ *penstock.Meter, past []step, _ penstock.Instant) error {
+	_, alone, err := replay(nodes, past)
+	if err != nil {
+		return err
+	}
+	cast := newcomers(1)
+	for i := range past {
+		for range r.IntN(3) {
+			other := cast[0]
+			other[r.IntN(len(other))] ^= 1 << r.IntN(8)
+			if _, err := take(nodes, []penstock.Subject{other}, &past[i]); err != nil {
+				return err
+			}
+		}
+		got, err := take(nodes, cast, &past[i])
+		if err != nil {
+			return err
+		}
+		if diff := difference(&alone[i], &got); diff != "" {
+			return fmt.Errorf("step %d differs when others call (-alone +among others):\n%s", i, diff)
+		}
+	}
+	return nil
+}

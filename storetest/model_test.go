@@ -1,0 +1,19 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+func TestModel(t *testing.T) {
+	storetest.Run(t, func(_ testing.TB, nodes int) []penstock.Store {
+		model := storetest.NewModel()
+		fleet := make([]penstock.Store, nodes)
+		for i := range fleet {
+			fleet[i] = model
+		}
+		return fleet
+	})
+}

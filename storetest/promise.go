@@ -1,0 +1,137 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Promise brings newcomers into random states and holds the store to the numbers it then reports:
+// a lone retry passes after retry-after and not a microsecond sooner, and after reset-after (and
+// not sooner) the subject is as if never seen.
+func (s Suite) Promise(t *testing.T) {
+	nodes := s.Open(t, fleet)
+	seeded(t, func(seed uint64) error { return promises(nodes, seed, size(50, 300, 10_000)) })
+}
+
+// promises tests n random states of each kind.
+func promises(nodes []penstock.Store, seed uint64, n int) error {
+	return trials(n*len(kinds), workers, func(trial int) error {
+		r := random(seed, trial)
+		m := anyMeter(r, kinds[trial%len(kinds)])
+		for { // until the trace ends with a promise worth testing
+			g := newGenerator(r, len(nodes), true)
+			g.meters, g.cast, g.steps = []*penstock.Meter{m}, 1, 1+r.IntN(30)
+			steps, last, err := playAlone(nodes, g)
+			if err != nil {
+				return err
+			}
+			if (last.ResetAfter > 0 || last.RetryAfter > 0) && binding(steps) {
+				if err := testPromise(nodes, steps, last); err != nil {
+					return fmt.Errorf("trace %d: %w; the last answer was %+v after:\n%s", trial, err, last, describe(steps, 0))
+				}
+				return nil
+			}
+			m = anyMeter(r, m.Kind)
+		}
+	})
+}
+
+// binding reports whether the last answer binds the store. What a wrong clock wrote is dated anew
+// by the next call; one that writes nothing (a peek, an impossible cost) reports numbers as if it
+// had, and they hold from that next call on.
+func binding(steps []step) bool {
+	final := steps[len(steps)-1].ticket
+	if c := final.Groups[0].Charges[0]; c.Cost > 0 && c.Meter.CanEver(c.Cost) {
+		return true
+	}
+	return !slices.ContainsFunc(steps, func(s step) bool { return s.ticket.Now > final.Now })
+}
+
+// playAlone plays a trace of single charges and returns it with the last decision.
+func playAlone(nodes []penstock.Store, g *generator) ([]step, penstock.Decision, error) {
+	cast := newcomers(1)
+	var steps []step
+	for range g.steps {
+		s := g.next()
+		s.ticket.Groups, s.who = s.ticket.Groups[:1], s.who[:1]
+		s.ticket.Groups[0].Alone = false
+		out, err := take(nodes, cast, &s)
+		if err != nil {
+			return nil, penstock.Decision{}, err
+		}
+		steps = append(steps, s)
+		g.seen(&s, &out)
+	}
+	return steps, g.found.Decisions[0], nil
+}
+
+// testPromise replays the trace for a newcomer before each question, because a question may
+// change the state: a pass is charged, and a denial may be counted.
+func testPromise(nodes []penstock.Store, steps []step, last penstock.Decision) error {
+	final := &steps[len(steps)-1]
+	asked := final.ticket.Groups[0].Charges[0]
+	if after := last.RetryAfter; after > 0 {
+		for _, early := range []penstock.Instant{1, 0} {
+			retry := *final
+			retry.ticket.Now = final.ticket.Now.Add(after) - early
+			retry.ticket.Nonce = 0x5eed // a lease of its own
+			d, err := afterwards(nodes, steps, &retry)
+			if err != nil {
+				return err
+			}
+			if d.Allowed != (early == 0) {
+				return fmt.Errorf("retry-after %v: a retry %d µs before that was answered %+v", after, early, d)
+			}
+		}
+	}
+	if after := last.ResetAfter; after > 0 {
+		reset := final.ticket.Now.Add(after)
+		peek := one(reset-1, asked.Meter, 0, 0, 0)
+		if d, err := afterwards(nodes, steps, &peek); err != nil {
+			return err
+		} else if d.Used == 0 {
+			return fmt.Errorf("reset-after %v: nothing is used 1 µs before that: %+v", after, d)
+		}
+		peek = one(reset, asked.Meter, 0, 0, 0)
+		if err := likeNew(nodes, steps, &peek); err != nil {
+			return fmt.Errorf("reset-after %v: %w", after, err)
+		}
+		call := one(reset, asked.Meter, 1, final.ticket.MaxDelay, 7)
+		if err := likeNew(nodes, steps, &call); err != nil {
+			return fmt.Errorf("reset-after %v: %w", after, err)
+		}
+	}
+	return nil
+}
+
+// afterwards plays the trace for a newcomer, then the question, and returns its decision.
+func afterwards(nodes []penstock.Store, steps []step, question *step) (penstock.Decision, error) {
+	cast, _, err := replay(nodes, steps)
+	if err != nil {
+		return penstock.Decision{}, err
+	}
+	out, err := take(nodes, cast, question)
+	if err != nil {
+		return penstock.Decision{}, err
+	}
+	return out.Decisions[0], nil
+}
+
+// likeNew checks that the question is answered as it is for somebody the store has never seen.
+func likeNew(nodes []penstock.Store, steps []step, question *step) error {
+	got, err := afterwards(nodes, steps, question)
+	if err != nil {
+		return err
+	}
+	want, err := afterwards(nodes, nil, question)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("%v: answered %+v, a newcomer %+v", question, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package storetest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A suite that cannot fail proves nothing: every part is shown stores that are wrong in one way,
+// and has to say so.
+
+func fleetOf(s penstock.Store) []penstock.Store { return []penstock.Store{s, s, s} }
+
+// The parts, in the sizes of a quick run, as functions that return what they found wrong.
+var parts = map[string]func(nodes []penstock.Store) error{
+	"twin":     func(n []penstock.Store) error { _, err := Suite{}.twin(n, 1, 50_000); return err },
+	"promise":  func(n []penstock.Store) error { return promises(n, 1, 300) },
+	"exactly":  everyRush,
+	"fading":   func(n []penstock.Store) error { return fadingRush(n, 500) },
+	"linear":   manyHistories,
+	"scenario": everyScenario,
+	"bounds":   everyBound,
+	"laws":     everyLaw,
+}
+
+func init() {
+	for _, e := range edges {
+		parts[e.name] = e.check
+	}
+}
+
+func everyRush(nodes []penstock.Store) error {
+	for _, r := range rushes {
+		if err := r.trials(nodes, 50); err != nil {
+			return err
+		}
+	}
+	return minuteRush(nodes, 50)
+}
+
+func manyHistories(nodes []penstock.Store) error {
+	return trials(40, 1, func(i int) error { return linearizable(nodes, random(1, i), i%4 == 3) })
+}
+
+func everyScenario(nodes []penstock.Store) error {
+	files, err := scenarioFiles.ReadDir("testdata")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		text, err := scenarioFiles.ReadFile("testdata/" + f.Name())
+		if err != nil {
+			return err
+		}
+		sc, err := parseScenario(f.Name(), string(text))
+		if err != nil {
+			return err
+		}
+		if err := sc.play(nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func everyBound(nodes []penstock.Store) error {
+	var errs []error
+	for _, b := range bounds {
+		if err := b.hold(nodes, 1, 40); err != nil {
+			errs = append(errs, errors.New(b.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func everyLaw(nodes []penstock.Store) error {
+	for _, l := range laws {
+		if err := l.hold(nodes, 1, 100); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestSabotageIsNoticed(t *testing.T) {
+	for name, c := range map[string]struct {
+		store   func() penstock.Store
+		noticed []string
+	}{
+		"reads, then writes":       {racy, []string{"exactly", "fading", "linear"}},
+		"charges denied calls":     {chargesDenied, []string{"twin", "scenario"}},
+		"one too many":             {oneTooMany, []string{"twin", "exactly", "linear", "scenario", "bounds", "hostile keys"}},
+		"one too few":              {oneTooFew, []string{"twin", "exactly", "linear", "scenario", "bounds"}},
+		"forgets on a step back":   {forgetsOnStepBack, []string{"twin", "scenario"}},
+		"charges peeks":            {chargesPeeks, []string{"twin", "linear", "scenario", "a peek writes nothing"}},
+		"charges some of several":  {chargesSome, []string{"twin", "linear", "scenario"}},
+		"promises too much":        {promisesTooMuch, []string{"twin", "promise", "linear", "scenario"}},
+		"promises too little":      {promisesTooLittle, []string{"twin", "promise", "linear", "scenario"}},
+		"resets too early":         {resetsTooEarly, []string{"twin", "promise"}},
+		"ignores the context":      {ignoresContext, []string{"an ended context charges nothing"}},
+		"appends to the outcome":   {appendsToOutcome, []string{"an outcome may be used again"}},
+		"takes invalid tickets":    {takesInvalid, []string{"invalid tickets"}},
+		"confuses subjects":        {confusesSubjects, []string{"twin", "laws"}},
+		"answers another's call":   {answersAnothers, []string{"one store, many callers"}},
+		"charges impossible costs": {chargesImpossible, []string{"twin", "an impossible cost touches nothing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, part := range c.noticed {
+				check, ok := parts[part]
+				if !ok {
+					t.Fatalf("there is no part %q", part)
+				}
+				if err := check(fleetOf(c.store())); err == nil {
+					t.Errorf("%s did not notice", part)
+				}
+			}
+		})
+	}
+}
+
+// What a failure of Twin tells: seed and step are the caller's, the short trace is here.
+func TestTwinExplains(t *testing.T) {
+	_, err := Suite{}.twin(fleetOf(oneTooMany()), 1, 50_000)
+	if err == nil {
+		t.Fatal("not noticed")
+	}
+	for _, want := range []string{"trace ", "step ", "-model +store", "the last steps:", "this is enough"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestMinimise(t *testing.T) {
+	var steps []step
+	for i := range 100 {
+		steps = append(steps, step{node: i})
+	}
+	has := func(steps []step, node int) bool {
+		for _, s := range steps {
+			if s.node == node {
+				return true
+			}
+		}
+		return false
+	}
+	short := minimise(steps, func(s []step) bool { return has(s, 17) && has(s, 80) })
+	if len(short) != 2 || short[0].node != 17 || short[1].node != 80 {
+		t.Errorf("minimised to %d steps %v, want those of nodes 17 and 80", len(short), short)
+	}
+}
+
+// A generator that no longer reaches a case is noticed.
+func TestTallyNotices(t *testing.T) {
+	full, err := Suite{}.twin(fleetOf(NewModel()), 1, 50_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := full.missing(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*reached){
+		"no allowed call":                  func(r *reached) { r.allowed = 0 },
+		"no denied call":                   func(r *reached) { r.denied = 0 },
+		"no peek":                          func(r *reached) { r.peeks = 0 },
+		"no impossible cost":               func(r *reached) { r.never = 0 },
+		"no frozen clock":                  func(r *reached) { r.frozen = 0 },
+		"no state dated anew":              func(r *reached) { r.repaired = 0 },
+		"no denied call that counts":       func(r *reached) { r.denialsCounted = 0 },
+		"no tick of 1s":                    func(r *reached) { r.ticks = nil },
+		"neither may be below a twentieth": func(r *reached) { r.denied = r.allowed / 30 },
+	} {
+		spoilt := *full
+		spoil(&spoilt[penstock.KindCounter])
+		if err := spoilt.missing(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error is %v, want %q", err, name)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package storetest
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// takeFunc makes a store of a function.
+type takeFunc func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error
+
+func (f takeFunc) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return f(ctx, t, out)
+}
+
+// altered asks a model something else than was asked.
+func altered(alter func(t *penstock.Ticket)) penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		if err := t.Validate(); err != nil {
+			return err
+		}
+		other := deepCopy(t)
+		alter(other)
+		return model.Take(ctx, other, out)
+	})
+}
+
+func deepCopy(t *penstock.Ticket) *penstock.Ticket {
+	c := *t
+	c.Groups = slices.Clone(c.Groups)
+	for i := range c.Groups {
+		c.Groups[i].Charges = slices.Clone(c.Groups[i].Charges)
+	}
+	return &c
+}
+
+// answering changes what a model answers.
+func answering(alter func(t *penstock.Ticket, out *penstock.Outcome)) penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		err := model.Take(ctx, t, out)
+		if err == nil {
+			alter(t, out)
+		}
+		return err
+	})
+}
+
+// limitsChanged asks with other limits, and reports the right one.
+func limitsChanged(change func(l *penstock.Limit)) penstock.Store {
+	asked := altered(func(t *penstock.Ticket) {
+		for i := range t.Groups {
+			for j := range t.Groups[i].Charges {
+				c := &t.Groups[i].Charges[j]
+				l := c.Meter.Limit()
+				change(&l)
+				if m, err := l.Compile(); err == nil {
+					c.Meter = m
+				}
+			}
+		}
+	})
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		err := asked.Take(ctx, t, out)
+		i := 0
+		for _, g := range t.Groups {
+			for _, c := range g.Charges {
+				if err == nil {
+					d := &out.Decisions[i]
+					d.Limit = c.Meter.Capacity
+					d.Remaining = max(0, d.Limit-d.Used)
+					i++
+				}
+			}
+		}
+		return err
+	})
+}
+
+func chargesDenied() penstock.Store {
+	return limitsChanged(func(l *penstock.Limit) { l.CountDenied = true })
+}
+
+func oneTooMany() penstock.Store { return limitsChanged(func(l *penstock.Limit) { more(l, 1) }) }
+
+func oneTooFew() penstock.Store { return limitsChanged(func(l *penstock.Limit) { more(l, -1) }) }
+
+func more(l *penstock.Limit, n int64) {
+	switch {
+	case l.Algorithm == penstock.LeakyBucket:
+		l.Queue += n
+	case l.Burst != 0:
+		l.Burst += n
+	default:
+		l.Count += n
+	}
+}
+
+// racy reads under the lock, thinks, and writes under the lock again: no data race, a lost update.
+func racy() penstock.Store {
+	var mu sync.Mutex
+	shared := newLedger()
+	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		mu.Lock()
+		mine := shared.clone()
+		mu.Unlock()
+		for range 5 {
+			runtime.Gosched()
+		}
+		mine.take(t, instantOf(t), out)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, g := range t.Groups {
+			for _, c := range g.Charges {
+				a := account{g.Subject, c.Meter.Fingerprint}
+				if r, ok := mine.records[a]; ok {
+					shared.records[a] = r
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// forgetsOnStepBack answers from a clean state once the clock has stepped back.
+func forgetsOnStepBack() penstock.Store {
+	var mu sync.Mutex
+	last := map[penstock.Subject]penstock.Instant{}
+	steps := map[penstock.Subject]byte{}
+	return altered(func(t *penstock.Ticket) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := instantOf(t)
+		for i := range t.Groups {
+			who := t.Groups[i].Subject
+			if now < last[who] {
+				steps[who]++
+			}
+			last[who] = now
+			t.Groups[i].Subject[0] ^= steps[who]
+		}
+	})
+}
+
+func chargesPeeks() penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		if err := model.Take(ctx, t, out); err != nil {
+			return err
+		}
+		charged := deepCopy(t)
+		charged.Nonce |= 1
+		peeked := false
+		for i := range charged.Groups {
+			for j := range charged.Groups[i].Charges {
+				c := &charged.Groups[i].Charges[j]
+				peeked = peeked || c.Cost == 0
+				c.Cost = max(0, 1-c.Cost)
+			}
+		}
+		if peeked {
+			return model.Take(ctx, charged, new(penstock.Outcome))
+		}
+		return nil
+	})
+}
+
+// chargesSome takes every limit by itself, whatever the others say.
+func chargesSome() penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		split := *t
+		split.Groups = nil
+		for _, g := range t.Groups {
+			for _, c := range g.Charges {
+				split.Groups = append(split.Groups, penstock.Group{Subject: g.Subject, Alone: true, Charges: []penstock.Charge{c}})
+			}
+		}
+		var parts penstock.Outcome
+		if err := model.Take(ctx, t, out); err != nil || len(split.Groups) == 1 || out.Allowed {
+			return err
+		}
+		return model.Take(ctx, &split, &parts)
+	})
+}
+
+func promisesTooMuch() penstock.Store   { return shifted(-time.Microsecond, 0) }
+func promisesTooLittle() penstock.Store { return shifted(time.Microsecond, 0) }
+func resetsTooEarly() penstock.Store    { return shifted(0, -time.Microsecond) }
+
+func shifted(retry, reset time.Duration) penstock.Store {
+	return answering(func(_ *penstock.Ticket, out *penstock.Outcome) {
+		for i := range out.Decisions {
+			d := &out.Decisions[i]
+			if d.RetryAfter > 0 {
+				d.RetryAfter += retry
+			}
+			if d.ResetAfter > 0 {
+				d.ResetAfter += reset
+			}
+		}
+	})
+}
+
+func ignoresContext() penstock.Store {
+	model := NewModel()
+	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		return model.Take(context.Background(), t, out)
+	})
+}
+
+func appendsToOutcome() penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		var mine penstock.Outcome
+		err := model.Take(ctx, t, &mine)
+		out.Now, out.Allowed = mine.Now, mine.Allowed
+		out.Groups = append(out.Groups, mine.Groups...)
+		out.Decisions = append(out.Decisions, mine.Decisions...)
+		return err
+	})
+}
+
+func takesInvalid() penstock.Store {
+	var mu sync.Mutex
+	l := newLedger()
+	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		mu.Lock()
+		defer mu.Unlock()
+		l.take(t, instantOf(t), out) // panics on some
+		return nil
+	})
+}
+
+// confusesSubjects drops bits of a subject, as a hash table might.
+func confusesSubjects() penstock.Store {
+	return altered(func(t *penstock.Ticket) {
+		for i := range t.Groups {
+			clear(t.Groups[i].Subject[8:])
+		}
+	})
+}
+
+// answersAnothers now and then hands a caller the reply to an earlier call of somebody else.
+func answersAnothers() penstock.Store {
+	var n atomic.Int64
+	var mu sync.Mutex
+	var earlier penstock.Outcome
+	return answering(func(_ *penstock.Ticket, out *penstock.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n.Add(1)%100 == 0 && len(earlier.Decisions) == len(out.Decisions) {
+			*out = earlier
+		}
+		earlier = penstock.Outcome{Now: out.Now, Allowed: out.Allowed, Groups: slices.Clone(out.Groups), Decisions: slices.Clone(out.Decisions)}
+	})
+}
+
+// chargesImpossible takes a unit for a cost that can never pass.
+func chargesImpossible() penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		if err := model.Take(ctx, t, out); err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(out.Decisions, func(d penstock.Decision) bool { return d.RetryAfter == penstock.Never }); i < 0 {
+			return nil
+		}
+		charged := deepCopy(t)
+		for i := range charged.Groups {
+			for j := range charged.Groups[i].Charges {
+				charged.Groups[i].Charges[j].Cost = 1
+			}
+		}
+		charged.Nonce |= 1
+		return model.Take(ctx, charged, new(penstock.Outcome))
+	})
+}

@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// parseCalls reads what follows "at": "59s: 5 calls pass, remaining 0".
+func (p *scenarioParser) parseCalls(s string) (event, error) {
+	at, rest, ok := strings.Cut(s, ": ")
+	if !ok {
+		return event{}, fmt.Errorf("want %q after %q", ": ", s)
+	}
+	c := &callsEvent{count: 1, cost: 1}
+	var err error
+	if c.at, err = parseInstant(at); err != nil {
+		return event{}, err
+	}
+	clauses := strings.Split(rest, ", ")
+	if err := c.parseAsk(&words{left: strings.Fields(clauses[0])}); err != nil {
+		return event{}, err
+	}
+	for _, clause := range clauses[1:] {
+		x, err := p.parseExpectation(clause)
+		if err != nil {
+			return event{}, fmt.Errorf("in %q: %w", clause, err)
+		}
+		c.expect = append(c.expect, x)
+	}
+	return event{calls: c}, nil
+}
+
+func parseInstant(s string) (penstock.Instant, error) {
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return penstock.InstantOf(t), nil
+	}
+	d, err := parseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("neither an RFC 3339 time nor a duration: %q", s)
+	}
+	return scenarioStart.Add(d), nil
+}
+
+// parseAsk reads "5 calls of 3 waiting up to 2s with nonce 7 pass", or "peek denied".
+func (c *callsEvent) parseAsk(w *words) (err error) {
+	if w.skip("peek") {
+		c.cost = 0
+	} else {
+		n, err := w.number()
+		if err != nil {
+			return err
+		}
+		if n < 1 || n > 100_000 {
+			return fmt.Errorf("%d calls: must be from 1 to 100,000", n)
+		}
+		c.count = int(n)
+		if !w.skip("call") && !w.skip("calls") {
+			return fmt.Errorf("want call or calls, got %q", w.next())
+		}
+	}
+	for {
+		switch word := w.next(); word {
+		case "of":
+			if c.cost == 0 {
+				return fmt.Errorf("a peek costs nothing")
+			}
+			if c.cost, err = w.number(); err != nil {
+				return err
+			}
+		case "waiting":
+			if !w.skip("up") || !w.skip("to") {
+				return fmt.Errorf("want %q", "waiting up to")
+			}
+			if c.maxDelay, err = w.duration(); err != nil {
+				return err
+			}
+		case "queueing":
+			c.maxDelay = penstock.AnyDelay
+		case "with":
+			if !w.skip("nonce") {
+				return fmt.Errorf("want %q", "with nonce")
+			}
+			n, err := w.number()
+			if err != nil {
+				return err
+			}
+			c.nonce = uint64(n)
+		case "pass", "passes", "denied":
+			c.pass = word != "denied"
+			if len(w.left) > 0 {
+				return fmt.Errorf("unknown word %q after %q; expectations follow a comma", w.left[0], word)
+			}
+			return nil
+		case "":
+			return fmt.Errorf("neither pass nor denied")
+		default:
+			return fmt.Errorf("unknown word %q", word)
+		}
+	}
+}
+
+// parseExpectation reads "retry after 10s" or "limit 2 remaining 3".
+func (p *scenarioParser) parseExpectation(s string) (expectation, error) {
+	w := &words{left: strings.Fields(s)}
+	x := expectation{text: s, limit: everyLimit}
+	if w.skip("limit") {
+		n, err := w.number()
+		if err != nil {
+			return x, err
+		}
+		if n < 1 || int(n) > p.limits {
+			return x, fmt.Errorf("there is no limit %d", n)
+		}
+		x.limit = int(n) - 1
+	}
+	err := x.parseWhat(w, x.limit == everyLimit && p.limits > 1)
+	if err == nil && len(w.left) > 0 {
+		err = fmt.Errorf("unknown word %q", w.left[0])
+	}
+	return x, err
+}
+
+func (x *expectation) parseWhat(w *words, several bool) (err error) {
+	what := w.next()
+	if several && what != "retry" {
+		return fmt.Errorf("of which limit? write %q", "limit 1 "+what)
+	}
+	switch what {
+	case "retry":
+		return x.parseRetry(w)
+	case "reset":
+		if !w.skip("after") {
+			return fmt.Errorf("want %q", "reset after")
+		}
+		return x.duration(w, func(d penstock.Decision) time.Duration { return d.ResetAfter })
+	case "delay":
+		return x.duration(w, func(d penstock.Decision) time.Duration { return d.Delay })
+	case "used":
+		return x.number(w, func(d penstock.Decision) int64 { return d.Used })
+	case "remaining":
+		return x.number(w, func(d penstock.Decision) int64 { return d.Remaining })
+	case "passes", "denies":
+		x.check = func(ds []penstock.Decision) (any, bool) {
+			return ds[0].Allowed, ds[0].Allowed == (what == "passes")
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown word %q", what)
+}
+
+// parseRetry reads "after 10s" or "never". Of several limits, the one that holds longest counts.
+func (x *expectation) parseRetry(w *words) error {
+	want := penstock.Never
+	if !w.skip("never") {
+		if !w.skip("after") {
+			return fmt.Errorf("want %q or %q", "retry after", "retry never")
+		}
+		var err error
+		if want, err = w.duration(); err != nil {
+			return err
+		}
+	}
+	x.check = func(ds []penstock.Decision) (any, bool) {
+		var longest time.Duration
+		for _, d := range ds {
+			if d.RetryAfter == penstock.Never || longest == penstock.Never {
+				longest = penstock.Never
+			} else {
+				longest = max(longest, d.RetryAfter)
+			}
+		}
+		return longest, longest == want
+	}
+	return nil
+}
+
+func (x *expectation) duration(w *words, of func(penstock.Decision) time.Duration) error {
+	want, err := w.duration()
+	x.check = func(ds []penstock.Decision) (any, bool) { return of(ds[0]), of(ds[0]) == want }
+	return err
+}
+
+func (x *expectation) number(w *words, of func(penstock.Decision) int64) error {
+	want, err := w.number()
+	x.check = func(ds []penstock.Decision) (any, bool) { return of(ds[0]), of(ds[0]) == want }
+	return err
+}

@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every mistake in a scenario is named with its line, so that a misspelt expectation is never
+// taken for none.
+func TestScenarioMistakes(t *testing.T) {
+	const limit = "limit fixed_window 5/60s\n"
+	const two = limit + "limit fixed_window 5/1h\n"
+	for _, c := range []struct{ text, want string }{
+		{"", "x: no call is made"},
+		{limit, "no call is made"},
+		{"limt fixed_window 5/60s", `x:1: unknown word "limt"`},
+		{"limit fixed_windo 5/60s", `x:1: unknown algorithm "fixed_windo"`},
+		{"limit fixed_window 5", "x:1: want count/window"},
+		{"limit fixed_window five/60s", `x:1: not a number: "five"`},
+		{"limit fixed_window 5/sixty", "x:1: neither a period nor a duration"},
+		{"limit fixed_window 5/60s bust 3", `x:1: unknown word "bust"`},
+		{"limit fixed_window 5/60s burst 3", "x:1: invalid limit"},
+		{"limit fixed_window 5/60s zone Nowhere/Land", "x:1: unknown time zone"},
+		{"at 0s: 1 call passes", "x:1: a call is made before there is a limit"},
+		{limit + "at 0s 1 call passes", "x:2: want"},
+		{limit + "at noon: 1 call passes", `x:2: neither an RFC 3339 time nor a duration: "noon"`},
+		{limit + "at 0s: 1 call", "x:2: neither pass nor denied"},
+		{limit + "at 0s: 0 calls pass", "x:2: 0 calls"},
+		{limit + "at 0s: one call passes", `x:2: not a number: "one"`},
+		{limit + "at 0s: 1 cal passes", `x:2: want call or calls, got "cal"`},
+		{limit + "at 0s: 1 call passes remaining 3", `x:2: unknown word "remaining" after "passes"`},
+		{limit + "at 0s: 1 call maybe passes", `x:2: unknown word "maybe"`},
+		{limit + "at 0s: peek of 3 passes", "x:2: a peek costs nothing"},
+		{limit + "at 0s: 1 call passes, remainig 3", `x:2: in "remainig 3": unknown word "remainig"`},
+		{limit + "at 0s: 1 call passes, remaining 3 4", `unknown word "4"`},
+		{limit + "at 0s: 1 call passes, remaining", `x:2: in "remaining": not a number: ""`},
+		{limit + "at 0s: 1 call denied, retry 5s", "want \"retry after\" or \"retry never\""},
+		{limit + "at 0s: 1 call denied, reset 5s", "want \"reset after\""},
+		{limit + "at 0s: 1 call denied, limit 2 used 5", "there is no limit 2"},
+		{two + "at 0s: 1 call denied, used 5", `of which limit? write "limit 1 used"`},
+		{limit + "at 0s: 1 call passes\nlimit fixed_window 5/1h", "x:3: a limit appears after calls"},
+		{"alone " + limit + limit, "x:2: limits that stand together come before"},
+		{limit + "limit 2 changes to fixed_window 6/60s", "x:2: limit 2 changes, but there are 1"},
+		{limit + "limit changes into fixed_window 6/60s", "x:2: want \"changes to\""},
+	} {
+		_, err := parseScenario("x", c.text)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("parse %q: error is %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// An expectation that does not hold fails, and the failure names the line: one wrong value each.
+func TestScenarioExpectationsBind(t *testing.T) {
+	const head = "limit leaky_bucket 2/60s queue 1\nalone limit fixed_window 3/60s\nat 0s: 1 call queueing passes\n"
+	for _, wrong := range []string{
+		"at 0s: 1 call queueing denied",
+		"at 0s: 1 call queueing passes, limit 1 used 1",
+		"at 0s: 1 call queueing passes, limit 1 remaining 1",
+		"at 0s: 1 call queueing passes, limit 1 delay 29s",
+		"at 0s: 1 call queueing passes, limit 1 reset after 59s",
+		"at 0s: 1 call queueing passes, limit 2 denies",
+		"at 0s: 1 call queueing passes, retry after 1s",
+		"at 0s: 1 call denied, retry after 29s",
+		"at 0s: 1 call of 3 denied, limit 1 retry after 30s",
+		"at 0s: 1 call of 2 denied, retry never",
+		"at 0s: peek denied",
+	} {
+		sc, err := parseScenario("x", head+wrong)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sc.play(fleetOf(NewModel())); err == nil || !strings.Contains(err.Error(), "x:4: ") {
+			t.Errorf("%q: error is %v, want one at x:4", wrong, err)
+		}
+	}
+}
+
+func FuzzScenario(f *testing.F) {
+	f.Add("limit fixed_window 5/60s\nat 0s: 1 call passes, used 1")
+	f.Add("limit fixed_window 3/month zone Europe/Berlin\nlimit 1 changes to fixed_window 4/month\nat -1d2h: peek passes")
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseScenario("x", text) }) // must not panic
+}

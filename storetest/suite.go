@@ -1,0 +1,73 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Open returns n independent clients of one fresh, shared state: the nodes of a fleet. What it
+// starts it ends through t.Cleanup.
+type Open func(t testing.TB, nodes int) []penstock.Store
+
+// Run checks the whole contract, as subtests.
+func Run(t *testing.T, open Open) { Suite{Open: open}.Run(t) }
+
+// A Suite is the contract for one way of opening a store. Its methods are the parts of Run.
+type Suite struct {
+	Open Open
+
+	// OneSubject keeps every ticket to one subject: for stores that take several subjects one
+	// after the other, as a Redis Cluster does where they live in different slots.
+	OneSubject bool
+}
+
+// Run checks everything, as subtests.
+func (s Suite) Run(t *testing.T) {
+	t.Run("Scenarios", s.Scenarios)
+	t.Run("Edges", s.Edges)
+	t.Run("Invariants", s.Invariants)
+	t.Run("Promise", s.Promise)
+	t.Run("Exactly", s.Exactly)
+	t.Run("Linearizable", s.Linearizable)
+	t.Run("Twin", s.Twin)
+}
+
+// fleet is how many nodes share the state where concurrency matters.
+const fleet = 3
+
+// size picks how much a part does: with -short, by default, or with PENSTOCK_LONG=1.
+func size(short, normal, long int) int {
+	switch {
+	case os.Getenv("PENSTOCK_LONG") == "1":
+		return long
+	case testing.Short():
+		return short
+	}
+	return normal
+}
+
+// numberFrom reads an environment variable, which must be a positive number if it is set.
+func numberFrom(t testing.TB, variable string, otherwise int) int {
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: must be a positive number", variable, text)
+	}
+	return n
+}
+
+// seeded calls check with a seed: a new one each time, or PENSTOCK_SEED to repeat a run.
+func seeded(t *testing.T, check func(seed uint64) error) {
+	t.Helper()
+	seed := uint64(numberFrom(t, "PENSTOCK_SEED", 1+rand.IntN(1_000_000_000)))
+	if err := check(seed); err != nil {
+		t.Errorf("PENSTOCK_SEED=%d: %v", seed, err)
+	}
+}

@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// kinds are all ways of keeping state.
+var kinds = []penstock.Kind{
+	penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindBucket,
+	penstock.KindInterval, penstock.KindLeaky, penstock.KindLog, penstock.KindLeases,
+}
+
+// A tally counts what traces came upon, so that a generator which no longer reaches a case is
+// noticed instead of passing everything.
+type tally [penstock.KindLeases + 1]reached
+
+type reached struct {
+	allowed, denied, peeks, never, frozen, repaired, denialsCounted int
+	ticks                                                           map[time.Duration]int
+}
+
+func (t *tally) add(w *weighing, denialCounted bool) {
+	if t == nil {
+		return
+	}
+	r := &t[w.Meter.Kind]
+	switch {
+	case w.Cost == 0:
+		r.peeks++
+	case !w.Meter.CanEver(w.Cost):
+		r.never++
+	case w.found.Passes:
+		r.allowed++
+	default:
+		r.denied++
+	}
+	count(&r.frozen, w.frozen)
+	count(&r.repaired, w.repaired)
+	count(&r.denialsCounted, denialCounted)
+	if r.ticks == nil {
+		r.ticks = map[time.Duration]int{}
+	}
+	r.ticks[time.Duration(w.Meter.Tick)*time.Microsecond]++
+}
+
+func count(n *int, seen bool) {
+	if seen {
+		*n++
+	}
+}
+
+func (t *tally) merge(other *tally) {
+	for k := range t {
+		a, b := &t[k], &other[k]
+		a.allowed += b.allowed
+		a.denied += b.denied
+		a.peeks += b.peeks
+		a.never += b.never
+		a.frozen += b.frozen
+		a.repaired += b.repaired
+		a.denialsCounted += b.denialsCounted
+		if a.ticks == nil {
+			a.ticks = map[time.Duration]int{}
+		}
+		for tick, n := range b.ticks {
+			a.ticks[tick] += n
+		}
+	}
+}
+
+// missing names every case that was not reached and ought to have been.
+func (t *tally) missing() error {
+	var problems []error
+	for _, k := range kinds {
+		r := &t[k]
+		need := func(what string, n int) {
+			if n == 0 {
+				problems = append(problems, fmt.Errorf("kind %d: no %s", k, what))
+			}
+		}
+		need("allowed call", r.allowed)
+		need("denied call", r.denied)
+		need("peek", r.peeks)
+		need("state dated anew", r.repaired)
+		if k != penstock.KindLeases { // takes one whatever the cost, and dates every lease ahead
+			need("impossible cost", r.never)
+			need("frozen clock", r.frozen)
+		}
+		switch k {
+		case penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindLog:
+			need("denied call that counts", r.denialsCounted)
+		}
+		switch k {
+		case penstock.KindCounter, penstock.KindBucket, penstock.KindLeaky:
+			for _, tick := range []time.Duration{time.Microsecond, time.Millisecond, time.Second} {
+				need(fmt.Sprintf("tick of %v", tick), r.ticks[tick])
+			}
+		}
+		if least := (r.allowed + r.denied) / 20; r.allowed < least || r.denied < least {
+			problems = append(problems, fmt.Errorf("kind %d: %d allowed and %d denied: neither may be below a twentieth", k, r.allowed, r.denied))
+		}
+	}
+	return errors.Join(problems...)
+}
