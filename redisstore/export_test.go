@@ -33,6 +33,13 @@ func (s *Store) Waiting() int {
 	return n
 }
 
+// SlowPace makes the store believe in a short way to Redis, so that it has LeastRuns under way at
+// most, until lone calls tell it otherwise.
+func (s *Store) SlowPace() { s.pace.roundTrip.Store(0) }
+
+// LeastRuns is how many runs a lane may always have under way.
+const LeastRuns = leastRun
+
 // Bounds of a run.
 const (
 	MaxRunTickets = maxRunTickets

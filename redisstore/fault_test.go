@@ -49,10 +49,13 @@ func TestOutOfMemory(t *testing.T) {
 				t.Errorf("%v: error %v does not say OOM", m, err)
 			}
 		}
+		newcomer := stranger()
+		fails(t, store, t.Context(), newcomer, m)
 		ask(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
 		if after := snapshot(t, server.Addr, who); len(after) != 1 || after[keyOf(who, m)] != before[keyOf(who, m)] {
 			t.Errorf("%v: refused calls changed the state from %q to %q", m, before, after)
 		}
+		expect(t, m.String()+": keys of a newcomer", len(keysOf(t, server.Addr, newcomer)), 0)
 		recovers(t, store, m)
 		expect(t, m.String()+": used", int(used(t, store, 0, who, m)), 1)
 	}
@@ -126,6 +129,34 @@ func TestSilentServer(t *testing.T) {
 	}
 	recovers(t, patient, m)
 	recovers(t, hasty, m)
+}
+
+// A deadline is the caller's own, also when it shares a run with others or sends it for them.
+func TestDeadlinesInCompany(t *testing.T) {
+	server := redistest.Start(t)
+	store := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Hour})
+	m := spacious()
+	for range 20 {
+		recovers(t, store, m)
+		if err := server.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		var back atomic.Int64
+		const callers = 64
+		go atOnce(callers, func(int) {
+			defer back.Add(1)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			defer cancel()
+			var out penstock.Outcome
+			if err := store.Take(ctx, one(0, stranger(), charge(m, 1)), &out); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v does not wrap DeadlineExceeded", err)
+			}
+		})
+		await(t, "all callers to come back while the server is silent", func() bool { return back.Load() == callers })
+		if err := server.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A call that was over before it began is not sent.

@@ -80,14 +80,16 @@ func foreigners(kind penstock.Kind) []foreign {
 func TestForeignValues(t *testing.T) {
 	server, store := serve(t)
 	for _, m := range eachKind(time.Hour) {
-		for _, f := range foreigners(m.Kind) {
-			for _, cost := range []int64{0, 1, 4} {
+		for i, f := range foreigners(m.Kind) {
+			for j, cost := range []int64{0, 1, 4, 1} {
 				who := stranger()
 				key := keyOf(who, m)
 				f.put(t, server.Addr, key)
 				before := ask(t, server.Addr, "DUMP", key)
 				var out penstock.Outcome
-				err := store.Take(t.Context(), one(monday, who, charge(m, cost)), &out)
+				ticket := one(monday, who, charge(m, cost))
+				ticket.Groups[0].Alone = (i+j)%2 == 1 // shadow rules are held to the same
+				err := store.Take(t.Context(), ticket, &out)
 				if !errors.Is(err, penstock.ErrCorrupt) || !errors.Is(err, penstock.ErrUnavailable) {
 					t.Errorf("%v, cost %d, %s under its key: error %v (%+v), want ErrCorrupt", m, cost, f.name, err, out)
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/redis/rueidis"
 )
 
 // A call is a ticket on its way. It holds a copy, because a caller that gives up may reuse its
@@ -56,21 +57,21 @@ type lane struct {
 // enter queues the call and reports whether the caller is to lead: to send a run itself, because
 // fewer than enough are under way. A run takes what is waiting when it starts, so that calls
 // gather only while they would have to wait anyway.
-func (l *lane) enter(c *call, enough int) (lead bool) {
+func (l *lane) enter(c *call, enough int) (lead, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, c)
 	if l.running < enough {
 		l.running++
-		return true
+		return true, l.running == 1
 	}
-	return false
+	return false, false
 }
 
 // lead sends the run that the caller's own call leaves with. What has gathered meanwhile is left
 // to a goroutine: nobody works for others after his own answer is there. A lone call travels
 // under its caller's context; a run with company does not end because one of them gives up.
-func (l *lane) lead(ctx context.Context, s *Store) {
+func (l *lane) lead(ctx context.Context, s *Store, alone bool) {
 	r := s.requests.Get().(*request)
 	batch := l.next(r)
 	if len(batch) == 0 { // another run has taken the call along
@@ -80,7 +81,14 @@ func (l *lane) lead(ctx context.Context, s *Store) {
 	if len(batch) > 1 {
 		ctx = context.Background()
 	}
-	s.send(ctx, r, batch)
+	client := s.pipelined
+	if alone {
+		client = s.direct
+	}
+	took := s.send(ctx, client, r, batch)
+	if alone && len(batch) == 1 && took > 0 {
+		s.pace.observe(took)
+	}
 	if more := l.next(r); len(more) > 0 {
 		go l.run(s, r, more)
 		return
@@ -91,7 +99,7 @@ func (l *lane) lead(ctx context.Context, s *Store) {
 // run sends runs until nothing waits.
 func (l *lane) run(s *Store, r *request, batch []*call) {
 	for len(batch) > 0 {
-		s.send(context.Background(), r, batch)
+		s.send(context.Background(), s.pipelined, r, batch)
 		batch = l.next(r)
 	}
 	s.requests.Put(r)
@@ -131,8 +139,9 @@ func (l *lane) next(r *request) []*call {
 	return batch
 }
 
-// send decides the calls in one script run and tells each what became of it.
-func (s *Store) send(ctx context.Context, r *request, batch []*call) {
+// send decides the calls in one script run and tells each what became of it. It returns how long
+// the answer took, 0 if there was none.
+func (s *Store) send(ctx context.Context, client rueidis.Client, r *request, batch []*call) (took time.Duration) {
 	now := time.Now()
 	batch = slices.DeleteFunc(batch, func(c *call) bool {
 		late := now.Sub(c.since) > s.timeout
@@ -143,13 +152,14 @@ func (s *Store) send(ctx context.Context, r *request, batch []*call) {
 		return late
 	})
 	if len(batch) == 0 {
-		return
+		return 0
 	}
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
-	reply, err := s.eval(ctx, keys, arg)
+	reply, err := s.eval(ctx, client, keys, arg)
 	if err == nil {
+		took = time.Since(now)
 		err = split(reply, batch)
 	}
 	for _, c := range batch {
@@ -157,4 +167,5 @@ func (s *Store) send(ctx context.Context, r *request, batch []*call) {
 		c.done <- struct{}{}
 	}
 	clear(batch)
+	return took
 }

@@ -70,12 +70,13 @@ func TestCallersShareRuns(t *testing.T) {
 	ask(t, server.Addr, "CONFIG", "RESETSTAT")
 	before := store.Stats()
 	const n = 8 * redisstore.MaxRunTickets
+	store.SlowPace()
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	var gathered sync.WaitGroup
 	gathered.Go(func() { atOnce(n, func(int) { hit(t, store, 0, who, m) }) })
-	const lone = 2 // runs that left before others could gather
+	const lone = redisstore.LeastRuns // runs that left before others could gather
 	await(t, "all callers to wait", func() bool {
 		return store.Waiting() == n-int(store.Stats().Tickets-before.Tickets) && store.Stats().Runs-before.Runs == lone
 	})
@@ -108,6 +109,7 @@ func TestRunsAreBoundedByCharges(t *testing.T) {
 			tickets[i].Groups[0].Charges = append(tickets[i].Groups[0].Charges, charge(l.MustCompile(), 1))
 		}
 	}
+	store.SlowPace()
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,7 @@ func TestRunsAreBoundedByCharges(t *testing.T) {
 	all.Go(func() { atOnce(n, func(i int) { take(t, store, tickets[i]) }) })
 	await(t, "two runs to leave and the rest to wait", func() bool {
 		s := store.Stats()
-		return s.Runs-before.Runs == 2 && store.Waiting() == n-int(s.Tickets-before.Tickets)
+		return s.Runs-before.Runs == redisstore.LeastRuns && store.Waiting() == n-int(s.Tickets-before.Tickets)
 	})
 	waiting := store.Waiting()
 	if err := server.Resume(); err != nil {
@@ -171,6 +173,7 @@ func TestCancelledCalls(t *testing.T) {
 	server, store := serve(t)
 	who, m := stranger(), spacious()
 	hit(t, store, 0, who, m)
+	store.SlowPace()
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +190,7 @@ func TestCancelledCalls(t *testing.T) {
 	sent := store.Stats().Runs
 	sentCtx, cancelSent := context.WithCancel(t.Context())
 	var errs [7]error
-	for i := range 2 { // fills the runs
+	for i := range redisstore.LeastRuns { // fills the runs
 		ctx := t.Context()
 		if i == 0 {
 			ctx = sentCtx

@@ -42,16 +42,19 @@ type Options struct {
 
 // Store decides in Redis. It is safe for use by any number of goroutines.
 type Store struct {
-	client      rueidis.Client
-	script      luaScript
-	prefix      string
-	timeout     time.Duration
-	runsPerLane int
-	lanes       []lane // one, or one for each slot of a cluster
-	requests    sync.Pool
-	runs        atomic.Int64
-	tickets     atomic.Int64
-	noScript    atomic.Int64
+	// Runs that overlap share pipelined connections. One that has no other before it takes a
+	// connection for itself: written and read in place, without the pipeline's goroutines.
+	pipelined, direct rueidis.Client
+
+	script   luaScript
+	prefix   string
+	timeout  time.Duration
+	pace     pace
+	lanes    []lane // one, or one for each slot of a cluster
+	requests sync.Pool
+	runs     atomic.Int64
+	tickets  atomic.Int64
+	noScript atomic.Int64
 }
 
 var _ penstock.Store = (*Store)(nil)
@@ -126,10 +129,6 @@ func Open(o Options) (*Store, error) {
 		DisableRetry:      true, // a charge whose reply was lost may have been taken
 		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
-
-		// The lane gathers calls already, better: into one script run. A run then has a
-		// connection of its own. Across the slots of a cluster runs cannot be merged, but pipelined.
-		DisableAutoPipelining: o.Mode != Cluster,
 	}
 	option.Dialer.Timeout = o.Timeout
 	if o.Mode == Sentinel {
@@ -137,21 +136,49 @@ func Open(o Options) (*Store, error) {
 			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
 		}
 	}
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, penstock.ErrUnavailable, err)
-	}
-	s := &Store{client: client, script: takeScript, prefix: o.KeyPrefix, timeout: o.Timeout, runsPerLane: 2, lanes: make([]lane, 1)}
+	s := &Store{script: takeScript, prefix: o.KeyPrefix, timeout: o.Timeout, lanes: make([]lane, 1)}
+	s.requests.New = func() any { return newRequest() }
 	if o.Mode == Cluster {
 		s.lanes = make([]lane, slots)
 	}
-	s.requests.New = func() any { return newRequest() }
+	if err := s.connect(option, o.Mode); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, penstock.ErrUnavailable, err)
+	}
 	return s, nil
+}
+
+// connect makes the connections and finds out how far away Redis is.
+func (s *Store) connect(option rueidis.ClientOption, mode Mode) (err error) {
+	if s.pipelined, err = rueidis.NewClient(option); err != nil {
+		return err
+	}
+	s.direct = s.pipelined
+	if mode != Cluster {
+		option.DisableAutoPipelining = true
+		if s.direct, err = rueidis.NewClient(option); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	for range 3 { // the first has a connection to make
+		start := time.Now()
+		if err := s.direct.Do(ctx, s.direct.B().Ping().Build()).Error(); err != nil {
+			return err
+		}
+		s.pace.roundTrip.Store(int64(time.Since(start)))
+	}
+	return nil
 }
 
 // Close ends the connections; calls under way fail.
 func (s *Store) Close() error {
-	s.client.Close()
+	for _, c := range []rueidis.Client{s.pipelined, s.direct} {
+		if c != nil {
+			c.Close()
+		}
+	}
 	return nil
 }
 
@@ -169,8 +196,8 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	}
 	c := newCall(t)
 	c.since = time.Now()
-	if l.enter(c, s.runsPerLane) {
-		l.lead(ctx, s)
+	if lead, alone := l.enter(c, s.pace.runs()); lead {
+		l.lead(ctx, s, alone)
 	}
 	select {
 	case <-c.done:
@@ -209,14 +236,14 @@ func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
 
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
-func (s *Store) eval(ctx context.Context, keys []string, arg string) (string, error) {
+func (s *Store) eval(ctx context.Context, client rueidis.Client, keys []string, arg string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	b := s.client.B()
-	reply := s.client.Do(ctx, b.Evalsha().Sha1(s.script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	b := client.B()
+	reply := client.Do(ctx, b.Evalsha().Sha1(s.script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
-		reply = s.client.Do(ctx, b.Eval().Script(s.script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+		reply = client.Do(ctx, b.Eval().Script(s.script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	return reply.ToString()
 }

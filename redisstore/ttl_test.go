@@ -7,41 +7,49 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// lives checks that every key of the subject ends, not before the decisions say that it is as if
-// never seen, and not later than the longest-lived of its limits needs.
-func lives(t testing.TB, addr string, who penstock.Subject, out penstock.Outcome, meters []*penstock.Meter) {
-	t.Helper()
-	for _, key := range keysOf(t, addr, who) {
-		ends := number(t, addr, "PEXPIRETIME", key)
-		least, most := time.Duration(0), time.Duration(0)
-		for i, m := range meters {
-			if keyOf(who, m) == key {
-				least = max(least, out.Decisions[i].ResetAfter)
-				most = max(most, time.Duration(penstock.CodeLife(penstock.LifeCode(m.Life)))*time.Microsecond)
+// ends checks that every key of the subject ends, not before the decisions say that it is as if
+// never seen, and not later than the longest-lived of its limits needs. Where an instant was
+// given, an hour is the least.
+func ends(addr string, who penstock.Subject, out penstock.Outcome, meters []*penstock.Meter, given bool) error {
+	for i, m := range meters {
+		key := keyOf(who, m)
+		reply, err := redistest.Command(addr, "EVAL", `local t = redis.call('TIME')
+			return t[1] .. ' ' .. t[2] .. ' ' .. redis.call('PTTL', KEYS[1])`, "1", key)
+		if err != nil {
+			return err
+		}
+		var sec, usec, left int64
+		if _, err := fmt.Sscan(reply, &sec, &usec, &left); err != nil {
+			return err
+		}
+		const gone = -2
+		now := penstock.Instant(sec*1_000_000 + usec)
+		least, most := out.Decisions[i].ResetAfter, time.Duration(0)
+		for _, other := range meters {
+			if keyOf(who, other) == key {
+				most = max(most, time.Duration(penstock.CodeLife(penstock.LifeCode(other.Life)))*time.Microsecond)
 			}
 		}
-		from, end := out.Now.Time(), time.UnixMilli(int64(ends))
-		const gone = -2 // since its name was read
-		if ends == gone {
-			end = serverTime(t, addr)
-			most = max(most, end.Sub(from)) // it did end, and we do not know when
+		from := out.Now
+		if given {
+			from, least, most = now, max(least, time.Hour-time.Minute), max(most, time.Hour)
 		}
-		if end.Before(from.Add(least)) || end.After(from.Add(most+5*time.Millisecond)) {
-			t.Errorf("%v: %s ends %v after the decision, want from %v to %v", meters, key, end.Sub(from), least, most)
+		end := now.Add(time.Duration(left) * time.Millisecond)
+		switch {
+		case left == gone && (given || now < from.Add(least)):
+			if out.Decisions[i].Used > 0 {
+				return fmt.Errorf("%v: %s is gone %v after the decision, want at least %v", m, key, now.Sub(from), least)
+			}
+		case left == gone:
+		case left < 0 || end < from.Add(least) || end > from.Add(most+5*time.Millisecond):
+			return fmt.Errorf("%v: %s ends %v after the decision (%d ms left), want from %v to %v", m, key, end.Sub(from), left, least, most)
 		}
 	}
-}
-
-func serverTime(t testing.TB, addr string) time.Time {
-	t.Helper()
-	var sec, usec int64
-	if _, err := fmt.Sscan(ask(t, addr, "TIME"), &sec, &usec); err != nil {
-		t.Fatal(err)
-	}
-	return time.UnixMicro(sec*1_000_000 + usec)
+	return nil
 }
 
 // Whatever was called, every key ends when it says nothing any more, and not much later.
@@ -58,7 +66,9 @@ func TestEveryKeyEnds(t *testing.T) {
 					ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, r.Int64N(3)))
 				}
 				// The calls before may have cost less: what they left ends within the same bounds.
-				lives(t, server.Addr, who, take(t, store, ticket), meters)
+				if err := ends(server.Addr, who, take(t, store, ticket), meters, false); err != nil {
+					t.Error(err)
+				}
 			}
 			if len(keysOf(t, server.Addr, who)) == 0 {
 				t.Fatal("nothing was written, so nothing was checked")
@@ -69,7 +79,9 @@ func TestEveryKeyEnds(t *testing.T) {
 		for _, m := range eachKind(window) { // each by itself
 			who := stranger()
 			for range 4 {
-				lives(t, server.Addr, who, take(t, store, one(0, who, charge(m, 1))), []*penstock.Meter{m})
+				if err := ends(server.Addr, who, take(t, store, one(0, who, charge(m, 1))), []*penstock.Meter{m}, false); err != nil {
+					t.Error(err)
+				}
 			}
 			expect(t, fmt.Sprintf("keys of %v", m), len(keysOf(t, server.Addr, who)), 1)
 		}

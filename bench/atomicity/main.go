@@ -20,7 +20,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	command := race.Command{Name: "atomicity", Stdout: os.Stdout, Stderr: os.Stderr, Launch: launch}
+	command := race.Command{Name: "atomicity", Stdout: os.Stdout, Stderr: os.Stderr, Extra: []race.Way{ours}, Launch: launch}
 	err := command.Run(ctx, os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "atomicity:", err)

@@ -40,8 +40,8 @@ function finish_leases(leases, count, window, now, cost, passes, taken, floor)
     wait = math.min(latest, tonumber(free[2]))
   end
   if taken and writes then
+    redis.call('ZADD', key, expiry, leases.nonce) -- first: refused where there is no memory
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
-    redis.call('ZADD', key, expiry, leases.nonce)
     at = latest
     if not leases.held then live = live + 1 end
   end

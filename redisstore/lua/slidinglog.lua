@@ -59,20 +59,20 @@ function weigh_log(log, count, window, now, cost)
   return log.sum + cost <= count
 end
 
+-- What adds comes before what removes: a server without memory refuses a script's first write or
+-- none.
 local function write_log(log, cost, window, now, floor)
   local key, total = log.key, log.total
-  if log.empty or log.repaired then
-    total = 0
+  if log.repaired then
+    total = log.sum
     redis.call('DEL', key)
+    redis.call('RPUSH', key, struct.pack('>I7I6', 0, 0), struct.pack('>I7I6', now, total))
+  elseif log.empty then
+    total = 0
     redis.call('RPUSH', key, struct.pack('>I7I6', 0, 0))
-    if log.repaired then
-      total = log.sum
-      redis.call('RPUSH', key, struct.pack('>I7I6', now, total))
-    end
-  elseif log.base > 0 then
-    redis.call('LPOP', key, log.base)
   end
   if cost > 0 then redis.call('RPUSH', key, struct.pack('>I7I6', log.at, (total + cost) % WRAP)) end
+  if log.base > 0 and not log.repaired then redis.call('LPOP', key, log.base) end
   local ttl = (log.at + window - now) / 1000
   redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
 end
@@ -96,6 +96,7 @@ function finish_log(log, count, window, count_denied, now, cost, passes, taken, 
       end
       local i = 1 + last_entry(log, log.base, nil, total, count - cost)
       if i < (log.size or #log.head) then wait = log_entry(log, i) else wait = log.at end
+      if log.damaged then return 0, 0, 0 end -- seen only on the way to the wait: not ours to rewrite
     end
   end
   if recorded then

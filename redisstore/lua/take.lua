@@ -126,7 +126,7 @@ for _ = 1, tickets do
             if unit > 0 then list = open_log(list.key) end -- a group before may have written to it
             c[o + LIST] = list
             passes = weigh_log(list, count, window, now, cost)
-            if list.damaged and unit == 0 then failed = CORRUPT end
+            if list.damaged then failed = CORRUPT end
           else
             passes = weigh_leases(list, count, window, now, cost)
           end
@@ -162,6 +162,7 @@ for _ = 1, tickets do
           if kind == LOG then
             c[o + AT], c[o + A], c[o + B] =
               finish_log(list, count, window, flags == 1, now, cost, c[o + PASSES], all, writes, floor)
+            if list.damaged then failed = CORRUPT end
           else
             c[o + AT], c[o + A], c[o + B] = finish_leases(list, count, window, now, cost, c[o + PASSES], all, floor)
           end

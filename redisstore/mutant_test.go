@@ -1,0 +1,116 @@
+package redisstore_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// TestMutants breaks the script in small ways, one at a time, and demands that every broken script
+// is found out: by the traces of the contract's twin test, or by a look at keys' ends, damaged
+// values and stale slots. It is the proof that these tests guard the script.
+//
+// By default a sample is tried; PENSTOCK_LONG=1 tries all.
+func TestMutants(t *testing.T) {
+	traces := twinTraces(t, 20_000, 1)
+	lab := newLaboratory(t)
+	if by, err := lab.examine(redisstore.ScriptText(), traces); err != nil {
+		t.Fatalf("the script itself is found faulty by %s: %v", by, err)
+	}
+	all := mutants(redisstore.ScriptText())
+	if len(all) < 300 {
+		t.Fatalf("only %d mutants: the mutator no longer understands the script", len(all))
+	}
+	if os.Getenv("PENSTOCK_LONG") != "1" {
+		r := rand.New(rand.NewPCG(5, 6))
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:40]
+	}
+	killed, excused := map[string]int{}, 0
+	for _, m := range all {
+		by, err := lab.examine(m.text, traces)
+		switch {
+		case err != nil:
+			killed[by]++
+		case equivalent(m) != "":
+			excused++
+		default:
+			t.Errorf("survived: %s", m.name)
+		}
+	}
+	t.Logf("%d mutants: killed by %v; %d change nothing that can be seen", len(all), killed, excused)
+}
+
+// A laboratory is a server that broken scripts may do anything to.
+type laboratory struct {
+	t      *testing.T
+	server *redistest.Server
+	store  *redisstore.Store
+}
+
+func newLaboratory(t *testing.T) *laboratory {
+	// A script that never ends is reported soon, so that the server can be replaced.
+	server := redistest.Start(t, "--lua-time-limit", "100")
+	return &laboratory{t, server, dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second})}
+}
+
+// examine looks for a fault in the script and returns which examination found it.
+func (l *laboratory) examine(script string, traces []trace) (by string, fault error) {
+	l.clean()
+	l.store.UseScript(script)
+	for _, e := range []struct {
+		by   string
+		find func() error
+	}{
+		{"twin", func() error { return play(l.store, traces) }},
+		{"slots", func() error { return checkSlots(l.store, l.server.Addr) }},
+		{"ends", func() error { return checkEnds(l.store, l.server.Addr) }},
+		{"foreign", func() error { return checkForeign(l.store, l.server.Addr) }},
+		{"dates", func() error { return checkDates(l.store) }},
+		{"rest", func() error { return checkRest(l.store, l.server.Addr) }},
+	} {
+		if err := e.find(); err != nil {
+			return e.by, err
+		}
+	}
+	return "", nil
+}
+
+// clean empties the server, or replaces it if a script is still running there.
+func (l *laboratory) clean() {
+	l.t.Helper()
+	_, err := redistest.Command(l.server.Addr, "FLUSHALL")
+	if err == nil {
+		return
+	}
+	if !strings.Contains(err.Error(), "BUSY") {
+		l.t.Fatal(err)
+	}
+	if err := l.server.Restart(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.store.Close()
+	l.store = dial(l.t, redisstore.Options{Addresses: []string{l.server.Addr}, Timeout: 5 * time.Second})
+}
+
+// equivalents are mutants that decide, write and answer as the script does, and why. A line is
+// named by a part of it, the mistake as the mutator names it.
+var equivalents = []struct{ mistake, line, why string }{}
+
+// equivalent returns why the mutant is no worse than the script, or nothing.
+func equivalent(m mutant) string {
+	for _, e := range equivalents {
+		if strings.Contains(m.name, ", "+e.mistake+" at ") && strings.Contains(m.name, e.line) {
+			return e.why
+		}
+	}
+	return ""
+}
+
+var errTodo = errors.New("todo")

@@ -1,0 +1,70 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A mutant is the script with one small mistake.
+type mutant struct {
+	name string // the mistake and where it is
+	text string
+}
+
+// tokens splits Lua without comments: strings, numbers, names, operators of two characters and
+// of one. A mistake is made in one token and never inside a string.
+var tokens = regexp.MustCompile(`'(?:\\.|[^'\\])*'|\d+(?:\.\d+)?|[A-Za-z_]\w*|<=|>=|==|~=|\.\.|[^\s\w]`)
+
+// swaps are the mistakes people make: a bound that is off by the equal case, a sign, a condition.
+var swaps = map[string]string{
+	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=", "~=": "==",
+	"and": "or", "or": "and", "not": "", "true": "false", "false": "true",
+	"+": "-", "-": "+", "*": "/", "/": "*", "max": "min", "min": "max",
+}
+
+// mutants returns every mistake of these sorts that can be made in the text.
+func mutants(text string) []mutant {
+	var all []mutant
+	for number, line := range strings.Split(text, "\n") {
+		add := func(what, instead string) {
+			lines := strings.Split(text, "\n")
+			lines[number] = instead
+			all = append(all, mutant{fmt.Sprintf("line %d, %s: %s", number+1, what, line), strings.Join(lines, "\n")})
+		}
+		if statement.MatchString(line) {
+			add("left out", "")
+		}
+		found := tokens.FindAllStringIndex(line, -1)
+		for i, at := range found {
+			token := line[at[0]:at[1]]
+			before := ""
+			if i > 0 {
+				before = line[found[i-1][0]:found[i-1][1]]
+			}
+			replace := func(by string) {
+				add(fmt.Sprintf("%s for %s at %d", by, token, at[0]+1), line[:at[0]]+by+line[at[1]:])
+			}
+			if by, ok := swaps[token]; ok && !(token == "-" && isSign(before)) {
+				replace(by)
+			}
+			if n, err := strconv.Atoi(token); err == nil {
+				replace(strconv.Itoa(n + 1))
+				if n > 0 {
+					replace(strconv.Itoa(n - 1))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// statement matches a line that writes or stores and can be left out without changing the syntax.
+var statement = regexp.MustCompile(`^(redis\.call\(.*\)|[\w.\[\] +]+ = [^{]*[^,{])$`)
+
+// isSign reports whether a minus behind the token is a sign and no subtraction.
+func isSign(before string) bool {
+	return slices.Contains([]string{"", "(", ",", "=", "<", ">", "return", "and", "or"}, before)
+}
