@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 # Packages also run under the race detector: those that share memory between goroutines.
 # The detector costs several times the run time, so it is not for every package.
-RACE_PKGS ?= ./memstore ./redisstore
+RACE_PKGS ?= ./memstore ./redisstore ./storetest ./internal/race
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
@@ -18,7 +18,6 @@ STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 # Modules to check and test, and files that may not exist yet.
 modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
 race     := $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
-lua      := $(wildcard redisstore/*.lua)
 scripts  := $(wildcard scripts/*) .ci/run
 
 .PHONY: help
@@ -30,12 +29,9 @@ needs: ## find or install redis-server, and luacheck, shellcheck and gcc if poss
 	@scripts/need redis-server luacheck shellcheck gcc
 
 .PHONY: check
-check: ## formatting, go vet, staticcheck, luacheck, shellcheck
+check: ## formatting, go vet, staticcheck, shellcheck (luacheck runs as a test of redisstore)
 	@unformatted=$$(gofmt -l .); [[ -z $$unformatted ]] || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
 	@for m in $(modules); do (cd $$m && echo "vet, staticcheck: $$m" && go vet ./... && $(STATICCHECK) ./...); done
-ifneq ($(lua),)
-	@if command -v luacheck >/dev/null; then luacheck --quiet $(lua); else echo "note: luacheck is not installed; Lua not checked"; fi
-endif
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "note: shellcheck is not installed; scripts not checked"; fi
 
 .PHONY: test
