@@ -1,0 +1,217 @@
+package inprocess
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// childVariable names, in a child's environment, the contestant it is to run.
+const childVariable = "PENSTOCK_BENCH_CONTESTANT"
+
+// request is one of the things a parent asks a child for; exactly one field is set.
+type request struct {
+	Open  *Limit `json:",omitempty"` // drops the limiter there was
+	Fill  *span  `json:",omitempty"`
+	Run   *Run   `json:",omitempty"`
+	Weigh *int   `json:",omitempty"` // with so many collections
+}
+
+type span struct{ From, To int }
+
+type response struct {
+	Error  string `json:",omitempty"`
+	Ran    Ran
+	Weight Weight
+}
+
+// ServeIfChild makes this process a contestant, and does not return, if a parent started it as
+// one. A program that uses Spawn calls it first of all.
+func ServeIfChild() {
+	name := os.Getenv(childVariable)
+	if name == "" {
+		return
+	}
+	if err := serve(name, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "contestant %q: %v\n", name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve answers until the parent hangs up.
+func serve(name string, in io.Reader, out io.Writer) error {
+	c, err := find(name)
+	if err != nil {
+		return err
+	}
+	s := server{contestant: c, empty: footprint(), traffic: map[Pattern]traffic{}}
+	requests, responses := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var q request
+		if err := requests.Decode(&q); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read what the parent asks: %w", err)
+		}
+		r, err := s.answer(q)
+		if err != nil {
+			r.Error = err.Error()
+		}
+		if err := responses.Encode(r); err != nil {
+			return fmt.Errorf("answer the parent: %w", err)
+		}
+	}
+}
+
+type server struct {
+	contestant Contestant
+	empty      Weight
+	limiter    Limiter
+	filled     int
+	hot        int // keys used up as the hot one
+	traffic    map[Pattern]traffic
+}
+
+func (s *server) answer(q request) (r response, err error) {
+	if q.Open != nil {
+		return r, s.open(*q.Open)
+	}
+	if s.limiter == nil {
+		return r, errors.New("asked to work before a limit was given")
+	}
+	switch {
+	case q.Fill != nil:
+		return r, s.fill(*q.Fill)
+	case q.Run != nil:
+		r.Ran, err = s.run(*q.Run)
+	case q.Weigh != nil:
+		r.Weight = weigh(s.limiter, s.empty, *q.Weigh)
+	}
+	return r, err
+}
+
+func (s *server) open(l Limit) (err error) {
+	if s.limiter != nil {
+		if err := s.limiter.Close(); err != nil {
+			return err
+		}
+	}
+	s.limiter, s.filled = nil, 0
+	if s.limiter, err = s.contestant.Open(l); err != nil {
+		return fmt.Errorf("open with %d per %v: %w", l.Count, l.Window, err)
+	}
+	return nil
+}
+
+func (s *server) fill(keys span) error {
+	for i := keys.From; i < keys.To; i++ {
+		if err := s.limiter.Warm(keyOf(i)); err != nil {
+			return fmt.Errorf("warm key %d: %w", i, err)
+		}
+	}
+	s.filled = keys.To
+	runtime.GC() // what filling left behind is not the next run's to collect
+	return nil
+}
+
+func (s *server) run(r Run) (Ran, error) {
+	if r.Pattern == Hot {
+		// Another one each time, not among those filled, so that it starts with the whole limit.
+		s.hot++
+		return r.do(s.limiter, traffic{text: keyOf(s.filled + s.hot)})
+	}
+	t, ok := s.traffic[r.Pattern]
+	if !ok {
+		var err error
+		if t, err = draw(r.Pattern, max(1, s.filled)); err != nil {
+			return Ran{}, err
+		}
+		s.traffic[r.Pattern] = t
+		runtime.GC()
+	}
+	return r.do(s.limiter, t)
+}
+
+// A Child is a contestant in a process of its own.
+type Child struct {
+	name      string
+	process   *exec.Cmd
+	in        io.Closer
+	requests  *json.Encoder
+	responses *json.Decoder
+}
+
+// Spawn starts this program once more as the named contestant.
+func Spawn(name string) (*Child, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start contestant %q: %w", name, err)
+	}
+	process := exec.Command(path)
+	process.Env = append(os.Environ(), childVariable+"="+name)
+	process.Stderr = os.Stderr
+	in, err := process.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start contestant %q: %w", name, err)
+	}
+	out, err := process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start contestant %q: %w", name, err)
+	}
+	if err := process.Start(); err != nil {
+		return nil, fmt.Errorf("start contestant %q: %w", name, err)
+	}
+	return &Child{name, process, in, json.NewEncoder(in), json.NewDecoder(out)}, nil
+}
+
+// Open gives the child a fresh limiter.
+func (c *Child) Open(l Limit) error {
+	_, err := c.ask(request{Open: &l})
+	return err
+}
+
+// Fill warms the keys numbered from up to, but not including, to.
+func (c *Child) Fill(from, to int) error {
+	_, err := c.ask(request{Fill: &span{from, to}})
+	return err
+}
+
+// Run measures one cell on the keys filled so far.
+func (c *Child) Run(r Run) (Ran, error) {
+	a, err := c.ask(request{Run: &r})
+	return a.Ran, err
+}
+
+// Weigh measures what the keys filled so far cost, and so many full garbage collections.
+func (c *Child) Weigh(collections int) (Weight, error) {
+	a, err := c.ask(request{Weigh: &collections})
+	return a.Weight, err
+}
+
+func (c *Child) ask(q request) (response, error) {
+	var r response
+	if err := c.requests.Encode(q); err != nil {
+		return r, fmt.Errorf("ask contestant %q: %w", c.name, err)
+	}
+	if err := c.responses.Decode(&r); err != nil {
+		return r, fmt.Errorf("hear from contestant %q: %w", c.name, err)
+	}
+	if r.Error != "" {
+		return r, fmt.Errorf("contestant %q: %s", c.name, r.Error)
+	}
+	return r, nil
+}
+
+// Close ends the child.
+func (c *Child) Close() error {
+	c.in.Close() // the child ends when there is nothing more to read
+	if err := c.process.Wait(); err != nil {
+		return fmt.Errorf("end contestant %q: %w", c.name, err)
+	}
+	return nil
+}

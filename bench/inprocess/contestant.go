@@ -1,0 +1,61 @@
+package inprocess
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock/bench/report"
+)
+
+// A Limit is what every contestant is to enforce: Count at once, and again after Window.
+type Limit struct {
+	Count  int64
+	Window time.Duration
+}
+
+// Roomy is a limit that no benchmark exhausts. It is the largest that all contestants represent.
+var Roomy = Limit{Count: 1_000_000_000, Window: time.Hour}
+
+// Spent is a limit that one call exhausts for longer than a benchmark lasts.
+var Spent = Limit{Count: 1, Window: time.Hour}
+
+// A Take charges one to the key and tells whether it passed.
+type Take func(key string) (allowed bool, err error)
+
+// A Limiter is a contestant at work.
+type Limiter interface {
+	// Caller returns a Take for one goroutine, which may keep scratch memory of its own.
+	Caller() Take
+
+	// Warm makes the state of a key exist and last for the rest of the benchmark: a limiter
+	// that forgets a key once it has refilled is charged more than one.
+	Warm(key string) error
+
+	Close() error
+}
+
+// sized is a limiter that knows how many bytes it uses.
+type sized interface{ Bytes() int64 }
+
+// A Contestant is a way of limiting in process memory.
+type Contestant struct {
+	Name string
+	Role report.Role
+	Open func(Limit) (Limiter, error)
+}
+
+// Headline is our contestant that the goals are about.
+const Headline = "penstock token_bucket"
+
+// Contestants are all that are compared, ours first.
+func Contestants() []Contestant { return slices.Concat(ours(), peers()) }
+
+func find(name string) (Contestant, error) {
+	all := Contestants()
+	i := slices.IndexFunc(all, func(c Contestant) bool { return c.Name == name })
+	if i < 0 {
+		return Contestant{}, fmt.Errorf("no contestant is called %q", name)
+	}
+	return all[i], nil
+}

@@ -1,0 +1,93 @@
+// Command bench measures Penstock beside other limiters, in one run on one machine. See --help.
+//
+// It is a module of its own so that the peers never become dependencies of the product.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+
+	"github.com/penstock-io/penstock/bench/inprocess"
+	"github.com/penstock-io/penstock/bench/keys"
+	"github.com/penstock-io/penstock/bench/latency"
+	"github.com/penstock-io/penstock/bench/memory"
+	"github.com/penstock-io/penstock/bench/redis"
+	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+func main() {
+	inprocess.ServeIfChild()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run measures what the options ask for and prints it. What was found before an error is printed
+// too: a benchmark is long.
+func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) error {
+	r := report.Report{
+		Machine: report.Machine{CPUs: runtime.NumCPU(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
+		Quick:   o.quick,
+		Repeat:  o.repeat,
+	}
+	var failed error
+	for _, name := range o.only {
+		section, err := measure(ctx, name, o, stderr)
+		if err != nil {
+			failed = fmt.Errorf("%s: %w", name, err)
+			break
+		}
+		r.Sections = append(r.Sections, section)
+	}
+	if failed == nil && (o.asks("redis") || o.asks("latency")) {
+		r.Machine.Redis, failed = redisVersion(ctx)
+	}
+	write := r.Text
+	if o.output == "json" {
+		write = r.JSON
+	}
+	return errors.Join(failed, write(stdout))
+}
+
+func measure(ctx context.Context, name string, o options, stderr *os.File) (report.Section, error) {
+	s := o.sizes
+	switch name {
+	case "memory":
+		return memory.Measure(memory.Options{Keys: s.memoryKeys, Cell: s.memoryCell, Repeat: o.repeat, Stderr: stderr})
+	case "keys":
+		return keys.Measure(keys.Options{Keys: s.weighedKeys, MaxBytes: 8 << 30, Stderr: stderr})
+	case "redis":
+		return redis.Measure(ctx, redis.Options{Keys: s.redisKeys, LogKeys: s.logKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
+	case "latency":
+		return latency.Measure(ctx, latency.Options{Keys: s.redisKeys, Cell: s.latencyCell, Calls: s.travels, Repeat: o.repeat, Stderr: stderr})
+	}
+	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
+}
+
+func redisVersion(ctx context.Context) (version string, err error) {
+	server, err := redistest.Launch(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	return redis.Info(server.Addr, "server", "redis_version")
+}

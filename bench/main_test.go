@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/bench/inprocess"
+)
+
+func TestMain(m *testing.M) {
+	inprocess.ServeIfChild()
+	os.Exit(m.Run())
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(o.only, benchmarks()) || o.sizes != full || o.repeat != fullRepeat || o.output != "text" {
+		t.Errorf("without flags: %+v; want everything, in full", o)
+	}
+	o, err = parse([]string{"-quick", "-only", "keys, memory", "-o", "json"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(o.only, []string{"keys", "memory"}) || o.sizes != small || o.repeat != smallRepeat || o.output != "json" {
+		t.Errorf("quick: %+v", o)
+	}
+	for _, args := range [][]string{{"-only", "speed"}, {"-only", ""}, {"-o", "xml"}, {"-repeat", "-1"}, {"more"}, {"-nonsense"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%q was accepted", args)
+		}
+	}
+}
+
+func TestHelpNamesEveryBenchmark(t *testing.T) {
+	var b strings.Builder
+	if _, err := parse([]string{"--help"}, &b); err == nil {
+		t.Error("help is not the end of parsing")
+	}
+	for _, name := range append(benchmarks(), "-quick", "-repeat", "Examples") {
+		if !strings.Contains(b.String(), name) {
+			t.Errorf("the help does not mention %q", name)
+		}
+	}
+}
+
+func TestRunPrintsTextAndJSON(t *testing.T) {
+	o := options{only: []string{"memory"}, output: "json", repeat: 1, sizes: sizes{memoryKeys: 100, memoryCell: time.Millisecond}}
+	var b bytes.Buffer
+	if err := run(t.Context(), o, &b, nil); err != nil {
+		t.Fatal(err)
+	}
+	var r struct{ Sections []struct{ Name string } }
+	if err := json.Unmarshal(b.Bytes(), &r); err != nil || len(r.Sections) != 1 || r.Sections[0].Name != "memory" {
+		t.Errorf("sections %+v, %v", r.Sections, err)
+	}
+	o.only, o.output = []string{"nothing"}, "text"
+	b.Reset()
+	if err := run(t.Context(), o, &b, nil); err == nil || !strings.Contains(b.String(), "## Goals") {
+		t.Errorf("a failed run gave %v and printed %q; want an error, and what there was", err, b.String())
+	}
+}

@@ -1,0 +1,170 @@
+// Package memory measures how long a decision in process memory takes.
+//
+// It is separate from package inprocess, which knows the contestants, because here is decided
+// what is asked of them and what counts as a good answer.
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/penstock-io/penstock/bench/inprocess"
+	"github.com/penstock-io/penstock/bench/report"
+)
+
+// Options say how much to measure.
+type Options struct {
+	Keys   int
+	Cell   time.Duration // of one repeat of one figure
+	Repeat int
+	Stderr *os.File // for progress
+}
+
+// A cell is one column of the table.
+type cell struct {
+	name    string
+	limit   inprocess.Limit
+	pattern inprocess.Pattern
+	procs   int
+}
+
+// sample names the repeats of one figure.
+type sample struct{ contestant, cell string }
+
+func cells() []cell {
+	var all []cell
+	for _, p := range []inprocess.Pattern{inprocess.Hot, inprocess.Uniform, inprocess.Zipf} {
+		for procs := 1; procs <= 2; procs++ {
+			all = append(all, cell{fmt.Sprintf("%s, %d core", p, procs), inprocess.Roomy, p, procs})
+		}
+	}
+	// All keys have spent their limit: every call is denied.
+	return append(all, cell{"denied, 1 core", inprocess.Spent, inprocess.Uniform, 1}, cell{"denied, 2 core", inprocess.Spent, inprocess.Uniform, 2})
+}
+
+// Measure runs the benchmark.
+func Measure(o Options) (s report.Section, err error) {
+	contestants, columns := inprocess.Contestants(), cells()
+	progress := report.Begin(o.Stderr, "memory", len(contestants)*(2+len(columns)*o.Repeat))
+	defer progress.End()
+	f := field{options: o, elapsed: map[sample][]float64{}, cpu: map[sample][]float64{}, progress: progress}
+	defer func() { err = errors.Join(err, f.close()) }()
+	for _, c := range contestants {
+		child, err := inprocess.Spawn(c.Name)
+		if err != nil {
+			return s, err
+		}
+		f.runners = append(f.runners, runner{c.Name, child})
+	}
+	for _, limit := range []inprocess.Limit{inprocess.Roomy, inprocess.Spent} {
+		if err := f.measure(limit, columns); err != nil {
+			return s, err
+		}
+	}
+	elapsed := f.table("Nanoseconds per decision, all cores together", f.elapsed, columns)
+	cpu := f.table("Processor nanoseconds per decision, which a busy machine distorts less", f.cpu, columns)
+	return section(o, elapsed, cpu, columns), nil
+}
+
+type runner struct {
+	name  string
+	child *inprocess.Child
+}
+
+// field is all contestants, each in its process.
+type field struct {
+	options  Options
+	runners  []runner
+	elapsed  map[sample][]float64 // ns per call
+	cpu      map[sample][]float64
+	progress *report.Progress
+}
+
+func (f *field) close() (err error) {
+	for _, r := range f.runners {
+		err = errors.Join(err, r.child.Close())
+	}
+	return err
+}
+
+// measure takes every column with this limit. Each repeat visits every contestant in turn, so
+// that a slow phase of the machine falls on all of them.
+func (f *field) measure(limit inprocess.Limit, columns []cell) error {
+	for _, r := range f.runners {
+		f.progress.Step("fill %s", r.name)
+		if err := r.child.Open(limit); err != nil {
+			return err
+		}
+		if err := r.child.Fill(0, f.options.Keys); err != nil {
+			return err
+		}
+	}
+	for range f.options.Repeat {
+		for _, c := range columns {
+			if c.limit != limit {
+				continue
+			}
+			for _, r := range f.runners {
+				f.progress.Step("%s: %s", c.name, r.name)
+				if err := f.visit(r, c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (f *field) visit(r runner, c cell) error {
+	ran, err := r.child.Run(inprocess.Run{Pattern: c.pattern, Procs: c.procs, Duration: f.options.Cell})
+	if err != nil {
+		return err
+	}
+	want := ran.Calls
+	if c.limit == inprocess.Spent {
+		want = 0
+	}
+	if ran.Allowed != want {
+		return fmt.Errorf("%s, %s: %d of %d calls passed, want %d: it is not in the state to be measured", r.name, c.name, ran.Allowed, ran.Calls, want)
+	}
+	k := sample{r.name, c.name}
+	f.elapsed[k] = append(f.elapsed[k], ran.PerCall())
+	f.cpu[k] = append(f.cpu[k], ran.CPUPerCall())
+	return nil
+}
+
+func (f *field) table(title string, samples map[sample][]float64, columns []cell) report.Table {
+	t := report.Table{Title: title}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, report.Column{Name: c.name, Unit: "ns", Better: report.Less})
+	}
+	for _, c := range inprocess.Contestants() {
+		row := report.Row{Name: c.Name, Role: c.Role}
+		for _, col := range columns {
+			row.Values = append(row.Values, report.Median(samples[sample{c.Name, col.name}]))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.AgainstBestPeer()
+	return t
+}
+
+func section(o Options, elapsed, cpu report.Table, columns []cell) report.Section {
+	s := report.Section{
+		Name:  "memory",
+		Title: fmt.Sprintf("In process memory, %s keys", report.Figure(float64(o.Keys))),
+		Notes: []string{"Our rows hash the subject from the same string that the peers take as their key, on every call, and fill a whole decision; the reference is the fastest peer of each column."},
+	}
+	for i, c := range columns {
+		if c.pattern == inprocess.Uniform && c.limit == inprocess.Roomy {
+			s.Goals = append(s.Goals, report.Goal{
+				Name:  fmt.Sprintf("memory: token_bucket vs fastest exact peer, %s", c.name),
+				Bound: report.AtLeast, Want: 4, Measured: elapsed.Ratio(inprocess.Headline, i), Unit: "×",
+			})
+		}
+	}
+	s.Tables = []report.Table{elapsed, cpu}
+	return s
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+const help = `bench measures Penstock beside other limiters, in one run on one machine.
+
+  memory   nanoseconds per decision in process memory: one hot key, a million keys
+           uniform and zipf, and all denied, on one and two cores
+  keys     bytes per key, and the time of a full garbage collection, at ten million keys
+  redis    decisions a second, latency and server CPU with 1, 64 and 512 callers, and
+           Redis memory per key
+  latency  calls on a fixed schedule at half of the saturation rate, and one script
+           against four round trips over a slower network
+
+Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
+a machine is faster at one moment than at the next. For the same reason only the ratios in
+brackets say anything: above 1 is better than the reference row. The last table holds the
+goals. redis-server is started on loopback and ended; nothing else is contacted.
+
+Examples:
+  bench                            everything; takes many minutes, on an otherwise idle machine
+  bench -quick                     small sizes, about a minute: does it all work?
+  bench -only memory -repeat 9     one benchmark, with more repeats
+  bench -only redis,latency -o json > redis.json
+
+Flags:
+`
+
+type options struct {
+	only   []string
+	quick  bool
+	output string
+	repeat int
+	sizes  sizes
+}
+
+// sizes are how much each benchmark measures.
+type sizes struct {
+	memoryKeys  int
+	memoryCell  time.Duration
+	weighedKeys int
+	redisKeys   int
+	redisCell   time.Duration
+	logKeys     int
+	latencyCell time.Duration
+	travels     int
+}
+
+var (
+	full = sizes{
+		memoryKeys: 1_000_000, memoryCell: 500 * time.Millisecond,
+		weighedKeys: 10_000_000,
+		redisKeys:   100_000, redisCell: time.Second, logKeys: 200,
+		latencyCell: 5 * time.Second, travels: 200,
+	}
+	small = sizes{
+		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
+		weighedKeys: 1_000_000,
+		redisKeys:   5_000, redisCell: 50 * time.Millisecond, logKeys: 50,
+		latencyCell: 300 * time.Millisecond, travels: 25,
+	}
+)
+
+const (
+	fullRepeat  = 5
+	smallRepeat = 3
+)
+
+func benchmarks() []string { return []string{"memory", "keys", "redis", "latency"} }
+
+func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
+
+func parse(args []string, usage io.Writer) (options, error) {
+	o := options{sizes: full}
+	var only string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	flags.Usage = func() {
+		fmt.Fprint(usage, help)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&only, "only", strings.Join(benchmarks(), ","), "`benchmarks` to run, comma-separated")
+	flags.BoolVar(&o.quick, "quick", false, "small sizes and short cells")
+	flags.StringVar(&o.output, "o", "text", "output `format`: text or json")
+	flags.IntVar(&o.repeat, "repeat", 0, fmt.Sprintf("interleaved repeats per figure (default %d, quick %d)", fullRepeat, smallRepeat))
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
+	}
+	if o.output != "text" && o.output != "json" {
+		return o, fmt.Errorf("-o %q: want text or json", o.output)
+	}
+	for name := range strings.SplitSeq(only, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(benchmarks(), name) {
+			return o, fmt.Errorf("-only %q: %q is not one of %s", only, name, strings.Join(benchmarks(), ", "))
+		}
+		o.only = append(o.only, name)
+	}
+	if o.repeat < 0 {
+		return o, fmt.Errorf("-repeat %d: want at least 1", o.repeat)
+	}
+	if o.quick {
+		o.sizes = small
+	}
+	if o.repeat == 0 {
+		o.repeat = fullRepeat
+		if o.quick {
+			o.repeat = smallRepeat
+		}
+	}
+	return o, nil
+}

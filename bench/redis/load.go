@@ -1,0 +1,93 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/penstock-io/penstock/bench/remote"
+)
+
+// A Load is callers that each ask again as soon as they have their answer.
+type Load struct {
+	Callers  int
+	Keys     []string
+	Duration time.Duration
+
+	MayGiveUp bool // errors are counted instead of ending the load
+	MayDeny   bool
+}
+
+// Served is what came of a Load.
+type Served struct {
+	Decisions int64
+	GaveUp    int64
+	Elapsed   time.Duration
+	Latency   *hdrhistogram.Histogram // µs
+}
+
+// PerSecond is decisions a second.
+func (s Served) PerSecond() float64 { return float64(s.Decisions) / s.Elapsed.Seconds() }
+
+// NewHistogram holds latencies from 1 µs to a minute within one percent.
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, time.Minute.Microseconds(), 2)
+}
+
+// Run puts the load on a limiter.
+func (l Load) Run(ctx context.Context, limiter remote.Limiter) (Served, error) {
+	total := Served{Latency: NewHistogram()}
+	var failed error
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	start := time.Now()
+	for i := range l.Callers {
+		callers.Go(func() {
+			served, err := l.call(ctx, limiter.Caller(), uint64(i), start.Add(l.Duration))
+			mu.Lock()
+			defer mu.Unlock()
+			total.Decisions += served.Decisions
+			total.GaveUp += served.GaveUp
+			total.Latency.Merge(served.Latency)
+			if failed == nil { // a server that is gone fails all callers alike
+				failed = err
+			}
+		})
+	}
+	callers.Wait()
+	total.Elapsed = time.Since(start)
+	if failed == nil && total.Decisions == 0 {
+		failed = errors.New("not one call was decided")
+	}
+	return total, failed
+}
+
+func (l Load) call(ctx context.Context, take remote.Take, seed uint64, until time.Time) (Served, error) {
+	s := Served{Latency: NewHistogram()}
+	random := rand.New(rand.NewPCG(seed, uint64(until.UnixNano())))
+	for now := time.Now(); now.Before(until); {
+		key := l.Keys[random.IntN(len(l.Keys))]
+		allowed, err := take(ctx, key)
+		after := time.Now()
+		switch {
+		case err != nil && l.MayGiveUp && ctx.Err() == nil:
+			s.GaveUp++
+		case err != nil:
+			return s, fmt.Errorf("charge %q: %w", key, err)
+		case !allowed && !l.MayDeny:
+			return s, fmt.Errorf("charge %q: denied, but the limit should let all pass", key)
+		default:
+			s.Decisions++
+			if err := s.Latency.RecordValue(max(1, after.Sub(now).Microseconds())); err != nil {
+				return s, fmt.Errorf("note a latency of %v: %w", after.Sub(now), err)
+			}
+		}
+		now = after
+	}
+	return s, nil
+}

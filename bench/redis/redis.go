@@ -1,0 +1,206 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/penstock-io/penstock/bench/remote"
+	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// Options say how much to measure.
+type Options struct {
+	Keys    int
+	LogKeys int           // keys whose logs are filled to be weighed
+	Cell    time.Duration // of one repeat of one figure
+	Repeat  int
+	Stderr  *os.File // for progress
+}
+
+// most is the number of callers that the goals are about.
+const most = 512
+
+// A cell is one state to measure in.
+type cell struct {
+	name    string
+	hot     bool
+	callers int
+}
+
+func cells() []cell {
+	var all []cell
+	for _, callers := range []int{1, 64, most} {
+		all = append(all, cell{fmt.Sprintf("uniform, %d", callers), false, callers})
+	}
+	for _, callers := range []int{1, 64, most} {
+		all = append(all, cell{fmt.Sprintf("hot, %d", callers), true, callers})
+	}
+	return all
+}
+
+// A figure is one thing measured in a cell.
+type figure int
+
+const (
+	perSecond figure = iota
+	p50
+	p99
+	serverMicros
+)
+
+// sample names what was measured, in which cell, for whom.
+type sample struct {
+	contestant, cell string
+	figure           figure
+}
+
+// Measure runs the benchmark.
+func Measure(ctx context.Context, o Options) (s report.Section, err error) {
+	server, err := redistest.Launch(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	b := bench{options: o, addr: server.Addr, samples: map[sample][]float64{}, gaveUp: map[string]int64{}, keys: Keys(o.Keys)}
+	b.progress = report.Begin(o.Stderr, "redis", len(remote.Contestants())*(1+len(cells())*o.Repeat)+len(counters())+len(logs()))
+	defer b.progress.End()
+	defer b.hangUp()
+	if err := b.open(ctx); err != nil {
+		return s, err
+	}
+	for range o.Repeat {
+		for _, c := range cells() {
+			for _, r := range b.runners {
+				b.progress.Step("%s callers: %s", c.name, r.Name)
+				if err := b.visit(ctx, r, c); err != nil {
+					return s, fmt.Errorf("%s, %s: %w", r.Name, c.name, err)
+				}
+			}
+		}
+	}
+	s = b.section()
+	weights, err := b.weighAll(ctx)
+	s.Tables = append(s.Tables, weights...)
+	return s, err
+}
+
+type runner struct {
+	remote.Contestant
+	limiter remote.Limiter
+}
+
+// bench is all contestants, connected to one server.
+type bench struct {
+	options  Options
+	addr     string
+	keys     []string
+	runners  []runner
+	samples  map[sample][]float64
+	gaveUp   map[string]int64
+	progress *report.Progress
+}
+
+func (b *bench) open(ctx context.Context) error {
+	for _, c := range remote.Contestants() {
+		b.progress.Step("fill %s", c.Name)
+		limiter, err := c.Open(ctx, b.addr, remote.Roomy)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", c.Name, err)
+		}
+		b.runners = append(b.runners, runner{c, limiter})
+		if err := Warm(ctx, limiter, append(b.keys, hotKey)); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) hangUp() {
+	for _, r := range b.runners {
+		r.limiter.Close()
+	}
+}
+
+const hotKey = "key-hot-hot-hot-"
+
+func (b *bench) visit(ctx context.Context, r runner, c cell) error {
+	load := Load{Callers: c.callers, Keys: b.keys, Duration: b.options.Cell, MayGiveUp: r.MayGiveUp}
+	if c.hot {
+		if r.Bounded {
+			return nil
+		}
+		load.Keys = []string{hotKey}
+	}
+	before, err := serverCPU(b.addr)
+	if err != nil {
+		return err
+	}
+	served, err := load.Run(ctx, r.limiter)
+	if err != nil {
+		return err
+	}
+	after, err := serverCPU(b.addr)
+	if err != nil {
+		return err
+	}
+	note := func(f figure, v float64) {
+		k := sample{r.Name, c.name, f}
+		b.samples[k] = append(b.samples[k], v)
+	}
+	note(perSecond, served.PerSecond())
+	note(p50, float64(served.Latency.ValueAtPercentile(50))/1e3)
+	note(p99, float64(served.Latency.ValueAtPercentile(99))/1e3)
+	note(serverMicros, (after-before)*1e6/float64(served.Decisions))
+	b.gaveUp[r.Name] += served.GaveUp
+	return nil
+}
+
+func (b *bench) section() report.Section {
+	s := report.Section{
+		Name:  "redis",
+		Title: fmt.Sprintf("On Redis, %s keys, callers that ask again at once", report.Figure(float64(b.options.Keys))),
+		Notes: []string{"Clients and server share this machine's processors. The reference is " + remote.RedisRate + "; rows in brackets do less than a limiter must."},
+	}
+	for _, c := range b.runners {
+		if n := b.gaveUp[c.Name]; n > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s gave up on %d calls, which count as load and not as decisions.", c.Name, n))
+		}
+	}
+	speed := b.table(perSecond, report.Column{Unit: "/s", Better: report.More}, "Decisions a second, by pattern and number of callers")
+	cost := b.table(serverMicros, report.Column{Unit: "µs", Better: report.Less}, "Processor time of Redis per decision, by pattern and number of callers")
+	s.Tables = []report.Table{
+		speed,
+		b.table(p50, report.Column{Unit: "ms", Better: report.Less}, "Median latency, by pattern and number of callers"),
+		b.table(p99, report.Column{Unit: "ms", Better: report.Less}, "99th percentile of latency, by pattern and number of callers"),
+		cost,
+	}
+	const lone, uniform, hot = 0, 2, 5 // columns, in the order of cells
+	s.Goals = []report.Goal{
+		{Name: fmt.Sprintf("redis: decisions/s vs %s, %d callers", remote.RedisRate, most), Bound: report.AtLeast, Want: 4, Measured: speed.Ratio(remote.Headline, uniform), Unit: "×"},
+		{Name: fmt.Sprintf("redis: Redis CPU per decision vs %s, %d callers", remote.RedisRate, most), Bound: report.AtMost, Want: 1.0 / 3, Measured: 1 / cost.Ratio(remote.Headline, uniform), Unit: "×"},
+		{Name: "redis: lone caller's decisions/s vs " + remote.RedisRate, Bound: report.AtLeast, Want: 1, Measured: speed.Ratio(remote.Headline, lone), Unit: "×"},
+		{Name: fmt.Sprintf("redis: one hot key vs uniform keys, %d callers", most), Bound: report.AtLeast, Want: 0.8, Measured: speed.Value(remote.Headline, hot) / speed.Value(remote.Headline, uniform), Unit: "×"},
+	}
+	return s
+}
+
+func (b *bench) table(f figure, column report.Column, title string) report.Table {
+	t := report.Table{Title: title}
+	column.Against = remote.RedisRate
+	for _, c := range cells() {
+		column.Name = c.name
+		t.Columns = append(t.Columns, column)
+	}
+	for _, r := range b.runners {
+		row := report.Row{Name: r.Name, Role: r.Role}
+		for _, c := range cells() {
+			row.Values = append(row.Values, report.Median(b.samples[sample{r.Name, c.name, f}]))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}

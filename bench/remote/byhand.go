@@ -1,0 +1,125 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/internal/race"
+)
+
+func byHand() []Contestant {
+	return []Contestant{
+		{Name: FourTrips, Role: report.Peer, Open: openFourTrips},
+		{Name: "INCRBY + EXPIRE, not conditional", Role: report.Ceiling, Open: openIncrement},
+		{Name: "EVALSHA of an empty script", Role: report.Ceiling, Open: openEmptyScript},
+		{Name: "GET", Role: report.Ceiling, Open: openGet},
+	}
+}
+
+// dialRueidis connects as our store does.
+func dialRueidis(addr string) (rueidis.Client, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       []string{addr},
+		ConnWriteTimeout:  timeout,
+		ForceSingleClient: true,
+		DisableRetry:      true,
+		DisableCache:      true,
+		ClientSetInfo:     rueidis.DisableClientSetInfo,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to Redis at %s: %w", addr, err)
+	}
+	return client, nil
+}
+
+// openFourTrips keeps a log in a sorted set and cleans, adds, expires and counts, one after the
+// other.
+func openFourTrips(ctx context.Context, addr string, l Limit) (Limiter, error) {
+	client, err := dialRueidis(addr)
+	if err != nil {
+		return nil, err
+	}
+	ways := race.Ways()
+	i := slices.IndexFunc(ways, func(w race.Way) bool { return w.Name == "four steps" })
+	if i < 0 {
+		return nil, fmt.Errorf("package race has no way called %q", "four steps")
+	}
+	limit := race.Limit{Calls: int(l.Count), Window: min(l.Window, logWindow)}
+	decider, err := ways[i].Open(ctx, race.Node{Addr: addr, Client: client}, limit)
+	if err != nil {
+		return nil, err
+	}
+	return shared{
+		take: func(ctx context.Context, key string) (bool, error) {
+			a, err := decider.Decide(ctx, "four:"+key)
+			return a.Allowed, err
+		},
+		close: func() {
+			decider.Close()
+			client.Close()
+		},
+	}, nil
+}
+
+// openIncrement counts in one round trip, but charges whether or not the limit has room.
+func openIncrement(_ context.Context, addr string, l Limit) (Limiter, error) {
+	client, err := dialRueidis(addr)
+	if err != nil {
+		return nil, err
+	}
+	seconds := int64(l.Window.Seconds())
+	return shared{
+		take: func(ctx context.Context, key string) (bool, error) {
+			key = "incr:" + key
+			replies := client.DoMulti(ctx,
+				client.B().Incrby().Key(key).Increment(1).Build(),
+				client.B().Expire().Key(key).Seconds(seconds).Nx().Build())
+			n, err := replies[0].AsInt64()
+			if err == nil {
+				err = replies[1].Error()
+			}
+			return n <= l.Count, err
+		},
+		close: client.Close,
+	}, nil
+}
+
+func openEmptyScript(ctx context.Context, addr string, _ Limit) (Limiter, error) {
+	client, err := dialRueidis(addr)
+	if err != nil {
+		return nil, err
+	}
+	sha, err := client.Do(ctx, client.B().ScriptLoad().Script("return 1").Build()).ToString()
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("load the empty script: %w", err)
+	}
+	return shared{
+		take: func(ctx context.Context, key string) (bool, error) {
+			n, err := client.Do(ctx, client.B().Evalsha().Sha1(sha).Numkeys(1).Key("empty:"+key).Build()).AsInt64()
+			return n == 1, err
+		},
+		close: client.Close,
+	}, nil
+}
+
+func openGet(_ context.Context, addr string, _ Limit) (Limiter, error) {
+	client, err := dialRueidis(addr)
+	if err != nil {
+		return nil, err
+	}
+	return shared{
+		take: func(ctx context.Context, key string) (bool, error) {
+			_, err := client.Do(ctx, client.B().Get().Key("get:"+key).Build()).ToString()
+			return true, err
+		},
+		warm: func(ctx context.Context, key string) error {
+			return client.Do(ctx, client.B().Set().Key("get:"+key).Value("0123456789abcdef").Build()).Error()
+		},
+		close: client.Close,
+	}, nil
+}

@@ -1,0 +1,60 @@
+package report
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// A Goal is a figure that was aimed at. Where nothing was measured it is not met.
+type Goal struct {
+	Name     string
+	Bound    Bound
+	Want     float64
+	Measured float64
+	Unit     string // after the figure: "×", "%", " ms"
+}
+
+// A Bound is the side of the wanted figure on which a goal is met.
+type Bound string
+
+const (
+	AtLeast Bound = "≥"
+	AtMost  Bound = "≤"
+	Below   Bound = "<"
+)
+
+// Met reports whether the measured figure is on the right side.
+func (g Goal) Met() bool {
+	switch g.Bound {
+	case AtLeast:
+		return g.Measured >= g.Want
+	case AtMost:
+		return g.Measured <= g.Want
+	case Below:
+		return g.Measured < g.Want
+	}
+	return false
+}
+
+// Verdict is "met", "not met", or "not measured".
+func (g Goal) Verdict() string {
+	switch {
+	case math.IsNaN(g.Measured):
+		return "not measured"
+	case g.Met():
+		return "met"
+	}
+	return "not met"
+}
+
+// MarshalJSON adds the verdict.
+func (g Goal) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name     string   `json:"name"`
+		Bound    Bound    `json:"bound"`
+		Want     float64  `json:"want"`
+		Measured *float64 `json:"measured"`
+		Unit     string   `json:"unit"`
+		Verdict  string   `json:"verdict"`
+	}{g.Name, g.Bound, g.Want, present(g.Measured), g.Unit, g.Verdict()})
+}

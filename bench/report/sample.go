@@ -1,0 +1,16 @@
+package report
+
+import "slices"
+
+// Median is the middle of the values, the mean of the middle two, or Absent without any.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return Absent()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	i := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[i]
+	}
+	return (sorted[i-1] + sorted[i]) / 2
+}
