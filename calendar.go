@@ -47,9 +47,13 @@ func (m *Meter) PeriodStarts(now Instant) [4]Instant {
 func (c *calendar) start(now Instant) Instant {
 	t := now.Time().In(c.loc)
 	if c.period == Hour {
-		// Not by its label: when clocks go back, two hours have the same one.
-		past := time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
-		return InstantOf(t.Add(-past))
+		// Not by its label: when clocks go back, two hours have the same one. Clocks that
+		// change by half an hour begin one at the change.
+		start := t.Add(-pastHour(t))
+		if pastHour(start) != 0 {
+			start, _ = t.ZoneBounds()
+		}
+		return InstantOf(start)
 	}
 	year, month, day := t.Date()
 	switch c.period {
@@ -60,13 +64,22 @@ func (c *calendar) start(now Instant) Instant {
 	case Year:
 		month, day = time.January, 1
 	}
-	return InstantOf(c.midnight(year, month, day))
+	start := InstantOf(c.midnight(year, month, day))
+	if next := c.after(start); next <= now {
+		return next // clocks went back over midnight: what has begun goes on under an old date
+	}
+	return start
 }
 
 // after returns the start of the period that follows the one that begins at start.
 func (c *calendar) after(start Instant) Instant {
 	if c.period == Hour {
-		return c.start(start.Add(time.Hour))
+		t := start.Time().In(c.loc)
+		next := t.Add(time.Hour - pastHour(t))
+		if pastHour(next) != 0 {
+			_, next = t.ZoneBounds()
+		}
+		return InstantOf(next)
 	}
 	// Noon of the first day is safely inside it wherever midnight fell.
 	t := start.Time().In(c.loc).Add(12 * time.Hour)
@@ -84,13 +97,24 @@ func (c *calendar) after(start Instant) Instant {
 	return InstantOf(c.midnight(year, month, day))
 }
 
-// midnight returns the first instant of a day. Where clocks skip midnight that is the moment they do.
+func pastHour(t time.Time) time.Duration {
+	return time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
+}
+
+// midnight returns the first instant of a day. Where clocks skip midnight that is the moment they
+// do; where they go back over it, the first of the two.
 func (c *calendar) midnight(year int, month time.Month, day int) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, c.loc)
 	want := time.Date(year, month, day, 12, 0, 0, 0, c.loc) // normalises day and month
-	if t.Day() != want.Day() {
-		if _, end := t.ZoneBounds(); !end.IsZero() {
-			return end
+	begin, end := t.ZoneBounds()
+	if t.Day() != want.Day() && !end.IsZero() {
+		return end
+	}
+	if !begin.IsZero() {
+		_, offset := t.Zone()
+		_, before := begin.Add(-1).Zone()
+		if first := t.Add(time.Duration(offset-before) * time.Second); first.Before(begin) {
+			return first
 		}
 	}
 	return t

@@ -33,23 +33,57 @@ func NewHasher(secret string) Hasher {
 }
 
 // Subject hashes an encoding in which every part is preceded by its length, so that different
-// parts never read the same: ("ab", "c") is not ("a", "bc").
+// parts never read the same: ("ab", "c") is not ("a", "bc"). It is Rule and its Subject in one.
 func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
 	s := newSipHash(h.k0, h.k1)
 	s.writePart(domain)
 	s.writePart(rule)
+	s.writeNumber(uint64(len(key)))
 	for i := range key {
 		s.writePart(key[i].Name)
+	}
+	for i := range key {
 		s.writePart(key[i].Value)
 	}
 	return s.sum()
 }
 
+// Rule hashes what all subjects of a rule have in common: its domain, its name, and the names of
+// its key attributes.
+func (h Hasher) Rule(domain, rule string, key ...string) RuleHasher {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart(domain)
+	s.writePart(rule)
+	s.writeNumber(uint64(len(key)))
+	for _, name := range key {
+		s.writePart(name)
+	}
+	return RuleHasher{s}
+}
+
+// A RuleHasher makes the subjects of one rule.
+type RuleHasher struct{ state sipHash }
+
+// Subject returns the subject with the given values of the rule's key attributes, in their order.
+func (r *RuleHasher) Subject(values ...string) Subject {
+	s := r.state
+	for _, value := range values {
+		s.writePart(value)
+	}
+	return s.sum()
+}
+
+// The encoding: domain, rule, how many names, the names, the values. Every part is preceded by its
+// length, in the fewest bytes, so the parts can be told from the whole in only one way.
+
 func (h *sipHash) writePart(s string) {
-	n := uint64(len(s))
+	h.writeNumber(uint64(len(s)))
+	h.writeString(s)
+}
+
+func (h *sipHash) writeNumber(n uint64) {
 	for ; n >= 0x80; n >>= 7 {
 		h.writeByte(byte(n) | 0x80)
 	}
 	h.writeByte(byte(n))
-	h.writeString(s)
 }

@@ -202,63 +202,73 @@ func (m *Meter) ChargeDenied(s State, cost int64) State {
 
 // Report turns a state into the numbers a client is told. s is as it was left by the call,
 // passes whether this charge by itself passes, taken whether it was charged.
-func (m *Meter) Report(s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) Decision {
-	d := Decision{Allowed: passes, Limit: m.Capacity}
-	never := !m.CanEver(cost)
-	if never {
-		cost = 0
-	}
-	var free, clear Instant // when the cost would pass; when the subject is as if never seen
+func (m *Meter) Report(s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) (d Decision) {
+	m.report(&d, s, now, cost, passes, taken, maxDelay)
+	return d
+}
+
+// report is Report in place. Every decision goes through it, so it divides as little as it can.
+func (m *Meter) report(d *Decision, s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) {
+	var used int64
+	var clear Instant // when the subject is as if never seen
 	switch m.Kind {
 	case KindWindow, KindCalendar:
-		d.Used = s.A
-		clear = m.windowEnd(max(now, s.At))
-		free = clear
+		used, clear = s.A, m.windowEnd(max(now, s.At))
 	case KindCounter:
-		d.Used = m.counterUsed(s, now)
-		free, clear = m.counterFree(s, now, cost), m.counterClear(s)
+		used, clear = m.counterUsed(s, now), m.counterClear(s)
 	case KindBucket, KindLeaky:
-		d.Used = ceilDiv(s.A, m.Ticks)
-		free, clear = m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count)), m.bucketAt(s.At, ceilDiv(s.A, m.Count))
-		if m.Kind == KindLeaky {
-			if taken {
-				d.Delay = m.leakyDelay(s.At, s.A-cost*m.Ticks, now)
-			} else if !passes && maxDelay != AnyDelay {
-				free = max(free, now.Add(m.leakyDelay(s.At, s.A, now)-maxDelay.Truncate(time.Microsecond)))
-			}
-		}
+		used, clear = ceilDiv(s.A, m.Ticks), m.bucketAt(s.At, ceilDiv(s.A, m.Count))
 	case KindInterval:
-		d.Used = s.A
-		free = s.At + Instant(ceilDiv(s.A+cost-m.Capacity, m.Count)*m.Window)
-		clear = s.At + Instant(ceilDiv(s.A, m.Count)*m.Window)
+		used, clear = s.A, s.At+Instant(ceilDiv(s.A, m.Count)*m.Window)
 	case KindLog:
-		d.Used = s.A
-		free, clear = Instant(s.B+m.Window), s.At+Instant(m.Window)
+		used, clear = s.A, s.At+Instant(m.Window)
 	case KindLeases:
-		d.Used = s.A
-		free, clear = Instant(s.B), s.At
+		used, clear = s.A, s.At
 	}
-	d.Remaining = max(0, m.Capacity-d.Used)
-	if d.Used > 0 {
+	*d = Decision{Allowed: passes, Limit: m.Capacity, Used: used, Remaining: max(0, m.Capacity-used)}
+	if used > 0 {
 		d.ResetAfter = clear.Sub(now)
 	}
-	switch {
-	case passes:
-	case never:
-		d.RetryAfter = Never
-	default:
-		d.RetryAfter = free.Sub(now)
+	if !passes {
+		d.RetryAfter = m.retryAfter(s, now, cost, maxDelay)
 	}
-	if taken && cost > 0 {
-		if m.Kind == KindLeases {
-			cost = 1
-		}
+	if !taken {
+		return
+	}
+	if m.Kind == KindLeaky {
+		d.Delay = m.leakyDelay(s.At, s.A-cost*m.Ticks, now)
+	}
+	if cost > 0 {
 		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: cost, At: max(now, s.At)}
 		if m.Kind == KindLeases {
-			d.Receipt.At = now
+			d.Receipt.Cost, d.Receipt.At = 1, now
 		}
 	}
-	return d
+}
+
+// retryAfter returns how long a denied cost has to wait.
+func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Duration) time.Duration {
+	if !m.CanEver(cost) {
+		return Never
+	}
+	var free Instant
+	switch m.Kind {
+	case KindWindow, KindCalendar:
+		free = m.windowEnd(max(now, s.At))
+	case KindCounter:
+		free = m.counterFree(s, now, cost)
+	case KindBucket:
+		free = m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count))
+	case KindLeaky:
+		free = m.leakyFree(s, now, cost, maxDelay)
+	case KindInterval:
+		free = s.At + Instant(ceilDiv(s.A+cost-m.Capacity, m.Count)*m.Window)
+	case KindLog:
+		free = Instant(s.B + m.Window)
+	case KindLeases:
+		free = Instant(s.B)
+	}
+	return free.Sub(now)
 }
 
 // lifeUnit is the grain of a life code: 2^14 µs, about 16 ms.

@@ -23,24 +23,23 @@ func newSipHash(k0, k1 uint64) sipHash {
 	}
 }
 
-func (h *sipHash) round() {
-	h.v0 += h.v1
-	h.v1 = bits.RotateLeft64(h.v1, 13) ^ h.v0
-	h.v0 = bits.RotateLeft64(h.v0, 32)
-	h.v2 += h.v3
-	h.v3 = bits.RotateLeft64(h.v3, 16) ^ h.v2
-	h.v0 += h.v3
-	h.v3 = bits.RotateLeft64(h.v3, 21) ^ h.v0
-	h.v2 += h.v1
-	h.v1 = bits.RotateLeft64(h.v1, 17) ^ h.v2
-	h.v2 = bits.RotateLeft64(h.v2, 32)
+// sipRound is small enough to be inlined, so that the state stays in registers.
+func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v2 += v1
+	v0 = bits.RotateLeft64(v0, 32) + v3
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	return v0, v1, bits.RotateLeft64(v2, 32), v3
 }
 
 func (h *sipHash) word(w uint64) {
-	h.v3 ^= w
-	h.round()
-	h.round()
-	h.v0 ^= w
+	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	h.v0, h.v1, h.v2, h.v3 = v0^w, v1, v2, v3
 }
 
 func (h *sipHash) writeByte(b byte) {
@@ -55,32 +54,62 @@ func (h *sipHash) writeByte(b byte) {
 func (h *sipHash) writeString(s string) {
 	shift := 8 * (h.length & 7)
 	h.length += uint64(len(s))
+	pending, v0, v1, v2, v3 := h.pending, h.v0, h.v1, h.v2, h.v3
 	for ; len(s) >= 8; s = s[8:] {
-		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		h.word(h.pending | w<<shift)
-		h.pending = w >> (64 - shift) // a shift by 64 is 0 in Go
+		next := word64(s)
+		w := pending | next<<shift
+		pending = next >> (64 - shift) // a shift by 64 is 0 in Go
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= w
 	}
-	for i := 0; i < len(s); i++ {
-		h.pending |= uint64(s[i]) << shift
-		if shift += 8; shift == 64 {
-			h.word(h.pending)
-			h.pending, shift = 0, 0
+	if n := uint64(8 * len(s)); n > 0 {
+		next := tail64(s)
+		w := pending | next<<shift
+		if shift+n >= 64 {
+			pending = next >> (64 - shift)
+			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+			v0 ^= w
+		} else {
+			pending = w
 		}
 	}
+	h.pending, h.v0, h.v1, h.v2, h.v3 = pending, v0, v1, v2, v3
+}
+
+// word64 returns the first 8 bytes of s, little-endian. The compiler makes one load of it.
+func word64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// tail64 is word64 of 1 to 7 bytes, the rest being zero: from both ends, where the loads overlap.
+func tail64(s string) uint64 {
+	n := len(s)
+	if n >= 4 {
+		low := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
+		high := uint64(s[n-4]) | uint64(s[n-3])<<8 | uint64(s[n-2])<<16 | uint64(s[n-1])<<24
+		return low | high<<(8*(n-4))
+	}
+	return uint64(s[0]) | uint64(s[n/2])<<(8*(n/2)) | uint64(s[n-1])<<(8*(n-1))
 }
 
 func (h *sipHash) sum() (out [16]byte) {
-	h.word(h.length<<56 | h.pending)
-	h.v2 ^= 0xee
+	w := h.length<<56 | h.pending
+	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0 ^= w
+	v2 ^= 0xee
 	for range 4 {
-		h.round()
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 	}
-	binary.LittleEndian.PutUint64(out[:8], h.v0^h.v1^h.v2^h.v3)
-	h.v1 ^= 0xdd
+	binary.LittleEndian.PutUint64(out[:8], v0^v1^v2^v3)
+	v1 ^= 0xdd
 	for range 4 {
-		h.round()
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 	}
-	binary.LittleEndian.PutUint64(out[8:], h.v0^h.v1^h.v2^h.v3)
+	binary.LittleEndian.PutUint64(out[8:], v0^v1^v2^v3)
 	return out
 }

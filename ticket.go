@@ -159,8 +159,11 @@ func (o *Outcome) Settle(t *Ticket, now Instant, found []Found) {
 			group.Allowed = group.Allowed && mine[j].Passes
 		}
 		group.Taken = group.Allowed && (g.Alone || o.Allowed)
-		for j, c := range g.Charges {
-			d := c.Meter.Report(mine[j].State, now, c.Cost, mine[j].Passes, group.Taken, t.MaxDelay)
+		for j := range mine {
+			c := &g.Charges[j]
+			o.Decisions = append(o.Decisions, Decision{})
+			d := &o.Decisions[len(o.Decisions)-1]
+			c.Meter.report(d, mine[j].State, now, c.Cost, mine[j].Passes, group.Taken, t.MaxDelay)
 			if !d.Allowed && c.Meter.firm() {
 				until := MaxInstant
 				if d.RetryAfter != Never {
@@ -168,7 +171,6 @@ func (o *Outcome) Settle(t *Ticket, now Instant, found []Found) {
 				}
 				group.FirmUntil = max(group.FirmUntil, until)
 			}
-			o.Decisions = append(o.Decisions, d)
 		}
 		o.Groups = append(o.Groups, group)
 	}

@@ -13,7 +13,7 @@ func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
 	case wrong:
 		return State{At: now, A: s.A}, true
 	}
-	elapsed := int64(now)/m.Tick - int64(s.At)/m.Tick
+	elapsed := m.ticksAt(now) - m.ticksAt(s.At)
 	if elapsed >= m.Drain { // also keeps the product below from overflowing
 		return State{At: now}, false
 	}
@@ -25,7 +25,19 @@ func (m *Meter) bucketAt(at Instant, ticks int64) Instant {
 	if ticks <= 0 {
 		return at
 	}
-	return Instant((int64(at)/m.Tick + ticks) * m.Tick)
+	return Instant((m.ticksAt(at) + ticks) * m.Tick)
+}
+
+// ticksAt returns the whole ticks up to an instant. Dividing by constants is much cheaper than by
+// whatever Tick is, and it is one of these.
+func (m *Meter) ticksAt(i Instant) int64 {
+	switch m.Tick {
+	case 1:
+		return int64(i)
+	case 1000:
+		return int64(i) / 1000
+	}
+	return int64(i) / 1_000_000
 }
 
 // An interval bucket gets Count tokens at every multiple of the window since the epoch, whoever

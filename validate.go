@@ -157,7 +157,7 @@ func (c *limitCheck) drain(field string, value, extra int64) {
 	l := c.limit
 	windows := int64(MaxWindow / l.Window) // whole windows of refill within the longest time kept
 	most := int64(MaxCount)
-	if windows < MaxCount/l.Count {
+	if windows <= MaxCount/l.Count {
 		most = windows * l.Count
 	}
 	if l.capacity() > most {

@@ -1,6 +1,10 @@
 package redisstore
 
-import "github.com/penstock-io/penstock"
+import (
+	"context"
+
+	"github.com/penstock-io/penstock"
+)
 
 // ScriptText returns the script as it is sent.
 func ScriptText() string { return takeScript.text }
@@ -31,6 +35,31 @@ func (s *Store) Waiting() int {
 		l.mu.Unlock()
 	}
 	return n
+}
+
+// TakeDated decides a ticket of one calendar charge as if the node's calendar had said other starts
+// of periods: a node whose clock is not Redis'.
+func (s *Store) TakeDated(t *penstock.Ticket, starts [4]penstock.Instant) (penstock.Found, error) {
+	c := newCall(t)
+	keys, arg := newRequest().pack([]*call{c}, s.prefix, t.Now)
+	var dates []byte
+	for _, start := range starts {
+		dates = appendUint56(dates, int64(start))
+	}
+	limit := appendLimit(nil, t.Groups[0].Charges[0].Meter, t.Now)
+	from := headSize + len(limit) - len(dates)
+	reply, err := s.eval(context.Background(), s.pipelined, keys, arg[:from]+string(dates)+arg[headSize+len(limit):])
+	if err == nil {
+		err = split(reply, []*call{c})
+	}
+	if err != nil {
+		return penstock.Found{}, err
+	}
+	found, err := unpack(c.reply, nil)
+	if err != nil {
+		return penstock.Found{}, err
+	}
+	return found[0], nil
 }
 
 // SlowPace makes the store believe in a short way to Redis, so that it has LeastRuns under way at

@@ -62,8 +62,8 @@ func foreigners(kind penstock.Kind) []foreign {
 			}
 		}
 		return append(all,
-			foreign{"log that begins with 12 bytes", []string{"RPUSH", "KEY", element(0, 0)[1:], element(monday, 1), element(monday, 3)}},
-			foreign{"log with 12 bytes in the middle", []string{"RPUSH", "KEY", element(0, 0), element(monday, 1)[1:], element(monday, 3)}})
+			foreign{"log that begins with 12 bytes", []string{"RPUSH", "KEY", element(0, 0)[1:], element(monday, 1), element(monday, 2)}},
+			foreign{"log with 12 bytes in the middle", []string{"RPUSH", "KEY", element(0, 0), element(monday, 1)[1:], element(monday, 2)}})
 	}
 	all = append(all, text, number, list, zset)
 	for length := range 60 {

@@ -70,7 +70,8 @@ func (l *lane) enter(c *call, enough int) (lead, alone bool) {
 
 // lead sends the run that the caller's own call leaves with. What has gathered meanwhile is left
 // to a goroutine: nobody works for others after his own answer is there. A lone call travels
-// under its caller's context; a run with company does not end because one of them gives up.
+// under its caller's context; a run with company does not end because one of them gives up, and
+// nobody is held by it longer than he can wait.
 func (l *lane) lead(ctx context.Context, s *Store, alone bool) {
 	r := s.requests.Get().(*request)
 	batch := l.next(r)
@@ -78,15 +79,16 @@ func (l *lane) lead(ctx context.Context, s *Store, alone bool) {
 		s.requests.Put(r)
 		return
 	}
-	if len(batch) > 1 {
-		ctx = context.Background()
+	if len(batch) > 1 { // the caller goes back to waiting, or its deadline would not be its own
+		go l.run(s, r, batch)
+		return
 	}
 	client := s.pipelined
 	if alone {
 		client = s.direct
 	}
 	took := s.send(ctx, client, r, batch)
-	if alone && len(batch) == 1 && took > 0 {
+	if alone && took > 0 {
 		s.pace.observe(took)
 	}
 	if more := l.next(r); len(more) > 0 {

@@ -10,9 +10,13 @@ import (
 
 // A mutant is the script with one small mistake.
 type mutant struct {
-	name string // the mistake and where it is
-	text string
+	number  int    // of the line
+	line    string // as it was
+	mistake string // "<= for < at 7", or "left out"
+	text    string // of the whole script
 }
+
+func (m mutant) String() string { return fmt.Sprintf("line %d, %s: %s", m.number, m.mistake, m.line) }
 
 // tokens splits Lua without comments: strings, numbers, names, operators of two characters and
 // of one. A mistake is made in one token and never inside a string.
@@ -32,7 +36,7 @@ func mutants(text string) []mutant {
 		add := func(what, instead string) {
 			lines := strings.Split(text, "\n")
 			lines[number] = instead
-			all = append(all, mutant{fmt.Sprintf("line %d, %s: %s", number+1, what, line), strings.Join(lines, "\n")})
+			all = append(all, mutant{number + 1, line, what, strings.Join(lines, "\n")})
 		}
 		if statement.MatchString(line) {
 			add("left out", "")
@@ -50,11 +54,9 @@ func mutants(text string) []mutant {
 			if by, ok := swaps[token]; ok && !(token == "-" && isSign(before)) {
 				replace(by)
 			}
-			if n, err := strconv.Atoi(token); err == nil {
+			if n, err := strconv.Atoi(token); err == nil && n > 1 { // 0 and 1 are seldom quantities
 				replace(strconv.Itoa(n + 1))
-				if n > 0 {
-					replace(strconv.Itoa(n - 1))
-				}
+				replace(strconv.Itoa(n - 1))
 			}
 		}
 	}

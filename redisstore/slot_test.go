@@ -71,3 +71,11 @@ func TestCrossSlotTicket(t *testing.T) {
 		t.Error("subjects of one slot: denied, or not charged")
 	}
 }
+
+// A node whose clock is far from Redis' cannot say which calendar period it is, and is told so.
+func TestCalendarOfAnotherTime(t *testing.T) {
+	_, store := serve(t)
+	if err := checkDates(store); err != nil {
+		t.Error(err)
+	}
+}

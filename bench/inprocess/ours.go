@@ -31,7 +31,7 @@ func ours() []Contestant {
 
 type penstockLimiter struct {
 	store  *memstore.Store
-	hasher penstock.Hasher
+	hasher penstock.RuleHasher
 	meters []*penstock.Meter
 }
 
@@ -40,7 +40,7 @@ func openPenstock(limits ...penstock.Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &penstockLimiter{store: store, hasher: penstock.NewHasher("bench")}
+	p := &penstockLimiter{store: store, hasher: penstock.NewHasher("bench").Rule("bench", "limit", "key")}
 	for _, l := range limits {
 		m, err := l.Compile()
 		if err != nil {
@@ -62,7 +62,7 @@ func (p *penstockLimiter) caller(share int64) Take {
 	out := &penstock.Outcome{}
 	ctx := context.Background()
 	return func(key string) (bool, error) {
-		ticket.Groups[0].Subject = p.hasher.Subject("bench", "limit", penstock.Attribute{Name: "key", Value: key})
+		ticket.Groups[0].Subject = p.hasher.Subject(key)
 		err := p.store.Take(ctx, ticket, out)
 		return out.Allowed, err
 	}

@@ -13,7 +13,7 @@ local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LOG = 1, 2, 3, 4, 6, 7
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT = 63                              -- bytes of a limit in the request
 local DECIDED, CORRUPT, CLOCK = 0, 1, 2       -- statuses of a ticket
-local FIXED, DATED, LOGGED, LEASED = 0, 1, 2, 3 -- how a charge keeps its state
+local FIXED, DATED, LOGGED = 0, 1, 2           -- how a charge keeps its state; 3 is leased
 
 local pack, read, find, sub = struct.pack, struct.unpack, string.find, string.sub
 local spread = unpack or table.unpack -- Lua 5.1, 5.4
@@ -119,7 +119,8 @@ for _ = 1, tickets do
           kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code =
             read('>BBc7I7I7I7I4I7I7I7I7B', request, loaded)
         end
-        local passes, list, at, a, b, repaired = false, c[o + LIST], 0, 0, 0, false
+        local passes
+        local list, at, a, b, repaired = c[o + LIST], 0, 0, 0, false
         cost = c[o + COST]
         if list then
           if kind == LOG then

@@ -1,0 +1,218 @@
+package penstock_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/penstock-io/penstock"
+
+// stores say where state lives.
+var stores = []string{"memstore", "redisstore"}
+
+// A rule says what a package may not import, directly or, where it says so, through others. Tests
+// may import what they like: the compiler rules out circles.
+type rule struct {
+	of      func(path string) bool // path within the module; "" is the root
+	not     func(path string) bool // as imported
+	through bool
+	because string
+}
+
+var rules = []rule{
+	{
+		of: is(""), not: thirdParty, through: true,
+		because: "the root package is what everybody who imports any part of Penstock links: std only",
+	},
+	{
+		of: is(""), not: oneOf("os", "net", "net/http", "log", "log/slog", "syscall", "io", "bufio", "math/rand", "math/rand/v2", "crypto/rand"),
+		because: "the root package does no I/O and draws no chance, so that every decision can be replayed",
+	},
+	{
+		of: is("memstore"), not: anyOf(thirdParty, sibling("memstore")), through: true,
+		because: "deciding in process must cost no dependency: memstore is std and the root",
+	},
+	{
+		of: is("redisstore"), not: sibling("redisstore"),
+		because: "adapters import the root, never each other: what two stores share is the root's or storetest's to say",
+	},
+	{
+		of: under("storetest"), not: own(stores...), through: true,
+		because: "the contract must not know who keeps it: a store calls storetest, not the reverse",
+	},
+	{
+		of:      func(p string) bool { return !slices.Contains(stores, p) && !under("cmd")(p) },
+		not:     own(stores...),
+		because: "only cmd chooses a store: everybody else is handed a penstock.Store",
+	},
+	{
+		of: under("engine"), not: linksServer, through: true,
+		because: "who embeds the engine must not link Redis, SQL or protobuf for it",
+	},
+}
+
+func TestImports(t *testing.T) {
+	packages := listPackages(t)
+	if _, ok := packages[module]; !ok {
+		t.Fatalf("go list does not know %s", module)
+	}
+	for path, p := range packages {
+		within, ours := strings.CutPrefix(path, module)
+		if !ours {
+			continue
+		}
+		within = strings.TrimPrefix(within, "/")
+		for _, r := range rules {
+			if !r.of(within) {
+				continue
+			}
+			imports := p.Imports
+			if r.through {
+				imports = p.Deps
+			}
+			for _, imported := range imports {
+				if r.not(imported) {
+					t.Errorf("%s imports %s: %s", path, imported, r.because)
+				}
+			}
+		}
+	}
+}
+
+// The rules must be able to object.
+func TestImportRulesObject(t *testing.T) {
+	for _, test := range []struct{ of, imported string }{
+		{"", "github.com/redis/rueidis"},
+		{"", "os"},
+		{"memstore", "golang.org/x/sys/cpu"},
+		{"memstore", module + "/storetest"},
+		{"redisstore", module + "/memstore"},
+		{"redisstore", module + "/internal/race"},
+		{"storetest", module + "/redisstore"},
+		{"internal/race", module + "/redisstore"},
+		{"engine", module + "/memstore"},
+		{"engine", "database/sql"},
+	} {
+		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
+			t.Errorf("%q may import %s", test.of, test.imported)
+		}
+	}
+	for _, test := range []struct{ of, imported string }{
+		{"", "time"},
+		{"memstore", module},
+		{"redisstore", module},
+		{"redisstore", "github.com/redis/rueidis"},
+		{"cmd/penstock", module + "/memstore"},
+		{"storetest", module},
+	} {
+		for _, r := range rules {
+			if r.of(test.of) && r.not(test.imported) {
+				t.Errorf("%q may not import %s: %s", test.of, test.imported, r.because)
+			}
+		}
+	}
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// listPackages asks the go command for every package of this module. Packages that do not build
+// are listed all the same; that they do not is the compiler's to say.
+func listPackages(t *testing.T) map[string]listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps", "./...").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string]listed{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+}
+
+func is(path string) func(string) bool { return func(p string) bool { return p == path } }
+
+func under(path string) func(string) bool {
+	return func(p string) bool { return p == path || strings.HasPrefix(p, path+"/") }
+}
+
+func oneOf(paths ...string) func(string) bool {
+	return func(p string) bool { return slices.Contains(paths, p) }
+}
+
+func anyOf(fs ...func(string) bool) func(string) bool {
+	return func(p string) bool { return slices.ContainsFunc(fs, func(f func(string) bool) bool { return f(p) }) }
+}
+
+// own reports an import of these packages of the module.
+func own(paths ...string) func(string) bool {
+	return func(p string) bool {
+		within, ours := strings.CutPrefix(p, module+"/")
+		return ours && slices.ContainsFunc(paths, func(path string) bool { return under(path)(within) })
+	}
+}
+
+// sibling reports an import of any package of the module but the root and what is below path.
+func sibling(path string) func(string) bool {
+	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) }
+}
+
+// thirdParty reports a path that is neither of the standard library, which has no dot in its first
+// element and vendors what it borrows, nor of the module.
+func thirdParty(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return strings.Contains(first, ".") && p != module && !strings.HasPrefix(p, module+"/")
+}
+
+func linksServer(p string) bool {
+	return p == "database/sql" || strings.Contains(p, "redis") || strings.Contains(p, "protobuf") || strings.HasPrefix(p, "google.golang.org/grpc")
+}
+
+// TestNoClock: the root package takes instants and never asks for one.
+func TestNoClock(t *testing.T) {
+	clock := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, s.Sel.Name) {
+					t.Errorf("%v: time.%s: the root package reads no clock, so that every decision can be replayed", fset.Position(s.Pos()), s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}

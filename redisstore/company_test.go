@@ -1,0 +1,49 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// A caller that sends a run for others as well is bound by its own deadline and not by theirs, and
+// they are not bound by its.
+func TestLeaderInCompany(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := Open(Options{Addresses: []string{server.Addr}, Timeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour}.MustCompile()
+	ticket := &penstock.Ticket{Groups: []penstock.Group{{Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}}
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	l, mine, other := &s.lanes[0], newCall(ticket), newCall(ticket)
+	mine.since, other.since = time.Now(), time.Now()
+	_, alone := l.enter(mine, leastRun)
+	l.enter(other, leastRun)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	back := make(chan struct{})
+	go func() {
+		l.lead(ctx, s, alone)
+		close(back)
+	}()
+	select {
+	case <-back:
+	case <-time.After(30 * time.Second):
+		t.Error("whoever leads a run is still waiting, half a minute after giving up")
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	<-back
+	if <-other.done; other.err != nil {
+		t.Errorf("the other caller of the run got %v", other.err)
+	}
+}

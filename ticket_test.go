@@ -1,0 +1,247 @@
+package penstock
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// ticketMeters are one of each kind, and one more window.
+func ticketMeters(t testing.TB) map[string]*Meter {
+	meters := map[string]*Meter{}
+	for name, l := range map[string]Limit{
+		"minute": {Algorithm: FixedWindow, Count: 3, Window: time.Minute},
+		"hour":   {Algorithm: FixedWindow, Count: 5, Window: time.Hour},
+		"denied": {Algorithm: FixedWindow, Count: 3, Window: time.Minute, CountDenied: true, Ordinal: 1},
+		"leaky":  {Algorithm: LeakyBucket, Count: 4, Window: time.Minute, Queue: 6},
+		"leases": {Algorithm: Concurrency, Count: 2, Window: time.Minute},
+	} {
+		meters[name] = compile(t, l)
+	}
+	return meters
+}
+
+func TestTicketValidate(t *testing.T) {
+	m := ticketMeters(t)
+	one := func(c ...Charge) []Group { return []Group{{Charges: c}} }
+	minute := Charge{m["minute"], 1}
+	many := func(n int) (groups []Group) {
+		for i := range n {
+			groups = append(groups, Group{Subject: Subject{byte(i)}, Charges: []Charge{minute}})
+		}
+		return groups
+	}
+	charges := func(n int) (c []Charge) {
+		for i := range n {
+			c = append(c, Charge{compile(t, Limit{Algorithm: FixedWindow, Count: 1, Window: time.Minute, Ordinal: uint8(i)}), 1})
+		}
+		return c
+	}
+	twice := Group{Charges: []Charge{minute}}
+	alone := Group{Charges: []Charge{minute}, Alone: true}
+	other := Group{Subject: Subject{1}, Charges: []Charge{minute}}
+
+	for _, test := range []struct {
+		name   string
+		ticket Ticket
+		want   string // in the error; "" is sound
+	}{
+		{"one charge", Ticket{Groups: one(minute)}, ""},
+		{"the last instant", Ticket{Now: MaxInstant, Groups: one(minute)}, ""},
+		{"after the last instant", Ticket{Now: MaxInstant + 1, Groups: one(minute)}, "now 4503599627370496"},
+		{"before the epoch", Ticket{Now: -1, Groups: one(minute)}, "now -1"},
+		{"any delay", Ticket{MaxDelay: AnyDelay, Groups: one(minute)}, ""},
+		{"a negative delay", Ticket{MaxDelay: -1, Groups: one(minute)}, "max delay -1ns"},
+		{"no groups", Ticket{}, "0 groups"},
+		{"as many groups as go", Ticket{Groups: many(MaxGroups)}, ""},
+		{"too many groups", Ticket{Groups: many(MaxGroups + 1)}, "65 groups"},
+		{"no charges", Ticket{Groups: []Group{{}}}, "group 0 has 0 charges"},
+		{"as many charges as go", Ticket{Groups: one(charges(MaxCharges)...)}, ""},
+		{"too many charges", Ticket{Groups: one(charges(MaxCharges + 1)...)}, "group 0 has 17 charges"},
+		{"no meter", Ticket{Groups: one(minute, Charge{nil, 1})}, "group 0 charge 1 has no meter"},
+		{"a peek", Ticket{Groups: one(Charge{m["minute"], 0})}, ""},
+		{"the highest cost", Ticket{Groups: one(Charge{m["minute"], MaxCount})}, ""},
+		{"a higher cost", Ticket{Groups: one(Charge{m["minute"], MaxCount + 1})}, "cost 1000000000001"},
+		{"a negative cost", Ticket{Groups: one(Charge{m["minute"], -1})}, "cost -1"},
+		{"the lowest cost", Ticket{Groups: one(Charge{m["minute"], math.MinInt64})}, "cost -9223372036854775808"},
+		{"a lease without a nonce", Ticket{Groups: one(Charge{m["leases"], 1})}, "no nonce"},
+		{"a lease", Ticket{Nonce: 1, Groups: one(Charge{m["leases"], 1})}, ""},
+		{"a peek at leases", Ticket{Groups: one(Charge{m["leases"], 0})}, ""},
+		{"the same twice in a group", Ticket{Groups: one(minute, minute)}, `"fixed_window 3/1m0s" twice`},
+		{"the same twice in a group alone", Ticket{Groups: []Group{{Alone: true, Charges: []Charge{minute, minute}}}}, "twice"},
+		{"two windows in a group", Ticket{Groups: one(minute, Charge{m["hour"], 1})}, ""},
+		{"the same subject in two groups", Ticket{Groups: []Group{twice, other, twice}}, "groups 0 and 2"},
+		{"of other subjects", Ticket{Groups: []Group{twice, other}}, ""},
+		{"the second is alone", Ticket{Groups: []Group{twice, alone}}, ""},
+		{"the first is alone", Ticket{Groups: []Group{alone, twice}}, ""},
+		{"both are alone", Ticket{Groups: []Group{alone, alone}}, ""},
+	} {
+		err := test.ticket.Validate()
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s: %v", test.name, err)
+		case test.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%s: error %v, want one that is ErrInvalid and says %q", test.name, err, test.want)
+		}
+	}
+}
+
+// FuzzTicket: no ticket panics, and none that is accepted has two charges of one state.
+func FuzzTicket(f *testing.F) {
+	f.Add(int64(0), int64(0), uint64(1), []byte{0, 1, 1, 0, 2, 1, 0x10, 1, 1})
+	f.Add(int64(-1), int64(-1), uint64(0), []byte{0xff, 0xff, 0xff})
+	f.Add(int64(5), int64(5), uint64(0), []byte{})
+	f.Fuzz(func(t *testing.T, now, delay int64, nonce uint64, script []byte) {
+		meters := []*Meter{nil}
+		for _, name := range []string{"minute", "hour", "denied", "leaky", "leases"} {
+			meters = append(meters, ticketMeters(t)[name])
+		}
+		ticket := Ticket{Now: Instant(now), MaxDelay: time.Duration(delay), Nonce: nonce}
+		for ; len(script) >= 3; script = script[3:] { // subject and flags, meter, cost
+			if len(ticket.Groups) == 0 || script[0]&0x10 != 0 {
+				ticket.Groups = append(ticket.Groups, Group{Subject: Subject{script[0] & 3}, Alone: script[0]&0x20 != 0})
+			}
+			g := &ticket.Groups[len(ticket.Groups)-1]
+			if script[0]&0x40 == 0 {
+				g.Charges = append(g.Charges, Charge{meters[int(script[1])%len(meters)], int64(int8(script[2])) << (script[1] >> 3)})
+			}
+		}
+		if err := ticket.Validate(); err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v is not ErrInvalid", err)
+			}
+			return
+		}
+		type state struct {
+			subject     Subject
+			fingerprint uint64
+		}
+		charged := map[state]bool{}
+		for _, g := range ticket.Groups {
+			if g.Alone {
+				continue
+			}
+			for _, c := range g.Charges {
+				s := state{g.Subject, c.Meter.Fingerprint}
+				if charged[s] {
+					t.Errorf("%v of %v is charged twice", c.Meter, g.Subject)
+				}
+				charged[s] = true
+			}
+		}
+	})
+}
+
+func TestTogether(t *testing.T) {
+	m := ticketMeters(t)
+	ticket := Ticket{Groups: []Group{
+		{Charges: []Charge{{m["minute"], 1}, {m["hour"], 1}}},
+		{Charges: []Charge{{m["minute"], 1}}, Alone: true},
+		{Charges: []Charge{{m["leaky"], 1}}},
+	}}
+	for verdicts, want := range map[string]bool{"1111": true, "1101": true, "0111": false, "1011": false, "1110": false, "1100": false} {
+		found := make([]Found, 4)
+		for i, v := range verdicts {
+			found[i].Passes = v == '1'
+		}
+		if got := ticket.Together(found); got != want {
+			t.Errorf("charges %s: together %v, want %v", verdicts, got, want)
+		}
+	}
+}
+
+func TestSettle(t *testing.T) {
+	m := ticketMeters(t)
+	now := epoch
+	minute, hour, denied, leases := m["minute"], m["hour"], m["denied"], m["leases"]
+	full := State{At: epoch, A: 3}
+	receipt := func(m *Meter) Receipt { return Receipt{m.Fingerprint, 1, epoch} }
+	pass := func(m *Meter, used int64, reset time.Duration, taken bool) Decision {
+		d := Decision{Allowed: true, Limit: m.Capacity, Used: used, Remaining: m.Capacity - used, ResetAfter: reset}
+		if taken {
+			d.Receipt = receipt(m)
+		}
+		return d
+	}
+	deny := func(m *Meter, retry, reset time.Duration) Decision {
+		return Decision{Limit: m.Capacity, Used: m.Capacity, RetryAfter: retry, ResetAfter: reset}
+	}
+	leased := State{At: epoch.Add(time.Minute), A: 2, B: int64(epoch.Add(time.Second))}
+
+	for _, test := range []struct {
+		name   string
+		groups []Group
+		found  []Found
+		want   Outcome
+	}{
+		{"all pass", []Group{{Charges: []Charge{{minute, 1}, {hour, 1}}}},
+			[]Found{{State{At: epoch, A: 1}, true}, {State{At: epoch, A: 1}, true}},
+			Outcome{now, true, []GroupOutcome{{Allowed: true, Taken: true}},
+				[]Decision{pass(minute, 1, time.Minute, true), pass(hour, 1, time.Hour, true)}}},
+		{"the minute passes, the hour denies: nothing is taken", []Group{{Charges: []Charge{{minute, 1}, {hour, 1}}}},
+			[]Found{{State{}, true}, {State{At: epoch, A: 5}, false}},
+			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
+				[]Decision{pass(minute, 0, 0, false), deny(hour, time.Hour, time.Hour)}}},
+		{"another group denies", []Group{{Charges: []Charge{{minute, 1}}}, {Subject: Subject{1}, Charges: []Charge{{minute, 1}}}},
+			[]Found{{State{}, true}, {full, false}},
+			Outcome{now, false, []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
+				[]Decision{pass(minute, 0, 0, false), deny(minute, time.Minute, time.Minute)}}},
+		{"a group alone denies only itself", []Group{{Charges: []Charge{{minute, 1}}}, {Charges: []Charge{{hour, 1}}, Alone: true}},
+			[]Found{{State{At: epoch, A: 1}, true}, {State{At: epoch, A: 5}, false}},
+			Outcome{now, true, []GroupOutcome{{Allowed: true, Taken: true}, {FirmUntil: epoch.Add(time.Hour)}},
+				[]Decision{pass(minute, 1, time.Minute, true), deny(hour, time.Hour, time.Hour)}}},
+		{"a group alone is taken though the others are denied", []Group{{Charges: []Charge{{minute, 1}}}, {Charges: []Charge{{hour, 1}}, Alone: true}},
+			[]Found{{full, false}, {State{At: epoch, A: 1}, true}},
+			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Minute)}, {Allowed: true, Taken: true}},
+				[]Decision{deny(minute, time.Minute, time.Minute), pass(hour, 1, time.Hour, true)}}},
+		{"firm as long as the longest denial", []Group{{Charges: []Charge{{hour, 1}, {minute, 1}}}},
+			[]Found{{State{At: epoch, A: 5}, false}, {full, false}},
+			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
+				[]Decision{deny(hour, time.Hour, time.Hour), deny(minute, time.Minute, time.Minute)}}},
+		{"never is firm for good", []Group{{Charges: []Charge{{minute, 4}}}},
+			[]Found{{State{}, false}},
+			Outcome{now, false, []GroupOutcome{{FirmUntil: MaxInstant}}, []Decision{{Limit: 3, Remaining: 3, RetryAfter: Never}}}},
+		{"a lease may be released", []Group{{Charges: []Charge{{leases, 1}}}},
+			[]Found{{leased, false}},
+			Outcome{now, false, []GroupOutcome{{}}, []Decision{deny(leases, time.Second, time.Minute)}}},
+		{"counted denials move the end", []Group{{Charges: []Charge{{denied, 1}}}},
+			[]Found{{full, false}},
+			Outcome{now, false, []GroupOutcome{{}}, []Decision{deny(denied, time.Minute, time.Minute)}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ticket := Ticket{Nonce: 1, Groups: test.groups}
+			got := Outcome{Groups: make([]GroupOutcome, 3), Decisions: make([]Decision, 1)} // of another call
+			got.Settle(&ticket, now, test.found)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("outcome (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSettleDoesNotAllocate(t *testing.T) {
+	m := ticketMeters(t)
+	ticket := Ticket{Groups: []Group{{Charges: []Charge{{m["minute"], 1}, {m["hour"], 1}}}}}
+	found := []Found{{State{At: epoch, A: 1}, true}, {State{At: epoch, A: 5}, false}}
+	var out Outcome
+	if n := testing.AllocsPerRun(100, func() {
+		if err := ticket.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		out.Settle(&ticket, epoch, found)
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// A lease's receipt is dated when it was taken, not when it ends, and costs one.
+func TestLeaseReceipt(t *testing.T) {
+	b := newBook(t, Limit{Algorithm: Concurrency, Count: 2, Window: time.Minute})
+	if got, want := b.take(epoch, 5, 1).Receipt, (Receipt{b.meter.Fingerprint, 1, epoch}); got != want {
+		t.Errorf("receipt %+v, want %+v", got, want)
+	}
+}
