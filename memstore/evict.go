@@ -1,0 +1,70 @@
+package memstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	sampleSlots = 8  // among which the best victim is chosen
+	sampleMost  = 64 // looked at before giving up where all are spent
+)
+
+func anySlot(*slot) bool   { return true }
+func hasList(s *slot) bool { return s.head&spilled != 0 }
+
+// evict removes, of some slots side by side at a random place, the one that would be forgotten
+// soonest; none that is spent and alive, and none of the ticket's own subjects. It reports whether it
+// found one.
+func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
+	size := sh.size()
+	if size == 0 {
+		return false
+	}
+	i := rand.Uint32N(size)
+	victim, shortest := size, penstock.MaxInstant
+	seen := 0
+	for range size {
+		if i++; i == size {
+			i = 0
+		}
+		s := sh.at(i)
+		if s.head == 0 {
+			continue
+		}
+		if seen++; seen > sampleMost || seen > sampleSlots && victim != size {
+			break
+		}
+		left := s.left(r.now, r.isGiven())
+		if s.head&pinned != 0 && left > 0 || left >= shortest || !wanted(s) || r.isOwn(s) {
+			continue
+		}
+		victim, shortest = i, left
+	}
+	if victim == size {
+		return false
+	}
+	sh.drop(victim)
+	if shortest > 0 {
+		sh.budget.evicted.Add(1)
+	}
+	return true
+}
+
+// isOwn reports whether the slot is of a subject that the ticket charges.
+func (r *room) isOwn(s *slot) bool {
+	for i := range r.ticket.Groups {
+		if binary.LittleEndian.Uint64(r.ticket.Groups[i].Subject[:8])*r.seed == s.place {
+			return true
+		}
+	}
+	return false
+}
+
+func (sh *shard) full() error {
+	sh.budget.refused.Add(1)
+	return fmt.Errorf("take in memory: %d of %d bytes used: %w", sh.budget.used(), sh.budget.max, penstock.ErrFull)
+}

@@ -1,0 +1,181 @@
+package memstore
+
+import (
+	"sync"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A shard is a part of the subjects under one lock. All methods need the lock. It is exactly one
+// cache line long, so that neighbours do not slow each other down.
+type shard struct {
+	mu sync.Mutex
+	table
+	lists  *arena // made when first needed
+	budget *budget
+}
+
+// sweepSlots is how many slots are looked at for each new key. With four, a table under constant
+// arrival and expiry holds about a quarter of dead slots.
+const sweepSlots = 4
+
+// load returns the state of a fixed-size kind. The slot may be nil.
+func (sh *shard) load(s *slot, kind penstock.Kind) penstock.State {
+	if s == nil {
+		return penstock.State{}
+	}
+	if s.head&spilled != 0 {
+		wide := sh.list(s)[0]
+		return penstock.State{At: s.at(), A: int64(wide.At), B: wide.N}
+	}
+	return unpack(kind, s.at(), s.payload)
+}
+
+// list returns the entries of a spilled slot, nil of no slot.
+func (sh *shard) list(s *slot) []penstock.Entry {
+	if s == nil {
+		return nil
+	}
+	return sh.lists.entries(s.block(), int(s.payload&(1<<lengthBits-1)))
+}
+
+func (s *slot) block() block { return block(s.payload >> lengthBits) }
+
+func (s *slot) setList(b block, n int) { s.payload = uint64(b)<<lengthBits | uint64(n) }
+
+// add inserts an empty slot for the key. Room for it must have been made.
+func (sh *shard) add(s slot) *slot {
+	at, grown := sh.insert(s)
+	if grown {
+		sh.budget.tables.Add(chunkBytes)
+	}
+	return at
+}
+
+// room is for whom and when room is made.
+type room struct {
+	ticket *penstock.Ticket
+	seed   uint64
+	now    penstock.Instant
+}
+
+func (r *room) isGiven() bool { return r.ticket.Now != 0 }
+
+// clock returns the instant at which state may be forgotten; 0, before everything, if the ticket's
+// instant is its own.
+func (r *room) clock() penstock.Instant {
+	if r.isGiven() {
+		return 0
+	}
+	return r.now
+}
+
+// makeRoom sees to it that n keys can be added. It moves slots.
+func (sh *shard) makeRoom(n uint32, r *room) error {
+	now := r.clock()
+	sh.sweep(sweepSlots, now)
+	if sh.hasRoom(n) || sh.grow(n, now) {
+		return nil
+	}
+	for !sh.hasRoom(n) {
+		if !sh.evict(r, anySlot) {
+			return sh.full()
+		}
+	}
+	return nil
+}
+
+// grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
+// the dead if those are an eighth of it.
+func (sh *shard) grow(n uint32, now penstock.Instant) bool {
+	have := len(sh.chunks)
+	if have == 0 && chunksFor(n) <= 1 {
+		sh.rebuild(1, nil) // every shard's first chunk is in the budget from the beginning
+		return true
+	}
+	step := max(1, have/16)
+	if !sh.budget.has(&sh.budget.tables, int64(step)*chunkBytes) {
+		return false // before looking at every slot
+	}
+	dead := sh.dead(now)
+	chunks := chunksFor(sh.count - dead + n)
+	if chunks > have || dead*8 < sh.count {
+		chunks = max(chunks, have+step)
+	} else {
+		chunks = have
+	}
+	if !sh.budget.take(&sh.budget.tables, int64(chunks-max(have, 1))*chunkBytes) {
+		return false
+	}
+	sh.resize(chunks, now)
+	return true
+}
+
+// resize rebuilds the table, for which the budget has been taken.
+func (sh *shard) resize(chunks int, now penstock.Instant) {
+	sh.rebuild(chunks, func(s *slot) bool {
+		if !s.deadAt(now) {
+			return false
+		}
+		sh.release(s)
+		return true
+	})
+	sh.budget.tables.Add(int64(len(sh.chunks)-chunks) * chunkBytes)
+}
+
+// sweep looks at the next n slots, removes those that say nothing any more, and makes the table
+// smaller if hardly anything is left in it.
+func (sh *shard) sweep(n int, now penstock.Instant) {
+	if now == 0 || len(sh.chunks) == 0 {
+		return
+	}
+	for range n {
+		if sh.cursor >= sh.size() {
+			sh.cursor = 0
+		}
+		if s := sh.at(sh.cursor); s.head != 0 && s.deadAt(now) {
+			sh.drop(sh.cursor) // and look at the slot that moves here the next time
+		} else {
+			sh.cursor++
+		}
+	}
+	if have := len(sh.chunks); have > 1 && sh.count < sh.size()/4 {
+		chunks := chunksFor(sh.count + sh.count/2 + 1)
+		sh.budget.tables.Add(int64(chunks-have) * chunkBytes)
+		sh.resize(chunks, now)
+	}
+}
+
+// drop removes slot i with its list.
+func (sh *shard) drop(i uint32) {
+	sh.release(sh.at(i))
+	sh.remove(i)
+}
+
+// release gives back the list of a slot.
+func (sh *shard) release(s *slot) {
+	if s.head&spilled != 0 {
+		sh.lists.free(s.block())
+	}
+}
+
+// save writes the state of a fixed-size kind; date has to follow.
+func (sh *shard) save(s *slot, kind penstock.Kind, st penstock.State) {
+	if s.head&spilled != 0 {
+		sh.list(s)[0] = penstock.Entry{At: penstock.Instant(st.A), N: st.B}
+		return
+	}
+	s.payload = pack(kind, st)
+}
+
+// date writes when the state is of and when it may be forgotten, as the decision tells the caller.
+func date(s *slot, at penstock.Instant, d *penstock.Decision, isGiven bool, now penstock.Instant) {
+	flags := s.head & spilled
+	if isGiven {
+		flags |= given
+	}
+	if d.Remaining == 0 {
+		flags |= pinned
+	}
+	s.head = head(at, now.Add(d.ResetAfter), flags)
+}

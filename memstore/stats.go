@@ -1,0 +1,21 @@
+package memstore
+
+// Stats is what a store holds.
+type Stats struct {
+	Keys    int64 // slots in use; what has expired is among them until it is noticed
+	Bytes   int64 // of all tables and arenas, used or not
+	Evicted int64 // keys that were forgotten before their time to make room
+	Refused int64 // tickets that found no room
+}
+
+// Stats counts keys shard by shard: each count is exact, their sum is not of one instant.
+func (s *Store) Stats() Stats {
+	st := Stats{Bytes: s.budget.used(), Evicted: s.budget.evicted.Load(), Refused: s.budget.refused.Load()}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		st.Keys += int64(sh.count)
+		sh.mu.Unlock()
+	}
+	return st
+}

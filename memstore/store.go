@@ -1,0 +1,169 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Options of a Store. The zero value is fit for use.
+type Options struct {
+	// MaxBytes bounds the memory of all state; 0 is DefaultMaxBytes. A key with a fixed-size
+	// limit takes about 36 bytes.
+	MaxBytes int64
+}
+
+const (
+	DefaultMaxBytes = 1 << 30
+	MinBytes        = 64 << 10
+)
+
+// A Store keeps state in memory. It may be used by any number of goroutines.
+type Store struct {
+	shards []shard
+	shift  int    // of the subject's number that picks the shard
+	seed   uint64 // see keyOf
+	budget budget
+	clock  clock
+	swept  uint // shards, by the clock's goroutine
+}
+
+var _ penstock.Store = (*Store)(nil)
+
+// New returns an empty store. Close it to end the goroutine it may start.
+func New(o Options) (*Store, error) {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxBytes < MinBytes {
+		return nil, fmt.Errorf("open memory store: MaxBytes must be at least %d, got %d", MinBytes, o.MaxBytes)
+	}
+	n := shardCount(o.MaxBytes)
+	s := &Store{
+		shards: make([]shard, n),
+		shift:  64 - bits.TrailingZeros(uint(n)),
+		seed:   rand.Uint64() | 1,
+	}
+	s.budget.max = o.MaxBytes - int64(n)*chunkBytes
+	s.budget.tables.Store(int64(n) * (int64(unsafe.Sizeof(shard{})) + chunkBytes))
+	for i := range s.shards {
+		s.shards[i].budget = &s.budget
+	}
+	s.clock.closed = make(chan struct{})
+	s.clock.onTick = s.sweepNext
+	return s, nil
+}
+
+// shardCount returns a power of two: one shard for each MiB, so that rebuilding a table is a
+// matter of some hundred microseconds, but enough to keep processors out of each other's way, and
+// not so many that their first chunks are more than a sixteenth of the budget.
+func shardCount(maxBytes int64) int {
+	n := min(max(maxBytes>>20, 16), 4096)
+	n = min(n, maxBytes/(16*chunkSlots*slotSize))
+	return 1 << (bits.Len64(uint64(n)) - 1)
+}
+
+// Close ends the store's goroutine. A closed store still decides.
+func (s *Store) Close() error {
+	s.clock.close()
+	return nil
+}
+
+// Take decides a ticket. A ticket for which there is no room fails with [penstock.ErrFull], and
+// one whose context has ended with its error; nothing has been charged then.
+func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("take in memory: %w: %w", penstock.ErrUnavailable, err)
+	}
+	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 {
+		if m := t.Groups[0].Charges[0].Meter; m.Kind.Fixed() && !isWide(m) {
+			return s.takeOne(t, out)
+		}
+	}
+	return s.takeMany(t, out)
+}
+
+// takeOne is takeMany for the most common ticket: one charge, whose state is a slot.
+func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
+	g := &t.Groups[0]
+	m, cost := g.Charges[0].Meter, g.Charges[0].Cost
+	k, index := s.locate(&g.Subject, m)
+	sh := &s.shards[index]
+	now, exact := s.instant(t, coarseServes(m))
+
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	at := sh.find(k)
+	before := sh.load(at, m.Kind)
+	var found [1]penstock.Found
+	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
+	if !passes && !exact {
+		now = realNow()
+		st, passes, repaired = m.Weigh(before, now, cost, t.MaxDelay)
+	}
+	st, write := charge(m, st, cost, passes, repaired)
+	if write && at == nil {
+		if err := sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
+			return err
+		}
+		at = sh.add(slot{key: k, head: used})
+	}
+	found[0] = penstock.Found{State: st, Passes: passes}
+	out.Settle(t, now, found[:])
+	if write {
+		sh.save(at, m.Kind, st)
+		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
+	}
+	return nil
+}
+
+// locate returns a state's key and the index of its shard.
+func (s *Store) locate(subject *penstock.Subject, m *penstock.Meter) (_ key, index uint64) {
+	k, number := keyOf(subject, m.Fingerprint, s.seed)
+	return k, number >> s.shift
+}
+
+// instant returns the instant to decide at, and whether it may be used to deny.
+func (s *Store) instant(t *penstock.Ticket, coarse bool) (_ penstock.Instant, exact bool) {
+	switch {
+	case t.Now != 0:
+		return t.Now, true
+	case coarse:
+		return s.clock.now()
+	}
+	return realNow(), true
+}
+
+// coarseServes tells windows that are long beside the error of the coarse clock.
+func coarseServes(m *penstock.Meter) bool { return m.Window >= 100_000 }
+
+// charge returns what a call makes of a state that was weighed, and whether that is to be written.
+func charge(m *penstock.Meter, st penstock.State, cost int64, taken, repaired bool) (_ penstock.State, write bool) {
+	switch {
+	case cost == 0 || !m.CanEver(cost):
+		return st, false
+	case taken:
+		return m.Charge(st, cost), true
+	case m.CountDenied:
+		return m.ChargeDenied(st, cost), true
+	}
+	return st, repaired
+}
+
+// sweepNext lets go of what has expired in a part of one shard, if nobody is using it.
+func (s *Store) sweepNext(now penstock.Instant) {
+	const slots = 64
+	sh := &s.shards[s.swept%uint(len(s.shards))]
+	s.swept++
+	if sh.mu.TryLock() {
+		sh.sweep(slots, now)
+		sh.mu.Unlock()
+	}
+}
