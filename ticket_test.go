@@ -245,3 +245,20 @@ func TestLeaseReceipt(t *testing.T) {
 		t.Errorf("receipt %+v, want %+v", got, want)
 	}
 }
+
+// A store that contradicts itself, denying on an empty state, gets nonsense back but no panic.
+func TestSettleOfNonsense(t *testing.T) {
+	meters := ticketMeters(t)
+	meters["counter"] = compile(t, Limit{Algorithm: SlidingWindowCounter, Count: 3, Window: time.Minute})
+	meters["interval"] = compile(t, Limit{Algorithm: TokenBucket, Count: 3, Window: time.Minute, Refill: Interval})
+	meters["log"] = compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute})
+	for _, m := range meters {
+		ticket := Ticket{Nonce: 1, Groups: []Group{{Charges: []Charge{{m, 1}}}}}
+		var out Outcome
+		for _, s := range []State{{}, {At: MaxInstant}, {At: epoch, A: MaxCount, B: MaxCount}} {
+			if out.Settle(&ticket, epoch, []Found{{s, false}}); out.Allowed || len(out.Decisions) != 1 {
+				t.Errorf("%v: a denial became %+v", m, out)
+			}
+		}
+	}
+}

@@ -9,6 +9,8 @@ type budget struct {
 	tables atomic.Int64
 	lists  atomic.Int64
 
+	maxChunks int // of a shard: no table may be longer
+
 	evicted atomic.Int64
 	refused atomic.Int64
 }

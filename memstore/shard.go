@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/penstock-io/penstock"
 )
@@ -13,7 +14,10 @@ type shard struct {
 	table
 	lists  *arena // made when first needed
 	budget *budget
+	_      [8]byte
 }
+
+var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-64]
 
 // sweepSlots is how many slots are looked at for each new key. With four, a table under constant
 // arrival and expiry holds about a quarter of dead slots.
@@ -77,7 +81,7 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 	if sh.hasRoom(n) || sh.grow(n, now) {
 		return nil
 	}
-	for !sh.hasRoom(n) {
+	for sh.chunks == 0 || !sh.hasRoom(n) {
 		if !sh.evict(r, anySlot) {
 			return sh.full()
 		}
@@ -88,7 +92,7 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 // grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
 // the dead if those are an eighth of it.
 func (sh *shard) grow(n uint32, now penstock.Instant) bool {
-	have := len(sh.chunks)
+	have := sh.chunks
 	if have == 0 && chunksFor(n) <= 1 {
 		sh.rebuild(1, nil) // every shard's first chunk is in the budget from the beginning
 		return true
@@ -104,6 +108,10 @@ func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 	} else {
 		chunks = have
 	}
+	// While it grows, a table that has overflowed needs more than it will have.
+	if int(chunks+2*step)+overflow > sh.budget.maxChunks {
+		return false
+	}
 	if !sh.budget.take(&sh.budget.tables, int64(chunks-max(have, 1))*chunkBytes) {
 		return false
 	}
@@ -111,8 +119,12 @@ func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 	return true
 }
 
+// overflow is how many chunks may hang over the end of a table. One is more than chance gives; this is
+// what one ticket could add.
+const overflow = penstock.MaxGroups*penstock.MaxCharges/chunkSlots + 1
+
 // resize rebuilds the table, for which the budget has been taken.
-func (sh *shard) resize(chunks int, now penstock.Instant) {
+func (sh *shard) resize(chunks uint32, now penstock.Instant) {
 	sh.rebuild(chunks, func(s *slot) bool {
 		if !s.deadAt(now) {
 			return false
@@ -120,13 +132,13 @@ func (sh *shard) resize(chunks int, now penstock.Instant) {
 		sh.release(s)
 		return true
 	})
-	sh.budget.tables.Add(int64(len(sh.chunks)-chunks) * chunkBytes)
+	sh.budget.tables.Add(int64(sh.chunks-chunks) * chunkBytes)
 }
 
 // sweep looks at the next n slots, removes those that say nothing any more, and makes the table
 // smaller if hardly anything is left in it.
 func (sh *shard) sweep(n int, now penstock.Instant) {
-	if now == 0 || len(sh.chunks) == 0 {
+	if now == 0 || sh.chunks == 0 {
 		return
 	}
 	for range n {
@@ -139,9 +151,9 @@ func (sh *shard) sweep(n int, now penstock.Instant) {
 			sh.cursor++
 		}
 	}
-	if have := len(sh.chunks); have > 1 && sh.count < sh.size()/4 {
+	if sh.chunks > 1 && sh.count < sh.size()/4 {
 		chunks := chunksFor(sh.count + sh.count/2 + 1)
-		sh.budget.tables.Add(int64(chunks-have) * chunkBytes)
+		sh.budget.tables.Add((int64(chunks) - int64(sh.chunks)) * chunkBytes)
 		sh.resize(chunks, now)
 	}
 }

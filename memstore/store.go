@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/penstock-io/penstock"
@@ -50,8 +52,12 @@ func New(o Options) (*Store, error) {
 	}
 	s.budget.max = o.MaxBytes - int64(n)*chunkBytes
 	s.budget.tables.Store(int64(n) * (int64(unsafe.Sizeof(shard{})) + chunkBytes))
+	r := newRegion(o.MaxBytes, n)
+	runtime.AddCleanup(s, (*mapping).release, r.mapped)
+	s.budget.maxChunks = r.maxChunks
 	for i := range s.shards {
 		s.shards[i].budget = &s.budget
+		s.shards[i].table = r.table(i)
 	}
 	s.clock.closed = make(chan struct{})
 	s.clock.onTick = s.sweepNext
@@ -76,6 +82,9 @@ func (s *Store) Close() error {
 // Take decides a ticket. A ticket for which there is no room fails with [penstock.ErrFull], and
 // one whose context has ended with its error; nothing has been charged then.
 func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if canPrefetch && len(t.Groups) == 1 {
+		s.fetchAhead(&t.Groups[0].Subject)
+	}
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -122,6 +131,15 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
 	}
 	return nil
+}
+
+// fetchAhead begins to fetch a subject's slots while the ticket is checked and the lock taken.
+func (s *Store) fetchAhead(subject *penstock.Subject) {
+	k, number := keyOf(subject, 0, s.seed)
+	t := &s.shards[number>>s.shift].table
+	if homes := atomic.LoadUint32(&t.homes); homes != 0 { // without the lock it may be an old number
+		prefetch(unsafe.Pointer(t.at(homeOf(k.place, homes))))
+	}
 }
 
 // locate returns a state's key and the index of its shard.

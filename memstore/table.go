@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"math/bits"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/penstock-io/penstock"
@@ -10,7 +11,7 @@ import (
 const (
 	chunkBits  = 7
 	chunkSlots = 1 << chunkBits
-	chunkBytes = int64(unsafe.Sizeof(chunk{})) + 16 // with the pointer to it, in a slice with some slack
+	chunkBytes = int64(unsafe.Sizeof(chunk{}))
 
 	// tailSlots at the end are nobody's home: they take what the last homes overflow by.
 	tailSlots = 24
@@ -22,19 +23,27 @@ type chunk [chunkSlots]slot
 // place, the greatest first. So a search ends at the first slot that sorts behind, deleting leaves no
 // marks, and rebuilding at another size is one pass from left to right.
 type table struct {
-	chunks []*chunk
+	first  unsafe.Pointer // chunk; the others follow in strides
+	stride uintptr
+	chunks uint32
 	homes  uint32 // places are mapped onto this many slots, evenly
 	count  uint32 // slots in use
 	cursor uint32 // where sweeping goes on
 }
 
-func (t *table) size() uint32 { return uint32(len(t.chunks)) << chunkBits }
+func (t *table) size() uint32 { return t.chunks << chunkBits }
 
-func (t *table) at(i uint32) *slot { return &t.chunks[i>>chunkBits][i&(chunkSlots-1)] }
+func (t *table) at(i uint32) *slot {
+	return (*slot)(unsafe.Add(t.first, uintptr(i>>chunkBits)*t.stride+uintptr(i&(chunkSlots-1))*slotSize))
+}
 
-func (t *table) home(place uint64) uint32 {
-	high, _ := bits.Mul64(place, uint64(t.homes))
-	return t.homes - 1 - uint32(high)
+func (t *table) chunk(i uint32) *chunk { return (*chunk)(unsafe.Add(t.first, uintptr(i)*t.stride)) }
+
+func (t *table) home(place uint64) uint32 { return homeOf(place, t.homes) }
+
+func homeOf(place uint64, homes uint32) uint32 {
+	high, _ := bits.Mul64(place, uint64(homes))
+	return homes - 1 - uint32(high)
 }
 
 // find returns the slot of the key, or nil.
@@ -63,7 +72,7 @@ func (t *table) insert(s slot) (_ *slot, grown bool) {
 		end++
 	}
 	if grown = end == size; grown {
-		t.chunks = append(t.chunks, new(chunk))
+		t.chunks++
 	}
 	t.moveOn(i, end)
 	t.count++
@@ -86,7 +95,7 @@ func (t *table) remove(i uint32) {
 // moveOn moves the slots from i up to end by one place, onto the one at end.
 func (t *table) moveOn(i, end uint32) {
 	for {
-		c := t.chunks[end/chunkSlots]
+		c := t.chunk(end / chunkSlots)
 		first := end - end%chunkSlots
 		if i >= first {
 			copy(c[i-first+1:], c[i-first:end-first])
@@ -101,7 +110,7 @@ func (t *table) moveOn(i, end uint32) {
 // moveBack moves the slots between i and end back by one place, onto the one at i.
 func (t *table) moveBack(i, end uint32) {
 	for {
-		c := t.chunks[i/chunkSlots]
+		c := t.chunk(i / chunkSlots)
 		next := i - i%chunkSlots + chunkSlots
 		if end <= next {
 			copy(c[i%chunkSlots:], c[i%chunkSlots+1:chunkSlots-(next-end)])
@@ -114,49 +123,46 @@ func (t *table) moveBack(i, end uint32) {
 }
 
 // rebuild gives the table the given number of chunks, or more if its end overflows, and drops what
-// the function says. Chunks that have been read are written again.
-func (t *table) rebuild(chunks int, drop func(*slot) bool) {
-	old, spent := t.chunks, 0
-	t.chunks = make([]*chunk, 0, chunks+1)
-	t.homes = uint32(chunks)<<chunkBits - tailSlots
+// the function says. It works in place: if the table grows, all slots are first moved up by as much,
+// so that no slot is written where one has not been read yet. A home moves up by no more than the
+// number of homes grows by.
+func (t *table) rebuild(chunks uint32, drop func(*slot) bool) {
+	homes := chunks<<chunkBits - tailSlots
+	shift := uint32(0) // in chunks, as homes grow by whole ones
+	if t.homes != 0 && homes > t.homes {
+		shift = (homes - t.homes) / chunkSlots
+		for i := t.chunks; i > 0; i-- {
+			*t.chunk(i - 1 + shift) = *t.chunk(i - 1)
+		}
+	}
+	from, end := shift<<chunkBits, (t.chunks+shift)<<chunkBits
+	atomic.StoreUint32(&t.homes, homes) // fetchAhead reads it without the lock
 	t.count, t.cursor = 0, 0
-	extend := func(read int) {
-		if spent < read {
-			*old[spent] = chunk{}
-			t.chunks = append(t.chunks, old[spent])
-			spent++
-			return
+	next := uint32(0) // the first slot that is not written yet
+	for i := from; i < end; i++ {
+		s := *t.at(i)
+		if s.head == 0 || drop(&s) {
+			continue
 		}
-		t.chunks = append(t.chunks, new(chunk))
-	}
-	next := uint32(0)
-	for read, c := range old {
-		for j := range c {
-			s := &c[j]
-			if s.head == 0 || drop(s) {
-				continue
-			}
-			i := max(next, t.home(s.place))
-			for i >= t.size() {
-				extend(read)
-			}
-			*t.at(i) = *s
-			t.count++
-			next = i + 1
+		place := max(next, t.home(s.place))
+		for ; next < place; next++ {
+			*t.at(next) = slot{}
 		}
+		*t.at(place) = s
+		t.count++
+		next++
 	}
-	for len(t.chunks) < chunks {
-		extend(len(old))
+	t.chunks = max(chunks, (next+chunkSlots-1)/chunkSlots)
+	for end = max(end, t.size()); next < end; next++ {
+		*t.at(next) = slot{}
 	}
 }
 
 // dead counts what the instant has made meaningless.
 func (t *table) dead(now penstock.Instant) (n uint32) {
-	for _, c := range t.chunks {
-		for j := range c {
-			if c[j].head != 0 && c[j].deadAt(now) {
-				n++
-			}
+	for i := range t.size() {
+		if s := t.at(i); s.head != 0 && s.deadAt(now) {
+			n++
 		}
 	}
 	return n
@@ -167,7 +173,7 @@ func (t *table) dead(now penstock.Instant) (n uint32) {
 
 func (t *table) hasRoom(n uint32) bool { return uint64(t.count+n)*16 <= uint64(t.homes)*15 }
 
-func chunksFor(n uint32) int {
-	homes := (int(n)*16 + 14) / 15
-	return (homes + tailSlots + chunkSlots - 1) / chunkSlots
+func chunksFor(n uint32) uint32 {
+	homes := (uint64(n)*16 + 14) / 15
+	return uint32((homes + tailSlots + chunkSlots - 1) / chunkSlots)
 }

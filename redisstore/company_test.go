@@ -31,7 +31,7 @@ func TestLeaderInCompany(t *testing.T) {
 	cancel()
 	back := make(chan struct{})
 	go func() {
-		l.lead(ctx, s, alone)
+		l.lead(ctx, s, mine, alone)
 		close(back)
 	}()
 	select {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/penstock-io/penstock"
 )
@@ -63,8 +64,18 @@ func (s *Store) TakeDated(t *penstock.Ticket, starts [4]penstock.Instant) (penst
 }
 
 // SlowPace makes the store believe in a short way to Redis, so that it has LeastRuns under way at
-// most, until lone calls tell it otherwise.
-func (s *Store) SlowPace() { s.pace.roundTrip.Store(0) }
+// most, until lone calls tell it otherwise. It waits for those that are under way.
+func (s *Store) SlowPace() {
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		for busy := true; busy; runtime.Gosched() {
+			l.mu.Lock()
+			busy = l.running > 0
+			l.mu.Unlock()
+		}
+	}
+	s.pace.roundTrip.Store(0)
+}
 
 // LeastRuns is how many runs a lane may always have under way.
 const LeastRuns = leastRun

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -112,6 +113,11 @@ func TestSilentServer(t *testing.T) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(t.Context()) // without a deadline
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if err := fails(t, patient, ctx, stranger(), m); !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller's cancellation: error %v does not wrap Canceled", err)
+	}
 	for range 5 { // the later ones are never sent: the runs are taken
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if err := fails(t, patient, ctx, stranger(), m); !errors.Is(err, context.DeadlineExceeded) {
@@ -171,16 +177,24 @@ func TestCancelledBefore(t *testing.T) {
 	expect(t, "used", int(used(t, store, 0, who, m)), 0)
 }
 
-// lossy is a connection that loses the next reply, and itself, once it is armed: the server has
-// executed what it was sent.
+// lossy is a connection that loses the next reply to a script, and itself, once it is armed: the
+// server has executed what it was sent.
 type lossy struct {
 	net.Conn
 	armed *atomic.Bool
+	asked atomic.Bool // a script was sent
 }
 
-func (c lossy) Read(b []byte) (int, error) {
+func (c *lossy) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("EVALSHA")) {
+		c.asked.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *lossy) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if err == nil && c.armed.CompareAndSwap(true, false) {
+	if err == nil && c.asked.Load() && c.armed.CompareAndSwap(true, false) {
 		c.Close()
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -195,7 +209,7 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 		Addresses: []string{server.Addr},
 		Dial: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			conn, err := d.DialContext(ctx, "tcp", addr)
-			return lossy{conn, &armed}, err
+			return &lossy{Conn: conn, armed: &armed}, err
 		},
 	})
 	m := spacious()

@@ -72,14 +72,14 @@ func (l *lane) enter(c *call, enough int) (lead, alone bool) {
 // to a goroutine: nobody works for others after his own answer is there. A lone call travels
 // under its caller's context; a run with company does not end because one of them gives up, and
 // nobody is held by it longer than he can wait.
-func (l *lane) lead(ctx context.Context, s *Store, alone bool) {
+func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
 	r := s.requests.Get().(*request)
 	batch := l.next(r)
 	if len(batch) == 0 { // another run has taken the call along
 		s.requests.Put(r)
 		return
 	}
-	if len(batch) > 1 { // the caller goes back to waiting, or its deadline would not be its own
+	if len(batch) > 1 || batch[0] != c { // not the caller's alone, so not under the caller's deadline
 		go l.run(s, r, batch)
 		return
 	}
@@ -160,6 +160,9 @@ func (s *Store) send(ctx context.Context, client rueidis.Client, r *request, bat
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
 	reply, err := s.eval(ctx, client, keys, arg)
+	if failed := err != nil; failed != s.shaky.Load() {
+		s.shaky.Store(failed)
+	}
 	if err == nil {
 		took = time.Since(now)
 		err = split(reply, batch)

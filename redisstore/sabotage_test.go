@@ -53,7 +53,7 @@ func twinTraces(t *testing.T, steps int, seed int) []trace {
 }
 
 // split separates tickets that have no subject in common, directly or through others.
-func (whole trace) split() []trace {
+func (tr *trace) split() []trace {
 	group := map[penstock.Subject]*int{} // subjects of one trace share the pointer's target
 	var find func(p *int) *int
 	parent := map[*int]*int{}
@@ -63,9 +63,9 @@ func (whole trace) split() []trace {
 		}
 		return p
 	}
-	for i := range whole.tickets {
+	for i := range tr.tickets {
 		var first *int
-		for _, g := range whole.tickets[i].Groups {
+		for _, g := range tr.tickets[i].Groups {
 			if group[g.Subject] == nil {
 				group[g.Subject] = new(int)
 			}
@@ -79,16 +79,16 @@ func (whole trace) split() []trace {
 	}
 	index := map[*int]int{}
 	var traces []trace
-	for i := range whole.tickets {
-		root := find(group[whole.tickets[i].Groups[0].Subject])
+	for i := range tr.tickets {
+		root := find(group[tr.tickets[i].Groups[0].Subject])
 		at, ok := index[root]
 		if !ok {
 			at = len(traces)
 			index[root] = at
 			traces = append(traces, trace{})
 		}
-		traces[at].tickets = append(traces[at].tickets, whole.tickets[i])
-		traces[at].want = append(traces[at].want, whole.want[i])
+		traces[at].tickets = append(traces[at].tickets, tr.tickets[i])
+		traces[at].want = append(traces[at].want, tr.want[i])
 	}
 	return traces
 }

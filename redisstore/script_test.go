@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -267,5 +266,5 @@ func TestCancellingNeighbours(t *testing.T) {
 	if unsure.Load()+unsent.Load() == 0 {
 		t.Error("nobody gave up, so nothing was tested")
 	}
-	t.Log(fmt.Sprintf("%d passed, %d gave up on the reply, %d before they were sent", least, unsure.Load(), unsent.Load()))
+	t.Logf("%d passed, %d gave up on the reply, %d before they were sent", least, unsure.Load(), unsent.Load())
 }
