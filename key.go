@@ -68,7 +68,11 @@ type RuleHasher struct{ state sipHash }
 func (r *RuleHasher) Subject(values ...string) Subject {
 	s := r.state
 	for _, value := range values {
-		s.writePart(value)
+		if len(value) < 0x80 {
+			s.writeShort(value)
+		} else {
+			s.writePart(value)
+		}
 	}
 	return s.sum()
 }

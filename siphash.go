@@ -51,6 +51,18 @@ func (h *sipHash) writeByte(b byte) {
 	}
 }
 
+// writeShort is writePart for a string whose length takes one byte.
+func (h *sipHash) writeShort(s string) {
+	shift := 8 * (h.length & 7)
+	h.pending |= uint64(len(s)) << shift
+	h.length++
+	if shift == 56 {
+		h.word(h.pending)
+		h.pending = 0
+	}
+	h.writeString(s)
+}
+
 func (h *sipHash) writeString(s string) {
 	shift := 8 * (h.length & 7)
 	h.length += uint64(len(s))

@@ -15,3 +15,15 @@ import "context"
 type Store interface {
 	Take(ctx context.Context, t *Ticket, out *Outcome) error
 }
+
+// A BatchStore decides many tickets in one call, each by itself, sooner than one by one.
+type BatchStore interface {
+	TakeEach(ctx context.Context, turns []Turn)
+}
+
+// A Turn is a ticket of a batch, and what became of it.
+type Turn struct {
+	Ticket  Ticket
+	Outcome Outcome // meaningless with an error
+	Err     error
+}

@@ -46,6 +46,13 @@ const (
 
 // Validate reports what no store could decide.
 func (t *Ticket) Validate() error {
+	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && t.Now >= 0 && t.Now <= MaxInstant && t.MaxDelay >= 0 {
+		return t.validateCharge(0, 0) // nearly every ticket is like this
+	}
+	return t.validate()
+}
+
+func (t *Ticket) validate() error {
 	if t.Now < 0 || t.Now > MaxInstant {
 		return fmt.Errorf("%w ticket: now %d is not from 0 to %d µs", ErrInvalid, t.Now, MaxInstant)
 	}
@@ -148,32 +155,43 @@ func (t *Ticket) Together(found []Found) bool {
 func (o *Outcome) Settle(t *Ticket, now Instant, found []Found) {
 	o.Now = now
 	o.Allowed = t.Together(found)
-	o.Groups = o.Groups[:0]
-	o.Decisions = o.Decisions[:0]
+	o.Groups = resize(o.Groups, len(t.Groups))
+	o.Decisions = resize(o.Decisions, len(found))
+	at := 0
 	for i := range t.Groups {
-		g := &t.Groups[i]
-		mine := found[:len(g.Charges)]
-		found = found[len(g.Charges):]
-		group := GroupOutcome{Allowed: true}
-		for j := range mine {
-			group.Allowed = group.Allowed && mine[j].Passes
-		}
-		group.Taken = group.Allowed && (g.Alone || o.Allowed)
-		for j := range mine {
-			c := &g.Charges[j]
-			o.Decisions = append(o.Decisions, Decision{})
-			d := &o.Decisions[len(o.Decisions)-1]
-			c.Meter.report(d, mine[j].State, now, c.Cost, mine[j].Passes, group.Taken, t.MaxDelay)
-			if !d.Allowed && c.Meter.firm() {
-				until := MaxInstant
-				if d.RetryAfter != Never {
-					until = now.Add(d.RetryAfter)
-				}
-				group.FirmUntil = max(group.FirmUntil, until)
-			}
-		}
-		o.Groups = append(o.Groups, group)
+		end := at + len(t.Groups[i].Charges)
+		o.settleGroup(t, i, found[at:end], o.Decisions[at:end])
+		at = end
 	}
+}
+
+// resize returns a slice of n elements, the same if it is large enough; what they hold is of no account.
+func resize[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	return make([]T, n)
+}
+
+func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, decisions []Decision) {
+	g := &t.Groups[i]
+	allowed := true
+	for j := range found {
+		allowed = allowed && found[j].Passes
+	}
+	group := GroupOutcome{Allowed: allowed, Taken: allowed && (g.Alone || o.Allowed)}
+	for j := range found {
+		c, d := &g.Charges[j], &decisions[j]
+		c.Meter.report(d, found[j].State, o.Now, c.Cost, found[j].Passes, group.Taken, t.MaxDelay)
+		if !d.Allowed && c.Meter.firm() {
+			until := MaxInstant
+			if d.RetryAfter != Never {
+				until = o.Now.Add(d.RetryAfter)
+			}
+			group.FirmUntil = max(group.FirmUntil, until)
+		}
+	}
+	o.Groups[i] = group
 }
 
 // firm reports whether a denial by this meter holds until its retry-after.

@@ -82,9 +82,26 @@ func (s *Store) Close() error {
 // Take decides a ticket. A ticket for which there is no room fails with [penstock.ErrFull], and
 // one whose context has ended with its error; nothing has been charged then.
 func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-	if canPrefetch && len(t.Groups) == 1 {
-		s.fetchAhead(&t.Groups[0].Subject)
+	s.fetchAhead(t)
+	return s.take(ctx, t, out)
+}
+
+// TakeEach decides each turn by itself, in order. While one is decided, the states of those that
+// follow are being fetched: with many subjects, most of a decision's time is waiting for memory.
+func (s *Store) TakeEach(ctx context.Context, turns []penstock.Turn) {
+	const ahead = 8
+	for i := range min(ahead, len(turns)) {
+		s.fetchAhead(&turns[i].Ticket)
 	}
+	for i := range turns {
+		if i+ahead < len(turns) {
+			s.fetchAhead(&turns[i+ahead].Ticket)
+		}
+		turns[i].Err = s.take(ctx, &turns[i].Ticket, &turns[i].Outcome)
+	}
+}
+
+func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -107,8 +124,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	sh := &s.shards[index]
 	now, exact := s.instant(t, coarseServes(m))
 
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sh.mu.Lock() // without defer: its price is a part of a decision's
 	at := sh.find(k)
 	before := sh.load(at, m.Kind)
 	var found [1]penstock.Found
@@ -120,6 +136,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	st, write := charge(m, st, cost, passes, repaired)
 	if write && at == nil {
 		if err := sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
+			sh.mu.Unlock()
 			return err
 		}
 		at = sh.add(slot{key: k, head: used})
@@ -130,15 +147,22 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 		sh.save(at, m.Kind, st)
 		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
 	}
+	sh.mu.Unlock()
 	return nil
 }
 
-// fetchAhead begins to fetch a subject's slots while the ticket is checked and the lock taken.
-func (s *Store) fetchAhead(subject *penstock.Subject) {
-	k, number := keyOf(subject, 0, s.seed)
-	t := &s.shards[number>>s.shift].table
-	if homes := atomic.LoadUint32(&t.homes); homes != 0 { // without the lock it may be an old number
-		prefetch(unsafe.Pointer(t.at(homeOf(k.place, homes))))
+// fetchAhead begins to fetch the slots of a ticket's subjects, without waiting for them: while the
+// ticket is checked and the lock taken, they are on their way.
+func (s *Store) fetchAhead(ticket *penstock.Ticket) {
+	if !canPrefetch {
+		return
+	}
+	for i := range ticket.Groups {
+		k, number := keyOf(&ticket.Groups[i].Subject, 0, s.seed)
+		t := &s.shards[number>>s.shift].table
+		if homes := atomic.LoadUint32(&t.homes); homes != 0 { // without the lock it may be an old number
+			prefetch(unsafe.Pointer(t.at(homeOf(k.place, homes))))
+		}
 	}
 }
 

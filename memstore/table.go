@@ -171,9 +171,9 @@ func (t *table) dead(now penstock.Instant) (n uint32) {
 // Of a table's homes, 15 in 16 may be in use. To find a key costs one cache miss even then, as the
 // slots between it and its home are its neighbours; to add one costs more the fuller the table is.
 
-func (t *table) hasRoom(n uint32) bool { return uint64(t.count+n)*16 <= uint64(t.homes)*15 }
+func (t *table) hasRoom(n uint32) bool { return uint64(t.count+n)*8 <= uint64(t.homes)*7 }
 
 func chunksFor(n uint32) uint32 {
-	homes := (uint64(n)*16 + 14) / 15
+	homes := (uint64(n)*8 + 6) / 7
 	return uint32((homes + tailSlots + chunkSlots - 1) / chunkSlots)
 }

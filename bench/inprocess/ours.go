@@ -20,6 +20,13 @@ func ours() []Contestant {
 		one(penstock.TokenBucket),
 		one(penstock.SlidingWindowCounter),
 		one(penstock.FixedWindow),
+		{Batched, report.Ours, func(l Limit) (Limiter, error) {
+			limiter, err := openPenstock(penstock.Limit{Algorithm: penstock.TokenBucket, Count: l.Count, Window: l.Window})
+			if err != nil {
+				return nil, err
+			}
+			return batchedLimiter{limiter.(*penstockLimiter)}, nil
+		}},
 		{"penstock two limits per call", report.Ours, func(l Limit) (Limiter, error) {
 			return openPenstock(
 				penstock.Limit{Algorithm: penstock.TokenBucket, Count: l.Count, Window: l.Window},
@@ -87,3 +94,38 @@ func (p *penstockLimiter) Warm(key string) error {
 
 func (p *penstockLimiter) Bytes() int64 { return p.store.Stats().Bytes }
 func (p *penstockLimiter) Close() error { return p.store.Close() }
+
+// Batched is our row in which calls come many at a time, as over an API that takes lists.
+const Batched = "penstock token_bucket, 32 at a time"
+
+type batchedLimiter struct{ *penstockLimiter }
+
+// Caller gathers calls and decides them together. What it returns for a call is what became of
+// the call in the same place of the batch before; the first batch is decided one by one.
+func (p batchedLimiter) Caller() Take {
+	const size = 32
+	single := p.penstockLimiter.Caller()
+	turns := make([]penstock.Turn, size)
+	for i := range turns {
+		turns[i].Ticket.Groups = []penstock.Group{{Charges: []penstock.Charge{{Meter: p.meters[0], Cost: 1}}}}
+	}
+	ctx := context.Background()
+	n, filled := 0, false
+	return func(key string) (bool, error) {
+		if !filled {
+			allowed, err := single(key)
+			turns[n].Outcome.Allowed = allowed
+			n = (n + 1) % size
+			filled = n == 0
+			return allowed, err
+		}
+		t := &turns[n]
+		allowed, err := t.Outcome.Allowed, t.Err
+		t.Ticket.Groups[0].Subject = p.hasher.Subject(key)
+		if n++; n == size {
+			n = 0
+			p.store.TakeEach(ctx, turns)
+		}
+		return allowed, err
+	}
+}

@@ -1,0 +1,27 @@
+package memory
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// chase returns how long one read takes from a random place among so many slots of 32 bytes, each
+// read depending on the one before. A call that finds its key's state in memory waits for one at least.
+func chase(slots int) time.Duration {
+	table := make([][4]uint64, slots)
+	order := rand.Perm(slots)
+	for i, at := range order {
+		table[at][0] = uint64(order[(i+1)%slots])
+	}
+	next := uint64(0)
+	start := time.Now()
+	for range slots {
+		next = table[next][0]
+	}
+	took := time.Since(start)
+	sink = next
+	return took / time.Duration(slots)
+}
+
+// sink keeps the compiler from leaving the reads out.
+var sink uint64
