@@ -30,8 +30,8 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 			}
 		}
 	}
-	if len(s.Goals) != 2 {
-		t.Errorf("%d goals, want one on one core and one on two", len(s.Goals))
+	if len(s.Goals) != 4 {
+		t.Errorf("%d goals, want two on one core and two on two", len(s.Goals))
 	}
 	for _, g := range s.Goals {
 		if !(g.Measured > 0) {

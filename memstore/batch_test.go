@@ -1,0 +1,74 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// A batch decides what the same tickets decide one by one, and an error belongs to its turn.
+func TestTakeEachIsTakeInOrder(t *testing.T) {
+	meters := []*penstock.Meter{
+		penstock.Limit{Algorithm: penstock.TokenBucket, Count: 3, Window: time.Second}.MustCompile(),
+		penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 4, Window: time.Second}.MustCompile(),
+		penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5, Window: time.Second}.MustCompile(),
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	model, ctx := storetest.NewModel(), context.Background()
+	r := rand.New(rand.NewPCG(1, 1))
+	now := penstock.Instant(1_700_000_000_000_000)
+	allowed, denied := 0, 0
+	for size := range 60 {
+		turns := make([]penstock.Turn, size)
+		for i := range turns {
+			now += penstock.Instant(r.IntN(50_000))
+			turns[i].Ticket = penstock.Ticket{Now: now}
+			for _, subject := range r.Perm(4)[:1+r.IntN(2)] {
+				group := penstock.Group{Subject: penstock.Subject{byte(subject), 9: byte(subject)}}
+				for _, m := range r.Perm(len(meters))[:1+r.IntN(len(meters))] {
+					group.Charges = append(group.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3)})
+				}
+				turns[i].Ticket.Groups = append(turns[i].Ticket.Groups, group)
+			}
+		}
+		if size > 10 {
+			turns[5].Ticket.Groups = nil
+		}
+		store.TakeEach(ctx, turns)
+		for i := range turns {
+			var want penstock.Outcome
+			err := model.Take(ctx, &turns[i].Ticket, &want)
+			if err != nil {
+				if !errors.Is(turns[i].Err, penstock.ErrInvalid) {
+					t.Fatalf("turn %d: error %v, want %v", i, turns[i].Err, err)
+				}
+				continue
+			}
+			if turns[i].Err != nil {
+				t.Fatalf("turn %d: %v", i, turns[i].Err)
+			}
+			if diff := cmp.Diff(want, turns[i].Outcome); diff != "" {
+				t.Fatalf("turn %d of %d (-want +got):\n%s", i, size, diff)
+			}
+			if want.Allowed {
+				allowed++
+			} else {
+				denied++
+			}
+		}
+	}
+	if allowed < 100 || denied < 100 {
+		t.Errorf("%d allowed, %d denied: not much of a test", allowed, denied)
+	}
+}
