@@ -37,6 +37,7 @@ var equivalents = []struct {
 	{"local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED, PLACE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11",
 		[]string{"11 for 10 at 101", "10 for 11 at 105"}, reservesMore},
 	{"if unit > 0 then list = open_log(list.key) end", []string{">= for > at 9"}, "reads again what nobody has changed"},
+	{"if c[o + OFFSET] ~= loaded then", []string{"- for + at 8"}, "reads a limit again that is at hand already"},
 	{"local place = v and find(v, fingerprint, 2, true)", []string{"1 for 2 at 42"}, "what is found at the version byte is not a slot's place"},
 	{"if a > full then a = full end", []string{">= for > at 6"}, sameAtEqual},
 	{"if at > now then", []string{">= for > at 7"}, sameAtEqual},
@@ -51,7 +52,7 @@ var equivalents = []struct {
 	{"if lives < 8 then lives = lives * 16384", []string{"16385 for 16384 at 35", "16383 for 16384 at 35"}, belowGrain},
 	{"if print ~= fingerprint and (given or since + lives > now) then", []string{">= for > at 53"}, belowGrain},
 	{"if since + lives - now > ttl then ttl = since + lives - now end", []string{">= for > at 24"}, sameAtEqual},
-	{"ttl = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)", []string{"3 for 2 at 39"}, millisecond},
+	{"ttls[key] = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)", []string{"3 for 2 at 45"}, millisecond},
 }
 
 // equivalent returns why the mutant is no worse than the script, or nothing.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -252,15 +253,22 @@ func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
 func (s *Store) eval(ctx context.Context, client rueidis.Client, keys []string, arg string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
+	if client == s.pipelined || ctx.Done() != nil { // else the connection's own timeout is enough
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+	}
 	b := client.B()
 	reply := client.Do(ctx, b.Evalsha().Sha1(s.script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
 		reply = client.Do(ctx, b.Eval().Script(s.script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
-	return reply.ToString()
+	text, err := reply.ToString()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v: %w: %w", s.timeout, context.DeadlineExceeded, err)
+	}
+	return text, err
 }
 
 // Stats count what the store did since it was opened.

@@ -22,27 +22,31 @@ local clock = redis.call('TIME') -- once: two readings in one run may differ
 clock = clock[1] * 1000000 + clock[2]
 local subjects, tickets, pos = read('>HHI4', request)
 
--- A command that may find something else under the key than we put there. Returns nil then.
-local function look(...)
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then
-    if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then error(reply.err) end
-    return nil
-  end
-  return reply
-end
-
 -- Functions cost a run that does not need them more than a decision.
 local open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
 if #KEYS > subjects then
+  -- A command that may find something else under the key than we put there. Returns nil then.
+  local function look(...)
+    local reply = redis.pcall(...)
+    if type(reply) == 'table' and reply.err then
+      if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then error(reply.err) end
+      return nil
+    end
+    return reply
+  end
+
   --@include slidinglog
   --@include concurrency
 end
 
 local value = {} -- of each subject: a string, false if missing, nil if it is not ours
 if subjects == 1 then
-  local v = look('GET', KEYS[1])
-  if not v or string.byte(v) == VERSION and (#v - 1) % SLOT == 0 then value[1] = v end
+  local v = redis.pcall('GET', KEYS[1])
+  if type(v) ~= 'table' then
+    if not v or string.byte(v) == VERSION and (#v - 1) % SLOT == 0 then value[1] = v end
+  elseif sub(v.err, 1, 9) ~= 'WRONGTYPE' then
+    error(v.err)
+  end
 elseif subjects > 1 then
   value = redis.call('MGET', spread(KEYS, 1, subjects))
   local missing
@@ -66,8 +70,8 @@ elseif subjects > 1 then
   end
 end
 
-local ttls = {} -- of the subjects to write at the end, each once
-local replies = {pack('>I7', clock)}
+local ttls = {false} -- of the subjects to write at the end, each once
+local replies, parts = {pack('>I7', clock), ''}, 1
 -- The charges of the ticket at hand, so many numbers each.
 local STRIDE = 11
 local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED, PLACE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
@@ -195,24 +199,25 @@ for _ = 1, tickets do
           end
           value[key] = v
           ttl = ttl / 1000
-          ttl = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)
-          ttls[key] = ttl
+          ttls[key] = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)
         end
       end
     end
   end
 
+  parts = parts + 1
   if failed ~= DECIDED then
-    replies[#replies + 1] = pack('>B', failed)
+    replies[parts] = pack('>B', failed)
   else
-    replies[#replies + 1] = pack('>BBI7I7I7', DECIDED, c[PASSES] and 1 or 0, c[AT], c[A], c[B])
+    replies[parts] = pack('>BBI7I7I7', DECIDED, c[PASSES] and 1 or 0, c[AT], c[A], c[B])
     for o = STRIDE, n - 1, STRIDE do
-      replies[#replies + 1] = pack('>BI7I7I7', c[o + PASSES] and 1 or 0, c[o + AT], c[o + A], c[o + B])
+      parts = parts + 1
+      replies[parts] = pack('>BI7I7I7', c[o + PASSES] and 1 or 0, c[o + AT], c[o + A], c[o + B])
     end
   end
 end
 
-for key, ttl in pairs(ttls) do
-  redis.call('SET', KEYS[key], value[key], 'PX', ttl)
+for key = 1, subjects do
+  if ttls[key] then redis.call('SET', KEYS[key], value[key], 'PX', ttls[key]) end
 end
-return table.concat(replies)
+return table.concat(replies, '', 1, parts)
