@@ -33,6 +33,10 @@ type Waited struct {
 // the rate is not one to measure latency at.
 const crowd = 20_000
 
+// nap is how long the schedule's keeper sleeps at least. What falls due meanwhile begins that much
+// late, which counts; waking for every call would take a processor that others need.
+const nap = 100 * time.Microsecond
+
 // Run keeps to the schedule and returns when the last call has its answer.
 func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, error) {
 	// The thread that keeps time does nothing else, so that its sleep is the kernel's and ends
@@ -53,7 +57,7 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 		due := start.Add(time.Duration(float64(n) * gap))
 		late := time.Since(due)
 		if late < 0 {
-			sleep(-late)
+			sleep(max(-late, nap))
 			continue
 		}
 		take := s.caller()
@@ -64,7 +68,7 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 		s.late[n] = late
 		call, key := n, o.Keys[rand.IntN(len(o.Keys))]
 		s.underway.Go(func() {
-			if err := s.call(ctx, take, key); err != nil {
+			if err := s.call(take, key); err != nil {
 				cancel(fmt.Errorf("charge %q: %w", key, err))
 			}
 			s.latency[call] = time.Since(due)
@@ -77,6 +81,26 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 	}
 	return s.waited()
 }
+
+// saturation returns the highest rate that a loop keeps up with, in steps of a tenth of what callers
+// reach who ask without pause. It is lower than theirs: calls that come one by one gather less, and
+// the loop's keeper and its goroutines take their part of the same processors.
+func saturation(ctx context.Context, limiter remote.Limiter, keys []string, closed float64, probe time.Duration) (float64, error) {
+	for tenths := 10; tenths > 0; tenths-- {
+		rate := closed * float64(tenths) / 10
+		w, err := OpenLoop{PerSecond: rate, Duration: probe, Keys: keys}.Run(ctx, limiter)
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if err == nil && w.Latency.ValueAtPercentile(99) <= keptUp.Microseconds() {
+			return rate, nil
+		}
+	}
+	return 0, fmt.Errorf("no rate from %.0f a second down can be kept up", closed)
+}
+
+// keptUp bounds what calls wait while a loop keeps up: where it does not, they wait ever longer.
+const keptUp = 50 * time.Millisecond
 
 // schedule is the calls of a loop. Each notes its times in a place of its own, which costs the
 // calls beside it nothing.
@@ -110,9 +134,9 @@ func (s *schedule) caller() remote.Take {
 	return s.limiter.Caller()
 }
 
-func (s *schedule) call(ctx context.Context, take remote.Take, key string) error {
+func (s *schedule) call(take remote.Take, key string) error {
 	defer func() { s.idle <- take }()
-	allowed, err := take(ctx, key)
+	allowed, err := take(context.Background(), key) // the store's own timeout is enough
 	if err == nil && !allowed {
 		err = errors.New("denied, but the limit should let all pass")
 	}
