@@ -11,10 +11,9 @@
 //
 // # Memory
 //
-// There is no pointer per key: a table is a list of 4 KiB chunks without pointers, so that the
-// garbage collector has nothing to follow, however many keys there are. Tables grow by a sixteenth,
-// chunk by chunk, reusing the chunks they have read: growing needs no second copy and leaves no
-// garbage. Everything is counted against Options.MaxBytes.
+// There is no pointer per key. The tables lie in one region outside the garbage-collected heap (where
+// the system allows), so that the collector has nothing to do with them, however many keys there
+// are. They grow by a sixteenth, in place. Everything is counted against Options.MaxBytes.
 //
 // When the budget is used up, a new key takes the place of the sampled entry that would be
 // forgotten soonest and is not spent. A spent entry (nothing remaining) stays until its time is

@@ -17,9 +17,10 @@ const (
 	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set" +
 		" +lindex +lrange +llen +lpop +rpush +del +pexpire" +
 		" +zcard +zcount +zrange +zrangebyscore +zscore +zadd +zremrangebyscore"
-	aclCluster = "+cluster|slots +cluster|shards"
-	aclUser    = "penstock"
-	password   = "only-in-tests"
+	aclCluster  = "+cluster|slots +cluster|shards"
+	aclSentinel = "+role"
+	aclUser     = "penstock"
+	password    = "only-in-tests"
 )
 
 // grant makes the least privileged user on a server.

@@ -13,7 +13,10 @@ import (
 // Behind Sentinel a store finds the master, decides exactly, and follows a failover.
 func TestSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
-	store := dial(t, redisstore.Options{
+	for _, server := range sentinel.Servers {
+		grant(t, server.Addr, aclCommands+" "+aclSentinel)
+	}
+	store := open(t, redisstore.Options{
 		Addresses: sentinel.Addrs, Mode: redisstore.Sentinel, Master: redistest.MasterName, Timeout: 5 * time.Second,
 	})
 	exact := func() {
