@@ -73,9 +73,9 @@ end
 local ttls = {false} -- of the subjects to write at the end, each once
 local replies, parts = {pack('>I7', clock), ''}, 1
 -- The charges of the ticket at hand, so many numbers each.
-local STRIDE = 11
-local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED, PLACE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local STRIDE = 10
+local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 -- The limit at hand, and where it stands in the request.
 local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code
 
@@ -144,7 +144,6 @@ for _ = 1, tickets do
             at, _, a, b = read('>I7BI7I5', v, place + 7)
           end
           --@include weigh
-          c[o + PLACE] = place
         end
         c[o + PASSES], c[o + AT], c[o + A], c[o + B], c[o + REPAIRED] = passes, at, a, b, repaired
         all = all and passes
@@ -181,7 +180,7 @@ for _ = 1, tickets do
           end
           c[o + A] = a
           local v, ttl = value[key], at + life - now
-          if not v or (c[o + PLACE] and #v == 1 + SLOT) then -- no other slot is in it
+          if not v or (#v == 1 + SLOT and sub(v, 2, 8) == fingerprint) then -- no other slot is in it
             v = pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, c[o + B])
           else
             -- Other limits' slots stay, except those of limits no longer in use that say nothing any more.
