@@ -216,7 +216,12 @@ for _ = 1, tickets do
   end
 end
 
+local last, text -- most end at the same time, and a number is slower to pass than a string
 for key = 1, subjects do
-  if ttls[key] then redis.call('SET', KEYS[key], value[key], 'PX', ttls[key]) end
+  local ttl = ttls[key]
+  if ttl then
+    if ttl ~= last then last, text = ttl, string.format('%.0f', ttl) end
+    redis.call('SET', KEYS[key], value[key], 'PX', text)
+  end
 end
 return table.concat(replies, '', 1, parts)
