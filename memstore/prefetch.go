@@ -6,7 +6,7 @@ import "unsafe"
 
 const canPrefetch = true
 
-// prefetch begins to fetch the two cache lines from the address on, without waiting for them. Any
+// prefetch begins to fetch the cache lines from the address on, without waiting for them. Any
 // address will do.
 //
 //go:noescape
