@@ -160,9 +160,6 @@ func (s *Store) send(ctx context.Context, client rueidis.Client, r *request, bat
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
 	reply, err := s.eval(ctx, client, keys, arg)
-	if failed := err != nil; failed != s.shaky.Load() {
-		s.shaky.Store(failed)
-	}
 	if err == nil {
 		took = time.Since(now)
 		err = split(reply, batch)

@@ -51,8 +51,7 @@ type Store struct {
 	prefix   string
 	timeout  time.Duration
 	pace     pace
-	shaky    atomic.Bool // the last run had no answer
-	lanes    []lane      // one, or one for each slot of a cluster
+	lanes    []lane // one, or one for each slot of a cluster
 	requests sync.Pool
 	runs     atomic.Int64
 	tickets  atomic.Int64
@@ -199,7 +198,7 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	c := newCall(t)
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
-		if s.heeds(ctx) {
+		if s.heeds(ctx, alone) {
 			l.lead(ctx, s, c, alone)
 		} else {
 			go l.lead(context.Background(), s, c, alone)
@@ -228,13 +227,13 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 }
 
 // heeds reports whether a run ends with the context, so that its caller may send it himself. The
-// client knows deadlines only, and none while it makes a connection anew.
-func (s *Store) heeds(ctx context.Context) bool {
+// client knows deadlines only, and none in a pipeline while another call makes its connection.
+func (s *Store) heeds(ctx context.Context, alone bool) bool {
 	if ctx.Done() == nil {
 		return true
 	}
 	_, deadline := ctx.Deadline()
-	return deadline && !s.shaky.Load()
+	return deadline && alone && s.direct != s.pipelined
 }
 
 func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
