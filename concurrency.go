@@ -22,7 +22,7 @@ func (m *Meter) WeighLeases(leases []Entry, now Instant, cost int64, nonce uint6
 	case cost == 0:
 		w.Passes = w.Live <= m.Count
 	default:
-		w.Passes = w.Live < m.Count || held(live, nonce) >= 0
+		w.Passes = w.Live < m.Count || heldBy(live, nonce) >= 0
 	}
 	return w
 }
@@ -31,7 +31,7 @@ func (m *Meter) WeighLeases(leases []Entry, now Instant, cost int64, nonce uint6
 func (m *Meter) TakeLease(leases []Entry, now Instant, nonce uint64) []Entry {
 	leases = m.MendLeases(leases, now)
 	leases = leases[:copy(leases, leases[expired(leases, now):])]
-	if i := held(leases, nonce); i >= 0 {
+	if i := heldBy(leases, nonce); i >= 0 {
 		leases = append(leases[:i], leases[i+1:]...)
 	}
 	return append(leases, Entry{At: now + Instant(m.Window), N: int64(nonce)})
@@ -68,7 +68,7 @@ func expired(leases []Entry, now Instant) int {
 	return sort.Search(len(leases), func(i int) bool { return leases[i].At > now })
 }
 
-func held(leases []Entry, nonce uint64) int {
+func heldBy(leases []Entry, nonce uint64) int {
 	for i, l := range leases {
 		if uint64(l.N) == nonce {
 			return i

@@ -16,6 +16,14 @@ var (
 	// answers.
 	ErrFull error = full{}
 
+	// ErrNoReservation is what a settlement gets for which there is none: never made, over, or
+	// of another subject. It wraps ErrInvalid.
+	ErrNoReservation error = noReservation{}
+
+	// ErrClosed is what a settlement gets whose reservation was closed in another way before.
+	// It wraps ErrInvalid.
+	ErrClosed error = closed{}
+
 	// ErrCorrupt is what a store says when it finds something under a key of its own that it
 	// did not write. Nothing is overwritten. It wraps ErrUnavailable.
 	ErrCorrupt error = corrupt{}
@@ -25,6 +33,18 @@ type full struct{}
 
 func (full) Error() string { return "store full: every sampled subject is spent" }
 func (full) Unwrap() error { return ErrUnavailable }
+
+type noReservation struct{}
+
+func (noReservation) Error() string {
+	return "no such reservation: never made, over, or not of this rule and key"
+}
+func (noReservation) Unwrap() error { return ErrInvalid }
+
+type closed struct{}
+
+func (closed) Error() string { return "reservation was settled or released before, with another cost" }
+func (closed) Unwrap() error { return ErrInvalid }
 
 type corrupt struct{}
 

@@ -42,10 +42,11 @@ func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
 	for i := range key {
 		s.writePart(key[i].Name)
 	}
+	tag := tagOf(s)
 	for i := range key {
 		s.writePart(key[i].Value)
 	}
-	return s.sum()
+	return tag.mark(s.sum())
 }
 
 // Rule hashes what all subjects of a rule have in common: its domain, its name, and the names of
@@ -58,11 +59,36 @@ func (h Hasher) Rule(domain, rule string, key ...string) RuleHasher {
 	for _, name := range key {
 		s.writePart(name)
 	}
-	return RuleHasher{s}
+	return RuleHasher{state: s, tag: tagOf(s)}
 }
 
 // A RuleHasher makes the subjects of one rule.
-type RuleHasher struct{ state sipHash }
+type RuleHasher struct {
+	state sipHash
+	tag   RuleTag
+}
+
+// A RuleTag is what all subjects of a rule begin with, so that they can be listed. The other 96
+// bits still tell 500 million callers of one rule apart: two of them share a subject with
+// probability 2^-40.
+type RuleTag [4]byte
+
+func tagOf(rule sipHash) (tag RuleTag) {
+	sum := rule.sum()
+	copy(tag[:], sum[:])
+	return tag
+}
+
+func (t RuleTag) mark(s Subject) Subject {
+	copy(s[:], t[:])
+	return s
+}
+
+// Tag returns what the rule's subjects begin with.
+func (r *RuleHasher) Tag() RuleTag { return r.tag }
+
+// Tag returns the tag of the subject's rule.
+func (s Subject) Tag() RuleTag { return RuleTag(s[:4]) }
 
 // Subject returns the subject with the given values of the rule's key attributes, in their order.
 func (r *RuleHasher) Subject(values ...string) Subject {
@@ -74,7 +100,7 @@ func (r *RuleHasher) Subject(values ...string) Subject {
 			s.writePart(value)
 		}
 	}
-	return s.sum()
+	return r.tag.mark(s.sum())
 }
 
 // The encoding: domain, rule, how many names, the names, the values. Every part is preceded by its

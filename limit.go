@@ -109,13 +109,16 @@ type Limit struct {
 	// that a client that keeps calling stays denied.
 	CountDenied bool
 
+	// Overdraft is how far below zero a charge that must be recorded may drive the balance.
+	Overdraft int64
+
 	// Ordinal tells apart limits of one rule that are otherwise of the same kind and window.
 	Ordinal uint8
 }
 
 // Bounds of a Limit's numbers. They keep every intermediate result exact in a double.
 const (
-	MaxCount   = 1_000_000_000_000 // of Count, Burst, Queue and of a charge's cost
+	MaxCount   = 1_000_000_000_000 // of Count, Burst, Queue, each with the Overdraft, and of a charge's cost
 	MaxLog     = 100_000           // entries of a sliding log, and leases of a concurrency limit
 	MaxOrdinal = 31
 	MinWindow  = time.Millisecond
@@ -144,6 +147,9 @@ func (l Limit) String() string {
 	}
 	if l.CountDenied {
 		s += " count_denied"
+	}
+	if l.Overdraft != 0 {
+		s += fmt.Sprintf(" overdraft %d", l.Overdraft)
 	}
 	if l.Ordinal != 0 {
 		s += fmt.Sprintf(" #%d", l.Ordinal)

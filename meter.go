@@ -19,11 +19,16 @@ const (
 	KindLeaky    Kind = 6
 	KindLog      Kind = 7
 	KindLeases   Kind = 8
+	KindPenalty  Kind = 9  // of a [Penalty], not a meter
+	kindBudget   Kind = 10 // in the fingerprint of a [Dedup]'s budget, which is a KindWindow or KindCalendar
 )
+
+// PenaltyFingerprint names a penalty's state within its subject, as a meter's names its own.
+const PenaltyFingerprint = uint64(KindPenalty) << kindShift
 
 // Fixed reports whether state of this kind has a fixed size, so that it is a [State] itself and
 // not a list of which the State is a summary.
-func (k Kind) Fixed() bool { return k < KindLog }
+func (k Kind) Fixed() bool { return k != KindLog && k != KindLeases }
 
 // A Meter is a Limit that was found sound, with everything worked out that a decision needs. It
 // is immutable and may be shared by any number of goroutines.
@@ -43,8 +48,10 @@ type Numbers struct {
 	Window      int64  // W in µs; the longest possible one of a calendar period
 	Tick        int64  // µs in a tick
 	Ticks       int64  // W in ticks
+	Overdraft   int64  // how far a charge that must be recorded may go beyond Capacity
 	Full        int64  // Capacity × Ticks where levels are kept in token × tick
-	Drain       int64  // ticks (intervals for KindInterval) in which Full drains
+	Most        int64  // the same of Capacity + Overdraft, where levels are kept at all; else Capacity + Overdraft
+	Drain       int64  // ticks (intervals for KindInterval) in which Most drains
 	Life        int64  // µs after State.At at the end of which the state says nothing any more
 }
 
@@ -73,6 +80,8 @@ func (l Limit) Compile() (*Meter, error) {
 	n.CountDenied = l.CountDenied
 	n.Count = l.Count
 	n.Capacity = l.capacity()
+	n.Overdraft = l.Overdraft
+	n.Most = n.Capacity + n.Overdraft
 	n.Window = l.Window.Microseconds()
 	n.Tick = l.unit().Microseconds()
 	switch l.Algorithm {
@@ -94,12 +103,13 @@ func (l Limit) Compile() (*Meter, error) {
 		}
 		if l.Refill == Interval {
 			n.Kind = KindInterval
-			n.Drain = ceilDiv(n.Capacity, n.Count)
+			n.Drain = ceilDiv(n.Most, n.Count)
 			n.Life = n.Drain * n.Window
 			break
 		}
 		n.Full = n.Capacity * (n.Window / n.Tick)
-		n.Drain = ceilDiv(n.Full, n.Count)
+		n.Most *= n.Window / n.Tick
+		n.Drain = ceilDiv(n.Most, n.Count)
 		n.Life = (n.Drain + 1) * n.Tick // a charge may fall anywhere within its tick
 	case SlidingWindowLog:
 		n.Kind = KindLog
@@ -136,8 +146,10 @@ func (l Limit) fingerprint(k Kind, window int64) uint64 {
 		h.Write([]byte(zone(l.Location).String()))
 		v = 1<<46 | uint64(l.Period)<<43 | h.Sum64()>>21
 	}
-	return uint64(k)<<52 | uint64(l.Ordinal)<<windowBits | v
+	return uint64(k)<<kindShift | uint64(l.Ordinal)<<windowBits | v
 }
+
+const kindShift = 52 // in a fingerprint
 
 func zone(loc *time.Location) *time.Location {
 	if loc == nil {
@@ -200,8 +212,30 @@ func (m *Meter) ChargeDenied(s State, cost int64) State {
 	return s
 }
 
-// Report turns a state into the numbers a client is told. s is as it was left by the call,
-// passes whether this charge by itself passes, taken whether it was charged.
+// Amount returns how much a charge that passes takes of a state that Weigh brought up to date.
+func (m *Meter) Amount(s State, now Instant, c Charge) int64 {
+	if !c.Overdraw {
+		return c.Cost
+	}
+	return m.within(m.used(s, now), c.Cost)
+}
+
+// within cuts a cost that must be recorded down to what the overdraft has room for.
+func (m *Meter) within(used, cost int64) int64 { return min(cost, m.Capacity+m.Overdraft-used) }
+
+// used returns how much of the capacity a fixed-size state holds.
+func (m *Meter) used(s State, now Instant) int64 {
+	switch m.Kind {
+	case KindCounter:
+		return m.counterUsed(s, now)
+	case KindBucket, KindLeaky:
+		return ceilDiv(s.A, m.Ticks)
+	}
+	return s.A
+}
+
+// Report turns a state into the numbers a client is told. s is as it was left by the call, passes
+// whether this charge by itself passes, taken whether it was charged.
 func (m *Meter) Report(s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) (d Decision) {
 	m.report(&d, s, now, cost, passes, taken, maxDelay)
 	return d

@@ -45,6 +45,18 @@ func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 	return w
 }
 
+// LogAmount is [Meter.Amount] for a log that was weighed.
+func (m *Meter) LogAmount(w LogWeight, c Charge) int64 {
+	if !c.Overdraw {
+		return c.Cost
+	}
+	return m.within(w.Sum, c.Cost)
+}
+
+// DeniedAmount is how much of a denied cost a log records under count_denied: no more than makes
+// one above the limit.
+func (m *Meter) DeniedAmount(cost int64) int64 { return min(cost, m.Count+1) }
+
 // RecordLog appends the cost and returns the log, which may need room for two more entries. A
 // cost of 0 only mends what a wrong clock wrote.
 func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {

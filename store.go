@@ -1,6 +1,10 @@
 package penstock
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // A Store decides tickets atomically. Stores differ in where state lives, never in what they
 // decide: package storetest is the contract as a suite.
@@ -16,6 +20,49 @@ type Store interface {
 	Take(ctx context.Context, t *Ticket, out *Outcome) error
 }
 
+// A Settler closes and prolongs reservations and leases. A settlement for which there is nothing
+// fails with [ErrNoReservation], one that was done before in another way with [ErrClosed]; both
+// leave every counter as it was. To release a lease that is gone is no error, only in vain.
+type Settler interface {
+	Settle(ctx context.Context, s *Settlement, out *Settled) error
+}
+
+// A Banner bans by hand.
+type Banner interface {
+	Ban(ctx context.Context, b *Ban) (until Instant, err error)
+}
+
+// A Ban is set by hand: for Length from now on, whatever was before. A Length of 0 lifts.
+type Ban struct {
+	Now     Instant // as a ticket's
+	Subject Subject
+	Penalty *Penalty
+	Length  time.Duration
+}
+
+// A Resetter forgets a subject: what the group's charges have counted, strikes and ban, and
+// reservations. Records of calls are left to their end, which is near.
+type Resetter interface {
+	Reset(ctx context.Context, g *Group) error
+}
+
+// An Inspector tells what a peek does not: the reservations of a subject that are still
+// remembered, at most so many, and how many there are.
+type Inspector interface {
+	Reservations(ctx context.Context, now Instant, s Subject, most int) (_ []Reservation, total int64, err error)
+}
+
+// A Lister lists the subjects of a rule, page by page, without keeping others waiting.
+type Lister interface {
+	// Keys returns a page and where the next begins; the empty cursor is the beginning, and
+	// the end. A page looks at about so many keys and may hold none. A subject that lives all
+	// the while is listed at least once.
+	Keys(ctx context.Context, tag RuleTag, cursor string, about int) (page []string, next string, err error)
+
+	// Size returns how many keys there are of all rules: how far a listing has to go.
+	Size(ctx context.Context) (int64, error)
+}
+
 // A BatchStore decides many tickets in one call, each by itself, sooner than one by one.
 type BatchStore interface {
 	TakeEach(ctx context.Context, turns []Turn)
@@ -26,4 +73,26 @@ type Turn struct {
 	Ticket  Ticket
 	Outcome Outcome // meaningless with an error
 	Err     error
+}
+
+// Validate reports what no store could do.
+func (b *Ban) Validate() error {
+	switch {
+	case b.Penalty == nil:
+		return fmt.Errorf("%w ban: the rule has no penalty", ErrInvalid)
+	case b.Now < 0 || b.Now > MaxInstant:
+		return fmt.Errorf("%w ban: now %d is not from 0 to %d µs", ErrInvalid, b.Now, MaxInstant)
+	case b.Length != 0 && (b.Length < MinWindow || b.Length > MaxWindow):
+		return fmt.Errorf("%w ban: for %v, must be from %v to %v, or 0 to lift it", ErrInvalid, b.Length, MinWindow, MaxWindow)
+	}
+	return nil
+}
+
+// Apply returns what the ban makes of a penalty's state.
+func (b *Ban) Apply(s State, now Instant) State {
+	s, _, _ = b.Penalty.Weigh(s, now)
+	if b.Length == 0 {
+		return b.Penalty.Lift(s, now)
+	}
+	return b.Penalty.Ban(s, now, b.Length.Microseconds())
 }

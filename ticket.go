@@ -22,10 +22,17 @@ type Ticket struct {
 	Groups []Group
 }
 
-// A Group is what one matching rule asks: a subject and its charges.
+// A Group is what one matching rule asks: a subject, its guards and its charges. Within a group a
+// ban comes first, then a repeated call is recognised, then the charges are weighed, and a denial
+// by them is a strike.
 type Group struct {
 	Subject Subject
 	Charges []Charge
+
+	Penalty *Penalty      // nil: the rule bans nobody
+	Dedup   *Dedup        // nil: the rule recognises no repeats
+	Call    CallID        // which call this is, for Dedup; zero: unlike any other
+	Reserve time.Duration // what is taken can be settled or released for so long; 0: it cannot
 
 	// Alone marks a group that is all-or-nothing by itself: decided after the others, whatever
 	// they said, and without a say in the ticket's verdict. Shadow rules are alone.
@@ -36,6 +43,68 @@ type Group struct {
 type Charge struct {
 	Meter *Meter
 	Cost  int64
+
+	// Overdraw marks a cost that must be recorded, as it was known too late: it passes if any
+	// capacity is left and may drive the balance below zero as far as the limit's Overdraft; what
+	// goes beyond that is forgiven.
+	Overdraw bool
+}
+
+// Need is the least capacity with which the charge passes.
+func (c *Charge) Need() int64 {
+	if c.Overdraw {
+		return min(c.Cost, 1)
+	}
+	return c.Cost
+}
+
+// Guarded tells groups that are more than their charges.
+func (g *Group) Guarded() bool {
+	return g.Penalty != nil || g.Dedup != nil || g.Reserve != 0
+}
+
+// Spends tells whether any charge has a cost; a group without is a peek.
+func (g *Group) Spends() bool {
+	for i := range g.Charges {
+		if g.Charges[i].Cost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Remembers tells whether the group looks for a repeat. Peeks do not.
+func (g *Group) Remembers() bool {
+	return g.Dedup != nil && g.Call != (CallID{}) && g.Spends()
+}
+
+// Names tells whether what the group takes can be given back under the ticket's nonce.
+func (g *Group) Names() bool {
+	if g.Reserve != 0 {
+		return g.Spends()
+	}
+	for i := range g.Charges {
+		if g.Charges[i].Meter.Kind == KindLeases && g.Charges[i].Cost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// IsStrike tells whether the group's own charges deny it in a way that counts against its subject.
+// What could never pass is a mistake, not an attempt.
+func (g *Group) IsStrike(found []Found) (strike bool) {
+	if g.Penalty == nil {
+		return false
+	}
+	for i := range g.Charges {
+		c := &g.Charges[i]
+		if !c.Meter.CanEver(c.Need()) {
+			return false
+		}
+		strike = strike || c.Cost > 0 && !found[i].Passes
+	}
+	return strike
 }
 
 // Bounds of a ticket.
@@ -46,7 +115,7 @@ const (
 
 // Validate reports what no store could decide.
 func (t *Ticket) Validate() error {
-	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && t.Now >= 0 && t.Now <= MaxInstant && t.MaxDelay >= 0 {
+	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && t.Groups[0].Reserve == 0 && t.Now >= 0 && t.Now <= MaxInstant && t.MaxDelay >= 0 {
 		return t.validateCharge(0, 0) // nearly every ticket is like this
 	}
 	return t.validate()
@@ -67,10 +136,31 @@ func (t *Ticket) validate() error {
 		if len(g.Charges) == 0 || len(g.Charges) > MaxCharges {
 			return fmt.Errorf("%w ticket: group %d has %d charges, must be from 1 to %d", ErrInvalid, i, len(g.Charges), MaxCharges)
 		}
+		if err := t.validateGuards(i); err != nil {
+			return err
+		}
 		for j := range g.Charges {
 			if err := t.validateCharge(i, j); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+func (t *Ticket) validateGuards(i int) error {
+	g := &t.Groups[i]
+	if g.Reserve != 0 && (g.Reserve < MinWindow || g.Reserve > MaxReserve) {
+		return fmt.Errorf("%w ticket: group %d: reserved for %v, must be from %v to %v", ErrInvalid, i, g.Reserve, MinWindow, MaxReserve)
+	}
+	if g.Reserve != 0 && t.Nonce == 0 {
+		return fmt.Errorf("%w ticket: group %d is a reservation and the ticket has no nonce to name it", ErrInvalid, i)
+	}
+	// One subject has one ban and one memory of calls, and a nonce names one reservation of it.
+	for k := range i {
+		other := &t.Groups[k]
+		if other.Subject == g.Subject && g.Guarded() && other.Guarded() {
+			return fmt.Errorf("%w ticket: groups %d and %d guard the same subject", ErrInvalid, k, i)
 		}
 	}
 	return nil
@@ -86,6 +176,13 @@ func (t *Ticket) validateCharge(i, j int) error {
 		return fmt.Errorf("%w ticket: group %d charge %d: cost %d is not from 0 to %d", ErrInvalid, i, j, c.Cost, int64(MaxCount))
 	case c.Meter.Kind == KindLeases && c.Cost > 0 && t.Nonce == 0:
 		return fmt.Errorf("%w ticket: group %d charge %d takes a lease and the ticket has no nonce to name it", ErrInvalid, i, j)
+	case c.Overdraw && (c.Meter.Kind == KindLeaky || c.Meter.Kind == KindLeases):
+		return fmt.Errorf("%w ticket: group %d charge %d: %q cannot be overdrawn", ErrInvalid, i, j, c.Meter)
+	}
+	if g.Reserve != 0 {
+		if err := c.Meter.Returns(); err != nil {
+			return fmt.Errorf("%w ticket: group %d charge %d: %w", ErrInvalid, i, j, err)
+		}
 	}
 	// Charges that are weighed before any is taken must not be of the same state. Groups that
 	// are alone are taken one after the other and may be.
@@ -125,42 +222,77 @@ type GroupOutcome struct {
 	Taken   bool // and was charged, as no other group stood in the way
 
 	// FirmUntil is how long a denial cannot turn into a pass by anything but an operator's
-	// hand; 0 where it may: a lease can be released, a denied call that is counted moves the end.
+	// hand; 0 where it may: a lease can be released, a reservation settled, a repeat recognised,
+	// and a denied call that is counted, or is a strike, moves the end.
 	FirmUntil Instant
+
+	BannedUntil Instant // 0: not banned. The call that brings the ban on is told too.
+	Strikes     int64   // that count against the subject, this call's included
+	Bans        int64   // so far, until they are forgiven
+
+	Replay bool   // a repeat of an allowed call: nothing was charged
+	Nonce  uint64 // under which what was taken can be given back, the first call's if this is a repeat; 0: nothing can
 }
 
-// Found is what a store found for one charge: whether it passes by itself, and its state as the
-// call left it.
+// Found is what a store found for one charge: whether it passes by itself, its state as the call
+// left it, and, of a charge that overdraws, how much was taken.
 type Found struct {
 	State  State
+	Amount int64
 	Passes bool
 }
 
-// Together tells whether the groups that stand or fall together all pass.
-func (t *Ticket) Together(found []Found) bool {
-	i := 0
-	for g := range t.Groups {
-		group := &t.Groups[g]
-		for range group.Charges {
-			if !group.Alone && !found[i].Passes {
-				return false
-			}
-			i++
+// A Sight is what a store found for the guards of a group.
+type Sight struct {
+	Penalty State // as the call left it
+	Banned  bool  // before the call
+	Replay  bool
+	First   Record // of the call that this one repeats
+}
+
+// Together tells whether the groups that stand or fall together all pass. Without guards, sights
+// may be nil.
+func (t *Ticket) Together(found []Found, sights []Sight) bool {
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if !g.Alone && !g.passes(found[:len(g.Charges)], sightOf(sights, i)) {
+			return false
+		}
+		found = found[len(g.Charges):]
+	}
+	return true
+}
+
+func sightOf(sights []Sight, i int) *Sight {
+	if sights == nil {
+		return nil
+	}
+	return &sights[i]
+}
+
+func (g *Group) passes(found []Found, sight *Sight) bool {
+	if sight != nil && (sight.Banned || sight.Replay) {
+		return !sight.Banned
+	}
+	for j := range found {
+		if !found[j].Passes {
+			return false
 		}
 	}
 	return true
 }
 
-// Settle fills the outcome from what the store found for each charge, in the ticket's order.
-func (o *Outcome) Settle(t *Ticket, now Instant, found []Found) {
+// Settle fills the outcome from what the store found for each charge and each group, in the
+// ticket's order. Without guards, sights may be nil.
+func (o *Outcome) Settle(t *Ticket, now Instant, found []Found, sights []Sight) {
 	o.Now = now
-	o.Allowed = t.Together(found)
+	o.Allowed = t.Together(found, sights)
 	o.Groups = resize(o.Groups, len(t.Groups))
 	o.Decisions = resize(o.Decisions, len(found))
 	at := 0
 	for i := range t.Groups {
 		end := at + len(t.Groups[i].Charges)
-		o.settleGroup(t, i, found[at:end], o.Decisions[at:end])
+		o.settleGroup(t, i, found[at:end], sightOf(sights, i), o.Decisions[at:end])
 		at = end
 	}
 }
@@ -173,16 +305,24 @@ func resize[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, decisions []Decision) {
+func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, decisions []Decision) {
 	g := &t.Groups[i]
-	allowed := true
-	for j := range found {
-		allowed = allowed && found[j].Passes
-	}
+	allowed := g.passes(found, sight)
 	group := GroupOutcome{Allowed: allowed, Taken: allowed && (g.Alone || o.Allowed)}
 	for j := range found {
 		c, d := &g.Charges[j], &decisions[j]
-		c.Meter.report(d, found[j].State, o.Now, c.Cost, found[j].Passes, group.Taken, t.MaxDelay)
+		if sight != nil && sight.Replay {
+			c.Meter.report(d, found[j].State, o.Now, 0, true, false, 0)
+			if c.Meter.Kind == KindLeaky {
+				d.Delay = max(0, sight.First.Departs.Sub(o.Now))
+			}
+			continue
+		}
+		cost := c.Need()
+		if c.Overdraw && group.Taken {
+			cost = found[j].Amount
+		}
+		c.Meter.report(d, found[j].State, o.Now, cost, found[j].Passes, group.Taken, t.MaxDelay)
 		if !d.Allowed && c.Meter.firm() {
 			until := MaxInstant
 			if d.RetryAfter != Never {
@@ -191,7 +331,43 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, decisions []Decis
 			group.FirmUntil = max(group.FirmUntil, until)
 		}
 	}
+	if g.Names() && group.Taken {
+		group.Nonce = t.Nonce
+	}
+	if g.Guarded() {
+		group.guarded(g, o.Now, sight, decisions)
+	}
 	o.Groups[i] = group
+}
+
+// guarded adds what the guards say.
+func (o *GroupOutcome) guarded(g *Group, now Instant, sight *Sight, decisions []Decision) {
+	o.FirmUntil = 0
+	if sight.Replay {
+		o.Replay = true
+		o.Nonce = 0
+		if o.Taken {
+			o.Nonce = sight.First.Nonce
+		}
+	}
+	if g.Penalty == nil {
+		return
+	}
+	s := sight.Penalty
+	o.Strikes, o.Bans = s.strikes(), s.level()
+	if s.B&banned == 0 || s.At <= now {
+		return
+	}
+	o.BannedUntil, o.FirmUntil = s.At, s.At
+	for j := range decisions { // a retry has to wait for the ban, and for its limits as before
+		d := &decisions[j]
+		if sight.Banned {
+			d.Allowed = false
+		}
+		if d.RetryAfter != Never {
+			d.RetryAfter = max(d.RetryAfter, s.At.Sub(now))
+		}
+	}
 }
 
 // firm reports whether a denial by this meter holds until its retry-after.

@@ -28,7 +28,7 @@ func ticketMeters(t testing.TB) map[string]*Meter {
 func TestTicketValidate(t *testing.T) {
 	m := ticketMeters(t)
 	one := func(c ...Charge) []Group { return []Group{{Charges: c}} }
-	minute := Charge{m["minute"], 1}
+	minute := Charge{Meter: m["minute"], Cost: 1}
 	many := func(n int) (groups []Group) {
 		for i := range n {
 			groups = append(groups, Group{Subject: Subject{byte(i)}, Charges: []Charge{minute}})
@@ -37,7 +37,7 @@ func TestTicketValidate(t *testing.T) {
 	}
 	charges := func(n int) (c []Charge) {
 		for i := range n {
-			c = append(c, Charge{compile(t, Limit{Algorithm: FixedWindow, Count: 1, Window: time.Minute, Ordinal: uint8(i)}), 1})
+			c = append(c, Charge{Meter: compile(t, Limit{Algorithm: FixedWindow, Count: 1, Window: time.Minute, Ordinal: uint8(i)}), Cost: 1})
 		}
 		return c
 	}
@@ -62,18 +62,18 @@ func TestTicketValidate(t *testing.T) {
 		{"no charges", Ticket{Groups: []Group{{}}}, "group 0 has 0 charges"},
 		{"as many charges as go", Ticket{Groups: one(charges(MaxCharges)...)}, ""},
 		{"too many charges", Ticket{Groups: one(charges(MaxCharges + 1)...)}, "group 0 has 17 charges"},
-		{"no meter", Ticket{Groups: one(minute, Charge{nil, 1})}, "group 0 charge 1 has no meter"},
-		{"a peek", Ticket{Groups: one(Charge{m["minute"], 0})}, ""},
-		{"the highest cost", Ticket{Groups: one(Charge{m["minute"], MaxCount})}, ""},
-		{"a higher cost", Ticket{Groups: one(Charge{m["minute"], MaxCount + 1})}, "cost 1000000000001"},
-		{"a negative cost", Ticket{Groups: one(Charge{m["minute"], -1})}, "cost -1"},
-		{"the lowest cost", Ticket{Groups: one(Charge{m["minute"], math.MinInt64})}, "cost -9223372036854775808"},
-		{"a lease without a nonce", Ticket{Groups: one(Charge{m["leases"], 1})}, "no nonce"},
-		{"a lease", Ticket{Nonce: 1, Groups: one(Charge{m["leases"], 1})}, ""},
-		{"a peek at leases", Ticket{Groups: one(Charge{m["leases"], 0})}, ""},
+		{"no meter", Ticket{Groups: one(minute, Charge{Meter: nil, Cost: 1})}, "group 0 charge 1 has no meter"},
+		{"a peek", Ticket{Groups: one(Charge{Meter: m["minute"], Cost: 0})}, ""},
+		{"the highest cost", Ticket{Groups: one(Charge{Meter: m["minute"], Cost: MaxCount})}, ""},
+		{"a higher cost", Ticket{Groups: one(Charge{Meter: m["minute"], Cost: MaxCount + 1})}, "cost 1000000000001"},
+		{"a negative cost", Ticket{Groups: one(Charge{Meter: m["minute"], Cost: -1})}, "cost -1"},
+		{"the lowest cost", Ticket{Groups: one(Charge{Meter: m["minute"], Cost: math.MinInt64})}, "cost -9223372036854775808"},
+		{"a lease without a nonce", Ticket{Groups: one(Charge{Meter: m["leases"], Cost: 1})}, "no nonce"},
+		{"a lease", Ticket{Nonce: 1, Groups: one(Charge{Meter: m["leases"], Cost: 1})}, ""},
+		{"a peek at leases", Ticket{Groups: one(Charge{Meter: m["leases"], Cost: 0})}, ""},
 		{"the same twice in a group", Ticket{Groups: one(minute, minute)}, `"fixed_window 3/1m0s" twice`},
 		{"the same twice in a group alone", Ticket{Groups: []Group{{Alone: true, Charges: []Charge{minute, minute}}}}, "twice"},
-		{"two windows in a group", Ticket{Groups: one(minute, Charge{m["hour"], 1})}, ""},
+		{"two windows in a group", Ticket{Groups: one(minute, Charge{Meter: m["hour"], Cost: 1})}, ""},
 		{"the same subject in two groups", Ticket{Groups: []Group{twice, other, twice}}, "groups 0 and 2"},
 		{"of other subjects", Ticket{Groups: []Group{twice, other}}, ""},
 		{"the second is alone", Ticket{Groups: []Group{twice, alone}}, ""},
@@ -107,7 +107,7 @@ func FuzzTicket(f *testing.F) {
 			}
 			g := &ticket.Groups[len(ticket.Groups)-1]
 			if script[0]&0x40 == 0 {
-				g.Charges = append(g.Charges, Charge{meters[int(script[1])%len(meters)], int64(int8(script[2])) << (script[1] >> 3)})
+				g.Charges = append(g.Charges, Charge{Meter: meters[int(script[1])%len(meters)], Cost: int64(int8(script[2])) << (script[1] >> 3)})
 			}
 		}
 		if err := ticket.Validate(); err != nil {
@@ -139,16 +139,16 @@ func FuzzTicket(f *testing.F) {
 func TestTogether(t *testing.T) {
 	m := ticketMeters(t)
 	ticket := Ticket{Groups: []Group{
-		{Charges: []Charge{{m["minute"], 1}, {m["hour"], 1}}},
-		{Charges: []Charge{{m["minute"], 1}}, Alone: true},
-		{Charges: []Charge{{m["leaky"], 1}}},
+		{Charges: []Charge{{Meter: m["minute"], Cost: 1}, {Meter: m["hour"], Cost: 1}}},
+		{Charges: []Charge{{Meter: m["minute"], Cost: 1}}, Alone: true},
+		{Charges: []Charge{{Meter: m["leaky"], Cost: 1}}},
 	}}
 	for verdicts, want := range map[string]bool{"1111": true, "1101": true, "0111": false, "1011": false, "1110": false, "1100": false} {
 		found := make([]Found, 4)
 		for i, v := range verdicts {
 			found[i].Passes = v == '1'
 		}
-		if got := ticket.Together(found); got != want {
+		if got := ticket.Together(found, nil); got != want {
 			t.Errorf("charges %s: together %v, want %v", verdicts, got, want)
 		}
 	}
@@ -178,44 +178,44 @@ func TestSettle(t *testing.T) {
 		found  []Found
 		want   Outcome
 	}{
-		{"all pass", []Group{{Charges: []Charge{{minute, 1}, {hour, 1}}}},
-			[]Found{{State{At: epoch, A: 1}, true}, {State{At: epoch, A: 1}, true}},
+		{"all pass", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
+			[]Found{{State: State{At: epoch, A: 1}, Passes: true}, {State: State{At: epoch, A: 1}, Passes: true}},
 			Outcome{now, true, []GroupOutcome{{Allowed: true, Taken: true}},
 				[]Decision{pass(minute, 1, time.Minute, true), pass(hour, 1, time.Hour, true)}}},
-		{"the minute passes, the hour denies: nothing is taken", []Group{{Charges: []Charge{{minute, 1}, {hour, 1}}}},
-			[]Found{{State{}, true}, {State{At: epoch, A: 5}, false}},
+		{"the minute passes, the hour denies: nothing is taken", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
+			[]Found{{State: State{}, Passes: true}, {State: State{At: epoch, A: 5}, Passes: false}},
 			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
 				[]Decision{pass(minute, 0, 0, false), deny(hour, time.Hour, time.Hour)}}},
-		{"another group denies", []Group{{Charges: []Charge{{minute, 1}}}, {Subject: Subject{1}, Charges: []Charge{{minute, 1}}}},
-			[]Found{{State{}, true}, {full, false}},
+		{"another group denies", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}}}, {Subject: Subject{1}, Charges: []Charge{{Meter: minute, Cost: 1}}}},
+			[]Found{{State: State{}, Passes: true}, {State: full, Passes: false}},
 			Outcome{now, false, []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
 				[]Decision{pass(minute, 0, 0, false), deny(minute, time.Minute, time.Minute)}}},
-		{"a group alone denies only itself", []Group{{Charges: []Charge{{minute, 1}}}, {Charges: []Charge{{hour, 1}}, Alone: true}},
-			[]Found{{State{At: epoch, A: 1}, true}, {State{At: epoch, A: 5}, false}},
+		{"a group alone denies only itself", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}}}, {Charges: []Charge{{Meter: hour, Cost: 1}}, Alone: true}},
+			[]Found{{State: State{At: epoch, A: 1}, Passes: true}, {State: State{At: epoch, A: 5}, Passes: false}},
 			Outcome{now, true, []GroupOutcome{{Allowed: true, Taken: true}, {FirmUntil: epoch.Add(time.Hour)}},
 				[]Decision{pass(minute, 1, time.Minute, true), deny(hour, time.Hour, time.Hour)}}},
-		{"a group alone is taken though the others are denied", []Group{{Charges: []Charge{{minute, 1}}}, {Charges: []Charge{{hour, 1}}, Alone: true}},
-			[]Found{{full, false}, {State{At: epoch, A: 1}, true}},
+		{"a group alone is taken though the others are denied", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}}}, {Charges: []Charge{{Meter: hour, Cost: 1}}, Alone: true}},
+			[]Found{{State: full, Passes: false}, {State: State{At: epoch, A: 1}, Passes: true}},
 			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Minute)}, {Allowed: true, Taken: true}},
 				[]Decision{deny(minute, time.Minute, time.Minute), pass(hour, 1, time.Hour, true)}}},
-		{"firm as long as the longest denial", []Group{{Charges: []Charge{{hour, 1}, {minute, 1}}}},
-			[]Found{{State{At: epoch, A: 5}, false}, {full, false}},
+		{"firm as long as the longest denial", []Group{{Charges: []Charge{{Meter: hour, Cost: 1}, {Meter: minute, Cost: 1}}}},
+			[]Found{{State: State{At: epoch, A: 5}, Passes: false}, {State: full, Passes: false}},
 			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
 				[]Decision{deny(hour, time.Hour, time.Hour), deny(minute, time.Minute, time.Minute)}}},
-		{"never is firm for good", []Group{{Charges: []Charge{{minute, 4}}}},
-			[]Found{{State{}, false}},
+		{"never is firm for good", []Group{{Charges: []Charge{{Meter: minute, Cost: 4}}}},
+			[]Found{{State: State{}, Passes: false}},
 			Outcome{now, false, []GroupOutcome{{FirmUntil: MaxInstant}}, []Decision{{Limit: 3, Remaining: 3, RetryAfter: Never}}}},
-		{"a lease may be released", []Group{{Charges: []Charge{{leases, 1}}}},
-			[]Found{{leased, false}},
+		{"a lease may be released", []Group{{Charges: []Charge{{Meter: leases, Cost: 1}}}},
+			[]Found{{State: leased, Passes: false}},
 			Outcome{now, false, []GroupOutcome{{}}, []Decision{deny(leases, time.Second, time.Minute)}}},
-		{"counted denials move the end", []Group{{Charges: []Charge{{denied, 1}}}},
-			[]Found{{full, false}},
+		{"counted denials move the end", []Group{{Charges: []Charge{{Meter: denied, Cost: 1}}}},
+			[]Found{{State: full, Passes: false}},
 			Outcome{now, false, []GroupOutcome{{}}, []Decision{deny(denied, time.Minute, time.Minute)}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ticket := Ticket{Nonce: 1, Groups: test.groups}
 			got := Outcome{Groups: make([]GroupOutcome, 3), Decisions: make([]Decision, 1)} // of another call
-			got.Settle(&ticket, now, test.found)
+			got.Settle(&ticket, now, test.found, nil)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("outcome (-want +got)\n%s", diff)
 			}
@@ -225,14 +225,14 @@ func TestSettle(t *testing.T) {
 
 func TestSettleDoesNotAllocate(t *testing.T) {
 	m := ticketMeters(t)
-	ticket := Ticket{Groups: []Group{{Charges: []Charge{{m["minute"], 1}, {m["hour"], 1}}}}}
-	found := []Found{{State{At: epoch, A: 1}, true}, {State{At: epoch, A: 5}, false}}
+	ticket := Ticket{Groups: []Group{{Charges: []Charge{{Meter: m["minute"], Cost: 1}, {Meter: m["hour"], Cost: 1}}}}}
+	found := []Found{{State: State{At: epoch, A: 1}, Passes: true}, {State: State{At: epoch, A: 5}, Passes: false}}
 	var out Outcome
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ticket.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		out.Settle(&ticket, epoch, found)
+		out.Settle(&ticket, epoch, found, nil)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -253,10 +253,10 @@ func TestSettleOfNonsense(t *testing.T) {
 	meters["interval"] = compile(t, Limit{Algorithm: TokenBucket, Count: 3, Window: time.Minute, Refill: Interval})
 	meters["log"] = compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute})
 	for _, m := range meters {
-		ticket := Ticket{Nonce: 1, Groups: []Group{{Charges: []Charge{{m, 1}}}}}
+		ticket := Ticket{Nonce: 1, Groups: []Group{{Charges: []Charge{{Meter: m, Cost: 1}}}}}
 		var out Outcome
 		for _, s := range []State{{}, {At: MaxInstant}, {At: epoch, A: MaxCount, B: MaxCount}} {
-			if out.Settle(&ticket, epoch, []Found{{s, false}}); out.Allowed || len(out.Decisions) != 1 {
+			if out.Settle(&ticket, epoch, []Found{{State: s}}, nil); out.Allowed || len(out.Decisions) != 1 {
 				t.Errorf("%v: a denial became %+v", m, out)
 			}
 		}

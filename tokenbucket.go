@@ -5,7 +5,7 @@ package penstock
 // divided before a result is reported. It is the generic cell rate algorithm in another notation.
 
 func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
-	s.A = min(s.A, m.Full) // a bucket that was made smaller is empty, not in debt
+	s.A = min(s.A, m.Most) // a bucket that was made smaller is empty, not in debt
 	frozen, wrong := ahead(s.At, now, m.Window)
 	switch {
 	case frozen:
@@ -44,7 +44,7 @@ func (m *Meter) ticksAt(i Instant) int64 {
 // came first; what does not fit overflows.
 
 func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
-	s.A = min(s.A, m.Capacity)
+	s.A = min(s.A, m.Most)
 	frozen, wrong := ahead(s.At, now, m.Window)
 	if frozen {
 		return s, false

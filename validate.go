@@ -70,6 +70,11 @@ func (c *limitCheck) count() {
 	if l.Queue < 0 || l.Queue >= MaxCount {
 		c.fail("queue", l.Queue, "must be from 0 to %d", int64(MaxCount-1))
 	}
+	if l.Overdraft < 0 || l.Overdraft > MaxCount {
+		c.fail("overdraft", l.Overdraft, "must be from 0 to %d", int64(MaxCount))
+	} else if sum := l.capacity() + l.Overdraft; l.Overdraft > 0 && sum > MaxCount && l.capacity() <= MaxCount {
+		c.fail("overdraft", l.Overdraft, "must be at most %d beside a capacity of %d", MaxCount-l.capacity(), l.capacity())
+	}
 	if l.Ordinal > MaxOrdinal {
 		c.fail("ordinal", l.Ordinal, "must be at most %d", MaxOrdinal)
 	}
@@ -115,6 +120,9 @@ func (c *limitCheck) onlyFor() {
 	if l.Queue != 0 && l.Algorithm != LeakyBucket {
 		c.fail("queue", l.Queue, "has a meaning only for leaky_bucket, not %v", l.Algorithm)
 	}
+	if l.Overdraft != 0 && (l.Algorithm == LeakyBucket || l.Algorithm == Concurrency) {
+		c.fail("overdraft", l.Overdraft, "has no meaning for %v: its calls are counted one by one as they come", l.Algorithm)
+	}
 	if l.CountDenied {
 		switch l.Algorithm {
 		case FixedWindow, SlidingWindowLog, SlidingWindowCounter:
@@ -150,6 +158,8 @@ func (c *limitCheck) product(field string, value, capacity, extra int64) {
 	ticks := int64(c.limit.Window / c.limit.unit())
 	if most := int64(maxProduct-1) / ticks; capacity > most {
 		c.fail(field, value, "is too large to stay exact over %v; at most %d", c.limit.Window, most-extra)
+	} else if over := c.limit.Overdraft; capacity+over > most {
+		c.fail("overdraft", over, "is too large to stay exact over %v; at most %d", c.limit.Window, most-capacity)
 	}
 }
 
@@ -162,6 +172,8 @@ func (c *limitCheck) drain(field string, value, extra int64) {
 	}
 	if l.capacity() > most {
 		c.fail(field, value, "takes longer than %v to refill at %d per %v; at most %d", MaxWindow, l.Count, l.Window, most-extra)
+	} else if l.capacity()+l.Overdraft > most {
+		c.fail("overdraft", l.Overdraft, "takes longer than %v to refill at %d per %v; at most %d", MaxWindow, l.Count, l.Window, most-l.capacity())
 	}
 }
 

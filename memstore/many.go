@@ -108,7 +108,7 @@ func (w *work) decide(coarse bool, out *penstock.Outcome) error {
 		}
 	}
 	w.decideAlone()
-	out.Settle(w.ticket, w.now, w.found)
+	out.Settle(w.ticket, w.now, w.found, nil)
 	for i := range w.items {
 		if it := &w.items[i]; it.written {
 			s := it.sh.find(it.key)
@@ -124,7 +124,7 @@ func (w *work) weighAll() (passes bool) {
 	for i := range w.items {
 		w.weigh(i)
 	}
-	return w.ticket.Together(w.found)
+	return w.ticket.Together(w.found, nil)
 }
 
 func (w *work) weigh(i int) {

@@ -142,7 +142,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 		at = sh.add(slot{key: k, head: used})
 	}
 	found[0] = penstock.Found{State: st, Passes: passes}
-	out.Settle(t, now, found[:])
+	out.Settle(t, now, found[:], nil)
 	if write {
 		sh.save(at, m.Kind, st)
 		date(at, st.At, &out.Decisions[0], t.Now != 0, now)

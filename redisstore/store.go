@@ -222,7 +222,7 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, err)
 	}
 	c.found = found
-	out.Settle(t, c.now, found)
+	out.Settle(t, c.now, found, nil)
 	return nil
 }
 

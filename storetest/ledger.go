@@ -64,7 +64,7 @@ func (l ledger) take(t *penstock.Ticket, now penstock.Instant, out *penstock.Out
 	for _, w := range all {
 		found = append(found, w.found)
 	}
-	out.Settle(t, now, found)
+	out.Settle(t, now, found, nil)
 }
 
 // decide weighs charges that pass all or not at all before it writes any of them.

@@ -1,0 +1,88 @@
+package penstock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A CallID is what a caller calls its call, hashed: the same id names the same call. It is not the
+// limit's key.
+type CallID [16]byte
+
+// Call hashes a caller's id, of any length. The zero CallID means none and is never returned.
+func (h Hasher) Call(id string) CallID {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart("call")
+	s.writePart(id)
+	sum := s.sum()
+	sum[0] |= 1
+	return sum
+}
+
+// DedupTerms say when a rule takes a call for a repeat of one that it has let pass, as an operator
+// states them. [DedupTerms.Compile] checks and freezes them into a [Dedup].
+type DedupTerms struct {
+	TTL        time.Duration // from the first sight; a repeat does not prolong it
+	MaxReplays int64         // of one id; the next is a first sight again
+
+	// Budget is how many repeats a subject has for all its ids together, per Window or Period:
+	// so a caller that makes up ids gets at most this much more than its limit.
+	Budget   int64
+	Window   time.Duration
+	Period   Period
+	Location *time.Location
+}
+
+// Bounds of dedup terms.
+const (
+	MaxDedupTTL = 24 * time.Hour
+	MaxReplays  = 255
+)
+
+// A Dedup recognises repeated calls. It is immutable.
+type Dedup struct {
+	terms DedupTerms
+
+	TTL        int64 // µs
+	MaxReplays int64
+	Budget     *Meter // a fixed window of its own that repeats are charged to
+}
+
+// Compile checks the terms; every mistake is reported at once.
+func (d DedupTerms) Compile() (*Dedup, error) {
+	var problems []error
+	if d.TTL < MinWindow || d.TTL > MaxDedupTTL || d.TTL%time.Microsecond != 0 {
+		problems = append(problems, &FieldError{"ttl", d.TTL, fmt.Sprintf("must be from %v to %v in whole microseconds", MinWindow, MaxDedupTTL)})
+	}
+	if d.MaxReplays < 1 || d.MaxReplays > MaxReplays {
+		problems = append(problems, &FieldError{"max_replays", d.MaxReplays, fmt.Sprintf("must be from 1 to %d", MaxReplays)})
+	}
+	budget, err := Limit{Algorithm: FixedWindow, Count: d.Budget, Window: d.Window, Period: d.Period, Location: d.Location}.Compile()
+	if err != nil {
+		problems = append(problems, fmt.Errorf("replay_budget: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("%w dedup: %w", ErrInvalid, errors.Join(problems...))
+	}
+	// A state of its own, never one of the rule's limits.
+	budget.Fingerprint = budget.Fingerprint&(1<<kindShift-1) | uint64(kindBudget)<<kindShift
+	return &Dedup{terms: d, TTL: d.TTL.Microseconds(), MaxReplays: d.MaxReplays, Budget: budget}, nil
+}
+
+// Terms returns what was compiled.
+func (d *Dedup) Terms() DedupTerms { return d.terms }
+
+// A Record is what is remembered of an allowed call, under its subject and id.
+type Record struct {
+	First   Instant // when it was allowed
+	Replays int64   // so far
+	Departs Instant // when a leaky bucket let it start; 0 if there was none
+	Nonce   uint64  // what it took can be given back under; 0 if it cannot
+}
+
+// Recalls tells whether a call with this record is a repeat, provided that the budget allows.
+func (d *Dedup) Recalls(r Record, now Instant) bool {
+	_, wrong := ahead(r.First, now, d.TTL)
+	return r.First != 0 && !wrong && now < r.First+Instant(d.TTL) && r.Replays < d.MaxReplays
+}
