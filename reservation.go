@@ -235,6 +235,7 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 		if !ok || amount == 0 {
 			return log, ok
 		}
+		w.Passes = true
 		return m.RecordLog(log, w, amount), true
 	}
 	if w.Repaired || cost == r.Cost {
@@ -264,11 +265,10 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 // DropLease gives back the lease of the nonce; it reports whether there was one that lived.
 func (m *Meter) DropLease(leases []Entry, now Instant, nonce uint64) (_ []Entry, held bool) {
 	i := heldBy(leases, nonce)
-	if i < 0 {
+	if i < 0 || leases[i].At <= now {
 		return leases, false
 	}
-	held = leases[i].At > now
-	return append(leases[:i], leases[i+1:]...), held
+	return append(leases[:i], leases[i+1:]...), true
 }
 
 // HoldsLease tells whether the nonce has a lease that lives.

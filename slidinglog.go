@@ -53,9 +53,9 @@ func (m *Meter) LogAmount(w LogWeight, c Charge) int64 {
 	return m.within(w.Sum, c.Cost)
 }
 
-// DeniedAmount is how much of a denied cost a log records under count_denied: no more than makes
-// one above the limit.
-func (m *Meter) DeniedAmount(cost int64) int64 { return min(cost, m.Count+1) }
+// DeniedAmount is how much of a denied cost a log records under count_denied: no more than the
+// limit, above which only a cost that must be recorded can be.
+func (m *Meter) DeniedAmount(cost int64) int64 { return min(cost, m.Count) }
 
 // RecordLog appends the cost and returns the log, which may need room for two more entries. A
 // cost of 0 only mends what a wrong clock wrote.
@@ -77,7 +77,7 @@ func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
 	}
 	total := log[len(log)-1].N + cost
 	log = append(log, Entry{At: w.At, N: total})
-	if m.CountDenied { // of what was denied, no more is kept than makes one above the limit
+	if m.CountDenied && !w.Passes { // of what was denied, no more is kept than makes one above the limit
 		for i := w.First; total-log[i].N > m.Count; i++ {
 			log[i].At = 0 // has left every window
 		}

@@ -16,8 +16,10 @@ import (
 const (
 	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set" +
 		" +lindex +lrange +llen +lpop +rpush +del +pexpire" +
-		" +zcard +zcount +zrange +zrangebyscore +zscore +zadd +zremrangebyscore"
-	aclCluster  = "+cluster|slots +cluster|shards"
+		" +zcard +zcount +zrange +zrangebyscore +zscore +zadd +zremrangebyscore" +
+		" +hlen +hget +hset +hdel +hrandfield +pttl +ltrim +zrem" + // reservations
+		" +hscan +scan +dbsize" // operators' verbs
+	aclCluster  = "+cluster|slots +cluster|shards +role"
 	aclSentinel = "+role"
 	aclUser     = "penstock"
 	password    = "only-in-tests"

@@ -7,11 +7,17 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// ScriptText returns the script as it is sent.
+// ScriptText returns the script that decides, as it is sent.
 func ScriptText() string { return takeScript.text }
 
-// UseScript makes the store run another script: a deliberately broken one.
+// AmendScriptText returns the script that settles and bans, as it is sent.
+func AmendScriptText() string { return amendScript.text }
+
+// UseScript makes the store decide by another script: a deliberately broken one.
 func (s *Store) UseScript(text string) { s.script = newScript(text) }
+
+// UseAmendScript makes the store settle by another script.
+func (s *Store) UseAmendScript(text string) { s.amend = newScript(text) }
 
 // SubjectKey returns the key of a subject's fixed-size states.
 func SubjectKey(prefix string, s penstock.Subject) string {
@@ -49,18 +55,17 @@ func (s *Store) TakeDated(t *penstock.Ticket, starts [4]penstock.Instant) (penst
 	}
 	limit := appendLimit(nil, t.Groups[0].Charges[0].Meter, t.Now)
 	from := headSize + len(limit) - len(dates)
-	reply, err := s.eval(context.Background(), s.pipelined, keys, arg[:from]+string(dates)+arg[headSize+len(limit):])
+	reply, err := s.eval(context.Background(), s.pipelined, &s.script, keys, arg[:from]+string(dates)+arg[headSize+len(limit):])
 	if err == nil {
 		err = split(reply, []*call{c})
 	}
 	if err != nil {
 		return penstock.Found{}, err
 	}
-	found, err := unpack(c.reply, nil)
-	if err != nil {
+	if err := c.unpack(); err != nil {
 		return penstock.Found{}, err
 	}
-	return found[0], nil
+	return c.found[0], nil
 }
 
 // SlowPace makes the store believe in a short way to Redis, so that it has LeastRuns under way at
@@ -83,5 +88,5 @@ const LeastRuns = leastRun
 // Bounds of a run.
 const (
 	MaxRunTickets = maxRunTickets
-	MaxRunCharges = maxRunCharges
+	MaxRunItems   = maxRunItems
 )

@@ -14,16 +14,20 @@ import (
 // A call is a ticket on its way. It holds a copy, because a caller that gives up may reuse its
 // ticket while a run still carries it.
 type call struct {
-	ticket  penstock.Ticket
-	flat    []penstock.Charge // backs ticket.Groups
-	charges int
-	since   time.Time
+	ticket penstock.Ticket
+	flat   []penstock.Charge // backs ticket.Groups
+	since  time.Time
 
-	now   penstock.Instant
-	reply string
-	err   error
-	done  chan struct{} // one token, when reply or err is set
-	found []penstock.Found
+	items     int  // states it is decided by
+	replySize int  // of what the script says about them
+	guarded   bool // some group is more than its charges
+
+	now    penstock.Instant
+	reply  string
+	err    error
+	done   chan struct{} // one token, when reply or err is set
+	found  []penstock.Found
+	sights []penstock.Sight
 }
 
 var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
@@ -31,10 +35,19 @@ var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1
 func newCall(t *penstock.Ticket) *call {
 	c := calls.Get().(*call)
 	c.flat = c.flat[:0]
+	c.items, c.replySize, c.guarded = 0, 0, false
 	for i := range t.Groups {
-		c.flat = append(c.flat, t.Groups[i].Charges...)
+		g := &t.Groups[i]
+		c.flat = append(c.flat, g.Charges...)
+		c.items += itemsOf(g)
+		c.guarded = c.guarded || g.Guarded()
+		for j := range g.Charges {
+			if g.Charges[j].Overdraw {
+				c.replySize += amountSize
+			}
+		}
 	}
-	c.charges = len(c.flat)
+	c.replySize += c.items * itemSize
 	groups := append(c.ticket.Groups[:0], t.Groups...)
 	c.ticket = *t
 	c.ticket.Groups = groups
@@ -123,10 +136,10 @@ func (l *lane) leave(c *call) bool {
 func (l *lane) next(r *request) []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	batch, charges := r.batch[:0], 0
+	batch, items := r.batch[:0], 0
 	for _, c := range l.waiting {
-		charges += c.charges
-		if len(batch) == maxRunTickets || len(batch) > 0 && charges > maxRunCharges {
+		items += c.items
+		if len(batch) == maxRunTickets || len(batch) > 0 && items > maxRunItems {
 			break
 		}
 		batch = append(batch, c)
@@ -159,7 +172,7 @@ func (s *Store) send(ctx context.Context, client rueidis.Client, r *request, bat
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
-	reply, err := s.eval(ctx, client, keys, arg)
+	reply, err := s.eval(ctx, client, &s.script, keys, arg)
 	if err == nil {
 		took = time.Since(now)
 		err = split(reply, batch)

@@ -8,16 +8,25 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// The files under lua/ are parts of one script, so it is the script that is linted.
+// The files under lua/ are parts of scripts, so it is the scripts that are linted.
 func TestScriptIsClean(t *testing.T) {
 	luacheck, err := exec.LookPath("luacheck")
 	if err != nil {
 		t.Skip("luacheck is not installed; make needs installs it where it can")
 	}
-	cmd := exec.Command(luacheck, "--no-color", "--codes", "--config", "../.luacheckrc", "-")
-	cmd.Stdin = strings.NewReader(redisstore.ScriptText())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s\nthe script, as it is sent:\n%s", err, out, redisstore.ScriptText())
+	for script, ignored := range map[string]string{
+		redisstore.ScriptText(): "",
+		// Parts that both share work out more than this one asks for, and are handed what they could see.
+		redisstore.AmendScriptText(): "211/_ 231 311 321/loaded 431",
+	} {
+		args := []string{"--no-color", "--codes", "--config", "../.luacheckrc", "-"}
+		if ignored != "" {
+			args = append(args, append([]string{"--ignore"}, strings.Fields(ignored)...)...)
+		}
+		cmd := exec.Command(luacheck, args...)
+		cmd.Stdin = strings.NewReader(script)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s\nthe script, as it is sent:\n%s", err, out, script)
+		}
 	}
 }

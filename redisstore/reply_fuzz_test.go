@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock"
 )
@@ -9,7 +10,7 @@ import (
 // FuzzReply feeds what a script could never have sent: it is refused, or every ticket gets as many
 // states as it has charges.
 func FuzzReply(f *testing.F) {
-	decided := make([]byte, chargeSize)
+	decided := make([]byte, itemSize)
 	f.Add([]byte{}, uint8(1), uint8(1))
 	f.Add(make([]byte, 7), uint8(1), uint8(1))
 	f.Add(append(make([]byte, 7), statusCorrupt), uint8(1), uint8(1))
@@ -19,16 +20,28 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply []byte, tickets, charges uint8) {
 		calls := make([]*call, tickets)
 		for i := range calls {
-			calls[i] = &call{charges: int(charges)}
+			calls[i] = newCall(ticketOf(int(charges), i%2 == 1))
 		}
 		if split(string(reply), calls) != nil {
 			return
 		}
 		for _, c := range calls {
-			found, err := unpack(c.reply, make([]penstock.Found, 0, 1))
-			if err == nil && len(found) != int(charges) {
-				t.Errorf("%d states for %d charges from %q", len(found), charges, c.reply)
+			if err := c.unpack(); err == nil && len(c.found) != int(charges) {
+				t.Errorf("%d states for %d charges from %q", len(c.found), charges, c.reply)
 			}
 		}
 	})
+}
+
+// ticketOf returns a ticket of so many charges, with everything around them or nothing.
+func ticketOf(charges int, guarded bool) *penstock.Ticket {
+	g := penstock.Group{}
+	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
+	for range charges {
+		g.Charges = append(g.Charges, penstock.Charge{Meter: m, Cost: 1, Overdraw: guarded})
+	}
+	if guarded {
+		g.Penalty, g.Dedup, g.Call, g.Reserve = &penstock.Penalty{}, &penstock.Dedup{Budget: m}, penstock.CallID{1}, time.Second
+	}
+	return &penstock.Ticket{Groups: []penstock.Group{g}}
 }

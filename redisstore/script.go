@@ -13,9 +13,12 @@ var luaFiles embed.FS
 // A luaScript is a script's text and the name Redis knows it by.
 type luaScript struct{ text, sha string }
 
-// takeScript is the one script of this store: the twins of the root package's algorithms, set
-// into the part that decides tickets with them.
-var takeScript = newScript(assemble("take"))
+// The scripts of this store: the twins of the root package's algorithms, set into the part that
+// decides tickets with them, and into the part that changes what was decided.
+var (
+	takeScript  = newScript(assemble("take"))
+	amendScript = newScript(assemble("amend"))
+)
 
 func newScript(text string) luaScript {
 	sum := sha1.Sum([]byte(text))

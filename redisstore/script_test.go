@@ -123,7 +123,7 @@ func TestRunsAreBoundedByCharges(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Wait()
-	const perRun = redisstore.MaxRunCharges / penstock.MaxCharges
+	const perRun = redisstore.MaxRunItems / penstock.MaxCharges
 	if runs, least := int(store.Stats().Runs-before.Runs), 2+(waiting+perRun-1)/perRun; runs < least {
 		t.Errorf("%d waiting tickets of %d charges took %d runs, want at least %d", waiting, penstock.MaxCharges, runs-2, least-2)
 	}

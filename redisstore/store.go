@@ -47,7 +47,8 @@ type Store struct {
 	// connection for itself: written and read in place, without the pipeline's goroutines.
 	pipelined, direct rueidis.Client
 
-	script   luaScript
+	script   luaScript // decides
+	amend    luaScript // settles and bans
 	prefix   string
 	timeout  time.Duration
 	pace     pace
@@ -137,7 +138,7 @@ func Open(o Options) (*Store, error) {
 			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
 		}
 	}
-	s := &Store{script: takeScript, prefix: o.KeyPrefix, timeout: o.Timeout, lanes: make([]lane, 1)}
+	s := &Store{script: takeScript, amend: amendScript, prefix: o.KeyPrefix, timeout: o.Timeout, lanes: make([]lane, 1)}
 	s.requests.New = func() any { return newRequest() }
 	if o.Mode == Cluster {
 		s.lanes = make([]lane, slots)
@@ -217,12 +218,14 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	if c.err != nil {
 		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, c.err)
 	}
-	found, err := unpack(c.reply, c.found[:0])
-	if err != nil {
+	if err := c.unpack(); err != nil {
 		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, err)
 	}
-	c.found = found
-	out.Settle(t, c.now, found, nil)
+	sights := c.sights
+	if !c.guarded {
+		sights = nil
+	}
+	out.Settle(t, c.now, c.found, sights)
 	return nil
 }
 
@@ -251,17 +254,17 @@ func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
 
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
-func (s *Store) eval(ctx context.Context, client rueidis.Client, keys []string, arg string) (string, error) {
+func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScript, keys []string, arg string) (string, error) {
 	if client == s.pipelined || ctx.Done() != nil { // else the connection's own timeout is enough
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 	}
 	b := client.B()
-	reply := client.Do(ctx, b.Evalsha().Sha1(s.script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	reply := client.Do(ctx, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
-		reply = client.Do(ctx, b.Eval().Script(s.script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+		reply = client.Do(ctx, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	text, err := reply.ToString()
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -14,20 +14,22 @@ import (
 // Bounds of a run: how long others wait behind it. A single ticket may exceed the second.
 const (
 	maxRunTickets = 128
-	maxRunCharges = 1024
+	maxRunItems   = 1024
 )
 
-const headSize = 8 // subjects, tickets, where the tickets start
+const headSize = 9 // subjects, tickets, extras, where the tickets start
 
 // A request is a run being packed for take.lua. It is reused from run to run.
 type request struct {
-	subjects map[penstock.Subject]int // index among the subjects' keys, from 1
-	lists    map[listID]int           // index among the lists' keys, from 1
-	limits   map[*penstock.Meter]int  // where in the request they start, from 1 as Lua counts
+	subjects map[penstock.Subject]int  // index among the subjects' keys, from 1
+	lists    map[listID]int            // index among the other keys, from 1
+	limits   map[*penstock.Meter]int   // where in the request they start, from 1 as Lua counts
+	terms    map[*penstock.Penalty]int // likewise
 
 	batch                 []*call
 	subjectKeys, listKeys keyText
 	limitBuf, ticketBuf   []byte
+	extras                byte // whether the script needs its rarer parts
 }
 
 type listID struct {
@@ -46,6 +48,7 @@ func newRequest() *request {
 		subjects: make(map[penstock.Subject]int),
 		lists:    make(map[listID]int),
 		limits:   make(map[*penstock.Meter]int),
+		terms:    make(map[*penstock.Penalty]int),
 	}
 }
 
@@ -55,9 +58,10 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	clear(r.subjects)
 	clear(r.lists)
 	clear(r.limits)
+	clear(r.terms)
 	r.subjectKeys.reset()
 	r.listKeys.reset()
-	r.limitBuf, r.ticketBuf = r.limitBuf[:0], r.ticketBuf[:0]
+	r.limitBuf, r.ticketBuf, r.extras = r.limitBuf[:0], r.ticketBuf[:0], 0
 	for _, c := range calls {
 		r.packTicket(&c.ticket, prefix, now)
 	}
@@ -67,6 +71,7 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	head := make([]byte, 0, headSize+len(r.limitBuf)+len(r.ticketBuf))
 	head = binary.BigEndian.AppendUint16(head, uint16(len(r.subjectKeys.ends)))
 	head = binary.BigEndian.AppendUint16(head, uint16(len(calls)))
+	head = append(head, r.extras)
 	head = binary.BigEndian.AppendUint32(head, uint32(headSize+len(r.limitBuf)+1))
 	head = append(append(head, r.limitBuf...), r.ticketBuf...)
 	return keys, unsafe.String(unsafe.SliceData(head), len(head)) // head is not used again
@@ -79,30 +84,59 @@ func (r *request) packTicket(t *penstock.Ticket, prefix string, now penstock.Ins
 	b = append(b, byte(len(t.Groups)))
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		subject, flags := 0, byte(0)
-		for _, c := range g.Charges {
-			if c.Meter.Kind.Fixed() {
-				subject = r.subject(g.Subject, prefix)
-				break
-			}
-		}
-		if g.Alone {
-			flags = 1
+		subject, bits, items := 0, guardBits(g), itemsOf(g)
+		if keepsSlots(g) {
+			subject = r.subject(g.Subject, prefix)
 		}
 		b = binary.BigEndian.AppendUint16(b, uint16(subject))
-		b = append(b, flags, byte(len(g.Charges)))
+		b = append(b, bits, byte(items))
+		if bits > guardAlone {
+			r.extras = 1
+			if g.Penalty != nil {
+				b = appendItem(b, r.penalty(g.Penalty), 0, formPenal)
+			}
+			if bits&guardRemembers != 0 {
+				b = appendItem(b, r.limit(g.Dedup.Budget, t.Now, now), 1, formBudget+formOf(g.Dedup.Budget.Kind))
+			}
+		}
 		for _, c := range g.Charges {
-			b = binary.BigEndian.AppendUint32(b, uint32(r.limit(c.Meter, t.Now, now)))
-			b = binary.BigEndian.AppendUint16(b, uint16(c.Cost>>32))
-			b = binary.BigEndian.AppendUint32(b, uint32(c.Cost))
-			b = append(b, formOf(c.Meter.Kind))
+			form := formOf(c.Meter.Kind)
+			if c.Overdraw {
+				r.extras = 1
+				form += formOverdrawn
+			}
+			b = appendItem(b, r.limit(c.Meter, t.Now, now), c.Cost, form)
 			if !c.Meter.Kind.Fixed() {
 				b = binary.BigEndian.AppendUint16(b, uint16(r.list(g.Subject, c.Meter, prefix)))
 				b = binary.BigEndian.AppendUint64(b, t.Nonce)
 			}
 		}
+		if bits > guardAlone {
+			b = r.appendGuard(b, g, bits, t.Nonce, prefix)
+		}
 	}
 	r.ticketBuf = b
+}
+
+// appendItem writes one state that a group is decided by: its limit, its cost, how it is kept.
+func appendItem(b []byte, limit int, cost int64, form byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(limit))
+	b = binary.BigEndian.AppendUint16(b, uint16(cost>>32))
+	b = binary.BigEndian.AppendUint32(b, uint32(cost))
+	return append(b, form)
+}
+
+// keepsSlots tells whether the group has a state that is kept in its subject's value.
+func keepsSlots(g *penstock.Group) bool {
+	if g.Penalty != nil || g.Remembers() {
+		return true
+	}
+	for i := range g.Charges {
+		if g.Charges[i].Meter.Kind.Fixed() {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *request) subject(s penstock.Subject, prefix string) int {
@@ -126,6 +160,12 @@ func (r *request) list(s penstock.Subject, m *penstock.Meter, prefix string) int
 	return i
 }
 
+// otherKey returns the number of a key that is neither a subject's value nor a list.
+func (r *request) otherKey(appendKey func([]byte) []byte) int {
+	r.listKeys.text = appendKey(r.listKeys.text)
+	return r.listKeys.end()
+}
+
 // limit packs each limit once, but a calendar anew for every instant that a ticket names.
 func (r *request) limit(m *penstock.Meter, given, now penstock.Instant) int {
 	once := given == 0 || m.Kind != penstock.KindCalendar
@@ -143,6 +183,16 @@ func (r *request) limit(m *penstock.Meter, given, now penstock.Instant) int {
 }
 
 func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
+	b = appendNumbers(b, &m.Numbers)
+	if m.Kind == penstock.KindCalendar {
+		for _, start := range m.PeriodStarts(now) {
+			b = appendUint56(b, max(0, int64(start)))
+		}
+	}
+	return b
+}
+
+func appendNumbers(b []byte, m *penstock.Numbers) []byte {
 	flags, full := byte(0), m.Full
 	if m.CountDenied {
 		flags = 1
@@ -158,15 +208,10 @@ func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(m.Tick))
 	b = appendUint56(b, m.Ticks)
 	b = appendUint56(b, full)
+	b = appendUint56(b, m.Most)
 	b = appendUint56(b, m.Drain)
 	b = appendUint56(b, m.Life)
-	b = append(b, penstock.LifeCode(m.Life))
-	if m.Kind == penstock.KindCalendar {
-		for _, start := range m.PeriodStarts(now) {
-			b = appendUint56(b, max(0, int64(start)))
-		}
-	}
-	return b
+	return append(b, penstock.LifeCode(m.Life))
 }
 
 // formOf says how take.lua has to read a charge of the kind.
@@ -234,7 +279,10 @@ const (
 	statusClock   = 2
 )
 
-const chargeSize = 1 + 3*7 // passes, at, a, b
+const (
+	itemSize   = 1 + 3*7 // passes, at, a, b
+	amountSize = 6       // behind it, of a charge that overdraws
+)
 
 // split cuts a reply into its tickets' parts.
 func split(reply string, calls []*call) error {
@@ -249,7 +297,7 @@ func split(reply string, calls []*call) error {
 		}
 		size := 1
 		if reply[0] == statusDecided {
-			size += chargeSize * c.charges
+			size += c.replySize
 		}
 		if len(reply) < size {
 			return errReply(reply)
@@ -267,22 +315,48 @@ func errReply(reply string) error {
 	return fmt.Errorf("the script's reply has the wrong length (at %.32q)", reply)
 }
 
-// unpack turns a ticket's part of the reply into what the script found.
-func unpack(reply string, found []penstock.Found) ([]penstock.Found, error) {
+func errStatus(reply string) error {
 	switch reply[0] {
-	case statusDecided:
 	case statusCorrupt:
-		return nil, fmt.Errorf("a key of its subjects: %w", penstock.ErrCorrupt)
+		return fmt.Errorf("a key of its subjects: %w", penstock.ErrCorrupt)
 	case statusClock:
-		return nil, errors.New("this node's clock is more than a calendar period away from Redis'")
-	default:
-		return nil, errReply(reply)
+		return errors.New("this node's clock is more than a calendar period away from Redis'")
 	}
-	for b := reply[1:]; len(b) > 0; b = b[chargeSize:] {
-		found = append(found, penstock.Found{
-			Passes: b[0] == 1,
-			State:  penstock.State{At: penstock.Instant(uint56(b[1:])), A: uint56(b[8:]), B: uint56(b[15:])},
-		})
+	return errReply(reply)
+}
+
+// unpack turns a ticket's part of the reply into what the script found.
+func (c *call) unpack() error {
+	if c.reply[0] != statusDecided {
+		return errStatus(c.reply)
 	}
-	return found, nil
+	c.found, c.sights = c.found[:0], c.sights[:0]
+	b := c.reply[1:]
+	for i := range c.ticket.Groups {
+		g := &c.ticket.Groups[i]
+		if c.guarded {
+			var sight penstock.Sight
+			sight, b = unpackSight(b, g)
+			c.sights = append(c.sights, sight)
+		}
+		for j := range g.Charges {
+			var f penstock.Found
+			f.Passes, f.State = unpackItem(b)
+			b = b[itemSize:]
+			if g.Charges[j].Overdraw {
+				f.Amount = unpackAmount(b)
+				b = b[amountSize:]
+			}
+			c.found = append(c.found, f)
+		}
+	}
+	return nil
+}
+
+func unpackAmount(b string) int64 {
+	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
+}
+
+func unpackItem(b string) (passes bool, s penstock.State) {
+	return b[0] == 1, penstock.State{At: penstock.Instant(uint56(b[1:])), A: uint56(b[8:]), B: uint56(b[15:])}
 }

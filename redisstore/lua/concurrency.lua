@@ -6,7 +6,7 @@ function open_leases(key, nonce)
   return {key = key, nonce = nonce}
 end
 
-function weigh_leases(leases, count, window, now, cost)
+function weigh_leases(leases, now, cost)
   local key, after = leases.key, string.format('(%.0f', now)
   local live = redis.call('ZCOUNT', key, after, '+inf')
   leases.after, leases.live, leases.held, leases.repaired = after, live, false, false
@@ -23,8 +23,8 @@ function weigh_leases(leases, count, window, now, cost)
 end
 
 -- Takes the lease, or not, as its ticket was decided and returns the summary (at, a, b).
-function finish_leases(leases, count, window, now, cost, passes, taken, floor)
-  local key, live, latest, writes = leases.key, leases.live, now + window, cost > 0
+function finish_leases(leases, now, cost, passes, taken, writes, floor)
+  local key, live, latest = leases.key, leases.live, now + window
   local expiry = string.format('%.0f', latest)
   if leases.repaired and writes then
     for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. expiry, '+inf')) do

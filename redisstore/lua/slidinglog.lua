@@ -47,7 +47,7 @@ local function last_entry(log, lo, cutoff, total, above)
   return lo
 end
 
-function weigh_log(log, count, window, now, cost)
+function weigh_log(log, now, cost)
   log.at, log.base, log.sum, log.repaired = now, 0, 0, false
   if not log.empty then
     if log.newest > now then log.at = log.newest end
@@ -61,7 +61,7 @@ end
 
 -- What adds comes before what removes: a server without memory refuses a script's first write or
 -- none.
-local function write_log(log, cost, window, now, floor)
+local function write_log(log, cost, now, floor)
   local key, total = log.key, log.total
   if log.repaired then
     total = log.sum
@@ -77,19 +77,23 @@ local function write_log(log, cost, window, now, floor)
   redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
 end
 
--- Records the call as its ticket was decided and returns the summary (at, a, b).
-function finish_log(log, count, window, count_denied, now, cost, passes, taken, writes, floor)
+-- Records the amount as its ticket was decided and returns the summary (at, a, b). cost is what
+-- would have to pass.
+function finish_log(log, count_denied, now, cost, amount, passes, taken, writes, floor)
   local newest, sum, wait = log.newest, log.sum, 0
   if log.repaired then newest = now end
   local recorded = writes and (taken or count_denied)
-  if recorded then newest, sum = log.at, sum + cost end
+  if recorded then
+    if not taken then amount = math.min(amount, count) end
+    newest, sum = log.at, sum + amount
+  end
   if not passes and cost <= count then
     if log.repaired then
       wait = now
     else
       local total = log.total
       if recorded then -- of what was denied, no more is kept than makes one above the limit
-        total = (total + cost) % WRAP
+        total = (total + amount) % WRAP
         log.base = last_entry(log, log.base, nil, total, count)
         local _, base = log_entry(log, log.base)
         sum = (total - base) % WRAP
@@ -100,9 +104,9 @@ function finish_log(log, count, window, count_denied, now, cost, passes, taken, 
     end
   end
   if recorded then
-    write_log(log, cost, window, now, floor)
+    write_log(log, amount, now, floor)
   elseif log.repaired and writes then
-    write_log(log, 0, window, now, floor)
+    write_log(log, 0, now, floor)
   end
   if sum == 0 then return 0, 0, 0 end
   return newest, sum, wait

@@ -1,42 +1,42 @@
 -- Decides a batch of tickets in one run. Twin of ticket.go.
 --
--- KEYS     the states of all subjects, then all logs and sets of leases
+-- KEYS     the states of all subjects, then everything else: logs, leases, records, reservations
 -- ARGV[1]  the request, packed by wire.go
--- returns  the reply, packed: now, then for each ticket a status and its charges' states
+-- returns  the reply, packed: now, then for each ticket a status and its items' states
+--
+-- The items of a group are its penalty, the budget of its repeats, and its charges.
 --
 -- A subject's fixed-size states share one value: a version byte, then slots of 27 bytes
 --   fingerprint 7 | at 7 | life code 1 | a 7 | b 5
 --
 -- Redis does not roll back: everything that can fail is looked at before the first write.
 
-local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LOG = 1, 2, 3, 4, 6, 7
+local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LOG, LEASES, PENALTY = 1, 2, 3, 4, 6, 7, 8, 9
 local VERSION, SLOT, HOUR = 1, 27, 3600000
-local LIMIT = 63                              -- bytes of a limit in the request
-local DECIDED, CORRUPT, CLOCK = 0, 1, 2       -- statuses of a ticket
-local FIXED, DATED, LOGGED = 0, 1, 2           -- how a charge keeps its state; 3 is leased
+local LIMIT = 70                           -- bytes of a limit in the request
+local DECIDED, CORRUPT, CLOCK = 0, 1, 2    -- statuses of a ticket
+local FIXED, DATED, LOGGED = 0, 1, 2       -- how an item keeps its state; 3 is leased
+local PENAL, BUDGET, OVERDRAWN = 4, 8, 12  -- added to it: what the item is, if not a plain charge
 
 local pack, read, find, sub = struct.pack, struct.unpack, string.find, string.sub
 local spread = unpack or table.unpack -- Lua 5.1, 5.4
 local request = ARGV[1]
 local clock = redis.call('TIME') -- once: two readings in one run may differ
 clock = clock[1] * 1000000 + clock[2]
-local subjects, tickets, pos = read('>HHI4', request)
+local subjects, tickets, extras, pos = read('>HHBI4', request)
+-- The limit at hand, and where it stands in the request.
+local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
 
 -- Functions cost a run that does not need them more than a decision.
 local open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
-if #KEYS > subjects then
-  -- A command that may find something else under the key than we put there. Returns nil then.
-  local function look(...)
-    local reply = redis.pcall(...)
-    if type(reply) == 'table' and reply.err then
-      if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then error(reply.err) end
-      return nil
-    end
-    return reply
-  end
-
+local open_guard, recalls, strike, amount_of, finish_guard
+if #KEYS > subjects or extras > 0 then
+  --@include look
   --@include slidinglog
   --@include concurrency
+  if extras > 0 then
+    --@include guards
+  end
 end
 
 local value = {} -- of each subject: a string, false if missing, nil if it is not ours
@@ -72,29 +72,37 @@ end
 
 local ttls = {false} -- of the subjects to write at the end, each once
 local replies, parts = {pack('>I7', clock), ''}, 1
--- The charges of the ticket at hand, so many numbers each.
-local STRIDE = 10
+-- The items of the ticket at hand, so many values each.
+local STRIDE = 13
 local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
--- The limit at hand, and where it stands in the request.
-local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code
+local FORM, GUARD, AMOUNT = 11, 12, 13
+local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 for _ = 1, tickets do
-  -- A ticket, its first group and that group's first charge.
-  local now, maxdelay, groups, subject, alone, charges, offset, cost, form
-  now, maxdelay, groups, subject, alone, charges, offset, cost, form, pos =
+  -- A ticket, its first group and that group's first item.
+  local now, maxdelay, groups, subject, alone, items, offset, cost, form
+  now, maxdelay, groups, subject, alone, items, offset, cost, form, pos =
     read('>I7I7BHBBI4I6B', request, pos)
   local given, floor = now > 0, 0 -- state written at a given instant must not expire on the real clock
   if given then floor = HOUR else now = clock end
-  local n, units, failed = 0, 0, DECIDED -- unit 0 goes together, the others are groups alone
+  local n, units, failed, guards = 0, 0, DECIDED, nil -- unit 0 goes together, the others are groups alone
   for g = 1, groups do
     if g > 1 then
-      subject, alone, charges, offset, cost, form, pos = read('>HBBI4I6B', request, pos)
+      subject, alone, items, offset, cost, form, pos = read('>HBBI4I6B', request, pos)
+    end
+    local guard = false
+    if alone > 1 then
+      guard = {bits = alone}
+      alone = alone % 2
+      guards = guards or {}
+      guards[#guards + 1] = guard
     end
     units = units + alone
-    for i = 1, charges do
+    for i = 1, items do
       if i > 1 then offset, cost, form, pos = read('>I4I6B', request, pos) end
       c[n + UNIT], c[n + OFFSET], c[n + COST], c[n + KEY], c[n + LIST] = alone * units, offset, cost, subject, false
+      c[n + FORM], c[n + GUARD] = form, guard
+      if form > 3 then form = form % 4 end
       if form == FIXED then
         if value[subject] == nil then failed = CORRUPT end
       elseif form == DATED then
@@ -112,94 +120,117 @@ for _ = 1, tickets do
       end
       n = n + STRIDE
     end
+    if guard then
+      guard.unit = alone * units
+      pos = open_guard(guard, pos)
+      if guard.corrupt then failed = CORRUPT end
+    end
   end
 
   for unit = 0, failed == DECIDED and units or -1 do
     local all = true
     for o = 0, n - 1, STRIDE do
       if c[o + UNIT] == unit then
-        if c[o + OFFSET] ~= loaded then
-          loaded = c[o + OFFSET]
-          kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code =
-            read('>BBc7I7I7I7I4I7I7I7I7B', request, loaded)
-        end
+        --@include limit
         local passes
         local list, at, a, b, repaired = c[o + LIST], 0, 0, 0, false
-        cost = c[o + COST]
+        local guard = c[o + GUARD]
+        form, cost = c[o + FORM], c[o + COST]
+        if form >= OVERDRAWN and cost > 1 then cost = 1 end -- passes if anything is left
+        if guard and guard.replay then cost = 0 end -- nothing is charged: only look
         if list then
           if kind == LOG then
             if unit > 0 then list = open_log(list.key) end -- a group before may have written to it
             c[o + LIST] = list
-            passes = weigh_log(list, count, window, now, cost)
+            passes = weigh_log(list, now, cost)
             if list.damaged then failed = CORRUPT end
           else
-            passes = weigh_leases(list, count, window, now, cost)
+            passes = weigh_leases(list, now, cost)
           end
         else
           local v = value[c[o + KEY]]
-          local place = v and find(v, fingerprint, 2, true)
-          while place and (place - 2) % SLOT ~= 0 do place = find(v, fingerprint, place + 1, true) end
-          if place then
-            local _
-            at, _, a, b = read('>I7BI7I5', v, place + 7)
-          end
+          --@include state
           --@include weigh
         end
         c[o + PASSES], c[o + AT], c[o + A], c[o + B], c[o + REPAIRED] = passes, at, a, b, repaired
-        all = all and passes
+        if not guard then
+          all = all and passes
+        elseif form == PENAL then
+          guard.banned = not passes
+          all = all and passes
+        elseif form >= BUDGET and form < OVERDRAWN then
+          guard.replay = passes and recalls(guard, now)
+        elseif not guard.replay then
+          all = all and passes
+          guard.denied = guard.denied or cost > 0 and not passes
+          guard.never = guard.never or cost > capacity and kind ~= LEASES
+        end
       end
     end
     if failed ~= DECIDED then break end
 
     for o = 0, n - 1, STRIDE do
       if c[o + UNIT] == unit then
-        if c[o + OFFSET] ~= loaded then
-          loaded = c[o + OFFSET]
-          kind, flags, fingerprint, count, capacity, window, tick, ticks, full, drain, life, code =
-            read('>BBc7I7I7I7I4I7I7I7I7B', request, loaded)
+        --@include limit
+        local list, key, at, a, b = c[o + LIST], c[o + KEY], c[o + AT], c[o + A], c[o + B]
+        local guard, passes, amount = c[o + GUARD], c[o + PASSES], c[o + COST]
+        form, cost = c[o + FORM], amount
+        if form >= OVERDRAWN then
+          if cost > 1 then cost = 1 end
+          amount = amount_of(list, amount, at, a, b, now, all)
+          c[o + AMOUNT] = amount
         end
-        local list, key, at, a = c[o + LIST], c[o + KEY], c[o + AT], c[o + A]
-        cost = c[o + COST]
         -- A peek writes nothing, nor does a cost that could never pass.
-        local writes = cost > 0 and cost <= capacity
+        local writes, write = cost > 0 and cost <= capacity, false
+        if guard then
+          if form == PENAL then
+            writes, write = false, c[o + REPAIRED] and guard.spends and not guard.replay
+            if guard.denied and not guard.banned and not guard.never then
+              at, a, b = strike(at, a, b, now)
+              write = true
+            end
+          elseif form >= BUDGET and form < OVERDRAWN then
+            writes = guard.replay and all
+          elseif guard.banned or guard.replay then
+            writes = false
+            if guard.replay then cost = 0 end
+          end
+        end
         if list then
           if kind == LOG then
-            c[o + AT], c[o + A], c[o + B] =
-              finish_log(list, count, window, flags == 1, now, cost, c[o + PASSES], all, writes, floor)
+            at, a, b = finish_log(list, flags == 1, now, cost, amount, passes, all, writes, floor)
             if list.damaged then failed = CORRUPT end
           else
-            c[o + AT], c[o + A], c[o + B] = finish_leases(list, count, window, now, cost, c[o + PASSES], all, floor)
+            writes = cost > 0 and not (guard and guard.banned)
+            at, a, b = finish_leases(list, now, cost, passes, all, writes, floor)
           end
         elseif writes and (all or flags == 1 or c[o + REPAIRED]) then
+          write = true
           if not all then
-            if flags == 1 then a = math.max(a, math.min(a + cost, count + 1)) end
+            if flags == 1 then a = math.max(a, math.min(a + amount, count + 1)) end
           elseif kind == BUCKET or kind == LEAKY then
-            a = a + cost * ticks
+            a = a + amount * ticks
           else
-            a = a + cost
+            a = a + amount
           end
-          c[o + A] = a
+        end
+        c[o + AT], c[o + A], c[o + B] = at, a, b
+        if write then
           local v, ttl = value[key], at + life - now
-          if not v or (#v == 1 + SLOT and sub(v, 2, 8) == fingerprint) then -- no other slot is in it
-            v = pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, c[o + B])
-          else
-            -- Other limits' slots stay, except those of limits no longer in use that say nothing any more.
-            local slots = {pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, c[o + B])}
-            for p = 2, #v, SLOT do
-              local print, since, lives = read('>c7I7B', v, p)
-              if lives < 8 then lives = lives * 16384
-              else lives = (8 + lives % 8) * 2 ^ ((lives - lives % 8) / 8 - 1) * 16384 end
-              if print ~= fingerprint and (given or since + lives > now) then
-                slots[#slots + 1] = sub(v, p, p + SLOT - 1)
-                if since + lives - now > ttl then ttl = since + lives - now end
-              end
-            end
-            v = table.concat(slots)
-          end
+          --@include slot
           value[key] = v
           ttl = ttl / 1000
           ttls[key] = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)
         end
+        if all and guard and guard.reserves and writes and form ~= PENAL then
+          guard.receipts[#guard.receipts + 1] =
+            pack('>c7I7I6', fingerprint, kind == LEASES and now or math.max(now, at), kind == LEASES and 1 or amount)
+        end
+      end
+    end
+    if guards and failed == DECIDED then
+      for i = 1, #guards do
+        if guards[i].unit == unit then finish_guard(guards[i], all, now, floor) end
       end
     end
   end
@@ -208,10 +239,24 @@ for _ = 1, tickets do
   if failed ~= DECIDED then
     replies[parts] = pack('>B', failed)
   else
-    replies[parts] = pack('>BBI7I7I7', DECIDED, c[PASSES] and 1 or 0, c[AT], c[A], c[B])
-    for o = STRIDE, n - 1, STRIDE do
+    local first = 0
+    if not guards and c[FORM] < OVERDRAWN then
+      replies[parts] = pack('>BBI7I7I7', DECIDED, c[PASSES] and 1 or 0, c[AT], c[A], c[B])
+      first = STRIDE
+    else
+      replies[parts] = pack('>B', DECIDED)
+    end
+    for o = first, n - 1, STRIDE do
       parts = parts + 1
-      replies[parts] = pack('>BI7I7I7', c[o + PASSES] and 1 or 0, c[o + AT], c[o + A], c[o + B])
+      form = c[o + FORM]
+      if form >= OVERDRAWN then
+        replies[parts] = pack('>BI7I7I7I6', c[o + PASSES] and 1 or 0, c[o + AT], c[o + A], c[o + B], c[o + AMOUNT])
+      elseif form >= BUDGET then
+        local guard = c[o + GUARD]
+        replies[parts] = pack('>BI7I7I7', guard.replay and 1 or 0, guard.departed, guard.high, guard.low)
+      else
+        replies[parts] = pack('>BI7I7I7', c[o + PASSES] and 1 or 0, c[o + AT], c[o + A], c[o + B])
+      end
     end
   end
 end

@@ -10,7 +10,7 @@
 -- All numbers are whole and below 2^53, where x - x % 1 is the exact quotient of a division.
 
 if kind == BUCKET or kind == LEAKY then -- twin of tokenbucket.go, leakybucket.go
-  if a > full then a = full end
+  if a > most then a = most end
   if at > now then
     if at - now > window then at, repaired = now, true end
   else
@@ -32,6 +32,7 @@ if kind == BUCKET or kind == LEAKY then -- twin of tokenbucket.go, leakybucket.g
       departs = (t - t % 1 + wait - wait % 1) * tick
     end
     passes = departs - now <= maxdelay
+    if guard then guard.departs = math.max(guard.departs, departs) end
   end
 elseif kind == COUNTER then -- twin of slidingcounter.go; a is the current count, b the previous
   local left = ticks
@@ -64,8 +65,20 @@ elseif kind == WINDOW or kind == CALENDAR then -- twin of fixedwindow.go, calend
     at, a = start, 0
   end
   passes = a + cost <= count
+elseif kind == PENALTY then -- twin of penalty.go; a window is what strikes count within
+  if at + life <= now then
+    at, a, b = 0, 0, 0
+  else
+    local reach = window
+    if b >= 262144 then reach = a end -- banned: a is how long
+    if at - now > reach then
+      at, repaired = now, true
+      if b >= 262144 then at = now + a end
+    end
+  end
+  passes = b < 262144 or at <= now
 else -- INTERVAL: twin of tokenbucket.go
-  if a > full then a = full end
+  if a > most then a = most end
   local start = now - now % window
   if at > now then
     if at - now > window then at, repaired = start, true end

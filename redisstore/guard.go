@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/penstock-io/penstock"
+)
+
+// The bits of a group in a request.
+const (
+	guardAlone = 1 << iota
+	guardPenalized
+	guardRemembers
+	guardReserves
+	guardSpends
+)
+
+// What is added to the form of an item that is not a plain charge.
+const (
+	formPenal     = 4
+	formBudget    = 8
+	formOverdrawn = 12
+)
+
+// guardBits says what the group is beside its charges; one without guards is at most alone.
+func guardBits(g *penstock.Group) (bits byte) {
+	if g.Alone {
+		bits = guardAlone
+	}
+	if !g.Guarded() {
+		return bits
+	}
+	if g.Penalty != nil {
+		bits |= guardPenalized
+	}
+	if g.Remembers() {
+		bits |= guardRemembers
+	}
+	if g.Reserve != 0 {
+		bits |= guardReserves
+	}
+	if g.Spends() {
+		bits |= guardSpends
+	}
+	return bits
+}
+
+// itemsOf counts the states that the group is decided by.
+func itemsOf(g *penstock.Group) int {
+	n := len(g.Charges)
+	if g.Penalty != nil {
+		n++
+	}
+	if g.Remembers() {
+		n++
+	}
+	return n
+}
+
+// appendGuard writes what the script has to know of a group beside its items.
+func (r *request) appendGuard(b []byte, g *penstock.Group, bits byte, nonce uint64, prefix string) []byte {
+	if bits&(guardRemembers|guardReserves) == 0 {
+		return b
+	}
+	if bits&guardRemembers != 0 {
+		key := r.otherKey(func(text []byte) []byte { return appendRecordKey(text, prefix, g.Subject, g.Call) })
+		b = binary.BigEndian.AppendUint16(b, uint16(key))
+		b = appendUint56(b, g.Dedup.TTL)
+		b = append(b, byte(g.Dedup.MaxReplays))
+	}
+	if bits&guardReserves != 0 {
+		key := r.otherKey(func(text []byte) []byte { return appendReservationsKey(text, prefix, g.Subject) })
+		b = binary.BigEndian.AppendUint16(b, uint16(key))
+		b = appendUint56(b, g.Reserve.Microseconds())
+	}
+	if !g.Names() {
+		nonce = 0
+	}
+	return binary.BigEndian.AppendUint64(b, nonce)
+}
+
+// penalty packs a penalty once, in the form of a limit: so many strikes within a window, and its
+// bans behind it.
+func (r *request) penalty(p *penstock.Penalty) int {
+	if i, ok := r.terms[p]; ok {
+		return i
+	}
+	start := headSize + len(r.limitBuf) + 1
+	r.limitBuf = appendPenalty(r.limitBuf, p)
+	r.terms[p] = start
+	return start
+}
+
+func appendPenalty(b []byte, p *penstock.Penalty) []byte {
+	b = appendNumbers(b, &penstock.Numbers{
+		Kind:        penstock.KindPenalty,
+		Fingerprint: penstock.PenaltyFingerprint,
+		Count:       p.After,
+		Capacity:    int64(len(p.Bans)),
+		Window:      p.Within,
+		Life:        p.Forgive,
+	})
+	for _, ban := range p.Bans {
+		b = appendUint56(b, ban)
+	}
+	return b
+}
+
+// appendRecordKey writes the key of what is remembered of a call.
+func appendRecordKey(b []byte, prefix string, s penstock.Subject, call penstock.CallID) []byte {
+	b = append(appendSubjectKey(b, prefix, s), 'd')
+	return base64.RawURLEncoding.AppendEncode(b, call[:])
+}
+
+// appendReservationsKey writes the key of the hash of all reservations of a subject.
+func appendReservationsKey(b []byte, prefix string, s penstock.Subject) []byte {
+	return append(appendSubjectKey(b, prefix, s), 'r')
+}
+
+// unpackSight reads what the script found of a group's guards, and returns the rest of the reply.
+func unpackSight(b string, g *penstock.Group) (s penstock.Sight, rest string) {
+	if g.Penalty != nil {
+		var free bool
+		free, s.Penalty = unpackItem(b)
+		s.Banned = !free
+		b = b[itemSize:]
+	}
+	if g.Remembers() {
+		replay, record := unpackItem(b)
+		s.Replay = replay
+		s.First = penstock.Record{Departs: record.At, Nonce: uint64(record.A)<<32 | uint64(record.B)}
+		b = b[itemSize:]
+	}
+	return s, b
+}

@@ -1,0 +1,242 @@
+-- Changes what was decided before: settles, releases or renews what a group took, bans its subject
+-- by hand, or forgets it. Twin of reservation.go.
+--
+-- KEYS     the state of the subject, its reservations, then its logs and leases
+-- ARGV[1]  the request, packed by settle.go
+-- returns  a status; then allowed and again, now, until, and for each charge ok and its state
+
+local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6, 8, 9
+local VERSION, SLOT, HOUR = 1, 27, 3600000
+local LIMIT, RECEIPT, LONGEST = 70, 20, 86400000000
+local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
+local RENEW, BAN, RESET = 2, 3, 4 -- verbs; 0 and 1 settle and release
+local DENY, DEBT = 0, 2 -- what becomes of an overage; 1 is allowed
+local DATED, LOGGED, LEASED = 1, 2, 3
+
+local pack, read, find, sub = struct.pack, struct.unpack, string.find, string.sub
+local spread = unpack or table.unpack -- Lua 5.1, 5.4
+local request = ARGV[1]
+local now, verb, overage, nonce, length, charges, pos = read('>I7BBc8I7B', request)
+local clock = redis.call('TIME')
+local given, floor = now > 0, 0
+if given then floor = HOUR else now = clock[1] * 1000000 + clock[2] end
+local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
+
+local open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
+--@include look
+--@include slidinglog
+--@include giveback
+--@include concurrency
+--@include usage
+
+local v = look('GET', KEYS[1])
+if v == nil or v and (string.byte(v) ~= VERSION or (#v - 1) % SLOT ~= 0) then
+  if verb ~= RESET then return pack('>B', CORRUPT) end
+  redis.call('DEL', KEYS[1]) -- who asks for a reset wants to be rid of it
+  v = false
+end
+
+-- Puts the state of the limit at hand into the subject's value.
+local lasts = 0
+local function put(at, a, b)
+  local ttl = at + life - now
+  --@include slot
+  lasts = math.max(lasts, ttl)
+end
+
+local function save()
+  local ttl = lasts / 1000
+  redis.call('SET', KEYS[1], v, 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
+end
+
+-- The charges, so many values each. The plan is what becomes of one if all of them can be settled.
+local STRIDE, OFFSET, COST, LIST, OK, AT, A, B, MORE, PLAN = 9, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local c, last = {}, (charges - 1) * STRIDE
+local only_leases, dated = true, true
+for o = 0, last, STRIDE do
+  local cost, form, list
+  cost, form, list, pos = read('>I6BH', request, pos)
+  c[o + OFFSET], c[o + COST], c[o + LIST], c[o + MORE], c[o + PLAN], c[o + OK] = pos, cost, false, 0, false, true
+  local starts = pos + LIMIT
+  pos = starts
+  if verb == RESET then
+    if form == DATED then pos = pos + 28
+    elseif form == LOGGED or form == LEASED then redis.call('DEL', KEYS[2 + list]) end
+  elseif form == DATED then
+    local from, _, _, to
+    from, _, _, to, pos = read('>I7I7I7I7', request, starts)
+    dated = dated and now >= from and now < to
+  elseif form == LOGGED or form == LEASED then
+    local opened
+    if form == LOGGED then opened = open_log(KEYS[2 + list]) else opened = open_leases(KEYS[2 + list], nonce) end
+    if not opened then return pack('>B', CORRUPT) end
+    c[o + LIST] = opened
+  end
+  only_leases = only_leases and form == LEASED
+end
+local function load(o)
+  --@include limit
+end
+
+-- The state of the limit at hand, brought up to now.
+local function advance()
+  local cost, maxdelay, guard, at, a, b, repaired, passes = 0, 0, nil, 0, 0, 0, false, false
+  --@include state
+  --@include weigh
+  return at, a, b
+end
+
+if not dated then return pack('>B', CLOCK) end
+
+if verb == BAN then
+  load(0)
+  local at, a, b = advance()
+  local level = (b - b % 16384) / 16384 % 16
+  if length > 0 then at, a, b = now + length, length, 262144 + level * 16384
+  else at, a, b = now, 0, level * 16384 end
+  put(at, a, b)
+  save()
+  return pack('>BBI7I7', DONE, 1, now, length > 0 and at or 0)
+end
+
+if verb == RESET then
+  redis.call('DEL', KEYS[2])
+  local slots, all = {pack('>B', VERSION)}, 0
+  if v then
+    all = 1 + (#v - 1) / SLOT
+    for p = 2, #v, SLOT do
+      local named = false
+      for o = 0, last, STRIDE do
+        load(o)
+        named = named or sub(v, p, p + 6) == fingerprint
+      end
+      if not named then slots[#slots + 1] = sub(v, p, p + SLOT - 1) end
+    end
+  end
+  if #slots == 1 then redis.call('DEL', KEYS[1])
+  elseif #slots < all then redis.call('SET', KEYS[1], table.concat(slots), 'KEEPTTL') end
+  return pack('>BBI7I7', DONE, 1, now, 0)
+end
+
+local kept = look('HGET', KEYS[2], nonce)
+if kept == nil or kept and (#kept < 8 or (#kept - 8) % RECEIPT ~= 0) then return pack('>B', CORRUPT) end
+local closed, till, receipts = 0, 0, {}
+if kept then
+  closed, till = read('>BI7', kept)
+  for p = 9, #kept, RECEIPT do
+    local print, at, cost = read('>c7I7I6', kept, p)
+    receipts[print] = {at = at, cost = cost}
+  end
+  if till <= now or till > now + LONGEST then kept, receipts = false, {} end
+end
+
+-- Look at everything first.
+local acts = kept and closed == 0 and verb ~= RENEW
+local allowed, again, held, lost = true, kept and closed == 1, false, false
+for o = 0, last, STRIDE do
+  load(o)
+  local list, at, a, b = c[o + LIST], 0, 0, 0
+  local receipt = receipts[fingerprint] or {at = 0, cost = 0}
+  if kind == LEASES then
+    weigh_leases(list, now, 1)
+    held = held or list.held
+    lost = lost or receipts[fingerprint] and not list.held
+  else
+    if closed == 1 and receipt.cost ~= c[o + COST] then again = false end
+    if list then
+      weigh_log(list, now, 0)
+      if list.damaged then return pack('>B', CORRUPT) end
+    else
+      at, a, b = advance()
+    end
+    c[o + AT], c[o + A], c[o + B] = at, a, b
+    if acts then
+      local more = c[o + COST] - receipt.cost
+      if more > 0 then
+        local used, reach = usage(list, at, a, b, now)
+        c[o + MORE] = more
+        if overage == DENY then
+          c[o + OK] = more <= capacity - used
+          allowed = allowed and c[o + OK]
+        else
+          if overage ~= DEBT then reach = capacity end
+          more = math.min(more, math.max(0, reach - used))
+        end
+        if list then
+          c[o + PLAN] = more
+        elseif c[o + OK] then
+          a = a + more * (kind == BUCKET and ticks or 1)
+        end
+      elseif list then
+        c[o + PLAN] = more < 0 and plan_give_back(list, receipt.at, -more)
+        if list.damaged then return pack('>B', CORRUPT) end
+      elseif kind == BUCKET then
+        if receipt.at + window > math.max(now, at) then a = math.max(0, a + more * ticks) end
+      elseif receipt.at >= at then
+        a = math.max(0, a + more)
+      elseif kind == COUNTER and receipt.at >= at - window then
+        b = math.max(0, b + more)
+      end
+      if not list then c[o + PLAN] = {a = a, b = b} end
+    end
+  end
+end
+if closed == 1 and kept and (not again or verb == RENEW) then return pack('>B', CLOSED) end
+if not kept and not (only_leases and (held or verb ~= RENEW)) then return pack('>B', UNKNOWN) end
+if verb == RENEW and kept and lost then return pack('>B', UNKNOWN) end
+if not kept and not held then again = true end
+
+-- Then write. What adds comes first: a server without memory refuses a script's first write or none.
+local ends = 0
+if kept and closed == 0 and allowed then
+  local text
+  if verb == RENEW then
+    ends = now + length
+    text = pack('>BI7', 0, ends) .. sub(kept, 9)
+  else
+    local costs = {pack('>BI7', 1, till)}
+    for o = 0, last, STRIDE do
+      load(o)
+      if kind ~= LEASES and c[o + COST] > 0 then costs[#costs + 1] = pack('>c7I7I6', fingerprint, 0, c[o + COST]) end
+    end
+    text = table.concat(costs)
+  end
+  redis.call('HSET', KEYS[2], nonce, text)
+  local ttl = length / 1000
+  ttl = math.max(floor, ttl - ttl % 1 + 2)
+  if verb == RENEW and redis.call('PTTL', KEYS[2]) < ttl then
+    redis.call('PEXPIRE', KEYS[2], string.format('%.0f', ttl))
+  end
+end
+local writes = allowed and not again
+local parts = {}
+for o = 0, last, STRIDE do
+  load(o)
+  local list, at, a, b = c[o + LIST], c[o + AT], c[o + A], c[o + B]
+  if kind == LEASES then
+    if writes and verb == RENEW and list.held and (not kept or receipts[fingerprint]) then
+      at, a, b = finish_leases(list, now, 1, true, true, true, floor)
+      if not kept then ends = ends == 0 and now + window or math.min(ends, now + window) end
+    else
+      if writes and verb ~= RENEW and list.held then redis.call('ZREM', list.key, nonce) end
+      weigh_leases(list, now, 0)
+      at, a, b = finish_leases(list, now, 0, true, false, false, floor)
+    end
+  elseif list then
+    local plan = writes and c[o + PLAN]
+    if not c[o + OK] then
+      at, a, b = finish_log(list, false, now, c[o + MORE], 0, false, false, false, floor)
+    elseif plan and c[o + MORE] > 0 then
+      at, a, b = finish_log(list, false, now, 0, plan, true, plan > 0, plan > 0, floor)
+    else
+      if plan then give_back_log(list, plan) end
+      at, a, b = finish_log(list, false, now, 0, 0, true, false, false, floor)
+    end
+  elseif acts and writes then
+    a, b = c[o + PLAN].a, c[o + PLAN].b
+    put(at, a, b)
+  end
+  parts[#parts + 1] = pack('>BI7I7I7I6', c[o + OK] and 1 or 0, at, a, b, c[o + OK] and 0 or c[o + MORE])
+end
+if lasts > 0 then save() end
+return pack('>BBI7I7', DONE, (allowed and 1 or 0) + (again and 2 or 0), now, ends) .. table.concat(parts)

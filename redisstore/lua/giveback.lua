@@ -1,0 +1,34 @@
+-- What it takes to give so much back of what was charged at an instant: the elements from first on,
+-- rewritten. Returns nil if there is nothing to give back, as that instant has left the window.
+-- Twin of Meter.ResettleLog.
+local function plan_give_back(log, at, back)
+  if log.empty or log.repaired then return nil end
+  local stop = last_entry(log, log.base, at)
+  local first = stop + 1
+  while first - 1 > log.base and log_entry(log, first - 1) == at do first = first - 1 end
+  if first > stop then return nil end
+  local _, before = log_entry(log, first - 1)
+  local _, total = log_entry(log, stop)
+  back = math.min(back, (total - before) % WRAP)
+  local left = (total - before) % WRAP - back
+  local elements = redis.call('LRANGE', log.key, first, -1)
+  for i = 1, #elements do
+    if #elements[i] ~= 13 then
+      log.damaged = true
+      return nil
+    end
+    local when, sum = struct.unpack('>I7I6', elements[i])
+    if first + i - 1 <= stop then sum = before + math.min((sum - before) % WRAP, left)
+    else sum = sum - back end
+    elements[i] = struct.pack('>I7I6', when, sum % WRAP)
+  end
+  return {first = first, elements = elements, back = back}
+end
+
+local function give_back_log(log, plan)
+  redis.call('LTRIM', log.key, 0, plan.first - 1)
+  for i = 1, #plan.elements, 1000 do
+    redis.call('RPUSH', log.key, spread(plan.elements, i, math.min(i + 999, #plan.elements)))
+  end
+  log.sum = log.sum - plan.back
+end

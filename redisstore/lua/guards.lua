@@ -1,0 +1,86 @@
+-- What guards a group: twin of penalty.go and dedup.go, and what reservation.go keeps.
+--
+--   record       first 7 | replays 1 | departs 7 | nonce 8
+--   reservation  a field of a hash, under its nonce: closed 1 | until 7 | receipts
+--   receipt      fingerprint 7 | at 7 | cost 6
+
+local REMEMBERS, RESERVES, SPENDS = 4, 8, 16 -- bits of a guard; 1 is alone, 2 a penalty
+
+local function has(guard, bit) return guard.bits % (2 * bit) >= bit end
+
+-- Reads what is said about the guard at pos, and finds its record. Returns where the next thing begins.
+function open_guard(guard, at)
+  guard.spends = has(guard, SPENDS)
+  guard.departed, guard.high, guard.low, guard.departs = 0, 0, 0, 0
+  local key
+  if has(guard, REMEMBERS) then
+    key, guard.ttl, guard.most, at = read('>HI7B', request, at)
+    guard.remembers = KEYS[subjects + key]
+    local record = look('GET', guard.remembers)
+    if record == nil or record and #record ~= 23 then
+      guard.corrupt = true
+    elseif record then
+      guard.record = record
+      guard.first, guard.replays, guard.departed, guard.high, guard.low = read('>I7BI7I4I4', record)
+    end
+  end
+  if has(guard, RESERVES) then
+    key, guard.reserved, at = read('>HI7', request, at)
+    guard.reserves, guard.receipts = KEYS[subjects + key], {}
+    if look('HLEN', guard.reserves) == nil then guard.corrupt = true end
+  end
+  if guard.remembers or guard.reserves then guard.nonce, at = read('>c8', request, at) end
+  return at
+end
+
+-- Whether the group repeats a call, if its subject may have repeats at all.
+function recalls(guard, now)
+  return not guard.banned and guard.record and guard.first <= now + guard.ttl and now < guard.first + guard.ttl
+    and guard.replays < guard.most
+end
+
+-- The state after a strike. The penalty is at hand as a limit: count strikes within a window, and
+-- capacity is the number of bans that follow it.
+function strike(at, a, b, now)
+  local strikes, level = b % 16384, (b - b % 16384) / 16384 % 16
+  local last = math.max(now, at)
+  local age = last - at + a
+  if strikes == 0 or age >= window then strikes, age = 0, 0 end
+  strikes = strikes + 1
+  if strikes < count then return last, age, level * 16384 + strikes end
+  local length = read('>I7', request, loaded + LIMIT + 7 * math.min(level, capacity - 1))
+  return now + length, length, 262144 + math.min(level + 1, capacity) * 16384
+end
+
+--@include usage
+
+-- How much a cost that must be recorded takes of the limit at hand.
+function amount_of(list, cost, at, a, b, now, taken)
+  if not taken then return cost end
+  local used, reach = usage(list, at, a, b, now)
+  return math.min(cost, reach - used)
+end
+
+-- Writes the record and the reservation of a group whose unit was decided.
+function finish_guard(guard, taken, now, floor)
+  if not taken then return end
+  if guard.remembers then
+    local first, replays, rest = now, 0, pack('>I7c8', guard.departs, guard.nonce)
+    if guard.replay then first, replays, rest = guard.first, guard.replays + 1, sub(guard.record, 9) end
+    local ttl = (first + guard.ttl - now) / 1000
+    redis.call('SET', guard.remembers, pack('>I7B', first, replays) .. rest, 'PX',
+      string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
+  end
+  if guard.reserves and guard.spends and not guard.replay then
+    local key, ttl = guard.reserves, guard.reserved / 1000
+    redis.call('HSET', key, guard.nonce, pack('>BI7', 0, now + guard.reserved) .. table.concat(guard.receipts))
+    if floor == 0 then -- tidy up a little: fields do not expire by themselves
+      local some = redis.call('HRANDFIELD', key, 3, 'WITHVALUES')
+      for i = 1, #some, 2 do
+        if read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end
+      end
+    end
+    ttl = math.max(floor, ttl - ttl % 1 + 2)
+    if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end
+  end
+end

@@ -1,0 +1,18 @@
+-- Sets a slot (fingerprint, at, code, a, b) into a subject's value v, and makes ttl (µs) that of its
+-- longest-lived slot. In place, as weigh.lua.
+if not v or (#v == 1 + SLOT and sub(v, 2, 8) == fingerprint) then -- no other slot is in it
+  v = pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, b)
+else
+  -- Other slots stay, except those of limits no longer in use that say nothing any more.
+  local slots = {pack('>Bc7I7BI7I5', VERSION, fingerprint, at, code, a, b)}
+  for p = 2, #v, SLOT do
+    local print, since, lives = read('>c7I7B', v, p)
+    if lives < 8 then lives = lives * 16384
+    else lives = (8 + lives % 8) * 2 ^ ((lives - lives % 8) / 8 - 1) * 16384 end
+    if print ~= fingerprint and (given or since + lives > now) then
+      slots[#slots + 1] = sub(v, p, p + SLOT - 1)
+      if since + lives - now > ttl then ttl = since + lives - now end
+    end
+  end
+  v = table.concat(slots)
+end

@@ -1,0 +1,268 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+	"github.com/redis/rueidis"
+)
+
+var (
+	_ penstock.Resetter  = (*Store)(nil)
+	_ penstock.Inspector = (*Store)(nil)
+	_ penstock.Lister    = (*Store)(nil)
+)
+
+// Reset forgets what the group names, in one round trip. What is damaged or is not ours under its
+// keys goes too.
+func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
+	a := amendment{verb: verbReset}
+	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))
+	a.keys.add(appendReservationsKey(nil, s.prefix, g.Subject))
+	meters := make([]*penstock.Meter, 0, len(g.Charges)+1)
+	for _, c := range g.Charges {
+		meters = append(meters, c.Meter)
+	}
+	if g.Dedup != nil {
+		meters = append(meters, g.Dedup.Budget)
+	}
+	for _, m := range meters {
+		a.meter(s.prefix, g.Subject, m, 0)
+	}
+	if g.Penalty != nil { // last: the script does not read the bans behind it
+		a.charge(0, formPenal, 0)
+		a.body = appendPenalty(a.body, g.Penalty)
+	}
+	if _, err := s.run(ctx, &a, 0); err != nil {
+		return fmt.Errorf("redis: reset: %w", err)
+	}
+	return nil
+}
+
+// do sends an operator's command, within the caller's time and the store's.
+func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (m rueidis.RedisMessage, err error) {
+	_, err = s.await(ctx, func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		reply, err := client.Do(ctx, cmd).ToMessage()
+		if rueidis.IsRedisNil(err) {
+			err = nil
+		}
+		if err == nil {
+			m = reply
+		}
+		return "", err
+	})
+	return m, err
+}
+
+func said(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("redis: %s: %w: %w", what, penstock.ErrUnavailable, err)
+}
+
+// Reservations returns some of the subject's reservations, in order of their nonces, and how many
+// Redis holds, those among them that are over and not yet noticed.
+func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
+	if most < 1 {
+		return nil, 0, fmt.Errorf("%w reservations: at most %d asked for, must be 1 or more", penstock.ErrInvalid, most)
+	}
+	key := string(appendReservationsKey(nil, s.prefix, who))
+	size, err := s.do(ctx, s.pipelined, s.pipelined.B().Hlen().Key(key).Build())
+	if err != nil {
+		return nil, 0, said("count reservations", err)
+	}
+	total, err := size.AsInt64()
+	if err != nil {
+		return nil, 0, said("count reservations", err)
+	}
+	var found []penstock.Reservation
+	for cursor := uint64(0); ; {
+		page, err := s.do(ctx, s.pipelined, s.pipelined.B().Hscan().Key(key).Cursor(cursor).Count(1000).Build())
+		if err != nil {
+			return nil, 0, said("list reservations", err)
+		}
+		entry, err := page.AsScanEntry()
+		if err != nil {
+			return nil, 0, said("list reservations", err)
+		}
+		for i := 0; i+1 < len(entry.Elements); i += 2 {
+			r, err := unpackReservation(entry.Elements[i], entry.Elements[i+1])
+			if err != nil {
+				return nil, 0, said("list reservations", err)
+			}
+			found = append(found, r)
+		}
+		cursor = entry.Cursor
+		if cursor == 0 || len(found) >= most {
+			break
+		}
+	}
+	if now != 0 {
+		found = slices.DeleteFunc(found, func(r penstock.Reservation) bool { return !r.Live(now) })
+	}
+	slices.SortFunc(found, func(a, b penstock.Reservation) int {
+		if a.Nonce < b.Nonce {
+			return -1
+		}
+		return 1
+	})
+	return found[:min(most, len(found))], total, nil
+}
+
+const receiptSize = 7 + 7 + 6 // fingerprint, at, cost
+
+func unpackReservation(nonce, text string) (r penstock.Reservation, err error) {
+	if len(nonce) != 8 || len(text) < 8 || (len(text)-8)%receiptSize != 0 {
+		return r, fmt.Errorf("field %.32q: %w", nonce, penstock.ErrCorrupt)
+	}
+	r.Nonce = binary.BigEndian.Uint64([]byte(nonce))
+	r.Closed = text[0] == 1
+	r.Until = penstock.Instant(uint56(text[1:]))
+	for b := text[8:]; len(b) > 0; b = b[receiptSize:] {
+		r.Receipts = append(r.Receipts, penstock.Receipt{
+			Fingerprint: uint64(uint56(b)), At: penstock.Instant(uint56(b[7:])), Cost: unpackAmount(b[14:]),
+		})
+	}
+	return r, nil
+}
+
+// Keys lists subjects with SCAN, which looks at so many keys at a time and keeps nobody waiting; on
+// a cluster one master after the other. A subject with several keys may be listed more than once.
+// The cursor is the address of a master and the place in it.
+func (s *Store) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+	if about < 1 {
+		return nil, "", fmt.Errorf("%w listing: about %d keys asked for, must be 1 or more", penstock.ErrInvalid, about)
+	}
+	address, place, err := readCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	masters, err := s.masters(ctx)
+	if err != nil {
+		return nil, "", said("find the masters", err)
+	}
+	addresses := slices.Sorted(maps.Keys(masters))
+	i, there := slices.BinarySearch(addresses, address)
+	if !there {
+		place = 0 // the next one, should this one be gone
+	}
+	if i == len(addresses) {
+		return nil, "", nil
+	}
+	client := masters[addresses[i]]
+	reply, err := s.do(ctx, client, client.B().Scan().Cursor(place).Match(s.pattern(tag)).Count(int64(about)).Build())
+	if err != nil {
+		return nil, "", said("list subjects", err)
+	}
+	entry, err := reply.AsScanEntry()
+	if err != nil {
+		return nil, "", said("list subjects", err)
+	}
+	for _, key := range entry.Elements {
+		if who, ok := s.subjectOf(key); ok && who.Tag() == tag {
+			page = append(page, who.String())
+		}
+	}
+	slices.Sort(page)
+	page = slices.Compact(page)
+	switch {
+	case entry.Cursor != 0:
+		next = addresses[i] + "/" + strconv.FormatUint(entry.Cursor, 10)
+	case i+1 < len(addresses):
+		next = addresses[i+1] + "/0"
+	}
+	return page, next, nil
+}
+
+func readCursor(cursor string) (address string, place uint64, err error) {
+	if cursor == "" {
+		return "", 0, nil
+	}
+	i := strings.LastIndexByte(cursor, '/')
+	if i >= 0 {
+		place, err = strconv.ParseUint(cursor[i+1:], 10, 64)
+	}
+	if i < 0 || err != nil {
+		return "", 0, fmt.Errorf("%w listing: cursor %.64q was not given out by Keys", penstock.ErrInvalid, cursor)
+	}
+	return cursor[:i], place, nil
+}
+
+// pattern matches the keys of subjects that begin with the tag. Four bytes are five characters and
+// a bit of base64; the rest is compared when a key is read.
+func (s *Store) pattern(tag penstock.RuleTag) string {
+	var b strings.Builder
+	for i := range len(s.prefix) {
+		if strings.IndexByte(`*?[]\^-`, s.prefix[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s.prefix[i])
+	}
+	b.WriteByte('{')
+	b.WriteString(base64.RawURLEncoding.EncodeToString(tag[:])[:5])
+	b.WriteByte('*')
+	return b.String()
+}
+
+// subjectOf reads the subject from a key of ours.
+func (s *Store) subjectOf(key string) (who penstock.Subject, ok bool) {
+	key, ok = strings.CutPrefix(key, s.prefix+"{")
+	tag, _, closed := strings.Cut(key, "}")
+	if !ok || !closed || base64.RawURLEncoding.DecodedLen(len(tag)) != len(who) {
+		return who, false
+	}
+	_, err := base64.RawURLEncoding.Decode(who[:], []byte(tag))
+	return who, err == nil
+}
+
+// masters returns the servers that hold state, by address.
+func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) {
+	if len(s.lanes) == 1 {
+		return map[string]rueidis.Client{"": s.pipelined}, nil
+	}
+	masters := map[string]rueidis.Client{}
+	for address, client := range s.pipelined.Nodes() {
+		role, err := s.do(ctx, client, client.B().Role().Build())
+		if err != nil {
+			return nil, err
+		}
+		parts, err := role.ToArray()
+		if err != nil {
+			return nil, err
+		}
+		if is, err := parts[0].ToString(); err == nil && is == "master" {
+			masters[address] = client
+		}
+	}
+	return masters, nil
+}
+
+// Size returns how many keys the servers hold, whoever's they are.
+func (s *Store) Size(ctx context.Context) (size int64, err error) {
+	masters, err := s.masters(ctx)
+	if err != nil {
+		return 0, said("find the masters", err)
+	}
+	for _, client := range masters {
+		reply, err := s.do(ctx, client, client.B().Dbsize().Build())
+		if err != nil {
+			return 0, said("count keys", err)
+		}
+		n, err := reply.AsInt64()
+		if err != nil {
+			return 0, said("count keys", err)
+		}
+		size += n
+	}
+	return size, nil
+}

@@ -1,0 +1,198 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+var (
+	_ penstock.Settler = (*Store)(nil)
+	_ penstock.Banner  = (*Store)(nil)
+)
+
+// Further verbs of amend.lua, behind those of a settlement.
+const (
+	verbBan   = byte(penstock.Renew) + 1
+	verbReset = byte(penstock.Renew) + 2
+)
+
+// The statuses an amendment can have beside those of a ticket.
+const (
+	statusUnknown = 3
+	statusClosed  = 4
+)
+
+// Settle closes or prolongs a reservation, or leases, in one round trip. It may be sent again after
+// an error: it takes effect once.
+func (s *Store) Settle(ctx context.Context, t *penstock.Settlement, out *penstock.Settled) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	a := amendment{now: t.Now, verb: byte(t.Verb), overage: t.Overage, nonce: t.Nonce, length: t.TTL.Microseconds()}
+	a.keys.add(appendSubjectKey(nil, s.prefix, t.Subject))
+	a.keys.add(appendReservationsKey(nil, s.prefix, t.Subject))
+	for i, c := range t.Charges {
+		a.meter(s.prefix, t.Subject, c.Meter, t.Cost(i))
+	}
+	reply, err := s.run(ctx, &a, len(t.Charges))
+	if err != nil {
+		return fmt.Errorf("redis: %v reservation: %w", t.Verb, err)
+	}
+	reply.settle(t, out)
+	return nil
+}
+
+// Ban bans a subject, or lifts its ban, in one round trip.
+func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+	if err := b.Validate(); err != nil {
+		return 0, err
+	}
+	a := amendment{now: b.Now, verb: verbBan, length: b.Length.Microseconds()}
+	a.keys.add(appendSubjectKey(nil, s.prefix, b.Subject))
+	a.charge(0, formPenal, 0)
+	a.body = appendPenalty(a.body, b.Penalty)
+	reply, err := s.run(ctx, &a, 0)
+	if err != nil {
+		return 0, fmt.Errorf("redis: ban: %w", err)
+	}
+	return reply.until, nil
+}
+
+// An amendment is a request for amend.lua.
+type amendment struct {
+	now     penstock.Instant
+	verb    byte
+	overage penstock.Overage
+	nonce   uint64
+	length  int64 // µs, of a renewal or a ban
+
+	keys    keyList
+	charges byte
+	body    []byte
+}
+
+type keyList []string
+
+func (k *keyList) add(key []byte) int {
+	*k = append(*k, string(key))
+	return len(*k)
+}
+
+// charge begins a charge; its limit has to follow in the body.
+func (a *amendment) charge(cost int64, form byte, list int) {
+	a.charges++
+	a.body = binary.BigEndian.AppendUint16(a.body, uint16(cost>>32))
+	a.body = binary.BigEndian.AppendUint32(a.body, uint32(cost))
+	a.body = append(a.body, form)
+	a.body = binary.BigEndian.AppendUint16(a.body, uint16(list))
+}
+
+// meter adds a charge of the subject. Its first two keys must be there.
+func (a *amendment) meter(prefix string, who penstock.Subject, m *penstock.Meter, cost int64) {
+	list := 0
+	if !m.Kind.Fixed() {
+		list = a.keys.add(appendListKey(nil, prefix, who, m)) - 2
+	}
+	a.charge(cost, formOf(m.Kind), list)
+	a.body = appendLimit(a.body, m, a.around())
+}
+
+// around returns the instant to look up calendar periods around.
+func (a *amendment) around() penstock.Instant {
+	if a.now != 0 {
+		return a.now
+	}
+	return penstock.InstantOf(time.Now())
+}
+
+func (a *amendment) pack() string {
+	b := appendUint56(nil, int64(a.now))
+	b = append(b, a.verb, byte(a.overage))
+	b = binary.BigEndian.AppendUint64(b, a.nonce)
+	b = appendUint56(b, a.length)
+	b = append(b, a.charges)
+	return string(append(b, a.body...))
+}
+
+// An amended is the script's reply.
+type amended struct {
+	allowed, again bool
+	now, until     penstock.Instant
+	charges        string // items
+}
+
+const (
+	amendedSize = 1 + 1 + 2*7 // status, allowed and again, now, until
+	chargeSize  = itemSize + amountSize
+)
+
+// run sends an amendment and reads the reply, which tells of so many charges.
+func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
+	reply, err := s.await(ctx, func(ctx context.Context) (string, error) {
+		return s.eval(ctx, s.pipelined, &s.amend, a.keys, a.pack())
+	})
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+	}
+	if len(reply) == 1 {
+		switch reply[0] {
+		case statusUnknown:
+			return r, penstock.ErrNoReservation
+		case statusClosed:
+			return r, penstock.ErrClosed
+		default:
+			return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, errStatus(reply))
+		}
+	}
+	if len(reply) != amendedSize+charges*chargeSize || reply[0] != statusDecided {
+		return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, errReply(reply))
+	}
+	return amended{
+		allowed: reply[1]&1 != 0,
+		again:   reply[1]&2 != 0,
+		now:     penstock.Instant(uint56(reply[2:])),
+		until:   penstock.Instant(uint56(reply[9:])),
+		charges: reply[amendedSize:],
+	}, nil
+}
+
+// settle fills the outcome of a settlement.
+func (r *amended) settle(t *penstock.Settlement, out *penstock.Settled) {
+	out.Now, out.Allowed, out.Again, out.Until = r.now, r.allowed, r.again, r.until
+	out.Decisions = out.Decisions[:0]
+	for i, c := range t.Charges {
+		item := r.charges[i*chargeSize:]
+		ok, state := unpackItem(item)
+		more := unpackAmount(item[itemSize:]) // 0 unless it was refused
+		out.Decisions = append(out.Decisions, c.Meter.ReportSettled(state, r.now, more, ok))
+	}
+}
+
+// await runs what heeds no context but a deadline, and comes back when the caller's ends.
+func (s *Store) await(ctx context.Context, do func(context.Context) (string, error)) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if ctx.Done() == nil {
+		return do(ctx)
+	}
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text, err := do(ctx)
+		done <- answer{text, err}
+	}()
+	select {
+	case a := <-done:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
