@@ -19,6 +19,11 @@ type Ticket struct {
 	// lost: a random number, needed when a charge is of a concurrency limit.
 	Nonce uint64
 
+	// Denied says that the call is denied already, elsewhere: whatever its groups say, nothing of
+	// it is taken, except by those that are alone. It still counts as a call: as a strike, and
+	// where denied calls are counted.
+	Denied bool
+
 	Groups []Group
 }
 
@@ -253,6 +258,9 @@ type Sight struct {
 // Together tells whether the groups that stand or fall together all pass. Without guards, sights
 // may be nil.
 func (t *Ticket) Together(found []Found, sights []Sight) bool {
+	if t.Denied {
+		return false
+	}
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		if !g.Alone && !g.passes(found[:len(g.Charges)], sightOf(sights, i)) {

@@ -14,6 +14,7 @@ const (
 	guardRemembers
 	guardReserves
 	guardSpends
+	guardHolds
 )
 
 // What is added to the form of an item that is not a plain charge.
@@ -78,6 +79,14 @@ func (r *request) appendGuard(b []byte, g *penstock.Group, bits byte, nonce uint
 		nonce = 0
 	}
 	return binary.BigEndian.AppendUint64(b, nonce)
+}
+
+// appendHold asks the script to remember what the group takes, so that it can be undone.
+func (r *request) appendHold(b []byte, s penstock.Subject, hold holdID, prefix string) []byte {
+	key := r.otherKey(func(text []byte) []byte { return appendReservationsKey(text, prefix, s) })
+	b = binary.BigEndian.AppendUint16(b, uint16(key))
+	b = appendUint56(b, holdTime.Microseconds())
+	return append(b, hold[:]...)
 }
 
 // penalty packs a penalty once, in the form of a limit: so many strikes within a window, and its

@@ -22,6 +22,8 @@ type call struct {
 	replySize int  // of what the script says about them
 	guarded   bool // some group is more than its charges
 
+	hold uint64 // names what is taken, so that it can be undone; 0: it need not be
+
 	now    penstock.Instant
 	reply  string
 	err    error
@@ -56,8 +58,17 @@ func newCall(t *penstock.Ticket) *call {
 		n := len(groups[i].Charges)
 		groups[i].Charges, flat = flat[:n:n], flat[n:]
 	}
-	c.err, c.reply = nil, ""
+	c.err, c.reply, c.hold = nil, "", 0
 	return c
+}
+
+// settle fills the outcome of the ticket from what the script found.
+func (c *call) settle(t *penstock.Ticket, out *penstock.Outcome) {
+	sights := c.sights
+	if !c.guarded {
+		sights = nil
+	}
+	out.Settle(t, c.now, c.found, sights)
 }
 
 // A lane carries calls whose keys may share a script run.

@@ -18,6 +18,7 @@ var (
 const (
 	verbBan   = byte(penstock.Renew) + 1
 	verbReset = byte(penstock.Renew) + 2
+	verbUndo  = byte(penstock.Renew) + 3
 )
 
 // The statuses an amendment can have beside those of a ticket.
@@ -68,7 +69,9 @@ type amendment struct {
 	verb    byte
 	overage penstock.Overage
 	nonce   uint64
-	length  int64 // µs, of a renewal or a ban
+	hold    holdID
+	length  int64 // µs, of a renewal, a ban or a hold
+	record  int   // the number of its key, where a call is to be forgotten
 
 	keys    keyList
 	charges byte
@@ -113,8 +116,10 @@ func (a *amendment) pack() string {
 	b := appendUint56(nil, int64(a.now))
 	b = append(b, a.verb, byte(a.overage))
 	b = binary.BigEndian.AppendUint64(b, a.nonce)
+	b = append(b, a.hold[:]...)
 	b = appendUint56(b, a.length)
 	b = append(b, a.charges)
+	b = binary.BigEndian.AppendUint16(b, uint16(a.record))
 	return string(append(b, a.body...))
 }
 

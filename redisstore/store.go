@@ -57,6 +57,9 @@ type Store struct {
 	runs     atomic.Int64
 	tickets  atomic.Int64
 	noScript atomic.Int64
+
+	open  context.Context // ends with Close
+	close context.CancelFunc
 }
 
 var _ penstock.Store = (*Store)(nil)
@@ -139,6 +142,7 @@ func Open(o Options) (*Store, error) {
 		}
 	}
 	s := &Store{script: takeScript, amend: amendScript, prefix: o.KeyPrefix, timeout: o.Timeout, lanes: make([]lane, 1)}
+	s.open, s.close = context.WithCancel(context.Background())
 	s.requests.New = func() any { return newRequest() }
 	if o.Mode == Cluster {
 		s.lanes = make([]lane, slots)
@@ -176,6 +180,7 @@ func (s *Store) connect(option rueidis.ClientOption, mode Mode) (err error) {
 
 // Close ends the connections; calls under way fail.
 func (s *Store) Close() error {
+	s.close()
 	for _, c := range []rueidis.Client{s.pipelined, s.direct} {
 		if c != nil {
 			c.Close()
@@ -184,7 +189,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Take decides the ticket in one round trip.
+// Take decides the ticket in one round trip. On a cluster, where its subjects live in several
+// slots, see takeAcross.
 func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -192,11 +198,22 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redis: not asked: %w: %w", penstock.ErrUnavailable, err)
 	}
-	l, err := s.lane(t)
-	if err != nil {
-		return err
+	l, one := s.lane(t)
+	if !one {
+		return s.takeAcross(ctx, t, out)
 	}
 	c := newCall(t)
+	if err := s.exchange(ctx, l, c); err != nil {
+		return err
+	}
+	c.settle(t, out)
+	calls.Put(c)
+	return nil
+}
+
+// exchange sends a call with others of its lane and waits for what becomes of it. After an error
+// the call may not be used again: a run may still hold it.
+func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
 		if s.heeds(ctx, alone) {
@@ -211,21 +228,15 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 		if l.leave(c) {
 			return fmt.Errorf("redis: not sent: %w: %w", penstock.ErrUnavailable, ctx.Err())
 		}
-		// The run still holds the call, so it is left to the garbage collector.
 		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", penstock.ErrUnavailable, ctx.Err())
 	}
-	defer calls.Put(c)
-	if c.err != nil {
-		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, c.err)
+	err := c.err
+	if err == nil {
+		err = c.unpack()
 	}
-	if err := c.unpack(); err != nil {
+	if err != nil {
 		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, err)
 	}
-	sights := c.sights
-	if !c.guarded {
-		sights = nil
-	}
-	out.Settle(t, c.now, c.found, sights)
 	return nil
 }
 
@@ -239,17 +250,18 @@ func (s *Store) heeds(ctx context.Context, alone bool) bool {
 	return deadline && alone && s.direct != s.pipelined
 }
 
-func (s *Store) lane(t *penstock.Ticket) (*lane, error) {
+// lane returns where the ticket's first subject travels, and whether all of them can.
+func (s *Store) lane(t *penstock.Ticket) (_ *lane, one bool) {
 	if len(s.lanes) == 1 {
-		return &s.lanes[0], nil
+		return &s.lanes[0], true
 	}
 	slot := slotOf(t.Groups[0].Subject)
 	for i := 1; i < len(t.Groups); i++ {
-		if other := slotOf(t.Groups[i].Subject); other != slot {
-			return nil, fmt.Errorf("%w ticket: on Redis Cluster its subjects must share a slot, but group 0 is in %d and group %d in %d", penstock.ErrInvalid, slot, i, other)
+		if slotOf(t.Groups[i].Subject) != slot {
+			return nil, false
 		}
 	}
-	return &s.lanes[slot], nil
+	return &s.lanes[slot], true
 }
 
 // eval runs the script, by its name or, where the server does not know it, by its text. A server

@@ -63,7 +63,7 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	r.listKeys.reset()
 	r.limitBuf, r.ticketBuf, r.extras = r.limitBuf[:0], r.ticketBuf[:0], 0
 	for _, c := range calls {
-		r.packTicket(&c.ticket, prefix, now)
+		r.packTicket(&c.ticket, c.hold, prefix, now)
 	}
 	keys = make([]string, 0, len(r.subjectKeys.ends)+len(r.listKeys.ends))
 	keys = r.listKeys.appendTo(r.subjectKeys.appendTo(keys))
@@ -77,14 +77,21 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	return keys, unsafe.String(unsafe.SliceData(head), len(head)) // head is not used again
 }
 
-func (r *request) packTicket(t *penstock.Ticket, prefix string, now penstock.Instant) {
+func (r *request) packTicket(t *penstock.Ticket, hold uint64, prefix string, now penstock.Instant) {
 	b := r.ticketBuf
 	b = appendUint56(b, int64(t.Now))
 	b = appendUint56(b, min(t.MaxDelay.Microseconds(), int64(penstock.MaxInstant)))
-	b = append(b, byte(len(t.Groups)))
+	groups := byte(len(t.Groups))
+	if t.Denied {
+		groups |= 128
+	}
+	b = append(b, groups)
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		subject, bits, items := 0, guardBits(g), itemsOf(g)
+		if hold != 0 && g.Spends() {
+			bits |= guardHolds
+		}
 		if keepsSlots(g) {
 			subject = r.subject(g.Subject, prefix)
 		}
@@ -113,6 +120,9 @@ func (r *request) packTicket(t *penstock.Ticket, prefix string, now penstock.Ins
 		}
 		if bits > guardAlone {
 			b = r.appendGuard(b, g, bits, t.Nonce, prefix)
+			if bits&guardHolds != 0 {
+				b = r.appendHold(b, g.Subject, newHoldID(hold, i), prefix)
+			}
 		}
 	}
 	r.ticketBuf = b

@@ -1,5 +1,6 @@
 -- Changes what was decided before: settles, releases or renews what a group took, bans its subject
--- by hand, or forgets it. Twin of reservation.go.
+-- by hand, forgets it, or undoes what a call took here before it was denied in another slot. Twin
+-- of reservation.go.
 --
 -- KEYS     the state of the subject, its reservations, then its logs and leases
 -- ARGV[1]  the request, packed by settle.go
@@ -9,14 +10,15 @@ local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6,
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT, RECEIPT, LONGEST = 70, 20, 86400000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
-local RENEW, BAN, RESET = 2, 3, 4 -- verbs; 0 and 1 settle and release
+local RENEW, BAN, RESET, UNDO = 2, 3, 4, 5 -- verbs; 0 and 1 settle and release
+local FIRST, REPLAY, AGAIN = 1, 2, 3
 local DENY, DEBT = 0, 2 -- what becomes of an overage; 1 is allowed
 local DATED, LOGGED, LEASED = 1, 2, 3
 
 local pack, read, find, sub = struct.pack, struct.unpack, string.find, string.sub
 local spread = unpack or table.unpack -- Lua 5.1, 5.4
 local request = ARGV[1]
-local now, verb, overage, nonce, length, charges, pos = read('>I7BBc8I7B', request)
+local now, verb, overage, nonce, hold, length, charges, record, pos = read('>I7BBc8c9I7BH', request)
 local clock = redis.call('TIME')
 local given, floor = now > 0, 0
 if given then floor = HOUR else now = clock[1] * 1000000 + clock[2] end
@@ -82,8 +84,9 @@ end
 local function advance()
   local cost, maxdelay, guard, at, a, b, repaired, passes = 0, 0, nil, 0, 0, 0, false, false
   --@include state
+  local since = at
   --@include weigh
-  return at, a, b
+  return at, a, b, since
 end
 
 if not dated then return pack('>B', CLOCK) end
@@ -118,24 +121,30 @@ if verb == RESET then
   return pack('>BBI7I7', DONE, 1, now, 0)
 end
 
-local kept = look('HGET', KEYS[2], nonce)
-if kept == nil or kept and (#kept < 8 or (#kept - 8) % RECEIPT ~= 0) then return pack('>B', CORRUPT) end
-local closed, till, receipts = 0, 0, {}
-if kept then
-  closed, till = read('>BI7', kept)
-  for p = 9, #kept, RECEIPT do
+local kept = look('HGET', KEYS[2], verb == UNDO and hold or nonce)
+local how, closed, till, receipts = 0, 0, 0, {}
+if kept and #kept >= 8 then
+  how, till = read('>BI7', kept)
+  local from = 9
+  if verb ~= UNDO then closed = how
+  elseif how == AGAIN then from = 32 end
+  if (#kept - from + 1) % RECEIPT ~= 0 then kept = nil end
+  for p = from, kept and #kept or 0, RECEIPT do
     local print, at, cost = read('>c7I7I6', kept, p)
     receipts[print] = {at = at, cost = cost}
   end
-  if till <= now or till > now + LONGEST then kept, receipts = false, {} end
+elseif kept then
+  kept = nil
 end
+if kept == nil then return pack('>B', CORRUPT) end
+if kept and (till <= now or till > now + LONGEST) then kept, receipts = false, {} end
 
 -- Look at everything first.
-local acts = kept and closed == 0 and verb ~= RENEW
+local acts = kept and closed == 0 and verb ~= RENEW -- settles, releases or undoes
 local allowed, again, held, lost = true, kept and closed == 1, false, false
 for o = 0, last, STRIDE do
   load(o)
-  local list, at, a, b = c[o + LIST], 0, 0, 0
+  local list, at, a, b, since = c[o + LIST], 0, 0, 0, 0
   local receipt = receipts[fingerprint] or {at = 0, cost = 0}
   if kind == LEASES then
     weigh_leases(list, now, 1)
@@ -147,11 +156,12 @@ for o = 0, last, STRIDE do
       weigh_log(list, now, 0)
       if list.damaged then return pack('>B', CORRUPT) end
     else
-      at, a, b = advance()
+      at, a, b, since = advance()
     end
     c[o + AT], c[o + A], c[o + B] = at, a, b
     if acts then
       local more = c[o + COST] - receipt.cost
+      if verb == UNDO and flags == 1 then more = 0 end -- denied calls count
       if more > 0 then
         local used, reach = usage(list, at, a, b, now)
         c[o + MORE] = more
@@ -170,6 +180,8 @@ for o = 0, last, STRIDE do
       elseif list then
         c[o + PLAN] = more < 0 and plan_give_back(list, receipt.at, -more)
         if list.damaged then return pack('>B', CORRUPT) end
+      elseif kind == LEAKY then -- to be undone: if nobody queued up behind
+        if receipt.at == since then a = math.max(0, a + more * ticks) end
       elseif kind == BUCKET then
         if receipt.at + window > math.max(now, at) then a = math.max(0, a + more * ticks) end
       elseif receipt.at >= at then
@@ -182,13 +194,29 @@ for o = 0, last, STRIDE do
   end
 end
 if closed == 1 and kept and (not again or verb == RENEW) then return pack('>B', CLOSED) end
-if not kept and not (only_leases and (held or verb ~= RENEW)) then return pack('>B', UNKNOWN) end
+if not kept and (verb == UNDO or not (only_leases and (held or verb ~= RENEW))) then return pack('>B', UNKNOWN) end
 if verb == RENEW and kept and lost then return pack('>B', UNKNOWN) end
 if not kept and not held then again = true end
 
 -- Then write. What adds comes first: a server without memory refuses a script's first write or none.
 local ends = 0
-if kept and closed == 0 and allowed then
+if verb == UNDO then
+  redis.call('HDEL', KEYS[2], hold, nonce)
+  if how == REPLAY or how == FIRST or how == AGAIN then
+    local key = KEYS[2 + record]
+    local text = look('GET', key)
+    if text and #text == 23 then
+      local first, replays = read('>I7B', text)
+      if how == REPLAY and replays > 0 then
+        redis.call('SET', key, sub(text, 1, 7) .. pack('>B', replays - 1) .. sub(text, 9), 'KEEPTTL')
+      elseif first == till - length and how == FIRST then
+        redis.call('DEL', key)
+      elseif first == till - length then
+        redis.call('SET', key, sub(kept, 9, 31), 'KEEPTTL')
+      end
+    end
+  end
+elseif kept and closed == 0 and allowed then
   local text
   if verb == RENEW then
     ends = now + length
@@ -218,7 +246,8 @@ for o = 0, last, STRIDE do
       at, a, b = finish_leases(list, now, 1, true, true, true, floor)
       if not kept then ends = ends == 0 and now + window or math.min(ends, now + window) end
     else
-      if writes and verb ~= RENEW and list.held then redis.call('ZREM', list.key, nonce) end
+      local ends_here = list.held and verb ~= RENEW and (verb ~= UNDO or receipts[fingerprint])
+      if writes and ends_here then redis.call('ZREM', list.key, nonce) end
       weigh_leases(list, now, 0)
       at, a, b = finish_leases(list, now, 0, true, false, false, floor)
     end

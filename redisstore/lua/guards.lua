@@ -2,9 +2,11 @@
 --
 --   record       first 7 | replays 1 | departs 7 | nonce 8
 --   reservation  a field of a hash, under its nonce: closed 1 | until 7 | receipts
+--   hold         another, of nine bytes: record 1 | until 7 | replaced record 23, if so | receipts
 --   receipt      fingerprint 7 | at 7 | cost 6
 
-local REMEMBERS, RESERVES, SPENDS = 4, 8, 16 -- bits of a guard; 1 is alone, 2 a penalty
+local REMEMBERS, RESERVES, SPENDS, HOLDS = 4, 8, 16, 32 -- bits of a guard; 1 is alone, 2 a penalty
+local FIRST, REPLAY, AGAIN = 1, 2, 3 -- what a hold says of the record: made, counted, or made in place of another
 
 local function has(guard, bit) return guard.bits % (2 * bit) >= bit end
 
@@ -30,7 +32,26 @@ function open_guard(guard, at)
     if look('HLEN', guard.reserves) == nil then guard.corrupt = true end
   end
   if guard.remembers or guard.reserves then guard.nonce, at = read('>c8', request, at) end
+  if has(guard, HOLDS) then
+    key, guard.held, guard.hold, at = read('>HI7c9', request, at)
+    guard.holds, guard.receipts = KEYS[subjects + key], {}
+    if look('HLEN', guard.holds) == nil then guard.corrupt = true end
+  end
   return at
+end
+
+-- Sets a field of a hash, and sees to it that the hash lives as long as the field.
+local function keep(key, field, text, lasts, now, floor)
+  redis.call('HSET', key, field, text)
+  if floor == 0 then -- tidy up a little: fields do not expire by themselves
+    local some = redis.call('HRANDFIELD', key, 3, 'WITHVALUES')
+    for i = 1, #some, 2 do
+      if read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end
+    end
+  end
+  local ttl = lasts / 1000
+  ttl = math.max(floor, ttl - ttl % 1 + 2)
+  if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end
 end
 
 -- Whether the group repeats a call, if its subject may have repeats at all.
@@ -61,26 +82,27 @@ function amount_of(list, cost, at, a, b, now, taken)
   return math.min(cost, reach - used)
 end
 
--- Writes the record and the reservation of a group whose unit was decided.
+-- Writes the record, the reservation and the hold of a group whose unit was decided.
 function finish_guard(guard, taken, now, floor)
   if not taken then return end
+  local how, replaced = 0, ''
   if guard.remembers then
     local first, replays, rest = now, 0, pack('>I7c8', guard.departs, guard.nonce)
-    if guard.replay then first, replays, rest = guard.first, guard.replays + 1, sub(guard.record, 9) end
+    how = FIRST
+    if guard.replay then
+      how, first, replays, rest = REPLAY, guard.first, guard.replays + 1, sub(guard.record, 9)
+    elseif guard.record then
+      how, replaced = AGAIN, guard.record
+    end
     local ttl = (first + guard.ttl - now) / 1000
     redis.call('SET', guard.remembers, pack('>I7B', first, replays) .. rest, 'PX',
       string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
   end
+  local receipts = guard.receipts and table.concat(guard.receipts)
   if guard.reserves and guard.spends and not guard.replay then
-    local key, ttl = guard.reserves, guard.reserved / 1000
-    redis.call('HSET', key, guard.nonce, pack('>BI7', 0, now + guard.reserved) .. table.concat(guard.receipts))
-    if floor == 0 then -- tidy up a little: fields do not expire by themselves
-      local some = redis.call('HRANDFIELD', key, 3, 'WITHVALUES')
-      for i = 1, #some, 2 do
-        if read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end
-      end
-    end
-    ttl = math.max(floor, ttl - ttl % 1 + 2)
-    if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end
+    keep(guard.reserves, guard.nonce, pack('>BI7', 0, now + guard.reserved) .. receipts, guard.reserved, now, floor)
+  end
+  if guard.holds then
+    keep(guard.holds, guard.hold, pack('>BI7', how, now + guard.held) .. replaced .. receipts, guard.held, now, floor)
   end
 end

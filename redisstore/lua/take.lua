@@ -83,6 +83,8 @@ for _ = 1, tickets do
   local now, maxdelay, groups, subject, alone, items, offset, cost, form
   now, maxdelay, groups, subject, alone, items, offset, cost, form, pos =
     read('>I7I7BHBBI4I6B', request, pos)
+  local denied = groups > 127 -- elsewhere: the bit above the number
+  if denied then groups = groups - 128 end
   local given, floor = now > 0, 0 -- state written at a given instant must not expire on the real clock
   if given then floor = HOUR else now = clock end
   local n, units, failed, guards = 0, 0, DECIDED, nil -- unit 0 goes together, the others are groups alone
@@ -128,7 +130,7 @@ for _ = 1, tickets do
   end
 
   for unit = 0, failed == DECIDED and units or -1 do
-    local all = true
+    local all = unit > 0 or not denied
     for o = 0, n - 1, STRIDE do
       if c[o + UNIT] == unit then
         --@include limit
@@ -222,7 +224,7 @@ for _ = 1, tickets do
           ttl = ttl / 1000
           ttls[key] = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)
         end
-        if all and guard and guard.reserves and writes and form ~= PENAL then
+        if all and guard and guard.receipts and writes then
           guard.receipts[#guard.receipts + 1] =
             pack('>c7I7I6', fingerprint, kind == LEASES and now or math.max(now, at), kind == LEASES and 1 or amount)
         end

@@ -1,0 +1,213 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// On a cluster a script runs within one slot. A ticket whose subjects live in several is decided
+// slot after slot, in ascending order so that two such tickets do not deny each other for ever.
+// What it takes is held: remembered under a random number, so that it can be undone once, whatever
+// got lost, if a later slot denies. No limit is ever exceeded, and nothing stays charged while this
+// process lives and Redis answers within holdTime; should it die in between, what its calls under
+// way have taken stays charged, as with a lost reply. Another call may be denied by a charge that
+// is undone a moment later.
+
+// holdTime is how long a hold is remembered, and how long this process tries to undo it.
+const holdTime = 30 * time.Second
+
+// A holdID names what one group of a ticket took.
+type holdID [9]byte
+
+func newHoldID(hold uint64, group int) (id holdID) {
+	binary.BigEndian.PutUint64(id[:], hold)
+	id[8] = byte(group)
+	return id
+}
+
+// A part is what of a ticket lives in one slot.
+type part struct {
+	slot    int
+	ticket  penstock.Ticket
+	groups  []int // of the whole ticket
+	outcome penstock.Outcome
+
+	now    penstock.Instant // of what the script found
+	found  []penstock.Found
+	sights []penstock.Sight
+}
+
+// takeAcross decides a ticket whose subjects live in several slots.
+func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	hold := rand.Uint64() | 1
+	together := partsOf(t, false)
+	for i := range together {
+		p := &together[i]
+		if err := s.takePart(ctx, p, hold); err != nil {
+			go s.undoAll(together[:i+1], hold) // this one too: its reply may have been lost
+			return err
+		}
+		if p.outcome.Allowed || p.ticket.Denied {
+			continue
+		}
+		for j := range together { // those that follow are told, those before are undone
+			together[j].ticket.Denied = true
+		}
+		if err := s.undo(ctx, together[:i], hold); err != nil {
+			go s.undoAll(together[:i], hold)
+			return err
+		}
+	}
+	alone := partsOf(t, true)
+	for i := range alone {
+		if err := s.takePart(ctx, &alone[i], 0); err != nil {
+			if !t.Denied {
+				go s.undoAll(together, hold)
+			}
+			return err
+		}
+	}
+	join(t, append(together, alone...), out)
+	return nil
+}
+
+// partsOf divides the groups that go together, or those that are alone, by their slots.
+func partsOf(t *penstock.Ticket, alone bool) (parts []part) {
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if g.Alone != alone {
+			continue
+		}
+		slot := slotOf(g.Subject)
+		at, there := slices.BinarySearchFunc(parts, slot, func(p part, slot int) int { return cmp.Compare(p.slot, slot) })
+		if !there {
+			p := part{slot: slot, ticket: *t}
+			p.ticket.Groups = nil
+			parts = slices.Insert(parts, at, p)
+		}
+		parts[at].ticket.Groups = append(parts[at].ticket.Groups, *g)
+		parts[at].groups = append(parts[at].groups, i)
+	}
+	return parts
+}
+
+func (s *Store) takePart(ctx context.Context, p *part, hold uint64) error {
+	c := newCall(&p.ticket)
+	if !p.ticket.Denied {
+		c.hold = hold
+	}
+	if err := s.exchange(ctx, &s.lanes[p.slot], c); err != nil {
+		return err
+	}
+	p.now, p.found = c.now, slices.Clone(c.found)
+	if c.guarded {
+		p.sights = slices.Clone(c.sights)
+	}
+	p.settle()
+	calls.Put(c)
+	return nil
+}
+
+func (p *part) settle() { p.outcome.Settle(&p.ticket, p.now, p.found, p.sights) }
+
+// join puts the parts' outcomes together.
+func join(t *penstock.Ticket, parts []part, out *penstock.Outcome) {
+	out.Allowed = !t.Denied
+	out.Groups = slices.Grow(out.Groups[:0], len(t.Groups))[:len(t.Groups)]
+	starts := make([]int, len(t.Groups)+1) // of the groups' decisions
+	for i := range t.Groups {
+		starts[i+1] = starts[i] + len(t.Groups[i].Charges)
+	}
+	out.Decisions = slices.Grow(out.Decisions[:0], starts[len(t.Groups)])[:starts[len(t.Groups)]]
+	for i := range parts {
+		p := &parts[i]
+		out.Now = max(out.Now, p.outcome.Now)
+		decisions := p.outcome.Decisions
+		for j, g := range p.groups {
+			if !t.Groups[g].Alone && !p.outcome.Groups[j].Taken {
+				out.Allowed = false
+			}
+			out.Groups[g] = p.outcome.Groups[j]
+			n := copy(out.Decisions[starts[g]:starts[g+1]], decisions)
+			decisions = decisions[n:]
+		}
+	}
+}
+
+// undo gives back what the parts have taken, and tells their outcomes anew: they pass, and are
+// denied elsewhere.
+func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
+	for i := range parts {
+		p := &parts[i]
+		at := 0
+		for j := range p.ticket.Groups {
+			g := &p.ticket.Groups[j]
+			if g.Spends() {
+				r, err := s.undoGroup(ctx, &p.ticket, j, hold)
+				if err != nil {
+					return err
+				}
+				p.now = r.now
+				for k := range g.Charges {
+					_, p.found[at+k].State = unpackItem(r.charges[k*chargeSize:])
+				}
+			}
+			at += len(g.Charges)
+		}
+		p.settle()
+	}
+	return nil
+}
+
+// undoGroup gives back what a group has taken. It takes effect once: there is no reservation to be
+// found the second time.
+func (s *Store) undoGroup(ctx context.Context, t *penstock.Ticket, i int, hold uint64) (amended, error) {
+	g := &t.Groups[i]
+	a := amendment{now: t.Now, verb: verbUndo, nonce: t.Nonce, hold: newHoldID(hold, i), length: holdTime.Microseconds()}
+	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))
+	a.keys.add(appendReservationsKey(nil, s.prefix, g.Subject))
+	for _, c := range g.Charges {
+		a.meter(s.prefix, g.Subject, c.Meter, 0)
+	}
+	if g.Remembers() {
+		a.meter(s.prefix, g.Subject, g.Dedup.Budget, 0)
+		a.record = a.keys.add(appendRecordKey(nil, s.prefix, g.Subject, g.Call)) - 2
+	}
+	r, err := s.run(ctx, &a, int(a.charges))
+	if err != nil {
+		return r, fmt.Errorf("redis: undo: %w", err)
+	}
+	return r, nil
+}
+
+// undoAll gives back what the parts of a call that failed have taken, for as long as it can be done.
+// Of the last it is not known whether it has taken anything, or will.
+func (s *Store) undoAll(parts []part, hold uint64) {
+	end := time.Now().Add(holdTime)
+	for i := range parts {
+		for j := range parts[i].ticket.Groups {
+			if !parts[i].ticket.Groups[j].Spends() {
+				continue
+			}
+			for pause := 10 * time.Millisecond; time.Now().Before(end); pause = min(2*pause, time.Second) {
+				_, err := s.undoGroup(s.open, &parts[i].ticket, j, hold)
+				if err == nil || errors.Is(err, penstock.ErrNoReservation) && i < len(parts)-1 {
+					break
+				}
+				select {
+				case <-time.After(pause):
+				case <-s.open.Done():
+					return
+				}
+			}
+		}
+	}
+}
