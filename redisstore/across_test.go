@@ -1,0 +1,189 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// inNode returns a stranger whose slot is held by the given third of a cluster of three.
+func inNode(i int) penstock.Subject {
+	for {
+		if s := stranger(); redisstore.SlotOf(s)*3/16384 == i {
+			return s
+		}
+	}
+}
+
+func clusterOf3(t testing.TB, clients int) (*redistest.Cluster, []*redisstore.Store) {
+	t.Helper()
+	cluster := redistest.StartCluster(t, 3)
+	stores := make([]*redisstore.Store, clients)
+	for i := range stores {
+		stores[i] = dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
+	}
+	return cluster, stores
+}
+
+// acrossTickets plays tickets over subjects in three slots, one after the other, on the store and on
+// the model, and compares what must not depend on how a denied call is undone: who passes, and what
+// is left charged. (How states are dated may differ, as a charge that is undone dates them.)
+func acrossTickets(store penstock.Store, seed uint64, steps int) error {
+	r := rand.New(rand.NewPCG(seed, 1))
+	model := storetest.NewModel()
+	cast := []penstock.Subject{inNode(0), inNode(1), inNode(2)}
+	meters := append(eachKind(time.Hour),
+		penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile(),
+		penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile())
+	penalty, _ := penstock.PenaltyTerms{After: 3, Within: time.Hour, Bans: []time.Duration{time.Minute, time.Hour}, ForgiveAfter: 2 * time.Hour}.Compile()
+	dedup, _ := penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 3, Window: time.Hour}.Compile()
+	now := monday
+	for i := range steps {
+		now += penstock.Instant(r.Int64N(int64(10 * time.Minute / time.Microsecond)))
+		t := &penstock.Ticket{Now: now, MaxDelay: penstock.AnyDelay, Nonce: r.Uint64() | 1}
+		for _, k := range r.Perm(len(cast))[:2+r.IntN(2)] {
+			g := penstock.Group{Subject: cast[k], Alone: r.IntN(8) == 0}
+			for _, m := range r.Perm(len(meters))[:1+r.IntN(3)] {
+				kind := meters[m].Kind
+				overdraw := r.IntN(4) == 0 && kind != penstock.KindLeaky && kind != penstock.KindLeases
+				g.Charges = append(g.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3), Overdraw: overdraw})
+			}
+			if r.IntN(2) == 0 {
+				g.Penalty, g.Dedup, g.Call = penalty, dedup, penstock.CallID{1, byte(r.IntN(3))}
+			}
+			t.Groups = append(t.Groups, g)
+		}
+		var want, got penstock.Outcome
+		if err := model.Take(context.Background(), t, &want); err != nil {
+			return err
+		}
+		if err := store.Take(context.Background(), t, &got); err != nil {
+			return err
+		}
+		if w, g := summary(&want), summary(&got); w != g {
+			return fmt.Errorf("step %d, %+v:\nmodel %s\nstore %s", i, t, w, g)
+		}
+	}
+	return nil
+}
+
+// summary is what an outcome says about passing and about what is charged.
+func summary(o *penstock.Outcome) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v:", o.Allowed)
+	for _, g := range o.Groups {
+		fmt.Fprintf(&b, " [%v %v replay %v banned %d strikes %d]", g.Allowed, g.Taken, g.Replay, g.BannedUntil, g.Strikes)
+	}
+	for _, d := range o.Decisions {
+		fmt.Fprintf(&b, " %v %d/%d", d.Allowed, d.Used, d.Remaining)
+	}
+	return b.String()
+}
+
+func TestAcrossSlots(t *testing.T) {
+	_, stores := clusterOf3(t, 1)
+	steps := 3000
+	if testing.Short() {
+		steps = 500
+	}
+	seed := rand.Uint64()
+	if err := acrossTickets(stores[0], seed, steps); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+}
+
+// A store that does not undo, or undoes only a part, is found out.
+func TestAcrossSlotsSabotaged(t *testing.T) {
+	_, stores := clusterOf3(t, 1)
+	script := redisstore.AmendScriptText()
+	for name, broken := range map[string]string{
+		"nothing is undone":           strings.Replace(script, "local acts = kept and", "local acts = verb ~= UNDO and kept and", 1),
+		"the record stays":            strings.Replace(script, "how == REPLAY or how == FIRST or how == AGAIN", "false", 1),
+		"leases stay":                 strings.Replace(script, "local ends_here = list.held", "local ends_here = verb ~= UNDO and list.held", 1),
+		"leaky buckets are forgotten": strings.Replace(script, "receipt.at == since", "false", 1),
+		"denied calls do not count":   strings.Replace(script, "verb == UNDO and flags == 1", "false", 1),
+	} {
+		if broken == script {
+			t.Errorf("%s: the line to break is not in the script", name)
+			continue
+		}
+		stores[0].UseAmendScript(broken)
+		if err := acrossTickets(stores[0], 1, 3000); err == nil {
+			t.Errorf("%s: nobody noticed", name)
+		}
+	}
+}
+
+// Callers on several nodes compete for subjects in different slots. No limit is exceeded, and what
+// is charged in the end is what passed.
+func TestAcrossSlotsExactly(t *testing.T) {
+	_, stores := clusterOf3(t, 3)
+	for trial := range 30 {
+		wide := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 20, Window: time.Hour}.MustCompile()
+		narrow := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 7, Window: 24 * time.Hour}.MustCompile()
+		first, last := inNode(trial%3), inNode((trial+1)%3)
+		var passed atomic.Int64
+		atOnce(60, func(i int) {
+			ticket := &penstock.Ticket{Groups: []penstock.Group{
+				{Subject: first, Charges: []penstock.Charge{charge(wide, 1)}},
+				{Subject: last, Charges: []penstock.Charge{charge(narrow, 1)}},
+			}}
+			var out penstock.Outcome
+			if err := stores[i%3].Take(t.Context(), ticket, &out); err != nil {
+				t.Error(err)
+			} else if out.Allowed {
+				passed.Add(1)
+			}
+		})
+		if n := passed.Load(); n > 7 {
+			t.Errorf("%d passed a limit of 7", n)
+		}
+		expect(t, "charged to the first", int(used(t, stores[0], 0, first, wide)), int(passed.Load()))
+		expect(t, "charged to the last", int(used(t, stores[1], 0, last, narrow)), int(passed.Load()))
+	}
+}
+
+// A slot that does not answer: the call fails, and what the others were charged is given back, as
+// is what the silent one was charged once it answers.
+func TestAcrossSlotsFault(t *testing.T) {
+	cluster, stores := clusterOf3(t, 1)
+	m := spacious()
+	for round := range 3 {
+		subjects := []penstock.Subject{inNode(0), inNode(1), inNode(2)}
+		silent := cluster.Nodes[round]
+		if err := silent.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		ticket := &penstock.Ticket{}
+		for _, s := range subjects {
+			ticket.Groups = append(ticket.Groups, penstock.Group{Subject: s, Charges: []penstock.Charge{charge(m, 1)}})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		var out penstock.Outcome
+		if err := stores[0].Take(ctx, ticket, &out); !errors.Is(err, penstock.ErrUnavailable) {
+			t.Errorf("error %v does not wrap ErrUnavailable", err)
+		}
+		cancel()
+		if err := silent.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "everything to be given back", func() bool {
+			for _, s := range subjects {
+				if used(t, stores[0], 0, s, m) != 0 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
