@@ -55,7 +55,7 @@ func acrossTickets(store penstock.Store, seed uint64, steps int) error {
 			g := penstock.Group{Subject: cast[k], Alone: r.IntN(8) == 0}
 			for _, m := range r.Perm(len(meters))[:1+r.IntN(3)] {
 				kind := meters[m].Kind
-				overdraw := r.IntN(4) == 0 && kind != penstock.KindLeaky && kind != penstock.KindLeases
+				overdraw := r.IntN(4) == 0 && !meters[m].CountDenied && kind != penstock.KindLeaky && kind != penstock.KindLeases
 				g.Charges = append(g.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3), Overdraw: overdraw})
 			}
 			if r.IntN(2) == 0 {
