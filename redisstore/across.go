@@ -104,7 +104,7 @@ func (s *Store) takePart(ctx context.Context, p *part, hold uint64) error {
 	if !p.ticket.Denied {
 		c.hold = hold
 	}
-	if err := s.exchange(ctx, &s.lanes[p.slot], c); err != nil {
+	if err := s.exchange(ctx, s.laneAt(p.slot), c); err != nil {
 		return err
 	}
 	p.now, p.found = c.now, slices.Clone(c.found)

@@ -14,7 +14,7 @@ func edgeTraces() ([]trace, error) {
 	r := &recorder{Model: storetest.NewModel()}
 	var traces []trace
 	for _, story := range []func(take func(*penstock.Ticket) penstock.Outcome){leakyPatience, leaseExpiry, lowerConcurrency, peeksBeforeNewcomer} {
-		r.whole = trace{}
+		r.whole = nil
 		var failed error
 		story(func(t *penstock.Ticket) (out penstock.Outcome) {
 			if err := r.Take(context.Background(), t, &out); err != nil && failed == nil {

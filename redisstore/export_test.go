@@ -19,6 +19,16 @@ func (s *Store) UseScript(text string) { s.script = newScript(text) }
 // UseAmendScript makes the store settle by another script.
 func (s *Store) UseAmendScript(text string) { s.amend = newScript(text) }
 
+// Across is a store that decides as if every two slots were different servers.
+type Across struct{ *Store }
+
+func (a Across) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	return a.takeAcross(ctx, t, out)
+}
+
 // SubjectKey returns the key of a subject's fixed-size states.
 func SubjectKey(prefix string, s penstock.Subject) string {
 	return string(appendSubjectKey(nil, prefix, s))

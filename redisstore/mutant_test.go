@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// TestMutants breaks the script in small ways, one at a time, and demands that every broken script
+// TestMutants breaks the scripts in small ways, one at a time, and demands that every broken script
 // is found out: by the traces of the contract's twin test, or by a look at keys' ends, damaged
-// values and stale slots. It is the proof that these tests guard the script.
+// values and stale slots. It is the proof that these tests guard the scripts.
 //
 // By default a sample is tried; PENSTOCK_LONG=1 tries all.
 func TestMutants(t *testing.T) {
@@ -26,17 +26,27 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	lab := newLaboratory(t, traces, edges)
-	if by, err := lab.examine(redisstore.ScriptText()); err != nil {
-		t.Fatalf("the script itself is found faulty by %s: %v", by, err)
+	if by, err := lab.examine(); err != nil {
+		t.Fatalf("the scripts themselves are found faulty by %s: %v", by, err)
 	}
-	all := mutants(redisstore.ScriptText())
+	everywhere := append(mutants(redisstore.ScriptText()), mutants(redisstore.AmendScriptText())...)
 	for _, e := range equivalents {
 		for _, mistake := range e.mistakes {
-			if !slices.ContainsFunc(all, func(m mutant) bool { return m.line == e.line && m.mistake == mistake }) {
-				t.Errorf("the script has no longer this line, or not this mistake: %q, %s", e.line, mistake)
+			if !slices.ContainsFunc(everywhere, func(m mutant) bool { return m.line == e.line && m.mistake == mistake }) {
+				t.Errorf("the scripts have no longer this line, or not this mistake: %q, %s", e.line, mistake)
 			}
 		}
 	}
+	t.Run("take", func(t *testing.T) {
+		lab.try(t, mutants(redisstore.ScriptText()), func(text string) { lab.take = text })
+	})
+	lab.take = redisstore.ScriptText()
+	t.Run("amend", func(t *testing.T) {
+		lab.try(t, mutants(redisstore.AmendScriptText()), func(text string) { lab.amend = text })
+	})
+}
+
+func (l *laboratory) try(t *testing.T, all []mutant, use func(text string)) {
 	if len(all) < 300 {
 		t.Fatalf("only %d mutants: the mutator no longer understands the script", len(all))
 	}
@@ -47,7 +57,8 @@ func TestMutants(t *testing.T) {
 	}
 	killed, excused := map[string]int{}, 0
 	for _, m := range all {
-		by, err := lab.examine(m.text)
+		use(m.text)
+		by, err := l.examine()
 		switch {
 		case err != nil:
 			killed[by]++
@@ -65,6 +76,7 @@ type laboratory struct {
 	t           *testing.T
 	server      *redistest.Server
 	store       *redisstore.Store
+	take, amend string // the scripts
 	twin, edges []trace
 }
 
@@ -72,19 +84,21 @@ func newLaboratory(t *testing.T, twin, edges []trace) *laboratory {
 	// A script that never ends is reported soon, so that the server can be replaced.
 	server := redistest.Start(t, "--lua-time-limit", "100")
 	store := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second})
-	return &laboratory{t, server, store, twin, edges}
+	return &laboratory{t, server, store, redisstore.ScriptText(), redisstore.AmendScriptText(), twin, edges}
 }
 
-// examine looks for a fault in the script and returns which examination found it.
-func (l *laboratory) examine(script string) (by string, fault error) {
+// examine looks for a fault in the scripts and returns which examination found it.
+func (l *laboratory) examine() (by string, fault error) {
 	l.clean()
-	l.store.UseScript(script)
+	l.store.UseScript(l.take)
+	l.store.UseAmendScript(l.amend)
 	for _, e := range []struct {
 		by   string
 		find func() error
 	}{
 		{"twin", func() error { return play(l.store, l.twin) }},
 		{"edges", func() error { return play(l.store, l.edges) }},
+		{"across", func() error { return acrossTickets(redisstore.Across{Store: l.store}, 1, 600) }},
 		{"slots", func() error { return checkSlots(l.store, l.server.Addr) }},
 		{"ends", func() error { return checkEnds(l.store, l.server.Addr) }},
 		{"foreign", func() error { return checkForeign(l.store, l.server.Addr) }},

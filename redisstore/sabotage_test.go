@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,10 +18,22 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A trace is a sequence of tickets for subjects of its own, with the outcomes they must have.
-type trace struct {
-	tickets []penstock.Ticket
-	want    []penstock.Outcome
+// A trace is a sequence of deeds for subjects of its own.
+type trace []deed
+
+// A deed is something that a store is asked to do, and how it must answer.
+type deed struct {
+	subjects []penstock.Subject
+	check    func(store keeper) error
+}
+
+// A keeper is a store with everything that the contract asks for.
+type keeper interface {
+	penstock.Store
+	penstock.Settler
+	penstock.Banner
+	penstock.Resetter
+	penstock.Inspector
 }
 
 // recorder is a store that remembers what it was asked and what it answered.
@@ -30,14 +43,94 @@ type recorder struct {
 	whole trace
 }
 
+// record remembers a deed; ask must ask anew each time, and return all that is answered.
+func (r *recorder) record(ask func(store keeper) (any, error), subjects ...penstock.Subject) {
+	want, refused := ask(r.Model)
+	r.whole = append(r.whole, deed{subjects, func(store keeper) error {
+		got, err := ask(store)
+		if kind(err) != kind(refused) {
+			return fmt.Errorf("got error %v, want %v", err, refused)
+		}
+		if refused == nil && !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("got %+v, want %+v", got, want)
+		}
+		return nil
+	}})
+}
+
+// kind is which of the errors of the contract it is.
+func kind(err error) error {
+	for _, k := range []error{penstock.ErrNoReservation, penstock.ErrClosed, penstock.ErrInvalid} {
+		if errors.Is(err, k) {
+			return k
+		}
+	}
+	return err
+}
+
 func (r *recorder) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.Model.Take(ctx, t, out)
-	r.whole.tickets = append(r.whole.tickets, *t)
-	r.whole.want = append(r.whole.want, penstock.Outcome{
-		Now: out.Now, Allowed: out.Allowed, Groups: slices.Clone(out.Groups), Decisions: slices.Clone(out.Decisions),
-	})
+	ticket := *t
+	var subjects []penstock.Subject
+	for _, g := range t.Groups {
+		subjects = append(subjects, g.Subject)
+	}
+	var err error
+	first := true
+	r.record(func(store keeper) (any, error) {
+		var o penstock.Outcome
+		e := store.Take(ctx, &ticket, &o)
+		if first {
+			*out, err, first = o, e, false
+		}
+		return o, e
+	}, subjects...)
+	return err
+}
+
+func (r *recorder) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	settlement := *s
+	var err error
+	first := true
+	r.record(func(store keeper) (any, error) {
+		var o penstock.Settled
+		e := store.Settle(ctx, &settlement, &o)
+		if first {
+			*out, err, first = o, e, false
+		}
+		return o, e
+	}, s.Subject)
+	return err
+}
+
+func (r *recorder) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ban, first := *b, true
+	r.record(func(store keeper) (any, error) {
+		u, e := store.Ban(ctx, &ban)
+		if first {
+			until, err, first = u, e, false
+		}
+		return u, e
+	}, b.Subject)
+	return until, err
+}
+
+func (r *recorder) Reset(ctx context.Context, g *penstock.Group) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	group, first := *g, true
+	r.record(func(store keeper) (any, error) {
+		e := store.Reset(ctx, &group)
+		if first {
+			err, first = e, false
+		}
+		return nil, e
+	}, g.Subject)
 	return err
 }
 
@@ -63,13 +156,13 @@ func (tr *trace) split() []trace {
 		}
 		return p
 	}
-	for i := range tr.tickets {
+	for _, d := range *tr {
 		var first *int
-		for _, g := range tr.tickets[i].Groups {
-			if group[g.Subject] == nil {
-				group[g.Subject] = new(int)
+		for _, who := range d.subjects {
+			if group[who] == nil {
+				group[who] = new(int)
 			}
-			root := find(group[g.Subject])
+			root := find(group[who])
 			if first == nil {
 				first = root
 			} else if root != first {
@@ -79,23 +172,22 @@ func (tr *trace) split() []trace {
 	}
 	index := map[*int]int{}
 	var traces []trace
-	for i := range tr.tickets {
-		root := find(group[tr.tickets[i].Groups[0].Subject])
+	for _, d := range *tr {
+		root := find(group[d.subjects[0]])
 		at, ok := index[root]
 		if !ok {
 			at = len(traces)
 			index[root] = at
-			traces = append(traces, trace{})
+			traces = append(traces, nil)
 		}
-		traces[at].tickets = append(traces[at].tickets, tr.tickets[i])
-		traces[at].want = append(traces[at].want, tr.want[i])
+		traces[at] = append(traces[at], d)
 	}
 	return traces
 }
 
 // play plays traces beside each other, so that their calls share runs, and returns the first
 // answer that is not the one expected.
-func play(store penstock.Store, traces []trace) error {
+func play(store keeper, traces []trace) error {
 	var next atomic.Int64
 	var wrong atomic.Pointer[error]
 	var wg sync.WaitGroup
@@ -119,18 +211,13 @@ func play(store penstock.Store, traces []trace) error {
 	return nil
 }
 
-func (tr *trace) play(store penstock.Store, stop *atomic.Pointer[error]) error {
-	for i := range tr.tickets {
+func (tr trace) play(store keeper, stop *atomic.Pointer[error]) error {
+	for i := range tr {
 		if stop.Load() != nil {
 			return nil
 		}
-		var got penstock.Outcome
-		if err := store.Take(context.Background(), &tr.tickets[i], &got); err != nil {
-			return err
-		}
-		want := &tr.want[i]
-		if got.Now != want.Now || got.Allowed != want.Allowed || !slices.Equal(got.Groups, want.Groups) || !slices.Equal(got.Decisions, want.Decisions) {
-			return fmt.Errorf("step %d: got %+v, want %+v", i, got, *want)
+		if err := tr[i].check(store); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
 		}
 	}
 	return nil

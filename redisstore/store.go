@@ -261,7 +261,11 @@ func (s *Store) lane(t *penstock.Ticket) (_ *lane, one bool) {
 			return nil, false
 		}
 	}
-	return &s.lanes[slot], true
+	return s.laneAt(slot), true
+}
+
+func (s *Store) laneAt(slot int) *lane {
+	return &s.lanes[min(slot, len(s.lanes)-1)]
 }
 
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
