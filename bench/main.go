@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 
+	"github.com/penstock-io/penstock/bench/guards"
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/keys"
 	"github.com/penstock-io/penstock/bench/latency"
@@ -58,7 +59,7 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 		}
 		r.Sections = append(r.Sections, section)
 	}
-	if failed == nil && (o.asks("redis") || o.asks("latency")) {
+	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards")) {
 		r.Machine.Redis, failed = redisVersion(ctx)
 	}
 	write := r.Text
@@ -75,6 +76,8 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return memory.Measure(memory.Options{Keys: s.memoryKeys, Cell: s.memoryCell, Repeat: o.repeat, Stderr: stderr})
 	case "keys":
 		return keys.Measure(keys.Options{Keys: s.weighedKeys, MaxBytes: 8 << 30, Stderr: stderr})
+	case "guards":
+		return guards.Measure(ctx, guards.Options{Keys: s.guardedKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
 	case "redis":
 		return redis.Measure(ctx, redis.Options{Keys: s.redisKeys, LogKeys: s.logKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
 	case "latency":

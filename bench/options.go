@@ -18,6 +18,8 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            Redis memory per key
   latency  calls on a fixed schedule at half of the saturation rate, and one script
            against four round trips over a slower network
+  guards   what a call with a penalty, an id or a reservation makes a store remember, in
+           bytes, and what it costs a decision
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in
@@ -51,6 +53,7 @@ type sizes struct {
 	logKeys     int
 	latencyCell time.Duration
 	travels     int
+	guardedKeys int
 }
 
 var (
@@ -59,12 +62,14 @@ var (
 		weighedKeys: 10_000_000,
 		redisKeys:   100_000, redisCell: time.Second, logKeys: 200,
 		latencyCell: 5 * time.Second, travels: 200,
+		guardedKeys: 100_000,
 	}
 	small = sizes{
 		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
 		weighedKeys: 1_000_000,
 		redisKeys:   5_000, redisCell: 50 * time.Millisecond, logKeys: 50,
 		latencyCell: 300 * time.Millisecond, travels: 25,
+		guardedKeys: 20_000,
 	}
 )
 
@@ -73,7 +78,7 @@ const (
 	smallRepeat = 3
 )
 
-func benchmarks() []string { return []string{"memory", "keys", "redis", "latency"} }
+func benchmarks() []string { return []string{"memory", "keys", "redis", "latency", "guards"} }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
 

@@ -73,14 +73,14 @@ func weigh(ctx context.Context, addr string, c remote.Contestant, keys []string,
 	if _, err := redistest.Command(addr, "FLUSHALL", "SYNC"); err != nil {
 		return nil, err
 	}
-	before, err := idleMemory(ctx, addr)
+	before, err := IdleMemory(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
 	if err := fill(ctx, addr, c, keys, calls); err != nil {
 		return nil, err
 	}
-	after, err := idleMemory(ctx, addr)
+	after, err := IdleMemory(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func fill(ctx context.Context, addr string, c remote.Contestant, keys []string, 
 	return nil
 }
 
-// idleMemory is what the server has allocated, the tables that hold the keys included, when it
+// IdleMemory is what the server has allocated, the tables that hold the keys included, when it
 // has noticed that its clients are gone, and their buffers with them.
-func idleMemory(ctx context.Context, addr string) (float64, error) {
+func IdleMemory(ctx context.Context, addr string) (float64, error) {
 	for {
 		clients, err := infoNumber(addr, "clients", "connected_clients")
 		if err != nil {
