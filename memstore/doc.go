@@ -9,6 +9,10 @@
 // shard's arena. Every shard that a ticket needs is locked, in ascending order; all charges are
 // weighed; room is made for what will be new; only then is anything written.
 //
+// Strikes and bans, and the budget for repeated calls, are slots beside those of their subject's
+// limits. A call that may be repeated is a slot of its own, and so is a reservation, whose receipts are
+// a block. Both are in their subject's shard, though spread over it, as there may be many of them.
+//
 // # Memory
 //
 // There is no pointer per key. The tables lie in one region outside the garbage-collected heap (where
@@ -17,15 +21,16 @@
 //
 // When the budget is used up, a new key takes the place of the sampled entry that would be
 // forgotten soonest and is not spent. A spent entry (nothing remaining) stays until its time is
-// over, so a flood of new keys never gives anybody their tokens back. Where every sampled entry is
-// spent, Take returns [penstock.ErrFull]. A ticket for which there is no room fails as a whole, groups
-// that are alone included, before anything of it is written.
+// over, and so does a ban, so a flood of new keys never gives anybody their tokens back. A call or a
+// reservation may be forgotten: its repeat is then charged, and its estimate stays charged. Where
+// every sampled entry is spent, Take returns [penstock.ErrFull]. A ticket for which there is no room
+// fails as a whole, groups that are alone included, before anything of it is written.
 //
 // # Time
 //
 // While there is much traffic, a goroutine keeps a coarse instant, so that most calls read no clock.
 // It lies a little in the past and may only allow: before anything is denied the real clock is
-// read and the ticket weighed again.
+// read and the ticket weighed again. Guards, settlements and bans always go by the real clock.
 //
 // State is forgotten when it says nothing any more: a few slots are looked at whenever a key is
 // added, some more from time to time while the coarse clock runs, and all of a shard's when its

@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
@@ -14,11 +13,10 @@ const (
 )
 
 func anySlot(*slot) bool   { return true }
-func hasList(s *slot) bool { return s.head&spilled != 0 }
+func hasList(s *slot) bool { return s.isSpilled() }
 
 // evict removes, of some slots side by side at a random place, the one that would be forgotten
-// soonest; none that is spent and alive, and none of the ticket's own subjects. It reports whether it
-// found one.
+// soonest; none that is held, and none of the ticket's own. It reports whether it found one.
 func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 	size := sh.size()
 	if size == 0 {
@@ -39,7 +37,7 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 			break
 		}
 		left := s.left(r.now, r.isGiven())
-		if s.head&pinned != 0 && left > 0 || left >= shortest || !wanted(s) || r.isOwn(s) {
+		if left >= shortest || s.isHeld(r.now, r.isGiven()) || !wanted(s) || r.isOwn(s) {
 			continue
 		}
 		victim, shortest = i, left
@@ -54,10 +52,17 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 	return true
 }
 
-// isOwn reports whether the slot is of a subject that the ticket charges.
+// isOwn reports whether the slot is of a subject that the ticket charges, or of this very call.
 func (r *room) isOwn(s *slot) bool {
 	for i := range r.ticket.Groups {
-		if binary.LittleEndian.Uint64(r.ticket.Groups[i].Subject[:8])*r.seed == s.place {
+		g := &r.ticket.Groups[i]
+		switch {
+		case !s.isApart():
+			if k, _ := keyOf(&g.Subject, 0, r.seed); k.place == s.place {
+				return true
+			}
+		case g.Dedup != nil && s.key == callKey(&g.Subject, &g.Call, r.seed),
+			g.Reserve != 0 && s.key == reservationKey(&g.Subject, r.ticket.Nonce, r.seed):
 			return true
 		}
 	}
@@ -66,5 +71,5 @@ func (r *room) isOwn(s *slot) bool {
 
 func (sh *shard) full() error {
 	sh.budget.refused.Add(1)
-	return fmt.Errorf("take in memory: %d of %d bytes used: %w", sh.budget.used(), sh.budget.max, penstock.ErrFull)
+	return fmt.Errorf("make room in memory: %d of %d bytes used: %w", sh.budget.used(), sh.budget.max, penstock.ErrFull)
 }

@@ -3,18 +3,16 @@ package memstore
 import "github.com/penstock-io/penstock"
 
 // spills tells charges whose state is a list, or may be.
-func (it *item) spills() bool { return !it.meter.Kind.Fixed() || isWide(it.meter) }
+func (it *item) spills() bool { return !it.Meter.Kind.Fixed() || isWide(it.Meter) }
 
 // makeBlock sees to it that the list has room for what a ticket with so many lists can add: an entry
 // for each, should all be of the same state, and one that a log begins with.
 func (it *item) makeBlock(lists int, r *room) error {
 	sh := it.sh
-	if sh.lists == nil {
-		sh.lists = &arena{budget: sh.budget}
-	}
-	s := sh.find(it.key)
+	sh.needLists()
+	s := it.slot()
 	var list []penstock.Entry
-	if s != nil && s.head&spilled != 0 {
+	if s != nil && s.isSpilled() {
 		list = sh.list(s)
 	}
 	need := len(list) + lists + 1
@@ -27,9 +25,16 @@ func (it *item) makeBlock(lists int, r *room) error {
 	}
 	it.block = b
 	if s != nil {
-		it.adopt(sh.find(it.key)) // it may have moved
+		it.adopt(it.slot()) // it may have moved
 	}
 	return nil
+}
+
+// needLists makes the arena when it is first needed.
+func (sh *shard) needLists() {
+	if sh.lists == nil {
+		sh.lists = &arena{budget: sh.budget}
+	}
 }
 
 // allocEvicting returns a block for n entries, at the price of other lists if need be; 0 if even
@@ -51,12 +56,12 @@ func (sh *shard) allocEvicting(n int, r *room) block {
 func (it *item) adopt(s *slot) {
 	sh := it.sh
 	n := 0
-	if s.head&spilled != 0 {
+	if s.isSpilled() {
 		list := sh.list(s)
 		n = copy(sh.lists.entries(it.block, len(list)), list)
 		sh.lists.free(s.block())
-	} else if it.meter.Kind.Fixed() { // a counter that outgrows its slot
-		st := unpack(it.meter.Kind, s.at(), s.payload)
+	} else if it.Meter.Kind.Fixed() { // a counter that outgrows its slot
+		st := unpack(it.Meter.Kind, s.at(), s.payload)
 		n = 1
 		sh.lists.entries(it.block, 1)[0] = penstock.Entry{At: penstock.Instant(st.A), N: st.B}
 	}
@@ -67,10 +72,10 @@ func (it *item) adopt(s *slot) {
 
 // add inserts the item's slot, with its block if it has one.
 func (it *item) add() *slot {
-	s := slot{key: it.key, head: used}
+	s := slot{key: it.key, head: state}
 	if it.block != 0 {
 		n := 0
-		if it.meter.Kind.Fixed() {
+		if it.Meter.Kind.Fixed() {
 			n = 1
 		}
 		s.head |= spilled
@@ -83,39 +88,52 @@ func (it *item) add() *slot {
 // wrote notes that the slot is to be dated. Until then it is as long-lived as can be.
 func (it *item) wrote(s *slot, at penstock.Instant) {
 	it.written, it.at = true, at
-	s.head = head(at, at+penstock.Instant(it.meter.Life), s.head&spilled)
+	s.head = head(at, at+penstock.Instant(it.Meter.Life), state|s.head&spilled)
 }
 
 // applyList is apply for logs and leases. It weighs anew: an expired list may have made room.
 func (w *work) applyList(it *item, f *penstock.Found, taken bool) {
-	m := it.meter
-	s := it.sh.find(it.key)
+	s := it.slot()
 	if it.writes(taken) {
 		if s == nil {
 			s = it.add()
 		}
 		list := it.sh.list(s)
-		if m.Kind == penstock.KindLog {
-			list = w.record(m, list, it.cost, taken)
+		if it.Meter.Kind == penstock.KindLog {
+			list, f.Amount = w.record(it, list, taken)
 		} else {
-			list = w.lease(m, list, taken)
+			list = w.lease(it.Meter, list, taken)
 		}
-		s.setList(s.block(), len(list))
-		it.wrote(s, list[len(list)-1].At)
+		it.setList(s, list)
 	}
-	if m.Kind == penstock.KindLog {
-		f.State = m.LogState(it.sh.list(s), w.now, it.cost, f.Passes)
-	} else {
-		f.State = m.LeaseState(it.sh.list(s), w.now, it.cost, f.Passes)
-	}
+	f.State = it.sum(it.sh.list(s), w.now, it.Need(), f.Passes)
 }
 
-func (w *work) record(m *penstock.Meter, log []penstock.Entry, cost int64, taken bool) []penstock.Entry {
-	weight := m.WeighLog(log, w.now, cost)
-	if !taken && !m.CountDenied {
-		cost = 0 // only mended
+// setList notes that the slot's list has changed; it is not empty.
+func (it *item) setList(s *slot, list []penstock.Entry) {
+	s.setList(s.block(), len(list))
+	it.wrote(s, list[len(list)-1].At)
+}
+
+// sum is what a list says to a cost.
+func (it *item) sum(list []penstock.Entry, now penstock.Instant, cost int64, passes bool) penstock.State {
+	if it.Meter.Kind == penstock.KindLog {
+		return it.Meter.LogState(list, now, cost, passes)
 	}
-	return m.RecordLog(log, weight, cost)
+	return it.Meter.LeaseState(list, now, cost, passes)
+}
+
+// record adds to a log what is taken, or counted though denied; else it is only mended.
+func (w *work) record(it *item, log []penstock.Entry, taken bool) (_ []penstock.Entry, amount int64) {
+	m := it.Meter
+	weight := m.WeighLog(log, w.now, it.Need())
+	switch {
+	case taken:
+		amount = m.LogAmount(weight, it.Charge)
+	case m.CountDenied:
+		return m.RecordLog(log, weight, m.DeniedAmount(it.Cost)), 0
+	}
+	return m.RecordLog(log, weight, amount), amount
 }
 
 func (w *work) lease(m *penstock.Meter, leases []penstock.Entry, taken bool) []penstock.Entry {
@@ -128,7 +146,7 @@ func (w *work) lease(m *penstock.Meter, leases []penstock.Entry, taken bool) []p
 // tighten moves a list that has become much shorter into a smaller block, if there is one. Not before
 // the end of a ticket, for which the room was made.
 func (it *item) tighten(s *slot) {
-	if it.meter.Kind.Fixed() {
+	if it.Meter.Kind.Fixed() {
 		return
 	}
 	list := it.sh.list(s)

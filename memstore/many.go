@@ -7,28 +7,31 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// work is the scratch of a ticket with several charges, or with lists.
+// work is the scratch of a ticket with several charges, with lists or with guards, and of a settlement.
 type work struct {
-	store  *Store
-	ticket *penstock.Ticket
-	now    penstock.Instant
-	items  []item // one for each charge, in the ticket's order
-	found  []penstock.Found
-	shards []uint64 // distinct, ascending, locked
+	store    *Store
+	ticket   *penstock.Ticket
+	now      penstock.Instant
+	items    []item // one for each charge, in the ticket's order
+	found    []penstock.Found
+	guards   []guard // one for each group; none if no group is guarded
+	sights   []penstock.Sight
+	shards   []uint64 // distinct, ascending, locked
+	receipts []penstock.Receipt
+
+	own      penstock.Ticket // as which a settlement is laid out
+	ownGroup [1]penstock.Group
 }
 
 // An item is one charge.
 type item struct {
-	key
-	sh       *shard
-	meter    *penstock.Meter
-	cost     int64
+	spot
+	penstock.Charge
 	alone    bool
-	missing  bool // no slot was found
+	barred   bool // by a ban: it is weighed, but leaves no trace
 	repaired bool
 	written  bool
 	at       penstock.Instant // of what was written
-	block    block            // for a list that is new, until it has a slot
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -45,15 +48,18 @@ func (s *Store) takeMany(t *penstock.Ticket, out *penstock.Outcome) error {
 	return err
 }
 
-// list lays the charges out and reports whether the coarse clock will do. Groups that are alone
-// are decided after others were written, too late to change the instant.
+// list lays the charges and guards out and reports whether the coarse clock will do. Groups that
+// are alone are decided after others were written, too late to change the instant, and guards
+// deny by more than their charges.
 func (w *work) list() (coarse bool) {
 	coarse = true
+	guarded := false
 	for i := range w.ticket.Groups {
 		g := &w.ticket.Groups[i]
+		guarded = guarded || g.Guarded()
 		for j, c := range g.Charges {
 			k, index := w.store.locate(&g.Subject, c.Meter)
-			w.items = append(w.items, item{key: k, sh: &w.store.shards[index], meter: c.Meter, cost: c.Cost, alone: g.Alone})
+			w.items = append(w.items, item{spot: spot{key: k, sh: &w.store.shards[index]}, Charge: c, alone: g.Alone})
 			coarse = coarse && !g.Alone && coarseServes(c.Meter)
 			if j == 0 {
 				w.shards = append(w.shards, index)
@@ -61,7 +67,10 @@ func (w *work) list() (coarse bool) {
 		}
 	}
 	w.found = slices.Grow(w.found, len(w.items))[:len(w.items)]
-	return coarse
+	if guarded {
+		w.listGuards()
+	}
+	return coarse && !guarded
 }
 
 // lock takes the locks in ascending order, so that tickets that share shards do not wait in a ring.
@@ -77,9 +86,10 @@ func (w *work) lock() {
 
 func (w *work) unlock() {
 	for i := range w.items {
-		if it := &w.items[i]; it.block != 0 {
-			it.sh.lists.free(it.block)
-		}
+		w.items[i].letGo()
+	}
+	for i := range w.guards {
+		w.guards[i].letGo()
 	}
 	for _, index := range w.shards {
 		w.store.shards[index].mu.Unlock()
@@ -88,17 +98,20 @@ func (w *work) unlock() {
 
 func (w *work) forget() {
 	clear(w.items) // of their pointers
-	*w = work{items: w.items[:0], found: w.found[:0], shards: w.shards[:0]}
+	clear(w.guards)
+	*w = work{items: w.items[:0], found: w.found[:0], guards: w.guards[:0], sights: w.sights[:0], shards: w.shards[:0], receipts: w.receipts[:0]}
 }
 
 func (w *work) decide(coarse bool, out *penstock.Outcome) error {
 	var exact bool
 	w.now, exact = w.store.instant(w.ticket, coarse)
+	w.weighGuards()
 	passes := w.weighAll()
 	if !passes && !exact {
 		w.now = realNow()
 		passes = w.weighAll()
 	}
+	w.planGuards(passes)
 	if err := w.makeRoom(passes); err != nil {
 		return err
 	}
@@ -108,47 +121,54 @@ func (w *work) decide(coarse bool, out *penstock.Outcome) error {
 		}
 	}
 	w.decideAlone()
-	out.Settle(w.ticket, w.now, w.found, nil)
+	out.Settle(w.ticket, w.now, w.found, w.sightsOrNil())
+	w.dateAll(out.Decisions)
+	w.writeGuards(out)
+	return nil
+}
+
+// dateAll dates what was written by what the caller is told.
+func (w *work) dateAll(decisions []penstock.Decision) {
 	for i := range w.items {
 		if it := &w.items[i]; it.written {
-			s := it.sh.find(it.key)
-			date(s, it.at, &out.Decisions[i], w.ticket.Now != 0, w.now)
+			s := it.slot()
+			date(s, it.at, &decisions[i], w.isGiven(), w.now)
 			it.tighten(s)
 		}
 	}
-	return nil
 }
+
+func (w *work) isGiven() bool { return w.ticket.Now != 0 }
 
 // weighAll weighs every charge and tells whether those that go together pass.
 func (w *work) weighAll() (passes bool) {
 	for i := range w.items {
 		w.weigh(i)
 	}
-	return w.ticket.Together(w.found, nil)
+	return w.ticket.Together(w.found, w.sightsOrNil())
 }
 
 func (w *work) weigh(i int) {
 	it := &w.items[i]
-	m := it.meter
-	s := it.sh.find(it.key)
-	it.missing = s == nil
+	m, need := it.Meter, it.Need()
+	s := it.look()
 	f := &w.found[i]
 	*f = penstock.Found{}
 	switch m.Kind {
 	case penstock.KindLog:
-		weight := m.WeighLog(it.sh.list(s), w.now, it.cost)
+		weight := m.WeighLog(it.sh.list(s), w.now, need)
 		f.Passes, it.repaired = weight.Passes, weight.Repaired
 	case penstock.KindLeases:
-		weight := m.WeighLeases(it.sh.list(s), w.now, it.cost, w.ticket.Nonce)
+		weight := m.WeighLeases(it.sh.list(s), w.now, need, w.ticket.Nonce)
 		f.Passes, it.repaired = weight.Passes, weight.Repaired
 	default:
-		f.State, f.Passes, it.repaired = m.Weigh(it.sh.load(s, m.Kind), w.now, it.cost, w.ticket.MaxDelay)
+		f.State, f.Passes, it.repaired = m.Weigh(it.sh.load(s, m.Kind), w.now, need, w.ticket.MaxDelay)
 	}
 }
 
 // writes tells whether a charge that was weighed leaves a trace.
 func (it *item) writes(taken bool) bool {
-	return it.cost > 0 && it.meter.CanEver(it.cost) && (taken || it.repaired || it.meter.CountDenied)
+	return it.Cost > 0 && !it.barred && it.Meter.CanEver(it.Need()) && (taken || it.repaired || it.Meter.CountDenied)
 }
 
 // mayWrite is writes before a group that is alone was decided.
@@ -166,6 +186,9 @@ func (w *work) makeRoom(taken bool) error {
 			if it := &w.items[i]; it.sh == sh && it.missing && it.mayWrite(taken) {
 				n++
 			}
+		}
+		for i := range w.guards {
+			n += w.guards[i].newSlots(sh)
 		}
 		if n == 0 {
 			continue
@@ -189,7 +212,7 @@ func (w *work) makeRoom(taken bool) error {
 			return err
 		}
 	}
-	return nil
+	return w.holdGuards(r)
 }
 
 // decideAlone decides the groups that are alone, one after the other.
@@ -199,35 +222,59 @@ func (w *work) decideAlone() {
 		group := &w.ticket.Groups[g]
 		end := first + len(group.Charges)
 		if group.Alone {
-			passes := true
 			for i := first; i < end; i++ {
 				w.weigh(i)
-				passes = passes && w.found[i].Passes
 			}
+			taken := w.passes(g, w.found[first:end])
 			for i := first; i < end; i++ {
-				w.apply(i, passes)
+				w.apply(i, taken)
 			}
+			w.strike(g, w.found[first:end])
 		}
 		first = end
 	}
 }
 
+// passes tells whether a group passes by itself.
+func (w *work) passes(g int, found []penstock.Found) bool {
+	if len(w.sights) > 0 && (w.sights[g].Banned || w.sights[g].Replay) {
+		return !w.sights[g].Banned
+	}
+	for i := range found {
+		if !found[i].Passes {
+			return false
+		}
+	}
+	return true
+}
+
 // apply carries a charge out that was weighed: taken, or denied by itself or another.
 func (w *work) apply(i int, taken bool) {
 	it, f := &w.items[i], &w.found[i]
-	if !it.meter.Kind.Fixed() {
+	m := it.Meter
+	if !m.Kind.Fixed() {
 		w.applyList(it, f, taken)
 		return
 	}
-	st, write := charge(it.meter, f.State, it.cost, taken, it.repaired)
-	f.State = st
-	if !write {
+	if !it.writes(taken) {
 		return
 	}
-	s := it.sh.find(it.key)
+	switch {
+	case taken:
+		f.Amount = m.Amount(f.State, w.now, it.Charge)
+		f.State = m.Charge(f.State, f.Amount)
+	case m.CountDenied:
+		f.State = m.ChargeDenied(f.State, it.Cost)
+	}
+	it.save(f.State)
+}
+
+// save writes a fixed-size state.
+func (it *item) save(st penstock.State) {
+	s := it.slot()
 	if s == nil {
 		s = it.add()
 	}
-	it.sh.save(s, it.meter.Kind, st)
+	it.sh.save(s, it.Meter.Kind, st)
 	it.wrote(s, st.At)
 }

@@ -28,7 +28,7 @@ func (sh *shard) load(s *slot, kind penstock.Kind) penstock.State {
 	if s == nil {
 		return penstock.State{}
 	}
-	if s.head&spilled != 0 {
+	if s.isSpilled() {
 		wide := sh.list(s)[0]
 		return penstock.State{At: s.at(), A: int64(wide.At), B: wide.N}
 	}
@@ -46,6 +46,13 @@ func (sh *shard) list(s *slot) []penstock.Entry {
 func (s *slot) block() block { return block(s.payload >> lengthBits) }
 
 func (s *slot) setList(b block, n int) { s.payload = uint64(b)<<lengthBits | uint64(n) }
+
+// forget removes the slot of a key, if there is one.
+func (sh *shard) forget(k key) {
+	if s := sh.find(k); s != nil {
+		sh.drop(sh.index(s))
+	}
+}
 
 // add inserts an empty slot for the key. Room for it must have been made.
 func (sh *shard) add(s slot) *slot {
@@ -98,7 +105,7 @@ func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 		return true
 	}
 	step := max(1, have/16)
-	if !sh.budget.has(&sh.budget.tables, int64(step)*chunkBytes) {
+	if !sh.fits(have+step, step) || !sh.budget.has(&sh.budget.tables, int64(step)*chunkBytes) {
 		return false // before looking at every slot
 	}
 	dead := sh.dead(now)
@@ -108,20 +115,22 @@ func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 	} else {
 		chunks = have
 	}
-	// While it grows, a table that has overflowed needs more than it will have.
-	if int(chunks+2*step)+overflow > sh.budget.maxChunks {
-		return false
-	}
-	if !sh.budget.take(&sh.budget.tables, int64(chunks-max(have, 1))*chunkBytes) {
+	if !sh.fits(chunks, step) || !sh.budget.take(&sh.budget.tables, int64(chunks-max(have, 1))*chunkBytes) {
 		return false
 	}
 	sh.resize(chunks, now)
 	return true
 }
 
+// fits reports whether the table may be so long. One subject with very many calls can make it so.
+// While it grows, a table that has overflowed needs more than it will have.
+func (sh *shard) fits(chunks, step uint32) bool {
+	return int(chunks+2*step)+overflow <= sh.budget.maxChunks
+}
+
 // overflow is how many chunks may hang over the end of a table. One is more than chance gives; this is
 // what one ticket could add.
-const overflow = penstock.MaxGroups*penstock.MaxCharges/chunkSlots + 1
+const overflow = penstock.MaxGroups*(penstock.MaxCharges+guardSlots)/chunkSlots + 1
 
 // resize rebuilds the table, for which the budget has been taken.
 func (sh *shard) resize(chunks uint32, now penstock.Instant) {
@@ -166,14 +175,14 @@ func (sh *shard) drop(i uint32) {
 
 // release gives back the list of a slot.
 func (sh *shard) release(s *slot) {
-	if s.head&spilled != 0 {
+	if s.isSpilled() {
 		sh.lists.free(s.block())
 	}
 }
 
 // save writes the state of a fixed-size kind; date has to follow.
 func (sh *shard) save(s *slot, kind penstock.Kind, st penstock.State) {
-	if s.head&spilled != 0 {
+	if s.isSpilled() {
 		sh.list(s)[0] = penstock.Entry{At: penstock.Instant(st.A), N: st.B}
 		return
 	}
@@ -182,12 +191,9 @@ func (sh *shard) save(s *slot, kind penstock.Kind, st penstock.State) {
 
 // date writes when the state is of and when it may be forgotten, as the decision tells the caller.
 func date(s *slot, at penstock.Instant, d *penstock.Decision, isGiven bool, now penstock.Instant) {
-	flags := s.head & spilled
-	if isGiven {
-		flags |= given
-	}
+	flags := state | s.head&spilled | givenFlag(isGiven)
 	if d.Remaining == 0 {
-		flags |= pinned
+		flags |= spent
 	}
 	s.head = head(at, now.Add(d.ResetAfter), flags)
 }

@@ -3,30 +3,41 @@ package memstore
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/penstock-io/penstock"
 )
 
-// A slot is the state of one meter for one subject. A slot whose head is 0 is empty.
+// A slot is the state of one meter for one subject, or what is remembered of one of its calls. A
+// slot whose head is 0 is empty.
 type slot struct {
 	key
-	head    uint64 // State.At << 12 | life code << 4 | flags
+	head    uint64 // State.At << 12 | life code << 4 | given | sort
 	payload uint64 // see shard.load; of a spilled slot, block << lengthBits | entries in it
 }
 
 const slotSize = 32
 
+// The sorts of slots. Those that have a list are spilled too: the sort is then as here, with that
+// bit.
 const (
-	used    = 1 << iota // so that no head in use is 0
-	pinned              // nothing remains: not to be evicted while it lives
-	spilled             // the state is a block in the arena
-	given               // written at a ticket's own instant: the real clock must not expire it
+	apart   = 1 // a call or a reservation: its place is not its subject's
+	state   = 2 // of a subject: a limit, or its strikes
+	spent   = 3 // a state of which nothing remains: not to be evicted while it lives
+	banned  = 4 // a ban: not to be evicted while it lasts. It is never a list.
+	spilled = 4 // with a sort above: a block in the arena
+
+	sortMask = 7
+	given    = 8 // written at a ticket's own instant: the real clock must not expire it
 
 	flagBits   = 4
 	lifeBits   = 8
 	atShift    = flagBits + lifeBits
 	lengthBits = 24
 )
+
+func (s *slot) isApart() bool   { return s.head&3 == apart }
+func (s *slot) isSpilled() bool { return s.head&sortMask > banned }
 
 // A key names a slot: the subject and the meter's fingerprint, 128 bits together. Pairs with the
 // same subject always differ; others do except with probability 2^-128.
@@ -41,6 +52,29 @@ type key struct {
 func keyOf(s *penstock.Subject, fingerprint, seed uint64) (k key, shard uint64) {
 	low, high := binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
 	return key{place: low * seed, name: high ^ fingerprint}, high * seed
+}
+
+// A subject may have any number of calls and reservations, so they must not pile up in its place.
+// They stay in its shard.
+
+func callKey(s *penstock.Subject, call *penstock.CallID, seed uint64) key {
+	return keyApart(s, binary.LittleEndian.Uint64(call[:8]), binary.LittleEndian.Uint64(call[8:]), seed)
+}
+
+func reservationKey(s *penstock.Subject, nonce, seed uint64) key {
+	const reservation = 0x7265736572766564 // "reserved", where a call has half of its id
+	return keyApart(s, nonce, reservation, seed)
+}
+
+// keyApart multiplies what goes into the name, or subjects and ids that are small numbers would
+// cancel each other out.
+func keyApart(s *penstock.Subject, low, high, seed uint64) key {
+	const odd = 0x9e3779b97f4a7c15
+	name := (bits.RotateLeft64(high*odd, 32) ^ low) * odd
+	return key{
+		place: (binary.LittleEndian.Uint64(s[:8]) ^ low) * seed,
+		name:  binary.LittleEndian.Uint64(s[8:]) ^ name,
+	}
 }
 
 func (s *slot) at() penstock.Instant { return penstock.Instant(s.head >> atShift) }
@@ -68,15 +102,35 @@ func (s *slot) left(now penstock.Instant, isGiven bool) penstock.Instant {
 	return s.at() + s.life() - now
 }
 
-// head packs what is common to all states. clear is when the state will say nothing any more.
+// isHeld reports whether the slot must not make room for others.
+func (s *slot) isHeld(now penstock.Instant, isGiven bool) bool {
+	switch s.head & sortMask {
+	case spent, spent | spilled:
+		return s.left(now, isGiven) > 0
+	case banned:
+		return isGiven != (s.head&given != 0) || s.penalty().At > now
+	}
+	return false
+}
+
+// head packs what is common to all states. clear is when the state will say nothing any more; flags
+// are the sort, and given.
 func head(at, clear penstock.Instant, flags uint64) uint64 {
 	at = min(at, penstock.MaxInstant) // a lease may end later than instants go
-	return uint64(at)<<atShift | uint64(penstock.LifeCode(int64(clear-at)))<<flagBits | flags | used
+	return uint64(at)<<atShift | uint64(penstock.LifeCode(int64(clear-at)))<<flagBits | flags
+}
+
+// givenFlag returns the flag of what is written at an instant of the ticket's own.
+func givenFlag(isGiven bool) uint64 {
+	if isGiven {
+		return given
+	}
+	return 0
 }
 
 // isWide tells meters whose state may need more than the payload of a slot.
 func isWide(m *penstock.Meter) bool {
-	return m.Kind == penstock.KindCounter && m.Count >= math.MaxUint32
+	return m.Kind == penstock.KindCounter && m.Most >= math.MaxUint32
 }
 
 // pack returns the payload of a state that fits into a slot.

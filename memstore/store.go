@@ -34,7 +34,15 @@ type Store struct {
 	swept  uint // shards, by the clock's goroutine
 }
 
-var _ penstock.Store = (*Store)(nil)
+var (
+	_ penstock.Store      = (*Store)(nil)
+	_ penstock.BatchStore = (*Store)(nil)
+	_ penstock.Settler    = (*Store)(nil)
+	_ penstock.Banner     = (*Store)(nil)
+	_ penstock.Resetter   = (*Store)(nil)
+	_ penstock.Inspector  = (*Store)(nil)
+	_ penstock.Lister     = (*Store)(nil)
+)
 
 // New returns an empty store. Close it to end the goroutine it may start.
 func New(o Options) (*Store, error) {
@@ -106,17 +114,22 @@ func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("take in memory: %w: %w", penstock.ErrUnavailable, err)
+		return ended("take", err)
 	}
-	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 {
-		if m := t.Groups[0].Charges[0].Meter; m.Kind.Fixed() && !isWide(m) {
+	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && !t.Groups[0].Guarded() {
+		if c := &t.Groups[0].Charges[0]; c.Meter.Kind.Fixed() && !isWide(c.Meter) && !c.Overdraw {
 			return s.takeOne(t, out)
 		}
 	}
 	return s.takeMany(t, out)
 }
 
-// takeOne is takeMany for the most common ticket: one charge, whose state is a slot.
+// ended says what was not even begun, as the context had ended.
+func ended(what string, err error) error {
+	return fmt.Errorf("%s in memory: %w: %w", what, penstock.ErrUnavailable, err)
+}
+
+// takeOne is takeMany for the most common ticket: one plain charge, whose state is a slot.
 func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	g := &t.Groups[0]
 	m, cost := g.Charges[0].Meter, g.Charges[0].Cost
@@ -139,7 +152,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 			sh.mu.Unlock()
 			return err
 		}
-		at = sh.add(slot{key: k, head: used})
+		at = sh.add(slot{key: k, head: state})
 	}
 	found[0] = penstock.Found{State: st, Passes: passes}
 	out.Settle(t, now, found[:], nil)

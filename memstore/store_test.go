@@ -238,6 +238,18 @@ func TestWideCounters(t *testing.T) {
 	if d := at(narrow, 5_000_000, 1); !d.Allowed || d.Used != 1 {
 		t.Errorf("afterwards: %+v", d)
 	}
+	// What is overdrawn has to fit, too.
+	indebted := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 4e9, Window: time.Second, Overdraft: 5e8})
+	ticket := single(2, indebted, most)
+	ticket.Now = 1_000_000
+	ticket.Groups[0].Charges[0].Overdraw = true
+	if d := take(t, s, ticket).Decisions[0]; d.Used != most {
+		t.Errorf("used %d", d.Used)
+	}
+	ticket.Groups[0].Charges[0].Cost = 0
+	if d := take(t, s, ticket).Decisions[0]; d.Used != most {
+		t.Errorf("used %d afterwards", d.Used)
+	}
 }
 
 // Several groups that are alone may add to one log; the room for all of it is made beforehand.

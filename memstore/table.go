@@ -37,6 +37,12 @@ func (t *table) at(i uint32) *slot {
 	return (*slot)(unsafe.Add(t.first, uintptr(i>>chunkBits)*t.stride+uintptr(i&(chunkSlots-1))*slotSize))
 }
 
+// index is the inverse of at.
+func (t *table) index(s *slot) uint32 {
+	offset := uintptr(unsafe.Pointer(s)) - uintptr(t.first)
+	return uint32(offset/t.stride<<chunkBits + offset%t.stride/slotSize)
+}
+
 func (t *table) chunk(i uint32) *chunk { return (*chunk)(unsafe.Add(t.first, uintptr(i)*t.stride)) }
 
 func (t *table) home(place uint64) uint32 { return homeOf(place, t.homes) }
@@ -135,15 +141,16 @@ func (t *table) rebuild(chunks uint32, drop func(*slot) bool) {
 			*t.chunk(i - 1 + shift) = *t.chunk(i - 1)
 		}
 	}
-	from, end := shift<<chunkBits, (t.chunks+shift)<<chunkBits
+	first, end := shift<<chunkBits, (t.chunks+shift)<<chunkBits
 	atomic.StoreUint32(&t.homes, homes) // fetchAhead reads it without the lock
 	t.count, t.cursor = 0, 0
 	next := uint32(0) // the first slot that is not written yet
-	for i := from; i < end; i++ {
-		s := *t.at(i)
-		if s.head == 0 || drop(&s) {
+	for i := first; i < end; i++ {
+		from := t.at(i)
+		if from.head == 0 || drop(from) {
 			continue
 		}
+		s := *from // only now: what drop is given would be on the heap
 		place := max(next, t.home(s.place))
 		for ; next < place; next++ {
 			*t.at(next) = slot{}

@@ -70,7 +70,7 @@ func TestTableIsAMap(t *testing.T) {
 				if _, there := want[k]; there {
 					break
 				}
-				if s, _ := table.insert(slot{key: k, head: used, payload: uint64(step)}); s.key != k {
+				if s, _ := table.insert(slot{key: k, head: state, payload: uint64(step)}); s.key != k {
 					t.Fatalf("seed %d: inserted %v, got %v", seed, k, s.key)
 				}
 				want[k] = uint64(step)
@@ -116,7 +116,7 @@ func TestRebuildDropsTheDead(t *testing.T) {
 	table.rebuild(10, nil)
 	for i := range 1000 {
 		at := penstock.Instant(i) * 1_000_000
-		table.insert(slot{key: randomKey(r), head: head(at, at, 0), payload: uint64(i)})
+		table.insert(slot{key: randomKey(r), head: head(at, at, state), payload: uint64(i)})
 	}
 	now := penstock.Instant(600)*1_000_000 + grace
 	if dead := table.dead(now); dead != 601 {
@@ -132,8 +132,8 @@ func TestRebuildDropsTheDead(t *testing.T) {
 func TestHeadHoldsItsParts(t *testing.T) {
 	for _, at := range []penstock.Instant{0, 1, 1_700_000_000_000_000, penstock.MaxInstant} {
 		for _, life := range []penstock.Instant{0, 1, 20_000, 3_600_000_000, 2 * 367 * 86_400_000_000} {
-			s := slot{head: head(at, at+life, pinned|spilled)}
-			if s.at() != at || s.head&(used|pinned|spilled|given) != used|pinned|spilled {
+			s := slot{head: head(at, at+life, spent|spilled)}
+			if s.at() != at || s.head&(sortMask|given) != spent|spilled {
 				t.Errorf("head of %d, %d: %x", at, life, s.head)
 			}
 			if s.life() < life || s.life() > life+life/7+1<<14 {

@@ -1,0 +1,218 @@
+package memstore
+
+import (
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A guard is what a group asks beside its charges: where its subject's ban, its record, the budget
+// for repeats and its reservation are. All of it is in the subject's shard.
+type guard struct {
+	penalty, record, budget, reservation spot
+
+	mended  bool           // a wrong clock wrote the penalty's state
+	repeats penstock.State // of the budget, up to date
+}
+
+// guardSlots is how many slots a guard can add.
+const guardSlots = 4
+
+func (v *guard) spots() [guardSlots]*spot {
+	return [...]*spot{&v.penalty, &v.record, &v.budget, &v.reservation}
+}
+
+// newSlots counts the slots that the shard may have to add.
+func (v *guard) newSlots(sh *shard) (n uint32) {
+	for _, p := range v.spots() {
+		if p.sh == sh && p.wanted && p.missing {
+			n++
+		}
+	}
+	return n
+}
+
+func (v *guard) letGo() {
+	for _, p := range v.spots() {
+		p.letGo()
+	}
+}
+
+func (w *work) listGuards() {
+	w.guards = slices.Grow(w.guards, len(w.ticket.Groups))[:len(w.ticket.Groups)]
+	w.sights = slices.Grow(w.sights, len(w.ticket.Groups))[:len(w.ticket.Groups)]
+	clear(w.guards)
+	clear(w.sights)
+	first := 0
+	for i := range w.ticket.Groups {
+		g, v := &w.ticket.Groups[i], &w.guards[i]
+		sh, seed := w.items[first].sh, w.store.seed
+		first += len(g.Charges)
+		if g.Penalty != nil {
+			k, _ := keyOf(&g.Subject, penstock.PenaltyFingerprint, seed)
+			v.penalty = spot{key: k, sh: sh}
+		}
+		if g.Remembers() {
+			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
+			v.budget = spot{key: k, sh: sh}
+			v.record = spot{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
+		}
+		if g.Reserve != 0 {
+			v.reservation = spot{key: reservationKey(&g.Subject, w.ticket.Nonce, seed), sh: sh}
+		}
+	}
+}
+
+// sightsOrNil returns nil if no group is guarded.
+func (w *work) sightsOrNil() []penstock.Sight {
+	if len(w.sights) == 0 {
+		return nil
+	}
+	return w.sights
+}
+
+// weighGuards looks for bans and repeats, and tells the charges: under a ban they leave no trace,
+// and those of a repeat are only looked at. No two groups have a guard in common, so it does not
+// matter that those that are alone are decided later.
+func (w *work) weighGuards() {
+	first := 0
+	for i := range w.guards {
+		g, sight := &w.ticket.Groups[i], &w.sights[i]
+		w.weighGuard(g, &w.guards[i], sight)
+		items := w.items[first:][:len(g.Charges)]
+		first += len(g.Charges)
+		for j := range items {
+			items[j].barred = sight.Banned
+			if sight.Replay {
+				items[j].Cost = 0
+			}
+		}
+	}
+}
+
+func (w *work) weighGuard(g *penstock.Group, v *guard, sight *penstock.Sight) {
+	if g.Penalty != nil {
+		sight.Penalty, sight.Banned, v.mended = g.Penalty.Weigh(v.penalty.look().penalty(), w.now)
+	}
+	if g.Remembers() && !sight.Banned {
+		sight.First = v.record.sh.record(v.record.look())
+		if g.Dedup.Recalls(sight.First, w.now) {
+			m := g.Dedup.Budget
+			v.repeats, sight.Replay, _ = m.Weigh(v.budget.sh.load(v.budget.look(), m.Kind), w.now, 1, 0)
+		}
+	}
+	if g.Reserve != 0 {
+		v.reservation.look()
+	}
+}
+
+// planGuards notes what guards may write: of groups that are alone, which are not decided yet,
+// all they could. It counts the strikes of the others.
+func (w *work) planGuards(taken bool) {
+	first := 0
+	for i := range w.guards {
+		g, v, sight := &w.ticket.Groups[i], &w.guards[i], &w.sights[i]
+		found := w.found[first:][:len(g.Charges)]
+		first += len(g.Charges)
+		mayTake := taken || g.Alone
+		isNew := !sight.Banned && !sight.Replay
+		v.record.wanted = g.Remembers() && mayTake && !sight.Banned
+		v.budget.wanted = sight.Replay && mayTake
+		v.reservation.wanted = g.Reserve != 0 && g.Spends() && mayTake && isNew
+		if g.Alone {
+			v.penalty.wanted = g.Penalty != nil && g.Spends() && !sight.Replay
+		} else {
+			w.strike(i, found)
+		}
+	}
+}
+
+// strike counts a strike if the group's own charges deny it, and notes whether the penalty's state
+// is to be written.
+func (w *work) strike(i int, found []penstock.Found) {
+	if len(w.guards) == 0 {
+		return
+	}
+	g, v, sight := &w.ticket.Groups[i], &w.guards[i], &w.sights[i]
+	switch {
+	case sight.Replay:
+		v.penalty.wanted = false
+	case !sight.Banned && g.IsStrike(found):
+		sight.Penalty = g.Penalty.Strike(sight.Penalty, w.now)
+		v.penalty.wanted = true
+	default:
+		v.penalty.wanted = v.mended && g.Spends()
+	}
+}
+
+// holdGuards makes room for the lists of guards.
+func (w *work) holdGuards(r *room) error {
+	for i := range w.guards {
+		g, v := &w.ticket.Groups[i], &w.guards[i]
+		if v.record.wanted && g.Names() && !w.sights[i].Replay {
+			if err := v.record.holdBlock(1, r); err != nil {
+				return err
+			}
+		}
+		if v.reservation.wanted {
+			if err := v.reservation.holdBlock(reservationEntries(len(g.Charges)), r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeGuards writes what the outcome says about the guards.
+func (w *work) writeGuards(out *penstock.Outcome) {
+	first := 0
+	for i := range w.guards {
+		g, v := &w.ticket.Groups[i], &w.guards[i]
+		decisions := out.Decisions[first:][:len(g.Charges)]
+		first += len(g.Charges)
+		if v.penalty.wanted {
+			v.penalty.setPenalty(w.sights[i].Penalty, g.Penalty.Forgive, out.Groups[i].BannedUntil != 0, w.isGiven())
+		}
+		switch {
+		case !out.Groups[i].Taken:
+		case w.sights[i].Replay:
+			v.record.sh.countReplay(v.record.slot())
+			w.chargeBudget(g.Dedup.Budget, v)
+		default:
+			w.remember(g, v, out.Groups[i].Nonce, decisions)
+		}
+	}
+}
+
+func (w *work) chargeBudget(m *penstock.Meter, v *guard) {
+	s := v.budget.slot()
+	if s == nil {
+		s = v.budget.sh.add(slot{key: v.budget.key, head: state})
+	}
+	st := m.Charge(v.repeats, 1)
+	d := m.Report(st, w.now, 1, true, true, 0)
+	v.budget.sh.save(s, m.Kind, st)
+	date(s, st.At, &d, w.isGiven(), w.now)
+}
+
+// remember writes the record and the reservation of a call that was taken.
+func (w *work) remember(g *penstock.Group, v *guard, nonce uint64, decisions []penstock.Decision) {
+	record := penstock.Record{First: w.now, Nonce: nonce}
+	w.receipts = w.receipts[:0]
+	for j := range decisions {
+		if g.Charges[j].Cost == 0 {
+			continue
+		}
+		if g.Charges[j].Meter.Kind == penstock.KindLeaky {
+			record.Departs = max(record.Departs, w.now.Add(decisions[j].Delay))
+		}
+		w.receipts = append(w.receipts, decisions[j].Receipt)
+	}
+	if v.record.wanted {
+		v.record.setRecord(record, g.Dedup.TTL, w.isGiven())
+	}
+	if v.reservation.wanted {
+		r := penstock.Reservation{Nonce: nonce, Until: w.now.Add(g.Reserve), Receipts: w.receipts}
+		v.reservation.setReservation(&g.Subject, &r, w.now, w.isGiven())
+	}
+}

@@ -1,0 +1,357 @@
+package memstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+func penaltyOf(t testing.TB, p penstock.PenaltyTerms) *penstock.Penalty {
+	t.Helper()
+	penalty, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return penalty
+}
+
+func dedupOf(t testing.TB, ttl time.Duration) *penstock.Dedup {
+	t.Helper()
+	dedup, err := penstock.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 1000, Window: time.Hour}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dedup
+}
+
+// call returns the n-th of a row of ids as a keyed hash would make them.
+func call(n uint64) (id penstock.CallID) {
+	r := rand.NewPCG(n, 0xca11)
+	binary.LittleEndian.PutUint64(id[:8], r.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], r.Uint64())
+	return id
+}
+
+func TestGuardsDoNotAllocate(t *testing.T) {
+	if poolForgets {
+		t.Skip("the pool forgets at random under the race detector")
+	}
+	s := open(t, Options{})
+	bucket := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Second, Burst: 1_000_000, Overdraft: 10})
+	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100, Window: 50 * time.Millisecond})
+	leases := limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 10, Window: 50 * time.Millisecond})
+	never := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 366 * 24 * time.Hour})
+	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 10_000, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+	strict := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+	dedup := dedupOf(t, time.Hour)
+	three := []penstock.Charge{{Meter: bucket, Cost: 1}, {Meter: log, Cost: 1}, {Meter: leases, Cost: 1}}
+	for name, g := range map[string]penstock.Group{
+		"passes":    {Penalty: penalty, Dedup: dedup, Reserve: time.Hour, Charges: three},
+		"new id":    {Dedup: dedup, Charges: three[:1]},
+		"repeat":    {Dedup: dedup, Call: call(1), Charges: three[:1]},
+		"strikes":   {Penalty: penalty, Charges: []penstock.Charge{{Meter: never, Cost: 1}}},
+		"banned":    {Penalty: strict, Charges: []penstock.Charge{{Meter: never, Cost: 1}}},
+		"overdraws": {Charges: []penstock.Charge{{Meter: bucket, Cost: 1, Overdraw: true}}},
+	} {
+		g.Subject = subject(uint64(len(name)))
+		ticket := &penstock.Ticket{Nonce: 1, Groups: []penstock.Group{g}}
+		settlement := &penstock.Settlement{Subject: g.Subject, Charges: g.Charges, Verb: penstock.Release}
+		var out penstock.Outcome
+		var settled penstock.Settled
+		n := uint64(0)
+		run := func() {
+			n++
+			ticket.Nonce = n
+			if name == "new id" {
+				ticket.Groups[0].Call = call(n % 1000)
+			}
+			if err := s.Take(t.Context(), ticket, &out); err != nil {
+				t.Fatal(err)
+			}
+			if name != "passes" || !out.Allowed {
+				return
+			}
+			settlement.Nonce = n
+			if err := s.Settle(t.Context(), settlement, &settled); err != nil {
+				t.Fatal(err)
+			}
+			ticket.Nonce = 0
+		}
+		for range 2000 {
+			run()
+		}
+		// A table or an arena that grows does allocate, once in a while.
+		if n := testing.AllocsPerRun(1000, run); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// A ban outlives every flood; once it is over, its slot makes room.
+func TestBansAreNotEvicted(t *testing.T) {
+	const victims, budget = 500, 1 << 20
+	s := open(t, Options{MaxBytes: budget})
+	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: 24 * time.Hour})
+	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Minute})
+	now := penstock.Instant(1_700_000_000_000_000)
+	for n := range uint64(victims) {
+		until, err := s.Ban(t.Context(), &penstock.Ban{Now: now, Subject: subject(n), Penalty: penalty, Length: time.Hour})
+		if err != nil || until != now.Add(time.Hour) {
+			t.Fatal(until, err)
+		}
+	}
+	banned := func() (n int) {
+		for v := range uint64(victims) {
+			ticket := single(v, m, 0)
+			ticket.Now = now
+			ticket.Groups[0].Penalty = penalty
+			if out := take(t, s, ticket); out.Groups[0].BannedUntil != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	flood := func(from uint64) {
+		for n := range uint64(60_000) {
+			ticket := single(from+n, m, 1)
+			ticket.Now = now
+			take(t, s, ticket)
+		}
+	}
+	now = now.Add(time.Hour - time.Microsecond)
+	flood(victims)
+	if got := banned(); got != victims {
+		t.Errorf("%d of %d are still banned", got, victims)
+	}
+	now = now.Add(time.Microsecond)
+	flood(1_000_000)
+	if got := banned(); got != 0 {
+		t.Errorf("%d are still banned", got)
+	}
+	left := 0
+	for n := range uint64(victims) {
+		k, _ := keyOf(new(subject(n)), penstock.PenaltyFingerprint, s.seed)
+		if s.shardOf(new(subject(n))).find(k) != nil {
+			left++
+		}
+	}
+	if stats := s.Stats(); left > victims/10 || stats.Evicted == 0 || stats.Bytes > budget {
+		t.Errorf("%d slots of bans that are over, %+v", left, stats)
+	}
+}
+
+// A client that makes up ids, reservations and leases takes no more memory than there is, gives
+// nobody their tokens back, and shuts nobody out.
+func TestFloodOfIDs(t *testing.T) {
+	const victims, budget = 500, 2 << 20
+	flood := uint64(300_000)
+	if testing.Short() {
+		flood = 60_000
+	}
+	s := open(t, Options{MaxBytes: budget})
+	once := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 24 * time.Hour})
+	large := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1e12, Window: 24 * time.Hour})
+	other := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1e6, Window: time.Hour})
+	dedup := dedupOf(t, 24*time.Hour)
+	for n := range uint64(victims) {
+		take(t, s, single(n, once, 1))
+	}
+	refused := 0
+	var out penstock.Outcome
+	for n := range flood {
+		ticket := single(victims+n%3, large, 1)
+		g := &ticket.Groups[0]
+		g.Dedup, g.Call = dedup, call(n)
+		if n%2 == 0 {
+			ticket.Nonce, g.Reserve = n+1, 24*time.Hour
+			g.Charges = append(g.Charges, penstock.Charge{Meter: other, Cost: int64(n / 2 % 2)})
+		}
+		if err := s.Take(t.Context(), ticket, &out); errors.Is(err, penstock.ErrFull) {
+			refused++
+		} else if err != nil || !out.Allowed {
+			t.Fatal(err, out)
+		}
+		if n%10_000 == 0 {
+			if bytes := s.Stats().Bytes; bytes > budget {
+				t.Fatalf("%d bytes used of %d", bytes, budget)
+			}
+		}
+	}
+	for n := range uint64(victims) {
+		if take(t, s, single(n, once, 1)).Allowed {
+			t.Fatalf("victim %d got a token back", n)
+		}
+	}
+	stats := s.Stats()
+	t.Logf("%+v", stats)
+	if stats.Bytes > budget || stats.Evicted == 0 || refused > int(flood/100) {
+		t.Errorf("%d refused of %d: %+v", refused, flood, stats)
+	}
+	for i := range s.shards {
+		s.shards[i].checkLists(t)
+	}
+}
+
+// What the guards remember is forgotten by itself, and not before its time.
+func TestGuardsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Options{MaxBytes: 16 << 20})
+		m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Second})
+		busy := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1 << 30, Window: time.Second})
+		penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute})
+		dedup := dedupOf(t, 90*time.Second)
+		empty := s.Stats().Bytes
+		guarded := func(n, id uint64) *penstock.Ticket {
+			ticket := single(n, m, 1)
+			g := &ticket.Groups[0]
+			g.Penalty, g.Dedup, g.Call, g.Reserve = penalty, dedup, call(id), 80*time.Second
+			return ticket
+		}
+		for n := range uint64(2000) {
+			take(t, s, guarded(n, 1))
+			take(t, s, guarded(n, 2))
+			if out := take(t, s, guarded(n, 3)); out.Allowed || out.Groups[0].Bans != 1 {
+				t.Fatalf("%+v", out)
+			}
+		}
+		given := guarded(9999, 1) // what has an instant of its own stays
+		given.Now = 5_000_000
+		take(t, s, given)
+		traffic := func() {
+			for range 30_000 {
+				take(t, s, single(0, busy, 1))
+				time.Sleep(200 * time.Microsecond)
+			}
+		}
+		time.Sleep(59 * time.Second)
+		if out := take(t, s, guarded(7, 1)); out.Allowed || out.Groups[0].BannedUntil == 0 {
+			t.Errorf("shortly before its end the ban is gone: %+v", out.Groups[0])
+		}
+		time.Sleep(14 * time.Second) // bans are over, their level and the rest is not
+		traffic()
+		if all, total, err := s.Reservations(t.Context(), 0, subject(8), 10); total != 1 || err != nil || len(all[0].Receipts) != 1 {
+			t.Errorf("%v, %d, %v", all, total, err)
+		}
+		if out := take(t, s, guarded(8, 1)); !out.Allowed || !out.Groups[0].Replay || out.Groups[0].Bans != 1 || out.Groups[0].Nonce == 0 {
+			t.Errorf("shortly before its end a call is not recognised: %+v", out)
+		}
+		time.Sleep(80 * time.Second)
+		traffic()
+		if stats := s.Stats(); stats.Keys > 100 || stats.Bytes > 2*empty || stats.Evicted != 0 {
+			t.Errorf("%+v, empty %d", stats, empty)
+		}
+		if out := take(t, s, given); !out.Groups[0].Replay {
+			t.Errorf("a call at a given instant is forgotten: %+v", out)
+		}
+		if _, total, err := s.Reservations(t.Context(), given.Now, given.Groups[0].Subject, 1); total != 1 || err != nil {
+			t.Errorf("%d reservations at a given instant, %v", total, err)
+		}
+	})
+}
+
+// A guard denies by more than its charges, so it never sees the coarse instant.
+func TestGuardsReadTheRealClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Options{})
+		m := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 5, Window: time.Second})
+		penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+		s.clock.coarse.Store(int64(realNow()))
+		time.Sleep(time.Second)
+		for i, g := range []penstock.Group{{Penalty: penalty}, {Dedup: dedupOf(t, time.Hour)}, {Reserve: time.Hour}} {
+			ticket := single(1, m, 1)
+			g.Subject, g.Charges = ticket.Groups[0].Subject, ticket.Groups[0].Charges
+			ticket.Groups[0] = g
+			if out := take(t, s, ticket); out.Now != realNow() {
+				t.Errorf("guard %d: decided %d µs ago", i, realNow()-out.Now)
+			}
+		}
+	})
+}
+
+// A ban that ends later than instants go ends when it was said to.
+func TestBanBeyondTheLastInstant(t *testing.T) {
+	s := open(t, Options{})
+	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Second})
+	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: penstock.MaxWindow})
+	now := penstock.MaxInstant - 5
+	until, err := s.Ban(t.Context(), &penstock.Ban{Now: now, Subject: subject(1), Penalty: penalty, Length: penstock.MaxWindow})
+	if err != nil || until != now.Add(penstock.MaxWindow) {
+		t.Fatal(until, err)
+	}
+	ticket := single(1, m, 1)
+	ticket.Now = penstock.MaxInstant
+	ticket.Groups[0].Penalty = penalty
+	if out := take(t, s, ticket); out.Allowed || out.Groups[0].BannedUntil != until {
+		t.Errorf("%+v, want a ban until %d", out.Groups[0], until)
+	}
+}
+
+// Subjects, ids and nonces that are small numbers must not be taken for each other.
+func TestSmallNumbersAreKeptApart(t *testing.T) {
+	seen := map[key]bool{}
+	most := 0
+	add := func(k key) {
+		most++
+		seen[k] = true
+	}
+	for i := range byte(4) {
+		for j := range byte(4) {
+			s := penstock.Subject{i, 8: j}
+			k, _ := keyOf(&s, penstock.PenaltyFingerprint, 1)
+			add(k)
+			for n := range byte(16) {
+				add(callKey(&s, &penstock.CallID{n % 4, 8: n / 4}, 1))
+				add(reservationKey(&s, uint64(n), 1))
+			}
+		}
+	}
+	if len(seen) != most {
+		t.Errorf("%d keys for %d things", len(seen), most)
+	}
+}
+
+// What is remembered may change its size.
+func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
+	const now = penstock.Instant(1_700_000_000_000_000)
+	s := open(t, Options{})
+	me := subject(1)
+	var charges []penstock.Charge
+	for ordinal := range uint8(16) {
+		m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour, Ordinal: ordinal})
+		charges = append(charges, penstock.Charge{Meter: m, Cost: 1})
+	}
+	dedup := dedupOf(t, time.Second)
+	at := func(second int, reserve time.Duration) *penstock.Ticket {
+		return &penstock.Ticket{Now: now.Add(time.Duration(second) * time.Second), Nonce: 7, Groups: []penstock.Group{
+			{Subject: me, Charges: charges[:1], Dedup: dedup, Call: call(1), Reserve: reserve},
+		}}
+	}
+	for second := range 4 { // with a nonce and without
+		reserve := time.Duration(second%2) * time.Hour
+		for repeat := range 2 {
+			out := take(t, s, at(second, reserve)).Groups[0]
+			if !out.Taken || out.Replay != (repeat == 1) || (out.Nonce != 0) != (reserve != 0) {
+				t.Errorf("second %d: %+v", second, out)
+			}
+		}
+	}
+	settlement := &penstock.Settlement{Now: now, Subject: me, Nonce: 7, Charges: charges}
+	for again := range 2 { // more was used than had been reserved
+		var out penstock.Settled
+		if err := s.Settle(t.Context(), settlement, &out); err != nil || !out.Allowed || out.Again != (again == 1) {
+			t.Errorf("%+v, %v", out, err)
+		}
+	}
+	all, _, err := s.Reservations(t.Context(), now, me, 10)
+	if err != nil || len(all) != 1 || !all[0].Closed || len(all[0].Receipts) != 16 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for i := range s.shards {
+		s.shards[i].checkLists(t)
+	}
+}

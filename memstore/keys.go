@@ -1,0 +1,119 @@
+package memstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Keys lists the subjects of a rule. Only their first 8 bytes are kept, so a listed key is what
+// those say of its text, and an ellipsis. Calls and reservations are not listed.
+func (s *Store) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+	at, err := s.parsePosition(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	now, back := realNow(), inverse(s.seed)
+	list := func(place uint64) {
+		if low := place * back; uint32(low) == binary.LittleEndian.Uint32(tag[:]) {
+			page = append(page, keyText(low))
+		}
+	}
+	for looked := 0; at.shard < len(s.shards); {
+		if err := ctx.Err(); err != nil {
+			return nil, "", ended("list keys", err)
+		}
+		if looked >= about && looked > 0 {
+			return page, s.printPosition(at), nil
+		}
+		n, place, more := s.shards[at.shard].walk(at.place, now, list)
+		looked += n
+		at.place = place
+		if !more {
+			at = position{at.shard + 1, math.MaxUint64}
+		}
+	}
+	return page, "", nil
+}
+
+// Size returns how many keys there are; what has expired is among them until it is noticed.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, ended("count keys", err)
+	}
+	return s.Stats().Keys, nil
+}
+
+// walk looks at a chunk's worth of slots, from a place on, and lists each place that has a state
+// that lives. It returns where to go on. It takes the lock itself.
+func (sh *shard) walk(from uint64, now penstock.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	last, listed := from, false
+	for i := sh.home(from); i < sh.size(); i++ {
+		s := sh.at(i)
+		if s.head == 0 || s.place > from {
+			continue
+		}
+		if s.place != last {
+			if looked >= chunkSlots { // not before, or the rest of a place would be left out
+				return looked, s.place, true
+			}
+			last, listed = s.place, false
+		}
+		looked++
+		if !listed && !s.isApart() && s.left(now, false) > 0 {
+			list(s.place)
+			listed = true
+		}
+	}
+	return looked, 0, false
+}
+
+// A position is how far a listing came. Tables are sorted by place, the greatest first: so however
+// slots move between two pages, nothing that stays is left out.
+type position struct {
+	shard int
+	place uint64
+}
+
+// printPosition does not show the place itself, which would tell the seed.
+func (s *Store) printPosition(at position) string {
+	return fmt.Sprintf("%d:%x", at.shard, at.place*inverse(s.seed))
+}
+
+func (s *Store) parsePosition(cursor string) (position, error) {
+	if cursor == "" {
+		return position{0, math.MaxUint64}, nil
+	}
+	first, second, _ := strings.Cut(cursor, ":")
+	shard, err := strconv.ParseUint(first, 10, 16)
+	low, err2 := strconv.ParseUint(second, 16, 64)
+	if err != nil || err2 != nil || shard >= uint64(len(s.shards)) {
+		return position{}, fmt.Errorf("%w cursor %q: must be empty, or what the page before returned", penstock.ErrInvalid, cursor)
+	}
+	return position{int(shard), low * s.seed}, nil
+}
+
+// inverse returns what undoes a multiplication by an odd number; every step doubles the bits that
+// are right, beginning with three.
+func inverse(odd uint64) uint64 {
+	n := odd
+	for range 5 {
+		n *= 2 - odd*n
+	}
+	return n
+}
+
+// keyText is how the text of a subject that begins with these bytes begins.
+func keyText(low uint64) string {
+	const known = 10 // characters of base64 that 8 bytes determine
+	var subject penstock.Subject
+	binary.LittleEndian.PutUint64(subject[:8], low)
+	return subject.String()[:known] + "…"
+}

@@ -1,0 +1,87 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Ban sets or lifts a ban and returns its end.
+func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+	if err := b.Validate(); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, ended("ban", err)
+	}
+	t := &penstock.Ticket{Now: b.Now, Groups: []penstock.Group{{Subject: b.Subject, Penalty: b.Penalty}}}
+	k, number := keyOf(&b.Subject, penstock.PenaltyFingerprint, s.seed)
+	p := spot{key: k, sh: &s.shards[number>>s.shift]}
+	p.sh.mu.Lock()
+	defer p.sh.mu.Unlock()
+	now, _ := s.instant(t, false)
+	st := b.Apply(p.look().penalty(), now)
+	if p.missing {
+		if err := p.sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
+			return 0, fmt.Errorf("ban in memory: %w", err)
+		}
+	}
+	p.setPenalty(st, b.Penalty.Forgive, b.Length != 0, b.Now != 0)
+	if b.Length != 0 {
+		until = st.At
+	}
+	return until, nil
+}
+
+// Reset forgets a subject.
+func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
+	for i, c := range g.Charges {
+		if c.Meter == nil {
+			return fmt.Errorf("%w reset: charge %d has no meter", penstock.ErrInvalid, i)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return ended("reset", err)
+	}
+	sh := s.shardOf(&g.Subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	forget := func(fingerprint uint64) {
+		k, _ := keyOf(&g.Subject, fingerprint, s.seed)
+		sh.forget(k)
+	}
+	for _, c := range g.Charges {
+		forget(c.Meter.Fingerprint)
+	}
+	forget(penstock.PenaltyFingerprint)
+	if g.Dedup != nil {
+		forget(g.Dedup.Budget.Fingerprint)
+	}
+	sh.forgetReservations(&g.Subject)
+	return nil
+}
+
+// Reservations returns what a subject has reserved, in the order of nonces. It looks through the
+// subject's shard, about a MiB.
+func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject penstock.Subject, most int) (some []penstock.Reservation, total int64, err error) {
+	if now < 0 || now > penstock.MaxInstant {
+		return nil, 0, fmt.Errorf("%w reservations: now %d is not from 0 to %d µs", penstock.ErrInvalid, now, penstock.MaxInstant)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, ended("list reservations", err)
+	}
+	if now == 0 {
+		now = realNow()
+	}
+	sh := s.shardOf(&subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	live := sh.reservations(&subject, now)
+	return live[:min(max(most, 0), len(live))], int64(len(live)), nil
+}
+
+func (s *Store) shardOf(subject *penstock.Subject) *shard {
+	_, number := keyOf(subject, 0, s.seed)
+	return &s.shards[number>>s.shift]
+}

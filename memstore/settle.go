@@ -1,0 +1,279 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Settle closes or prolongs what a group took under a nonce. It is one step under the lock of the
+// subject's shard; with an error nothing has changed.
+func (s *Store) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+	if err := what.Validate(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return ended(what.Verb.String(), err)
+	}
+	w := works.Get().(*work)
+	w.store = s
+	w.layOut(what)
+	w.lock()
+	err := w.settle(what, out)
+	w.unlock()
+	w.forget()
+	works.Put(w)
+	if err != nil {
+		return fmt.Errorf("%v %d in memory: %w", what.Verb, what.Nonce, err)
+	}
+	return nil
+}
+
+// layOut makes the settlement a ticket with a reservation, so that the same code finds its states and
+// makes room.
+func (w *work) layOut(what *penstock.Settlement) {
+	w.ownGroup[0] = penstock.Group{Subject: what.Subject, Charges: what.Charges, Reserve: penstock.MaxReserve}
+	w.own = penstock.Ticket{Now: what.Now, Nonce: what.Nonce, Groups: w.ownGroup[:]}
+	w.ticket = &w.own
+	w.list()
+	for i := range w.items {
+		w.items[i].Cost = what.Cost(i)
+	}
+}
+
+func (w *work) settle(what *penstock.Settlement, out *penstock.Settled) error {
+	w.now, _ = w.store.instant(w.ticket, false)
+	clear(w.found)
+	*out = penstock.Settled{Now: w.now, Allowed: true, Decisions: out.Decisions}
+	r := w.reserved()
+	var err error
+	switch {
+	case !r.Live(w.now):
+		err = w.settleLeases(what, out)
+	case r.Closed && !what.Repeats(&r):
+		err = penstock.ErrClosed
+	case r.Closed:
+		out.Again = true
+	case what.Verb == penstock.Renew:
+		err = w.renew(what, &r, out)
+	default:
+		err = w.close(what, &r, out)
+	}
+	if err != nil {
+		return err
+	}
+	w.report(out)
+	return nil
+}
+
+// reserved returns the reservation that is meant; the zero one if there is none.
+func (w *work) reserved() penstock.Reservation {
+	p := &w.guards[0].reservation
+	s := p.look()
+	if s == nil || !p.sh.isReservation(s, &w.ownGroup[0].Subject) {
+		return penstock.Reservation{}
+	}
+	r := p.sh.reservation(s, w.receipts[:0])
+	w.receipts = r.Receipts
+	return r
+}
+
+// settleLeases settles what needs no reservation.
+func (w *work) settleLeases(what *penstock.Settlement, out *penstock.Settled) error {
+	if !what.OnlyLeases() {
+		return penstock.ErrNoReservation
+	}
+	held := false
+	for i := range w.items {
+		it := &w.items[i]
+		if !w.holds(it) {
+			continue
+		}
+		if what.Verb == penstock.Renew {
+			w.renewLease(it)
+			if until := w.now + penstock.Instant(it.Meter.Window); !held || until < out.Until {
+				out.Until = until
+			}
+		} else {
+			w.dropLease(it)
+		}
+		held = true
+	}
+	if !held && what.Verb == penstock.Renew {
+		return penstock.ErrNoReservation
+	}
+	out.Again = !held
+	return nil
+}
+
+func (w *work) holds(it *item) bool {
+	return it.Meter.HoldsLease(it.sh.list(it.slot()), w.now, w.ticket.Nonce)
+}
+
+// renewLease takes the lease anew, which needs no more room.
+func (w *work) renewLease(it *item) {
+	s := it.slot()
+	it.setList(s, it.Meter.TakeLease(it.sh.list(s), w.now, w.ticket.Nonce))
+}
+
+// dropLease gives back the lease, if there is one.
+func (w *work) dropLease(it *item) {
+	s := it.slot()
+	if s == nil {
+		return
+	}
+	leases, _ := it.Meter.DropLease(it.sh.list(s), w.now, w.ticket.Nonce)
+	it.setOrDrop(s, leases)
+}
+
+// setOrDrop is setList for a list of which nothing may be left.
+func (it *item) setOrDrop(s *slot, list []penstock.Entry) {
+	if len(list) == 0 {
+		it.sh.drop(it.sh.index(s))
+		return
+	}
+	it.setList(s, list)
+}
+
+// renew prolongs an open reservation and its leases, if it still has them all.
+func (w *work) renew(what *penstock.Settlement, r *penstock.Reservation, out *penstock.Settled) error {
+	isReserved := func(it *item) bool {
+		return it.Meter.Kind == penstock.KindLeases && r.Receipt(it.Meter).Cost > 0
+	}
+	for i := range w.items {
+		if it := &w.items[i]; isReserved(it) && !w.holds(it) {
+			return penstock.ErrNoReservation
+		}
+	}
+	for i := range w.items {
+		if it := &w.items[i]; isReserved(it) {
+			w.renewLease(it)
+		}
+	}
+	r.Until = w.now.Add(what.TTL)
+	out.Until = r.Until
+	w.guards[0].reservation.setReservation(&what.Subject, r, w.now, w.isGiven())
+	return nil
+}
+
+// close charges the true costs instead of the estimates, all or none.
+func (w *work) close(what *penstock.Settlement, r *penstock.Reservation, out *penstock.Settled) error {
+	for i := range w.items {
+		if it := &w.items[i]; it.Meter.Kind != penstock.KindLeases {
+			more, ok := w.resettles(it, r.Receipt(it.Meter), what.Overage)
+			it.wanted = more > 0 || it.Meter.Kind.Fixed() // which is dated, even if it is new
+			if !ok {
+				w.found[i].Amount = more
+				out.Allowed = false
+			}
+		}
+	}
+	if !out.Allowed {
+		return nil
+	}
+	if err := w.makeRoomToClose(); err != nil {
+		return err
+	}
+	for i := range w.items {
+		if it := &w.items[i]; it.Meter.Kind == penstock.KindLeases {
+			w.dropLease(it)
+		} else {
+			w.resettle(it, r.Receipt(it.Meter), what.Overage)
+		}
+	}
+	w.keepClosed(what, r)
+	return nil
+}
+
+// resettles tells how much more than the receipt says is to be charged, and whether it may be.
+func (w *work) resettles(it *item, receipt penstock.Receipt, o penstock.Overage) (more int64, ok bool) {
+	m, s := it.Meter, it.look()
+	more = it.Cost - receipt.Cost
+	if m.Kind == penstock.KindLog { // ResettleLog would change it
+		return more, more <= 0 || o != penstock.OverageDeny || m.WeighLog(it.sh.list(s), w.now, more).Passes
+	}
+	_, ok = m.Resettle(it.sh.load(s, m.Kind), w.now, receipt, it.Cost, o)
+	return more, ok
+}
+
+// makeRoomToClose is makeRoom for a settlement: for what is charged more, and for the costs that the
+// reservation is closed with.
+func (w *work) makeRoomToClose() error {
+	r := &room{w.ticket, w.store.seed, w.now}
+	sh := &w.store.shards[w.shards[0]]
+	n, costs := uint32(0), 0
+	for i := range w.items {
+		it := &w.items[i]
+		if it.wanted && it.missing {
+			n++
+		}
+		if it.closesWith() {
+			costs++
+		}
+	}
+	if n > 0 {
+		if err := sh.makeRoom(n, r); err != nil {
+			return err
+		}
+	}
+	for i := range w.items {
+		if it := &w.items[i]; it.wanted && it.spills() {
+			if err := it.makeBlock(1, r); err != nil {
+				return err
+			}
+		}
+	}
+	return w.guards[0].reservation.holdBlock(reservationEntries(costs), r)
+}
+
+// closesWith tells charges whose cost a closed reservation remembers.
+func (it *item) closesWith() bool { return it.Meter.Kind != penstock.KindLeases && it.Cost > 0 }
+
+// resettle charges or gives back the difference. Of a log that is gone there is nothing to give back.
+func (w *work) resettle(it *item, receipt penstock.Receipt, o penstock.Overage) {
+	m, s := it.Meter, it.slot()
+	if s == nil && !it.wanted {
+		return
+	}
+	if m.Kind == penstock.KindLog {
+		if s == nil {
+			s = it.add()
+		}
+		log, _ := m.ResettleLog(it.sh.list(s), w.now, receipt, it.Cost, o)
+		it.setOrDrop(s, log)
+		return
+	}
+	st, _ := m.Resettle(it.sh.load(s, m.Kind), w.now, receipt, it.Cost, o)
+	it.save(st)
+}
+
+// keepClosed keeps the reservation to its end, with what it was closed with.
+func (w *work) keepClosed(what *penstock.Settlement, r *penstock.Reservation) {
+	closed := penstock.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true, Receipts: r.Receipts[:0]}
+	for i := range w.items {
+		if it := &w.items[i]; it.closesWith() {
+			closed.Receipts = append(closed.Receipts, penstock.Receipt{Fingerprint: it.Meter.Fingerprint, Cost: it.Cost})
+		}
+	}
+	w.receipts = closed.Receipts
+	w.guards[0].reservation.setReservation(&what.Subject, &closed, w.now, w.isGiven())
+}
+
+// report tells the numbers as they are now, as a peek would, except for what was refused.
+func (w *work) report(out *penstock.Settled) {
+	out.Decisions = slices.Grow(out.Decisions[:0], len(w.items))[:len(w.items)]
+	for i := range w.items {
+		it, more := &w.items[i], w.found[i].Amount
+		m, s := it.Meter, it.slot()
+		var st penstock.State
+		if m.Kind.Fixed() {
+			st, _, _ = m.Weigh(it.sh.load(s, m.Kind), w.now, 0, 0)
+		} else {
+			st = it.sum(it.sh.list(s), w.now, more, more == 0)
+		}
+		out.Decisions[i] = m.ReportSettled(st, w.now, more, more == 0)
+	}
+	w.dateAll(out.Decisions)
+}
