@@ -18,6 +18,7 @@ type book struct {
 	state    State
 	entries  []Entry // of a log or of leases
 	maxDelay time.Duration
+	receipt  Receipt // of the last charge that was taken
 }
 
 func newBook(t testing.TB, l Limit) *book {
@@ -35,39 +36,63 @@ func compile(t testing.TB, l Limit) *Meter {
 }
 
 func (b *book) take(now Instant, cost int64, nonce uint64) Decision {
+	return b.charge(now, Charge{Meter: b.meter, Cost: cost}, nonce)
+}
+
+// overdraw takes a cost that must be recorded.
+func (b *book) overdraw(now Instant, cost int64) Decision {
+	return b.charge(now, Charge{Meter: b.meter, Cost: cost, Overdraw: true}, 0)
+}
+
+func (b *book) charge(now Instant, c Charge, nonce uint64) (d Decision) {
 	switch b.meter.Kind {
 	case KindLog:
-		return b.takeLog(now, cost)
+		d = b.takeLog(now, c)
 	case KindLeases:
-		return b.takeLease(now, cost, nonce)
+		d = b.takeLease(now, c.Cost, nonce)
+	default:
+		d = b.takeFixed(now, c)
 	}
-	m := b.meter
-	s, passes, repaired := m.Weigh(b.state, now, cost, b.maxDelay)
+	if (d.Receipt != Receipt{}) {
+		b.receipt = d.Receipt
+	}
+	return d
+}
+
+func (b *book) takeFixed(now Instant, c Charge) Decision {
+	m, need := b.meter, c.Need()
+	s, passes, repaired := m.Weigh(b.state, now, need, b.maxDelay)
+	told := need
 	switch {
-	case cost == 0 || !m.CanEver(cost):
+	case c.Cost == 0 || !m.CanEver(need):
 	case passes:
-		s = m.Charge(s, cost)
+		told = m.Amount(s, now, c)
+		s = m.Charge(s, told)
 		b.state = s
 	case m.CountDenied:
-		s = m.ChargeDenied(s, cost)
+		s = m.ChargeDenied(s, c.Cost)
 		b.state = s
 	case repaired:
 		b.state = s
 	}
-	return m.Report(s, now, cost, passes, passes, b.maxDelay)
+	return m.Report(s, now, told, passes, passes, b.maxDelay)
 }
 
-func (b *book) takeLog(now Instant, cost int64) Decision {
-	m := b.meter
-	w := m.WeighLog(b.entries, now, cost)
+func (b *book) takeLog(now Instant, c Charge) Decision {
+	m, need := b.meter, c.Need()
+	w := m.WeighLog(b.entries, now, need)
+	told := need
 	switch {
-	case cost == 0 || !m.CanEver(cost):
-	case w.Passes || m.CountDenied:
-		b.entries = m.RecordLog(b.entries, w, cost)
+	case c.Cost == 0 || !m.CanEver(need):
+	case w.Passes:
+		told = m.LogAmount(w, c)
+		b.entries = m.RecordLog(b.entries, w, told)
+	case m.CountDenied:
+		b.entries = m.RecordLog(b.entries, w, m.DeniedAmount(c.Cost))
 	case w.Repaired:
 		b.entries = m.RecordLog(b.entries, w, 0)
 	}
-	return m.Report(m.LogState(b.entries, now, cost, w.Passes), now, cost, w.Passes, w.Passes, b.maxDelay)
+	return m.Report(m.LogState(b.entries, now, need, w.Passes), now, told, w.Passes, w.Passes, b.maxDelay)
 }
 
 func (b *book) takeLease(now Instant, cost int64, nonce uint64) Decision {
@@ -83,12 +108,32 @@ func (b *book) takeLease(now Instant, cost int64, nonce uint64) Decision {
 	return m.Report(m.LeaseState(b.entries, now, cost, w.Passes), now, cost, w.Passes, w.Passes, b.maxDelay)
 }
 
+// settle puts the true cost in the place of what the receipt says was taken.
+func (b *book) settle(now Instant, r Receipt, cost int64, o Overage) Decision {
+	m := b.meter
+	more := max(0, cost-r.Cost)
+	if m.Kind == KindLog {
+		log, ok := m.ResettleLog(b.entries, now, r, cost, o)
+		if b.entries = log; ok {
+			more = 0
+		}
+		return m.ReportSettled(m.LogState(b.entries, now, more, ok), now, more, ok)
+	}
+	s, ok := m.Resettle(b.state, now, r, cost, o)
+	if ok {
+		b.state, more = s, 0
+	}
+	return m.ReportSettled(s, now, more, ok)
+}
+
 // play runs a table of steps on the book. A line is
 //
 //	at cost pass|deny used left retry reset [delay] [nonce=N]
 //
-// with at since the epoch, retry, reset and delay as durations, "-" for none and "never". What
-// follows a # is a remark. Where no nonce is given the line's number is one.
+// with at since the epoch, retry, reset and delay as durations, "-" for none and "never". A cost
+// of 5! must be recorded, and =5 settles the last charge that was taken; =5/allow and =5/debt say
+// what becomes of an overage. What follows a # is a remark. Where no nonce is given the line's
+// number is one.
 func (b *book) play(t *testing.T, table string) {
 	t.Helper()
 	for i, line := range strings.Split(table, "\n") {
@@ -108,7 +153,7 @@ func (b *book) play(t *testing.T, table string) {
 		if len(words) != 8 {
 			t.Fatalf("step %q has %d columns", line, len(words))
 		}
-		now, cost := epoch.Add(duration(t, words[0])), number(t, words[1])
+		now := epoch.Add(duration(t, words[0]))
 		want := Decision{
 			Allowed:    words[2] == "pass",
 			Limit:      b.meter.Capacity,
@@ -118,8 +163,8 @@ func (b *book) play(t *testing.T, table string) {
 			ResetAfter: duration(t, words[6]),
 			Delay:      duration(t, words[7]),
 		}
-		got := b.take(now, cost, nonce)
-		if (got.Receipt != Receipt{}) != (got.Allowed && cost > 0) {
+		got := b.step(t, now, words[1], nonce)
+		if spends := strings.Trim(words[1], "0!") != "" && words[1][0] != '='; (got.Receipt != Receipt{}) != (got.Allowed && spends) {
 			t.Errorf("%v: step %q: receipt %+v of a call that was allowed: %v", b.meter, line, got.Receipt, got.Allowed)
 		}
 		got.Receipt = Receipt{}
@@ -127,6 +172,25 @@ func (b *book) play(t *testing.T, table string) {
 			t.Errorf("%v: step %q:\n got %+v\nwant %+v", b.meter, line, got, want)
 		}
 	}
+}
+
+// step does what the cost column of a table says.
+func (b *book) step(t *testing.T, now Instant, what string, nonce uint64) Decision {
+	t.Helper()
+	if cost, ok := strings.CutPrefix(what, "="); ok {
+		cost, overage, named := strings.Cut(cost, "/")
+		var o Overage
+		if named {
+			if err := o.UnmarshalText([]byte(overage)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.settle(now, b.receipt, number(t, cost), o)
+	}
+	if cost, ok := strings.CutSuffix(what, "!"); ok {
+		return b.overdraw(now, number(t, cost))
+	}
+	return b.take(now, number(t, what), nonce)
 }
 
 func number(t *testing.T, s string) int64 {

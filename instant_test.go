@@ -52,7 +52,12 @@ func TestErrorsSayWhoIsToBlame(t *testing.T) {
 			t.Errorf("%q: unavailable %v, invalid %v", err, errors.Is(err, ErrUnavailable), errors.Is(err, ErrInvalid))
 		}
 	}
-	if errors.Is(ErrFull, ErrCorrupt) {
-		t.Error("a full store is not a corrupt one")
+	for _, err := range []error{ErrNoReservation, ErrClosed} {
+		if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnavailable) || err.Error() == "" {
+			t.Errorf("%q: invalid %v, unavailable %v", err, errors.Is(err, ErrInvalid), errors.Is(err, ErrUnavailable))
+		}
+	}
+	if errors.Is(ErrFull, ErrCorrupt) || errors.Is(ErrClosed, ErrNoReservation) {
+		t.Error("a full store is not a corrupt one, nor is a closed reservation none")
 	}
 }

@@ -16,18 +16,26 @@ type admitted struct {
 	starts Instant // at + delay
 }
 
-// admit makes random calls and returns those that passed. Time runs forwards.
+// admit makes random calls and returns those that passed. Time runs forwards. Where there is an
+// overdraft, some calls must be recorded.
 func admit(t *rapid.T, l Limit) (passed []admitted) {
 	b := &book{meter: l.MustCompile(), maxDelay: AnyDelay}
 	now := epoch + Instant(rapid.Int64Range(0, b.meter.Window).Draw(t, "start"))
 	for range 80 {
 		now += Instant(rapid.Int64Range(0, b.meter.Window/4).Draw(t, "pause") / rapid.Int64Range(1, 50).Draw(t, "hurry"))
-		cost := rapid.Int64Range(1, 3).Draw(t, "cost")
-		if d := b.take(now, cost, 0); d.Allowed {
-			passed = append(passed, admitted{now, cost, now.Add(d.Delay)})
+		c := Charge{Meter: b.meter, Cost: rapid.Int64Range(1, 3).Draw(t, "cost")}
+		if l.Overdraft > 0 && rapid.IntRange(0, 3).Draw(t, "overdraw") == 0 {
+			c.Overdraw, c.Cost = true, rapid.Int64Range(1, 2*(l.Count+l.Overdraft)).Draw(t, "late cost")
+		}
+		if d := b.charge(now, c, 0); d.Allowed {
+			passed = append(passed, admitted{now, d.Receipt.Cost, now.Add(d.Delay)})
 		}
 	}
 	return passed
+}
+
+func drawOverdraft(t *rapid.T) int64 {
+	return max(0, rapid.Int64Range(-10, 10).Draw(t, "overdraft"))
 }
 
 // eachInterval calls f with the sum that passed from each call that did to each later one.
@@ -43,9 +51,9 @@ func eachInterval(passed []admitted, f func(from, to Instant, sum int64)) {
 
 func TestLogNeverPassesTheLimitInAnyWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Algorithm: SlidingWindowLog, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t), CountDenied: rapid.Bool().Draw(t, "denied")}
+		l := Limit{Algorithm: SlidingWindowLog, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t), CountDenied: rapid.Bool().Draw(t, "denied"), Overdraft: drawOverdraft(t)}
 		eachInterval(admit(t, l), func(from, to Instant, sum int64) {
-			if to.Sub(from) < l.Window && sum > l.Count {
+			if to.Sub(from) < l.Window && sum > l.Count+l.Overdraft {
 				t.Fatalf("%v: %d passed within %v", l, sum, to.Sub(from))
 			}
 		})
@@ -54,10 +62,10 @@ func TestLogNeverPassesTheLimitInAnyWindow(t *testing.T) {
 
 func TestFixedWindowNeverPassesTheLimitInAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Algorithm: FixedWindow, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t)}
+		l := Limit{Algorithm: FixedWindow, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t), Overdraft: drawOverdraft(t)}
 		w := Instant(l.Window.Microseconds())
 		eachInterval(admit(t, l), func(from, to Instant, sum int64) {
-			if windows := int64(to/w - from/w + 1); sum > l.Count*windows {
+			if windows := int64(to/w - from/w + 1); sum > (l.Count+l.Overdraft)*windows {
 				t.Fatalf("%v: %d passed in %d windows", l, sum, windows)
 			}
 		})
@@ -77,11 +85,11 @@ func TestCounterStaysBelowTwiceTheLimit(t *testing.T) {
 
 func TestBucketPassesItsBurstAndRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Algorithm: TokenBucket, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t), Burst: rapid.Int64Range(1, 10).Draw(t, "burst")}
+		l := Limit{Algorithm: TokenBucket, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t), Burst: rapid.Int64Range(1, 10).Draw(t, "burst"), Overdraft: drawOverdraft(t)}
 		tick := Instant(l.unit().Microseconds())
 		eachInterval(admit(t, l), func(from, to Instant, sum int64) {
 			most := big.NewRat(l.Count*int64(to/tick-from/tick), int64(l.Window/l.unit()))
-			if most.Add(most, rat(l.Burst)).Cmp(rat(sum)) < 0 {
+			if most.Add(most, rat(l.Burst+l.Overdraft)).Cmp(rat(sum)) < 0 {
 				t.Fatalf("%v: %d passed within %v, more than %v", l, sum, to.Sub(from), most)
 			}
 		})
@@ -122,6 +130,9 @@ func TestHigherLimitsAndLowerCostsPassMore(t *testing.T) {
 			higher.Count++
 			if a == LeakyBucket {
 				l.Queue, higher.Queue = 5, 6
+			} else {
+				l.Overdraft = drawOverdraft(t)
+				higher.Overdraft = l.Overdraft
 			}
 			b := &book{meter: l.MustCompile(), maxDelay: AnyDelay}
 			up := higher.MustCompile()
@@ -136,6 +147,9 @@ func TestHigherLimitsAndLowerCostsPassMore(t *testing.T) {
 			for range 40 {
 				now += Instant(rapid.Int64Range(0, b.meter.Window/3).Draw(t, "pause"))
 				cost := rapid.Int64Range(1, 4).Draw(t, "cost")
+				if l.Overdraft > 0 && rapid.IntRange(0, 5).Draw(t, "late") == 0 {
+					b.overdraw(now, 10*cost)
+				}
 				if passes(b.meter, now, cost) && !passes(up, now, cost) {
 					t.Fatalf("%v passes a cost of %d and %v does not", l, cost, higher)
 				}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -154,6 +155,52 @@ func TestSubjectsDiffer(t *testing.T) {
 			t.Errorf("%s and %s share the subject %v", name, other, s)
 		}
 		seen[s] = name
+	}
+}
+
+// All subjects of a rule begin with its tag, and those of other rules with another.
+func TestRuleTag(t *testing.T) {
+	h := NewHasher("secret")
+	rule := h.Rule("shop", "login", "user", "ip")
+	for _, user := range []string{"", "ann", strings.Repeat("long", 100)} {
+		s := rule.Subject(user, "::1")
+		if s.Tag() != rule.Tag() || RuleTag(s[:4]) != rule.Tag() {
+			t.Errorf("the subject of %.10q has the tag %x, its rule %x", user, s.Tag(), rule.Tag())
+		}
+	}
+	seen := map[RuleTag]string{rule.Tag(): "shop login user ip"}
+	for name, other := range map[string]RuleHasher{
+		"another rule":   h.Rule("shop", "logout", "user", "ip"),
+		"another domain": h.Rule("shops", "login", "user", "ip"),
+		"another key":    h.Rule("shop", "login", "user"),
+		"another order":  h.Rule("shop", "login", "ip", "user"),
+		"no key":         h.Rule("shop", "login"),
+		"another secret": NewHasher("Secret").Rule("shop", "login", "user", "ip"),
+	} {
+		if same, ok := seen[other.Tag()]; ok {
+			t.Errorf("%s has the tag of %s", name, same)
+		}
+		seen[other.Tag()] = name
+	}
+}
+
+// A call's id depends on every byte of what the caller said and on the secret, and is never the
+// zero id, which means none: it is odd.
+func TestCallID(t *testing.T) {
+	h := NewHasher("secret")
+	seen := map[CallID]string{}
+	ids := []string{"", "a", "b", "ab", "a\x00", "\x00a", "call", strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("x", 1<<16)}
+	for i := range 1000 {
+		ids = append(ids, "call "+strconv.Itoa(i))
+	}
+	for _, id := range ids {
+		call := h.Call(id)
+		if same, ok := seen[call]; ok || call[0]&1 == 0 {
+			t.Errorf("%.20q is called %x, as is %.20q", id, call, same)
+		}
+		if seen[call] = id; call != h.Call(id) || call == NewHasher("Secret").Call(id) {
+			t.Errorf("%.20q is called by another name each time, or with any secret", id)
+		}
 	}
 }
 

@@ -65,12 +65,18 @@ func TestLifeIsLongEnough(t *testing.T) {
 		{Algorithm: TokenBucket, Count: 7, Window: 24 * time.Hour},
 		{Algorithm: TokenBucket, Count: 7, Window: time.Minute, Burst: 30, Refill: Interval},
 		{Algorithm: LeakyBucket, Count: 7, Window: time.Minute, Queue: 30},
+		{Algorithm: FixedWindow, Count: 5, Window: time.Minute, Overdraft: 50},
+		{Algorithm: SlidingWindowCounter, Count: 5, Window: time.Minute, Overdraft: 50},
+		{Algorithm: TokenBucket, Count: 7, Window: time.Minute, Burst: 3, Overdraft: 50},
+		{Algorithm: TokenBucket, Count: 7, Window: time.Second, Overdraft: 1},
+		{Algorithm: TokenBucket, Count: 7, Window: 24 * time.Hour, Overdraft: 20},
+		{Algorithm: TokenBucket, Count: 7, Window: time.Minute, Burst: 3, Refill: Interval, Overdraft: 50},
 	} {
 		m := compile(t, l)
 		for _, at := range []time.Duration{0, 1234567 * time.Microsecond, 59*time.Second + 999999*time.Microsecond, 31 * 24 * time.Hour} {
 			now := epoch.Add(at)
 			s, _, _ := m.Weigh(State{}, now, m.Capacity, AnyDelay)
-			s = m.Charge(s, m.Capacity)
+			s = m.Charge(s, m.Capacity+m.Overdraft) // as deep in debt as can be
 			after, passes, _ := m.Weigh(s, s.At+Instant(m.Life), m.Capacity, 0)
 			if after.A != 0 || after.B != 0 || !passes {
 				t.Errorf("%v: %+v lives %d µs and is then still %+v", l, s, m.Life, after)

@@ -11,9 +11,17 @@ import (
 type oracle interface {
 	// consumed returns what counts against the capacity at now.
 	consumed(now Instant) *big.Rat
-	charge(now Instant, cost int64)
+	charge(now Instant, cost int64) *event
 	// chargeDenied records a denied call under count_denied.
 	chargeDenied(now Instant, cost int64)
+	// giveBack makes a charge cost so much less.
+	giveBack(now Instant, e *event, back int64)
+}
+
+// An event is a charge, dated as it counts.
+type event struct {
+	at   Instant
+	cost int64
 }
 
 func newOracle(l Limit) oracle {
@@ -41,7 +49,7 @@ func newOracle(l Limit) oracle {
 	if l.Refill == Interval {
 		return &intervalOracle{count: l.Count, burst: burst, window: w, tokens: burst}
 	}
-	return &tokenOracle{rate: big.NewRat(l.Count, int64(w/tick)), burst: rat(burst), tick: tick, tokens: rat(burst)}
+	return &tokenOracle{rate: big.NewRat(l.Count, int64(w/tick)), burst: rat(burst), tick: tick, window: w, tokens: rat(burst)}
 }
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -54,19 +62,19 @@ func ceil(r *big.Rat) int64 {
 	return q.Int64()
 }
 
-// history is every charge there ever was.
+// history is every charge there ever was. What is given back was never charged: once its window
+// is over that makes no difference.
 type history struct {
 	limit  int64
 	window Instant
-	past   []event
+	past   []*event
 }
 
-type event struct {
-	at   Instant
-	cost int64
+func (h *history) add(now Instant, cost int64) *event {
+	e := &event{now, cost}
+	h.past = append(h.past, e)
+	return e
 }
-
-func (h *history) charge(now Instant, cost int64) { h.past = append(h.past, event{now, cost}) }
 
 // between sums what was charged in [from, to).
 func (h *history) between(from, to Instant) (sum int64) {
@@ -86,20 +94,25 @@ func (h *history) start(now Instant) Instant {
 	return now / h.window * h.window
 }
 
+// charge dates what comes while the clock is behind at the start of the window.
+func (h *history) charge(now Instant, cost int64) *event { return h.add(max(now, h.start(now)), cost) }
+
+// chargeDenied counts no further than to one above the limit.
+func (h *history) chargeDenied(now Instant, cost int64) {
+	start := h.start(now)
+	h.charge(now, max(0, min(cost, h.limit+1-h.between(start, start+h.window))))
+}
+
+func (h *history) giveBack(now Instant, e *event, back int64) {
+	e.cost -= back
+	h.charge(now, 0) // somebody was there: time does not run backwards from here
+}
+
 type windowOracle struct{ history }
 
 func (o *windowOracle) consumed(now Instant) *big.Rat {
 	start := o.start(now)
 	return rat(o.between(start, start+o.window))
-}
-
-func (o *windowOracle) charge(now Instant, cost int64) {
-	o.history.charge(max(now, o.start(now)), cost)
-}
-
-func (o *windowOracle) chargeDenied(now Instant, cost int64) {
-	start := o.start(now)
-	o.charge(now, max(0, min(cost, o.limit+1-o.between(start, start+o.window))))
 }
 
 type counterOracle struct {
@@ -113,15 +126,6 @@ func (o *counterOracle) consumed(now Instant) *big.Rat {
 	fading := big.NewRat(int64(o.window-gone), int64(o.window))
 	fading.Mul(fading, rat(o.between(start-o.window, start)))
 	return fading.Add(fading, rat(o.between(start, start+o.window)))
-}
-
-func (o *counterOracle) charge(now Instant, cost int64) {
-	o.history.charge(max(now, o.start(now)), cost)
-}
-
-func (o *counterOracle) chargeDenied(now Instant, cost int64) {
-	start := o.start(now)
-	o.charge(now, max(0, min(cost, o.limit+1-o.between(start, start+o.window))))
 }
 
 type logOracle struct{ history }
@@ -138,22 +142,34 @@ func (o *logOracle) consumed(now Instant) *big.Rat {
 	return rat(o.between(now-o.window+1, now+1))
 }
 
-func (o *logOracle) charge(now Instant, cost int64) { o.history.charge(o.now(now), cost) }
+func (o *logOracle) charge(now Instant, cost int64) *event {
+	if cost == 0 {
+		return nil // no entry, and time may run backwards
+	}
+	return o.add(o.now(now), cost)
+}
 
 // chargeDenied drops the oldest while the rest is still above the limit.
 func (o *logOracle) chargeDenied(now Instant, cost int64) {
-	o.charge(now, cost)
+	o.charge(now, min(cost, o.limit))
 	for o.between(o.past[0].at, MaxInstant)-o.past[0].cost > o.limit {
 		o.past = o.past[1:]
 	}
 }
 
+// giveBack is void once the charge has left the window, even if the clock then steps back.
+func (o *logOracle) giveBack(now Instant, e *event, back int64) {
+	if e.at > o.now(now)-o.window {
+		e.cost -= back
+	}
+}
+
 // tokenOracle is a bucket of tokens in fractions, filled up to the last charge.
 type tokenOracle struct {
-	rate, burst *big.Rat // rate is per tick
-	tick        Instant
-	tokens      *big.Rat
-	last        Instant
+	rate, burst  *big.Rat // rate is per tick
+	tick, window Instant
+	tokens       *big.Rat // negative in debt
+	last         Instant
 }
 
 func (o *tokenOracle) at(now Instant) *big.Rat {
@@ -167,13 +183,24 @@ func (o *tokenOracle) at(now Instant) *big.Rat {
 
 func (o *tokenOracle) consumed(now Instant) *big.Rat { return new(big.Rat).Sub(o.burst, o.at(now)) }
 
-func (o *tokenOracle) charge(now Instant, cost int64) {
+func (o *tokenOracle) charge(now Instant, cost int64) *event {
 	o.tokens = o.at(now)
 	o.tokens.Sub(o.tokens, rat(cost))
 	o.last = max(now, o.last)
+	return &event{o.last, cost}
 }
 
 func (o *tokenOracle) chargeDenied(Instant, int64) {}
+
+// giveBack puts tokens into the bucket, which may overflow.
+func (o *tokenOracle) giveBack(now Instant, e *event, back int64) {
+	if o.charge(now, 0); o.last-e.at >= o.window {
+		return
+	}
+	if o.tokens.Add(o.tokens, rat(back)); o.tokens.Cmp(o.burst) > 0 {
+		o.tokens.Set(o.burst)
+	}
+}
 
 // intervalOracle pours the tokens in one interval after the other.
 type intervalOracle struct {
@@ -191,12 +218,19 @@ func (o *intervalOracle) consumed(now Instant) *big.Rat {
 	return rat(o.burst - tokens)
 }
 
-func (o *intervalOracle) charge(now Instant, cost int64) {
+func (o *intervalOracle) charge(now Instant, cost int64) *event {
 	o.tokens = o.burst - ceil(o.consumed(now)) - cost
 	o.last = max(now, o.last)
+	return &event{max(now, o.last/o.window*o.window), cost}
 }
 
 func (o *intervalOracle) chargeDenied(Instant, int64) {}
+
+func (o *intervalOracle) giveBack(now Instant, e *event, back int64) {
+	if o.charge(now, 0); o.last/o.window == e.at/o.window {
+		o.tokens = min(o.tokens+back, o.burst)
+	}
+}
 
 // queueOracle knows of a queue only when the next call may leave it.
 type queueOracle struct {
@@ -228,12 +262,16 @@ func (o *queueOracle) delay(now Instant) time.Duration {
 	return start.Sub(now)
 }
 
-func (o *queueOracle) charge(now Instant, cost int64) {
+func (o *queueOracle) charge(now Instant, cost int64) *event {
 	now = max(now, o.last)
 	o.next = o.ahead(now)
 	o.next.Add(o.next, rat(int64(now/o.tick)))
 	o.next.Add(o.next, new(big.Rat).Mul(o.spacing, rat(cost)))
 	o.last = now
+	return &event{now, cost}
 }
 
 func (o *queueOracle) chargeDenied(Instant, int64) {}
+
+// giveBack is not for queues.
+func (o *queueOracle) giveBack(Instant, *event, int64) {}

@@ -19,9 +19,9 @@ type Reservation struct {
 }
 
 // Live tells whether the reservation can be believed at an instant. No store writes one that ends
-// later than MaxReserve from now.
+// later than MaxReserve from now; a clock may have stepped back by as much again.
 func (r *Reservation) Live(now Instant) bool {
-	return r.Until > now && r.Until <= now.Add(MaxReserve)
+	return r.Until > now && r.Until <= now.Add(2*MaxReserve)
 }
 
 // Receipt returns what was taken of the meter; the zero receipt if nothing was.
@@ -174,6 +174,8 @@ func (m *Meter) Returns() error {
 	switch {
 	case m.Kind == KindLeaky:
 		return fmt.Errorf("%q cannot be reserved: a leaver's place in a leaky bucket's queue passes unused, as the others keep their departure; a token_bucket can", m)
+	case m.Kind == KindLog && m.CountDenied:
+		return fmt.Errorf("%q cannot be reserved: a log that counts denied calls forgets earlier ones, which would be missing after a give-back; a sliding_window_counter can", m)
 	case m.Kind == KindLog && m.Count > MaxReservedLog:
 		return fmt.Errorf("%q cannot be reserved: giving back rewrites a log, so at most %d; a sliding_window_counter can", m, MaxReservedLog)
 	}
@@ -196,19 +198,20 @@ func (m *Meter) Resettle(s State, now Instant, r Receipt, cost int64, o Overage)
 }
 
 func (m *Meter) giveBack(s State, now, at Instant, cost int64) State {
+	end := s.At + Instant(m.Window) // a charge after it was dated by a wrong clock
 	switch m.Kind {
 	case KindBucket:
-		if at+Instant(m.Window) > max(now, s.At) {
+		if latest := max(now, s.At); at <= latest && at+Instant(m.Window) > latest {
 			s.A = max(0, s.A-cost*m.Ticks)
 		}
 	case KindCounter:
-		if at >= s.At {
+		if at >= s.At && at < end {
 			s.A = max(0, s.A-cost)
-		} else if at >= s.At-Instant(m.Window) {
+		} else if at < s.At && at >= s.At-Instant(m.Window) {
 			s.B = max(0, s.B-cost)
 		}
 	default: // windows and intervals
-		if at >= s.At {
+		if at >= s.At && at < end {
 			s.A = max(0, s.A-cost)
 		}
 	}
@@ -253,13 +256,21 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 	}
 	total := log[end-1].N
 	back := min(r.Cost-cost, total-log[first-1].N)
-	for i := first; i < end; i++ {
-		log[i].N = min(log[i].N, total-back)
+	kept := first
+	for i := first; i < len(log); i++ {
+		e := log[i]
+		if i < end {
+			e.N = min(e.N, total-back)
+		} else {
+			e.N -= back
+		}
+		// What counts nothing any more is not kept, but for the newest: time stands by it.
+		if e.N > log[kept-1].N || i == len(log)-1 {
+			log[kept] = e
+			kept++
+		}
 	}
-	for i := end; i < len(log); i++ {
-		log[i].N -= back
-	}
-	return log, true
+	return log[:kept], true
 }
 
 // DropLease gives back the lease of the nonce; it reports whether there was one that lived.

@@ -75,6 +75,10 @@ func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
 		log = log[:copy(log, log[dead:])]
 		w.First = 1
 	}
+	if spent(log) {
+		log = log[:len(log)-1]
+		w.First = min(w.First, len(log))
+	}
 	total := log[len(log)-1].N + cost
 	log = append(log, Entry{At: w.At, N: total})
 	if m.CountDenied && !w.Passes { // of what was denied, no more is kept than makes one above the limit
@@ -85,6 +89,12 @@ func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
 	return log
 }
 
+// spent tells whether all of the newest entry was given back.
+func spent(log []Entry) bool {
+	n := len(log)
+	return n > 1 && log[n-1].N == log[n-2].N
+}
+
 // LogState sums up a log after a call: see [State].
 func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) State {
 	w := m.WeighLog(log, now, cost)
@@ -92,6 +102,9 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 		return State{}
 	}
 	s := State{At: log[len(log)-1].At, A: w.Sum}
+	if spent(log) {
+		s.At = log[len(log)-2].At
+	}
 	if w.Repaired { // not recorded: a peek
 		s.At = now
 	}

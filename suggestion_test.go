@@ -35,6 +35,8 @@ func heed(l Limit, err error) (_ Limit, field string, ok bool) {
 		l.Burst = most
 	case "queue":
 		l.Queue = most
+	case "overdraft":
+		l.Overdraft = most
 	}
 	return l, field, field != ""
 }
@@ -47,6 +49,8 @@ func oneMore(l Limit, field string) Limit {
 		l.Burst++
 	case "queue":
 		l.Queue++
+	case "overdraft":
+		l.Overdraft++
 	}
 	return l
 }
@@ -95,6 +99,70 @@ func TestSuggestionsAreTheLargest(t *testing.T) {
 		suggested, field, _ := heed(l, l.Validate())
 		if err := suggested.Validate(); err != nil || field != "window" {
 			t.Errorf("%v: the suggested %v does not do: %v", l, suggested, err)
+		}
+	}
+}
+
+// The same of an overdraft, beside a capacity that is sound by itself.
+func TestSuggestedOverdraftsAreTheLargest(t *testing.T) {
+	tried := 0
+	for _, base := range []Limit{
+		{Algorithm: SlidingWindowCounter, Count: 1, Window: time.Minute},
+		{Algorithm: SlidingWindowCounter, Count: 1_000_000, Window: 24 * time.Hour},
+		{Algorithm: TokenBucket, Count: 1, Window: MinWindow},
+		{Algorithm: TokenBucket, Count: 1_000_000, Window: 10 * time.Second},
+		{Algorithm: TokenBucket, Count: MaxCount, Window: time.Minute, Burst: 1},
+		{Algorithm: TokenBucket, Count: 1, Window: 24 * time.Hour, Burst: 300},
+		{Algorithm: TokenBucket, Count: 1, Window: 24 * time.Hour, Burst: 366}, // nothing is left
+		{Algorithm: TokenBucket, Count: 1, Window: 24 * time.Hour, Burst: 366, Refill: Interval},
+		{Algorithm: TokenBucket, Count: 7, Window: MaxWindow, Burst: 3, Refill: Interval},
+		{Algorithm: TokenBucket, Count: 7, Window: MaxWindow, Burst: 3},
+	} {
+		l := base
+		l.Overdraft = MaxCount - l.capacity()
+		suggested, field, ok := heed(l, l.Validate())
+		if !ok || field != "overdraft" {
+			t.Errorf("%v: %v suggests no overdraft", l, l.Validate())
+			continue
+		}
+		tried++
+		if err := suggested.Validate(); err != nil {
+			t.Errorf("%v: the suggested %v does not do: %v", l, suggested, err)
+		}
+		if more := oneMore(suggested, field); more.Validate() == nil {
+			t.Errorf("%v: %v is suggested, and %v would do", l, suggested, more)
+		}
+	}
+	if tried < 10 {
+		t.Errorf("only %d were tried", tried)
+	}
+	for _, l := range []Limit{
+		{Algorithm: FixedWindow, Count: 5, Window: time.Minute, Overdraft: MaxCount - 5},
+		{Algorithm: SlidingWindowLog, Count: 5, Window: time.Minute, Overdraft: MaxCount - 5},
+		{Algorithm: FixedWindow, Window: time.Minute, Overdraft: MaxCount},
+	} {
+		if err := l.Validate(); err != nil {
+			t.Error(err)
+		}
+		if err := oneMore(l, "overdraft").Validate(); err == nil || l.Count > 0 && !strings.Contains(err.Error(), "must be at most 999999999995 beside a capacity of 5") {
+			t.Errorf("%v, one more: %v", l, err)
+		}
+	}
+}
+
+// Debts keep the same bound: no level passes 2^52, however deep.
+func TestProductBoundOfDebts(t *testing.T) {
+	for _, l := range []Limit{
+		{Algorithm: TokenBucket, Count: MaxCount, Burst: 1, Window: 10 * time.Second, Overdraft: (1<<52-1)/10_000_000 - 1},
+		{Algorithm: SlidingWindowCounter, Count: 1, Window: 10 * time.Hour, Overdraft: (1<<52-1)/36_000_000 - 1},
+	} {
+		b := newBook(t, l)
+		d := b.overdraw(epoch, MaxCount)
+		if want := 1 + l.Overdraft; d.Used != want || d.Receipt.Cost != want || b.state.A > maxProduct || b.meter.Most >= maxProduct {
+			t.Errorf("%v: %+v, %+v", l, d, b.state)
+		}
+		if oneMore(l, "overdraft").Validate() == nil {
+			t.Errorf("%v: one more passes 2^52 and is accepted", l)
 		}
 	}
 }

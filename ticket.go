@@ -321,7 +321,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 		c, d := &g.Charges[j], &decisions[j]
 		if sight != nil && sight.Replay {
 			c.Meter.report(d, found[j].State, o.Now, 0, true, false, 0)
-			if c.Meter.Kind == KindLeaky {
+			if c.Meter.Kind == KindLeaky && group.Taken {
 				d.Delay = max(0, sight.First.Departs.Sub(o.Now))
 			}
 			continue
@@ -353,7 +353,6 @@ func (o *GroupOutcome) guarded(g *Group, now Instant, sight *Sight, decisions []
 	o.FirmUntil = 0
 	if sight.Replay {
 		o.Replay = true
-		o.Nonce = 0
 		if o.Taken {
 			o.Nonce = sight.First.Nonce
 		}
@@ -363,6 +362,9 @@ func (o *GroupOutcome) guarded(g *Group, now Instant, sight *Sight, decisions []
 	}
 	s := sight.Penalty
 	o.Strikes, o.Bans = s.strikes(), s.level()
+	if int64(now-s.At)+s.A >= g.Penalty.Within {
+		o.Strikes = 0 // the series is over
+	}
 	if s.B&banned == 0 || s.At <= now {
 		return
 	}
@@ -372,7 +374,7 @@ func (o *GroupOutcome) guarded(g *Group, now Instant, sight *Sight, decisions []
 		if sight.Banned {
 			d.Allowed = false
 		}
-		if d.RetryAfter != Never {
+		if !d.Allowed && d.RetryAfter != Never {
 			d.RetryAfter = max(d.RetryAfter, s.At.Sub(now))
 		}
 	}

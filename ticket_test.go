@@ -90,11 +90,13 @@ func TestTicketValidate(t *testing.T) {
 	}
 }
 
-// FuzzTicket: no ticket panics, and none that is accepted has two charges of one state.
+// FuzzTicket: no ticket panics, and none that is accepted has two charges of one state, two guards
+// of one subject, or something to name and no nonce.
 func FuzzTicket(f *testing.F) {
 	f.Add(int64(0), int64(0), uint64(1), []byte{0, 1, 1, 0, 2, 1, 0x10, 1, 1})
 	f.Add(int64(-1), int64(-1), uint64(0), []byte{0xff, 0xff, 0xff})
 	f.Add(int64(5), int64(5), uint64(0), []byte{})
+	f.Add(int64(5), int64(5), uint64(7), []byte{0x10, 0x21, 1, 0x91, 0x82, 1, 0x12, 0x41, 1})
 	f.Fuzz(func(t *testing.T, now, delay int64, nonce uint64, script []byte) {
 		meters := []*Meter{nil}
 		for _, name := range []string{"minute", "hour", "denied", "leaky", "leases"} {
@@ -104,10 +106,11 @@ func FuzzTicket(f *testing.F) {
 		for ; len(script) >= 3; script = script[3:] { // subject and flags, meter, cost
 			if len(ticket.Groups) == 0 || script[0]&0x10 != 0 {
 				ticket.Groups = append(ticket.Groups, Group{Subject: Subject{script[0] & 3}, Alone: script[0]&0x20 != 0})
+				guard(t, &ticket.Groups[len(ticket.Groups)-1], script[1]>>5)
 			}
 			g := &ticket.Groups[len(ticket.Groups)-1]
 			if script[0]&0x40 == 0 {
-				g.Charges = append(g.Charges, Charge{Meter: meters[int(script[1])%len(meters)], Cost: int64(int8(script[2])) << (script[1] >> 3)})
+				g.Charges = append(g.Charges, Charge{Meter: meters[int(script[1])%len(meters)], Cost: int64(int8(script[2])) << (script[1] >> 3), Overdraw: script[0]&0x80 != 0})
 			}
 		}
 		if err := ticket.Validate(); err != nil {
@@ -121,7 +124,15 @@ func FuzzTicket(f *testing.F) {
 			fingerprint uint64
 		}
 		charged := map[state]bool{}
+		guarded := map[Subject]bool{}
 		for _, g := range ticket.Groups {
+			if g.Guarded() && guarded[g.Subject] {
+				t.Errorf("%v is guarded twice", g.Subject)
+			}
+			guarded[g.Subject] = guarded[g.Subject] || g.Guarded()
+			if g.Names() && nonce == 0 {
+				t.Errorf("%+v is taken without a nonce", g)
+			}
 			if g.Alone {
 				continue
 			}
@@ -134,6 +145,18 @@ func FuzzTicket(f *testing.F) {
 			}
 		}
 	})
+}
+
+func guard(t *testing.T, g *Group, how byte) {
+	if how&1 != 0 {
+		g.Penalty = penalty(t, threeStrikes)
+	}
+	if how&2 != 0 {
+		g.Dedup = dedup(t, onceAMinute)
+	}
+	if how&4 != 0 {
+		g.Reserve = time.Minute
+	}
 }
 
 func TestTogether(t *testing.T) {

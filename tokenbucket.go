@@ -5,7 +5,7 @@ package penstock
 // divided before a result is reported. It is the generic cell rate algorithm in another notation.
 
 func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
-	s.A = min(s.A, m.Most) // a bucket that was made smaller is empty, not in debt
+	s.A = min(s.A, m.Most) // a bucket that was made smaller is empty, and in debt only as far as it may be
 	frozen, wrong := ahead(s.At, now, m.Window)
 	switch {
 	case frozen:

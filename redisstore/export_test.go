@@ -39,6 +39,16 @@ func ListKey(prefix string, s penstock.Subject, m *penstock.Meter) string {
 	return string(appendListKey(nil, prefix, s, m))
 }
 
+// RecordKey returns the key of what is remembered of a call.
+func RecordKey(prefix string, s penstock.Subject, call penstock.CallID) string {
+	return string(appendRecordKey(nil, prefix, s, call))
+}
+
+// ReservationsKey returns the key of a subject's reservations.
+func ReservationsKey(prefix string, s penstock.Subject) string {
+	return string(appendReservationsKey(nil, prefix, s))
+}
+
 // SlotOf returns the slot in which everything of the subject lives.
 func SlotOf(s penstock.Subject) int { return slotOf(s) }
 

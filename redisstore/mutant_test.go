@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,8 @@ import (
 // is found out: by the traces of the contract's twin test, or by a look at keys' ends, damaged
 // values and stale slots. It is the proof that these tests guard the scripts.
 //
-// By default a sample is tried; PENSTOCK_LONG=1 tries all.
+// By default a sample is tried; PENSTOCK_LONG=1 tries all, PENSTOCK_MUTANTS those that match a
+// regular expression.
 func TestMutants(t *testing.T) {
 	traces := twinTraces(t, 20_000, 1)
 	edges, err := edgeTraces()
@@ -42,7 +44,7 @@ func TestMutants(t *testing.T) {
 	})
 	lab.take = redisstore.ScriptText()
 	t.Run("amend", func(t *testing.T) {
-		lab.try(t, mutants(redisstore.AmendScriptText()), func(text string) { lab.amend = text })
+		lab.try(t, ownMutants(redisstore.AmendScriptText(), redisstore.ScriptText()), func(text string) { lab.amend = text })
 	})
 }
 
@@ -50,7 +52,10 @@ func (l *laboratory) try(t *testing.T, all []mutant, use func(text string)) {
 	if len(all) < 300 {
 		t.Fatalf("only %d mutants: the mutator no longer understands the script", len(all))
 	}
-	if os.Getenv("PENSTOCK_LONG") != "1" {
+	if some := os.Getenv("PENSTOCK_MUTANTS"); some != "" {
+		wanted := regexp.MustCompile(some)
+		all = slices.DeleteFunc(all, func(m mutant) bool { return !wanted.MatchString(m.String()) })
+	} else if os.Getenv("PENSTOCK_LONG") != "1" {
 		r := rand.New(rand.NewPCG(5, 6))
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:40]
@@ -107,6 +112,9 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"logs", func() error { return checkLogs(l.store, l.server.Addr) }},
 		{"leases", func() error { return checkLeases(l.store, l.server.Addr) }},
 		{"dates", func() error { return checkDates(l.store) }},
+		{"guards' ends", func() error { return checkGuardEnds(l.store, l.server.Addr) }},
+		{"tidy", func() error { return checkTidy(l.store, l.server.Addr) }},
+		{"foreign guards", func() error { return checkGuardForeign(l.store, l.server.Addr) }},
 	} {
 		err := e.find()
 		if errors.Is(err, context.DeadlineExceeded) && l.idle() { // the machine was slow, not the script

@@ -63,6 +63,13 @@ func mutants(text string) []mutant {
 	return all
 }
 
+// ownMutants returns the mistakes in lines that another script does not have: what both share is
+// tried there.
+func ownMutants(text, other string) []mutant {
+	shared := strings.Split(other, "\n")
+	return slices.DeleteFunc(mutants(text), func(m mutant) bool { return slices.Contains(shared, m.line) })
+}
+
 // statement matches a line that writes or stores and can be left out without changing the syntax.
 var statement = regexp.MustCompile(`^(redis\.call\(.*\)|[\w.\[\] +]+ = [^{]*[^,{])$`)
 

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -47,8 +48,9 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 }
 
 // do sends an operator's command, within the caller's time and the store's.
-func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (m rueidis.RedisMessage, err error) {
-	_, err = s.await(ctx, func(ctx context.Context) (string, error) {
+func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
+	var m rueidis.RedisMessage
+	_, err := s.await(ctx, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 		reply, err := client.Do(ctx, cmd).ToMessage()
@@ -60,12 +62,18 @@ func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Compl
 		}
 		return "", err
 	})
-	return m, err
+	if err != nil { // the command may still be under way
+		return rueidis.RedisMessage{}, err
+	}
+	return m, nil
 }
 
 func said(what string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "WRONGTYPE") {
+		err = fmt.Errorf("%w: %w", penstock.ErrCorrupt, err)
 	}
 	return fmt.Errorf("redis: %s: %w: %w", what, penstock.ErrUnavailable, err)
 }
@@ -73,8 +81,8 @@ func said(what string, err error) error {
 // Reservations returns some of the subject's reservations, in order of their nonces, and how many
 // Redis holds, those among them that are over and not yet noticed.
 func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
-	if most < 1 {
-		return nil, 0, fmt.Errorf("%w reservations: at most %d asked for, must be 1 or more", penstock.ErrInvalid, most)
+	if most < 0 {
+		return nil, 0, fmt.Errorf("%w reservations: at most %d asked for, must be 0 or more", penstock.ErrInvalid, most)
 	}
 	key := string(appendReservationsKey(nil, s.prefix, who))
 	size, err := s.do(ctx, s.pipelined, s.pipelined.B().Hlen().Key(key).Build())
@@ -113,19 +121,16 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who pens
 	if now != 0 {
 		found = slices.DeleteFunc(found, func(r penstock.Reservation) bool { return !r.Live(now) })
 	}
-	slices.SortFunc(found, func(a, b penstock.Reservation) int {
-		if a.Nonce < b.Nonce {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(found, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	// HSCAN may come by a field twice.
+	found = slices.CompactFunc(found, func(a, b penstock.Reservation) bool { return a.Nonce == b.Nonce })
 	return found[:min(most, len(found))], total, nil
 }
 
 const receiptSize = 7 + 7 + 6 // fingerprint, at, cost
 
 func unpackReservation(nonce, text string) (r penstock.Reservation, err error) {
-	if len(nonce) != 8 || len(text) < 8 || (len(text)-8)%receiptSize != 0 {
+	if len(nonce) != 8 || len(text) < 8 || text[0] > 1 || (len(text)-8)%receiptSize != 0 {
 		return r, fmt.Errorf("field %.32q: %w", nonce, penstock.ErrCorrupt)
 	}
 	r.Nonce = binary.BigEndian.Uint64([]byte(nonce))

@@ -1,9 +1,7 @@
 package redisstore_test
 
 import (
-	"errors"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -42,34 +40,21 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A ticket whose subjects live in different slots cannot be decided in one step, and says so.
-func TestCrossSlotTicket(t *testing.T) {
+// Subjects that happen to share a slot are decided together, in one run.
+func TestSubjectsOfOneSlot(t *testing.T) {
 	cluster := redistest.StartCluster(t, 1)
 	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
 	m := eachKind(time.Hour)[0]
 	a, b := stranger(), stranger()
-	for redisstore.SlotOf(a) == redisstore.SlotOf(b) {
-		b = stranger()
-	}
-	ticket := one(monday, a, charge(m, 1))
-	ticket.Groups = append(ticket.Groups, penstock.Group{Subject: b, Charges: ticket.Groups[0].Charges, Alone: true})
-	var out penstock.Outcome
-	err := store.Take(t.Context(), ticket, &out)
-	if !errors.Is(err, penstock.ErrInvalid) || errors.Is(err, penstock.ErrUnavailable) || !strings.Contains(err.Error(), "slot") {
-		t.Errorf("error %v: must wrap ErrInvalid, not ErrUnavailable, and speak of slots", err)
-	}
-	if keys := append(keysOf(t, cluster.Addrs[0], a), keysOf(t, cluster.Addrs[0], b)...); len(keys) > 0 {
-		t.Errorf("the ticket wrote %q", keys)
-	}
-
-	// Subjects that happen to share a slot are decided together.
 	for redisstore.SlotOf(a) != redisstore.SlotOf(b) {
 		b = stranger()
 	}
-	ticket.Groups[1].Subject, ticket.Groups[1].Alone = b, false
+	ticket := one(monday, a, charge(m, 1))
+	ticket.Groups = append(ticket.Groups, penstock.Group{Subject: b, Charges: ticket.Groups[0].Charges})
 	if !take(t, store, ticket).Allowed || used(t, store, monday, b, m) != 1 {
 		t.Error("subjects of one slot: denied, or not charged")
 	}
+	expect(t, "keys of what could be undone", len(keysOf(t, cluster.Addrs[0], a))+len(keysOf(t, cluster.Addrs[0], b)), 2)
 }
 
 // A node whose clock is far from Redis' cannot say which calendar period it is, and is told so.

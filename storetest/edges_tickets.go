@@ -15,6 +15,11 @@ func checkInvalid(nodes []penstock.Store) error {
 	sound := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: time.Hour}.MustCompile()
 	other := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: time.Hour, Ordinal: 1}.MustCompile()
 	leases := penstock.Limit{Algorithm: penstock.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
+	leaky := penstock.Limit{Algorithm: penstock.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
+	long := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxReservedLog + 1, Window: time.Hour}.MustCompile()
+	reserve := func(d time.Duration) func(t *penstock.Ticket) {
+		return func(t *penstock.Ticket) { t.Groups[0].Reserve = d }
+	}
 
 	type charges = []penstock.Charge
 	with := func(bad ...penstock.Charge) []charges {
@@ -54,6 +59,18 @@ func checkInvalid(nodes []penstock.Store) error {
 		{name: "a lease without a nonce", groups: with(penstock.Charge{Meter: leases, Cost: 1}), spoil: func(t *penstock.Ticket) { t.Nonce = 0 }},
 		{name: "an instant before the epoch", groups: with(), spoil: func(t *penstock.Ticket) { t.Now = -1 }},
 		{name: "an instant after the last", groups: with(), spoil: func(t *penstock.Ticket) { t.Now = penstock.MaxInstant + 1 }},
+		{name: "a reservation without a nonce", groups: with(), spoil: func(t *penstock.Ticket) { t.Nonce, t.Groups[0].Reserve = 0, time.Hour }},
+		{name: "a reservation of no length", groups: with(), spoil: reserve(1)},
+		{name: "a reservation of negative length", groups: with(), spoil: reserve(-time.Hour)},
+		{name: "a reservation of more than a day", groups: with(), spoil: reserve(penstock.MaxReserve + 1)},
+		{name: "a leaky bucket reserved", groups: with(penstock.Charge{Meter: leaky, Cost: 1}), spoil: reserve(time.Hour)},
+		{name: "a long log reserved", groups: with(penstock.Charge{Meter: long, Cost: 1}), spoil: reserve(time.Hour)},
+		{name: "a leaky bucket overdrawn", groups: with(penstock.Charge{Meter: leaky, Cost: 1, Overdraw: true})},
+		{name: "leases overdrawn", groups: with(penstock.Charge{Meter: leases, Cost: 1, Overdraw: true})},
+		{name: "an overdraft of cost -1", groups: with(penstock.Charge{Meter: other, Cost: -1, Overdraw: true})},
+		{name: "two guards of one subject", groups: []charges{{{Meter: sound, Cost: 1}}, {{Meter: other, Cost: 1}}}, spoil: func(t *penstock.Ticket) {
+			t.Groups[0].Reserve, t.Groups[1].Reserve = time.Hour, time.Hour
+		}},
 		{name: "a negative delay", groups: with(), spoil: func(t *penstock.Ticket) { t.MaxDelay = -1 }},
 	}
 	var errs []error
@@ -75,14 +92,9 @@ func checkInvalid(nodes []penstock.Store) error {
 	return errors.Join(errs...)
 }
 
-func takeInvalid(node penstock.Store, t *penstock.Ticket) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	var out penstock.Outcome
-	if err := node.Take(context.Background(), t, &out); !errors.Is(err, penstock.ErrInvalid) {
+func takeInvalid(node penstock.Store, t *penstock.Ticket) error {
+	err := safely(func() error { return node.Take(context.Background(), t, new(penstock.Outcome)) })
+	if !errors.Is(err, penstock.ErrInvalid) {
 		return fmt.Errorf("error is %v, want one that wraps %q", err, penstock.ErrInvalid)
 	}
 	return nil

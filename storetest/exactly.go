@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,13 +16,23 @@ import (
 // pass as the limit allows: not one more, not one fewer, every time.
 func (s Suite) Exactly(t *testing.T) {
 	n := size(50, 1_000, 100_000)
-	nodes := s.Open(t, fleet)
+	nodes := s.open(t, fleet)
 	for _, r := range rushes {
 		if r.apart && s.OneSubject {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
 			if err := r.trials(nodes, n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, st := range storms {
+		if st.able && s.Plain {
+			continue
+		}
+		t.Run(st.name, func(t *testing.T) {
+			if err := st.trials(nodes, size(20, 300, 30_000)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -171,19 +180,11 @@ func (r rush) attempt(nodes []penstock.Store, callers, admitted int) error {
 // release makes all calls at once, from as many goroutines, over all nodes.
 func (r rush) release(nodes []penstock.Store, callers int, groups []penstock.Group) ([]penstock.Outcome, error) {
 	outs := make([]penstock.Outcome, callers)
-	errs := make([]error, callers)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			t := &penstock.Ticket{Now: r.now, MaxDelay: r.maxDelay, Nonce: uint64(i + 1), Groups: groups}
-			<-start
-			errs[i] = nodes[i%len(nodes)].Take(context.Background(), t, &outs[i])
-		})
-	}
-	close(start)
-	wg.Wait()
-	return outs, errors.Join(errs...)
+	err := atOnce(callers, func(i int) error {
+		t := &penstock.Ticket{Now: r.now, MaxDelay: r.maxDelay, Nonce: uint64(i + 1), Groups: groups}
+		return nodes[i%len(nodes)].Take(context.Background(), t, &outs[i])
+	})
+	return outs, err
 }
 
 func torn(m *penstock.Meter, outs []penstock.Outcome) bool {

@@ -20,8 +20,9 @@ type generator struct {
 	calm       bool // the clock hardly steps, so that lists grow long
 	nonces     []uint64
 
-	last  *step
-	found *penstock.Outcome // of last
+	rule *rule // nil: limits alone
+
+	found *penstock.Outcome // of the last call
 }
 
 // Instants of traces stay where periods can be computed on both sides.
@@ -77,7 +78,7 @@ func (g *generator) deep() {
 	g.steps, g.calm, g.cast = 1500, true, 1
 }
 
-// next returns the next step. seen tells it the outcome.
+// next returns the next step. seen tells it the answer.
 func (g *generator) next() step {
 	g.now = g.when()
 	if often(g.r, 2) && (!g.calm || often(g.r, 5)) {
@@ -88,7 +89,7 @@ func (g *generator) next() step {
 	t := &s.ticket
 	t.Now, t.MaxDelay, t.Nonce = g.now, g.maxDelay(), g.nonce()
 	groups := 1
-	if often(g.r, 20) {
+	if often(g.r, 20) || g.rule != nil && often(g.r, 20) {
 		groups = 1 + g.r.IntN(3)
 	}
 	who := g.r.IntN(g.cast)
@@ -100,10 +101,21 @@ func (g *generator) next() step {
 		}
 	}
 	g.dropTwice(&s)
+	if g.rule != nil {
+		return g.around(s)
+	}
 	return s
 }
 
-func (g *generator) seen(s *step, out *penstock.Outcome) { g.last, g.found = s, out }
+// seen tells what became of the step.
+func (g *generator) seen(s *step, a *answer) {
+	if len(a.outcome.Decisions) > 0 {
+		g.found = &a.outcome
+	}
+	if g.rule != nil {
+		g.learn(s, a)
+	}
+}
 
 // charges are some of the meters, in any order, none twice.
 func (g *generator) charges() []penstock.Charge {

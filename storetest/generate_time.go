@@ -16,6 +16,9 @@ func (g *generator) when() penstock.Instant {
 	if g.calm && often(g.r, 99) {
 		return min(then+penstock.Instant(g.r.Int64N(3*m.Window/2/max(1, m.Count)+1)), latest)
 	}
+	if g.rule != nil && often(g.r, 15) {
+		return min(max(g.recent()+g.wobble(), earliest), latest)
+	}
 	switch n := g.r.IntN(100); {
 	case n < 30: // again at once
 	case n < 45:

@@ -12,7 +12,7 @@ import (
 // arithmetic of its own and not by the algorithm's formulas: bounds on what passes, no denial
 // without cause, and how decisions after the same past relate to each other.
 func (s Suite) Invariants(t *testing.T) {
-	nodes := s.Open(t, fleet)
+	nodes := s.open(t, fleet)
 	n := size(20, 200, 20_000)
 	for _, b := range bounds {
 		t.Run(b.name, func(t *testing.T) {

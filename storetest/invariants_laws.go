@@ -111,7 +111,7 @@ func isolation(nodes []penstock.Store, r *rand.Rand, _ *penstock.Meter, past []s
 		if err != nil {
 			return err
 		}
-		if diff := difference(&alone[i], &got); diff != "" {
+		if diff := difference(&answer{outcome: alone[i]}, &answer{outcome: got}); diff != "" {
 			return fmt.Errorf("step %d differs when others call (-alone +among others):\n%s", i, diff)
 		}
 	}

@@ -14,72 +14,126 @@ type account struct {
 	fingerprint uint64
 }
 
-// A record is what is kept of an account: a state, or the entries of a log or of leases. Records
+// A balance is what is kept of an account: a state, or the entries of a log or of leases. Balances
 // are never changed, only replaced, so ledgers may share them.
-type record struct {
+type balance struct {
 	state   penstock.State
 	entries []penstock.Entry
 }
 
-// A ledger is the whole state of a store and says in sequence what a ticket does to it. It is what
-// [Model] guards with a lock, and what the linearizability check steps through.
-type ledger struct {
-	records map[account]record
-	tally   *tally // nil: nobody counts
+// callOf names what is remembered of an allowed call.
+type callOf struct {
+	subject penstock.Subject
+	call    penstock.CallID
 }
 
-func newLedger() ledger { return ledger{records: map[account]record{}} }
+// takenUnder names a reservation.
+type takenUnder struct {
+	subject penstock.Subject
+	nonce   uint64
+}
 
-func (l ledger) clone() ledger { return ledger{records: maps.Clone(l.records), tally: l.tally} }
+// A ledger is the whole state of a store and says in sequence what a ticket, a settlement or a ban
+// does to it. It is what [Model] guards with a lock, and what the linearizability check steps
+// through.
+type ledger struct {
+	balances     map[account]balance
+	calls        map[callOf]penstock.Record
+	reservations map[takenUnder]penstock.Reservation
+	tally        *tally // nil: nobody counts
+}
+
+func newLedger() ledger {
+	return ledger{
+		balances:     map[account]balance{},
+		calls:        map[callOf]penstock.Record{},
+		reservations: map[takenUnder]penstock.Reservation{},
+	}
+}
+
+func (l ledger) clone() ledger {
+	return ledger{maps.Clone(l.balances), maps.Clone(l.calls), maps.Clone(l.reservations), l.tally}
+}
 
 func (l ledger) equal(other ledger) bool {
-	return maps.EqualFunc(l.records, other.records, func(a, b record) bool {
+	return maps.EqualFunc(l.balances, other.balances, func(a, b balance) bool {
 		return a.state == b.state && slices.Equal(a.entries, b.entries)
-	})
+	}) && maps.Equal(l.calls, other.calls) && maps.EqualFunc(l.reservations, other.reservations, sameReservation)
+}
+
+func sameReservation(a, b penstock.Reservation) bool {
+	return a.Nonce == b.Nonce && a.Until == b.Until && a.Closed == b.Closed && slices.Equal(a.Receipts, b.Receipts)
 }
 
 // take decides a valid ticket: first the groups that stand or fall together, then those that are
 // alone, one after the other, each seeing what was written before it.
 func (l ledger) take(t *penstock.Ticket, now penstock.Instant, out *penstock.Outcome) {
-	var all, together []*weighing
-	var alone [][]*weighing
+	var all, together []*hearing
 	for i := range t.Groups {
-		g := &t.Groups[i]
-		var group []*weighing
-		for _, c := range g.Charges {
-			group = append(group, &weighing{Charge: c, account: account{g.Subject, c.Meter.Fingerprint}, now: now, ticket: t})
-		}
-		all = append(all, group...)
-		if g.Alone {
-			alone = append(alone, group)
-		} else {
-			together = append(together, group...)
+		h := newHearing(t, &t.Groups[i], now)
+		all = append(all, h)
+		if !h.Alone {
+			together = append(together, h)
 		}
 	}
 	l.decide(together)
-	for _, group := range alone {
-		l.decide(group)
+	for _, h := range all {
+		if h.Alone {
+			l.decide([]*hearing{h})
+		}
 	}
 	var found []penstock.Found
-	for _, w := range all {
-		found = append(found, w.found)
+	var sights []penstock.Sight
+	guarded := false
+	for _, h := range all {
+		found = append(found, h.found()...)
+		sights = append(sights, h.sight)
+		guarded = guarded || h.Guarded()
 	}
-	out.Settle(t, now, found, nil)
+	if !guarded {
+		sights = nil
+	}
+	out.Settle(t, now, found, sights)
+	l.remember(t, all, out)
 }
 
-// decide weighs charges that pass all or not at all before it writes any of them.
-func (l ledger) decide(charges []*weighing) {
+// decide hears groups that pass all or not at all before it writes anything of them.
+func (l ledger) decide(groups []*hearing) {
 	pass := true
-	for _, w := range charges {
-		w.weigh(l.records[w.account])
-		pass = pass && w.found.Passes
+	for _, h := range groups {
+		h.hear(l)
+		pass = pass && h.passes()
 	}
-	for _, w := range charges {
-		after, write := w.conclude(pass)
-		if write {
-			l.records[w.account] = after
+	for _, h := range groups {
+		h.conclude(l, pass)
+	}
+}
+
+// remember keeps what the outcome says can be repeated, settled or released.
+func (l ledger) remember(t *penstock.Ticket, all []*hearing, out *penstock.Outcome) {
+	decisions := out.Decisions
+	for i, h := range all {
+		mine := decisions[:len(h.Charges)]
+		decisions = decisions[len(h.Charges):]
+		if !out.Groups[i].Taken || h.sight.Replay || !h.Spends() {
+			continue
 		}
-		w.report(after)
-		l.tally.add(w, write && !pass && w.Meter.CountDenied)
+		record := penstock.Record{First: h.now, Nonce: out.Groups[i].Nonce}
+		reservation := penstock.Reservation{Nonce: t.Nonce, Until: h.now.Add(h.Reserve)}
+		for j, c := range h.Charges {
+			if c.Cost == 0 {
+				continue
+			}
+			if c.Meter.Kind == penstock.KindLeaky {
+				record.Departs = max(record.Departs, h.now.Add(mine[j].Delay))
+			}
+			reservation.Receipts = append(reservation.Receipts, mine[j].Receipt)
+		}
+		if h.Remembers() {
+			l.calls[callOf{h.Subject, h.Call}] = record
+		}
+		if h.Reserve != 0 {
+			l.reservations[takenUnder{h.Subject, t.Nonce}] = reservation
+		}
 	}
 }

@@ -1,14 +1,11 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -18,13 +15,12 @@ import (
 // Linearizable records what concurrent callers on several nodes asked and were told, on the real
 // clock, and looks for an order of the calls, respecting real time, in which a sequential store
 // would have given just those answers, down to every field. If there is none, two calls came
-// between each other.
+// between each other. Every other history has guards, and settlements and bans among its calls.
 func (s Suite) Linearizable(t *testing.T) {
-	nodes := s.Open(t, fleet)
+	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error {
 		return trials(size(10, 100, 10_000), 2, func(i int) error {
-			several := i%4 == 3 && !s.OneSubject
-			if err := linearizable(nodes, random(seed, i), several); err != nil {
+			if err := s.linearizable(nodes, seed, i); err != nil {
 				return fmt.Errorf("history %d: %w", i, err)
 			}
 			return nil
@@ -32,27 +28,28 @@ func (s Suite) Linearizable(t *testing.T) {
 	})
 }
 
-const (
-	historyKeys    = 3
-	historyClients = 8
-	historyCalls   = 60 // of each client
-)
+func (s Suite) linearizable(nodes []penstock.Store, seed uint64, i int) error {
+	several := i%4 > 1 && !s.OneSubject
+	return linearizable(nodes, random(seed, i), plot{guarded: i%2 == 1, several: several, plain: s.Plain})
+}
 
 // linearizable makes one history and checks it, for each subject by itself, or with tickets of
 // several subjects as a whole. The order of instants is not used: a store may answer from a clock
-// that is a little behind. The step applies the ticket at the instant that the outcome names.
-func linearizable(nodes []penstock.Store, r *rand.Rand, several bool) error {
-	history, err := recordHistory(nodes, r, several)
+// that is a little behind. The step is applied at the instant that its answer names.
+func linearizable(nodes []penstock.Store, r *rand.Rand, p plot) error {
+	h, err := recordHistory(nodes, r, p)
 	if err != nil {
 		return err
 	}
-	parts := [][]porcupine.Operation{history}
-	if !several {
-		parts = bySubject(history)
+	parts := [][]porcupine.Operation{h.operations}
+	if !p.several {
+		parts = bySubject(h.operations)
 	}
 	model := porcupine.Model{
-		Init:  func() any { return newLedger() },
-		Step:  stepLedger,
+		Init: func() any { return newLedger() },
+		Step: func(state, input, output any) (bool, any) {
+			return h.step(state.(ledger), input.(*act), output.(*answer))
+		},
 		Equal: func(a, b any) bool { return a.(ledger).equal(b.(ledger)) },
 	}
 	for _, part := range parts {
@@ -65,17 +62,36 @@ func linearizable(nodes []penstock.Store, r *rand.Rand, several bool) error {
 
 var errNotLinearizable = errors.New("not linearizable")
 
-func stepLedger(state, input, output any) (bool, any) {
-	want, got := new(penstock.Outcome), output.(*penstock.Outcome)
-	after := state.(ledger).clone()
-	after.take(input.(*penstock.Ticket), got.Now, want)
-	return sameOutcome(want, got), after
+// step tells whether the ledger gives the answer too, and what it is then.
+func (h *history) step(before ledger, a *act, got *answer) (bool, ledger) {
+	after := before.clone()
+	var want answer
+	switch who := h.cast[a.who[0]]; {
+	case got.refusal != nil: // names no instant: any while the call was made will do
+		settlement := *a.settle
+		settlement.Subject = who
+		refused := func(at penstock.Instant) bool {
+			return refusalOf(before.clone().settle(&settlement, at, &want.settled)) == got.refusal
+		}
+		return refused(a.called) || refused(a.returned), before
+	case a.settle != nil:
+		settlement := *a.settle
+		settlement.Subject = who
+		want.refusal = refusalOf(after.settle(&settlement, got.settled.Now, &want.settled))
+	case a.ban != nil:
+		ban := *a.ban
+		ban.Subject = who
+		want.until = after.ban(&ban, got.until.Add(-ban.Length))
+	default:
+		after.take(a.on(h.cast), got.outcome.Now, &want.outcome)
+	}
+	return want.same(got), after
 }
 
-func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
-	parts := map[penstock.Subject][]porcupine.Operation{}
-	for _, op := range history {
-		who := op.Input.(*penstock.Ticket).Groups[0].Subject
+func bySubject(operations []porcupine.Operation) [][]porcupine.Operation {
+	parts := map[int][]porcupine.Operation{}
+	for _, op := range operations {
+		who := op.Input.(*act).who[0]
 		parts[who] = append(parts[who], op)
 	}
 	var all [][]porcupine.Operation
@@ -85,109 +101,22 @@ func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
 	return all
 }
 
-// recordHistory lets clients call for a few subjects, with windows so short that what was taken
-// comes back meanwhile.
-func recordHistory(nodes []penstock.Store, r *rand.Rand, several bool) ([]porcupine.Operation, error) {
-	groups := make([]penstock.Group, historyKeys)
-	for i, who := range newcomers(historyKeys) {
-		groups[i] = penstock.Group{Subject: who, Charges: shortLimits(r)}
-	}
-	var (
-		mu      sync.Mutex
-		history []porcupine.Operation
-		errs    []error
-		wg      sync.WaitGroup
-		began   = time.Now()
-	)
-	for client := range historyClients {
-		mine := random(r.Uint64(), client)
-		wg.Go(func() {
-			for range historyCalls {
-				t := shortTicket(mine, groups, several)
-				if often(mine, 10) {
-					time.Sleep(time.Duration(mine.Int64N(int64(2 * time.Millisecond))))
-				}
-				out := new(penstock.Outcome)
-				called := time.Since(began)
-				err := nodes[mine.IntN(len(nodes))].Take(context.Background(), t, out)
-				returned := time.Since(began)
-				mu.Lock()
-				errs = append(errs, err)
-				history = append(history, porcupine.Operation{
-					ClientId: client, Input: t, Output: out, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
-				})
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return history, errors.Join(errs...)
-}
-
-// shortTicket charges one of the groups, or several in any order.
-func shortTicket(r *rand.Rand, groups []penstock.Group, several bool) *penstock.Ticket {
-	t := &penstock.Ticket{MaxDelay: penstock.AnyDelay, Nonce: r.Uint64() | 1}
-	n := 1
-	if several {
-		n += r.IntN(len(groups))
-	}
-	for _, i := range r.Perm(len(groups))[:n] {
-		g := penstock.Group{Subject: groups[i].Subject, Charges: withCosts(r, groups[i].Charges)}
-		g.Alone = n > 1 && often(r, 20)
-		t.Groups = append(t.Groups, g)
-	}
-	return t
-}
-
-// shortLimits are one to three limits of different kinds.
-func shortLimits(r *rand.Rand) []penstock.Charge {
-	var charges []penstock.Charge
-	for _, k := range r.Perm(len(kinds))[:1+r.IntN(3)] {
-		l := penstock.Limit{Count: 2 + r.Int64N(8), Window: pick(r, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)}
-		switch kinds[k] {
-		case penstock.KindWindow, penstock.KindCalendar:
-			l.Algorithm, l.CountDenied = penstock.FixedWindow, often(r, 30)
-		case penstock.KindCounter:
-			l.Algorithm, l.CountDenied = penstock.SlidingWindowCounter, often(r, 30)
-		case penstock.KindBucket:
-			l.Algorithm, l.Burst = penstock.TokenBucket, 2*l.Count
-		case penstock.KindInterval:
-			l.Algorithm, l.Refill = penstock.TokenBucket, penstock.Interval
-		case penstock.KindLeaky:
-			l.Algorithm, l.Queue = penstock.LeakyBucket, l.Count
-		case penstock.KindLog:
-			l.Algorithm, l.CountDenied = penstock.SlidingWindowLog, often(r, 30)
-		case penstock.KindLeases:
-			l.Algorithm = penstock.Concurrency
-		}
-		l.Ordinal = uint8(k)
-		charges = append(charges, penstock.Charge{Meter: l.MustCompile()})
-	}
-	return charges
-}
-
-func withCosts(r *rand.Rand, charges []penstock.Charge) []penstock.Charge {
-	out := make([]penstock.Charge, len(charges))
-	for i, c := range charges {
-		out[i] = penstock.Charge{Meter: c.Meter, Cost: pick[int64](r, 0, 1, 1, 1, 1, 2, 3)}
-	}
-	return out
-}
-
-func describeHistory(history []porcupine.Operation) string {
+func describeHistory(operations []porcupine.Operation) string {
 	var b strings.Builder
-	for _, op := range history {
-		t, out := op.Input.(*penstock.Ticket), op.Output.(*penstock.Outcome)
-		fmt.Fprintf(&b, "  client %d, %d..%d ns, at %d: pass %v", op.ClientId, op.Call, op.Return, out.Now, out.Allowed)
-		i := 0
-		for _, g := range t.Groups {
-			for _, c := range g.Charges {
-				d := out.Decisions[i]
-				fmt.Fprintf(&b, " [%.4s %v cost %d: %v, used %d]", g.Subject, c.Meter, c.Cost, d.Allowed, d.Used)
-				i++
-			}
-		}
-		b.WriteByte('\n')
+	for _, op := range operations {
+		fmt.Fprintf(&b, "  client %d, %d..%d ns: %v\n      %s\n", op.ClientId, op.Call, op.Return, &op.Input.(*act).step, describeAnswer(op.Output.(*answer)))
 	}
 	return b.String()
+}
+
+func describeAnswer(a *answer) string {
+	switch {
+	case a.refusal != nil:
+		return a.refusal.Error()
+	case a.settled.Now != 0:
+		return fmt.Sprintf("%+v", a.settled)
+	case a.until != 0:
+		return fmt.Sprintf("until %d", a.until)
+	}
+	return fmt.Sprintf("%+v", a.outcome)
 }

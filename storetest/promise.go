@@ -9,10 +9,10 @@ import (
 )
 
 // Promise brings newcomers into random states and holds the store to the numbers it then reports:
-// a lone retry passes after retry-after and not a microsecond sooner, and after reset-after (and
-// not sooner) the subject is as if never seen.
+// a lone retry passes after retry-after and not a microsecond sooner, also where strikes have made a
+// ban of it, and after reset-after (and not sooner) the subject's limit is as if never seen.
 func (s Suite) Promise(t *testing.T) {
-	nodes := s.Open(t, fleet)
+	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error { return promises(nodes, seed, size(50, 300, 10_000)) })
 }
 
@@ -20,52 +20,59 @@ func (s Suite) Promise(t *testing.T) {
 func promises(nodes []penstock.Store, seed uint64, n int) error {
 	return trials(n*len(kinds), workers, func(trial int) error {
 		r := random(seed, trial)
-		m := anyMeter(r, kinds[trial%len(kinds)])
+		m := indebted(r, anyMeter(r, kinds[trial%len(kinds)]))
 		for { // until the trace ends with a promise worth testing
 			g := newGenerator(r, len(nodes), true)
 			g.meters, g.cast, g.steps = []*penstock.Meter{m}, 1, 1+r.IntN(30)
-			steps, last, err := playAlone(nodes, g)
+			var p *penstock.Penalty
+			if often(r, 30) {
+				p = g.anyPenalty()
+			}
+			steps, out, err := playAlone(nodes, g, p)
 			if err != nil {
 				return err
 			}
-			if (last.ResetAfter > 0 || last.RetryAfter > 0) && binding(steps) {
+			last := out.Decisions[0]
+			if (last.ResetAfter > 0 || last.RetryAfter > 0) && binding(steps, out) {
 				if err := testPromise(nodes, steps, last); err != nil {
 					return fmt.Errorf("trace %d: %w; the last answer was %+v after:\n%s", trial, err, last, describe(steps, 0))
 				}
 				return nil
 			}
-			m = anyMeter(r, m.Kind)
+			m = indebted(r, anyMeter(r, m.Kind))
 		}
 	})
 }
 
 // binding reports whether the last answer binds the store. What a wrong clock wrote is dated anew
-// by the next call; one that writes nothing (a peek, an impossible cost) reports numbers as if it
-// had, and they hold from that next call on.
-func binding(steps []step) bool {
+// by the next call; one that writes nothing (a peek, an impossible cost, a banned call) reports
+// numbers as if it had, and they hold from that next call on.
+func binding(steps []step, out *penstock.Outcome) bool {
 	final := steps[len(steps)-1].ticket
-	if c := final.Groups[0].Charges[0]; c.Cost > 0 && c.Meter.CanEver(c.Cost) {
+	if c := final.Groups[0].Charges[0]; c.Cost > 0 && c.Meter.CanEver(c.Need()) && out.Groups[0].BannedUntil == 0 {
 		return true
 	}
 	return !slices.ContainsFunc(steps, func(s step) bool { return s.ticket.Now > final.Now })
 }
 
-// playAlone plays a trace of single charges and returns it with the last decision.
-func playAlone(nodes []penstock.Store, g *generator) ([]step, penstock.Decision, error) {
+// playAlone plays a trace of single charges and returns it with the last outcome.
+func playAlone(nodes []penstock.Store, g *generator, p *penstock.Penalty) ([]step, *penstock.Outcome, error) {
 	cast := newcomers(1)
 	var steps []step
 	for range g.steps {
 		s := g.next()
 		s.ticket.Groups, s.who = s.ticket.Groups[:1], s.who[:1]
-		s.ticket.Groups[0].Alone = false
+		group := &s.ticket.Groups[0]
+		group.Alone, group.Penalty = false, p
+		group.Charges[0].Overdraw = overdrawn(g.r, group.Charges[0].Meter)
 		out, err := take(nodes, cast, &s)
 		if err != nil {
-			return nil, penstock.Decision{}, err
+			return nil, nil, err
 		}
 		steps = append(steps, s)
-		g.seen(&s, &out)
+		g.seen(&s, &answer{outcome: out})
 	}
-	return steps, g.found.Decisions[0], nil
+	return steps, g.found, nil
 }
 
 // testPromise replays the trace for a newcomer before each question, because a question may

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func fleetOf(s penstock.Store) []penstock.Store { return []penstock.Store{s, s, 
 
 // The parts, in the sizes of a quick run, as functions that return what they found wrong.
 var parts = map[string]func(nodes []penstock.Store) error{
-	"twin":     func(n []penstock.Store) error { _, err := Suite{}.twin(n, 1, 50_000); return err },
+	"twin":     func(n []penstock.Store) error { _, err := Suite{Plain: true}.twin(n, 1, 50_000); return err },
 	"promise":  func(n []penstock.Store) error { return promises(n, 1, 300) },
 	"exactly":  everyRush,
 	"fading":   func(n []penstock.Store) error { return fadingRush(n, 500) },
@@ -41,7 +42,7 @@ func everyRush(nodes []penstock.Store) error {
 }
 
 func manyHistories(nodes []penstock.Store) error {
-	return trials(40, 1, func(i int) error { return linearizable(nodes, random(1, i), i%4 == 3) })
+	return trials(100, 1, func(i int) error { return Suite{Plain: true}.linearizable(nodes, 1, i) })
 }
 
 func everyScenario(nodes []penstock.Store) error {
@@ -57,6 +58,9 @@ func everyScenario(nodes []penstock.Store) error {
 		sc, err := parseScenario(f.Name(), string(text))
 		if err != nil {
 			return err
+		}
+		if _, able := nodes[0].(Able); sc.able() && !able {
+			continue
 		}
 		if err := sc.play(nodes); err != nil {
 			return err
@@ -122,7 +126,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 
 // What a failure of Twin tells: seed and step are the caller's, the short trace is here.
 func TestTwinExplains(t *testing.T) {
-	_, err := Suite{}.twin(fleetOf(oneTooMany()), 1, 50_000)
+	_, err := Suite{Plain: true}.twin(fleetOf(oneTooMany()), 1, 50_000)
 	if err == nil {
 		t.Fatal("not noticed")
 	}
@@ -158,7 +162,7 @@ func TestTallyNotices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := full.missing(); err != nil {
+	if err := full.missing(false); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*reached){
@@ -173,9 +177,41 @@ func TestTallyNotices(t *testing.T) {
 		"neither may be below a twentieth": func(r *reached) { r.denied = r.allowed / 30 },
 	} {
 		spoilt := *full
-		spoil(&spoilt[penstock.KindCounter])
-		if err := spoilt.missing(); err == nil || !strings.Contains(err.Error(), name) {
+		spoil(&spoilt.kinds[penstock.KindCounter])
+		if err := spoilt.missing(false); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error is %v, want %q", err, name)
 		}
 	}
+	for _, what := range append(guardedCalls, settlements...) {
+		spoilt := *full
+		spoilt.around = maps.Clone(full.around)
+		delete(spoilt.around, what)
+		if err := spoilt.missing(false); err == nil || !strings.Contains(err.Error(), "no "+what) {
+			t.Errorf("error is %v, want %q", err, "no "+what)
+		}
+	}
+}
+
+// A store that can do less than is asked is told what it lacks, unless the suite is plain.
+func TestAbility(t *testing.T) {
+	plain := fleetOf(takeFunc(nil))
+	if err := (Suite{}).able(plain); err == nil || !strings.Contains(err.Error(), "storetest.takeFunc") {
+		t.Errorf("error is %v, want one that names the store", err)
+	}
+	for _, s := range []Suite{{Plain: true}, {}} {
+		if err := s.able(fleetOf(NewModel())); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := (Suite{Plain: true}).able(plain); err != nil {
+		t.Error(err)
+	}
+}
+
+// A plain suite asks for decisions only: what has no other ability passes all of it.
+func TestPlain(t *testing.T) {
+	t.Setenv("PENSTOCK_TWIN_STEPS", "50000")
+	Suite{Plain: true, Open: func(testing.TB, int) []penstock.Store {
+		return fleetOf(takeFunc(NewModel().Take))
+	}}.Run(t)
 }

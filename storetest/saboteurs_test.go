@@ -113,14 +113,14 @@ func racy() penstock.Store {
 		for range 5 {
 			runtime.Gosched()
 		}
-		mine.take(t, instantOf(t), out)
+		mine.take(t, instantOf(t.Now), out)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, g := range t.Groups {
 			for _, c := range g.Charges {
 				a := account{g.Subject, c.Meter.Fingerprint}
-				if r, ok := mine.records[a]; ok {
-					shared.records[a] = r
+				if r, ok := mine.balances[a]; ok {
+					shared.balances[a] = r
 				}
 			}
 		}
@@ -136,7 +136,7 @@ func forgetsOnStepBack() penstock.Store {
 	return altered(func(t *penstock.Ticket) {
 		mu.Lock()
 		defer mu.Unlock()
-		now := instantOf(t)
+		now := instantOf(t.Now)
 		for i := range t.Groups {
 			who := t.Groups[i].Subject
 			if now < last[who] {
@@ -233,7 +233,7 @@ func takesInvalid() penstock.Store {
 	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 		mu.Lock()
 		defer mu.Unlock()
-		l.take(t, instantOf(t), out) // panics on some
+		l.take(t, instantOf(t.Now), out) // panics on some
 		return nil
 	})
 }

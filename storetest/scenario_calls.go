@@ -20,17 +20,25 @@ func (p *scenarioParser) parseCalls(s string) (event, error) {
 		return event{}, err
 	}
 	clauses := strings.Split(rest, ", ")
+	if around, ok, err := p.parseAround(c.at, clauses); ok {
+		return event{around: around}, err
+	}
 	if err := c.parseAsk(&words{left: strings.Fields(clauses[0])}); err != nil {
 		return event{}, err
 	}
-	for _, clause := range clauses[1:] {
+	c.expect, err = p.parseExpectations(clauses[1:])
+	return event{calls: c}, err
+}
+
+func (p *scenarioParser) parseExpectations(clauses []string) (expect []expectation, err error) {
+	for _, clause := range clauses {
 		x, err := p.parseExpectation(clause)
 		if err != nil {
-			return event{}, fmt.Errorf("in %q: %w", clause, err)
+			return nil, fmt.Errorf("in %q: %w", clause, err)
 		}
-		c.expect = append(c.expect, x)
+		expect = append(expect, x)
 	}
-	return event{calls: c}, nil
+	return expect, nil
 }
 
 func parseInstant(s string) (penstock.Instant, error) {
@@ -80,14 +88,20 @@ func (c *callsEvent) parseAsk(w *words) (err error) {
 		case "queueing":
 			c.maxDelay = penstock.AnyDelay
 		case "with":
-			if !w.skip("nonce") {
-				return fmt.Errorf("want %q", "with nonce")
+			switch what := w.next(); what {
+			case "nonce":
+				n, err := w.number()
+				if err != nil {
+					return err
+				}
+				c.nonce = uint64(n)
+			case "id":
+				c.id = w.next()
+			default:
+				return fmt.Errorf("want %q or %q, got %q", "with nonce", "with id", what)
 			}
-			n, err := w.number()
-			if err != nil {
-				return err
-			}
-			c.nonce = uint64(n)
+		case "overdrawing":
+			c.overdraw = true
 		case "pass", "passes", "denied":
 			c.pass = word != "denied"
 			if len(w.left) > 0 {
@@ -125,6 +139,11 @@ func (p *scenarioParser) parseExpectation(s string) (expectation, error) {
 
 func (x *expectation) parseWhat(w *words, several bool) (err error) {
 	what := w.next()
+	if x.limit == everyLimit {
+		if ok, err := x.parseGroup(what, w); ok || err != nil {
+			return err
+		}
+	}
 	if several && what != "retry" {
 		return fmt.Errorf("of which limit? write %q", "limit 1 "+what)
 	}
@@ -149,6 +168,47 @@ func (x *expectation) parseWhat(w *words, several bool) (err error) {
 		return nil
 	}
 	return fmt.Errorf("unknown word %q", what)
+}
+
+// parseGroup reads what is expected of the group: "repeated", "not repeated", "banned for 1m", "not
+// banned", "strikes 2" or "bans 1"; false if it is none of them.
+func (x *expectation) parseGroup(what string, w *words) (ok bool, err error) {
+	not := what == "not"
+	if not {
+		what = w.next()
+	}
+	switch {
+	case what == "repeated":
+		x.group = func(o *penstock.GroupOutcome, _ penstock.Instant) (any, bool) { return o.Replay, o.Replay != not }
+	case what == "banned" && not:
+		x.group = func(o *penstock.GroupOutcome, _ penstock.Instant) (any, bool) {
+			return o.BannedUntil, o.BannedUntil == 0
+		}
+	case not:
+		return false, fmt.Errorf("want %q or %q", "not repeated", "not banned")
+	case what == "banned":
+		if !w.skip("for") {
+			return false, fmt.Errorf("want %q", "banned for")
+		}
+		var left time.Duration
+		left, err = w.duration()
+		x.group = func(o *penstock.GroupOutcome, now penstock.Instant) (any, bool) {
+			return o.BannedUntil.Sub(now), o.BannedUntil == now.Add(left)
+		}
+	case what == "strikes":
+		err = x.groupNumber(w, func(o *penstock.GroupOutcome) int64 { return o.Strikes })
+	case what == "bans":
+		err = x.groupNumber(w, func(o *penstock.GroupOutcome) int64 { return o.Bans })
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func (x *expectation) groupNumber(w *words, of func(*penstock.GroupOutcome) int64) error {
+	want, err := w.number()
+	x.group = func(o *penstock.GroupOutcome, _ penstock.Instant) (any, bool) { return of(o), of(o) == want }
+	return err
 }
 
 // parseRetry reads "after 10s" or "never". Of several limits, the one that holds longest counts.

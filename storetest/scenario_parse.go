@@ -54,9 +54,18 @@ func (p *scenarioParser) parseLine(line string) (event, error) {
 		return p.parseCalls(rest)
 	}
 	w := words{left: strings.Fields(line)}
+	for _, kind := range []string{"penalty", "dedup", "reserve"} {
+		if w.skip(kind) {
+			guard, err := parseGuard(kind, &w)
+			if err == nil && len(w.left) > 0 {
+				err = fmt.Errorf("unknown word %q", w.left[0])
+			}
+			return event{guard: guard}, err
+		}
+	}
 	alone := w.skip("alone")
 	if !w.skip("limit") {
-		return event{}, fmt.Errorf("unknown word %q: a line starts with limit, alone limit or at", w.next())
+		return event{}, fmt.Errorf("unknown word %q: a line starts with limit, alone limit, penalty, dedup, reserve or at", w.next())
 	}
 	return p.parseLimit(&w, alone)
 }
@@ -104,17 +113,8 @@ func parseLimitWords(w *words) (l penstock.Limit, err error) {
 	if err := l.Algorithm.UnmarshalText([]byte(w.next())); err != nil {
 		return l, err
 	}
-	count, per, ok := strings.Cut(w.next(), "/")
-	if !ok {
-		return l, fmt.Errorf("want count/window, got %q", count)
-	}
-	if l.Count, err = parseNumber(count); err != nil {
+	if l.Count, l.Window, l.Period, err = parseRate(w.next()); err != nil {
 		return l, err
-	}
-	if l.Period.UnmarshalText([]byte(per)) != nil {
-		if l.Window, err = parseDuration(per); err != nil {
-			return l, fmt.Errorf("neither a period nor a duration: %w", err)
-		}
 	}
 	for len(w.left) > 0 && err == nil {
 		switch word := w.next(); word {
@@ -130,6 +130,8 @@ func parseLimitWords(w *words) (l penstock.Limit, err error) {
 			err = l.Refill.UnmarshalText([]byte(w.next()))
 		case "count_denied":
 			l.CountDenied = true
+		case "overdraft":
+			l.Overdraft, err = w.number()
 		case "zone":
 			l.Location, err = time.LoadLocation(w.next())
 		default:
@@ -137,6 +139,23 @@ func parseLimitWords(w *words) (l penstock.Limit, err error) {
 		}
 	}
 	return l, err
+}
+
+// parseRate reads "10/1s" or "10/day".
+func parseRate(s string) (count int64, window time.Duration, period penstock.Period, err error) {
+	number, per, ok := strings.Cut(s, "/")
+	if !ok {
+		return 0, 0, 0, fmt.Errorf("want count/window, got %q", s)
+	}
+	if count, err = parseNumber(number); err != nil {
+		return 0, 0, 0, err
+	}
+	if period.UnmarshalText([]byte(per)) != nil {
+		if window, err = parseDuration(per); err != nil {
+			return 0, 0, 0, fmt.Errorf("neither a period nor a duration: %w", err)
+		}
+	}
+	return count, window, period, nil
 }
 
 // words are read from the left.

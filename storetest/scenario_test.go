@@ -42,6 +42,24 @@ func TestScenarioMistakes(t *testing.T) {
 		{"alone " + limit + limit, "x:2: limits that stand together come before"},
 		{limit + "limit 2 changes to fixed_window 6/60s", "x:2: limit 2 changes, but there are 1"},
 		{limit + "limit changes into fixed_window 6/60s", "x:2: want \"changes to\""},
+		{limit + "penalty after 3 within 60s bans 1m,soon forgive 1h", "x:2: time: invalid duration"},
+		{limit + "penalty after 3 within 60s forgive 1h", "x:2: invalid penalty: bans"},
+		{limit + "penalty before 3", `x:2: unknown word "before" in a penalty`},
+		{limit + "dedup ttl 5m replays 1 budget 1", "x:2: want count/window"},
+		{limit + "dedup ttl 5m replays 0 budget 1/60s", "x:2: invalid dedup: max_replays"},
+		{limit + "dedup for 5m", `x:2: unknown word "for" in a dedup`},
+		{limit + "reserve 10m 5m", `x:2: unknown word "5m"`},
+		{limit + "at 0s: 1 call with name a passes", `x:2: want "with nonce" or "with id", got "name"`},
+		{limit + "at 0s: 1 call passes, banned 5m", `x:2: in "banned 5m": want "banned for"`},
+		{limit + "at 0s: 1 call passes, not used 5", `want "not repeated" or "not banned"`},
+		{limit + "at 0s: 1 call passes, strikes many", `not a number: "many"`},
+		{limit + "at 0s: settle nonce 7 of 3 maybe", `x:2: unknown word "maybe"; the verdict is one of`},
+		{limit + "at 0s: settle nonce 7 of 3", `x:2: unknown word ""`},
+		{limit + "at 0s: settle nonce 7 of 3 overage some passes", `x:2: unknown overage "some"`},
+		{limit + "at 0s: release nonce 7 passes now", `x:2: unknown word "now"`},
+		{limit + "at 0s: release nonce 7 passes, remainig 3", `unknown word "remainig"`},
+		{limit + "at 0s: ban 1h", "x:2: want \"ban for\""},
+		{limit + "at 0s: lift, used 3", `x:2: nothing can be expected of "lift"`},
 	} {
 		_, err := parseScenario("x", c.text)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -76,8 +94,41 @@ func TestScenarioExpectationsBind(t *testing.T) {
 	}
 }
 
+func TestScenarioExpectationsAroundBind(t *testing.T) {
+	const head = "limit fixed_window 2/60s\npenalty after 2 within 60s bans 1m forgive 1h\ndedup ttl 60s replays 1 budget 5/60s\nreserve 60s\n" +
+		"at 0s: 1 call with nonce 7 with id a passes, used 1, not repeated, not banned, strikes 0, bans 0\n"
+	for _, wrong := range []string{
+		"at 0s: 1 call with id a passes, not repeated",
+		"at 0s: 1 call with id b passes, repeated",
+		"at 0s: 1 call passes, banned for 1m",
+		"at 0s: 1 call passes, strikes 1",
+		"at 0s: 1 call passes, bans 1",
+		"at 0s: release nonce 7 again",
+		"at 0s: release nonce 7 passes, used 1",
+		"at 0s: release nonce 7 unknown",
+		"at 0s: release nonce 7 passes, not banned", // says nothing here
+		"at 0s: settle nonce 7 of 3 passes",
+		"at 0s: settle nonce 7 of 3 overage allow denied",
+		"at 0s: settle nonce 8 of 3 passes",
+		"at 60s: release nonce 7 closed",
+		"at 0s: renew nonce 7 for 1h closed",
+		"at 0s: renew nonce 7 for 0s passes",
+		"at 0s: ban for 1ns",
+	} {
+		sc, err := parseScenario("x", head+wrong)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sc.play(fleetOf(NewModel())); err == nil || !strings.Contains(err.Error(), "x:6: ") {
+			t.Errorf("%q: error is %v, want one at x:6", wrong, err)
+		}
+	}
+}
+
 func FuzzScenario(f *testing.F) {
 	f.Add("limit fixed_window 5/60s\nat 0s: 1 call passes, used 1")
 	f.Add("limit fixed_window 3/month zone Europe/Berlin\nlimit 1 changes to fixed_window 4/month\nat -1d2h: peek passes")
+	f.Add("limit fixed_window 3/60s overdraft 2\npenalty after 1 within 1m bans 1m,5m forgive 1h\nreserve 1m\nat 0s: settle nonce 7 of 3 overage debt passes, used 3")
+	f.Add("limit concurrency 3/60s\ndedup ttl 1m replays 1 budget 1/day\nat 0s: 1 call with id a passes, repeated, banned for 1m\nat 0s: ban for 1m\nat 0s: reset")
 	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseScenario("x", text) }) // must not panic
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -23,6 +24,37 @@ type Suite struct {
 	// OneSubject keeps every ticket to one subject: for stores that take several subjects one
 	// after the other, as a Redis Cluster does where they live in different slots.
 	OneSubject bool
+
+	// Plain is for stores that decide tickets and are not asked for more: nothing is settled,
+	// banned by hand, reset or inspected. Without it a store must be [Able].
+	Plain bool
+}
+
+// Able is a store with all abilities that the suite asks for.
+type Able interface {
+	penstock.Store
+	penstock.Settler
+	penstock.Banner
+	penstock.Resetter
+	penstock.Inspector
+}
+
+// open returns the nodes, if they can do what will be asked of them.
+func (s Suite) open(t testing.TB, n int) []penstock.Store {
+	nodes := s.Open(t, n)
+	if err := s.able(nodes); err != nil {
+		t.Fatal(err)
+	}
+	return nodes
+}
+
+func (s Suite) able(nodes []penstock.Store) error {
+	for _, node := range nodes {
+		if _, able := node.(Able); !able && !s.Plain {
+			return fmt.Errorf("%T is not Able: it decides, but does not settle, ban, reset and inspect; a Suite that is Plain asks for decisions only", node)
+		}
+	}
+	return nil
 }
 
 // Run checks everything, as subtests.
@@ -30,6 +62,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Scenarios", s.Scenarios)
 	t.Run("Edges", s.Edges)
 	t.Run("Invariants", s.Invariants)
+	t.Run("Guards", s.Guards)
 	t.Run("Promise", s.Promise)
 	t.Run("Exactly", s.Exactly)
 	t.Run("Linearizable", s.Linearizable)

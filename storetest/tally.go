@@ -16,7 +16,10 @@ var kinds = []penstock.Kind{
 
 // A tally counts what traces came upon, so that a generator which no longer reaches a case is
 // noticed instead of passing everything.
-type tally [penstock.KindLeases + 1]reached
+type tally struct {
+	kinds  [penstock.KindLeases + 1]reached
+	around map[string]int // what became of steps with guards, and around calls
+}
 
 type reached struct {
 	allowed, denied, peeks, never, frozen, repaired, denialsCounted int
@@ -27,11 +30,11 @@ func (t *tally) add(w *weighing, denialCounted bool) {
 	if t == nil {
 		return
 	}
-	r := &t[w.Meter.Kind]
+	r := &t.kinds[w.Meter.Kind]
 	switch {
-	case w.Cost == 0:
+	case w.cost == 0:
 		r.peeks++
-	case !w.Meter.CanEver(w.Cost):
+	case !w.Meter.CanEver(w.cost):
 		r.never++
 	case w.found.Passes:
 		r.allowed++
@@ -54,8 +57,14 @@ func count(n *int, seen bool) {
 }
 
 func (t *tally) merge(other *tally) {
-	for k := range t {
-		a, b := &t[k], &other[k]
+	if t.around == nil {
+		t.around = map[string]int{}
+	}
+	for what, n := range other.around {
+		t.around[what] += n
+	}
+	for k := range t.kinds {
+		a, b := &t.kinds[k], &other.kinds[k]
 		a.allowed += b.allowed
 		a.denied += b.denied
 		a.peeks += b.peeks
@@ -73,10 +82,10 @@ func (t *tally) merge(other *tally) {
 }
 
 // missing names every case that was not reached and ought to have been.
-func (t *tally) missing() error {
-	var problems []error
+func (t *tally) missing(plain bool) error {
+	problems := t.missingAround(plain)
 	for _, k := range kinds {
-		r := &t[k]
+		r := &t.kinds[k]
 		need := func(what string, n int) {
 			if n == 0 {
 				problems = append(problems, fmt.Errorf("kind %d: no %s", k, what))

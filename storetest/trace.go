@@ -7,17 +7,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/penstock-io/penstock"
 )
 
-// A step of a trace is one call. Whom it charges is an index into a cast, so that the same trace
-// can be played again for subjects that the store has never seen.
+// A step of a trace is one call, or one thing done around the calls. Whom it is about is an index
+// into a cast, so that the same trace can be played again for subjects that the store has never
+// seen.
 type step struct {
 	ticket penstock.Ticket // its subjects are filled in by on
 	who    []int           // of each group
 	node   int
+
+	// At most one of these is done instead of the ticket, for the first in who.
+	settle *penstock.Settlement
+	ban    *penstock.Ban
+	reset  *penstock.Group
 }
 
 // on returns the step's ticket for a cast.
@@ -32,53 +36,59 @@ func (s *step) on(cast []penstock.Subject) *penstock.Ticket {
 
 // one returns a step of a single charge for the first of the cast.
 func one(now penstock.Instant, m *penstock.Meter, cost int64, maxDelay time.Duration, nonce uint64) step {
-	return step{
-		ticket: penstock.Ticket{
-			Now: now, MaxDelay: maxDelay, Nonce: nonce,
-			Groups: []penstock.Group{{Charges: []penstock.Charge{{Meter: m, Cost: cost}}}},
-		},
-		who: []int{0},
-	}
+	s := asked(now, nonce, penstock.Group{Charges: []penstock.Charge{{Meter: m, Cost: cost}}})
+	s.ticket.MaxDelay = maxDelay
+	return s
 }
 
-func (s *step) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "at %s (%d)", s.ticket.Now.Time().Format("2006-01-02T15:04:05.000000Z"), s.ticket.Now)
-	for i, g := range s.ticket.Groups {
-		fmt.Fprintf(&b, ", subject %d", s.who[i])
-		if g.Alone {
-			b.WriteString(" alone")
-		}
-		for _, c := range g.Charges {
-			fmt.Fprintf(&b, " [%v cost %d]", c.Meter, c.Cost)
-		}
-	}
-	if d := s.ticket.MaxDelay; d == penstock.AnyDelay {
-		b.WriteString(", any delay")
-	} else if d != 0 {
-		fmt.Fprintf(&b, ", delay up to %v", d)
-	}
-	if s.ticket.Nonce != 0 {
-		fmt.Fprintf(&b, ", nonce %d", s.ticket.Nonce)
-	}
-	return b.String()
+// asked returns a step of a single group for the first of the cast.
+func asked(now penstock.Instant, nonce uint64, g penstock.Group) step {
+	return step{ticket: penstock.Ticket{Now: now, Nonce: nonce, Groups: []penstock.Group{g}}, who: []int{0}}
 }
 
-func describe(steps []step, first int) string {
-	var b strings.Builder
-	for i := range steps {
-		fmt.Fprintf(&b, "  %4d  %v\n", first+i, &steps[i])
-	}
-	return b.String()
+// settled returns a step that settles for the first of the cast.
+func settled(s penstock.Settlement) step { return step{settle: &s, who: []int{0}} }
+
+// banned returns a step that bans the first of the cast, or lifts the ban.
+func banned(now penstock.Instant, p *penstock.Penalty, length time.Duration) step {
+	return step{ban: &penstock.Ban{Now: now, Penalty: p, Length: length}, who: []int{0}}
 }
 
-// take plays one step.
+// play plays one step on its node.
+func play(nodes []penstock.Store, cast []penstock.Subject, s *step) (a answer, err error) {
+	ctx, node, who := context.Background(), nodes[s.node%len(nodes)], cast[s.who[0]]
+	switch {
+	case s.settle != nil:
+		settlement := *s.settle
+		settlement.Subject = who
+		err = node.(penstock.Settler).Settle(ctx, &settlement, &a.settled)
+	case s.ban != nil:
+		ban := *s.ban
+		ban.Subject = who
+		a.until, err = node.(penstock.Banner).Ban(ctx, &ban)
+	case s.reset != nil:
+		group := *s.reset
+		group.Subject = who
+		err = node.(penstock.Resetter).Reset(ctx, &group)
+	default:
+		err = node.Take(ctx, s.on(cast), &a.outcome)
+	}
+	if a.refusal = refusalOf(err); err != nil && a.refusal == nil {
+		return a, fmt.Errorf("%v: the store could not answer: %w", s, err)
+	}
+	if a.refusal != nil {
+		a = answer{refusal: a.refusal} // the rest is meaningless
+	}
+	return a, nil
+}
+
+// take plays a step that is a call.
 func take(nodes []penstock.Store, cast []penstock.Subject, s *step) (penstock.Outcome, error) {
-	var out penstock.Outcome
-	if err := nodes[s.node%len(nodes)].Take(context.Background(), s.on(cast), &out); err != nil {
-		return out, fmt.Errorf("%v: the store could not answer: %w", s, err)
+	a, err := play(nodes, cast, s)
+	if err == nil && a.refusal != nil {
+		err = fmt.Errorf("%v: %w", s, a.refusal)
 	}
-	return out, nil
+	return a.outcome, err
 }
 
 // replay plays steps for newcomers and returns who they were and the outcomes.
@@ -86,11 +96,11 @@ func replay(nodes []penstock.Store, steps []step) ([]penstock.Subject, []penstoc
 	cast := newcomers(castOf(steps))
 	outs := make([]penstock.Outcome, len(steps))
 	for i := range steps {
-		out, err := take(nodes, cast, &steps[i])
+		a, err := play(nodes, cast, &steps[i])
 		if err != nil {
 			return nil, nil, err
 		}
-		outs[i] = out
+		outs[i] = a.outcome
 	}
 	return cast, outs, nil
 }
@@ -103,14 +113,88 @@ func castOf(steps []step) int {
 	return n
 }
 
-func sameOutcome(a, b *penstock.Outcome) bool {
-	return a.Now == b.Now && a.Allowed == b.Allowed && slices.Equal(a.Groups, b.Groups) && slices.Equal(a.Decisions, b.Decisions)
+func describe(steps []step, first int) string {
+	var b strings.Builder
+	for i := range steps {
+		fmt.Fprintf(&b, "  %4d  %v\n", first+i, &steps[i])
+	}
+	return b.String()
 }
 
-// difference says where two outcomes differ, or is empty.
-func difference(want, got *penstock.Outcome) string {
-	if sameOutcome(want, got) {
-		return ""
+func (s *step) String() string {
+	switch {
+	case s.settle != nil:
+		return fmt.Sprintf("%s, subject %d: %s", when(s.settle.Now), s.who[0], describeSettlement(s.settle))
+	case s.ban != nil && s.ban.Length == 0:
+		return fmt.Sprintf("%s, subject %d: ban lifted under [%s]", when(s.ban.Now), s.who[0], describePenalty(s.ban.Penalty))
+	case s.ban != nil:
+		return fmt.Sprintf("%s, subject %d: banned for %v under [%s]", when(s.ban.Now), s.who[0], s.ban.Length, describePenalty(s.ban.Penalty))
+	case s.reset != nil:
+		return fmt.Sprintf("subject %d: reset", s.who[0])
 	}
-	return cmp.Diff(*want, *got)
+	return describeTicket(&s.ticket, func(i int) string { return fmt.Sprintf("subject %d", s.who[i]) })
+}
+
+func when(now penstock.Instant) string {
+	return fmt.Sprintf("at %s (%d)", now.Time().Format("2006-01-02T15:04:05.000000Z"), now)
+}
+
+func describeTicket(t *penstock.Ticket, who func(group int) string) string {
+	var b strings.Builder
+	b.WriteString(when(t.Now))
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		fmt.Fprintf(&b, ", %s", who(i))
+		if g.Alone {
+			b.WriteString(" alone")
+		}
+		b.WriteString(describeCharges(g.Charges))
+		if g.Penalty != nil {
+			fmt.Fprintf(&b, " [%s]", describePenalty(g.Penalty))
+		}
+		if g.Dedup != nil {
+			terms := g.Dedup.Terms()
+			fmt.Fprintf(&b, " [call %.4x: ttl %v, replays %d, budget %v]", g.Call, terms.TTL, terms.MaxReplays, g.Dedup.Budget)
+		}
+		if g.Reserve != 0 {
+			fmt.Fprintf(&b, " [reserved for %v]", g.Reserve)
+		}
+	}
+	if t.MaxDelay == penstock.AnyDelay {
+		b.WriteString(", any delay")
+	} else if t.MaxDelay != 0 {
+		fmt.Fprintf(&b, ", delay up to %v", t.MaxDelay)
+	}
+	if t.Nonce != 0 {
+		fmt.Fprintf(&b, ", nonce %d", t.Nonce)
+	}
+	return b.String()
+}
+
+func describeCharges(charges []penstock.Charge) string {
+	var b strings.Builder
+	for _, c := range charges {
+		fmt.Fprintf(&b, " [%v cost %d", c.Meter, c.Cost)
+		if c.Overdraw {
+			b.WriteString(" overdraws")
+		}
+		b.WriteByte(']')
+	}
+	return b.String()
+}
+
+func describePenalty(p *penstock.Penalty) string {
+	t := p.Terms()
+	return fmt.Sprintf("penalty after %d within %v, bans %v, forgiven after %v", t.After, t.Within, t.Bans, t.ForgiveAfter)
+}
+
+func describeSettlement(s *penstock.Settlement) string {
+	text := fmt.Sprintf("%v nonce %d%s", s.Verb, s.Nonce, describeCharges(s.Charges))
+	switch s.Verb {
+	case penstock.Settle:
+		text += fmt.Sprintf(", overage %v", s.Overage)
+	case penstock.Renew:
+		text += fmt.Sprintf(", ttl %v", s.TTL)
+	}
+	return text
 }

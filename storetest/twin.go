@@ -1,29 +1,33 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/penstock-io/penstock"
 )
 
 // Twin plays random traces on the store and on the [Model] and compares every field of every
-// outcome: all kinds, several limits and groups, peeks, impossible costs, limits that change,
-// clocks that step back and forth, and instants a microsecond around every edge.
+// answer: all kinds, several limits and groups, peeks, impossible costs, limits that change,
+// clocks that step back and forth, and instants a microsecond around every edge. Every other trace
+// has guards around its charges, and settlements, bans and resets among its calls.
 //
 // PENSTOCK_TWIN_STEPS says how many steps; PENSTOCK_SEED repeats a run.
 func (s Suite) Twin(t *testing.T) {
 	const enough = 50_000 // to come upon everything
 	steps := numberFrom(t, "PENSTOCK_TWIN_STEPS", size(enough, 1_000_000, 100_000_000))
-	nodes := s.Open(t, fleet)
+	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error {
 		reached, err := s.twin(nodes, seed, steps)
 		if err != nil || steps < enough {
 			return err
 		}
-		if err := reached.missing(); err != nil {
+		if err := reached.missing(s.Plain); err != nil {
 			return fmt.Errorf("the traces did not reach every case:\n%w", err)
 		}
 		return nil
@@ -33,31 +37,36 @@ func (s Suite) Twin(t *testing.T) {
 func (s Suite) twin(nodes []penstock.Store, seed uint64, steps int) (*tally, error) {
 	var (
 		played atomic.Int64
+		failed atomic.Bool
 		mu     sync.Mutex
 		total  tally
 	)
 	err := trials(steps, workers, func(trial int) error {
-		if played.Load() >= int64(steps) {
+		if played.Load() >= int64(steps) || failed.Load() {
 			return nil
 		}
 		g := newGenerator(random(seed, trial), len(nodes), s.OneSubject)
+		if trial%2 == 1 {
+			g.guard(s.Plain)
+		}
 		played.Add(int64(g.steps))
-		reached, err := playTwin(nodes, g)
+		reached, explain := playTwin(nodes, g)
 		mu.Lock()
 		total.merge(reached)
 		mu.Unlock()
-		if err != nil {
-			return fmt.Errorf("trace %d: %w", trial, err)
+		if explain == nil || failed.Swap(true) { // to explain one is enough
+			return nil
 		}
-		return nil
+		return fmt.Errorf("trace %d: %w", trial, explain())
 	})
 	return &total, err
 }
 
-// playTwin plays one trace of a generator on the store and on a model of its own.
-func playTwin(nodes []penstock.Store, g *generator) (*tally, error) {
-	model := NewModel()
-	model.ledger.tally = new(tally)
+// playTwin plays one trace of a generator on the store and on a model of its own. If they differ it
+// returns what says how.
+func playTwin(nodes []penstock.Store, g *generator) (_ *tally, explain func() error) {
+	model, reached := NewModel(), new(tally)
+	model.ledger.tally = reached
 	cast := newcomers(g.cast)
 	var played []step
 	for range g.steps {
@@ -65,38 +74,62 @@ func playTwin(nodes []penstock.Store, g *generator) (*tally, error) {
 		played = append(played, s)
 		want, got, err := both(model, nodes, cast, &s)
 		if err != nil {
-			return model.ledger.tally, err
+			return reached, func() error { return err }
 		}
-		if !sameOutcome(want, got) {
-			return model.ledger.tally, explainTwin(nodes, played, want, got)
+		if !want.same(got) {
+			return reached, func() error { return explainTwin(nodes, played, want, got) }
 		}
+		reached.answered(&s, got)
 		g.seen(&s, got)
 	}
-	return model.ledger.tally, nil
+	if g.rule == nil || g.rule.plain {
+		return reached, nil
+	}
+	if diff := unlikeReservations(model, nodes, cast, g.now); diff != "" {
+		return reached, func() error { return explainReservations(nodes, played, g.now, diff) }
+	}
+	return reached, nil
 }
 
-func both(model *Model, nodes []penstock.Store, cast []penstock.Subject, s *step) (want, got *penstock.Outcome, err error) {
-	w, err := take([]penstock.Store{model}, cast, s)
+// both plays a step on the model and on the store.
+func both(model *Model, nodes []penstock.Store, cast []penstock.Subject, s *step) (want, got *answer, err error) {
+	w, err := play([]penstock.Store{model}, cast, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the trace is not sound: %w", err)
 	}
-	o, err := take(nodes, cast, s)
+	o, err := play(nodes, cast, s)
 	return &w, &o, err
 }
 
 // explainTwin makes a difference readable: the shortest trace it can find that still shows one.
-func explainTwin(nodes []penstock.Store, played []step, want, got *penstock.Outcome) error {
+func explainTwin(nodes []penstock.Store, played []step, want, got *answer) error {
 	lastFew := max(0, len(played)-5)
 	text := fmt.Sprintf("step %d: store and model differ (-model +store):\n%s\nthe last steps:\n%s",
 		len(played)-1, difference(want, got), describe(played[lastFew:], lastFew))
-	short := minimise(played, func(steps []step) bool { return differs(nodes, steps) != "" })
-	if diff := differs(nodes, short); diff != "" {
-		text += fmt.Sprintf("\nplayed again for new subjects, this is enough (steps: %d):\n%s\nand the last then differs (-model +store):\n%s",
+	return fmt.Errorf("%s%s", text, shortest(played, func(steps []step) string { return differs(nodes, steps) }))
+}
+
+// explainReservations does the same where all answers agreed.
+func explainReservations(nodes []penstock.Store, played []step, now penstock.Instant, diff string) error {
+	text := fmt.Sprintf("after %d steps the reservations differ %s (-model +store):\n%s", len(played), when(now), diff)
+	return fmt.Errorf("%s%s", text, shortest(played, func(steps []step) string {
+		model, cast := NewModel(), newcomers(castOf(played))
+		for i := range steps {
+			if _, _, err := both(model, nodes, cast, &steps[i]); err != nil {
+				return err.Error()
+			}
+		}
+		return unlikeReservations(model, nodes, cast, now)
+	}))
+}
+
+func shortest(played []step, differs func([]step) string) string {
+	short := minimise(played, func(steps []step) bool { return differs(steps) != "" })
+	if diff := differs(short); diff != "" {
+		return fmt.Sprintf("\nplayed again for new subjects, this is enough (steps: %d):\n%s\nand the end then differs (-model +store):\n%s",
 			len(short), describe(short, 0), diff)
-	} else {
-		text += "\nplayed again for new subjects, they agree: the store's answer depends on more than the trace"
 	}
-	return fmt.Errorf("%s", text)
+	return "\nplayed again for new subjects, they agree: the store's answer depends on more than the trace"
 }
 
 // differs plays steps for newcomers and returns the first difference, or nothing.
@@ -109,6 +142,26 @@ func differs(nodes []penstock.Store, steps []step) string {
 		}
 		if diff := difference(want, got); diff != "" {
 			return diff
+		}
+	}
+	return ""
+}
+
+// unlikeReservations compares what the model and the store have reserved for each of the cast.
+func unlikeReservations(model *Model, nodes []penstock.Store, cast []penstock.Subject, now penstock.Instant) string {
+	const most = 1000 // more than a trace makes
+	ctx := context.Background()
+	for i, who := range cast {
+		want, _, _ := model.Reservations(ctx, now, who, most)
+		got, total, err := nodes[i%len(nodes)].(penstock.Inspector).Reservations(ctx, now, who, most)
+		if err != nil {
+			return err.Error()
+		}
+		if total < int64(len(got)) {
+			return fmt.Sprintf("of %d reservations, %d are told", total, len(got))
+		}
+		if diff := gocmp.Diff(canonical(want, now), canonical(got, now)); diff != "" {
+			return fmt.Sprintf("subject %d: %s", i, diff)
 		}
 	}
 	return ""

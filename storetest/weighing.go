@@ -14,36 +14,38 @@ type weighing struct {
 	now     penstock.Instant
 	ticket  *penstock.Ticket
 
-	record   record             // up to date for fixed-size states, as it was found for lists
+	cost     int64              // what it is weighed with
+	balance  balance            // up to date for fixed-size states, as it was found for lists
 	log      penstock.LogWeight // of a log only
 	frozen   bool               // the state is dated after now, and believed
 	repaired bool
 	found    penstock.Found
 }
 
-func (w *weighing) weigh(r record) {
-	w.record = record{r.state, slices.Clone(r.entries)}
+func (w *weighing) weigh(b balance) {
+	w.balance = balance{b.state, slices.Clone(b.entries)}
 	switch w.Meter.Kind {
 	case penstock.KindLog:
-		w.log = w.Meter.WeighLog(w.record.entries, w.now, w.Cost)
+		w.log = w.Meter.WeighLog(w.balance.entries, w.now, w.cost)
 		w.found.Passes, w.repaired = w.log.Passes, w.log.Repaired
 		w.frozen = w.log.At > w.now
 	case penstock.KindLeases:
-		lw := w.Meter.WeighLeases(w.record.entries, w.now, w.Cost, w.ticket.Nonce)
+		lw := w.Meter.WeighLeases(w.balance.entries, w.now, w.cost, w.ticket.Nonce)
 		w.found.Passes, w.repaired = lw.Passes, lw.Repaired
 	default:
-		w.record.state, w.found.Passes, w.repaired = w.Meter.Weigh(r.state, w.now, w.Cost, w.ticket.MaxDelay)
-		w.frozen = w.record.state.At > w.now
+		w.balance.state, w.found.Passes, w.repaired = w.Meter.Weigh(b.state, w.now, w.cost, w.ticket.MaxDelay)
+		w.frozen = w.balance.state.At > w.now
 	}
 }
 
 // conclude returns what is kept after the verdict on everything weighed together, and whether it
-// is to be written. A peek and a cost that can never pass touch nothing. A denied call writes
-// only where it counts as a call, or to keep what a wrong clock wrote from blocking any longer.
-func (w *weighing) conclude(pass bool) (after record, write bool) {
+// is to be written. Of a banned or repeated call nothing is. A peek and a cost that can never pass
+// touch nothing. A denied call writes only where it counts as a call, or to keep what a wrong
+// clock wrote from blocking any longer.
+func (w *weighing) conclude(pass, touchable bool) (after balance, write bool) {
 	switch {
-	case w.Cost == 0 || !w.Meter.CanEver(w.Cost):
-		return w.record, false
+	case !touchable || w.cost == 0 || !w.Meter.CanEver(w.cost):
+		return w.balance, false
 	case pass:
 		return w.charged(), true
 	case w.Meter.CountDenied:
@@ -51,46 +53,59 @@ func (w *weighing) conclude(pass bool) (after record, write bool) {
 	case w.repaired:
 		return w.mended(), true
 	}
-	return w.record, false
+	return w.balance, false
 }
 
-func (w *weighing) charged() record {
-	switch r := w.record; w.Meter.Kind {
+func (w *weighing) charged() balance {
+	switch b := w.balance; w.Meter.Kind {
 	case penstock.KindLog:
-		return record{entries: w.Meter.RecordLog(r.entries, w.log, w.Cost)}
+		return balance{entries: w.Meter.RecordLog(b.entries, w.log, w.took(w.Meter.LogAmount(w.log, w.Charge)))}
 	case penstock.KindLeases:
-		return record{entries: w.Meter.TakeLease(r.entries, w.now, w.ticket.Nonce)}
+		return balance{entries: w.Meter.TakeLease(b.entries, w.now, w.ticket.Nonce)}
 	default:
-		return record{state: w.Meter.Charge(r.state, w.Cost)}
+		return balance{state: w.Meter.Charge(b.state, w.took(w.Meter.Amount(b.state, w.now, w.Charge)))}
 	}
 }
 
-func (w *weighing) denialCounted() record {
+// took notes how much is taken where that is not just the cost.
+func (w *weighing) took(amount int64) int64 {
+	if w.Overdraw {
+		w.found.Amount = amount
+	}
+	return amount
+}
+
+func (w *weighing) denialCounted() balance {
 	if w.Meter.Kind == penstock.KindLog {
-		return record{entries: w.Meter.RecordLog(w.record.entries, w.log, w.Cost)}
+		return balance{entries: w.Meter.RecordLog(w.balance.entries, w.log, w.Meter.DeniedAmount(w.Cost))}
 	}
-	return record{state: w.Meter.ChargeDenied(w.record.state, w.Cost)}
+	return balance{state: w.Meter.ChargeDenied(w.balance.state, w.Cost)}
 }
 
-func (w *weighing) mended() record {
-	switch r := w.record; w.Meter.Kind {
+func (w *weighing) mended() balance {
+	switch b := w.balance; w.Meter.Kind {
 	case penstock.KindLog:
-		return record{entries: w.Meter.RecordLog(r.entries, w.log, 0)}
+		return balance{entries: w.Meter.RecordLog(b.entries, w.log, 0)}
 	case penstock.KindLeases:
-		return record{entries: w.Meter.MendLeases(r.entries, w.now)}
+		return balance{entries: w.Meter.MendLeases(b.entries, w.now)}
 	default:
-		return r
+		return b
 	}
 }
 
 // report sums up the state as the call left it.
-func (w *weighing) report(after record) {
-	switch w.Meter.Kind {
+func (w *weighing) report(after balance) {
+	w.found.State = after.summary(w.Meter, w.now, w.cost, w.found.Passes)
+}
+
+// summary is the state of a balance whose fixed-size state is up to date.
+func (b balance) summary(m *penstock.Meter, now penstock.Instant, cost int64, passes bool) penstock.State {
+	switch m.Kind {
 	case penstock.KindLog:
-		w.found.State = w.Meter.LogState(after.entries, w.now, w.Cost, w.found.Passes)
+		return m.LogState(b.entries, now, cost, passes)
 	case penstock.KindLeases:
-		w.found.State = w.Meter.LeaseState(after.entries, w.now, w.Cost, w.found.Passes)
+		return m.LeaseState(b.entries, now, cost, passes)
 	default:
-		w.found.State = after.state
+		return b.state
 	}
 }

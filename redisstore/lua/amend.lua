@@ -8,7 +8,7 @@
 
 local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6, 8, 9
 local VERSION, SLOT, HOUR = 1, 27, 3600000
-local LIMIT, RECEIPT, LONGEST = 70, 20, 86400000000
+local LIMIT, RECEIPT, LONGEST = 70, 20, 172800000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
 local RENEW, BAN, RESET, UNDO = 2, 3, 4, 5 -- verbs; 0 and 1 settle and release
 local FIRST, REPLAY, AGAIN = 1, 2, 3
@@ -128,7 +128,7 @@ if kept and #kept >= 8 then
   local from = 9
   if verb ~= UNDO then closed = how
   elseif how == AGAIN then from = 32 end
-  if (#kept - from + 1) % RECEIPT ~= 0 then kept = nil end
+  if closed > 1 or (#kept - from + 1) % RECEIPT ~= 0 then kept = nil end
   for p = from, kept and #kept or 0, RECEIPT do
     local print, at, cost = read('>c7I7I6', kept, p)
     receipts[print] = {at = at, cost = cost}
@@ -183,9 +183,10 @@ for o = 0, last, STRIDE do
       elseif kind == LEAKY then -- to be undone: if nobody queued up behind
         if receipt.at == since then a = math.max(0, a + more * ticks) end
       elseif kind == BUCKET then
-        if receipt.at + window > math.max(now, at) then a = math.max(0, a + more * ticks) end
+        local latest = math.max(now, at)
+        if receipt.at <= latest and receipt.at + window > latest then a = math.max(0, a + more * ticks) end
       elseif receipt.at >= at then
-        a = math.max(0, a + more)
+        if receipt.at < at + window then a = math.max(0, a + more) end -- else a wrong clock dated it
       elseif kind == COUNTER and receipt.at >= at - window then
         b = math.max(0, b + more)
       end

@@ -11,7 +11,8 @@ local function plan_give_back(log, at, back)
   local _, total = log_entry(log, stop)
   back = math.min(back, (total - before) % WRAP)
   local left = (total - before) % WRAP - back
-  local elements = redis.call('LRANGE', log.key, first, -1)
+  local plan = {first = first, elements = {}, back = back, before = log_entry(log, first - 1)}
+  local elements, last = redis.call('LRANGE', log.key, first, -1), before
   for i = 1, #elements do
     if #elements[i] ~= 13 then
       log.damaged = true
@@ -20,9 +21,16 @@ local function plan_give_back(log, at, back)
     local when, sum = struct.unpack('>I7I6', elements[i])
     if first + i - 1 <= stop then sum = before + math.min((sum - before) % WRAP, left)
     else sum = sum - back end
-    elements[i] = struct.pack('>I7I6', when, sum % WRAP)
+    sum = sum % WRAP
+    -- What counts nothing any more is not kept, but for the newest: time stands by it.
+    plan.spent = sum == last
+    if not plan.spent or i == #elements then
+      plan.elements[#plan.elements + 1] = struct.pack('>I7I6', when, sum)
+    end
+    if not plan.spent and i < #elements then plan.before = when end
+    last = sum
   end
-  return {first = first, elements = elements, back = back}
+  return plan
 end
 
 local function give_back_log(log, plan)
@@ -30,5 +38,5 @@ local function give_back_log(log, plan)
   for i = 1, #plan.elements, 1000 do
     redis.call('RPUSH', log.key, spread(plan.elements, i, math.min(i + 999, #plan.elements)))
   end
-  log.sum = log.sum - plan.back
+  log.sum, log.spent, log.before = log.sum - plan.back, plan.spent, plan.before
 end

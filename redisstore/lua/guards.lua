@@ -46,7 +46,7 @@ local function keep(key, field, text, lasts, now, floor)
   if floor == 0 then -- tidy up a little: fields do not expire by themselves
     local some = redis.call('HRANDFIELD', key, 3, 'WITHVALUES')
     for i = 1, #some, 2 do
-      if read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end
+      if #some[i + 1] > 7 and read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end
     end
   end
   local ttl = lasts / 1000

@@ -5,13 +5,19 @@ local WRAP = 281474976710656
 
 -- Returns nil if the key holds something else.
 function open_log(key)
-  local newest = look('LINDEX', key, -1)
-  if newest == nil then return nil end
-  local log = {key = key, empty = not newest, head = {}}
-  if newest then
-    if #newest ~= 13 then return nil end
-    log.newest, log.total = struct.unpack('>I7I6', newest)
+  local tail = look('LRANGE', key, -2, -1)
+  if tail == nil then return nil end
+  local log = {key = key, empty = #tail == 0, head = {}}
+  if #tail > 0 then
+    for i = 1, #tail do
+      if #tail[i] ~= 13 then return nil end
+    end
+    log.newest, log.total = struct.unpack('>I7I6', tail[#tail])
     log.head = redis.call('LRANGE', key, 0, 2)
+    if #tail == 2 then -- all of the newest entry may have been given back
+      local before, total = struct.unpack('>I7I6', tail[1])
+      if total == log.total then log.spent, log.before = true, before end
+    end
   end
   return log
 end
@@ -71,7 +77,15 @@ local function write_log(log, cost, now, floor)
     total = 0
     redis.call('RPUSH', key, struct.pack('>I7I6', 0, 0))
   end
-  if cost > 0 then redis.call('RPUSH', key, struct.pack('>I7I6', log.at, (total + cost) % WRAP)) end
+  if cost > 0 then
+    local element = struct.pack('>I7I6', log.at, (total + cost) % WRAP)
+    if log.spent and not log.repaired then -- it counts nothing: its place is taken
+      redis.call('LSET', key, -1, element)
+      if log.newest <= log.at - window then log.base = log.base - 1 end
+    else
+      redis.call('RPUSH', key, element)
+    end
+  end
   if log.base > 0 and not log.repaired then redis.call('LPOP', key, log.base) end
   local ttl = (log.at + window - now) / 1000
   redis.call('PEXPIRE', key, math.max(floor, ttl - ttl % 1 + 2))
@@ -81,6 +95,7 @@ end
 -- would have to pass.
 function finish_log(log, count_denied, now, cost, amount, passes, taken, writes, floor)
   local newest, sum, wait = log.newest, log.sum, 0
+  if log.spent then newest = log.before end
   if log.repaired then newest = now end
   local recorded = writes and (taken or count_denied)
   if recorded then

@@ -1,0 +1,236 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A storm is many callers at once on what is around the charges, on the real clock.
+type storm struct {
+	name string
+	able bool // more is asked than decisions
+	once func(nodes []penstock.Store, trial int) error
+}
+
+var storms = []storm{
+	{"one id", false, oneIDAtOnce},
+	{"every id four times", false, fourTimesAtOnce},
+	{"strikes", false, strikesAtOnce},
+	{"releases", true, releasesAtOnce},
+	{"leases come and go", true, leasesAtOnce},
+}
+
+func (s storm) trials(nodes []penstock.Store, n int) error {
+	return trials(n, 8, func(i int) error {
+		for {
+			err := s.once(nodes, i)
+			if err == nil {
+				return nil
+			}
+			if !errors.Is(err, errTornWindow) {
+				return fmt.Errorf("trial %d: %w", i, err)
+			}
+		}
+	})
+}
+
+// atOnce lets callers go at the same time.
+func atOnce(callers int, call func(i int) error) error {
+	errs := make([]error, callers)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			<-start
+			errs[i] = call(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// takeAtOnce has every caller ask for a group of its own.
+func takeAtOnce(nodes []penstock.Store, callers int, groupOf func(i int) penstock.Group) ([]penstock.Outcome, error) {
+	outs := make([]penstock.Outcome, callers)
+	err := atOnce(callers, func(i int) error {
+		t := &penstock.Ticket{Nonce: uint64(i + 1), Groups: []penstock.Group{groupOf(i)}}
+		return nodes[i%len(nodes)].Take(context.Background(), t, &outs[i])
+	})
+	return outs, err
+}
+
+// perHour passes so many in any hour.
+func perHour(count int64) *penstock.Meter {
+	return penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: time.Hour}.MustCompile()
+}
+
+func oneIDAtOnce(nodes []penstock.Store, trial int) error {
+	return repeatsAtOnce(nodes, trial, 50, func(int) int { return 0 })
+}
+
+func fourTimesAtOnce(nodes []penstock.Store, trial int) error {
+	return repeatsAtOnce(nodes, trial, 80, func(i int) int { return i % 20 })
+}
+
+// repeatsAtOnce: exactly the limit is charged, and no more repeats pass than the budget has. With
+// one id there are always enough repeats to use it up.
+func repeatsAtOnce(nodes []penstock.Store, trial, callers int, id func(i int) int) error {
+	const limit = 10
+	budget := int64(1 + trial%4)
+	g := group(perHour(limit), 1)
+	g.Subject = newcomer()
+	g.Dedup = repeats(penstock.MaxDedupTTL, []int64{1, 2, penstock.MaxReplays}[trial%3], budget, penstock.MaxWindow)
+	outs, err := takeAtOnce(nodes, callers, func(i int) penstock.Group {
+		mine := g
+		mine.Call = hasher.Call(fmt.Sprint(id(i)))
+		return mine
+	})
+	if err != nil {
+		return err
+	}
+	if torn(g.Dedup.Budget, outs) {
+		return errTornWindow
+	}
+	var charged, repeated int64
+	for i := range outs {
+		switch {
+		case outs[i].Groups[0].Replay:
+			repeated++
+		case outs[i].Allowed:
+			charged++
+		}
+	}
+	if charged != limit || repeated > budget || id(0) == id(callers-1) && repeated != budget {
+		return fmt.Errorf("%d were charged and %d repeated, limit %d and budget %d", charged, repeated, limit, budget)
+	}
+	return nil
+}
+
+// strikesAtOnce: every denial is a strike, so that the last one bans, and only that.
+func strikesAtOnce(nodes []penstock.Store, trial int) error {
+	const limit, callers = 10, 50
+	after := int64(callers - limit + trial%2) // one strike short every other time
+	g := group(perHour(limit), 1)
+	g.Subject = newcomer()
+	g.Penalty = must(penstock.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
+	outs, err := takeAtOnce(nodes, callers, func(int) penstock.Group { return g })
+	if err != nil {
+		return err
+	}
+	passed, bans := 0, 0
+	var most int64
+	for i := range outs {
+		if outs[i].Allowed {
+			passed++
+		}
+		if outs[i].Groups[0].BannedUntil != 0 {
+			bans++
+		}
+		most = max(most, outs[i].Groups[0].Strikes)
+	}
+	if passed != limit || bans != 1-trial%2 || most != callers-limit-int64(bans) {
+		return fmt.Errorf("%d passed, %d were told of a ban after %d strikes, the most was %d", passed, bans, after, most)
+	}
+	return nil
+}
+
+// releasesAtOnce: what everybody releases at once is given back once.
+func releasesAtOnce(nodes []penstock.Store, trial int) error {
+	const callers = 30
+	m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Hour}.MustCompile()
+	if trial%2 == 1 {
+		m = penstock.Limit{Algorithm: penstock.TokenBucket, Count: 10, Window: penstock.MaxWindow}.MustCompile()
+	}
+	who := newcomer()
+	reserve := func(nonce uint64, cost int64) (penstock.Outcome, error) {
+		g := group(m, cost)
+		g.Subject, g.Reserve = who, time.Hour
+		var out penstock.Outcome
+		err := nodes[0].Take(context.Background(), &penstock.Ticket{Nonce: nonce, Groups: []penstock.Group{g}}, &out)
+		return out, err
+	}
+	for nonce := range uint64(2) {
+		if _, err := reserve(nonce+1, 4); err != nil {
+			return err
+		}
+	}
+	var first atomic.Int64
+	err := atOnce(callers, func(i int) error {
+		var out penstock.Settled
+		s := penstock.Settlement{Subject: who, Nonce: 1, Verb: penstock.Release, Charges: group(m, 0).Charges}
+		err := nodes[i%len(nodes)].(penstock.Settler).Settle(context.Background(), &s, &out)
+		if !out.Again {
+			first.Add(1)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out, err := reserve(3, 1)
+	if err != nil {
+		return err
+	}
+	if used := out.Decisions[0].Used; first.Load() != 1 || used != 5 {
+		return fmt.Errorf("%v: of %d releases %d were the first, and %d are used, want 5", m, callers, first.Load(), used)
+	}
+	return nil
+}
+
+// leasesAtOnce: callers take a lease and give it back again and again; never do more hold one than
+// there are, and in the end nobody does.
+func leasesAtOnce(nodes []penstock.Store, trial int) error {
+	const callers, rounds = 12, 8
+	m := penstock.Limit{Algorithm: penstock.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
+	g := group(m, 1)
+	g.Subject = newcomer()
+	var holding atomic.Int64
+	err := atOnce(callers, func(i int) error {
+		var out penstock.Outcome
+		var back penstock.Settled
+		for round := range rounds {
+			node := nodes[(i+round)%len(nodes)]
+			t := &penstock.Ticket{Nonce: uint64(1 + i*rounds + round), Groups: []penstock.Group{g}}
+			if err := node.Take(context.Background(), t, &out); err != nil {
+				return err
+			}
+			if !out.Allowed {
+				continue
+			}
+			if n := holding.Add(1); n > m.Count {
+				return fmt.Errorf("%d hold a lease, limit %d", n, m.Count)
+			}
+			runtime.Gosched()
+			holding.Add(-1)
+			s := &penstock.Settlement{Subject: g.Subject, Nonce: t.Nonce, Verb: penstock.Release, Charges: g.Charges}
+			if err := node.(penstock.Settler).Settle(context.Background(), s, &back); err != nil {
+				return err
+			}
+			if !back.Allowed || back.Again {
+				return fmt.Errorf("a lease that was held is released with %+v", back)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	peek := group(m, 0)
+	peek.Subject = g.Subject
+	var out penstock.Outcome
+	if err := nodes[0].Take(context.Background(), &penstock.Ticket{Groups: []penstock.Group{peek}}, &out); err != nil {
+		return err
+	}
+	if out.Decisions[0].Used != 0 {
+		return fmt.Errorf("all were released, and %d are held", out.Decisions[0].Used)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A rule is what a generator puts around the charges, and what it remembers of it to come back to.
+type rule struct {
+	penalty *penstock.Penalty
+	dedup   *penstock.Dedup
+	reserve time.Duration
+	calls   []penstock.CallID // few, so that repeats are common
+	plain   bool              // calls only: nothing is settled, banned or reset
+
+	named   []named            // what may be given back, the newest last
+	moments []penstock.Instant // at which answers change, the newest last
+	settled *step              // the last settlement
+	called  penstock.Instant   // when the last call was made
+}
+
+// named is what was taken under a nonce.
+type named struct {
+	who     int
+	nonce   uint64
+	charges []penstock.Charge
+}
+
+// guard puts guards around the charges from now on.
+func (g *generator) guard(plain bool) {
+	g.rule = &rule{plain: plain}
+	if often(g.r, 20) && !g.calm {
+		g.meters = append(g.meters, anyMeter(g.r, penstock.KindLeases))
+	}
+	for len(g.meters) < 3 && !g.calm { // for groups of one subject with limits of their own
+		g.meters = append(g.meters, anyMeter(g.r, pick(g.r, kinds...)))
+	}
+	for i := range g.meters {
+		g.meters[i] = indebted(g.r, g.meters[i])
+	}
+	for i := range 1 + g.r.IntN(4) {
+		g.rule.calls = append(g.rule.calls, hasher.Call(string(rune('a'+i))))
+	}
+	g.changeRule()
+}
+
+// indebted gives some limits an overdraft.
+func indebted(r *rand.Rand, m *penstock.Meter) *penstock.Meter {
+	l := m.Limit()
+	l.Overdraft = pick(r, 0, 1+r.Int64N(10), anyCount(r))
+	if in, err := l.Compile(); err == nil {
+		return in
+	}
+	return m
+}
+
+// overdrawn is true now and then where it may be.
+func overdrawn(r *rand.Rand, m *penstock.Meter) bool {
+	return often(r, 20) && m.Kind != penstock.KindLeaky && m.Kind != penstock.KindLeases
+}
+
+// changeRule gives the rule other terms. What was counted under the old ones is kept.
+func (g *generator) changeRule() {
+	g.rule.penalty = g.anyPenalty()
+	g.rule.dedup = g.anyDedup()
+	g.rule.reserve = min(pick(g.r, g.span(), penstock.MaxReserve), penstock.MaxReserve)
+}
+
+// span is a length that matters beside the windows of the limits.
+func (g *generator) span() time.Duration {
+	if often(g.r, 30) {
+		return pick(g.r, windows...)
+	}
+	window := pick(g.r, g.meters...).Window * (1 + g.r.Int64N(3)) / (1 + g.r.Int64N(3))
+	return min(max(time.Duration(window)*time.Microsecond, penstock.MinWindow), penstock.MaxWindow)
+}
+
+func (g *generator) anyPenalty() *penstock.Penalty {
+	terms := penstock.PenaltyTerms{After: 1 + g.r.Int64N(4), Within: g.span(), ForgiveAfter: g.span()}
+	for range 1 + g.r.IntN(4) {
+		terms.Bans = append(terms.Bans, g.span())
+	}
+	slices.Sort(terms.Bans)
+	return must(terms.Compile())
+}
+
+func (g *generator) anyDedup() *penstock.Dedup {
+	terms := penstock.DedupTerms{TTL: min(g.span(), penstock.MaxDedupTTL), MaxReplays: pick[int64](g.r, 1, 1, 2, 3, penstock.MaxReplays), Budget: g.r.Int64N(6)}
+	if often(g.r, 20) {
+		terms.Period, terms.Location = penstock.Day, location(pick(g.r, zones...))
+	} else {
+		terms.Window = g.span()
+	}
+	return must(terms.Compile())
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // what a generator makes up is sound
+	}
+	return v
+}
+
+// around returns the step with guards, or another step in its place.
+func (g *generator) around(s step) step {
+	if often(g.r, 2) {
+		g.changeRule()
+	}
+	if often(g.r, 2) {
+		i := g.r.IntN(len(g.meters))
+		g.meters[i] = indebted(g.r, g.meters[i])
+	}
+	if g.rule.plain {
+		g.guardGroups(&s)
+		return s
+	}
+	switch n := g.r.IntN(100); {
+	case n < 25:
+		if settle, ok := g.settlement(); ok {
+			return settle
+		}
+	case n < 28: // for one of the rule's lengths or any other, or lifted
+		s.ban = &penstock.Ban{Now: g.now, Penalty: g.rule.penalty, Length: pick(g.r, 0, g.span(), pick(g.r, g.rule.penalty.Terms().Bans...))}
+		s.who = s.who[:1]
+		return s
+	case n < 29:
+		s.reset = &penstock.Group{Penalty: g.rule.penalty, Dedup: g.rule.dedup}
+		for _, m := range g.meters {
+			s.reset.Charges = append(s.reset.Charges, penstock.Charge{Meter: m})
+		}
+		s.who = s.who[:1]
+		return s
+	}
+	g.guardGroups(&s)
+	return s
+}
+
+func (g *generator) guardGroups(s *step) {
+	for i := range s.ticket.Groups {
+		group := &s.ticket.Groups[i]
+		if i > 0 && (often(g.r, 30) || slices.Contains(s.who[:i], s.who[i]) && often(g.r, 95)) {
+			continue // a subject may be guarded once
+		}
+		if often(g.r, 70) {
+			group.Penalty = g.rule.penalty
+		}
+		if often(g.r, 60) {
+			group.Dedup = g.rule.dedup
+			if often(g.r, 85) {
+				group.Call = pick(g.r, g.rule.calls...)
+			}
+		}
+		returns := true
+		for j := range group.Charges {
+			c := &group.Charges[j]
+			returns = returns && c.Meter.Returns() == nil
+			c.Overdraw = overdrawn(g.r, c.Meter)
+		}
+		if returns && often(g.r, 60) {
+			group.Reserve = g.rule.reserve
+		}
+	}
+	g.dropTwice(s)
+}
+
+// settlement is of something that was taken, or was not; false if nothing can be.
+func (g *generator) settlement() (step, bool) {
+	if g.rule.called != 0 && often(g.r, 50) {
+		g.now = min(max(g.rule.called+g.wobble(), earliest), latest) // while it is still open
+	}
+	if again := g.rule.settled; again != nil && often(g.r, 25) { // the same again, or nearly
+		s := settlement(*again.settle)
+		s.Now = g.now
+		if often(g.r, 30) {
+			s.Verb = penstock.Verb(g.r.IntN(3))
+		}
+		if often(g.r, 20) {
+			s.Charges[0].Cost = g.cost(s.Charges[0].Meter)
+		}
+		return step{settle: &s, who: again.who, node: g.r.IntN(g.nodes)}, true
+	}
+	taken := named{g.r.IntN(g.cast), pick(g.r, g.nonces...), g.charges()}
+	if n := len(g.rule.named); n > 0 && often(g.r, 90) {
+		taken = g.rule.named[max(0, n-1-g.r.IntN(6))]
+	}
+	if often(g.r, 3) {
+		taken.who = g.r.IntN(g.cast)
+	}
+	if often(g.r, 5) { // of another group, as it were
+		taken.charges = g.charges()
+	}
+	s := penstock.Settlement{
+		Now: g.now, Nonce: taken.nonce, Verb: pick(g.r, penstock.Settle, penstock.Settle, penstock.Release, penstock.Renew),
+		Overage: pick(g.r, penstock.OverageDeny, penstock.OverageDeny, penstock.OverageAllow, penstock.OverageDebt), TTL: min(g.span(), penstock.MaxReserve),
+	}
+	for _, c := range taken.charges {
+		c.Meter = g.current(c.Meter)
+		if c.Meter.Returns() == nil {
+			c.Cost, c.Overdraw = g.trueCost(c), false
+			s.Charges = append(s.Charges, c)
+		}
+	}
+	return step{settle: &s, who: []int{taken.who}, node: g.r.IntN(g.nodes)}, len(s.Charges) > 0
+}
+
+// settlement returns a copy whose charges may be changed.
+func settlement(s penstock.Settlement) penstock.Settlement {
+	s.Charges = slices.Clone(s.Charges)
+	return s
+}
+
+// current returns the meter as it is by now.
+func (g *generator) current(m *penstock.Meter) *penstock.Meter {
+	for _, other := range g.meters {
+		if other.Fingerprint == m.Fingerprint {
+			return other
+		}
+	}
+	return m
+}
+
+// trueCost is near the estimate, or anything.
+func (g *generator) trueCost(c penstock.Charge) int64 {
+	switch g.r.IntN(6) {
+	case 0:
+		return c.Cost
+	case 1:
+		return upTo(g.r, c.Cost)
+	case 2, 3:
+		return min(c.Cost+g.r.Int64N(8), penstock.MaxCount)
+	case 4: // up to the last that is left, and one more
+		if g.found != nil && len(g.found.Decisions) > 0 {
+			return min(c.Cost+pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), penstock.MaxCount)
+		}
+	}
+	return g.cost(c.Meter)
+}
+
+// learn remembers what there is to come back to.
+func (g *generator) learn(s *step, a *answer) {
+	r := g.rule
+	switch {
+	case s.settle != nil:
+		r.settled = s
+		g.moment(a.settled.Until)
+	case s.ban != nil:
+		g.moment(a.until)
+	case s.reset != nil:
+	default:
+		r.called = s.ticket.Now
+		for i := range s.ticket.Groups {
+			group, out := &s.ticket.Groups[i], &a.outcome.Groups[i]
+			if out.Nonce != 0 {
+				r.named = append(r.named, named{s.who[i], out.Nonce, group.Charges})
+			}
+			if group.Reserve != 0 && out.Taken {
+				g.moment(g.now.Add(group.Reserve))
+				g.moment(g.now + penstock.Instant(group.Charges[0].Meter.Window)) // a lease's end, or nearly a window's
+			}
+			if group.Dedup != nil && out.Taken && !out.Replay {
+				g.moment(g.now + penstock.Instant(group.Dedup.TTL))
+			}
+			if group.Penalty != nil && out.Strikes > 0 {
+				g.moment(g.now + penstock.Instant(pick(g.r, group.Penalty.Within, group.Penalty.Forgive)))
+			}
+			if out.BannedUntil != 0 {
+				g.moment(out.BannedUntil + penstock.Instant(pick(g.r, 0, group.Penalty.Forgive)))
+			}
+		}
+	}
+}
+
+func (g *generator) moment(at penstock.Instant) {
+	if at != 0 {
+		g.rule.moments = append(g.rule.moments, at)
+	}
+}
+
+// recent returns one of the last moments.
+func (g *generator) recent() penstock.Instant {
+	n := len(g.rule.moments)
+	if n == 0 {
+		return g.now
+	}
+	return g.rule.moments[max(0, n-1-g.r.IntN(8))]
+}

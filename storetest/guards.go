@@ -1,0 +1,129 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Guards checks what is promised around the charges whatever happens: bans, repeats, reservations,
+// leases and overdrafts, judged by arithmetic of its own on random traces.
+func (s Suite) Guards(t *testing.T) {
+	nodes := s.open(t, fleet)
+	n := size(20, 100, 20_000)
+	for _, g := range guards {
+		if g.able && s.Plain {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			seeded(t, func(seed uint64) error { return g.hold(nodes, seed, n) })
+		})
+	}
+}
+
+// A guard is one promise, tested by a random trace.
+type guard struct {
+	name string
+	able bool // more is asked than decisions
+	tell func(t *tale) error
+}
+
+var guards = []guard{
+	{"bans come and go as a list of strikes says", false, strikesAsListed},
+	{"no clock makes a ban longer", true, bansUnderAnyClock},
+	{"while banned nothing is touched", true, bannedTouchesNothing},
+	{"only a rule's own limits strike", false, foreignDenials},
+	{"a ban by hand holds to the microsecond", true, bansByHand},
+	{"a repeat is free as often as was agreed", false, repeatsAsAgreed},
+	{"one id, many calls", false, oneIDOften},
+	{"every id four times", false, everyIDFourTimes},
+	{"repeats for ten minutes", false, repeatsForMinutes},
+	{"a denied id is decided anew", false, deniedIDs},
+	{"what is given back counts once", true, givenBackOnce},
+	{"settling never exceeds a limit", true, settlesWithin},
+	{"leases", true, leasesAsHeld},
+	{"an overdraft has an end", false, overdraftEnds},
+	{"a reset forgets", true, resetForgets},
+}
+
+func (g guard) hold(nodes []penstock.Store, seed uint64, n int) error {
+	return trials(n, workers, func(trial int) error {
+		t := &tale{r: random(seed, trial), nodes: nodes, cast: newcomers(2), now: scenarioStart}
+		if err := g.tell(t); err != nil {
+			return fmt.Errorf("trace %d: %w, after:\n%s", trial, err, describe(t.steps, 0))
+		}
+		return nil
+	})
+}
+
+// A tale is a trace that is made up while it is played for newcomers.
+type tale struct {
+	r     *rand.Rand
+	nodes []penstock.Store
+	cast  []penstock.Subject
+	now   penstock.Instant
+	steps []step
+}
+
+func (t *tale) play(s step) (*answer, error) {
+	s.node = t.r.IntN(len(t.nodes))
+	t.steps = append(t.steps, s)
+	a, err := play(t.nodes, t.cast, &s)
+	return &a, err
+}
+
+// ask makes a call of one group for the first of the cast.
+func (t *tale) ask(g penstock.Group) (*penstock.Outcome, error) {
+	s := asked(t.now, t.r.Uint64()|1, g)
+	s.ticket.MaxDelay = penstock.AnyDelay
+	a, err := t.play(s)
+	if err == nil && a.refusal != nil {
+		err = a.refusal
+	}
+	return &a.outcome, err
+}
+
+// peek returns the numbers of a meter.
+func (t *tale) peek(m *penstock.Meter) (penstock.Decision, error) {
+	out, err := t.ask(penstock.Group{Charges: []penstock.Charge{{Meter: m}}})
+	if err != nil {
+		return penstock.Decision{}, err
+	}
+	return out.Decisions[0], nil
+}
+
+// wait lets some time pass: none, a little, up to twice the span, or just the span.
+func (t *tale) wait(span time.Duration) {
+	µs := span.Microseconds()
+	switch t.r.IntN(6) {
+	case 0, 1:
+	case 2:
+		t.now++
+	case 3:
+		t.now += penstock.Instant(µs + t.r.Int64N(3) - 1)
+	case 4:
+		t.now += penstock.Instant(t.r.Int64N(2*µs + 1))
+	case 5:
+		t.now += penstock.Instant(t.r.Int64N(µs/4 + 1))
+	}
+}
+
+func group(m *penstock.Meter, cost int64) penstock.Group {
+	return penstock.Group{Charges: []penstock.Charge{{Meter: m, Cost: cost}}}
+}
+
+func perMinute(count int64) *penstock.Meter {
+	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: time.Minute}.MustCompile()
+}
+
+// returning is a small meter that takes give-backs and has room for more.
+func returning(r *rand.Rand) *penstock.Meter {
+	for {
+		if m := smallMeter(r, pick(r, kinds...)); m.Returns() == nil && m.Kind != penstock.KindLeases {
+			return m
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// repeats are the terms of a rule that recognises them.
+func repeats(ttl time.Duration, replays, budget int64, window time.Duration) *penstock.Dedup {
+	return must(penstock.DedupTerms{TTL: ttl, MaxReplays: replays, Budget: budget, Window: window}.Compile())
+}
+
+// repeatsAsAgreed keeps the first sight of each id and counts its repeats.
+func repeatsAsAgreed(t *tale) error {
+	m := perMinute(3 + t.r.Int64N(5))
+	ttl, replays, budget := pick(t.r, time.Second, time.Minute, 3*time.Minute), 1+t.r.Int64N(3), t.r.Int64N(5)
+	g := group(m, 1)
+	g.Dedup = repeats(ttl, replays, budget, time.Minute)
+	type sight struct {
+		first   penstock.Instant
+		repeats int64
+	}
+	sights, spent, used := map[int]sight{}, map[int64]int64{}, map[int64]int64{}
+	for range 80 {
+		t.wait(pick(t.r, time.Minute, ttl, time.Second))
+		id := t.r.IntN(5)
+		g.Call = hasher.Call(fmt.Sprint(id))
+		if id == 0 {
+			g.Call = penstock.CallID{}
+		}
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		seen, minute := sights[id], int64(t.now)/m.Window
+		free := id != 0 && seen.first != 0 && t.now < seen.first.Add(ttl) && seen.repeats < replays && spent[minute] < budget
+		passes := free || used[minute] < m.Count
+		if o := out.Groups[0]; o.Replay != free || out.Allowed != passes {
+			return fmt.Errorf("id %d: replay %v, pass %v; want %v, %v with %+v and %d repeats in this minute", id, o.Replay, out.Allowed, free, passes, seen, spent[minute])
+		}
+		switch {
+		case free:
+			seen.repeats++
+			spent[minute]++
+			sights[id] = seen
+		case passes:
+			used[minute]++
+			sights[id] = sight{first: t.now}
+		}
+		if got := out.Decisions[0].Used; got != used[minute] {
+			return fmt.Errorf("id %d: %d used, want %d", id, got, used[minute])
+		}
+	}
+	return nil
+}
+
+// oneIDOften: the limit and the budget, and not one more.
+func oneIDOften(t *tale) error {
+	budget, replays := 1+t.r.Int64N(5), pick[int64](t.r, 1, 2, penstock.MaxReplays)
+	return t.burst(10, budget, replays, 50, func(int) int { return 0 }, 10+budget)
+}
+
+// everyIDFourTimes: a client that makes up ids gets no more than the budget for it.
+func everyIDFourTimes(t *tale) error {
+	budget := 1 + t.r.Int64N(5)
+	return t.burst(10, budget, 3, 200, func(i int) int { return i / 4 }, 10+budget)
+}
+
+// burst makes calls at one instant and counts those that pass.
+func (t *tale) burst(limit, budget, replays int64, calls int, id func(i int) int, want int64) error {
+	g := group(perMinute(limit), 1)
+	g.Dedup = repeats(time.Minute, replays, budget, time.Minute)
+	var allowed, used int64
+	for i := range calls {
+		g.Call = hasher.Call(fmt.Sprint(id(i)))
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		if out.Allowed {
+			allowed++
+		}
+		used = out.Decisions[0].Used
+	}
+	if allowed != want || used != limit {
+		return fmt.Errorf("%d of %d calls passed and %d were charged, want %d and %d", allowed, calls, used, want, limit)
+	}
+	return nil
+}
+
+// repeatsForMinutes: in no minute pass more than the limit and the budget, whatever the ids.
+func repeatsForMinutes(t *tale) error {
+	const limit = 10
+	budget, ids := 1+t.r.Int64N(3), 1+t.r.IntN(40)
+	g := group(perMinute(limit), 1)
+	g.Dedup = repeats(pick(t.r, time.Minute, time.Hour), pick[int64](t.r, 1, 3, penstock.MaxReplays), budget, time.Minute)
+	allowed := map[int64]int64{}
+	for range 600 {
+		g.Call = hasher.Call(fmt.Sprint(t.r.IntN(ids)))
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		if minute := int64(t.now) / g.Charges[0].Meter.Window; out.Allowed {
+			if allowed[minute]++; allowed[minute] > limit+budget {
+				return fmt.Errorf("%d calls passed in one minute, limit %d and budget %d", allowed[minute], limit, budget)
+			}
+		}
+		t.now = t.now.Add(time.Second)
+	}
+	return nil
+}
+
+// deniedIDs: a denied call leaves nothing to be taken for a repeat of, and passes when it was told.
+func deniedIDs(t *tale) error {
+	m := smallMeter(t.r, pick(t.r, penstock.KindWindow, penstock.KindBucket, penstock.KindLog, penstock.KindCounter))
+	g := group(m, 1)
+	g.Dedup = repeats(penstock.MaxDedupTTL, penstock.MaxReplays, 100, penstock.MaxWindow)
+	full := group(m, m.Capacity)
+	if _, err := t.ask(full); err != nil {
+		return err
+	}
+	g.Call = hasher.Call("denied")
+	for range 2 + t.r.IntN(3) {
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		if out.Allowed || out.Groups[0].Replay {
+			return fmt.Errorf("with nothing left a new id is answered %+v", out.Groups[0])
+		}
+		if often(t.r, 30) {
+			t.now = t.now.Add(out.Decisions[0].RetryAfter)
+			break
+		}
+	}
+	out, err := t.ask(g)
+	if err != nil {
+		return err
+	}
+	if !out.Allowed {
+		t.now = t.now.Add(out.Decisions[0].RetryAfter)
+		if out, err = t.ask(g); err != nil {
+			return err
+		}
+	}
+	if !out.Allowed || out.Groups[0].Replay || out.Decisions[0].Receipt.Cost != 1 {
+		return fmt.Errorf("at its retry-after an id that was denied is answered %+v, %+v", out.Groups[0], out.Decisions[0])
+	}
+	return nil
+}

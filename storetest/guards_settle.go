@@ -1,0 +1,252 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A flow is what a limit gained or lost at an instant.
+type flow struct {
+	at     penstock.Instant
+	amount int64
+}
+
+// open is a reservation that a trace may still settle.
+type open struct {
+	nonce uint64
+	cost  int64
+	at    penstock.Instant
+}
+
+// settlesWithin reserves and settles at random and keeps a list of what was charged and given back.
+// By that list no limit is ever exceeded, and nobody is refused without cause where the algorithm
+// is exact.
+func settlesWithin(t *tale) error {
+	m := returning(t.r)
+	var flows []flow
+	var opened []open
+	for range 60 {
+		t.wait(time.Duration(m.Window/max(1, m.Count)) * time.Microsecond)
+		if often(t.r, 5) {
+			t.wait(time.Duration(m.Window) * time.Microsecond)
+		}
+		if t.now > latest {
+			return nil
+		}
+		d, err := t.reserveOrSettle(m, &opened, &flows)
+		if err != nil {
+			return err
+		}
+		if d.Used < 0 || d.Remaining > m.Capacity || d.Used+d.Remaining < m.Capacity {
+			return fmt.Errorf("%v: used %d, remaining %d of %d", m, d.Used, d.Remaining, m.Capacity)
+		}
+		if err := exceeded(m, flows, t.now); err != nil {
+			return fmt.Errorf("%v: %w", m, err)
+		}
+		if want, exact := held(m, flows, t.now); exact && d.Used != want {
+			return fmt.Errorf("%v: used %d, want %d", m, d.Used, want)
+		}
+	}
+	return nil
+}
+
+func (t *tale) reserveOrSettle(m *penstock.Meter, opened *[]open, flows *[]flow) (d penstock.Decision, err error) {
+	if len(*opened) == 0 || often(t.r, 50) {
+		o := open{t.r.Uint64() | 1, 1 + t.r.Int64N(m.Capacity), t.now}
+		s := asked(t.now, o.nonce, group(m, o.cost))
+		s.ticket.Groups[0].Reserve = penstock.MaxReserve
+		a, err := t.play(s)
+		if err != nil || a.refusal != nil {
+			return d, fmt.Errorf("reserve: %w, %w", err, a.refusal)
+		}
+		if a.outcome.Allowed {
+			*opened = append(*opened, o)
+			*flows = append(*flows, flow{t.now, o.cost})
+		}
+		return a.outcome.Decisions[0], nil
+	}
+	i := t.r.IntN(len(*opened))
+	o := (*opened)[i]
+	s := penstock.Settlement{Now: t.now, Nonce: o.nonce, Verb: pick(t.r, penstock.Settle, penstock.Release), Charges: group(m, upTo(t.r, m.Capacity)).Charges}
+	a, err := t.play(settled(s))
+	switch {
+	case err != nil:
+		return d, err
+	case a.refusal == penstock.ErrNoReservation && t.now >= o.at.Add(penstock.MaxReserve):
+		*opened = append((*opened)[:i], (*opened)[i+1:]...)
+		return t.peek(m)
+	case a.refusal != nil:
+		return d, a.refusal
+	}
+	if a.settled.Allowed {
+		*opened = append((*opened)[:i], (*opened)[i+1:]...)
+		switch more := s.Cost(0) - o.cost; {
+		case more > 0:
+			*flows = append(*flows, flow{t.now, more})
+		case counts(m, o.at, t.now):
+			*flows = append(*flows, givenBack(m, o.at, t.now, more))
+		}
+	}
+	return a.settled.Decisions[0], nil
+}
+
+// counts tells whether what was charged at one instant can still be given back at another.
+func counts(m *penstock.Meter, at, now penstock.Instant) bool {
+	switch m.Kind {
+	case penstock.KindWindow, penstock.KindCalendar:
+		return windowName(m, at) == windowName(m, now)
+	case penstock.KindInterval:
+		return int64(at)/m.Window == int64(now)/m.Window
+	case penstock.KindCounter:
+		return int64(now)/m.Window-int64(at)/m.Window <= 1
+	}
+	return at+penstock.Instant(m.Window) > now
+}
+
+// givenBack is dated when it is given back, except where the algorithm takes it from its own date.
+func givenBack(m *penstock.Meter, at, now penstock.Instant, amount int64) flow {
+	if m.Kind == penstock.KindLog || m.Kind == penstock.KindCounter {
+		return flow{at, amount}
+	}
+	return flow{now, amount}
+}
+
+// exceeded checks what ends now against what the algorithm promises.
+func exceeded(m *penstock.Meter, flows []flow, now penstock.Instant) error {
+	switch m.Kind {
+	case penstock.KindBucket, penstock.KindInterval:
+		var sum int64
+		for i := len(flows) - 1; i >= 0; i-- {
+			sum += flows[i].amount
+			most, unit := m.Capacity*m.Ticks+m.Count*(int64(now)/m.Tick-int64(flows[i].at)/m.Tick), m.Ticks
+			if m.Kind == penstock.KindInterval {
+				most, unit = m.Capacity+m.Count*(int64(now)/m.Window-int64(flows[i].at)/m.Window), 1
+			}
+			if sum*unit > most {
+				return fmt.Errorf("charges less give-backs since %d are %d", flows[i].at, sum)
+			}
+		}
+	case penstock.KindCounter:
+		var sum int64
+		for _, f := range flows {
+			if int64(f.at)/m.Window == int64(now)/m.Window {
+				sum += f.amount
+			}
+		}
+		if sum > m.Count {
+			return fmt.Errorf("%d were charged in one window", sum)
+		}
+	default:
+		if sum, _ := held(m, flows, now); sum > m.Count {
+			return fmt.Errorf("%d were charged in one window", sum)
+		}
+	}
+	return nil
+}
+
+// held is what counts at an instant, where the algorithm is exact.
+func held(m *penstock.Meter, flows []flow, now penstock.Instant) (sum int64, exact bool) {
+	for _, f := range flows {
+		switch m.Kind {
+		case penstock.KindWindow, penstock.KindCalendar:
+			if windowName(m, f.at) == windowName(m, now) {
+				sum += f.amount
+			}
+		case penstock.KindLog:
+			if f.at > now-penstock.Instant(m.Window) {
+				sum += f.amount
+			}
+		default:
+			return 0, false
+		}
+	}
+	return sum, true
+}
+
+// givenBackOnce: settling is done once, the same again changes nothing, and anything else is refused.
+func givenBackOnce(t *tale) error {
+	m := returning(t.r)
+	cost := 1 + t.r.Int64N(m.Capacity)
+	g := group(m, cost)
+	g.Reserve = time.Hour
+	s := asked(t.now, 7, g)
+	if _, err := t.play(s); err != nil {
+		return err
+	}
+	first := penstock.Settlement{Now: t.now, Nonce: 7, Verb: pick(t.r, penstock.Settle, penstock.Release), Charges: group(m, t.r.Int64N(cost+1)).Charges}
+	a, err := t.play(settled(first))
+	if err != nil || a.refusal != nil || !a.settled.Allowed || a.settled.Again {
+		return fmt.Errorf("the first time: %+v, %w, %w", a.settled, a.refusal, err)
+	}
+	used := first.Cost(0)
+	if got := a.settled.Decisions[0].Used; got != used {
+		return fmt.Errorf("settled with %d, and %d are used", used, got)
+	}
+	for range 3 {
+		again := settlement(first)
+		again.Verb = pick(t.r, penstock.Settle, penstock.Release, penstock.Renew)
+		again.Charges[0].Cost = pick(t.r, first.Charges[0].Cost, t.r.Int64N(cost+1))
+		again.TTL = time.Hour
+		a, err := t.play(settled(again))
+		if err != nil {
+			return err
+		}
+		same := again.Verb != penstock.Renew && again.Cost(0) == used
+		switch {
+		case same && (a.refusal != nil || !a.settled.Again || !a.settled.Allowed):
+			return fmt.Errorf("the same again: %+v, %v", a.settled, a.refusal)
+		case !same && a.refusal != penstock.ErrClosed:
+			return fmt.Errorf("anything else: %+v, %v", a.settled, a.refusal)
+		}
+		if d, err := t.peek(m); err != nil || d.Used != used {
+			return fmt.Errorf("then %d are used, want %d (%w)", d.Used, used, err)
+		}
+	}
+	return nil
+}
+
+// overdraftEnds: it passes if one is left, takes what there is room for, and no more.
+func overdraftEnds(t *tale) error {
+	var m *penstock.Meter
+	for m == nil {
+		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()
+		l.Overdraft = t.r.Int64N(20)
+		m, _ = l.Compile()
+	}
+	if m.Kind == penstock.KindLeaky || m.Kind == penstock.KindLeases {
+		return nil
+	}
+	for range 40 {
+		t.wait(time.Duration(m.Window/max(1, m.Count)) * time.Microsecond)
+		before, err := t.peek(m)
+		if err != nil {
+			return err
+		}
+		cost := 1 + t.r.Int64N(2*m.Capacity+m.Overdraft)
+		g := group(m, cost)
+		g.Charges[0].Overdraw = true
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		if out.Allowed != (before.Remaining >= 1) {
+			return fmt.Errorf("%v: with %d left pass is %v", m, before.Remaining, out.Allowed)
+		}
+		d := out.Decisions[0]
+		if want := min(cost, m.Capacity+m.Overdraft-before.Used); out.Allowed && (d.Receipt.Cost != want || d.Used != before.Used+want) {
+			return fmt.Errorf("%v: a cost of %d on top of %d took %d and left %d used, want %d", m, cost, before.Used, d.Receipt.Cost, d.Used, want)
+		}
+		if d.Used > m.Capacity+m.Overdraft {
+			return fmt.Errorf("%v: %d used", m, d.Used)
+		}
+		if m.Kind == penstock.KindWindow && often(t.r, 20) { // debt ends with its window
+			t.now += penstock.Instant(m.Window) - t.now%penstock.Instant(m.Window)
+			if d, err := t.peek(m); err != nil || d.Used != 0 {
+				return fmt.Errorf("%v: in a new window %d are used (%w)", m, d.Used, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package storetest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	historyKeys    = 3
+	historyClients = 8
+	historyCalls   = 60 // of each client
+)
+
+// A plot says what happens in a history.
+type plot struct {
+	guarded bool // there is more to a group than its charges
+	several bool // tickets are of several subjects
+	plain   bool // calls are made, and nothing else
+}
+
+// A history is what clients of a few subjects did on the real clock.
+type history struct {
+	plot
+	cast       []penstock.Subject
+	groups     []penstock.Group // as the rule of each subject has them
+	operations []porcupine.Operation
+
+	mu    sync.Mutex
+	errs  []error
+	named []named
+	began time.Time
+}
+
+// An act is a step, and between which instants it was made.
+type act struct {
+	step
+	called, returned penstock.Instant
+}
+
+// recordHistory lets clients call for a few subjects, with windows so short that what was taken
+// comes back meanwhile.
+func recordHistory(nodes []penstock.Store, r *rand.Rand, p plot) (*history, error) {
+	h := &history{plot: p, cast: newcomers(historyKeys), began: time.Now()}
+	for range h.cast {
+		g := penstock.Group{Charges: shortLimits(r)}
+		if p.guarded {
+			shortGuards(r, &g)
+		}
+		h.groups = append(h.groups, g)
+	}
+	var wg sync.WaitGroup
+	for client := range historyClients {
+		mine := random(r.Uint64(), client)
+		wg.Go(func() {
+			for range historyCalls {
+				a := &act{step: h.next(mine)}
+				a.node = mine.IntN(len(nodes))
+				if often(mine, 10) {
+					time.Sleep(time.Duration(mine.Int64N(int64(2 * time.Millisecond))))
+				}
+				h.make(nodes, client, a)
+			}
+		})
+	}
+	wg.Wait()
+	return h, errors.Join(h.errs...)
+}
+
+func (h *history) make(nodes []penstock.Store, client int, a *act) {
+	called := time.Now()
+	got, err := play(nodes, h.cast, &a.step)
+	returned := time.Now()
+	a.called, a.returned = penstock.InstantOf(called), penstock.InstantOf(returned)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.errs = append(h.errs, err)
+	h.operations = append(h.operations, porcupine.Operation{
+		ClientId: client, Input: a, Output: &got, Call: called.Sub(h.began).Nanoseconds(), Return: returned.Sub(h.began).Nanoseconds(),
+	})
+	for i, g := range got.outcome.Groups {
+		if g.Nonce != 0 {
+			h.named = append(h.named, named{a.who[i], g.Nonce, a.ticket.Groups[i].Charges})
+		}
+	}
+}
+
+// next is a call, or with guards now and then a settlement of anybody's or a ban. A lift is not
+// among them, as nothing tells when it was.
+func (h *history) next(r *rand.Rand) step {
+	if h.guarded && !h.plain {
+		switch n := r.IntN(100); {
+		case n < 25:
+			if s, ok := h.settlement(r); ok {
+				return s
+			}
+		case n < 27:
+			who := r.IntN(len(h.cast))
+			if p := h.groups[who].Penalty; p != nil {
+				return step{ban: &penstock.Ban{Penalty: p, Length: shortSpan(r)}, who: []int{who}}
+			}
+		}
+	}
+	return h.call(r)
+}
+
+// call charges one of the groups, or several in any order.
+func (h *history) call(r *rand.Rand) step {
+	s := step{ticket: penstock.Ticket{MaxDelay: penstock.AnyDelay, Nonce: r.Uint64() | 1}}
+	n := 1
+	if h.several {
+		n += r.IntN(len(h.groups))
+	}
+	for _, i := range r.Perm(len(h.groups))[:n] {
+		g := h.groups[i]
+		g.Charges = withCosts(r, g.Charges, h.guarded)
+		g.Alone = n > 1 && often(r, 20)
+		if g.Dedup != nil && often(r, 80) {
+			g.Call = hasher.Call(pick(r, "a", "b", "c"))
+		}
+		s.ticket.Groups = append(s.ticket.Groups, g)
+		s.who = append(s.who, i)
+	}
+	return s
+}
+
+func (h *history) settlement(r *rand.Rand) (step, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.named) == 0 {
+		return step{}, false
+	}
+	taken := h.named[max(0, len(h.named)-1-r.IntN(10))]
+	s := penstock.Settlement{
+		Nonce: taken.nonce, Verb: pick(r, penstock.Settle, penstock.Settle, penstock.Release, penstock.Renew),
+		Overage: penstock.Overage(r.IntN(3)), TTL: shortSpan(r),
+	}
+	for _, c := range taken.charges {
+		if c.Meter.Returns() == nil {
+			s.Charges = append(s.Charges, penstock.Charge{Meter: c.Meter, Cost: r.Int64N(4)})
+		}
+	}
+	return step{settle: &s, who: []int{taken.who}}, len(s.Charges) > 0
+}
+
+// shortLimits are one to three limits of different kinds.
+func shortLimits(r *rand.Rand) []penstock.Charge {
+	var charges []penstock.Charge
+	for _, k := range r.Perm(len(kinds))[:1+r.IntN(3)] {
+		l := penstock.Limit{Count: 2 + r.Int64N(8), Window: shortSpan(r)}
+		switch kinds[k] {
+		case penstock.KindWindow, penstock.KindCalendar:
+			l.Algorithm, l.CountDenied = penstock.FixedWindow, often(r, 30)
+		case penstock.KindCounter:
+			l.Algorithm, l.CountDenied = penstock.SlidingWindowCounter, often(r, 30)
+		case penstock.KindBucket:
+			l.Algorithm, l.Burst, l.Overdraft = penstock.TokenBucket, 2*l.Count, 3
+		case penstock.KindInterval:
+			l.Algorithm, l.Refill = penstock.TokenBucket, penstock.Interval
+		case penstock.KindLeaky:
+			l.Algorithm, l.Queue = penstock.LeakyBucket, l.Count
+		case penstock.KindLog:
+			l.Algorithm, l.CountDenied = penstock.SlidingWindowLog, often(r, 30)
+		case penstock.KindLeases:
+			l.Algorithm = penstock.Concurrency
+		}
+		l.Ordinal = uint8(k)
+		charges = append(charges, penstock.Charge{Meter: l.MustCompile()})
+	}
+	return charges
+}
+
+func shortSpan(r *rand.Rand) time.Duration {
+	return pick(r, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)
+}
+
+// shortGuards puts guards around a group that begin and end many times in a history.
+func shortGuards(r *rand.Rand, g *penstock.Group) {
+	if often(r, 60) {
+		g.Penalty = must(penstock.PenaltyTerms{
+			After: 1 + r.Int64N(4), Within: shortSpan(r), ForgiveAfter: shortSpan(r),
+			Bans: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond},
+		}.Compile())
+	}
+	if often(r, 60) {
+		g.Dedup = must(penstock.DedupTerms{TTL: shortSpan(r), MaxReplays: 1 + r.Int64N(3), Budget: 1 + r.Int64N(5), Window: shortSpan(r)}.Compile())
+	}
+	for _, c := range g.Charges {
+		if c.Meter.Returns() != nil {
+			return
+		}
+	}
+	g.Reserve = shortSpan(r)
+}
+
+func withCosts(r *rand.Rand, charges []penstock.Charge, overdraw bool) []penstock.Charge {
+	out := make([]penstock.Charge, len(charges))
+	for i, c := range charges {
+		out[i] = penstock.Charge{Meter: c.Meter, Cost: pick[int64](r, 0, 1, 1, 1, 1, 2, 3)}
+		out[i].Overdraw = overdraw && c.Meter.Overdraft > 0 && often(r, 30)
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// ban sets or lifts a ban by hand and returns its end.
+func (l ledger) ban(b *penstock.Ban, now penstock.Instant) penstock.Instant {
+	a := account{b.Subject, penstock.PenaltyFingerprint}
+	state := b.Apply(l.balances[a].state, now)
+	l.balances[a] = balance{state: state}
+	if b.Length == 0 {
+		return 0
+	}
+	return state.At
+}
+
+// reset forgets everything of a subject but the calls that it made.
+func (l ledger) reset(g *penstock.Group) {
+	for _, c := range g.Charges {
+		delete(l.balances, account{g.Subject, c.Meter.Fingerprint})
+	}
+	delete(l.balances, account{g.Subject, penstock.PenaltyFingerprint})
+	if g.Dedup != nil {
+		delete(l.balances, account{g.Subject, g.Dedup.Budget.Fingerprint})
+	}
+	for name := range l.reservations {
+		if name.subject == g.Subject {
+			delete(l.reservations, name)
+		}
+	}
+}
+
+// reserved returns the reservations of a subject that can be believed, in the order of nonces.
+func (l ledger) reserved(now penstock.Instant, s penstock.Subject) (live []penstock.Reservation) {
+	for name, r := range l.reservations {
+		if name.subject == s && r.Live(now) {
+			live = append(live, r)
+		}
+	}
+	slices.SortFunc(live, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	return live
+}

@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// The parts about what is around the charges.
+func init() {
+	parts["guarded twin"] = func(n []penstock.Store) error { _, err := Suite{}.twin(n, 1, 100_000); return err }
+	parts["guarded linear"] = func(n []penstock.Store) error {
+		return trials(200, 1, func(i int) error { return Suite{}.linearizable(n, 1, 2*i+1) })
+	}
+	parts["storms"] = everyStorm
+	for _, g := range guards {
+		parts[g.name] = func(n []penstock.Store) error { return g.hold(n, 1, 100) }
+	}
+}
+
+func everyStorm(nodes []penstock.Store) error {
+	var errs []error
+	for _, s := range storms {
+		if err := s.trials(nodes, 50); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func TestSabotageAroundIsNoticed(t *testing.T) {
+	for name, c := range map[string]struct {
+		store   func() penstock.Store
+		noticed []string
+	}{
+		"ignores bans":               {ignoresBans, []string{"guarded twin", "guarded linear", "scenario", "bans come and go as a list of strikes says", "a ban by hand holds to the microsecond"}},
+		"strikes while banned":       {strikesWhileBanned, []string{"guarded twin", "scenario", "bans come and go as a list of strikes says", "while banned nothing is touched"}},
+		"strikes for never":          {strikesForNever, []string{"guarded twin", "scenario", "only a rule's own limits strike", "bans come and go as a list of strikes says"}},
+		"strikes for others":         {strikesForOthers, []string{"guarded twin", "only a rule's own limits strike"}},
+		"believes any ban":           {believesAnyBan, []string{"guarded twin", "scenario", "no clock makes a ban longer"}},
+		"never forgives":             {neverForgives, []string{"guarded twin", "scenario", "bans come and go as a list of strikes says"}},
+		"does not end with the last": {startsOverAfterTheLastBan, []string{"guarded twin", "scenario", "no clock makes a ban longer", "bans come and go as a list of strikes says"}},
+		"charges while banned":       {chargesWhileBanned, []string{"guarded twin", "guarded linear", "scenario", "while banned nothing is touched"}},
+		"bans too short":             {bansTooShort, []string{"guarded twin", "a ban by hand holds to the microsecond"}},
+		"refreshes records":          {refreshesRecords, []string{"guarded twin", "scenario", "a repeat is free as often as was agreed"}},
+		"forgets replays":            {forgetsReplays, []string{"guarded twin", "scenario", "a repeat is free as often as was agreed"}},
+		"ignores the budget":         {ignoresBudget, []string{"guarded twin", "scenario", "storms", "one id, many calls", "every id four times", "repeats for ten minutes", "a repeat is free as often as was agreed"}},
+		"records denied calls":       {recordsDenied, []string{"guarded twin", "scenario", "a denied id is decided anew"}},
+		"confuses ids":               {confusesIDs, []string{"guarded twin", "scenario", "hostile ids", "a repeat is free as often as was agreed"}},
+		"charges replays":            {chargesReplays, []string{"guarded twin", "guarded linear", "scenario", "a repeat is free as often as was agreed"}},
+		"reserves too long":          {reservesTooLong, []string{"guarded twin", "scenario", "settlements of what is not there"}},
+		"overdraws without bound":    {overdrawsWithoutBound, []string{"guarded twin", "scenario", "an overdraft has an end"}},
+		"overdraws from nothing":     {overdrawsFromNothing, []string{"guarded twin", "scenario", "an overdraft has an end"}},
+		"gives back twice":           {givesBackTwice, []string{"guarded twin", "guarded linear", "scenario", "storms", "what is given back counts once"}},
+		"forgets what was closed":    {forgetsClosed, []string{"guarded twin", "scenario", "what is given back counts once"}},
+		"settles above capacity":     {settlesAboveCapacity, []string{"guarded twin", "guarded linear", "scenario", "settling never exceeds a limit"}},
+		"allows every overage":       {allowsEveryOverage, []string{"guarded twin", "scenario", "settling never exceeds a limit"}},
+		"gives back late":            {givesBackLate, []string{"guarded twin", "scenario", "settling never exceeds a limit"}},
+		"settles for another":        {settlesForAnother, []string{"guarded twin", "settlements of what is not there"}},
+		"settles late":               {settlesLate, []string{"guarded twin", "scenario", "settlements of what is not there"}},
+		"renews what is over":        {renewsExpired, []string{"guarded twin", "scenario", "leases"}},
+		"renews for nothing":         {renewsForNothing, []string{"guarded twin", "scenario", "leases"}},
+		"releases another's lease":   {releasesAnothers, []string{"guarded twin", "scenario", "leases"}},
+		"resets half":                {resetsHalf, []string{"guarded twin", "scenario", "a reset forgets"}},
+		"reads, then writes":         {racyGuards, []string{"guarded linear", "storms"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, part := range c.noticed {
+				check, ok := parts[part]
+				if !ok {
+					t.Fatalf("there is no part %q", part)
+				}
+				if err := check(fleetOf(c.store())); err == nil {
+					t.Errorf("%s did not notice", part)
+				}
+			}
+		})
+	}
+}
+
+// What a failure of Twin tells of the new steps, and of reservations that differ in silence.
+func TestTwinExplainsAround(t *testing.T) {
+	for name, c := range map[string]struct {
+		store penstock.Store
+		want  []string
+	}{
+		"a settlement":      {givesBackTwice(), []string{"release nonce", "[reserved for ", "-model +store", "this is enough"}},
+		"a ban":             {bansTooShort(), []string{"banned for ", "[penalty after ", "this is enough"}},
+		"a reset":           {resetsHalf(), []string{": reset", "this is enough"}},
+		"a repeat":          {forgetsReplays(), []string{"[call ", "budget", "this is enough"}},
+		"only reservations": {&forgetful{NewModel()}, []string{"the reservations differ", "[reserved for ", "this is enough"}},
+	} {
+		_, err := Suite{}.twin(fleetOf(c.store), 1, 100_000)
+		if err == nil {
+			t.Errorf("%s: not noticed", name)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in:\n%v", name, want, err)
+			}
+		}
+	}
+}
+
+// forgetful tells of no reservations.
+type forgetful struct{ *Model }
+
+func (forgetful) Reservations(context.Context, penstock.Instant, penstock.Subject, int) ([]penstock.Reservation, int64, error) {
+	return nil, 0, nil
+}

@@ -1,0 +1,200 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// An aroundEvent is something done around the calls: a settlement, a ban or a reset.
+type aroundEvent struct {
+	settle  *penstock.Settlement // without charges, which are the limits' at that time
+	cost    int64
+	verdict string
+
+	ban    bool
+	length time.Duration // 0: lifted
+
+	reset bool
+
+	at     penstock.Instant
+	expect []expectation
+}
+
+var verdicts = []string{"passes", "again", "denied", "closed", "unknown"}
+
+// verdictOf names what became of a settlement.
+func verdictOf(out *penstock.Settled, refusal error) string {
+	switch {
+	case refusal == penstock.ErrClosed:
+		return "closed"
+	case refusal == penstock.ErrNoReservation:
+		return "unknown"
+	case !out.Allowed:
+		return "denied"
+	case out.Again:
+		return "again"
+	}
+	return "passes"
+}
+
+// play does it for the group that the limits are now.
+func (e *aroundEvent) play(node Able, g penstock.Group) error {
+	ctx := context.Background()
+	switch {
+	case e.ban:
+		_, err := node.Ban(ctx, &penstock.Ban{Now: e.at, Subject: g.Subject, Penalty: g.Penalty, Length: e.length})
+		return err
+	case e.reset:
+		return node.Reset(ctx, &g)
+	}
+	s := *e.settle
+	s.Now, s.Subject = e.at, g.Subject
+	for _, c := range g.Charges {
+		s.Charges = append(s.Charges, penstock.Charge{Meter: c.Meter, Cost: e.cost})
+	}
+	var out penstock.Settled
+	err := node.Settle(ctx, &s, &out)
+	refusal := refusalOf(err)
+	if err != nil && (refusal == nil || refusal == penstock.ErrInvalid) {
+		return err
+	}
+	if got := verdictOf(&out, refusal); got != e.verdict {
+		return fmt.Errorf("%v is answered %q, want %q: %+v", s.Verb, got, e.verdict, out)
+	}
+	if refusal != nil {
+		return nil
+	}
+	return check(e.expect, out.Decisions, nil, out.Now)
+}
+
+// parseGuard reads "penalty after 3 within 10m bans 1m,5m forgive 1h", "dedup ttl 5m replays 1
+// budget 1/60s" or "reserve 10m": what the group has from then on.
+func parseGuard(kind string, w *words) (func(g *penstock.Group), error) {
+	switch kind {
+	case "penalty":
+		p, err := parsePenalty(w)
+		return func(g *penstock.Group) { g.Penalty = p }, err
+	case "dedup":
+		d, err := parseDedup(w)
+		return func(g *penstock.Group) { g.Dedup = d }, err
+	}
+	d, err := w.duration()
+	return func(g *penstock.Group) { g.Reserve = d }, err
+}
+
+func parsePenalty(w *words) (*penstock.Penalty, error) {
+	var t penstock.PenaltyTerms
+	var err error
+	for len(w.left) > 0 && err == nil {
+		switch word := w.next(); word {
+		case "after":
+			t.After, err = w.number()
+		case "within":
+			t.Within, err = w.duration()
+		case "forgive":
+			t.ForgiveAfter, err = w.duration()
+		case "bans":
+			for _, text := range strings.Split(w.next(), ",") {
+				ban, bad := parseDuration(text)
+				if bad != nil {
+					return nil, bad
+				}
+				t.Bans = append(t.Bans, ban)
+			}
+		default:
+			err = fmt.Errorf("unknown word %q in a penalty", word)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.Compile()
+}
+
+func parseDedup(w *words) (*penstock.Dedup, error) {
+	var t penstock.DedupTerms
+	var err error
+	for len(w.left) > 0 && err == nil {
+		switch word := w.next(); word {
+		case "ttl":
+			t.TTL, err = w.duration()
+		case "replays":
+			t.MaxReplays, err = w.number()
+		case "budget":
+			t.Budget, t.Window, t.Period, err = parseRate(w.next())
+		default:
+			err = fmt.Errorf("unknown word %q in a dedup", word)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.Compile()
+}
+
+// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again",
+// "renew nonce 7 for 10m passes", "ban for 1h", "lift" or "reset"; false if it is none of them.
+func (p *scenarioParser) parseAround(at penstock.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
+	w := &words{left: strings.Fields(clauses[0])}
+	e := &aroundEvent{at: at}
+	switch word := w.next(); word {
+	case "ban":
+		e.ban = true
+		if !w.skip("for") {
+			return nil, true, fmt.Errorf("want %q", "ban for")
+		}
+		if e.length, err = w.duration(); err != nil {
+			return nil, true, err
+		}
+	case "lift":
+		e.ban = true
+	case "reset":
+		e.reset = true
+	case "settle", "release", "renew":
+		e.settle = &penstock.Settlement{Verb: map[string]penstock.Verb{"settle": penstock.Settle, "release": penstock.Release, "renew": penstock.Renew}[word]}
+		err = e.parseSettlement(w)
+	default:
+		return nil, false, nil
+	}
+	if err == nil && len(w.left) > 0 {
+		err = fmt.Errorf("unknown word %q", w.left[0])
+	}
+	if err == nil && e.settle == nil && len(clauses) > 1 {
+		err = fmt.Errorf("nothing can be expected of %q", clauses[0])
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	e.expect, err = p.parseExpectations(clauses[1:])
+	return e, true, err
+}
+
+func (e *aroundEvent) parseSettlement(w *words) (err error) {
+	for err == nil {
+		switch word := w.next(); word {
+		case "nonce":
+			var n int64
+			n, err = w.number()
+			e.settle.Nonce = uint64(n)
+		case "of":
+			e.cost, err = w.number()
+		case "overage":
+			err = e.settle.Overage.UnmarshalText([]byte(w.next()))
+		case "for":
+			e.settle.TTL, err = w.duration()
+		default:
+			for _, v := range verdicts {
+				if word == v {
+					e.verdict = v
+					return nil
+				}
+			}
+			err = fmt.Errorf("unknown word %q; the verdict is one of %v", word, verdicts)
+		}
+	}
+	return err
+}

@@ -1,0 +1,175 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// settle does what a valid settlement asks, or nothing of it.
+func (l ledger) settle(s *penstock.Settlement, now penstock.Instant, out *penstock.Settled) error {
+	*out = penstock.Settled{Now: now, Allowed: true}
+	w := settling{Settlement: s, now: now, ledger: l, out: out}
+	for _, c := range s.Charges {
+		b := l.balances[w.account(c.Meter)]
+		w.balances = append(w.balances, balance{b.state, slices.Clone(b.entries)})
+	}
+	r, ok := l.reservations[takenUnder{s.Subject, s.Nonce}]
+	switch {
+	case !ok || !r.Live(now):
+		return w.leases()
+	case r.Closed && s.Repeats(&r):
+		out.Again = true
+		w.report(nil)
+		return nil
+	case r.Closed:
+		return penstock.ErrClosed
+	case s.Verb == penstock.Renew:
+		return w.renew(r)
+	}
+	w.close(r)
+	return nil
+}
+
+// A settling is a settlement on its way through the ledger.
+type settling struct {
+	*penstock.Settlement
+	now      penstock.Instant
+	ledger   ledger
+	balances []balance // of each charge, as found
+	out      *penstock.Settled
+}
+
+func (w *settling) account(m *penstock.Meter) account { return account{w.Subject, m.Fingerprint} }
+
+func (w *settling) write(i int, after balance) {
+	w.balances[i] = after
+	w.ledger.balances[w.account(w.Charges[i].Meter)] = after
+}
+
+func (w *settling) holds(i int) bool {
+	return w.Charges[i].Meter.HoldsLease(w.balances[i].entries, w.now, w.Nonce)
+}
+
+func (w *settling) renewLease(i int) {
+	w.write(i, balance{entries: w.Charges[i].Meter.TakeLease(w.balances[i].entries, w.now, w.Nonce)})
+}
+
+func (w *settling) dropLease(i int) (held bool) {
+	entries, held := w.Charges[i].Meter.DropLease(w.balances[i].entries, w.now, w.Nonce)
+	w.write(i, balance{entries: entries})
+	return held
+}
+
+// leases settles what needs no reservation.
+func (w *settling) leases() error {
+	if !w.OnlyLeases() {
+		return penstock.ErrNoReservation
+	}
+	anyHeld := false
+	for i, c := range w.Charges {
+		switch {
+		case w.Verb != penstock.Renew:
+			anyHeld = w.dropLease(i) || anyHeld
+		case w.holds(i):
+			w.renewLease(i)
+			until := w.now + penstock.Instant(c.Meter.Window)
+			if !anyHeld || until < w.out.Until {
+				w.out.Until = until
+			}
+			anyHeld = true
+		}
+	}
+	if w.Verb == penstock.Renew && !anyHeld {
+		return penstock.ErrNoReservation
+	}
+	w.out.Again = !anyHeld
+	w.report(nil)
+	return nil
+}
+
+// renew prolongs an open reservation and its leases, if it still has them all.
+func (w *settling) renew(r penstock.Reservation) error {
+	var leases []int
+	for i, c := range w.Charges {
+		if c.Meter.Kind == penstock.KindLeases && r.Receipt(c.Meter).Cost > 0 {
+			leases = append(leases, i)
+			if !w.holds(i) {
+				w.ledger.tally.see("renewal of a lost lease", true)
+				return penstock.ErrNoReservation
+			}
+		}
+	}
+	for _, i := range leases {
+		w.renewLease(i)
+	}
+	w.ledger.tally.see("reserved lease renewed", len(leases) > 0)
+	r.Until = w.now.Add(w.TTL)
+	w.keep(r)
+	w.out.Until = r.Until
+	w.report(nil)
+	return nil
+}
+
+func (w *settling) keep(r penstock.Reservation) {
+	w.ledger.reservations[takenUnder{w.Subject, w.Nonce}] = r
+}
+
+// close charges the true costs instead of the estimates, all or none.
+func (w *settling) close(r penstock.Reservation) {
+	refused := map[int]int64{} // by how much more was asked
+	after := make([]balance, len(w.Charges))
+	closed := penstock.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true}
+	for i, c := range w.Charges {
+		if c.Meter.Kind == penstock.KindLeases {
+			continue
+		}
+		receipt, cost := r.Receipt(c.Meter), w.Cost(i)
+		w.ledger.tally.see("give-back", cost < receipt.Cost)
+		w.ledger.tally.see("charge that was not reserved", receipt.Cost == 0 && cost > 0)
+		var ok bool
+		if after[i], ok = w.resettled(i, receipt); !ok {
+			refused[i] = cost - receipt.Cost
+		}
+		if cost > 0 {
+			closed.Receipts = append(closed.Receipts, penstock.Receipt{Fingerprint: c.Meter.Fingerprint, Cost: cost})
+		}
+	}
+	if len(refused) > 0 {
+		w.out.Allowed = false
+		w.report(refused)
+		return
+	}
+	for i, c := range w.Charges {
+		if c.Meter.Kind == penstock.KindLeases {
+			w.dropLease(i)
+		} else {
+			w.write(i, after[i])
+		}
+	}
+	w.keep(closed)
+	w.report(nil)
+}
+
+func (w *settling) resettled(i int, receipt penstock.Receipt) (_ balance, ok bool) {
+	m, b := w.Charges[i].Meter, w.balances[i]
+	if m.Kind == penstock.KindLog {
+		entries, ok := m.ResettleLog(slices.Clone(b.entries), w.now, receipt, w.Cost(i), w.Overage)
+		return balance{entries: entries}, ok
+	}
+	state, ok := m.Resettle(b.state, w.now, receipt, w.Cost(i), w.Overage)
+	return balance{state: state}, ok
+}
+
+// report tells the numbers as they are now, as a peek would, except for what was refused.
+func (w *settling) report(refused map[int]int64) {
+	w.out.Decisions = nil
+	for i, c := range w.Charges {
+		m, b := c.Meter, w.balances[i]
+		if m.Kind.Fixed() {
+			b.state, _, _ = m.Weigh(b.state, w.now, 0, 0)
+		}
+		more, no := refused[i]
+		w.out.Decisions = append(w.out.Decisions, m.ReportSettled(b.summary(m, w.now, more, !no), w.now, more, !no))
+	}
+}

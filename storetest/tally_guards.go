@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/penstock-io/penstock"
+)
+
+// What traces with guards have to come upon: in calls, and in what is done around them.
+var (
+	guardedCalls = []string{
+		"strike", "ban", "second ban", "banned call", "banned peek", "forgiven", "penalty dated anew", "ban in another's denial",
+		"replay", "replay that another group denies", "replay of a queued call", "replay that names the first",
+		"repeat beyond the budget", "repeat too often or too late", "reservation", "reservation denied", "alone and guarded",
+		"overdraft", "overdraft cut", "overdraft denied",
+	}
+	settlements = []string{
+		"settle", "settle again", "settle refused", "settle no reservation", "settle closed",
+		"release", "release again", "release no reservation", "release closed",
+		"renew", "renew no reservation", "renew closed",
+		"overage deny", "overage allow", "overage debt", "give-back", "charge that was not reserved",
+		"lease settled", "reserved lease renewed", "renewal of a lost lease", "ban by hand", "lift", "reset",
+	}
+)
+
+func (t *tally) missingAround(plain bool) (problems []error) {
+	want := guardedCalls
+	if !plain {
+		want = append(want[:len(want):len(want)], settlements...)
+	}
+	for _, what := range want {
+		if t.around[what] == 0 {
+			problems = append(problems, fmt.Errorf("around the charges: no %s", what))
+		}
+	}
+	return problems
+}
+
+// see counts what was seen around the charges.
+func (t *tally) see(what string, seen bool) {
+	if t == nil || !seen {
+		return
+	}
+	if t.around == nil {
+		t.around = map[string]int{}
+	}
+	t.around[what]++
+}
+
+// answered counts what became of a step.
+func (t *tally) answered(s *step, a *answer) {
+	switch {
+	case s.settle != nil:
+		t.settled(s.settle, a)
+	case s.ban != nil && s.ban.Length == 0:
+		t.see("lift", true)
+	case s.ban != nil:
+		t.see("ban by hand", true)
+	case s.reset != nil:
+		t.see("reset", true)
+	default:
+		decisions := a.outcome.Decisions
+		for i := range s.ticket.Groups {
+			g := &s.ticket.Groups[i]
+			t.guarded(g, &a.outcome, i, decisions[:len(g.Charges)])
+			decisions = decisions[len(g.Charges):]
+		}
+	}
+}
+
+func (t *tally) settled(s *penstock.Settlement, a *answer) {
+	verb := s.Verb.String()
+	switch {
+	case a.refusal == penstock.ErrNoReservation:
+		t.see(verb+" no reservation", true)
+		return
+	case a.refusal == penstock.ErrClosed:
+		t.see(verb+" closed", true)
+		return
+	case a.settled.Again:
+		t.see(verb+" again", true)
+		return
+	case !a.settled.Allowed:
+		t.see(verb+" refused", true)
+	default:
+		t.see(verb, true)
+	}
+	if s.Verb == penstock.Settle {
+		t.see("overage "+s.Overage.String(), true)
+	}
+	if s.OnlyLeases() {
+		t.see("lease settled", true)
+	}
+}
+
+func (t *tally) guarded(g *penstock.Group, out *penstock.Outcome, i int, decisions []penstock.Decision) {
+	o, see := &out.Groups[i], t.see
+	begun := o.BannedUntil != 0 && !o.Allowed
+	see("strike", o.Strikes > 0)
+	see("ban", begun && o.Bans == 1)
+	see("second ban", begun && o.Bans == 2)
+	see("banned call", o.BannedUntil != 0 && g.Spends())
+	see("banned peek", o.BannedUntil != 0 && !g.Spends())
+	see("ban in another's denial", begun && len(out.Groups) > 1 && !g.Alone)
+	see("replay", o.Replay && o.Taken)
+	see("replay that another group denies", o.Replay && !o.Taken)
+	see("replay that names the first", o.Replay && o.Nonce != 0)
+	see("reservation", g.Reserve != 0 && o.Nonce != 0 && !o.Replay)
+	see("reservation denied", g.Reserve != 0 && !o.Taken)
+	see("alone and guarded", g.Alone && g.Guarded())
+	for j, c := range g.Charges {
+		see("replay of a queued call", o.Replay && decisions[j].Delay > 0)
+		see("overdraft", c.Overdraw && decisions[j].Used > decisions[j].Limit && decisions[j].Receipt.Cost > 0)
+		see("overdraft cut", c.Overdraw && decisions[j].Receipt.Cost > 0 && decisions[j].Receipt.Cost < c.Cost)
+		see("overdraft denied", c.Overdraw && !decisions[j].Allowed)
+	}
+}
