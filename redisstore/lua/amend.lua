@@ -24,7 +24,7 @@ local given, floor = now > 0, 0
 if given then floor = HOUR else now = clock[1] * 1000000 + clock[2] end
 local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
 
-local open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
+local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
 --@include look
 --@include slidinglog
 --@include giveback

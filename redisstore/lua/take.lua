@@ -28,15 +28,15 @@ local subjects, tickets, extras, pos = read('>HHBI4', request)
 local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
 
 -- Functions cost a run that does not need them more than a decision.
-local open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
+local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
 local open_guard, recalls, strike, amount_of, finish_guard
-if #KEYS > subjects or extras > 0 then
+if #KEYS > subjects then
   --@include look
   --@include slidinglog
   --@include concurrency
-  if extras > 0 then
-    --@include guards
-  end
+end
+if extras > 0 then
+  --@include guards
 end
 
 local value = {} -- of each subject: a string, false if missing, nil if it is not ours
