@@ -42,3 +42,151 @@ func Example() {
 	// true 0 2 0s
 	// false 0 2 333.334ms
 }
+
+const noon = penstock.Instant(1_700_000_000_000_000) // leave Now 0 for the store's clock
+
+var alice = penstock.NewHasher("secret").Subject("shop", "api", penstock.Attribute{Name: "user", Value: "alice"})
+
+// A language model's tokens are known when the answer is: reserve an estimate, settle the truth.
+func ExampleStore_Settle() {
+	ctx := context.Background()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	tokens := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Minute}.MustCompile()
+
+	var out penstock.Outcome
+	err = store.Take(ctx, &penstock.Ticket{
+		Now:   noon,
+		Nonce: 42, // a random number
+		Groups: []penstock.Group{{
+			Subject: alice,
+			Charges: []penstock.Charge{{Meter: tokens, Cost: 800}},
+			Reserve: time.Minute,
+		}},
+	}, &out)
+	fmt.Println("reserved:", out.Allowed, out.Decisions[0].Remaining, err)
+
+	settlement := penstock.Settlement{
+		Now: noon, Subject: alice, Nonce: out.Groups[0].Nonce,
+		Verb:    penstock.Settle,
+		Charges: []penstock.Charge{{Meter: tokens, Cost: 250}},
+	}
+	var settled penstock.Settled
+	err = store.Settle(ctx, &settlement, &settled)
+	fmt.Println("settled:", settled.Allowed, settled.Decisions[0].Remaining, err)
+	err = store.Settle(ctx, &settlement, &settled) // the reply was lost: send it again
+	fmt.Println("again:", settled.Again, settled.Decisions[0].Remaining, err)
+	settlement.Charges[0].Cost = 0
+	fmt.Println(store.Settle(ctx, &settlement, &settled))
+	// Output:
+	// reserved: true 200 <nil>
+	// settled: true 750 <nil>
+	// again: true 750 <nil>
+	// settle 42 in memory: reservation was settled or released before, with another cost
+}
+
+// A double click is charged once; made-up ids get no more than the budget.
+func ExampleStore_Take_duplicates() {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	hasher := penstock.NewHasher("secret")
+	perMinute := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Minute}.MustCompile()
+	dedup, err := penstock.DedupTerms{TTL: 10 * time.Second, MaxReplays: 1, Budget: 1, Window: time.Minute}.Compile()
+	if err != nil {
+		panic(err)
+	}
+	var out penstock.Outcome
+	for _, id := range []string{"order-1", "order-1", "order-2", "order-2"} {
+		err := store.Take(context.Background(), &penstock.Ticket{Now: noon, Groups: []penstock.Group{{
+			Subject: alice,
+			Charges: []penstock.Charge{{Meter: perMinute, Cost: 1}},
+			Dedup:   dedup, Call: hasher.Call(id),
+		}}}, &out)
+		fmt.Println(id, "allowed:", out.Allowed, "repeat:", out.Groups[0].Replay, "used:", out.Decisions[0].Used, err)
+	}
+	// Output:
+	// order-1 allowed: true repeat: false used: 1 <nil>
+	// order-1 allowed: true repeat: true used: 1 <nil>
+	// order-2 allowed: true repeat: false used: 2 <nil>
+	// order-2 allowed: true repeat: false used: 3 <nil>
+}
+
+// Two strikes within a minute are a ban: a minute, then an hour.
+func ExampleStore_Take_bans() {
+	ctx := context.Background()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	perSecond := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
+	penalty, err := penstock.PenaltyTerms{
+		After: 2, Within: time.Minute, Bans: []time.Duration{time.Minute, time.Hour}, ForgiveAfter: 24 * time.Hour,
+	}.Compile()
+	if err != nil {
+		panic(err)
+	}
+	ticket := penstock.Ticket{Now: noon, Groups: []penstock.Group{{
+		Subject: alice, Charges: []penstock.Charge{{Meter: perSecond, Cost: 1}}, Penalty: penalty,
+	}}}
+	var out penstock.Outcome
+	for range 4 {
+		if err := store.Take(ctx, &ticket, &out); err != nil {
+			panic(err)
+		}
+		fmt.Println("allowed:", out.Allowed, "strikes:", out.Groups[0].Strikes, "retry after:", out.Decisions[0].RetryAfter)
+	}
+	until, err := store.Ban(ctx, &penstock.Ban{Now: noon, Subject: alice, Penalty: penalty}) // lifted by hand
+	fmt.Println("banned until:", until, err)
+	ticket.Now += 1_000_000
+	err = store.Take(ctx, &ticket, &out)
+	fmt.Println("allowed:", out.Allowed, "bans so far:", out.Groups[0].Bans, err)
+	// Output:
+	// allowed: true strikes: 0 retry after: 0s
+	// allowed: false strikes: 1 retry after: 1s
+	// allowed: false strikes: 0 retry after: 1m0s
+	// allowed: false strikes: 0 retry after: 1m0s
+	// banned until: 0 <nil>
+	// allowed: true bans so far: 1 <nil>
+}
+
+// At most two at once. Who is done gives its place back; who needs longer renews.
+func ExampleStore_Settle_leases() {
+	ctx := context.Background()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	atOnce := penstock.Limit{Algorithm: penstock.Concurrency, Count: 2, Window: 30 * time.Second}.MustCompile()
+	acquire := func(nonce uint64) bool {
+		var out penstock.Outcome
+		if err := store.Take(ctx, &penstock.Ticket{Now: noon, Nonce: nonce, Groups: []penstock.Group{{
+			Subject: alice, Charges: []penstock.Charge{{Meter: atOnce, Cost: 1}},
+		}}}, &out); err != nil {
+			panic(err)
+		}
+		return out.Allowed
+	}
+	fmt.Println(acquire(1), acquire(2), acquire(3))
+	settlement := penstock.Settlement{
+		Now: noon, Subject: alice, Nonce: 1, Charges: []penstock.Charge{{Meter: atOnce}},
+		Verb: penstock.Renew, TTL: 30 * time.Second,
+	}
+	var settled penstock.Settled
+	fmt.Println(store.Settle(ctx, &settlement, &settled), settled.Until.Sub(noon))
+	settlement.Verb = penstock.Release
+	fmt.Println(store.Settle(ctx, &settlement, &settled), settled.Decisions[0].Used)
+	fmt.Println(acquire(3))
+	// Output:
+	// true true false
+	// <nil> 30s
+	// <nil> 1
+	// true
+}
