@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime"
 
 	"github.com/penstock-io/penstock"
@@ -86,6 +87,36 @@ func (s *Store) TakeDated(t *penstock.Ticket, starts [4]penstock.Instant) (penst
 		return penstock.Found{}, err
 	}
 	return c.found[0], nil
+}
+
+// SettleDated is TakeDated for a settlement.
+func (s *Store) SettleDated(t *penstock.Settlement, starts [4]penstock.Instant) error {
+	a := amendment{now: t.Now, verb: byte(t.Verb), nonce: t.Nonce}
+	a.keys.add(appendSubjectKey(nil, s.prefix, t.Subject))
+	a.keys.add(appendReservationsKey(nil, s.prefix, t.Subject))
+	for i, c := range t.Charges {
+		a.meter(s.prefix, t.Subject, c.Meter, t.Cost(i))
+	}
+	a.body = a.body[:len(a.body)-4*7]
+	for _, start := range starts {
+		a.body = appendUint56(a.body, int64(start))
+	}
+	_, err := s.run(context.Background(), &a, len(t.Charges))
+	return err
+}
+
+// Hold takes a ticket as if it were a part of a larger one, and returns what undoes it.
+func (s *Store) Hold(t *penstock.Ticket, out *penstock.Outcome) (undo func(now penstock.Instant) error, err error) {
+	p := part{slot: slotOf(t.Groups[0].Subject), ticket: *t}
+	hold := rand.Uint64() | 1
+	if err := s.takePart(context.Background(), &p, hold); err != nil {
+		return nil, err
+	}
+	*out = p.outcome
+	return func(now penstock.Instant) error {
+		p.ticket.Now = now
+		return s.undo(context.Background(), []part{p}, hold)
+	}, nil
 }
 
 // SlowPace makes the store believe in a short way to Redis, so that it has LeastRuns under way at

@@ -115,6 +115,9 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"guards' ends", func() error { return checkGuardEnds(l.store, l.server.Addr) }},
 		{"tidy", func() error { return checkTidy(l.store, l.server.Addr) }},
 		{"foreign guards", func() error { return checkGuardForeign(l.store, l.server.Addr) }},
+		{"undo", func() error { return checkUndo(l.store, l.server.Addr) }},
+		{"give-backs", func() error { return checkGiveBack(l.store, l.server.Addr) }},
+		{"settled dates", func() error { return checkSettleDates(l.store) }},
 	} {
 		err := e.find()
 		if errors.Is(err, context.DeadlineExceeded) && l.idle() { // the machine was slow, not the script

@@ -123,6 +123,10 @@ func (g *generator) charges() []penstock.Charge {
 	if often(g.r, 40) {
 		n = 1 + g.r.IntN(len(g.meters))
 	}
+	return g.pickCharges(n)
+}
+
+func (g *generator) pickCharges(n int) []penstock.Charge {
 	var charges []penstock.Charge
 	used := map[uint64]bool{}
 	for _, i := range g.r.Perm(len(g.meters))[:n] {

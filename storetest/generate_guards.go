@@ -127,10 +127,7 @@ func (g *generator) around(s step) step {
 		s.who = s.who[:1]
 		return s
 	case n < 29:
-		s.reset = &penstock.Group{Penalty: g.rule.penalty, Dedup: g.rule.dedup}
-		for _, m := range g.meters {
-			s.reset.Charges = append(s.reset.Charges, penstock.Charge{Meter: m})
-		}
+		s.reset = &penstock.Group{Penalty: g.rule.penalty, Dedup: g.rule.dedup, Charges: g.pickCharges(len(g.meters))}
 		s.who = s.who[:1]
 		return s
 	}

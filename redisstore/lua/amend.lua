@@ -104,20 +104,17 @@ end
 
 if verb == RESET then
   redis.call('DEL', KEYS[2])
-  local slots, all = {pack('>B', VERSION)}, 0
-  if v then
-    all = 1 + (#v - 1) / SLOT
-    for p = 2, #v, SLOT do
-      local named = false
-      for o = 0, last, STRIDE do
-        load(o)
-        named = named or sub(v, p, p + 6) == fingerprint
-      end
-      if not named then slots[#slots + 1] = sub(v, p, p + SLOT - 1) end
+  local slots = {pack('>B', VERSION)}
+  for p = 2, v and #v or 0, SLOT do
+    local named = false
+    for o = 0, last, STRIDE do
+      load(o)
+      named = named or sub(v, p, p + 6) == fingerprint
     end
+    if not named then slots[#slots + 1] = sub(v, p, p + SLOT - 1) end
   end
   if #slots == 1 then redis.call('DEL', KEYS[1])
-  elseif #slots < all then redis.call('SET', KEYS[1], table.concat(slots), 'KEEPTTL') end
+  else redis.call('SET', KEYS[1], table.concat(slots), 'KEEPTTL') end
   return pack('>BBI7I7', DONE, 1, now, 0)
 end
 

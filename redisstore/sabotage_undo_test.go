@@ -1,0 +1,287 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// checkUndo undoes what a call took in one slot because another slot denied it.
+func checkUndo(store *redisstore.Store, addr string) error {
+	return errors.Join(undoCharges(store), undoTwice(store, addr), undoRecords(store, addr), undoLostRecords(store, addr), heldRepair(store))
+}
+
+// undoCharges: what is undone was never charged, except where denied calls count.
+func undoCharges(store *redisstore.Store) error {
+	meters := eachKind(time.Hour)
+	for _, a := range []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowCounter, penstock.SlidingWindowLog} {
+		meters = append(meters, penstock.Limit{Algorithm: a, Count: 3, Window: time.Hour, CountDenied: true}.MustCompile())
+	}
+	for _, m := range meters {
+		for earlier := range int64(2) {
+			who := stranger()
+			take := func(now penstock.Instant, cost int64) (out penstock.Outcome, err error) {
+				return out, store.Take(context.Background(), one(now, who, charge(m, cost)), &out)
+			}
+			if _, err := take(monday, earlier); err != nil {
+				return err
+			}
+			var out penstock.Outcome
+			undo, err := store.Hold(one(monday, who, charge(m, 2)), &out)
+			if err == nil {
+				err = undo(monday + 1)
+			}
+			if err != nil {
+				return fmt.Errorf("%v: %w", m, err)
+			}
+			want := earlier
+			if m.CountDenied {
+				want += 2
+			}
+			if out, err = take(monday+1, 0); err != nil || out.Decisions[0].Used != want {
+				return fmt.Errorf("%v: %d used after an undo, want %d (%v)", m, out.Decisions[0].Used, want, err)
+			}
+		}
+	}
+	// A leaky bucket that others have queued up in keeps its places.
+	leaky, who := eachKind(time.Hour)[5], stranger()
+	undo, err := store.Hold(one(monday, who, charge(leaky, 1)), new(penstock.Outcome))
+	if err != nil {
+		return err
+	}
+	var out penstock.Outcome
+	if err := store.Take(context.Background(), one(monday+1, who, charge(leaky, 1)), &out); err != nil {
+		return err
+	}
+	if err := undo(monday + 2); err != nil {
+		return err
+	}
+	if err := store.Take(context.Background(), one(monday+2, who, charge(leaky, 0)), &out); err != nil || out.Decisions[0].Used != 2 {
+		return fmt.Errorf("%d used of a leaky bucket after a leaver, want 2 (%v)", out.Decisions[0].Used, err)
+	}
+	return nil
+}
+
+// undoTwice: an undo takes effect once, and only within its time. It takes the reservation along.
+func undoTwice(store *redisstore.Store, addr string) error {
+	for _, after := range []time.Duration{0, 30*time.Second - time.Microsecond, 30 * time.Second} {
+		t := one(monday, stranger(), charge(eachKind(time.Hour)[0], 2))
+		t.Groups[0].Reserve = time.Hour
+		key := reservationsKey(t.Groups[0].Subject)
+		undo, err := store.Hold(t, new(penstock.Outcome))
+		if err != nil {
+			return err
+		}
+		if n, err := redistest.Command(addr, "HLEN", key); n != "2" {
+			return fmt.Errorf("%s fields for a reservation and a hold (%v)", n, err)
+		}
+		left, wanted := "0", error(nil)
+		if after == 30*time.Second {
+			left, wanted = "2", penstock.ErrNoReservation
+		}
+		if err := undo(monday.Add(after)); !errors.Is(err, wanted) {
+			return fmt.Errorf("undone after %v: %v, want %v", after, err, wanted)
+		}
+		if n, err := redistest.Command(addr, "HLEN", key); n != left {
+			return fmt.Errorf("undone after %v: %s fields left, want %s (%v)", after, n, left, err)
+		}
+		if err := undo(monday.Add(after)); !errors.Is(err, penstock.ErrNoReservation) {
+			return fmt.Errorf("undone again: %v", err)
+		}
+	}
+	return nil
+}
+
+// undoRecords: a record is as it was before, whether the call made it, repeated it or replaced it.
+func undoRecords(store *redisstore.Store, addr string) error {
+	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
+	t := one(monday, stranger(), charge(m, 1))
+	g := &t.Groups[0]
+	g.Dedup, g.Call = dedupOf(time.Hour), newCallID()
+	state := func() (string, error) {
+		record, err := redistest.Command(addr, "GET", recordKey(g))
+		if err != nil || record == "(nil)" {
+			return record, err
+		}
+		value, err := redistest.Command(addr, "GET", redisstore.SubjectKey(prefix, g.Subject))
+		if err != nil {
+			return "", err
+		}
+		ttl, err := redistest.Command(addr, "PTTL", recordKey(g))
+		slots := []string{}
+		for p := 1; p < len(value); p += 27 {
+			slots = append(slots, value[p:p+27])
+		}
+		slices.Sort(slots)
+		return fmt.Sprintf("%q %q, ends %v", record, slots, !strings.HasPrefix(ttl, "-")), err
+	}
+	for calls := range 4 { // the first, two repeats, and a first sight again
+		before, err := state()
+		if err != nil {
+			return err
+		}
+		undo, err := store.Hold(t, new(penstock.Outcome))
+		if err == nil {
+			err = undo(monday)
+		}
+		if err != nil {
+			return err
+		}
+		// The first repeat finds no budget yet, and leaves one of which nothing is used.
+		if after, err := state(); err != nil || calls != 1 && after != before {
+			return fmt.Errorf("after %d calls, one that was undone changed %s to %s (%v)", calls, before, after, err)
+		}
+		var out penstock.Outcome
+		if err := store.Take(context.Background(), t, &out); err != nil {
+			return err
+		}
+		if replay := calls == 1 || calls == 2; out.Groups[0].Replay != replay {
+			return fmt.Errorf("after %d calls and an undo: replay %v", calls, !replay)
+		}
+	}
+	return nil
+}
+
+// undoLostRecords: what has come in place of the record meanwhile is left alone.
+func undoLostRecords(store *redisstore.Store, addr string) error {
+	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
+	other := instant(monday+1) + "\x00" + strings.Repeat("\x00", 15)
+	for calls := range 4 {
+		for _, replace := range []string{"", other, other[:22], "text"} {
+			t := one(monday, stranger(), charge(m, 1))
+			g := &t.Groups[0]
+			g.Dedup, g.Call = dedupOf(time.Hour), newCallID()
+			for range calls {
+				if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+					return err
+				}
+			}
+			undo, err := store.Hold(t, new(penstock.Outcome))
+			if err != nil {
+				return err
+			}
+			if _, err := redistest.Command(addr, "DEL", recordKey(g)); err != nil {
+				return err
+			}
+			if replace != "" {
+				if _, err := redistest.Command(addr, "SET", recordKey(g), replace); err != nil {
+					return err
+				}
+			}
+			if err := undo(monday); err != nil {
+				return err
+			}
+			if replace == "" {
+				replace = "(nil)"
+			}
+			if after, err := redistest.Command(addr, "GET", recordKey(g)); after != replace {
+				return fmt.Errorf("after %d calls, an undo made of %q %q (%v)", calls, replace, after, err)
+			}
+		}
+	}
+	return nil
+}
+
+// heldRepair: a ban of a wrong clock is dated anew by a call that is held, too.
+func heldRepair(store *redisstore.Store) error {
+	t := one(monday, stranger(), charge(eachKind(time.Hour)[0], 1))
+	g := &t.Groups[0]
+	g.Penalty = penaltyOf(3, time.Minute, time.Hour)
+	if _, err := store.Ban(context.Background(), &penstock.Ban{Now: monday + seconds(864000), Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); err != nil {
+		return err
+	}
+	var out penstock.Outcome
+	for i, allowed := range []bool{false, true} {
+		t.Now = monday + seconds(61*i)
+		if _, err := store.Hold(t, &out); err != nil || out.Allowed != allowed {
+			return fmt.Errorf("%d s after a ban of a minute was dated anew: allowed %v (%v)", 61*i, out.Allowed, err)
+		}
+	}
+	return nil
+}
+
+// checkGiveBack looks at logs that a settlement rewrites.
+func checkGiveBack(store *redisstore.Store, addr string) error {
+	const wrap = 1 << 48 // of running totals
+	m := slidingLog(penstock.MaxReservedLog, time.Hour)
+	e := func(after penstock.Instant, total int64) string { return element(monday+after, (total+wrap)%wrap) }
+	long := []string{element(0, 0), e(0, 1), e(0, 4)} // the second is the reservation
+	shorter := []string{element(0, 0), e(0, 1), e(0, 1)}
+	for i := range int64(2500) {
+		long = append(long, e(penstock.Instant(1+i), 5+i))
+		shorter = append(shorter, e(penstock.Instant(1+i), 2+i))
+	}
+	for _, c := range []struct {
+		what        string
+		log, expect []string // what a reservation of 3 at monday becomes when it is released
+		used        int64
+	}{
+		{"a long log", long, shorter, 2501},
+		{"totals that wrap within", []string{element(0, wrap-2), e(0, 1), e(1, 4)}, []string{element(0, wrap-2), e(0, -2), e(1, 1)}, 3},
+		{"totals that wrapped before", []string{element(0, wrap-1), e(-1, 1), e(0, 4), e(2, 5)}, []string{element(0, wrap-1), e(-1, 1), e(0, 1), e(2, 2)}, 3},
+		{"totals that wrap behind", []string{element(0, wrap-9), e(0, -4), e(0, -2), e(2, 1)}, []string{element(0, wrap-9), e(0, -5), e(0, -5), e(2, -2)}, 7},
+		{"several of the instant", []string{element(0, 0), e(-1, 1), e(0, 3), e(0, 6), e(0, 8), e(1, 9)},
+			[]string{element(0, 0), e(-1, 1), e(0, 3), e(0, 5), e(0, 5), e(1, 6)}, 6},
+		{"less than was reserved", []string{element(0, 0), e(-1, 4), e(0, 5), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(0, 4), e(1, 6)}, 6},
+		{"nothing of that instant", []string{element(0, 0), e(-1, 4), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 7)}, 7},
+		{"nothing at all", nil, nil, 0},
+		{"the instant has become the base", []string{e(0, 3), e(1, 7)}, []string{e(0, 3), e(1, 7)}, 4},
+		{"damaged behind", []string{element(0, 0), e(0, 3), e(1, 4), e(2, 5), e(3, 6)[1:], e(4, 7)}, nil, -1},
+	} {
+		t := one(monday, stranger(), charge(m, 3))
+		t.Groups[0].Reserve = time.Hour
+		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+			return err
+		}
+		key := redisstore.ListKey(prefix, t.Groups[0].Subject, m)
+		if _, err := redistest.Command(addr, "DEL", key); err != nil {
+			return err
+		}
+		if c.log != nil {
+			if _, err := redistest.Command(addr, append([]string{"RPUSH", key}, c.log...)...); err != nil {
+				return err
+			}
+		}
+		var out penstock.Settled
+		s := settlement(t, penstock.Release)
+		s.Now = monday + 5000
+		err := store.Settle(context.Background(), s, &out)
+		if c.used < 0 {
+			if c.expect = c.log; !errors.Is(err, penstock.ErrCorrupt) {
+				return fmt.Errorf("%s: %v, want ErrCorrupt", c.what, err)
+			}
+		} else if err != nil || out.Decisions[0].Used != c.used {
+			return fmt.Errorf("%s: %+v, %v; want %d used", c.what, out, err, c.used)
+		}
+		if after, err := redistest.Command(addr, "LRANGE", key, "0", "-1"); err != nil || after != strings.Join(c.expect, "\n") {
+			return fmt.Errorf("%s: the log became %q (%v)", c.what, after[:min(200, len(after))], err)
+		}
+	}
+	return nil
+}
+
+// checkSettleDates is checkDates for settlements.
+func checkSettleDates(store *redisstore.Store) error {
+	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year}.MustCompile()
+	starts := [4]penstock.Instant{monday, monday + 10, monday + 20, monday + 30}
+	for _, now := range []penstock.Instant{monday - 1, monday, monday + 29, monday + 30} {
+		t := one(now, stranger(), charge(m, 1))
+		t.Groups[0].Reserve = time.Hour
+		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+			return err
+		}
+		inside := now >= starts[0] && now < starts[3]
+		err := store.SettleDated(settlement(t, penstock.Release), starts)
+		if (err == nil) != inside || err != nil && !strings.Contains(err.Error(), "clock") {
+			return fmt.Errorf("%d µs after the first start: %v", now-monday, err)
+		}
+	}
+	return nil
+}
