@@ -116,7 +116,7 @@ func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	if err := ctx.Err(); err != nil {
 		return ended("take", err)
 	}
-	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && !t.Groups[0].Guarded() {
+	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && !t.Groups[0].Guarded() && !t.Denied {
 		if c := &t.Groups[0].Charges[0]; c.Meter.Kind.Fixed() && !isWide(c.Meter) && !c.Overdraw {
 			return s.takeOne(t, out)
 		}

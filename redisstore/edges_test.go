@@ -27,6 +27,11 @@ func edgeTraces() ([]trace, error) {
 		}
 		traces = append(traces, r.whole.split()...)
 	}
+	for _, story := range guardStories {
+		r.whole = nil
+		story(teller{r})
+		traces = append(traces, r.whole.split()...)
+	}
 	return traces, nil
 }
 

@@ -117,6 +117,8 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"foreign guards", func() error { return checkGuardForeign(l.store, l.server.Addr) }},
 		{"undo", func() error { return checkUndo(l.store, l.server.Addr) }},
 		{"give-backs", func() error { return checkGiveBack(l.store, l.server.Addr) }},
+		{"refused", func() error { return checkRefused(l.store, l.server.Addr) }},
+		{"closed", func() error { return checkClosed(l.store, l.server.Addr) }},
 		{"settled dates", func() error { return checkSettleDates(l.store) }},
 	} {
 		err := e.find()

@@ -152,6 +152,18 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 	if err := endsAt(addr, key, until.Add(forgive), now != 0); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
+	// One that a call brings on is no different.
+	t := one(now, stranger(), charge(penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 1, Window: time.Hour}.MustCompile(), 1))
+	t.Groups[0].Penalty = penaltyOf(1, oddWindow+more, forgive)
+	var out penstock.Outcome
+	for range 2 {
+		if err := store.Take(context.Background(), t, &out); err != nil {
+			return err
+		}
+	}
+	if err := endsAt(addr, theValue(t), out.Groups[0].BannedUntil.Add(forgive), now != 0); err != nil {
+		return fmt.Errorf("strike: %w", err)
+	}
 	if b.Length = 0; now == 0 {
 		return nil // the instant of the lift is not told
 	}

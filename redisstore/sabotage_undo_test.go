@@ -213,7 +213,7 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 	m := slidingLog(penstock.MaxReservedLog, time.Hour)
 	e := func(after penstock.Instant, total int64) string { return element(monday+after, (total+wrap)%wrap) }
 	long := []string{element(0, 0), e(0, 1), e(0, 4)} // the second is the reservation
-	shorter := []string{element(0, 0), e(0, 1), e(0, 1)}
+	shorter := []string{element(0, 0), e(0, 1)}
 	for i := range int64(2500) {
 		long = append(long, e(penstock.Instant(1+i), 5+i))
 		shorter = append(shorter, e(penstock.Instant(1+i), 2+i))
@@ -224,14 +224,16 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 		used        int64
 	}{
 		{"a long log", long, shorter, 2501},
-		{"totals that wrap within", []string{element(0, wrap-2), e(0, 1), e(1, 4)}, []string{element(0, wrap-2), e(0, -2), e(1, 1)}, 3},
-		{"totals that wrapped before", []string{element(0, wrap-1), e(-1, 1), e(0, 4), e(2, 5)}, []string{element(0, wrap-1), e(-1, 1), e(0, 1), e(2, 2)}, 3},
-		{"totals that wrap behind", []string{element(0, wrap-9), e(0, -4), e(0, -2), e(2, 1)}, []string{element(0, wrap-9), e(0, -5), e(0, -5), e(2, -2)}, 7},
+		{"totals that wrap within", []string{element(0, wrap-2), e(0, 1), e(1, 4)}, []string{element(0, wrap-2), e(1, 1)}, 3},
+		{"totals that wrapped before", []string{element(0, wrap-1), e(-1, 1), e(0, 4), e(2, 5)}, []string{element(0, wrap-1), e(-1, 1), e(2, 2)}, 3},
+		{"totals that wrap behind", []string{element(0, wrap-9), e(0, -4), e(0, -2), e(2, 1)}, []string{element(0, wrap-9), e(0, -5), e(2, -2)}, 7},
 		{"several of the instant", []string{element(0, 0), e(-1, 1), e(0, 3), e(0, 6), e(0, 8), e(1, 9)},
-			[]string{element(0, 0), e(-1, 1), e(0, 3), e(0, 5), e(0, 5), e(1, 6)}, 6},
-		{"less than was reserved", []string{element(0, 0), e(-1, 4), e(0, 5), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(0, 4), e(1, 6)}, 6},
+			[]string{element(0, 0), e(-1, 1), e(0, 3), e(0, 5), e(1, 6)}, 6},
+		{"less than was reserved", []string{element(0, 0), e(-1, 4), e(0, 5), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 6)}, 6},
 		{"nothing of that instant", []string{element(0, 0), e(-1, 4), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 7)}, 7},
 		{"nothing at all", nil, nil, 0},
+		{"nothing else", []string{element(0, 0), e(0, 3)}, []string{element(0, 0), e(0, 0)}, 0},
+		{"nothing newer", []string{element(0, 0), e(-1, 4), e(0, 6), e(0, 7)}, []string{element(0, 0), e(-1, 4), e(0, 4)}, 4},
 		{"the instant has become the base", []string{e(0, 3), e(1, 7)}, []string{e(0, 3), e(1, 7)}, 4},
 		{"damaged behind", []string{element(0, 0), e(0, 3), e(1, 4), e(2, 5), e(3, 6)[1:], e(4, 7)}, nil, -1},
 	} {
@@ -281,6 +283,70 @@ func checkSettleDates(store *redisstore.Store) error {
 		err := store.SettleDated(settlement(t, penstock.Release), starts)
 		if (err == nil) != inside || err != nil && !strings.Contains(err.Error(), "clock") {
 			return fmt.Errorf("%d µs after the first start: %v", now-monday, err)
+		}
+	}
+	return nil
+}
+
+// checkRefused settles logs that a wrong clock wrote and that have no room: what is refused, or comes
+// to nothing, writes nothing, not even the log dated anew.
+func checkRefused(store *redisstore.Store, addr string) error {
+	m := slidingLog(5, time.Hour)
+	for _, overage := range []penstock.Overage{penstock.OverageDeny, penstock.OverageAllow, penstock.OverageDebt} {
+		t := one(monday, stranger(), charge(m, 1))
+		t.Groups[0].Reserve = time.Hour
+		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+			return err
+		}
+		key := redisstore.ListKey(prefix, t.Groups[0].Subject, m)
+		if _, err := redistest.Command(addr, "RPUSH", key, element(monday+seconds(9*3600), 5)); err != nil {
+			return err
+		}
+		before, err := redistest.Command(addr, "LRANGE", key, "0", "-1")
+		if err != nil {
+			return err
+		}
+		s, out := settlement(t, penstock.Settle), penstock.Settled{}
+		s.Charges[0].Cost, s.Overage = 2, overage
+		if err := store.Settle(context.Background(), s, &out); err != nil || out.Allowed == (overage == penstock.OverageDeny) {
+			return fmt.Errorf("%v: %+v, %v", overage, out, err)
+		}
+		if after, err := redistest.Command(addr, "LRANGE", key, "0", "-1"); after != before {
+			return fmt.Errorf("%v: %q became %q (%v)", overage, before, after, err)
+		}
+	}
+	return nil
+}
+
+// checkClosed looks at what is kept of a closed reservation: its true costs, where there are any.
+func checkClosed(store *redisstore.Store, addr string) error {
+	meters := returnable(eachKind(time.Hour))
+	for costly := range len(meters) {
+		t := one(monday, stranger())
+		for _, m := range meters {
+			t.Groups[0].Charges = append(t.Groups[0].Charges, charge(m, 2))
+		}
+		t.Groups[0].Reserve = time.Hour
+		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+			return err
+		}
+		s := settlement(t, penstock.Settle)
+		want := 0
+		for i := range s.Charges {
+			s.Charges[i].Cost = int64(i % 2)
+			if i == costly {
+				s.Charges[i].Cost = 3
+			}
+			if s.Charges[i].Cost > 0 && s.Charges[i].Meter.Kind != penstock.KindLeases {
+				want++
+			}
+		}
+		if err := store.Settle(context.Background(), s, new(penstock.Settled)); err != nil {
+			return err
+		}
+		kept, err := redistest.Command(addr, "HGET", theReservations(t), field(t.Nonce))
+		if err != nil || len(kept) != 8+20*want || kept[0] != 1 {
+			return fmt.Errorf("%d bytes kept of a closed reservation with %d costs: %q (%v)", len(kept), want, kept, err)
 		}
 	}
 	return nil

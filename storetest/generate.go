@@ -87,7 +87,7 @@ func (g *generator) next() step {
 	}
 	s := step{node: g.r.IntN(g.nodes)}
 	t := &s.ticket
-	t.Now, t.MaxDelay, t.Nonce = g.now, g.maxDelay(), g.nonce()
+	t.Now, t.MaxDelay, t.Nonce, t.Denied = g.now, g.maxDelay(), g.nonce(), often(g.r, 3)
 	groups := 1
 	if often(g.r, 20) || g.rule != nil && often(g.r, 20) {
 		groups = 1 + g.r.IntN(3)

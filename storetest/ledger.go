@@ -76,10 +76,10 @@ func (l ledger) take(t *penstock.Ticket, now penstock.Instant, out *penstock.Out
 			together = append(together, h)
 		}
 	}
-	l.decide(together)
+	l.decide(together, t.Denied)
 	for _, h := range all {
 		if h.Alone {
-			l.decide([]*hearing{h})
+			l.decide([]*hearing{h}, false)
 		}
 	}
 	var found []penstock.Found
@@ -97,9 +97,10 @@ func (l ledger) take(t *penstock.Ticket, now penstock.Instant, out *penstock.Out
 	l.remember(t, all, out)
 }
 
-// decide hears groups that pass all or not at all before it writes anything of them.
-func (l ledger) decide(groups []*hearing) {
-	pass := true
+// decide hears groups that pass all or not at all before it writes anything of them. They may have
+// been denied elsewhere.
+func (l ledger) decide(groups []*hearing, denied bool) {
+	pass := !denied
 	for _, h := range groups {
 		h.hear(l)
 		pass = pass && h.passes()

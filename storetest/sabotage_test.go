@@ -108,6 +108,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		"takes invalid tickets":    {takesInvalid, []string{"invalid tickets"}},
 		"confuses subjects":        {confusesSubjects, []string{"twin", "laws"}},
 		"answers another's call":   {answersAnothers, []string{"one store, many callers"}},
+		"unaware of denials":       {unawareOfDenials, []string{"twin"}},
 		"charges impossible costs": {chargesImpossible, []string{"twin", "an impossible cost touches nothing"}},
 	} {
 		t.Run(name, func(t *testing.T) {

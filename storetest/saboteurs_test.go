@@ -102,6 +102,16 @@ func more(l *penstock.Limit, n int64) {
 	}
 }
 
+// unawareOfDenials charges calls that were denied elsewhere.
+func unawareOfDenials() penstock.Store {
+	model := NewModel()
+	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+		mine := *t
+		mine.Denied = false
+		return model.Take(ctx, &mine, out)
+	})
+}
+
 // racy reads under the lock, thinks, and writes under the lock again: no data race, a lost update.
 func racy() penstock.Store {
 	var mu sync.Mutex

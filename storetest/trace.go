@@ -168,6 +168,9 @@ func describeTicket(t *penstock.Ticket, who func(group int) string) string {
 	if t.Nonce != 0 {
 		fmt.Fprintf(&b, ", nonce %d", t.Nonce)
 	}
+	if t.Denied {
+		b.WriteString(", denied elsewhere")
+	}
 	return b.String()
 }
 
