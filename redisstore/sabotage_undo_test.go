@@ -299,7 +299,7 @@ func checkRefused(store *redisstore.Store, addr string) error {
 			return err
 		}
 		key := redisstore.ListKey(prefix, t.Groups[0].Subject, m)
-		if _, err := redistest.Command(addr, "RPUSH", key, element(monday+seconds(9*3600), 5)); err != nil {
+		if _, err := redistest.Command(addr, "RPUSH", key, element(monday+seconds(9*3600), 6)); err != nil {
 			return err
 		}
 		before, err := redistest.Command(addr, "LRANGE", key, "0", "-1")

@@ -31,9 +31,17 @@ func TestSentinel(t *testing.T) {
 	for range 3 {
 		hit(t, store, monday, remembered, m)
 	}
+	banned := one(monday, stranger(), charge(m, 1))
+	banned.Groups[0].Penalty = penaltyOf(3, time.Minute, time.Hour)
+	until, err := store.Ban(t.Context(), &penstock.Ban{Now: monday, Subject: banned.Groups[0].Subject, Penalty: banned.Groups[0].Penalty, Length: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserved := guarded(monday, stranger(), charge(m, 2))
+	take(t, store, reserved)
 	// What the replica has not seen is lost with the master, so it gets to see this.
 	await(t, "the replica to follow", func() bool {
-		return ask(t, sentinel.Servers[1].Addr, "EXISTS", redisstore.SubjectKey(prefix, remembered)) == "1"
+		return ask(t, sentinel.Servers[1].Addr, "EXISTS", redisstore.SubjectKey(prefix, remembered), theValue(banned), theValue(reserved)) == "3"
 	})
 
 	ask(t, sentinel.Addrs[0], "SENTINEL", "FAILOVER", redistest.MasterName)
@@ -52,5 +60,14 @@ func TestSentinel(t *testing.T) {
 	exact() // the new master does not know the script
 	if hit(t, store, monday, remembered, m) {
 		t.Error("the failover forgot a spent subject that had been replicated")
+	}
+	if got := take(t, store, banned).Groups[0].BannedUntil; got != until {
+		t.Errorf("banned until %d after the failover, want %d", got, until)
+	}
+	if !take(t, store, reserved).Groups[0].Replay {
+		t.Error("the failover forgot a call that had been replicated")
+	}
+	if out := settle(t, store, settlement(reserved, penstock.Release)); !out.Allowed || out.Again {
+		t.Errorf("a reservation after the failover: %+v", out)
 	}
 }

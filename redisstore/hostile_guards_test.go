@@ -1,0 +1,199 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+func (d damage) put(t testing.TB, addr string, ticket *penstock.Ticket) {
+	t.Helper()
+	foreign{d.what, d.make}.put(t, addr, d.key(ticket))
+}
+
+// Runs that carry calls whose guards are damaged answer all others, and exactly; what is damaged stays.
+func TestDamagedGuardsLeaveNeighboursAlone(t *testing.T) {
+	server, store := serve(t)
+	m := slidingLog(3, time.Hour)
+	for _, now := range clocks {
+		damaged := make([]*penstock.Ticket, 0, 32)
+		before := map[penstock.Subject]string{}
+		for _, d := range damages() {
+			ticket := guarded(now, stranger(), charge(m, 1), charge(eachKind(time.Hour)[0], 1))
+			d.put(t, server.Addr, ticket)
+			who := ticket.Groups[0].Subject
+			before[who] = must(dump(server.Addr, who))
+			damaged = append(damaged, ticket)
+		}
+		const callers = 10 // on each subject
+		sound := make([]penstock.Subject, len(damaged))
+		passed := make([]atomic.Int64, len(damaged))
+		for i := range sound {
+			sound[i] = stranger()
+		}
+		atOnce(2*callers*len(damaged), func(i int) {
+			k := i / 2 % len(damaged)
+			if i%2 == 0 {
+				var out penstock.Outcome
+				if err := store.Take(t.Context(), damaged[k], &out); !errors.Is(err, penstock.ErrCorrupt) {
+					t.Errorf("%s: error %v, want ErrCorrupt", damages()[k].what, err)
+				}
+				return
+			}
+			ticket := guarded(now, sound[k], charge(m, 1))
+			ticket.Groups[0].Penalty = nil
+			if take(t, store, ticket).Allowed {
+				passed[k].Add(1)
+			}
+		})
+		for k := range passed {
+			expect(t, "calls that passed beside "+damages()[k].what, int(passed[k].Load()), 3)
+		}
+		for who, was := range before {
+			if after := must(dump(server.Addr, who)); after != was {
+				t.Errorf("%q became %q", was, after)
+			}
+		}
+	}
+}
+
+// A ticket of which one group is damaged charges, records and reserves nothing for the others.
+func TestDamagedGuardTakesNothing(t *testing.T) {
+	server, store := serve(t)
+	m := eachKind(time.Hour)[0]
+	for _, d := range damages() {
+		for _, alone := range []bool{false, true} {
+			ticket := guarded(monday, stranger(), charge(m, 1))
+			d.put(t, server.Addr, ticket)
+			other := guarded(monday, stranger(), charge(m, 1)).Groups[0]
+			other.Alone = alone
+			ticket.Groups = append(ticket.Groups, other)
+			if err := store.Take(t.Context(), ticket, new(penstock.Outcome)); !errors.Is(err, penstock.ErrCorrupt) {
+				t.Errorf("%s: error %v, want ErrCorrupt", d.what, err)
+			}
+			if keys := keysOf(t, server.Addr, other.Subject); len(keys) > 0 {
+				t.Errorf("%s: the other group wrote %q", d.what, keys)
+			}
+		}
+	}
+}
+
+// Foreign fields beside reservations are nobody's business.
+func TestForeignFieldsAmongReservations(t *testing.T) {
+	server, store := serve(t)
+	for _, now := range clocks {
+		for length := range 30 {
+			ticket := guarded(now, stranger(), charge(eachKind(time.Hour)[0], 1))
+			key := theReservations(ticket)
+			ask(t, server.Addr, "HSET", key, "foreign", strings.Repeat("\xff", length), "", "", field(ticket.Nonce + 1)[1:], "x")
+			if !take(t, store, ticket).Allowed || !settle(t, store, settlement(ticket, penstock.Renew)).Allowed ||
+				!settle(t, store, settlement(ticket, penstock.Settle)).Allowed {
+				t.Errorf("fields of %d bytes: denied", length)
+			}
+			expect(t, "fields", number(t, server.Addr, "HLEN", key), 4)
+		}
+	}
+}
+
+// Records that no call can have made are no records.
+func TestAbsurdRecords(t *testing.T) {
+	server, store := serve(t)
+	m := spacious()
+	most := penstock.Instant(1<<56 - 1)
+	for _, c := range []struct {
+		first   penstock.Instant
+		replays byte
+		replay  bool
+	}{
+		{0, 0, false}, {1, 0, false}, {most, 0, false}, {most, 255, false}, {penstock.MaxInstant, 0, false},
+		{monday - seconds(3600), 0, false}, {monday + seconds(3600) + 1, 0, false}, {monday, 2, false}, {monday, 255, false},
+		{monday, 1, true}, {monday + seconds(3600), 0, true}, {monday - seconds(3600) + 1, 0, true},
+	} {
+		ticket := guarded(monday, stranger(), charge(m, 1))
+		key := theRecord(ticket)
+		ask(t, server.Addr, "SET", key, instant(c.first)+string([]byte{c.replays})+instant(most)+strings.Repeat("\xff", 8))
+		out := take(t, store, ticket)
+		if !out.Allowed || out.Groups[0].Replay != c.replay {
+			t.Errorf("first seen at %d, %d replays: allowed %v, replay %v", c.first, c.replays, out.Allowed, out.Groups[0].Replay)
+		}
+		want := instant(monday) + "\x00"
+		if c.replay {
+			want = instant(c.first) + string([]byte{c.replays + 1})
+		}
+		if got := ask(t, server.Addr, "GET", key); len(got) != 23 || got[:8] != want {
+			t.Errorf("first seen at %d, %d replays: the record became %q", c.first, c.replays, got)
+		}
+	}
+	everyKeyExpires(t, server.Addr)
+}
+
+// Reservations with receipts that no call can have got give back what there is, and no more.
+func TestAbsurdReceipts(t *testing.T) {
+	server, store := serve(t)
+	for _, m := range returnable(eachKind(time.Hour)) {
+		for _, at := range []penstock.Instant{0, monday, 1<<56 - 1} {
+			for _, cost := range []int64{0, 1, 1<<48 - 1} {
+				ticket := one(monday, stranger(), charge(m, 1))
+				ticket.Groups[0].Reserve = time.Hour
+				take(t, store, ticket)
+				print := element(penstock.Instant(m.Fingerprint), 0)[:7]
+				ask(t, server.Addr, "HSET", theReservations(ticket), field(ticket.Nonce),
+					"\x00"+instant(monday+seconds(60))+print+element(at, cost))
+				settle(t, store, settlement(ticket, penstock.Release))
+				if n := used(t, store, monday, ticket.Groups[0].Subject, m); n < 0 || n > 1 {
+					t.Errorf("%v, receipt at %d of %d: %d used", m, at, cost, n)
+				}
+			}
+		}
+		// One that ends later than any can is not believed.
+		ticket := one(monday, stranger(), charge(m, 1))
+		ask(t, server.Addr, "HSET", theReservations(ticket), field(ticket.Nonce), "\x00"+instant(1<<56-1))
+		err := store.Settle(t.Context(), settlement(ticket, penstock.Renew), new(penstock.Settled))
+		if !errors.Is(err, penstock.ErrNoReservation) {
+			t.Errorf("%v: a reservation without end: error %v", m, err)
+		}
+	}
+}
+
+// Bans of states that no penalty can have come to an end.
+func TestAbsurdBans(t *testing.T) {
+	server, store := serve(t)
+	penalty := penaltyOf(3, time.Minute, time.Hour)
+	print := element(penstock.Instant(penstock.PenaltyFingerprint), 0)[:7]
+	for _, at := range []penstock.Instant{0, monday, 1<<56 - 1} {
+		for _, length := range []penstock.Instant{0, 1, seconds(60)} {
+			for _, b := range []string{"\x00\x00\x00\x00\x00", "\x00\x00\x04\x00\x00", "\x00\x00\x07\xff\xff"} {
+				ticket := one(monday, stranger(), charge(spacious(), 1))
+				ticket.Groups[0].Penalty = penalty
+				ask(t, server.Addr, "SET", theValue(ticket), "\x01"+print+instant(at)+"\x50"+instant(length)+b)
+				take(t, store, ticket)
+				if ticket.Now = monday + seconds(61); !take(t, store, ticket).Allowed {
+					t.Errorf("at %d, for %d, %q: still banned after a minute", at, length, b)
+				}
+			}
+		}
+	}
+}
+
+// A settlement of a damaged subject is an error for it, whatever is settled beside it.
+func TestDamagedSettlements(t *testing.T) {
+	server, store := serve(t)
+	if err := errors.Join(settleForeign(store, server.Addr), resetForeign(store, server.Addr)); err != nil {
+		t.Error(err)
+	}
+	for _, f := range foreigners(penstock.KindWindow) {
+		who := stranger()
+		f.put(t, server.Addr, keyOf(who, spacious()))
+		if err := refuses(server.Addr, fmt.Sprintf("ban over %s", f.name), who, func() error {
+			_, err := store.Ban(t.Context(), &penstock.Ban{Now: monday, Subject: who, Penalty: penaltyOf(3, time.Minute, time.Hour), Length: time.Minute})
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
