@@ -79,7 +79,8 @@ func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstoc
 	return nil
 }
 
-// partsOf divides the groups that go together, or those that are alone, by their slots.
+// partsOf divides the groups that go together, or those that are alone, by their slots. Their charges
+// are copies: what fails is undone when the ticket is its caller's again.
 func partsOf(t *penstock.Ticket, alone bool) (parts []part) {
 	for i := range t.Groups {
 		g := &t.Groups[i]
@@ -93,7 +94,9 @@ func partsOf(t *penstock.Ticket, alone bool) (parts []part) {
 			p.ticket.Groups = nil
 			parts = slices.Insert(parts, at, p)
 		}
-		parts[at].ticket.Groups = append(parts[at].ticket.Groups, *g)
+		own := *g
+		own.Charges = slices.Clone(g.Charges)
+		parts[at].ticket.Groups = append(parts[at].ticket.Groups, own)
 		parts[at].groups = append(parts[at].groups, i)
 	}
 	return parts
@@ -152,12 +155,14 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 			g := &p.ticket.Groups[j]
 			if g.Spends() {
 				r, err := s.undoGroup(ctx, &p.ticket, j, hold)
-				if err != nil {
+				if err != nil && !errors.Is(err, penstock.ErrNoReservation) {
 					return err
 				}
-				p.now = r.now
-				for k := range g.Charges {
-					_, p.found[at+k].State = unpackItem(r.charges[k*chargeSize:])
+				if err == nil { // else an operator has reset the subject in between
+					p.now = r.now
+					for k := range g.Charges {
+						_, p.found[at+k].State = unpackItem(r.charges[k*chargeSize:])
+					}
 				}
 			}
 			at += len(g.Charges)

@@ -158,15 +158,19 @@ func TestAcrossSlotsExactly(t *testing.T) {
 func TestAcrossSlotsFault(t *testing.T) {
 	cluster, stores := clusterOf3(t, 1)
 	m := spacious()
-	for round := range 3 {
+	for round := range 6 {
 		subjects := []penstock.Subject{inNode(0), inNode(1), inNode(2)}
-		silent := cluster.Nodes[round]
+		silent := cluster.Nodes[round%3]
 		if err := silent.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		ticket := &penstock.Ticket{}
+		ticket := &penstock.Ticket{Nonce: 1}
 		for _, s := range subjects {
-			ticket.Groups = append(ticket.Groups, penstock.Group{Subject: s, Charges: []penstock.Charge{charge(m, 1)}})
+			g := penstock.Group{Subject: s, Charges: []penstock.Charge{charge(m, 1)}}
+			if round >= 3 {
+				g = guarded(0, s, charge(m, 1)).Groups[0]
+			}
+			ticket.Groups = append(ticket.Groups, g)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		var out penstock.Outcome
@@ -174,12 +178,16 @@ func TestAcrossSlotsFault(t *testing.T) {
 			t.Errorf("error %v does not wrap ErrUnavailable", err)
 		}
 		cancel()
+		for i := range ticket.Groups { // the ticket is its caller's again
+			ticket.Groups[i].Charges[0] = penstock.Charge{}
+		}
 		if err := silent.Resume(); err != nil {
 			t.Fatal(err)
 		}
 		await(t, "everything to be given back", func() bool {
 			for _, s := range subjects {
-				if used(t, stores[0], 0, s, m) != 0 {
+				keys := keysOf(t, on(cluster.Addrs, s), s) // but for the value, nothing is left
+				if used(t, stores[0], 0, s, m) != 0 || len(keys) > 1 || len(keys) == 1 && keys[0] != redisstore.SubjectKey(prefix, s) {
 					return false
 				}
 			}

@@ -139,3 +139,44 @@ func TestCountedDenialsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Nor does a call write that is denied to who is banned, whatever guards it has.
+func TestBannedCallsWriteNothing(t *testing.T) {
+	server, store := serve(t)
+	for clock, now := range clocks {
+		for _, m := range returnable(eachKind(penstock.MaxWindow)) {
+			ticket := guarded(now, stranger(), charge(m, 1))
+			g := &ticket.Groups[0]
+			take(t, store, ticket)
+			if _, err := store.Ban(t.Context(), &penstock.Ban{Now: now, Subject: g.Subject, Penalty: g.Penalty, Length: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			before := snapshot(t, server.Addr, g.Subject)
+			for range 20 {
+				ticket.Nonce, g.Call = ticket.Nonce+1<<40, newCallID()
+				if take(t, store, ticket).Allowed {
+					t.Errorf("%s clock, %v: passed although banned", clock, m)
+				}
+			}
+			if after := snapshot(t, server.Addr, g.Subject); !maps.Equal(before, after) {
+				t.Errorf("%s clock, %v: banned calls changed %q to %q", clock, m, before, after)
+			}
+		}
+	}
+}
+
+// A peek with guards is a peek.
+func TestGuardedPeeksCreateNothing(t *testing.T) {
+	server, store := serve(t)
+	for clock, now := range clocks {
+		for _, m := range returnable(eachKind(time.Hour)) {
+			ticket := guarded(now, stranger(), charge(m, 0))
+			if !take(t, store, ticket).Allowed {
+				t.Errorf("%s clock, %v: denied", clock, m)
+			}
+			if keys := keysOf(t, server.Addr, ticket.Groups[0].Subject); len(keys) > 0 {
+				t.Errorf("%s clock, %v: a peek wrote %q", clock, m, keys)
+			}
+		}
+	}
+}

@@ -148,6 +148,8 @@ func lateGiveBacks(r teller) {
 							for _, later := range []penstock.Instant{now, from + window, now + window} {
 								r.take(one(later, g.Subject, charge(m, 0)))
 							}
+							r.take(one(from+window, g.Subject, charge(m, 1)))
+							r.take(one(from+window, g.Subject, charge(m, 0)))
 							r.settle(now, t, penstock.Settle, 5)
 						}
 					}
@@ -180,11 +182,11 @@ func renewedLeases(r teller) {
 	}
 }
 
-// reservationsEnd: a reservation is settled when it ends, and by a clock a day behind.
+// reservationsEnd: a reservation is settled when it ends, and by a clock that is days behind.
 func reservationsEnd(r teller) {
 	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 9, Window: 300 * 24 * time.Hour}.MustCompile()
 	for _, verb := range []penstock.Verb{penstock.Settle, penstock.Release, penstock.Renew} {
-		for _, end := range []penstock.Instant{monday + seconds(60), monday + seconds(60-24*3600)} {
+		for _, end := range []penstock.Instant{monday + seconds(60), monday.Add(time.Minute - 2*penstock.MaxReserve)} {
 			for _, now := range aroundIt(end) {
 				t := one(monday, stranger(), charge(m, 2))
 				t.Groups[0].Reserve = time.Minute

@@ -10,7 +10,9 @@ const (
 	millisecond   = "a key that is forgotten a millisecond later or sooner than an hour, or later than it could be"
 	alreadyWhole  = "interval states are dated at multiples of the window, so the quotient is whole"
 	belowGrain    = "microseconds of a stale slot's life, which is kept in units of 16 ms and ends in milliseconds"
-	reservesMore  = "only leaves room between the charges' numbers, or lets two that save work share one"
+	reservesMore  = "only leaves room between the charges' numbers, or lets two share one that are not needed at once"
+	noneBetween   = "no number lies in between: forms, groups and strikes are far from it"
+	writesNothing = "says what to write to who is told to write nothing"
 )
 
 // equivalents are the mistakes that change no answer and nothing that is stored, by their line.
@@ -33,11 +35,16 @@ var equivalents = []struct {
 	{"if live > 0 and leases.latest < latest then at = leases.latest end", []string{"<= for < at 31"}, sameAtEqual},
 	{"elseif subjects > 1 then", []string{">= for > at 17"}, "one subject was dealt with before"},
 	{"if redis.call('EXISTS', spread(names)) > 0 then", []string{">= for > at 40"}, savesWork},
-	{"local STRIDE = 10", []string{"11 for 10 at 16"}, reservesMore},
+	{"local STRIDE = 13", []string{"14 for 13 at 16"}, reservesMore},
+	{"local FORM, GUARD, AMOUNT = 11, 12, 13", []string{"13 for 12 at 33", "12 for 13 at 37"}, reservesMore},
+	{"local PENAL, BUDGET, OVERDRAWN = 4, 8, 12", []string{"7 for 8 at 37", "11 for 12 at 40"}, noneBetween},
+	{"local denied = groups > 127", []string{">= for > at 23", "128 for 127 at 25", "126 for 127 at 25"}, noneBetween},
+	{"if form > 3 then form = form % 4 end", []string{">= for > at 9", "2 for 3 at 11"}, savesWork},
+	{"if extras > 0 then", []string{">= for > at 11"}, savesWork},
 	{"if unit > 0 then list = open_log(list.key) end", []string{">= for > at 9"}, "reads again what nobody has changed"},
 	{"if c[o + OFFSET] ~= loaded then", []string{"- for + at 8"}, "reads a limit again that is at hand already"},
 	{"local place = v and find(v, fingerprint, 2, true)", []string{"1 for 2 at 42"}, "what is found at the version byte is not a slot's place"},
-	{"if a > full then a = full end", []string{">= for > at 6"}, sameAtEqual},
+	{"if a > most then a = most end", []string{">= for > at 6"}, sameAtEqual},
 	{"if at > now then", []string{">= for > at 7"}, sameAtEqual},
 	{"if at < now then", []string{"<= for < at 7"}, sameAtEqual},
 	{"if a < 0 then a = 0 end", []string{"<= for < at 6"}, sameAtEqual},
@@ -51,7 +58,36 @@ var equivalents = []struct {
 	{"if lives < 8 then lives = lives * 16384", []string{"16385 for 16384 at 35", "16383 for 16384 at 35"}, belowGrain},
 	{"if print ~= fingerprint and (given or since + lives > now) then", []string{">= for > at 53"}, belowGrain},
 	{"if since + lives - now > ttl then ttl = since + lives - now end", []string{">= for > at 24"}, sameAtEqual},
-	{"ttls[key] = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)", []string{"3 for 2 at 45"}, millisecond},
+	{"ttls[key] = math.max(floor, ttl - ttl % 1 + 2, ttls[key] or 0)", []string{"3 for 2 at 45", "+ for - at 33"}, millisecond},
+
+	// Guards.
+	{"if form >= OVERDRAWN and cost > 1 then cost = 1 end", []string{">= for > at 31"}, sameAtEqual},
+	{"if cost > 1 then cost = 1 end", []string{">= for > at 9"}, sameAtEqual},
+	{"if b >= 262144 then reach = a end", []string{"262143 for 262144 at 9"}, noneBetween},
+	{"if b >= 262144 then at = now + a end", []string{"262143 for 262144 at 9"}, noneBetween},
+	{"passes = b < 262144 or at <= now", []string{"262143 for 262144 at 14"}, noneBetween},
+	{"local some = redis.call('HRANDFIELD', key, 3, 'WITHVALUES')", []string{"4 for 3 at 44"}, "how many are looked at in passing"},
+	{"if #some[i + 1] > 7 and read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end",
+		[]string{"< for <= at 53"}, "what ends at this very microsecond is tidied up the next time"},
+	{"ttl = math.max(floor, ttl - ttl % 1 + 2)", []string{"+ for - at 27", "3 for 2 at 39"}, millisecond},
+	{"if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end", []string{"<= for < at 28"}, sameAtEqual},
+	{"string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))", []string{"+ for - at 43", "3 for 2 at 55"}, millisecond},
+	{"if log.newest <= log.at - window then log.base = log.base - 1 end", []string{"+ for - at 25"}, "keeps an element that has left the window until the next write"},
+
+	// Settlements.
+	{"redis.call('SET', KEYS[1], v, 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))", []string{"+ for - at 79", "3 for 2 at 91"}, millisecond},
+	{"local STRIDE, OFFSET, COST, LIST, OK, AT, A, B, MORE, PLAN = 9, 1, 2, 3, 4, 5, 6, 7, 8, 9", []string{"10 for 9 at 62"}, reservesMore},
+	{"if first + i - 1 <= stop then sum = before + math.min((sum - before) % WRAP, left)", []string{"< for <= at 18"}, sameAtEqual},
+	{"if not plan.spent and i < #elements then plan.before = when end", []string{"<= for < at 25"}, "asked for only if the newest counts nothing, and then it is not set there"},
+	{"c[o + PLAN] = more < 0 and plan_give_back(list, receipt.at, -more)", []string{"<= for < at 20"}, "gives nothing back, and writes the log as it is"},
+	{"if verb == RENEW and redis.call('PTTL', KEYS[2]) < ttl then", []string{"<= for < at 50"}, sameAtEqual},
+	{"at, a, b = finish_leases(list, now, 0, true, false, false, floor)", []string{"true for false at 46"}, writesNothing},
+	{"at, a, b = finish_log(list, false, now, c[o + MORE], 0, false, false, false, floor)", []string{"true for false at 29", "true for false at 64"}, writesNothing},
+	{"at, a, b = finish_log(list, false, now, 0, plan, true, true, plan > 0, floor)", []string{"true for false at 29"}, "whether denied calls count is not asked of what is taken"},
+	{"at, a, b = finish_log(list, false, now, 0, 0, true, false, false, floor)", []string{"true for false at 29", "true for false at 53"}, writesNothing},
+	{"at, a, b = finish_log(list, false, now, 0, 0, true, false, false, floor)", []string{"false for true at 47"}, "a wait that is told to nobody, as nothing is denied"},
+	{"return pack('>BBI7I7', DONE, (allowed and 1 or 0) + (again and 2 or 0), now, ends) .. table.concat(parts)",
+		[]string{"- for + at 51"}, "one less two is a byte of ones, which has the same two bits"},
 }
 
 // equivalent returns why the mutant is no worse than the script, or nothing.

@@ -253,10 +253,37 @@ func TestSilentServerForOperators(t *testing.T) {
 	}
 	recovers(t, patient, m)
 	recovers(t, hasty, m)
+	g.Subject = stranger() // what nobody waited for may have been done to the other
 	take(t, patient, ticket)
 	for _, name := range []string{"settle", "reservations", "keys", "size", "ban", "reset"} {
 		if err := verbs[name](t.Context(), patient); err != nil {
 			t.Errorf("%s, when the server answers again: %v", name, err)
 		}
 	}
+}
+
+// A caller that gives up on a settlement takes nobody's connection along.
+func TestHastySettlementsHarmNobody(t *testing.T) {
+	_, store := serve(t)
+	who, m := stranger(), spacious()
+	hit(t, store, 0, who, m)
+	var gaveUp atomic.Int64
+	atOnce(60, func(i int) {
+		for j := range 30 {
+			if i%2 == 0 {
+				hit(t, store, 0, who, m)
+				continue
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(i*31+j*17)%700)*time.Microsecond)
+			err := store.Reset(ctx, &penstock.Group{Subject: stranger(), Charges: []penstock.Charge{charge(m, 0)}})
+			cancel()
+			if err != nil {
+				gaveUp.Add(1)
+			}
+		}
+	})
+	if gaveUp.Load() == 0 {
+		t.Error("nobody gave up, so nothing was tested")
+	}
+	expect(t, "used", int(used(t, store, 0, who, m)), 1+30*30)
 }

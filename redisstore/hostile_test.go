@@ -106,22 +106,22 @@ func TestForeignValues(t *testing.T) {
 func TestDamageDeepInALog(t *testing.T) {
 	server, store := serve(t)
 	for _, countDenied := range []bool{false, true} {
-		m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: countDenied}.MustCompile()
+		m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 4, Window: time.Hour, CountDenied: countDenied}.MustCompile()
 		for _, c := range []struct {
 			cost    int64
 			corrupt bool
-		}{{0, false}, {4, false}, {2, true}, {3, true}} {
+		}{{0, false}, {5, false}, {2, true}, {3, true}} {
 			who := stranger()
 			key := redisstore.ListKey(prefix, who, m)
-			ask(t, server.Addr, "RPUSH", key, element(0, 0), element(monday, 1), element(monday, 2)[1:], element(monday, 3))
+			ask(t, server.Addr, "RPUSH", key, element(0, 0), element(monday, 1), element(monday, 2)[1:], element(monday, 3), element(monday, 4))
 			before := ask(t, server.Addr, "DUMP", key)
 			var out penstock.Outcome
 			err := store.Take(t.Context(), one(monday, who, charge(m, c.cost)), &out)
 			if errors.Is(err, penstock.ErrCorrupt) != c.corrupt || (err != nil) != c.corrupt {
 				t.Errorf("%v, cost %d: error %v (%+v)", m, c.cost, err, out)
 			}
-			if err == nil && out.Decisions[0].Used != 3 {
-				t.Errorf("%v, cost %d: %+v, want 3 used", m, c.cost, out)
+			if err == nil && out.Decisions[0].Used != 4 {
+				t.Errorf("%v, cost %d: %+v, want 4 used", m, c.cost, out)
 			}
 			if ask(t, server.Addr, "DUMP", key) != before {
 				t.Errorf("%v, cost %d: the log was changed", m, c.cost)

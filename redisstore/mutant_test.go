@@ -58,7 +58,11 @@ func (l *laboratory) try(t *testing.T, all []mutant, use func(text string)) {
 	} else if os.Getenv("PENSTOCK_LONG") != "1" {
 		r := rand.New(rand.NewPCG(5, 6))
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		all = all[:40]
+		sample := 40
+		if testing.Short() {
+			sample = 15
+		}
+		all = all[:sample]
 	}
 	killed, excused := map[string]int{}, 0
 	for _, m := range all {

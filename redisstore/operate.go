@@ -79,7 +79,8 @@ func said(what string, err error) error {
 }
 
 // Reservations returns some of the subject's reservations, in order of their nonces, and how many
-// Redis holds, those among them that are over and not yet noticed.
+// there are. Where more are asked for than it has, that is exact; else it is what Redis holds, those
+// among them that are over and not yet noticed.
 func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
 	if most < 0 {
 		return nil, 0, fmt.Errorf("%w reservations: at most %d asked for, must be 0 or more", penstock.ErrInvalid, most)
@@ -94,6 +95,7 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who pens
 		return nil, 0, said("count reservations", err)
 	}
 	var found []penstock.Reservation
+	whole := false
 	for cursor := uint64(0); ; {
 		page, err := s.do(ctx, s.pipelined, s.pipelined.B().Hscan().Key(key).Cursor(cursor).Count(1000).Build())
 		if err != nil {
@@ -111,19 +113,21 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who pens
 			if err != nil {
 				return nil, 0, said("list reservations", err)
 			}
-			found = append(found, r)
+			if now == 0 || r.Live(now) {
+				found = append(found, r)
+			}
 		}
 		cursor = entry.Cursor
-		if cursor == 0 || len(found) >= most {
+		if whole = cursor == 0; whole || len(found) > most {
 			break
 		}
-	}
-	if now != 0 {
-		found = slices.DeleteFunc(found, func(r penstock.Reservation) bool { return !r.Live(now) })
 	}
 	slices.SortFunc(found, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	// HSCAN may come by a field twice.
 	found = slices.CompactFunc(found, func(a, b penstock.Reservation) bool { return a.Nonce == b.Nonce })
+	if whole {
+		total = int64(len(found))
+	}
 	return found[:min(most, len(found))], total, nil
 }
 

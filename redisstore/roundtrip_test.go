@@ -44,8 +44,8 @@ func (c *tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// commands returns the names of the commands that were sent since the last time. A PING is how the
-// client sees whether an idle connection lives.
+// commands returns the names of the commands that were sent since the last time, without HELLO, which
+// opens a connection, and PING, by which the client sees whether an idle one lives.
 func (w *wiretap) commands(t testing.TB) (names []string) {
 	t.Helper()
 	w.mu.Lock()
@@ -64,7 +64,7 @@ func (w *wiretap) commands(t testing.TB) (names []string) {
 		for len(b) > 0 {
 			for arg := range line('*') {
 				length := line('$')
-				if name := string(b[:length]); arg == 0 && name != "PING" {
+				if name := string(b[:length]); arg == 0 && name != "PING" && name != "HELLO" {
 					names = append(names, name)
 				}
 				b = b[length+2:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -126,15 +127,22 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 	if err := (redisstore.Across{Store: store}).Take(context.Background(), t, &out); err != nil {
 		return err
 	}
-	for i, g := range t.Groups {
-		if i > 0 && now == 0 {
-			break // decided a little later than the outcome says, or sooner
+	for _, g := range t.Groups {
+		key := reservationsKey(g.Subject)
+		if now != 0 {
+			if err := endsAt(addr, key, 0, true); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := endsAt(addr, reservationsKey(g.Subject), 0, true); now != 0 && err != nil {
-			return err
+		// What it says about its end, and when the key ends: both were decided at one instant.
+		text, err := redistest.Command(addr, "HVALS", key)
+		if err != nil || len(text) < 8 {
+			return fmt.Errorf("a hold of %q (%v)", text, err)
 		}
-		if left, err := redistest.Command(addr, "PTTL", reservationsKey(g.Subject)); now == 0 && (err != nil || len(left) != 5 || left > "30002") {
-			return fmt.Errorf("a hold ends in %s ms (%v)", left, err)
+		until := new(big.Int).SetBytes([]byte(text[1:8])).Int64()
+		if err := endsAt(addr, key, penstock.Instant(until), false); err != nil {
+			return fmt.Errorf("hold: %w", err)
 		}
 	}
 	return nil
@@ -343,15 +351,14 @@ func settleForeign(store *redisstore.Store, addr string) error {
 			if err != nil {
 				return err
 			}
-			for _, command := range [][]string{spoil(t)} {
-				if command[0] != "HSET" || len(command) != 4 { // all but fields replace the key
-					if _, err := redistest.Command(addr, "DEL", command[1]); err != nil {
-						return err
-					}
-				}
-				if _, err := redistest.Command(addr, command...); err != nil {
+			command := spoil(t)
+			if command[1] != theReservations(t) || command[0] != "HSET" { // all but a field replaces its key
+				if _, err := redistest.Command(addr, "DEL", command[1]); err != nil {
 					return err
 				}
+			}
+			if _, err := redistest.Command(addr, command...); err != nil {
+				return err
 			}
 			return refuses(addr, fmt.Sprintf("%v, %s", verb, what), t.Groups[0].Subject, func() error {
 				return store.Settle(context.Background(), settlement(t, verb), new(penstock.Settled))

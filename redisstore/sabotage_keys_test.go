@@ -163,7 +163,7 @@ func checkLogs(store *redisstore.Store, addr string) error {
 			[]string{element(0, 0), element(monday, 1), element(monday+1, 2), element(monday+9*hour, 4)}, 1, 3, 3},
 		{"the same, denied", []string{element(0, 0), element(monday, 1), element(monday+1, 2), element(monday+9*hour, 4)}, 4, 2, 2},
 		{"an entry damaged where only the wait is looked for",
-			[]string{element(0, 0), element(monday, 1), element(monday, 2), element(monday, 3)[1:], element(monday, 5)}, 3, -1, 5},
+			[]string{element(0, 0), element(monday, 1), element(monday, 2), element(monday, 3)[1:], element(monday, 4), element(monday, 5)}, 3, -1, 6},
 	} {
 		who := stranger()
 		key := redisstore.ListKey(prefix, who, m)

@@ -222,20 +222,23 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 		what        string
 		log, expect []string // what a reservation of 3 at monday becomes when it is released
 		used        int64
+		newest      penstock.Instant // of what counts, after monday
 	}{
-		{"a long log", long, shorter, 2501},
-		{"totals that wrap within", []string{element(0, wrap-2), e(0, 1), e(1, 4)}, []string{element(0, wrap-2), e(1, 1)}, 3},
-		{"totals that wrapped before", []string{element(0, wrap-1), e(-1, 1), e(0, 4), e(2, 5)}, []string{element(0, wrap-1), e(-1, 1), e(2, 2)}, 3},
-		{"totals that wrap behind", []string{element(0, wrap-9), e(0, -4), e(0, -2), e(2, 1)}, []string{element(0, wrap-9), e(0, -5), e(2, -2)}, 7},
+		{"a long log", long, shorter, 2501, 2500},
+		{"totals that wrap within", []string{element(0, wrap-2), e(0, 1), e(1, 4)}, []string{element(0, wrap-2), e(1, 1)}, 3, 1},
+		{"totals that wrapped before", []string{element(0, wrap-1), e(-1, 1), e(0, 4), e(2, 5)}, []string{element(0, wrap-1), e(-1, 1), e(2, 2)}, 3, 2},
+		{"totals that wrap behind", []string{element(0, wrap-9), e(0, -4), e(0, -2), e(2, 1)}, []string{element(0, wrap-9), e(0, -5), e(2, -2)}, 7, 2},
 		{"several of the instant", []string{element(0, 0), e(-1, 1), e(0, 3), e(0, 6), e(0, 8), e(1, 9)},
-			[]string{element(0, 0), e(-1, 1), e(0, 3), e(0, 5), e(1, 6)}, 6},
-		{"less than was reserved", []string{element(0, 0), e(-1, 4), e(0, 5), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 6)}, 6},
-		{"nothing of that instant", []string{element(0, 0), e(-1, 4), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 7)}, 7},
-		{"nothing at all", nil, nil, 0},
-		{"nothing else", []string{element(0, 0), e(0, 3)}, []string{element(0, 0), e(0, 0)}, 0},
-		{"nothing newer", []string{element(0, 0), e(-1, 4), e(0, 6), e(0, 7)}, []string{element(0, 0), e(-1, 4), e(0, 4)}, 4},
-		{"the instant has become the base", []string{e(0, 3), e(1, 7)}, []string{e(0, 3), e(1, 7)}, 4},
-		{"damaged behind", []string{element(0, 0), e(0, 3), e(1, 4), e(2, 5), e(3, 6)[1:], e(4, 7)}, nil, -1},
+			[]string{element(0, 0), e(-1, 1), e(0, 3), e(0, 5), e(1, 6)}, 6, 1},
+		{"less than was reserved", []string{element(0, 0), e(-1, 4), e(0, 5), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 6)}, 6, 1},
+		{"nothing of that instant", []string{element(0, 0), e(-1, 4), e(1, 7)}, []string{element(0, 0), e(-1, 4), e(1, 7)}, 7, 1},
+		{"totals that wrap, and one behind them that counts nothing", []string{element(0, wrap-1), e(0, 4), e(2, 4), e(3, 5)},
+			[]string{element(0, wrap-1), e(0, 1), e(3, 2)}, 3, 3},
+		{"nothing at all", nil, nil, 0, 0},
+		{"nothing else", []string{element(0, 0), e(0, 3)}, []string{element(0, 0), e(0, 0)}, 0, 0},
+		{"nothing newer", []string{element(0, 0), e(-1, 4), e(0, 6), e(0, 7)}, []string{element(0, 0), e(-1, 4), e(0, 4)}, 4, -1},
+		{"the instant has become the base", []string{e(0, 3), e(1, 7)}, []string{e(0, 3), e(1, 7)}, 4, 1},
+		{"damaged behind", []string{element(0, 0), e(0, 3), e(1, 4), e(2, 5), e(3, 6)[1:], e(4, 7)}, nil, -1, 0},
 	} {
 		t := one(monday, stranger(), charge(m, 3))
 		t.Groups[0].Reserve = time.Hour
@@ -261,6 +264,8 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 			}
 		} else if err != nil || out.Decisions[0].Used != c.used {
 			return fmt.Errorf("%s: %+v, %v; want %d used", c.what, out, err, c.used)
+		} else if want := (monday + c.newest).Add(time.Hour).Sub(s.Now); c.used > 0 && out.Decisions[0].ResetAfter != want {
+			return fmt.Errorf("%s: reset after %v, want %v", c.what, out.Decisions[0].ResetAfter, want)
 		}
 		if after, err := redistest.Command(addr, "LRANGE", key, "0", "-1"); err != nil || after != strings.Join(c.expect, "\n") {
 			return fmt.Errorf("%s: the log became %q (%v)", c.what, after[:min(200, len(after))], err)

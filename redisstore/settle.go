@@ -177,7 +177,8 @@ func (r *amended) settle(t *penstock.Settlement, out *penstock.Settled) {
 	}
 }
 
-// await runs what heeds no context but a deadline, and comes back when the caller's ends.
+// await comes back when the caller's context ends. What it runs does not end with it: the client
+// would close the connection at the deadline, and others share it.
 func (s *Store) await(ctx context.Context, do func(context.Context) (string, error)) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -191,7 +192,7 @@ func (s *Store) await(ctx context.Context, do func(context.Context) (string, err
 	}
 	done := make(chan answer, 1)
 	go func() {
-		text, err := do(ctx)
+		text, err := do(context.WithoutCancel(ctx))
 		done <- answer{text, err}
 	}()
 	select {

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -155,4 +156,26 @@ func TestStaleSlotsAreDropped(t *testing.T) {
 	if used(t, store, 0, who, kept) < 3 {
 		t.Error("the limit that stayed in use lost what it had counted")
 	}
+}
+
+// Records, reservations, holds and bans end in time, and not before.
+func TestGuardsEnd(t *testing.T) {
+	server, store := serve(t)
+	if err := errors.Join(checkGuardEnds(store, server.Addr), checkTidy(store, server.Addr)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing of a guarded call outlives it for long.
+func TestGuardsDisappear(t *testing.T) {
+	server, store := serve(t)
+	const brief = 40 * time.Millisecond
+	ticket := one(0, stranger(), charge(slidingLog(1, brief), 1))
+	g := &ticket.Groups[0]
+	g.Penalty = must(penstock.PenaltyTerms{After: 1, Within: brief, Bans: []time.Duration{brief}, ForgiveAfter: brief}.Compile())
+	g.Dedup, g.Call, g.Reserve = must(penstock.DedupTerms{TTL: brief, MaxReplays: 1, Budget: 1, Window: brief}.Compile()), newCallID(), brief
+	for range 4 { // first, repeated, denied, banned
+		take(t, store, ticket)
+	}
+	await(t, "the subject's keys to end", func() bool { return len(keysOf(t, server.Addr, g.Subject)) == 0 })
 }

@@ -34,8 +34,7 @@ local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_l
 local v = look('GET', KEYS[1])
 if v == nil or v and (string.byte(v) ~= VERSION or (#v - 1) % SLOT ~= 0) then
   if verb ~= RESET then return pack('>B', CORRUPT) end
-  redis.call('DEL', KEYS[1]) -- who asks for a reset wants to be rid of it
-  v = false
+  v = false -- who asks for a reset wants to be rid of it
 end
 
 -- Puts the state of the limit at hand into the subject's value.
@@ -58,7 +57,7 @@ local only_leases, dated = true, true
 for o = 0, last, STRIDE do
   local cost, form, list
   cost, form, list, pos = read('>I6BH', request, pos)
-  c[o + OFFSET], c[o + COST], c[o + LIST], c[o + MORE], c[o + PLAN], c[o + OK] = pos, cost, false, 0, false, true
+  c[o + OFFSET], c[o + COST], c[o + MORE], c[o + OK] = pos, cost, 0, true
   local starts = pos + LIMIT
   pos = starts
   if verb == RESET then
@@ -82,7 +81,7 @@ end
 
 -- The state of the limit at hand, brought up to now.
 local function advance()
-  local cost, maxdelay, guard, at, a, b, repaired, passes = 0, 0, nil, 0, 0, 0, false, false
+  local cost, maxdelay, guard, at, a, b, repaired, passes = 0, 0, nil, 0, 0, 0
   --@include state
   local since = at
   --@include weigh
@@ -254,7 +253,7 @@ for o = 0, last, STRIDE do
     if not c[o + OK] then
       at, a, b = finish_log(list, false, now, c[o + MORE], 0, false, false, false, floor)
     elseif plan and c[o + MORE] > 0 then
-      at, a, b = finish_log(list, false, now, 0, plan, true, plan > 0, plan > 0, floor)
+      at, a, b = finish_log(list, false, now, 0, plan, true, true, plan > 0, floor)
     else
       if plan then give_back_log(list, plan) end
       at, a, b = finish_log(list, false, now, 0, 0, true, false, false, floor)
