@@ -83,6 +83,25 @@ func TestTrapRequestIDInTheLog(t *testing.T) {
 	expect(t, "entries of the technique's log", number(t, server.Addr, "ZCARD", "slow"), 1)
 	meter, caller = slidingLog(3, time.Minute), stranger()
 	expect(t, "61 repeats of one caller", count(61, func(i int) bool { return hit(t, store, every(i), caller, meter) }), 31)
+
+	// With ids that are recognised as such: the limit, and the budget for repeats, in every window.
+	dedup, err := penstock.DedupTerms{TTL: 10 * time.Minute, MaxReplays: 1, Budget: 2, Window: time.Minute}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repeat := func(now penstock.Instant, who penstock.Subject, m *penstock.Meter, id string) bool {
+		ticket := one(now, who, charge(m, 1))
+		ticket.Groups[0].Dedup, ticket.Groups[0].Call = dedup, hasher.Call(id)
+		return take(t, store, ticket).Allowed
+	}
+	meter, caller = slidingLog(10, time.Minute), stranger()
+	expect(t, "50 calls with one id", count(50, func(int) bool { return repeat(monday, caller, meter, "id") }), 12)
+	caller = stranger()
+	expect(t, "50 ids sent four times", count(200, func(i int) bool { return repeat(monday, caller, meter, fmt.Sprint(i/4)) }), 12)
+	meter, caller = slidingLog(3, time.Minute), stranger()
+	if n := count(600, func(i int) bool { return repeat(monday+seconds(i), caller, meter, "id") }); n > 11*(3+2) {
+		t.Errorf("600 repeats in ten minutes: %d passed", n)
+	}
 }
 
 // A generator that starts alike in every run names all calls of a second alike.
