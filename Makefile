@@ -25,8 +25,8 @@ help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-10s %s\n' "$$t" "$$d"; done
 
 .PHONY: needs
-needs: ## find or install redis-server, and luacheck, shellcheck and gcc if possible
-	@scripts/need redis-server luacheck shellcheck gcc
+needs: ## find or install redis-server and postgres, and luacheck, shellcheck and gcc if possible
+	@scripts/need redis-server postgres luacheck shellcheck gcc
 
 .PHONY: check
 check: ## formatting, go vet, staticcheck, shellcheck (luacheck runs as a test of redisstore)

@@ -55,6 +55,22 @@ var rules = []rule{
 		because: "only cmd chooses a store: everybody else is handed a penstock.Store",
 	},
 	{
+		of: is("rules"), not: anyOf(linksSQL, linksRedis), through: true,
+		because: "whoever reads and matches rules needs no database: origins of rules are handed to it",
+	},
+	{
+		of: is("internal/ruledb"), not: linksRedis, through: true,
+		because: "the database and Redis know nothing of each other: internal/ruleservice writes to both",
+	},
+	{
+		of: is("internal/ruleredis"), not: linksSQL, through: true,
+		because: "a node that learns its rules from Redis needs no database",
+	},
+	{
+		of: is("internal/ruleservice"), not: linksRedis, through: true,
+		because: "the service is handed a publisher: it works without Redis too",
+	},
+	{
 		of: under("engine"), not: linksServer, through: true,
 		because: "who embeds the engine must not link Redis, SQL or protobuf for it",
 	},
@@ -101,6 +117,11 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/race", module + "/redisstore"},
 		{"engine", module + "/memstore"},
 		{"engine", "database/sql"},
+		{"rules", "database/sql"},
+		{"rules", "github.com/redis/rueidis"},
+		{"internal/ruledb", module + "/internal/ruleredis"},
+		{"internal/ruleredis", module + "/internal/ruledb"},
+		{"internal/ruleservice", module + "/internal/ruleredis"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
 			t.Errorf("%q may import %s", test.of, test.imported)
@@ -113,6 +134,9 @@ func TestImportRulesObject(t *testing.T) {
 		{"redisstore", "github.com/redis/rueidis"},
 		{"cmd/penstock", module + "/memstore"},
 		{"storetest", module},
+		{"internal/ruledb", module + "/rules"},
+		{"internal/ruleredis", module + "/rules"},
+		{"internal/ruleservice", module + "/internal/ruledb"},
 	} {
 		for _, r := range rules {
 			if r.of(test.of) && r.not(test.imported) {
@@ -186,8 +210,12 @@ func thirdParty(p string) bool {
 	return strings.Contains(first, ".") && p != module && !strings.HasPrefix(p, module+"/")
 }
 
+func linksSQL(p string) bool { return p == "database/sql" || own("internal/ruledb")(p) }
+
+func linksRedis(p string) bool { return strings.Contains(p, "redis") }
+
 func linksServer(p string) bool {
-	return p == "database/sql" || strings.Contains(p, "redis") || strings.Contains(p, "protobuf") || strings.HasPrefix(p, "google.golang.org/grpc")
+	return linksSQL(p) || linksRedis(p) || strings.Contains(p, "protobuf") || strings.HasPrefix(p, "google.golang.org/grpc")
 }
 
 // TestNoClock: the root package takes instants and never asks for one.

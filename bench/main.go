@@ -18,8 +18,10 @@ import (
 	"github.com/penstock-io/penstock/bench/keys"
 	"github.com/penstock-io/penstock/bench/latency"
 	"github.com/penstock-io/penstock/bench/memory"
+	"github.com/penstock-io/penstock/bench/propagation"
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/bench/rules"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -59,7 +61,7 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 		}
 		r.Sections = append(r.Sections, section)
 	}
-	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards")) {
+	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("propagation")) {
 		r.Machine.Redis, failed = redisVersion(ctx)
 	}
 	write := r.Text
@@ -82,6 +84,10 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return redis.Measure(ctx, redis.Options{Keys: s.redisKeys, LogKeys: s.logKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
 	case "latency":
 		return latency.Measure(ctx, latency.Options{Keys: s.redisKeys, Cell: s.latencyCell, Calls: s.travels, Repeat: o.repeat, Stderr: stderr})
+	case "rules":
+		return rules.Measure(rules.Options{Rules: s.rules, Cell: s.rulesCell, Repeat: o.repeat, Stderr: stderr})
+	case "propagation":
+		return propagation.Measure(ctx, propagation.Options{Changes: s.changes, Rules: s.changedRules, Interval: s.pollInterval, Repeat: o.repeat, Stderr: stderr})
 	}
 	return report.Section{}, fmt.Errorf("no benchmark is called %q", name)
 }

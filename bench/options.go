@@ -20,11 +20,16 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            against four round trips over a slower network
   guards   what a call with a penalty, an id or a reservation makes a store remember, in
            bytes, and what it costs a decision
+  rules    finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and
+           the time to compile them
+  propagation
+           from an acknowledged change of the rules to three nodes that serve it, by push
+           and by polling
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in
 brackets say anything: above 1 is better than the reference row. The last table holds the
-goals. redis-server is started on loopback and ended; nothing else is contacted.
+goals. redis-server and postgres are started here and ended; nothing else is contacted.
 
 Examples:
   bench                            everything; takes many minutes, on an otherwise idle machine
@@ -54,6 +59,11 @@ type sizes struct {
 	latencyCell time.Duration
 	travels     int
 	guardedKeys int
+	rules       int
+	rulesCell   time.Duration
+
+	changes, changedRules int
+	pollInterval          time.Duration
 }
 
 var (
@@ -63,6 +73,8 @@ var (
 		redisKeys:   100_000, redisCell: time.Second, logKeys: 200,
 		latencyCell: 5 * time.Second, travels: 200,
 		guardedKeys: 100_000,
+		rules:       100_000, rulesCell: 500 * time.Millisecond,
+		changes: 100, changedRules: 100, pollInterval: 500 * time.Millisecond,
 	}
 	small = sizes{
 		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
@@ -70,6 +82,8 @@ var (
 		redisKeys:   5_000, redisCell: 50 * time.Millisecond, logKeys: 50,
 		latencyCell: 300 * time.Millisecond, travels: 25,
 		guardedKeys: 20_000,
+		rules:       100_000, rulesCell: 20 * time.Millisecond,
+		changes: 10, changedRules: 100, pollInterval: 100 * time.Millisecond,
 	}
 )
 
@@ -78,7 +92,7 @@ const (
 	smallRepeat = 3
 )
 
-func benchmarks() []string { return []string{"memory", "keys", "redis", "latency", "guards"} }
+func benchmarks() []string { return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation"} }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
 

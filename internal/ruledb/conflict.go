@@ -1,0 +1,50 @@
+package ruledb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Conflict says that a change was made from a version that is no longer the current one. Nothing was saved.
+type Conflict struct {
+	Base    Version // what the change was made from; only the number, if there is no such version
+	Current Version // what it would have overwritten
+}
+
+func (c *Conflict) Error() string {
+	if c.Base.Number > c.Current.Number {
+		return fmt.Sprintf("save the rules: the change was made from version %d, which does not exist; the current version is %d: read it and make the change again",
+			c.Base.Number, c.Current.Number)
+	}
+	text := fmt.Sprintf("save the rules: the change was made from version %d, but %s saved version %d at %s",
+		c.Base.Number, c.Current.Author, c.Current.Number, c.Current.At.Format(time.RFC3339))
+	if c.Current.Message != "" {
+		text += fmt.Sprintf(" (%q)", c.Current.Message)
+	}
+	return text + ": look at what changed and make the change again"
+}
+
+// Diff is what others changed between the base of the change and the current version.
+func (c *Conflict) Diff() string { return Diff(c.Base, c.Current) }
+
+// conflict reads what a refused change collided with. Versions never change, so that they are read one after the other
+// does no harm.
+func (db *DB) conflict(ctx context.Context, base int64) error {
+	c := &Conflict{Base: Version{Number: base}}
+	var err error
+	if c.Current, err = db.Current(ctx); err != nil {
+		return err
+	}
+	if base == 0 {
+		return c
+	}
+	v, err := db.Version(ctx, base)
+	if err == nil {
+		c.Base = v
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return c
+}

@@ -1,0 +1,125 @@
+package ruledb
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	if source := os.Getenv(writerEnv); source != "" {
+		writeUntilKilled(source)
+	}
+	code := m.Run()
+	if started != nil {
+		if err := started.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// sharedServer holds a database for each test that does not need a server to kill.
+var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
+	var err error
+	started, err = pgtest.Launch(context.Background(), "max_connections=200")
+	return started, err
+})
+
+// started is the shared server, if any test wanted it.
+var started *pgtest.Server
+
+// each runs a test once on SQLite and once on PostgreSQL. Source names a database that is empty.
+func each(t *testing.T, test func(t *testing.T, source string)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newSQLiteSource(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, newPostgresSource(t))
+	})
+}
+
+func newSQLiteSource(t *testing.T) string {
+	return "sqlite:" + filepath.Join(t.TempDir(), "rules.db")
+}
+
+func newPostgresSource(t *testing.T) string {
+	t.Helper()
+	s, err := sharedServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDatabase(t, s)
+}
+
+func newDatabase(t *testing.T, s *pgtest.Server) string {
+	t.Helper()
+	source, err := s.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+func open(t *testing.T, source string) *DB {
+	t.Helper()
+	return openWith(t, source, Options{})
+}
+
+// openImpatient opens a database that waits only so long, but for a connection as long as a busy machine takes.
+func openImpatient(t *testing.T, source string, patience time.Duration) *DB {
+	t.Helper()
+	if strings.HasPrefix(source, "postgres:") {
+		source += "&connect_timeout=60"
+	}
+	return openWith(t, source, Options{Patience: patience})
+}
+
+func openWith(t *testing.T, source string, options Options) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), source, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func save(t *testing.T, db *DB, base int64, document string) Version {
+	t.Helper()
+	v, err := db.Save(t.Context(), Change{Base: base, Author: "ann", Message: fmt.Sprint("change ", base+1), Document: []byte(document)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func current(t *testing.T, db *DB) Version {
+	t.Helper()
+	v, err := db.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func exec(t *testing.T, db *DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.sql.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}

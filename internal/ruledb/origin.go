@@ -1,0 +1,152 @@
+package ruledb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Origin is a database as an origin of rules. It is opened when it is first needed, and tried again until that
+// succeeds: a node starts while its database is down.
+type Origin struct {
+	source  string
+	options Options
+	name    string
+
+	opening sync.Mutex // held while it is being opened
+	opened  chan struct{}
+	db      *DB  // nil until opened is closed
+	closed  bool // under opening
+
+	mu     sync.Mutex
+	last   *rules.Text // what was read last, so that it is not fetched again
+	digest []byte
+}
+
+var _ rules.Origin = (*Origin)(nil)
+
+// NewOrigin returns the database that source names, as in [Open], without a look at it.
+func NewOrigin(source string, options Options) (*Origin, error) {
+	e, err := engineOf(source, options)
+	if err != nil {
+		return nil, fmt.Errorf("name the rules database: %w: %w", penstock.ErrInvalid, err)
+	}
+	return &Origin{source: source, options: options, name: e.String(), opened: make(chan struct{})}, nil
+}
+
+// String says which database it is, without a password.
+func (o *Origin) String() string { return o.name }
+
+var errClosed = errors.New("the origin is closed")
+
+// DB opens the database unless it is open. It stays so until Close of the origin.
+func (o *Origin) DB(ctx context.Context) (*DB, error) {
+	o.opening.Lock()
+	defer o.opening.Unlock()
+	if o.closed {
+		return nil, &failure{attempt: "open", database: o.name, cause: errClosed}
+	}
+	if o.db != nil {
+		return o.db, nil
+	}
+	db, err := Open(ctx, o.source, o.options)
+	if err != nil {
+		return nil, err
+	}
+	o.db = db
+	close(o.opened)
+	return db, nil
+}
+
+// Close closes the database, if it was opened. Whoever follows the origin must have ended.
+func (o *Origin) Close() error {
+	o.opening.Lock()
+	defer o.opening.Unlock()
+	if o.closed || o.db == nil {
+		o.closed = true
+		return nil
+	}
+	o.closed = true
+	return o.db.Close()
+}
+
+// Read returns the current version.
+func (o *Origin) Read(ctx context.Context) (*rules.Text, error) {
+	db, err := o.DB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	number, digest, err := db.currentDigest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last != nil && o.last.Version == number && string(o.digest) == string(digest) {
+		return o.last, nil
+	}
+	v, err := db.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if v.Number == 0 {
+		return nil, fmt.Errorf("read the current version from %s: %w", db, rules.ErrNoRules)
+	}
+	o.last, o.digest = v.Text(), nil
+	if v.Number == number { // or it was saved just now, and its digest is read next time
+		o.digest = digest
+	}
+	return o.last, nil
+}
+
+// Watch tells when this process saved a version, or PostgreSQL announces one.
+func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-o.opened: // until then Read says what is wrong
+	}
+	wake := o.db.watchers.add()
+	defer o.db.watchers.remove(wake)
+
+	failures := make(chan error, 1)
+	var listener sync.WaitGroup
+	defer listener.Wait()
+	listener.Go(func() {
+		o.db.keepListening(ctx, wake, func(err error) {
+			select {
+			case failures <- err:
+			case <-ctx.Done():
+			}
+		})
+	})
+	for changed(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+			changed()
+		case err := <-failures:
+			failed(err)
+		}
+	}
+}
+
+// Text is the version as rules to follow.
+func (v Version) Text() *rules.Text {
+	return rules.NewText(v.Number, v.At, rules.File{Name: fmt.Sprint("version ", v.Number), Data: v.Document})
+}
+
+// currentDigest tells the newest version from another without its document; 0 if there is none.
+func (db *DB) currentDigest(ctx context.Context) (number int64, digest []byte, err error) {
+	err = db.sql.QueryRowContext(ctx, `SELECT number, digest FROM rule_versions ORDER BY number DESC LIMIT 1`).Scan(&number, &digest)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, nil, db.failed("ask for the current version of", err)
+	}
+	return number, digest, nil
+}

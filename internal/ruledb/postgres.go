@@ -1,0 +1,134 @@
+package ruledb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// channel is where the database tells of new versions; a trigger of the migrations does.
+const channel = "penstock_rules"
+
+// migrationLock keeps two nodes that start together from migrating together. Any number does that nobody else uses.
+const migrationLock = 0x70656e73746f636b // "penstock"
+
+// postgresEngine is a database shared by several nodes.
+type postgresEngine struct {
+	config  *pgx.ConnConfig
+	options Options
+}
+
+func newPostgres(source string, options Options) (engine, error) {
+	config, err := pgx.ParseConfig(source)
+	if err != nil {
+		return nil, err // without the password: pgx sees to that
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = options.Patience
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "penstock"
+	}
+	return &postgresEngine{config, options}, nil
+}
+
+func (e *postgresEngine) String() string {
+	return fmt.Sprintf("postgres://%s@%s:%d/%s", e.config.User, e.config.Host, e.config.Port, e.config.Database)
+}
+
+func (e *postgresEngine) open() (*sql.DB, error) {
+	// A connection may have died unnoticed, with the server or by an administrator's hand. Calls are rare enough to
+	// ask it first, so that a restarted server fails no edit that came after.
+	db := stdlib.OpenDB(*e.config, stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return true }))
+	db.SetMaxOpenConns(4)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db, nil
+}
+
+// begin sets for the transaction what a session could not be relied on to keep behind a connection pool. A stricter
+// isolation would make an error of what is to be a conflict.
+func (e *postgresEngine) begin(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprint("SET LOCAL lock_timeout = ", max(1, e.options.Patience.Milliseconds()))); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return tx, nil
+}
+
+func (e *postgresEngine) migrations() (fs.FS, goose.Dialect, []goose.ProviderOption, error) {
+	files, err := fs.Sub(migrationFiles, "migrations/postgres")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	const everySecond, times = 1, 300
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(everySecond, times))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return files, goose.DialectPostgres, []goose.ProviderOption{goose.WithSessionLocker(locker)}, nil
+}
+
+// listen has a connection of its own: one of the pool's would be lent to others between two notifications.
+func (e *postgresEngine) listen(ctx context.Context, wake func()) error {
+	conn, err := pgx.ConnectConfig(ctx, e.config.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.Patience)
+		defer cancel()
+		_ = conn.Close(ctx) // it is of no more use either way
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return err
+	}
+	for {
+		wake() // first of all for what was saved before we listened
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *postgresEngine) advise(err error) string {
+	var failed *pgconn.PgError
+	if !errors.As(err, &failed) {
+		return "see that PostgreSQL runs and can be reached from here, then try again"
+	}
+	switch code := failed.Code; {
+	case code == "53100":
+		return "nothing was changed; make room on the server's disk and try again"
+	case code == "57014":
+		return "the server cancelled the statement: try again, and raise its statement_timeout if that is too short"
+	case code == "55P03":
+		return fmt.Sprintf("nothing was changed; another transaction has held its lock for %v: try again, or end that transaction", e.options.Patience)
+	case code == "53300":
+		return "raise max_connections, or put a connection pool before the server"
+	case code == "25006":
+		return "the server takes no writes: connect to the primary, not to a standby"
+	case code == "3D000":
+		return fmt.Sprintf("create it: CREATE DATABASE %q", e.config.Database)
+	case code == "42501":
+		return fmt.Sprintf("grant %q the right to use the rule tables, and to create them if this is the first start", e.config.User)
+	case strings.HasPrefix(code, "28"):
+		return "check the user and the password"
+	case strings.HasPrefix(code, "57P"):
+		return "the server is stopping or starting: try again in a moment"
+	case strings.HasPrefix(code, "XX"):
+		return "the server reports damage: look at its log, and restore from a backup if it says so"
+	}
+	return ""
+}

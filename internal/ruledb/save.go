@@ -1,0 +1,107 @@
+package ruledb
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Change is what Save makes a version of.
+type Change struct {
+	Base     int64 // the version it was made from; 0 if there was none
+	Author   string
+	Message  string // may be empty
+	Document []byte
+}
+
+// Save adds the change as the next version and returns when it is on disk. If Base is not the current version, nothing
+// is saved and the error is a [*Conflict].
+//
+// After any other error the change may have been saved all the same, if the answer was lost. Sending it again is safe:
+// it then conflicts with itself.
+func (db *DB) Save(ctx context.Context, change Change) (Version, error) {
+	if err := change.validate(); err != nil {
+		return Version{}, fmt.Errorf("save the rules: %w: %w", penstock.ErrInvalid, err)
+	}
+	return db.save(ctx, change, 0)
+}
+
+// Rollback saves the document of an older version as the next one. The change has no document of its own.
+func (db *DB) Rollback(ctx context.Context, to int64, change Change) (Version, error) {
+	err := change.validate()
+	if len(change.Document) > 0 {
+		err = errors.Join(err, fmt.Errorf("the document is that of version %d, got another of %d bytes", to, len(change.Document)))
+	}
+	if err != nil {
+		return Version{}, fmt.Errorf("roll back to version %d: %w: %w", to, penstock.ErrInvalid, err)
+	}
+	old, err := db.Version(ctx, to)
+	if err != nil {
+		return Version{}, fmt.Errorf("roll back to version %d: %w", to, err)
+	}
+	change.Document = old.Document
+	return db.save(ctx, change, to)
+}
+
+func (db *DB) save(ctx context.Context, change Change, restores int64) (Version, error) {
+	if change.Document == nil {
+		change.Document = []byte{} // nil would be NULL
+	}
+	v := Version{
+		Number:   change.Base + 1,
+		At:       time.Now().UTC().Truncate(time.Microsecond),
+		Author:   change.Author,
+		Message:  change.Message,
+		Restores: restores,
+		Size:     len(change.Document),
+		Document: change.Document,
+	}
+	saved, err := db.insert(ctx, v)
+	if err != nil {
+		return Version{}, db.failed(fmt.Sprintf("save version %d in", v.Number), err)
+	}
+	if !saved {
+		return Version{}, db.conflict(ctx, change.Base)
+	}
+	db.watchers.wake()
+	return v, nil
+}
+
+// insert adds the version and its line of the audit together, unless its number is not the next.
+func (db *DB) insert(ctx context.Context, v Version) (bool, error) {
+	tx, err := db.engine.begin(ctx, db.sql)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+
+	digest := sha256.Sum256(v.Document)
+	// A writer that saw the same number before us makes PostgreSQL wait for its commit, and then do nothing.
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO rule_versions (number, at, author, message, restores, digest, document)
+		SELECT $1, $2, $3, $4, $5, $6, $7
+		WHERE (SELECT coalesce(max(number), 0) FROM rule_versions) = $8
+		ON CONFLICT (number) DO NOTHING`,
+		v.Number, v.At.UnixMicro(), v.Author, v.Message, orNull(v.Restores), digest[:], v.Document, v.Number-1)
+	if err != nil {
+		return false, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	event := Event{At: v.At, Actor: v.Author, Action: ActionSave, Version: v.Number, Detail: v.Message}
+	if v.Restores != 0 {
+		event.Action = ActionRollback
+	}
+	if err := record(ctx, tx, event); err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
+}
+
+func orNull(number int64) sql.NullInt64 { return sql.NullInt64{Int64: number, Valid: number != 0} }

@@ -1,0 +1,131 @@
+package ruledb
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// maxPage bounds how many rows one page of the history or the audit has.
+const maxPage = 1000
+
+// Version is one state of the rules.
+type Version struct {
+	Number   int64 // 1 for the first; 0 for the empty state before it
+	At       time.Time
+	Author   string
+	Message  string
+	Restores int64  // the version whose document this is again, or 0
+	Size     int    // of the document, in bytes
+	Document []byte // nil in a history
+}
+
+// Current is the newest version, or the zero Version before the first was saved.
+func (db *DB) Current(ctx context.Context) (Version, error) {
+	v, err := scanVersion(db.sql.QueryRowContext(ctx, selectVersion+` ORDER BY number DESC LIMIT 1`))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Version{}, nil
+	}
+	if err != nil {
+		return Version{}, db.failed("read the current version from", err)
+	}
+	return v, nil
+}
+
+// Version is the version of this number. If there is none the error wraps ErrNotFound.
+func (db *DB) Version(ctx context.Context, number int64) (Version, error) {
+	v, err := scanVersion(db.sql.QueryRowContext(ctx, selectVersion+` WHERE number = $1`, number))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Version{}, fmt.Errorf("read version %d from %s: %w", number, db, ErrNotFound)
+	}
+	if err != nil {
+		return Version{}, db.failed(fmt.Sprintf("read version %d from", number), err)
+	}
+	return v, nil
+}
+
+const selectVersion = `SELECT number, at, author, message, coalesce(restores, 0), digest, document FROM rule_versions`
+
+func scanVersion(row *sql.Row) (v Version, err error) {
+	var at int64
+	var digest []byte
+	if err := row.Scan(&v.Number, &at, &v.Author, &v.Message, &v.Restores, &digest, &v.Document); err != nil {
+		return Version{}, err
+	}
+	if v.Document == nil {
+		v.Document = []byte{} // SQLite's driver makes nil of an empty one
+	}
+	v.At = time.UnixMicro(at).UTC()
+	v.Size = len(v.Document)
+	if sum := sha256.Sum256(v.Document); !bytes.Equal(sum[:], digest) {
+		return Version{}, fmt.Errorf("version %d: its document has another SHA-256 than when it was saved: %w", v.Number, ErrDamaged)
+	}
+	return v, nil
+}
+
+// currentNumber is the number of the newest version, or 0.
+func (db *DB) currentNumber(ctx context.Context) (number int64, err error) {
+	err = db.sql.QueryRowContext(ctx, `SELECT coalesce(max(number), 0) FROM rule_versions`).Scan(&number)
+	if err != nil {
+		return 0, db.failed("ask for the current version of", err)
+	}
+	return number, nil
+}
+
+// History is at most limit versions before the given number, newest first and without their documents. Before 0 means
+// from the newest on; the number of the last one is what to ask for the next page with.
+func (db *DB) History(ctx context.Context, before int64, limit int) ([]Version, error) {
+	before, err := pageBounds("read the history", before, limit)
+	if err != nil {
+		return nil, err
+	}
+	return queryPage(ctx, db, "read the history of",
+		`SELECT number, at, author, message, coalesce(restores, 0), octet_length(document)
+		FROM rule_versions WHERE number < $1 ORDER BY number DESC LIMIT $2`, before, limit,
+		func(rows *sql.Rows, v *Version) error {
+			var at int64
+			err := rows.Scan(&v.Number, &at, &v.Author, &v.Message, &v.Restores, &v.Size)
+			v.At = time.UnixMicro(at).UTC()
+			return err
+		})
+}
+
+func pageBounds(attempt string, before int64, limit int) (int64, error) {
+	if limit < 1 || limit > maxPage {
+		return 0, fmt.Errorf("%s: %w: limit must be from 1 to %d, got %d", attempt, penstock.ErrInvalid, maxPage, limit)
+	}
+	if before < 0 {
+		return 0, fmt.Errorf("%s: %w: before must be a number, or 0 for the newest, got %d", attempt, penstock.ErrInvalid, before)
+	}
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return before, nil
+}
+
+func queryPage[T any](ctx context.Context, db *DB, attempt, query string, before int64, limit int, scan func(*sql.Rows, *T) error) ([]T, error) {
+	rows, err := db.sql.QueryContext(ctx, query, before, limit)
+	if err != nil {
+		return nil, db.failed(attempt, err)
+	}
+	defer rows.Close()
+	var page []T
+	for rows.Next() {
+		var row T
+		if err := scan(rows, &row); err != nil {
+			return nil, db.failed(attempt, err)
+		}
+		page = append(page, row)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, db.failed(attempt, err)
+	}
+	return page, nil
+}

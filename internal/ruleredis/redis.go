@@ -1,0 +1,229 @@
+package ruleredis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Rules are the rules in Redis: to publish, and as an origin to follow. The server is connected to when it is first
+// needed, and tried again until that succeeds: a node starts while it is down. An error for which Redis and not the
+// input is at fault wraps penstock.ErrUnavailable.
+type Rules struct {
+	options Options
+	key     string // and channel
+
+	mu     sync.Mutex
+	client rueidis.Client // nil until connected
+	closed bool
+	last   *rules.Text // read last, so that it is not fetched again
+}
+
+var _ rules.Origin = (*Rules)(nil)
+
+// New returns the rules in the Redis that the options name, without a look at it.
+func New(o Options) (*Rules, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Rules{options: o, key: o.KeyPrefix + "rules"}, nil
+}
+
+// String says where they are.
+func (r *Rules) String() string {
+	return fmt.Sprintf("redis://%s %s", strings.Join(r.options.Addresses, ","), r.key)
+}
+
+// Close ends the connections; what is under way fails.
+func (r *Rules) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.client != nil {
+		r.client.Close()
+	}
+}
+
+// failed says what was attempted where. Whoever asked no longer may be the reason.
+func (r *Rules) failed(attempt string, err error) error {
+	return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrUnavailable, err)
+}
+
+// connect returns the client. What it makes reconnects by itself later.
+func (r *Rules) connect() (rueidis.Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errors.New("it is closed")
+	}
+	if r.client == nil {
+		client, err := rueidis.NewClient(r.options.client())
+		if err != nil {
+			return nil, err
+		}
+		r.client = client
+	}
+	return r.client, nil
+}
+
+//go:embed publish.lua
+var publishText string
+
+// publishScript travels with every text: it is much smaller.
+var publishScript = rueidis.NewLuaScriptNoSha(publishText)
+
+// maxVersion is the last integer that Lua's numbers tell from the next.
+const maxVersion = 1 << 53
+
+// ErrNewer is wrapped when Redis has a later version than the one to publish.
+var ErrNewer = errors.New("a newer version is published")
+
+// Publish makes the text what nodes read, and tells them, unless it is there already. A later version is not replaced;
+// then the error wraps ErrNewer.
+func (r *Rules) Publish(ctx context.Context, text *rules.Text) error {
+	attempt := fmt.Sprintf("publish version %d of the rules to", text.Version)
+	if text.Version < 1 || text.Version >= maxVersion {
+		return fmt.Errorf("%s %v: %w: the version must be from 1 to %d", attempt, r, penstock.ErrInvalid, int64(maxVersion-1))
+	}
+	data, err := text.Encode()
+	if err != nil {
+		return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrInvalid, err)
+	}
+	client, err := r.connect()
+	if err != nil {
+		return r.failed(attempt, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	version := strconv.FormatInt(text.Version, 10)
+	there, err := publishScript.Exec(ctx, client, []string{r.key}, []string{version, text.Checksum(), rueidis.BinaryString(data)}).ToString()
+	if err != nil {
+		return r.failed(attempt, err)
+	}
+	if there != version {
+		return fmt.Errorf("%s %v: %w, %.20s; if the database was restored from a backup, delete the key %s", attempt, r, ErrNewer, there, r.key)
+	}
+	return nil
+}
+
+// Read returns what was published last.
+func (r *Rules) Read(ctx context.Context) (*rules.Text, error) {
+	const attempt = "read the rules from"
+	client, err := r.connect()
+	if err != nil {
+		return nil, r.failed(attempt, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	replies := client.DoMulti(ctx,
+		client.B().Hmget().Key(r.key).Field("version", "checksum").Build(),
+		client.B().Hstrlen().Key(r.key).Field("text").Build())
+	known, err := replies[0].ToArray()
+	size, sizeErr := replies[1].AsInt64()
+	if err := errors.Join(err, sizeErr); err != nil {
+		return nil, r.failed(attempt, err)
+	}
+	if size == 0 {
+		return nil, fmt.Errorf("%s %v: %w", attempt, r, rules.ErrNoRules)
+	}
+	if size > int64(rules.MaxEncoded) {
+		return nil, fmt.Errorf("%s %v: the text has %d bytes, at most %d", attempt, r, size, rules.MaxEncoded)
+	}
+	if last := r.lastRead(); last != nil && says(known, strconv.FormatInt(last.Version, 10), last.Checksum()) {
+		return last, nil
+	}
+	data, err := client.Do(ctx, client.B().Hget().Key(r.key).Field("text").Build()).AsBytes()
+	if rueidis.IsRedisNil(err) { // deleted just now
+		return nil, fmt.Errorf("%s %v: %w", attempt, r, rules.ErrNoRules)
+	}
+	if err != nil {
+		return nil, r.failed(attempt, err)
+	}
+	text, err := rules.DecodeText(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s %v: %w; publish them again", attempt, r, err)
+	}
+	r.mu.Lock()
+	r.last = text
+	r.mu.Unlock()
+	return text, nil
+}
+
+func (r *Rules) lastRead() *rules.Text {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// says tells whether a reply consists of these texts.
+func says(reply []rueidis.RedisMessage, want ...string) bool {
+	if len(reply) != len(want) {
+		return false
+	}
+	for i := range want {
+		if got, err := reply[i].ToString(); err != nil || got != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch listens to the channel, and when the connection is lost listens again, less and less eagerly.
+func (r *Rules) Watch(ctx context.Context, changed func(), failed func(error)) {
+	const least, most = 100 * time.Millisecond, 30 * time.Second
+	for wait := least; ; wait = min(2*wait, most) {
+		var heard atomic.Bool
+		err := r.listen(ctx, func() {
+			heard.Store(true)
+			changed()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if heard.Load() {
+			wait = least
+		}
+		failed(r.failed("listen to", err))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait/2 + rand.N(wait)): // nodes that lost one server do not return all at once
+		}
+	}
+}
+
+func (r *Rules) listen(ctx context.Context, changed func()) error {
+	client, err := r.connect()
+	if err != nil {
+		return err
+	}
+	var one sync.Mutex // the confirmation and the messages come from two goroutines
+	tell := func() {
+		one.Lock()
+		defer one.Unlock()
+		changed()
+	}
+	// The confirmation counts as a change: something may have been published before we listened.
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+		if s.Kind == "subscribe" {
+			tell()
+		}
+	})
+	err = client.Receive(hooked, client.B().Subscribe().Channel(r.key).Build(), func(rueidis.PubSubMessage) { tell() })
+	if err == nil {
+		err = errors.New("the subscription ended")
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"math"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// beaten warns of limits that another of the same rule always denies before.
+func (c *compiler) beaten(limits []penstock.Limit, at []path) {
+	for i := range limits {
+		for k := range limits {
+			if i != k && beats(&limits[k], &limits[i]) && !(i < k && beats(&limits[i], &limits[k])) {
+				c.warn(at[i], complain("this limit is never reached: %v denies before it", &limits[k]))
+				break
+			}
+		}
+	}
+}
+
+// beats tells whether every call that a lets pass would also pass b. It is sure where it says yes:
+// it knows windows and continuous buckets, of calls that are counted when they pass.
+func beats(a, b *penstock.Limit) bool {
+	for _, l := range []*penstock.Limit{a, b} {
+		if l.CountDenied || l.Overdraft != 0 || l.Period != penstock.NoPeriod || l.Refill != penstock.Continuous {
+			return false
+		}
+	}
+	inCounter := b.Algorithm == penstock.SlidingWindowCounter
+	switch {
+	case !isWindow(b):
+		return false
+	case alignedWithin(a, b):
+		return a.Count <= b.Count
+	case isAligned(a) && b.Algorithm == penstock.FixedWindow && b.Window%a.Window == 0:
+		return times(a.Count, int64(b.Window/a.Window)) <= b.Count
+	case inCounter: // it looks back on at most two windows
+		return most(a, 2*b.Window) <= b.Count
+	}
+	return most(a, b.Window) <= b.Count
+}
+
+func isWindow(l *penstock.Limit) bool { return countsDenied(l.Algorithm) }
+
+// isAligned tells windows that begin at multiples of their length. Within each of them no more
+// than Count passes: a sliding counter weighs the current one in full.
+func isAligned(l *penstock.Limit) bool {
+	return l.Algorithm == penstock.FixedWindow || l.Algorithm == penstock.SlidingWindowCounter
+}
+
+// alignedWithin tells whether all that b counts at any time, a counts too.
+func alignedWithin(a, b *penstock.Limit) bool {
+	switch {
+	case a.Algorithm == penstock.SlidingWindowLog:
+		return b.Algorithm != penstock.SlidingWindowCounter && b.Window <= a.Window
+	case a.Algorithm == penstock.FixedWindow:
+		return b.Algorithm == penstock.FixedWindow && a.Window%b.Window == 0
+	case a.Algorithm == penstock.SlidingWindowCounter:
+		return isAligned(b) && a.Window%b.Window == 0
+	}
+	return false
+}
+
+// most is how much a limit lets pass in any stretch of time of that length; it may be less.
+func most(l *penstock.Limit, length time.Duration) int64 {
+	windows := int64((length + l.Window - 1) / l.Window)
+	switch l.Algorithm {
+	case penstock.SlidingWindowLog:
+		return times(l.Count, windows)
+	case penstock.FixedWindow, penstock.SlidingWindowCounter:
+		return times(l.Count, windows+1)
+	case penstock.TokenBucket:
+		return capacity(l) + times(l.Count, windows) + 1
+	}
+	return math.MaxInt64
+}
+
+func times(a, b int64) int64 {
+	if a != 0 && b > math.MaxInt64/4/a {
+		return math.MaxInt64 / 4
+	}
+	return a * b
+}

@@ -1,0 +1,288 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Options are what a document does not say.
+type Options struct {
+	Secret  string // of the hasher that makes subjects; all nodes that share a store share it
+	Version int64  // for the snapshot
+
+	// Provided are attributes that calls have though no source in the document says so: those of
+	// Envoy's descriptors, or of callers that hand in attributes themselves.
+	Provided []string
+
+	Now time.Time // for warnings of what has expired; zero: now
+}
+
+// Compile turns a document into a snapshot. Warnings are there with a snapshot and without; the
+// error is of type [Problems] and has every mistake, those of [Parse] included.
+//
+// A document that was parsed must not have been changed since: write it and parse that. One that
+// was made by other means is written and parsed here.
+func Compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, err error) {
+	if doc.found == nil {
+		doc = parse("", string(doc.YAML()))
+	}
+	c := newCompiler(doc, o)
+	s := c.snapshot()
+	warnings = c.sorted(Warning)
+	if c.mistakes > 0 {
+		return nil, warnings, c.sorted(Mistake)
+	}
+	return s, warnings, nil
+}
+
+type compiler struct {
+	*found
+	doc     *Document
+	options Options
+	hasher  penstock.Hasher
+
+	provided map[string]bool // attributes that calls can have
+	names    map[string]int  // of rules, and which
+	language *language       // made when first needed
+
+	// What many rules share is kept once.
+	meters      map[penstock.Limit]*penstock.Meter
+	zones       map[string]*time.Location
+	expressions map[string]*expression
+}
+
+func newCompiler(doc *Document, o Options) *compiler {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	c := &compiler{
+		found:       doc.found.copied(),
+		doc:         doc,
+		options:     o,
+		hasher:      penstock.NewHasher(o.Secret),
+		provided:    map[string]bool{},
+		names:       map[string]int{},
+		meters:      map[penstock.Limit]*penstock.Meter{},
+		zones:       map[string]*time.Location{},
+		expressions: map[string]*expression{},
+	}
+	for _, name := range slices.Concat(builtin, o.Provided, slices.Collect(maps.Keys(doc.Attributes))) {
+		c.provided[name] = true
+	}
+	return c
+}
+
+// fail reports a mistake at a path.
+func (c *compiler) fail(at path, complaint *complaint) { c.report(Mistake, at, complaint) }
+
+// warn reports what is allowed and yet hardly meant.
+func (c *compiler) warn(at path, complaint *complaint) { c.report(Warning, at, complaint) }
+
+func (c *compiler) report(severity Severity, at path, complaint *complaint) {
+	n := c.source.find(at)
+	c.add(severity, at, c.source.within(n, complaint.offset), complaint)
+}
+
+// has tells whether the document gives something.
+func (c *compiler) has(at path) bool {
+	n := c.source.root
+	for _, step := range at {
+		if n = n.step(step); n == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiler) snapshot() *Snapshot {
+	if c.source.root == nil {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(c.source.text))
+	s := &Snapshot{Version: c.options.Version, Checksum: hex.EncodeToString(sum[:]), Sources: maps.Clone(c.doc.Attributes), Hasher: c.hasher}
+	c.sources()
+	for i := range c.doc.Rules {
+		s.Rules = append(s.Rules, c.rule(i))
+	}
+	allow := c.list(c.doc.Lists.Allow, path{"lists", "allow"})
+	deny := c.list(c.doc.Lists.Deny, path{"lists", "deny"})
+	if c.mistakes == 0 {
+		s.index = newIndex(s.Rules, allow, deny)
+	}
+	return s
+}
+
+var (
+	ruleName   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	httpToken  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+	methodName = regexp.MustCompile(`^[A-Z][A-Z_-]{0,31}$`)
+)
+
+func (c *compiler) sources() {
+	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
+		at := path{"attributes", name}
+		if !c.sound(at) {
+			continue
+		}
+		if slices.Contains(builtin, name) {
+			c.fail(at, complain("%s is always there", name).but("give this attribute another name"))
+		}
+		s := c.doc.Attributes[name]
+		given := 0
+		for field, value := range map[string]string{"header": s.Header, "cookie": s.Cookie, "claim": s.Claim} {
+			if value == "" {
+				continue
+			}
+			if given++; field != "claim" && !httpToken.MatchString(value) {
+				c.fail(at.with(field), complain("%.64q cannot be the name of a %s", value, field))
+			}
+		}
+		if given != 1 {
+			c.fail(at, complain("%s has %d sources", name, given).but("give one of header, cookie, claim"))
+		}
+	}
+}
+
+func (c *compiler) list(entries []Patterns, at path) []listEntry {
+	list := make([]listEntry, 0, len(entries))
+	for i, entry := range entries {
+		at := at.with(i)
+		if len(entry) == 0 && c.sound(at) {
+			c.fail(at, complain("an entry without a condition would be every call").but("name an attribute, as in {ip: 192.0.2.0/24}"))
+		}
+		list = append(list, listEntry{conditions{attributes: c.patterns(entry, at)}})
+	}
+	return list
+}
+
+func (c *compiler) rule(i int) *Rule {
+	t, at := &c.doc.Rules[i], path{"rules", i}
+	r := &Rule{
+		Name: t.Name, Index: i, Key: t.Key,
+		Mode: t.Mode, OnStoreError: t.OnStoreError, Leased: t.Consistency == Leased,
+		Owner: t.Owner, Expires: t.ExpiresAt,
+	}
+	if c.source.find(at).kind != mappingNode {
+		return r // which was told
+	}
+	c.name(t, i, at)
+	r.conditions = c.conditions(&t.Match, at.with("match"), penstock.DefaultDomain)
+	c.key(t, at.with("key"))
+	c.expiry(t.ExpiresAt, at, "the rule")
+	if t.Mode == Off {
+		c.warn(at.with("mode"), complain("the rule %s is off and limits nothing", t.Name))
+	}
+	r.Cost = c.cost(t.Cost, at.with("cost"))
+	r.Penalty = c.penalty(t, at)
+	if t.Dedup != nil {
+		r.DedupAttribute = t.Dedup.Attribute
+		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"))
+	}
+	c.reserve(r, t, at)
+
+	own := c.ownLimits(t, at)
+	limits := c.limits(own, t, at)
+	c.reach(limits, t, at)
+	r.Limits, r.Policies = limits.meters, policies(t.Name, limits.compiled)
+	r.Dedup = c.dedup(t.Dedup, limits, at.with("dedup"))
+	r.Overrides = c.overrides(t, at, &r.conditions)
+
+	names := make([]string, len(t.Key))
+	for k := range t.Key {
+		names[k] = t.Key[k].Name
+	}
+	r.Subjects = c.hasher.Rule(r.conditions.domain, t.Name, names...)
+	return r
+}
+
+func (c *compiler) name(t *RuleTerms, i int, at path) {
+	at = at.with("name")
+	if !c.sound(at) {
+		return
+	}
+	if !ruleName.MatchString(t.Name) {
+		c.fail(at, complain("%.80q cannot be the name of a rule", t.Name).
+			but("use lower-case letters, digits, '.', '_' and '-', at most 63, beginning with a letter or digit"))
+		return
+	}
+	if first, taken := c.names[t.Name]; taken {
+		where := c.source.find(path{"rules", first, "name"}).at
+		c.fail(at, complain("the name %s is taken", t.Name).but("by the rule at line %d", where.line))
+		return
+	}
+	c.names[t.Name] = i
+}
+
+func (c *compiler) key(t *RuleTerms, at path) {
+	if !c.sound(at) {
+		return
+	}
+	for i, part := range t.Key {
+		if slices.ContainsFunc(t.Key[:i], func(k KeyPart) bool { return k.Name == part.Name }) {
+			c.fail(at.with(i), complain("%s is in the key twice", part.Name))
+		}
+		c.needs(part.Name, at.with(i))
+	}
+}
+
+// needs warns of an attribute that no call will have.
+func (c *compiler) needs(name string, at path) {
+	if name == "" || !c.sound(at) {
+		return
+	}
+	if problem := checkAttributeName(name); problem != nil {
+		c.fail(at, problem)
+		return
+	}
+	if !c.provided[name] {
+		w := complain("no attribute provides %s", name)
+		c.warn(at, meantAttribute(w, name, slices.Sorted(maps.Keys(c.provided))))
+	}
+}
+
+func meantAttribute(w *complaint, name string, known []string) *complaint {
+	if meant := closest(strings.ToLower(name), known); meant != "" {
+		return w.but("did you mean %s?", meant)
+	}
+	return w.but("say under attributes where it comes from")
+}
+
+func (c *compiler) expiry(end time.Time, at path, what string) {
+	at = at.with("expires_at")
+	switch {
+	case end.IsZero() || !c.sound(at):
+	case end.After(penstock.MaxInstant.Time()) || end.Before(time.Unix(0, 0)):
+		c.fail(at, complain("expires_at %v must be from 1970 to %d", end.Format(time.RFC3339), penstock.MaxInstant.Time().Year()-1))
+	case !end.After(c.options.Now):
+		c.warn(at, complain("%s has expired and can never match", what))
+	}
+}
+
+// failKey reports a mistake at a field's name, not its value.
+func (c *compiler) failKey(at path, complaint *complaint) {
+	c.add(Mistake, at, c.source.find(at).keyAt, complaint)
+}
+
+// fieldErrors returns those that an error of the root package consists of.
+func fieldErrors(err error) (fields []*penstock.FieldError) {
+	switch e := err.(type) {
+	case nil:
+	case *penstock.FieldError:
+		fields = append(fields, e)
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			fields = append(fields, fieldErrors(inner)...)
+		}
+	default:
+		fields = fieldErrors(errors.Unwrap(err))
+	}
+	return fields
+}

@@ -1,0 +1,254 @@
+package rules
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// conditions compiles a match. domain is what one without a domain means.
+func (c *compiler) conditions(m *MatchTerms, at path, domain string) conditions {
+	k := conditions{domain: m.Domain}
+	if m.Domain == "" {
+		k.domain = domain
+	} else if !ruleName.MatchString(m.Domain) && c.sound(at.with("domain")) {
+		c.fail(at.with("domain"), complain("%.80q cannot be the name of a domain", m.Domain).but("use lower-case letters, digits, '.', '_' and '-'"))
+	}
+	if c.sound(at.with("method")) {
+		k.methods = c.methods(m.Method, at.with("method"))
+	}
+	if m.Path != "" && c.sound(at.with("path")) {
+		pattern, err := parsePath(m.Path)
+		if err != nil {
+			c.fail(at.with("path"), complain("%v", err))
+		}
+		k.path = pattern
+	}
+	k.attributes = c.patterns(m.Attributes, at)
+	k.when = c.when(m.When, at.with("when"))
+	c.contradiction(&k, at)
+	return k
+}
+
+func (c *compiler) methods(methods Values, at path) []string {
+	for i, method := range methods {
+		switch upper := strings.ToUpper(method); {
+		case !methodName.MatchString(upper):
+			c.fail(at.with(i), complain("%.40q is no HTTP method", method))
+		case upper != method:
+			c.fail(at.with(i), complain("methods are written in upper case").but("did you mean %s?", upper))
+		case slices.Contains(methods[:i], method):
+			c.fail(at.with(i), complain("the method %s is given twice", method))
+		}
+	}
+	return methods
+}
+
+// patterns compiles what attributes must be like, in the order of their names.
+func (c *compiler) patterns(all Patterns, at path) []attributeCondition {
+	var out []attributeCondition
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		at := at.with(name)
+		if long := at[:len(at)-1].with("attributes", name); c.has(long) {
+			at = long
+		}
+		if !c.sound(at) {
+			continue
+		}
+		a := attributeCondition{name: name, patterns: make([]valuePattern, 0, len(all[name]))}
+		for i, text := range all[name] {
+			pattern, err := parsePattern(text)
+			switch {
+			case err != nil:
+				c.fail(at.with(i), complain("%v", err))
+			case name == "ip" && !pattern.wild && !pattern.network.IsValid():
+				c.fail(at.with(i), complain("%.64q is no address and no network", text).but("as in 192.0.2.1 or 192.0.2.0/24"))
+			}
+			if name == "path" && strings.Contains(text, "{") {
+				c.fail(at.with(i), complain("%.64q is no value of a path, which has no braces", text).but("use * here, or the path of a rule's match"))
+			}
+			a.patterns = append(a.patterns, pattern)
+		}
+		c.needs(name, at)
+		out = append(out, a)
+	}
+	return out
+}
+
+func (c *compiler) when(text string, at path) *expression {
+	if text == "" || !c.sound(at) {
+		return nil
+	}
+	if known := c.expressions[text]; known != nil {
+		return known
+	}
+	if c.language == nil {
+		var err error
+		if c.language, err = newLanguage(c.attributeNames()); err != nil {
+			c.fail(at, complain("%v", err))
+			return nil
+		}
+	}
+	compiled, err := c.language.compile(text)
+	if err == nil {
+		c.expressions[text] = compiled
+		return compiled
+	}
+	n := c.source.find(at)
+	var flawed *expressionError
+	if !errors.As(err, &flawed) {
+		c.fail(at, complain("%v", err))
+		return nil
+	}
+	for _, f := range flawed.flaws {
+		c.add(Mistake, at, c.source.withinLines(n, f.line, f.column), complain("when: %s", f.problem))
+	}
+	return nil
+}
+
+// attributeNames returns all that the document speaks of.
+func (c *compiler) attributeNames() []string {
+	names := maps.Clone(c.provided)
+	match := func(m *MatchTerms) {
+		for name := range m.Attributes {
+			names[name] = true
+		}
+	}
+	for i := range c.doc.Rules {
+		r := &c.doc.Rules[i]
+		match(&r.Match)
+		for _, part := range r.Key {
+			names[part.Name] = true
+		}
+		for k := range r.Overrides {
+			match(&r.Overrides[k].Match)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override {
+	var out []Override
+	seen := map[string]int{} // matches that never expire
+	for i := range t.Overrides {
+		o, at := &t.Overrides[i], at.with("overrides", i)
+		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt}
+		made.conditions = c.conditions(&o.Match, at.with("match"), rule.domain)
+		c.expiry(o.ExpiresAt, at, "the override")
+		if c.sound(at.with("match")) && c.sound(path{"rules", at[1], "match"}) {
+			if why := disjoint(rule, &made.conditions); why != "" {
+				c.warn(at.with("match"), complain("the override can never apply: %s", why))
+			}
+			c.hidden(seen, o, i, at)
+		}
+		if !o.Limits.Unlimited {
+			limits := c.limits(limitList{o.Limits.Limits, func(k int) path { return at.with("limits", k) }, at.with("limits")}, t, path{"rules", at[1]})
+			made.Limits, made.Policies = limits.meters, policies(t.Name, limits.compiled)
+			made.Dedup = c.dedup(t.Dedup, limits, path{"rules", at[1], "dedup"})
+		}
+		out = append(out, made)
+	}
+	return out
+}
+
+// hidden warns of an override that an earlier one always comes before.
+func (c *compiler) hidden(seen map[string]int, o *OverrideTerms, i int, at path) {
+	const everything = "{}"
+	var b strings.Builder
+	fieldsToNode(reflect.ValueOf(&o.Match).Elem()).writeFlow(&b, true)
+	earlier, same := seen[b.String()]
+	if !same {
+		earlier, same = seen[everything]
+	}
+	if same {
+		c.warn(at.with("match"), complain("the override can never apply: overrides[%d] holds for all its calls and comes first", earlier))
+	}
+	if _, known := seen[b.String()]; !known && o.ExpiresAt.IsZero() {
+		seen[b.String()] = i
+	}
+}
+
+// contradiction warns of a match in which one condition excludes another.
+func (c *compiler) contradiction(k *conditions, at path) {
+	if !c.sound(at) {
+		return
+	}
+	for i := range k.attributes {
+		a := &k.attributes[i]
+		if a.name == "method" && len(k.methods) > 0 && patternsDisjoint(a.patterns, exactly(k.methods)) {
+			c.warn(at.with("method"), complain("this can never match: attributes ask for another method"))
+		}
+	}
+}
+
+// disjoint says why no call can be what two conditions ask for; "" if one may.
+func disjoint(a, b *conditions) string {
+	if a.domain != b.domain {
+		return "the rule is for the domain " + a.domain
+	}
+	if len(a.methods) > 0 && len(b.methods) > 0 && patternsDisjoint(exactly(a.methods), exactly(b.methods)) {
+		return "the rule is for the method " + strings.Join(a.methods, " or ")
+	}
+	if pathsDisjoint(a.path, b.path) {
+		return "the rule is for the path " + a.path.text
+	}
+	for i := range a.attributes {
+		for k := range b.attributes {
+			x, y := &a.attributes[i], &b.attributes[k]
+			if x.name == y.name && patternsDisjoint(x.patterns, y.patterns) {
+				return "the rule is for " + x.name + " " + x.wanted()
+			}
+		}
+	}
+	return ""
+}
+
+func exactly(texts []string) []valuePattern {
+	out := make([]valuePattern, len(texts))
+	for i, text := range texts {
+		out[i] = valuePattern{text: text}
+	}
+	return out
+}
+
+// pathsDisjoint is sure only where one of the patterns is a path.
+func pathsDisjoint(a, b pathPattern) bool {
+	switch {
+	case a.text == "" || b.text == "":
+		return false
+	case !strings.Contains(a.text, "{"):
+		return !b.fits(a.text)
+	case !strings.Contains(b.text, "{"):
+		return !a.fits(b.text)
+	}
+	return false
+}
+
+// patternsDisjoint is sure only where there are no wildcards.
+func patternsDisjoint(a, b []valuePattern) bool {
+	const most = 64 // of each are compared
+	if len(a) > most || len(b) > most {
+		return false
+	}
+	for i := range a {
+		for k := range b {
+			if mayMeet(&a[i], &b[k]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func mayMeet(a, b *valuePattern) bool {
+	switch {
+	case a.wild || b.wild:
+		return true
+	case a.network != (netip.Prefix{}) && b.network != (netip.Prefix{}):
+		return a.network.Overlaps(b.network)
+	}
+	return a.text == b.text
+}

@@ -1,0 +1,116 @@
+package rules_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+func TestTextComesBackAsItWas(t *testing.T) {
+	published := time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC)
+	for _, text := range []*rules.Text{
+		rules.NewText(12, published, rules.File{Name: "version 12", Data: []byte(ruleNamed("one"))}),
+		rules.NewText(0, time.Time{}, rules.File{Name: "a.yaml", Data: []byte("rules: []\n")}, rules.File{Name: "ü\n.yaml", Data: []byte{}}),
+	} {
+		data, err := text.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := rules.DecodeText(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(text, got, cmpopts.IgnoreUnexported(rules.Text{}), cmpopts.EquateEmpty()); diff != "" || !got.Same(text) {
+			t.Error(diff)
+		}
+		for i := range data { // whatever byte is lost or changed
+			altered := bytes.Clone(data)
+			altered[i] ^= 0x20
+			if _, err := rules.DecodeText(altered); err == nil {
+				t.Errorf("byte %d may be changed", i)
+			}
+			if _, err := rules.DecodeText(data[:i]); err == nil {
+				t.Errorf("may end at byte %d", i)
+			}
+		}
+		if _, err := rules.DecodeText(append(data, '\n')); err == nil {
+			t.Error("more may follow")
+		}
+	}
+}
+
+func TestWhatIsTooMuchIsNotEncoded(t *testing.T) {
+	some := rules.File{Name: "a", Data: []byte("rules: []")}
+	for name, text := range map[string]*rules.Text{
+		"no file":          rules.NewText(1, time.Time{}),
+		"many files":       rules.NewText(1, time.Time{}, make([]rules.File, 1001)...),
+		"negative version": rules.NewText(-1, time.Time{}, some),
+		"long name":        rules.NewText(1, time.Time{}, rules.File{Name: strings.Repeat("a", 4097)}),
+		"name not UTF-8":   rules.NewText(1, time.Time{}, rules.File{Name: "\xff"}),
+		"large":            rules.NewText(1, time.Time{}, some, rules.File{Name: "b", Data: make([]byte, rules.MaxDocument)}),
+		"impossible time":  rules.NewText(1, time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC), some),
+	} {
+		if _, err := text.Encode(); err == nil {
+			t.Errorf("%s: encoded", name)
+		}
+	}
+}
+
+func TestSameText(t *testing.T) {
+	a := textOf(1, ruleNamed("one"))
+	for name, other := range map[string]*rules.Text{
+		"version":  textOf(2, ruleNamed("one")),
+		"contents": textOf(1, ruleNamed("two")),
+		"nothing":  nil,
+	} {
+		if a.Same(other) {
+			t.Errorf("same with another %s", name)
+		}
+	}
+	if !a.Same(textOf(1, ruleNamed("one"))) {
+		t.Error("not the same as the same read again")
+	}
+	cut := func(at int) *rules.Text {
+		const data = "rules: []"
+		return rules.NewText(1, time.Time{}, rules.File{Name: "a", Data: []byte(data[:at])}, rules.File{Name: "b", Data: []byte(data[at:])})
+	}
+	if cut(1).Same(cut(2)) {
+		t.Error("same where a part has moved to another file")
+	}
+}
+
+// Whatever is read as a text is written back byte by byte, but for how JSON may be written.
+func FuzzDecodeText(f *testing.F) {
+	for _, text := range []*rules.Text{
+		textOf(1, ruleNamed("one")),
+		rules.NewText(0, time.Time{}, rules.File{Name: "a.yaml", Data: []byte("rules: []")}, rules.File{Name: "b.yaml"}),
+	} {
+		data, err := text.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Add([]byte("penstock rules 1\nsha256:"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		text, err := rules.DecodeText(data)
+		if err != nil {
+			return
+		}
+		again, err := text.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := rules.DecodeText(again)
+		if err != nil || !second.Same(text) || !second.Published.Equal(text.Published) {
+			t.Errorf("%+v came back as %+v, %v", text, second, err)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// An Explanation says what every rule makes of a call, and why.
+type Explanation struct {
+	// Denied and Allowed say that a list decides, by its Entry, counted from 0. No rule applies
+	// then, and Rules tells what would have been.
+	Denied, Allowed bool
+	Entry           int
+
+	Failures []string // of the lists' expressions, which therefore do not hold
+
+	Rules []Considered // all, in the document's order
+}
+
+// A Considered is what one rule makes of a call.
+type Considered struct {
+	Rule    *Rule
+	Matches bool
+
+	// Of a rule that does not match: the first thing that stands in the way, and the same in
+	// words.
+	Reason Reason
+	Why    string
+
+	// Of a rule that matches: the key with the call's values, and the limits after overrides.
+	Key       []penstock.Attribute
+	Override  int // NoOverride: the limits are the rule's own
+	Limits    []*penstock.Meter
+	Unlimited bool
+
+	Failures []string // of the overrides' expressions, which therefore do not count
+}
+
+// A Reason is what keeps a rule from matching a call.
+type Reason string
+
+const (
+	RuleOff       Reason = "off"
+	RuleExpired   Reason = "expired"
+	WrongDomain   Reason = "domain"
+	WrongMethod   Reason = "method"
+	WrongPath     Reason = "path"
+	WrongValue    Reason = "attribute"
+	KeyIncomplete Reason = "key"
+	WhenFalse     Reason = "when"
+	WhenFailed    Reason = "when_failed" // the expression could not be evaluated
+)
+
+// Explain tells what Match finds, and why it does not find the others. It looks at every rule:
+// it is for people, not for every call.
+func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant) *Explanation {
+	return s.index.explain(call, now)
+}
+
+func (x *index) explain(call *penstock.Call, now penstock.Instant) *Explanation {
+	var v callValues
+	v.lay(call, x.slots)
+	e := &Explanation{Rules: make([]Considered, 0, len(x.all))}
+	if e.Denied = e.consult(&x.deny, "deny", &v); !e.Denied {
+		e.Allowed = e.consult(&x.allow, "allow", &v)
+	}
+	for _, r := range x.all {
+		e.Rules = append(e.Rules, x.consider(r, now, &v))
+	}
+	return e
+}
+
+// consult looks for the first entry of a list that holds.
+func (e *Explanation) consult(l *list, name string, v *callValues) bool {
+	for i := range l.entries {
+		reason, why := l.entries[i].conditions.unmet(v)
+		if reason == "" {
+			e.Entry = i
+			return true
+		}
+		if reason == WhenFailed {
+			e.Failures = append(e.Failures, fmt.Sprintf("%s list, entry %d: %s", name, i, why))
+		}
+	}
+	return false
+}
+
+func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considered {
+	c := Considered{Rule: r, Override: NoOverride}
+	if c.Reason, c.Why = x.obstacle(r, now, v); c.Reason != "" {
+		return c
+	}
+	c.Matches, c.Limits = true, r.Limits
+	for _, part := range r.Key {
+		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.values[x.slots[part.Name]].text})
+	}
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		if expired(o.Expires, now) {
+			continue
+		}
+		reason, why := o.conditions.unmet(v)
+		if reason == "" {
+			c.Override, c.Limits, c.Unlimited = i, o.Limits, o.Unlimited
+			break
+		}
+		if reason == WhenFailed {
+			c.Failures = append(c.Failures, fmt.Sprintf("override %d: %s", i, why))
+		}
+	}
+	return c
+}
+
+// obstacle returns the first thing that keeps a rule from matching, "" if nothing does.
+func (x *index) obstacle(r *Rule, now penstock.Instant, v *callValues) (Reason, string) {
+	if r.Mode == Off {
+		return RuleOff, "the rule's mode is off"
+	}
+	if expired(r.Expires, now) {
+		return RuleExpired, fmt.Sprintf("the rule expired at %v", penstock.InstantOf(r.Expires).Time().Format("2006-01-02T15:04:05Z"))
+	}
+	if reason, why := r.conditions.unfit(v); reason != "" {
+		return reason, why
+	}
+	for _, part := range r.Key {
+		if !part.Optional && !v.values[x.slots[part.Name]].there {
+			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; %s? would treat it as empty", part.Name, part.Name)
+		}
+	}
+	return r.conditions.unmetWhen(v)
+}
+
+// unmet returns the first condition that does not hold, "" if all do.
+func (c *conditions) unmet(v *callValues) (Reason, string) {
+	if reason, why := c.unfit(v); reason != "" {
+		return reason, why
+	}
+	return c.unmetWhen(v)
+}
+
+func (c *conditions) unfit(v *callValues) (Reason, string) {
+	switch {
+	case !c.domainHolds(v):
+		return WrongDomain, fmt.Sprintf("the domain is %s, not %q", shown(&v.values[domainSlot]), c.domain)
+	case !c.methodHolds(v):
+		return WrongMethod, fmt.Sprintf("the method is %s, not %s", shown(&v.values[methodSlot]), strings.Join(c.methods, " or "))
+	case !c.pathHolds(v):
+		return WrongPath, fmt.Sprintf("the path is %s, which does not fit %s", shown(&v.values[pathSlot]), c.path.text)
+	}
+	for i := range c.attributes {
+		if a := &c.attributes[i]; !a.holds(&v.values[a.slot]) {
+			return WrongValue, fmt.Sprintf("%s is %s, not %s", a.name, shown(&v.values[a.slot]), a.wanted())
+		}
+	}
+	return "", ""
+}
+
+func (c *conditions) unmetWhen(v *callValues) (Reason, string) {
+	if c.when == nil {
+		return "", ""
+	}
+	switch holds, err := c.when.holds(v); {
+	case err != nil:
+		return WhenFailed, fmt.Sprintf("the expression %s failed, so it does not hold: %v", c.when.text, err)
+	case !holds:
+		return WhenFalse, fmt.Sprintf("the expression %s is false", c.when.text)
+	}
+	return "", ""
+}
+
+// Bounds of what an explanation repeats.
+const (
+	maxShownValue    = 128
+	maxShownPatterns = 8
+)
+
+func shown(v *value) string {
+	switch {
+	case !v.there:
+		return "missing"
+	case len(v.text) > maxShownValue:
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(v.text[:maxShownValue], ""))
+	}
+	return fmt.Sprintf("%q", v.text)
+}
+
+// wanted lists the patterns, the first few if there are many.
+func (a *attributeCondition) wanted() string {
+	var b strings.Builder
+	for i := range a.patterns {
+		if i == maxShownPatterns {
+			fmt.Fprintf(&b, " or %d others", len(a.patterns)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(" or ")
+		}
+		fmt.Fprintf(&b, "%q", a.patterns[i].text)
+	}
+	return b.String()
+}

@@ -1,0 +1,309 @@
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// The ways in which single values are written.
+
+func (r *Rate) readText(text string) (c *complaint) {
+	*r, c = parseRate(text)
+	return c
+}
+
+func (d *Duration) readText(text string) *complaint {
+	length, c := parseDuration(text, false)
+	*d = Duration(length)
+	if c == nil && length == 0 {
+		return complain("the duration %s is none", text).but("at least %s", Duration(penstock.MinWindow))
+	}
+	return c
+}
+
+func (s *Seconds) readText(text string) *complaint {
+	if text != "" && leadingDigits(text) == text {
+		text += "s"
+	}
+	return (*Duration)(s).readText(text)
+}
+
+func (b *Budget) readText(text string) *complaint {
+	number, isPercent := strings.CutSuffix(text, "%")
+	n, c := parseCount(number)
+	if c != nil {
+		return complain("replay_budget must be a number or a percentage, not %.40q", text).but("as in 10%%")
+	}
+	*b = Budget{Count: n}
+	most := int64(penstock.MaxCount)
+	if isPercent {
+		*b, most = Budget{Percent: n}, 100
+	}
+	if n < 1 || n > most {
+		return complain("replay_budget %s must be from 1 to %d", text, most).but("leave dedup out to charge every repeat")
+	}
+	return nil
+}
+
+func (k *KeyPart) readText(text string) *complaint {
+	k.Name, k.Optional = strings.CutSuffix(text, "?")
+	return checkAttributeName(k.Name)
+}
+
+func (k KeyPart) String() string {
+	if k.Optional {
+		return k.Name + "?"
+	}
+	return k.Name
+}
+
+const maxAttributeName = 63
+
+func checkAttributeName(name string) *complaint {
+	if len(name) > maxAttributeName || !isName(name) {
+		return complain("%.80q is no name of an attribute", name).but("use up to %d letters, digits, - and _", maxAttributeName)
+	}
+	return nil
+}
+
+var (
+	modeNames        = []string{"enforce", "shadow", "off"}
+	consistencyNames = []string{"exact", "leased"}
+	failureNames     = []string{"local", "divided", "allow", "deny"}
+)
+
+func (m Mode) String() string        { return nameAt(modeNames, m, "Mode") }
+func (c Consistency) String() string { return nameAt(consistencyNames, c, "Consistency") }
+func (f Failure) String() string     { return nameAt(failureNames, f, "Failure") }
+
+func (m Mode) MarshalText() ([]byte, error)        { return []byte(m.String()), nil }
+func (c Consistency) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+func (f Failure) MarshalText() ([]byte, error)     { return []byte(f.String()), nil }
+
+func (m *Mode) readText(text string) *complaint { return readName(m, modeNames, text, "mode") }
+
+func (c *Consistency) readText(text string) *complaint {
+	return readName(c, consistencyNames, text, "consistency")
+}
+
+func nameAt[T ~uint8](names []string, v T, kind string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, v)
+}
+
+func readName[T ~uint8](v *T, names []string, text, kind string) *complaint {
+	at := slices.Index(names, text)
+	if at < 0 {
+		return meantName(complain("unknown %s %.64q", kind, text), text, names)
+	}
+	*v = T(at)
+	return nil
+}
+
+// namesOf returns what a value of the type may be called, if it is one of few.
+func namesOf(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[penstock.Algorithm]():
+		return namesFrom(penstock.FixedWindow, penstock.Concurrency)
+	case reflect.TypeFor[penstock.Refill]():
+		return namesFrom(penstock.Continuous, penstock.Interval)
+	case reflect.TypeFor[penstock.Overage]():
+		return namesFrom(penstock.OverageDeny, penstock.OverageDebt)
+	case reflect.TypeFor[Mode]():
+		return modeNames
+	case reflect.TypeFor[Consistency]():
+		return consistencyNames
+	}
+	return nil
+}
+
+func namesFrom[T interface {
+	~uint8
+	fmt.Stringer
+}](first, last T) (names []string) {
+	for v := first; v <= last; v++ {
+		names = append(names, v.String())
+	}
+	return names
+}
+
+// The values that are written in more than one way.
+
+func (l *LimitTerms) readNode(r *reader, n *node) {
+	switch n.kind {
+	case mappingNode:
+		r.readFields(n, reflect.ValueOf(l).Elem(), nil)
+		return
+	case listNode:
+		r.fail(n, complain("a limit must be a rate or a mapping, not a list").but("as in 100/1m"))
+		return
+	}
+	if text, ok := r.scalar(n); ok {
+		if c := l.Rate.readText(text); c != nil {
+			r.fail(n, c)
+		}
+	}
+}
+
+func (l *LimitTerms) toNode() *node {
+	if *l == (LimitTerms{Rate: l.Rate}) {
+		return scalarOf(l.Rate.String())
+	}
+	return fieldsToNode(reflect.ValueOf(l).Elem())
+}
+
+func (c *CostTerms) readNode(r *reader, n *node) {
+	if n.kind != scalarNode {
+		r.readFields(n, reflect.ValueOf(c).Elem(), nil)
+		return
+	}
+	before := r.mistakes
+	r.readNumber(n, reflect.ValueOf(&c.Fixed).Elem())
+	if r.mistakes == before && c.Fixed == 0 {
+		r.fail(n, complain("cost 0 must be from 1 to %d", int64(penstock.MaxCount)).but("use mode: off for a rule that charges nothing"))
+	}
+}
+
+func (c *CostTerms) toNode() *node {
+	if c.Fixed != 0 {
+		return scalarOf(strconv.FormatInt(c.Fixed, 10))
+	}
+	return fieldsToNode(reflect.ValueOf(c).Elem())
+}
+
+const maxOverrideLimits = penstock.MaxCharges
+
+func (l *OverrideLimits) readNode(r *reader, n *node) {
+	if n.kind == scalarNode {
+		if l.Unlimited = n.text == "unlimited"; !l.Unlimited {
+			r.fail(n, meantName(complain("limits must be a list or the word unlimited, not %.40q", n.text), n.text, []string{"unlimited"}))
+		}
+		return
+	}
+	before := r.mistakes
+	r.readList(n, reflect.ValueOf(&l.Limits).Elem())
+	if r.mistakes == before {
+		r.bounds(n, &field{name: "limits", min: 1, max: maxOverrideLimits}, reflect.ValueOf(l.Limits))
+	}
+}
+
+func (l *OverrideLimits) toNode() *node {
+	if l.Unlimited {
+		return scalarOf("unlimited")
+	}
+	return valueToNode(reflect.ValueOf(&l.Limits).Elem())
+}
+
+func (f *Failure) readNode(r *reader, n *node) {
+	if n.kind == mappingNode {
+		var local struct {
+			Local string `rules:"local,required" as:"{local: divided}"`
+		}
+		before := r.mistakes
+		r.readFields(n, reflect.ValueOf(&local).Elem(), nil)
+		if *f = FailDivided; r.mistakes == before && local.Local != "divided" {
+			r.under("local", func() {
+				r.fail(n.step("local"), meantName(complain("unknown way %.40q to be local", local.Local), local.Local, []string{"divided"}))
+			})
+		}
+		return
+	}
+	if text, ok := r.scalar(n); ok {
+		if text == "divided" {
+			r.fail(n, complain("divided is a way to be local").but("write {local: divided}"))
+		} else if c := readName(f, failureNames, text, "on_store_error"); c != nil {
+			r.fail(n, meantName(complain("%s", c.message), text, []string{"local", "allow", "deny"}))
+		}
+	}
+}
+
+func (f *Failure) toNode() *node {
+	if *f != FailDivided {
+		return scalarOf(f.String())
+	}
+	n := &node{kind: mappingNode}
+	n.add("local", scalarOf("divided"))
+	return n
+}
+
+const maxValues = 10_000
+
+func (v *Values) readNode(r *reader, n *node) {
+	switch n.kind {
+	case scalarNode:
+		if text, ok := r.scalar(n); ok {
+			*v = Values{text}
+		}
+		return
+	case mappingNode:
+		r.fail(n, complain("%s must be a value or a list of them, not a mapping", r.what()))
+		return
+	}
+	before := r.mistakes
+	list := []string(nil)
+	r.readList(n, reflect.ValueOf(&list).Elem())
+	if *v = list; r.mistakes == before {
+		r.bounds(n, &field{name: r.what(), min: 1, max: maxValues}, reflect.ValueOf(list))
+	}
+}
+
+func (v *Values) toNode() *node {
+	if len(*v) == 1 {
+		return textNode((*v)[0])
+	}
+	list := []string(*v)
+	return valueToNode(reflect.ValueOf(&list).Elem())
+}
+
+// readNode takes fields that a match does not have for attributes: {plan: gold} is short for
+// {attributes: {plan: gold}}. What looks like a misspelt field is none.
+func (m *MatchTerms) readNode(r *reader, n *node) {
+	short := Patterns{}
+	r.readFields(n, reflect.ValueOf(m).Elem(), func(item *node) bool {
+		if !r.isAttribute(item.key) {
+			return false
+		}
+		r.under(item.key, func() {
+			var values Values
+			if item.kind == nullNode {
+				r.fail(item, complain("%.64s is empty", item.key))
+				return
+			}
+			values.readNode(r, item)
+			short[item.key] = values
+		})
+		return true
+	})
+	for name, values := range short {
+		if _, twice := m.Attributes[name]; twice {
+			c := complain("%s is given twice", name).but("here and under attributes")
+			r.add(Mistake, r.path.with(name), n.step(name).keyAt, c)
+			continue
+		}
+		if m.Attributes == nil {
+			m.Attributes = Patterns{}
+		}
+		m.Attributes[name] = values
+	}
+}
+
+// isAttribute tells short for an attribute from a misspelt field of a match.
+func (r *reader) isAttribute(name string) bool {
+	if checkAttributeName(name) != nil {
+		return false
+	}
+	declared := r.source.root.step("attributes")
+	if slices.Contains(builtin, name) || declared != nil && declared.step(name) != nil {
+		return true
+	}
+	return closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when"}) == ""
+}
+
+func (m *MatchTerms) toNode() *node { return fieldsToNode(reflect.ValueOf(m).Elem()) }

@@ -1,0 +1,172 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+func (c *compiler) cost(t *CostTerms, at path) Cost {
+	if t == nil || !c.sound(at) {
+		return Cost{}
+	}
+	if t.Fixed != 0 {
+		return Cost{Fixed: t.Fixed}
+	}
+	cost := Cost{Attribute: t.Attribute, ResponseHeader: t.ResponseHeader, ResponseBytes: t.ResponseBytes, Default: t.Default, Max: t.Max}
+	given := 0
+	for _, is := range []bool{t.Attribute != "", t.ResponseHeader != "", t.ResponseBytes} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		c.fail(at, complain("the cost has %d sources", given).but("give one of attribute, response_header, response_bytes: true, or a number"))
+		return cost
+	}
+	c.needs(t.Attribute, at.with("attribute"))
+	if t.ResponseHeader != "" && !httpToken.MatchString(t.ResponseHeader) {
+		c.fail(at.with("response_header"), complain("%.64q cannot be the name of a header", t.ResponseHeader))
+	}
+	if cost.Max == 0 {
+		cost.Max = penstock.MaxCount
+	}
+	if cost.Default == 0 {
+		cost.Default = 1
+	}
+	if cost.Default > cost.Max {
+		c.fail(at.with("default"), complain("default %d is more than max %d", cost.Default, cost.Max))
+	}
+	return cost
+}
+
+func (c *compiler) reserve(r *Rule, t *RuleTerms, at path) {
+	at = at.with("reserve")
+	if t.Reserve == nil || !c.sound(at) {
+		return
+	}
+	r.Reserve, r.Overage = time.Duration(t.Reserve.TTL), t.Reserve.Overage
+	if r.Reserve < penstock.MinWindow || r.Reserve > penstock.MaxReserve {
+		c.fail(at.with("ttl"), complain("ttl %v must be from %v to %v", t.Reserve.TTL, Duration(penstock.MinWindow), Duration(penstock.MaxReserve)))
+	}
+	if r.Overage == penstock.OverageDebt && t.Overdraft == nil {
+		c.warn(at.with("overage"), complain("debt goes as far as the overdraft, and there is none").but("give overdraft: {max: …}, or write allow"))
+	}
+}
+
+// What a penalty is where it does not say.
+const defaultForgive = 24 * time.Hour
+
+// defaultBans are those of enable_progressive_limits alone. Its every denial is followed by a ban.
+var defaultBans = []time.Duration{time.Minute, 5 * time.Minute, time.Hour}
+
+func (c *compiler) penalty(t *RuleTerms, at path) *penstock.Penalty {
+	var terms penstock.PenaltyTerms
+	bans := at.with("penalty", "bans")
+	switch progressive := c.has(at.with("enable_progressive_limits")) || c.has(at.with("progressive_ban_durations")); {
+	case progressive && c.has(at.with("penalty")):
+		for _, name := range []string{"enable_progressive_limits", "progressive_ban_durations"} {
+			if c.has(at.with(name)) {
+				c.failKey(at.with(name), complain("%s is short for a penalty and cannot be given beside one", name))
+			}
+		}
+		return nil
+	case progressive:
+		bans = at.with("progressive_ban_durations")
+		if !c.sound(at.with("enable_progressive_limits")) || !c.sound(bans) {
+			return nil
+		}
+		if !t.EnableProgressiveLimits {
+			if c.has(bans) {
+				c.warn(bans, complain("nobody is banned").but("write enable_progressive_limits: true"))
+			}
+			return nil
+		}
+		terms = penstock.PenaltyTerms{After: 1, Within: time.Minute, ForgiveAfter: defaultForgive, Bans: defaultBans}
+		if len(t.ProgressiveBanDurations) > 0 {
+			terms.Bans = lengths(t.ProgressiveBanDurations)
+		}
+	case t.Penalty == nil || c.source.find(at.with("penalty")).kind != mappingNode:
+		return nil
+	default:
+		p := t.Penalty
+		terms = penstock.PenaltyTerms{After: p.After, Within: time.Duration(p.Within), ForgiveAfter: time.Duration(p.ForgiveAfter), Bans: lengths(p.Bans)}
+		if terms.ForgiveAfter == 0 {
+			terms.ForgiveAfter = defaultForgive
+		}
+	}
+	penalty, err := terms.Compile()
+	for _, e := range fieldErrors(err) {
+		where := at.with("penalty", e.Field)
+		if strings.HasPrefix(e.Field, "bans") {
+			where = bans
+			for i := range terms.Bans {
+				if e.Field == banField(i) {
+					where = bans.with(i)
+				}
+			}
+		}
+		if c.sound(where) { // what could not be read was told before
+			c.fail(where, complain("%v", e))
+		}
+	}
+	return penalty
+}
+
+func banField(i int) string { return path{"bans", i}.String() }
+
+func lengths[D ~int64](durations []D) []time.Duration {
+	out := make([]time.Duration, len(durations))
+	for i, d := range durations {
+		out[i] = time.Duration(d)
+	}
+	return out
+}
+
+// dedup compiles a rule's dedup for some limits: the budget goes by the smallest of them.
+func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *penstock.Dedup {
+	if t == nil || c.source.find(at).kind != mappingNode || !limits.complete || len(limits.compiled) == 0 {
+		return nil
+	}
+	least := slices.MinFunc(limits.compiled, smaller)
+	terms := penstock.DedupTerms{
+		TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1),
+		Window: least.Window, Period: least.Period, Location: least.Location,
+	}
+	const defaultPercent = 10
+	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
+		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)
+		terms.Budget = max(1, least.Count/100*percent+least.Count%100*percent/100)
+	}
+	dedup, err := terms.Compile()
+	for _, e := range fieldErrors(err) {
+		where := at.with(e.Field)
+		if e.Field != "ttl" && e.Field != "max_replays" {
+			where = at.with("replay_budget")
+		}
+		if c.sound(where) { // once: overrides come here too
+			c.fail(where, complain("%v", e))
+		}
+	}
+	return dedup
+}
+
+// smaller orders limits by how much they let pass. What counts calls at the same time comes last:
+// it says nothing about how many there are.
+func smaller(a, b penstock.Limit) int {
+	rank := func(l *penstock.Limit) int {
+		if l.Algorithm == penstock.Concurrency {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(rank(&a), rank(&b)),
+		cmp.Compare(a.Count, b.Count),
+		-cmp.Compare(a.Window, b.Window),
+		-cmp.Compare(a.Period, b.Period),
+	)
+}

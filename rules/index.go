@@ -1,0 +1,108 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// An index finds the rules that match a call. It is immutable.
+type index struct {
+	slots       slots
+	texts       texts // until it is made
+	all         []*Rule
+	rules       *tree // of those that are not off
+	allow, deny list
+}
+
+// A list is that of the calls that are never limited, or of those that are always refused.
+type list struct {
+	entries []listEntry
+	tree    *tree
+}
+
+// newIndex makes the index of rules in their order. It adopts them: rules belong to one index
+// only.
+func newIndex(all []*Rule, allow, deny []listEntry) *index {
+	x := &index{slots: newSlots(), texts: texts{}, all: all}
+	b := treeBuilder{slots: x.slots}
+	for _, r := range all {
+		overrides := x.overrides(r)
+		x.adopt(&r.conditions)
+		for i := range r.Key {
+			x.slots.of(x.texts.keep(r.Key[i].Name))
+		}
+		if r.Mode != Off {
+			it := b.add(&r.conditions, r.Key)
+			it.rule, it.expires, it.overrides = r, endOf(r.Expires), overrides
+		}
+	}
+	x.rules = b.tree()
+	x.allow = x.list(allow)
+	x.deny = x.list(deny)
+	x.texts = nil
+	return x
+}
+
+// Texts are kept once each, and apart from the document they were cut from: so they lie close
+// together, and the document can go.
+type texts map[string]string
+
+func (t texts) keep(text string) string {
+	kept, ok := t[text]
+	if !ok {
+		kept = strings.Clone(text)
+		t[kept] = kept
+	}
+	return kept
+}
+
+// adopt gives every attribute that conditions name its slot.
+func (x *index) adopt(c *conditions) {
+	c.domain, c.path.text = x.texts.keep(c.domain), x.texts.keep(c.path.text)
+	c.methods = slices.Clone(c.methods) // they may be the document's
+	for i := range c.methods {
+		c.methods[i] = x.texts.keep(c.methods[i])
+	}
+	for i := range c.attributes {
+		a := &c.attributes[i]
+		a.name = x.texts.keep(a.name)
+		a.slot = x.slots.of(a.name)
+		for k := range a.patterns {
+			a.patterns[k].text = x.texts.keep(a.patterns[k].text)
+		}
+	}
+}
+
+// overrides returns the tree of a rule's overrides, nil if it has none.
+func (x *index) overrides(r *Rule) *tree {
+	if len(r.Overrides) == 0 {
+		return nil
+	}
+	b := treeBuilder{slots: x.slots}
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		x.adopt(&o.conditions)
+		b.add(&o.conditions, nil).expires = endOf(o.Expires)
+	}
+	return b.tree()
+}
+
+func (x *index) list(entries []listEntry) list {
+	b := treeBuilder{slots: x.slots}
+	for i := range entries {
+		x.adopt(&entries[i].conditions)
+		b.add(&entries[i].conditions, nil)
+	}
+	return list{entries, b.tree()}
+}
+
+// endOf returns the instant at which something expires, 0 if it never does.
+func endOf(t time.Time) penstock.Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(penstock.InstantOf(t), 1)
+}

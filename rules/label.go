@@ -1,0 +1,76 @@
+package rules
+
+import "net/netip"
+
+// A facet is one thing that conditions ask for: a call that fulfils it has at least one of
+// its labels.
+type facet []label
+
+// A label is what conditions can be filed under.
+type label struct {
+	kind    labelKind
+	slot    int
+	text    string       // the value, its prefix or suffix, or a path pattern without names
+	network netip.Prefix // of inNetwork
+}
+
+type labelKind uint8
+
+const (
+	withValue labelKind = iota
+	withPrefix
+	withSuffix
+	inNetwork
+	onPath
+)
+
+// facetsOf returns the facets of conditions, the quickest to look up first. There are at most as
+// many as a filing can mark.
+func facetsOf(c *conditions) []facet {
+	var all []facet
+	for i := range c.attributes {
+		if f, ok := attributeFacet(&c.attributes[i]); ok {
+			all = append(all, f)
+		}
+	}
+	if c.path.text != "" {
+		all = append(all, facet{{kind: onPath, slot: pathSlot, text: c.path.shape()}})
+	}
+	if c.domain != "" {
+		all = append(all, facet{{kind: withValue, slot: domainSlot, text: c.domain}})
+	}
+	if len(c.methods) > 0 {
+		var f facet
+		for _, method := range c.methods {
+			f = append(f, label{kind: withValue, slot: methodSlot, text: method})
+		}
+		all = append(all, f)
+	}
+	return all[:min(len(all), 64)]
+}
+
+// attributeFacet has a label for each of the patterns, or there is none: `*` and `*a*` fit values
+// that have nothing in common.
+func attributeFacet(a *attributeCondition) (facet, bool) {
+	f := make(facet, 0, len(a.patterns))
+	for i := range a.patterns {
+		p := label{slot: a.slot}
+		switch pattern := &a.patterns[i]; {
+		case pattern.network.IsValid():
+			p.kind, p.network = inNetwork, pattern.network
+		case !pattern.wild:
+			p.kind, p.text = withValue, pattern.text
+		default:
+			prefix, suffix := pattern.affixes()
+			if prefix == "" && suffix == "" {
+				return nil, false
+			}
+			p.kind, p.text = withPrefix, prefix
+			if len(suffix) > len(prefix) {
+				p.kind, p.text = withSuffix, suffix
+			}
+		}
+		f = append(f, p)
+	}
+	return f, true
+}

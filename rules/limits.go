@@ -1,0 +1,269 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A limitList is a rule's or an override's limits, and where they stand.
+type limitList struct {
+	terms []LimitTerms
+	at    func(i int) path
+	whole path
+}
+
+// Compiled limits, as far as they are sound.
+type compiledLimits struct {
+	compiled []penstock.Limit
+	meters   []*penstock.Meter
+	complete bool // all of them are sound
+}
+
+// ownLimits returns a rule's limits, written out where they are short forms.
+func (c *compiler) ownLimits(t *RuleTerms, at path) limitList {
+	list := limitList{t.Limits, func(i int) path { return at.with("limits", i) }, at.with("limits")}
+	var short []LimitTerms
+	var names []string
+	for _, s := range []struct {
+		name   string
+		count  *int64
+		window time.Duration
+	}{{"requests_per_minute", t.RequestsPerMinute, time.Minute}, {"requests_per_hour", t.RequestsPerHour, time.Hour}} {
+		if !c.has(at.with(s.name)) {
+			continue
+		}
+		if names = append(names, s.name); c.has(list.whole) {
+			c.failKey(at.with(s.name), complain("%s is short for a limit and cannot be given beside limits", s.name))
+		}
+		limit := LimitTerms{Rate: Rate{Window: s.window}, Algorithm: penstock.SlidingWindowLog}
+		if s.count != nil {
+			limit.Rate.Count = *s.count
+		}
+		short = append(short, limit)
+	}
+	if c.has(list.whole) {
+		return list
+	}
+	if len(short) == 0 && c.sound(list.whole) {
+		c.fail(list.whole, complain("limits is missing").but("write for example limits: [100/1m]"))
+	}
+	return limitList{short, func(i int) path { return at.with(names[i]) }, at}
+}
+
+// limits compiles limits that are charged together.
+func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLimits {
+	out := compiledLimits{complete: true}
+	var at []path
+	for i := range list.terms {
+		limit, ok := c.limit(&list.terms[i], list.at(i))
+		if !ok {
+			out.complete = false
+			continue
+		}
+		c.lend(&limit, t)
+		if !c.validate(limit, &list.terms[i], list.at(i), ruleAt) {
+			out.complete = false
+			continue
+		}
+		out.compiled = append(out.compiled, limit)
+		at = append(at, list.at(i))
+	}
+	c.number(out.compiled, at)
+	for i, limit := range out.compiled {
+		meter := c.meter(limit)
+		if meter == nil { // more equals than ordinals
+			c.fail(at[i], complain("too many limits of this kind and window"))
+			continue
+		}
+		out.meters = append(out.meters, meter)
+		if t.Reserve != nil {
+			if err := meter.Returns(); err != nil {
+				c.fail(at[i], complain("%v", err))
+			}
+		}
+		if t.Cost != nil && (t.Cost.ResponseBytes || t.Cost.ResponseHeader != "") && meter.Kind == penstock.KindLeaky {
+			c.fail(at[i], complain("a leaky_bucket cannot be charged a cost that is known only with the response").but("a token_bucket can"))
+		}
+	}
+	if out.complete && len(out.meters) == len(list.terms) {
+		c.beaten(out.compiled, at)
+	}
+	return out
+}
+
+// limit turns terms into a limit, without what the rule adds.
+func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
+	if !c.sound(at) {
+		return penstock.Limit{}, false
+	}
+	l := penstock.Limit{
+		Algorithm: t.Algorithm, Count: t.Rate.Count, Window: t.Rate.Window, Period: t.Rate.Period,
+		Burst: t.Burst, Refill: t.Refill, Queue: t.Queue,
+	}
+	before := c.mistakes
+	hasRate, isConcurrent := t.Rate != (Rate{}), t.Concurrent != 0
+	switch {
+	case hasRate && isConcurrent:
+		c.fail(at.with("concurrent"), complain("concurrent cannot be given beside a rate").but("make it a limit of its own"))
+	case !hasRate && !isConcurrent && t.Algorithm == penstock.Concurrency:
+		c.fail(at, complain("concurrent is missing").but("as in {concurrent: 5, ttl: 30s}"))
+	case !hasRate && !isConcurrent:
+		c.fail(at, complain("rate is missing").but("as in {rate: 100/1m}"))
+	case isConcurrent && t.Algorithm != 0 && t.Algorithm != penstock.Concurrency:
+		c.fail(at.with("algorithm"), complain("concurrent needs the algorithm concurrency, not %v", t.Algorithm))
+	case hasRate && t.Algorithm == penstock.Concurrency:
+		c.fail(at.with("rate"), complain("concurrency has no rate").but("write {concurrent: %d, ttl: 30s}", max(t.Rate.Count, 1)))
+	case isConcurrent && t.TTL == 0:
+		c.fail(at, complain("ttl is missing").but("it says when a call that was not released counts as over, as in ttl: 30s"))
+	}
+	if t.TTL != 0 && !isConcurrent {
+		c.fail(at.with("ttl"), complain("ttl has a meaning only beside concurrent"))
+	}
+	if isConcurrent {
+		l.Algorithm, l.Count, l.Window = penstock.Concurrency, t.Concurrent, time.Duration(t.TTL)
+	} else if l.Algorithm == 0 {
+		l.Algorithm = penstock.SlidingWindowCounter
+	}
+	if t.Timezone != "" {
+		l.Location = c.zone(t.Timezone, at.with("timezone"))
+	}
+	return l, c.mistakes == before
+}
+
+// zone finds a time zone by its name. The machine's own is none: nodes may differ in it.
+func (c *compiler) zone(name string, at path) *time.Location {
+	if known := c.zones[name]; known != nil {
+		return known
+	}
+	location, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		c.fail(at, complain("unknown time zone %.64q", name).but("use a name of the IANA database, as in Europe/Berlin"))
+		return nil
+	}
+	c.zones[name] = location
+	return location
+}
+
+// lend gives a limit what its rule says about all of them that can have it.
+func (c *compiler) lend(l *penstock.Limit, t *RuleTerms) {
+	if t.CountDenied && countsDenied(l.Algorithm) {
+		l.CountDenied = true
+	}
+	if t.Overdraft != nil && overdraws(l.Algorithm) {
+		l.Overdraft = t.Overdraft.Max
+	}
+}
+
+func countsDenied(a penstock.Algorithm) bool {
+	return a == penstock.FixedWindow || a == penstock.SlidingWindowLog || a == penstock.SlidingWindowCounter
+}
+
+func overdraws(a penstock.Algorithm) bool {
+	return a != penstock.LeakyBucket && a != penstock.Concurrency
+}
+
+// reach complains about what a rule says of its limits and none of them can have.
+func (c *compiler) reach(l compiledLimits, t *RuleTerms, at path) {
+	if !l.complete || len(l.compiled) == 0 {
+		return
+	}
+	any := func(can func(penstock.Algorithm) bool) bool {
+		return slices.ContainsFunc(l.compiled, func(l penstock.Limit) bool { return can(l.Algorithm) })
+	}
+	if t.CountDenied && !any(countsDenied) {
+		c.fail(at.with("count_denied"), complain("count_denied has a meaning only for windows, and no limit is one"))
+	}
+	if t.Overdraft != nil && !any(overdraws) {
+		c.fail(at.with("overdraft"), complain("no limit can be overdrawn: the calls of a %v are counted one by one as they come", l.compiled[0].Algorithm))
+	}
+}
+
+// validate reports what the root package says about a limit, where it was written.
+func (c *compiler) validate(l penstock.Limit, t *LimitTerms, at, ruleAt path) bool {
+	err := l.Validate()
+	for _, e := range fieldErrors(err) {
+		where, complaint := at.with(e.Field), complain("%v", e)
+		switch e.Field {
+		case "count":
+			where = at.with("rate")
+			if t.Concurrent != 0 {
+				where = at.with("concurrent")
+			}
+		case "window":
+			where = at.with("rate")
+			complaint.in(c.afterSlash(where))
+			if t.Concurrent != 0 {
+				where, complaint = at.with("ttl"), complain("ttl %v: %s", t.TTL, e.Problem)
+			}
+		case "period":
+			where = at.with("rate")
+			complaint.in(c.afterSlash(where)).but("write {rate: %v, algorithm: fixed_window}", t.Rate)
+		case "overdraft":
+			where = ruleAt.with("overdraft", "max")
+		case "count_denied":
+			where = ruleAt.with("count_denied")
+		}
+		c.fail(where, complaint)
+	}
+	return err == nil
+}
+
+// afterSlash is where in a rate the time begins.
+func (c *compiler) afterSlash(at path) int {
+	count, _, _ := strings.Cut(c.source.find(at).text, "/")
+	return runes(count) + 1
+}
+
+// meter compiles a limit that was found sound, once for all that are alike.
+func (c *compiler) meter(l penstock.Limit) *penstock.Meter {
+	if known := c.meters[l]; known != nil {
+		return known
+	}
+	meter, err := l.Compile()
+	if err != nil {
+		return nil
+	}
+	c.meters[l] = meter
+	return meter
+}
+
+// number gives limits that would share their state ordinals, by their numbers: the order in which
+// they are written does not matter.
+func (c *compiler) number(limits []penstock.Limit, at []path) {
+	alike := map[uint64][]int{}
+	for i, l := range limits {
+		if meter := c.meter(l); meter != nil {
+			alike[meter.Fingerprint] = append(alike[meter.Fingerprint], i)
+		}
+	}
+	for _, group := range alike {
+		slices.SortStableFunc(group, func(a, b int) int { return compareLimits(&limits[a], &limits[b]) })
+		for ordinal, i := range group {
+			if ordinal > 0 && compareLimits(&limits[group[ordinal-1]], &limits[i]) == 0 {
+				c.fail(at[i], complain("the limit %v is there twice", limits[i]))
+			}
+		}
+		for ordinal, i := range group {
+			limits[i].Ordinal = uint8(ordinal)
+		}
+	}
+}
+
+func compareLimits(a, b *penstock.Limit) int {
+	return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(capacity(a), capacity(b)))
+}
+
+// capacity is what can pass at once.
+func capacity(l *penstock.Limit) int64 {
+	switch {
+	case l.Algorithm == penstock.LeakyBucket:
+		return l.Queue + 1
+	case l.Burst != 0:
+		return l.Burst
+	}
+	return l.Count
+}

@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Match is what the rules say about a call. Reuse one, for one call at a time, to match without
+// allocating.
+type Match struct {
+	// Denied and Allowed say that a list decides, the deny list first, and no rule applies.
+	Denied, Allowed bool
+
+	Rules []Matched // that apply, in the document's order
+
+	values     callValues
+	candidates []int32 // rules
+	few        []int32 // overrides, or entries of a list
+	keys       []string
+}
+
+// A Matched is a rule that applies to a call.
+type Matched struct {
+	Rule     *Rule
+	Override int      // the one whose limits replace the rule's; NoOverride if none does
+	Key      []string // values, in the order of the rule's key; valid until the Match is used again
+}
+
+// NoOverride as a Matched's Override means the rule's own limits.
+const NoOverride = -1
+
+// Match finds the rules that apply to a call at an instant. All that match do: a specific one
+// hides no other.
+//
+// A rule matches if its conditions hold, the call has every attribute of its key that is not
+// optional, it has not expired, and its mode is not off. Of its overrides the first that holds and
+// has not expired counts. See normalizePath for what a path is matched, and keyed, as.
+func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
+	s.index.match(call, now, m)
+}
+
+func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
+	m.Rules, m.keys = m.Rules[:0], m.keys[:0]
+	m.values.lay(call, x.slots)
+	m.Denied = m.first(x.deny.tree, now) >= 0
+	m.Allowed = !m.Denied && m.first(x.allow.tree, now) >= 0
+	if m.Denied || m.Allowed {
+		return
+	}
+	t := x.rules
+	m.candidates = inOrder(t.candidates(&m.values, m.candidates[:0]))
+	for _, i := range m.candidates {
+		it := &t.items[i]
+		if !t.holds(it, &m.values, now) {
+			continue
+		}
+		found := Matched{Rule: it.rule, Override: NoOverride, Key: m.key(t.checks.all[it.key:it.to])}
+		if it.overrides != nil {
+			found.Override = m.first(it.overrides, now)
+		}
+		m.Rules = append(m.Rules, found)
+	}
+}
+
+// inOrder puts candidates in the document's order, each once.
+func inOrder(candidates []int32) []int32 {
+	slices.Sort(candidates)
+	return slices.Compact(candidates)
+}
+
+// first returns the number of the first item that holds, or -1.
+func (m *Match) first(t *tree, now penstock.Instant) int {
+	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
+	for _, i := range m.few {
+		if t.holds(&t.items[i], &m.values, now) {
+			return int(i)
+		}
+	}
+	return -1
+}
+
+// key returns the call's values of a key.
+func (m *Match) key(parts []check) []string {
+	from := len(m.keys)
+	for i := range parts {
+		m.keys = append(m.keys, m.values.values[parts[i].at].text)
+	}
+	return m.keys[from:len(m.keys):len(m.keys)]
+}

@@ -1,0 +1,169 @@
+package rules
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// The naive matcher reads rules as they are written, one after the other. It shares no code with
+// the index beyond the normalising of paths.
+
+// A written is what a match says, as texts.
+type written struct {
+	domain     string
+	methods    []string
+	path       string
+	attributes []writtenAttribute
+	when       string // "": none; otherwise one of writtenWhens
+}
+
+type writtenAttribute struct {
+	name   string
+	values []string
+}
+
+// writtenWhens are expressions with what they mean. The last fails unless plan is a number.
+var writtenWhens = map[string]func(get func(string) string) bool{
+	`user != ""`:                      func(get func(string) string) bool { return get("user") != "" },
+	`plan == "gold" || domain == "d"`: func(get func(string) string) bool { return get("plan") == "gold" || get("domain") == "d" },
+	`!path.endsWith("/b")`:            func(get func(string) string) bool { return !strings.HasSuffix(get("path"), "/b") },
+	`int(plan) > 1`:                   func(get func(string) string) bool { return get("plan") == "7" },
+}
+
+type writtenOverride struct {
+	match   written
+	expires time.Time
+}
+
+type writtenRule struct {
+	match     written
+	key       []KeyPart
+	off       bool
+	expires   time.Time
+	overrides []writtenOverride
+}
+
+type writtenRules struct {
+	rules       []writtenRule
+	allow, deny []written
+}
+
+// A verdict is what is found for a call: positions of rules, of overrides, and keys.
+type verdict struct {
+	denied, allowed bool
+	rules           []int
+	overrides       []int
+	keys            [][]string
+}
+
+func (w *writtenRules) naive(call *penstock.Call, now penstock.Instant) verdict {
+	var v verdict
+	holds := func(m written) bool { return naiveHolds(m, call) }
+	if v.denied = slices.ContainsFunc(w.deny, holds); v.denied {
+		return v
+	}
+	if v.allowed = slices.ContainsFunc(w.allow, holds); v.allowed {
+		return v
+	}
+	past := func(end time.Time) bool { return !end.IsZero() && !now.Time().Before(end) }
+rules:
+	for i, r := range w.rules {
+		if r.off || past(r.expires) || !holds(r.match) {
+			continue
+		}
+		key := []string{}
+		for _, part := range r.key {
+			value, ok := naiveAttribute(call, part.Name)
+			if !ok && !part.Optional {
+				continue rules
+			}
+			key = append(key, value)
+		}
+		override := slices.IndexFunc(r.overrides, func(o writtenOverride) bool { return !past(o.expires) && holds(o.match) })
+		v.rules = append(v.rules, i)
+		v.overrides = append(v.overrides, override)
+		v.keys = append(v.keys, key)
+	}
+	return v
+}
+
+func naiveHolds(m written, call *penstock.Call) bool {
+	get := func(name string) string { value, _ := naiveAttribute(call, name); return value }
+	if m.domain != "" && m.domain != get("domain") {
+		return false
+	}
+	if len(m.methods) > 0 && !slices.Contains(m.methods, get("method")) {
+		return false
+	}
+	if path, ok := naiveAttribute(call, "path"); m.path != "" && (!ok || !naivePathFits(m.path, path)) {
+		return false
+	}
+	for _, a := range m.attributes {
+		value, ok := naiveAttribute(call, a.name)
+		if !ok || !slices.ContainsFunc(a.values, func(pattern string) bool { return naiveFits(pattern, value) }) {
+			return false
+		}
+	}
+	return m.when == "" || writtenWhens[m.when](get)
+}
+
+func naiveAttribute(call *penstock.Call, name string) (string, bool) {
+	if name == "domain" {
+		if call.Domain == "" {
+			return "default", true
+		}
+		return call.Domain, true
+	}
+	value, ok := call.Attribute(name)
+	if ok && name == "path" {
+		value = normalizePath(value)
+	}
+	return value, ok
+}
+
+func naiveFits(pattern, text string) bool {
+	if strings.Contains(pattern, "*") {
+		return naiveWildcards(pattern, text)
+	}
+	if pattern == text && !strings.Contains(pattern, "/") {
+		return true
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return pattern == text && !isNetwork(pattern)
+	}
+	addr = addr.Unmap().WithZone("")
+	if one, err := netip.ParseAddr(pattern); err == nil {
+		return one.Zone() == "" && one.Unmap() == addr
+	}
+	network, err := netip.ParsePrefix(pattern)
+	if err != nil {
+		return pattern == text
+	}
+	if network.Addr().Is4In6() {
+		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+	}
+	return network.Contains(addr)
+}
+
+func isNetwork(text string) bool {
+	_, err := netip.ParsePrefix(text)
+	return err == nil
+}
+
+func naivePathFits(pattern, path string) bool {
+	want, have := strings.Split(pattern, "/")[1:], strings.Split(path, "/")[1:]
+	for i, w := range want {
+		if strings.HasSuffix(w, "...}") {
+			return len(have) > i
+		}
+		if len(have) <= i || w != have[i] && (w[:min(1, len(w))] != "{" || have[i] == "") {
+			return false
+		}
+	}
+	return len(want) == len(have)
+}

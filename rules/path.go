@@ -1,0 +1,144 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A pathPattern is the path of a match, on the normalised path of a call:
+//
+//	/health            this path
+//	/users/{id}        `{name}` stands for one segment, which is not empty
+//	/search/{rest...}  `{name...}` for all that follow, also none: /search/ fits, /search does not
+//
+// Names only document. The text is itself normalised, and a normalised path has no braces, so
+// that a segment with a brace is a wildcard. The zero pattern is that of a match without a path.
+type pathPattern struct{ text string }
+
+// Bounds of a path pattern. A call's path may be of any length.
+const (
+	maxPathLength   = 2048
+	maxPathSegments = 64
+)
+
+func parsePath(text string) (pathPattern, error) {
+	switch {
+	case !strings.HasPrefix(text, "/"):
+		return pathPattern{}, fmt.Errorf("the path %.64q must begin with a slash, as in /search/{rest...}", text)
+	case len(text) > maxPathLength:
+		return pathPattern{}, fmt.Errorf("the path %.32q… has %d bytes; at most %d", text, len(text), maxPathLength)
+	case strings.Count(text, "/") > maxPathSegments:
+		return pathPattern{}, fmt.Errorf("the path %.32q… has %d segments; at most %d", text, strings.Count(text, "/"), maxPathSegments)
+	case strings.ContainsAny(text, "?#"):
+		return pathPattern{}, fmt.Errorf("the path %.64q must end before ? and #: a query is no part of it", text)
+	}
+	var b strings.Builder
+	names := map[string]bool{}
+	segments := strings.Split(text[1:], "/")
+	for i, segment := range segments {
+		b.WriteByte('/')
+		if strings.ContainsAny(segment, "{}*") {
+			if err := checkWildcard(segment, i == len(segments)-1, names); err != nil {
+				return pathPattern{}, fmt.Errorf("the path %.64q: %w", text, err)
+			}
+			b.WriteString(segment)
+			continue
+		}
+		literal := normalizePath("/" + segment)[1:]
+		if literal == "" && (segment != "" || i < len(segments)-1) {
+			return pathPattern{}, fmt.Errorf("the path %.64q has a segment %q, which a normalised path never has", text, segment)
+		}
+		b.WriteString(literal)
+	}
+	return pathPattern{b.String()}, nil
+}
+
+// checkWildcard checks a segment that has a brace or a star.
+func checkWildcard(segment string, last bool, names map[string]bool) error {
+	name, ok := strings.CutPrefix(segment, "{")
+	name, closed := strings.CutSuffix(name, "}")
+	if !ok || !closed || strings.ContainsAny(name, "{}*") {
+		return fmt.Errorf("the segment %.64q must be literal as a whole, or {name} for one segment, or {name...} for all that follow", segment)
+	}
+	name, rest := strings.CutSuffix(name, "...")
+	if !isName(name) {
+		return fmt.Errorf("the wildcard %.64q must be named by letters, digits, - and _, as {id}", segment)
+	}
+	if rest && !last {
+		return fmt.Errorf("the wildcard %.64q stands for all that follow and must be the last segment", segment)
+	}
+	if names[name] {
+		return fmt.Errorf("the name %.64q occurs twice", name)
+	}
+	names[name] = true
+	return nil
+}
+
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !isLetter(c) && !isDigit(c) && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// nextSegment cuts a path or pattern that begins with a slash after its first segment.
+func nextSegment(path string) (segment, rest string) {
+	if end := strings.IndexByte(path[1:], '/'); end >= 0 {
+		return path[1 : end+1], path[end+1:]
+	}
+	return path[1:], ""
+}
+
+// isRest tells {name...} from {name}, of a segment that begins with a brace.
+func isRest(segment string) bool { return strings.HasSuffix(segment, "...}") }
+
+// isWildcard tells {name} and {name...} from literal segments.
+func isWildcard(segment string) bool { return strings.HasPrefix(segment, "{") }
+
+// fits tells whether a normalised path is what the pattern asks for.
+func (p pathPattern) fits(path string) bool {
+	pattern := p.text
+	for pattern != "" {
+		if path == "" {
+			return false
+		}
+		var want, have string
+		want, pattern = nextSegment(pattern)
+		have, path = nextSegment(path)
+		switch {
+		case !isWildcard(want):
+			if want != have {
+				return false
+			}
+		case isRest(want):
+			return true
+		case have == "":
+			return false
+		}
+	}
+	return path == ""
+}
+
+// shape returns the pattern without names: patterns of the same shape fit the same paths.
+func (p pathPattern) shape() string {
+	var b strings.Builder
+	for pattern := p.text; pattern != ""; {
+		var segment string
+		segment, pattern = nextSegment(pattern)
+		switch {
+		case !isWildcard(segment):
+			b.WriteString("/" + segment)
+		case isRest(segment):
+			b.WriteString("/{...}")
+		default:
+			b.WriteString("/{}")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,212 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Severity tells what must be mended from what may be meant.
+type Severity uint8
+
+const (
+	Mistake Severity = iota // the document cannot be used
+	Warning                 // it can, but does not do what somebody probably wanted
+)
+
+var severityNames = [...]string{"error", "warning"}
+
+func (s Severity) String() string               { return severityNames[min(int(s), len(severityNames)-1)] }
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads "error" or "warning".
+func (s *Severity) UnmarshalText(text []byte) error {
+	at := slices.Index(severityNames[:], string(text))
+	if at < 0 {
+		return fmt.Errorf("unknown severity %.64q; one of %v", text, severityNames)
+	}
+	*s = Severity(at)
+	return nil
+}
+
+// A Place is where in a text something stands. Line and column count from 1, columns in characters;
+// line 0 means that there is no text.
+type Place struct {
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+}
+
+func (p Place) String() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.File == "":
+		return fmt.Sprintf("%d:%d", p.Line, p.Column)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// A Problem is one thing that is wrong with a document, or may be.
+type Problem struct {
+	Severity Severity `json:"severity"`
+	Path     string   `json:"path,omitempty"` // rules[3].limits[0].rate
+	Place
+	Text    string `json:"text,omitempty"` // the line at that place
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"` // what would do
+}
+
+// String is the problem as compilers print theirs, with the line and a caret below it.
+func (p Problem) String() string {
+	var b strings.Builder
+	if place := p.Place.String(); place != "" {
+		b.WriteString(place + ": ")
+	}
+	if p.Line == 0 && p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	if p.Severity != Mistake {
+		b.WriteString(p.Severity.String() + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(", " + p.Hint)
+	}
+	if p.Line > 0 {
+		b.WriteString("\n" + excerpt(p.Text, p.Column))
+	}
+	return b.String()
+}
+
+// excerpt shows the part of a line around a column, and a caret below it.
+func excerpt(line string, column int) string {
+	const before, most = 60, 100
+	text := []rune(line)
+	at := min(max(column-1, 0), len(text))
+	if at > before {
+		text = append([]rune("…"), text[at-before:]...)
+		at = before + 1
+	}
+	if len(text) > most {
+		text = append(text[:most:most], '…')
+	}
+	indent := make([]rune, at)
+	for i := range indent {
+		indent[i] = ' '
+		if text[i] == '\t' {
+			indent[i] = '\t'
+		}
+	}
+	return fmt.Sprintf("    %s\n    %s^", string(text), string(indent))
+}
+
+// Problems are all that was found in a document, in the order of their places. As an error they
+// wrap [penstock.ErrInvalid].
+type Problems []Problem
+
+func (p Problems) Error() string {
+	texts := make([]string, len(p))
+	for i := range p {
+		texts[i] = p[i].String()
+	}
+	return strings.Join(texts, "\n")
+}
+
+func (p Problems) Unwrap() error { return penstock.ErrInvalid }
+
+// maxProblems is how many are told; whoever has more has another problem.
+const maxProblems = 1000
+
+// found collects the problems of one document.
+type found struct {
+	source   *source
+	problems [Warning + 1]Problems // by severity
+	untold   [Warning + 1]int
+	mistakes int             // told or not
+	broken   map[string]bool // paths at or below which there is a mistake
+}
+
+// copied returns what can be added to without changing this one.
+func (f *found) copied() *found {
+	c := *f
+	for i := range c.problems {
+		c.problems[i] = slices.Clone(c.problems[i])
+	}
+	c.broken = maps.Clone(c.broken)
+	return &c
+}
+
+// A complaint is what there is to say about some part of a document.
+type complaint struct {
+	message string
+	hint    string
+	offset  int // into the scalar that it is about, in characters
+}
+
+func (c *complaint) Error() string {
+	if c.hint == "" {
+		return c.message
+	}
+	return c.message + ", " + c.hint
+}
+
+func complain(format string, args ...any) *complaint {
+	return &complaint{message: fmt.Sprintf(format, args...)}
+}
+
+func (c *complaint) but(format string, args ...any) *complaint {
+	c.hint = fmt.Sprintf(format, args...)
+	return c
+}
+
+func (c *complaint) in(offset int) *complaint {
+	c.offset = offset
+	return c
+}
+
+func (f *found) add(severity Severity, at path, where spot, c *complaint) {
+	if severity == Mistake {
+		f.mistakes++
+		f.mark(at)
+	}
+	if len(f.problems[severity]) >= maxProblems {
+		f.untold[severity]++
+		return
+	}
+	p := Problem{Severity: severity, Path: at.String(), Message: c.message, Hint: c.hint}
+	p.Place, p.Text = f.source.show(where)
+	f.problems[severity] = append(f.problems[severity], p)
+}
+
+// mark remembers what is unsound, so that nothing further is concluded from it.
+func (f *found) mark(at path) {
+	if f.broken == nil {
+		f.broken = map[string]bool{}
+	}
+	for ; len(at) > 0; at = at[:len(at)-1] {
+		f.broken[at.String()] = true
+	}
+}
+
+// sound tells whether nothing was wrong so far at or below a path.
+func (f *found) sound(at path) bool {
+	return len(f.broken) == 0 || !f.broken[at.String()]
+}
+
+// sorted returns the problems of a severity by their places.
+func (f *found) sorted(severity Severity) Problems {
+	problems := f.problems[severity]
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if n := f.untold[severity]; n > 0 {
+		more := Problem{Severity: severity, Place: Place{File: f.source.name}, Message: fmt.Sprintf("%d more are not shown", n)}
+		return append(problems, more)
+	}
+	return problems
+}

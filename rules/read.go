@@ -1,0 +1,294 @@
+package rules
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A field of the document's structs, as their tags describe it.
+type field struct {
+	name     string
+	index    int
+	required bool
+	nullable bool
+	min, max int64 // none if both are 0
+	as, doc  string
+}
+
+var fieldsOfType sync.Map // reflect.Type → []field
+
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := fieldsOfType.Load(t); ok {
+		return known.([]field)
+	}
+	var fields []field
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, option, _ := strings.Cut(tag.Get("rules"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		f := field{name: name, index: i, required: option == "required", nullable: option == "nullable", as: tag.Get("as"), doc: tag.Get("doc")}
+		fmt.Sscan(tag.Get("min"), &f.min)
+		fmt.Sscan(tag.Get("max"), &f.max)
+		fields = append(fields, f)
+	}
+	fieldsOfType.Store(t, fields)
+	return fields
+}
+
+// A texter is written as a single value.
+type texter interface{ readText(text string) *complaint }
+
+// A shaper can be written in more than one way.
+type shaper interface {
+	readNode(r *reader, n *node)
+	toNode() *node
+	schema(s *schemas) map[string]any
+}
+
+// A reader fills a document's values from nodes. It goes on after a mistake.
+type reader struct {
+	*found
+	path path
+}
+
+func (r *reader) fail(n *node, c *complaint) {
+	r.add(Mistake, append(path(nil), r.path...), r.source.within(n, c.offset), c)
+}
+
+// under reads something below a field or an index.
+func (r *reader) under(step any, read func()) {
+	r.path = append(r.path, step)
+	read()
+	r.path = r.path[:len(r.path)-1]
+}
+
+// what names the thing that is being read.
+func (r *reader) what() string {
+	for i := len(r.path) - 1; i >= 0; i-- {
+		if name, ok := r.path[i].(string); ok {
+			if i < len(r.path)-1 {
+				return "an item of " + name
+			}
+			return name
+		}
+	}
+	return "the document"
+}
+
+func (r *reader) read(n *node, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	switch to := v.Addr().Interface().(type) {
+	case shaper:
+		to.readNode(r, n)
+		return
+	case *time.Time:
+		r.readTime(n, to)
+		return
+	case texter:
+		if text, ok := r.scalar(n); ok {
+			if c := to.readText(text); c != nil {
+				r.fail(n, c)
+			}
+		}
+		return
+	case encoding.TextUnmarshaler:
+		if text, ok := r.scalar(n); ok {
+			if err := to.UnmarshalText([]byte(text)); err != nil {
+				r.fail(n, meantName(complain("unknown %s %.64q", r.what(), text), text, namesOf(v.Type())))
+			}
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if text, ok := r.scalar(n); ok {
+			v.SetString(text)
+		}
+	case reflect.Int64:
+		r.readNumber(n, v)
+	case reflect.Bool:
+		r.readBool(n, v)
+	case reflect.Struct:
+		r.readFields(n, v, nil)
+	case reflect.Slice:
+		r.readList(n, v)
+	case reflect.Map:
+		r.readMap(n, v)
+	}
+}
+
+func (r *reader) readList(n *node, v reflect.Value) {
+	if n.kind != listNode {
+		c := complain("%s must be a list, not %v", r.what(), n.kind)
+		if n.kind == scalarNode && n.style == plain {
+			c.but("write [%.40s]", n.text)
+		}
+		r.fail(n, c)
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i := range n.items {
+		r.under(i, func() { r.readItem(&n.items[i], list.Index(i)) })
+	}
+	v.Set(list)
+}
+
+func (r *reader) readItem(n *node, v reflect.Value) {
+	if n.kind == nullNode {
+		r.fail(n, complain("%s is empty", r.what()))
+		return
+	}
+	r.read(n, v)
+}
+
+// isMapping complains if a node is none, and about fields that are given twice.
+func (r *reader) isMapping(n *node) bool {
+	if n.kind != mappingNode {
+		r.fail(n, complain("%s must be a mapping, not %v", r.what(), n.kind))
+		return false
+	}
+	if len(n.items) > maxFields {
+		r.fail(n, complain("%s has %d fields, at most %d", r.what(), len(n.items), maxFields))
+		return false
+	}
+	seen := make(map[string]spot, len(n.items))
+	for i := range n.items {
+		item := &n.items[i]
+		if first, ok := seen[item.key]; ok {
+			c := complain("%.64s is given twice", item.key).but("the first is at %d:%d", first.line, first.column)
+			r.add(Mistake, r.path.with(item.key), item.keyAt, c)
+			continue
+		}
+		seen[item.key] = item.keyAt
+	}
+	return true
+}
+
+func (r *reader) readMap(n *node, v reflect.Value) {
+	if !r.isMapping(n) {
+		return
+	}
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.items)))
+	for i := range n.items {
+		item := &n.items[i]
+		r.under(item.key, func() {
+			if c := checkAttributeName(item.key); c != nil {
+				r.add(Mistake, r.path.with(), item.keyAt, c)
+			}
+			value := reflect.New(v.Type().Elem()).Elem()
+			r.readItem(item, value)
+			v.SetMapIndex(reflect.ValueOf(item.key), value)
+		})
+	}
+}
+
+// readFields fills a struct. Fields that it does not have are handed to other, and are a mistake
+// if that does not take them.
+func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) bool) {
+	if !r.isMapping(n) {
+		return
+	}
+	fields := fieldsOf(v.Type())
+	given := make([]bool, v.NumField())
+	for i := range n.items {
+		item := &n.items[i]
+		f := fieldNamed(fields, item.key)
+		if f == nil {
+			if other == nil || !other(item) {
+				r.unknown(item, fields)
+			}
+			continue
+		}
+		given[f.index] = true
+		if item.kind == nullNode && f.nullable {
+			continue
+		}
+		r.under(f.name, func() {
+			if item.kind == nullNode {
+				r.fail(item, f.empty())
+				return
+			}
+			before := r.mistakes
+			r.read(item, v.Field(f.index))
+			if r.mistakes == before {
+				r.bounds(item, f, v.Field(f.index))
+			}
+		})
+	}
+	for i := range fields {
+		if f := &fields[i]; f.required && !given[f.index] {
+			r.add(Mistake, r.path.with(f.name), n.at, complain("%s is missing", f.name).but("as in %s", f.as))
+		}
+	}
+}
+
+// empty complains that a field has no value.
+func (f *field) empty() *complaint {
+	c := complain("%s is empty", f.name)
+	if f.as != "" {
+		return c.but("as in %s", f.as)
+	}
+	return c.but("leave it out or give it a value")
+}
+
+func fieldNamed(fields []field, name string) *field {
+	for i := range fields {
+		if fields[i].name == name {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
+func (r *reader) unknown(item *node, fields []field) {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].name
+	}
+	c := complain("unknown field %.64s", item.key)
+	r.add(Mistake, r.path.with(item.key), item.keyAt, meantName(c, item.key, names))
+}
+
+// meantName adds what a misspelt name was probably meant to be, or what there is.
+func meantName(c *complaint, name string, known []string) *complaint {
+	if meant := closest(strings.ToLower(name), known); meant != "" {
+		return c.but("did you mean %s?", meant)
+	}
+	return c.but("must be one of %s", strings.Join(known, ", "))
+}
+
+// bounds checks a number, or the length of a text or list.
+func (r *reader) bounds(n *node, f *field, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if f.max == 0 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Int64:
+		if v.Int() < f.min || v.Int() > f.max {
+			r.fail(n, complain("%s %d must be from %d to %d", f.name, v.Int(), f.min, f.max))
+		}
+	case reflect.String:
+		switch {
+		case v.Len() > int(f.max):
+			r.fail(n, complain("%s has %d bytes, at most %d", f.name, v.Len(), f.max))
+		case v.Len() == 0:
+			r.fail(n, f.empty())
+		}
+	case reflect.Slice, reflect.Map:
+		if v.Len() < int(f.min) || v.Len() > int(f.max) {
+			r.fail(n, complain("%s has %d items, must be from %d to %d", f.name, v.Len(), f.min, f.max))
+		}
+	}
+}

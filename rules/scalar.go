@@ -1,0 +1,75 @@
+package rules
+
+import (
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// maxText bounds texts for which nothing else does.
+const maxText = 4096
+
+// scalar returns a single value's text. Numbers, true and false are texts too.
+func (r *reader) scalar(n *node) (string, bool) {
+	if n.kind != scalarNode {
+		r.fail(n, complain("%s must be a single value, not %v", r.what(), n.kind))
+		return "", false
+	}
+	text := n.text
+	if n.style == literal || n.style == folded {
+		text = strings.TrimRight(text, "\n")
+	}
+	if len(text) > maxText {
+		r.fail(n, complain("%s has %d bytes, at most %d", r.what(), len(text), maxText))
+		return "", false
+	}
+	if i := strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }); i >= 0 {
+		r.fail(n, complain("%s has a control character", r.what()).in(runes(text[:i])))
+		return "", false
+	}
+	return text, true
+}
+
+func (r *reader) readNumber(n *node, v reflect.Value) {
+	text, ok := r.scalar(n)
+	if !ok {
+		return
+	}
+	if n.style != plain {
+		r.fail(n, complain("%s must be a number, not a text", r.what()).but("write it without quotes"))
+		return
+	}
+	count, c := parseCount(text)
+	if c != nil {
+		c.message = r.what() + ": " + c.message
+		r.fail(n, c)
+		return
+	}
+	v.SetInt(count)
+}
+
+func (r *reader) readBool(n *node, v reflect.Value) {
+	text, ok := r.scalar(n)
+	if !ok {
+		return
+	}
+	if n.style != plain || text != "true" && text != "false" {
+		r.fail(n, complain("%s must be true or false, not %.40q", r.what(), text))
+		return
+	}
+	v.SetBool(text == "true")
+}
+
+func (r *reader) readTime(n *node, to *time.Time) {
+	text, ok := r.scalar(n)
+	if !ok {
+		return
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || at.IsZero() {
+		r.fail(n, complain("%s must be a date with time and zone, not %.40q", r.what(), text).but("as in 2027-01-01T00:00:00Z"))
+		return
+	}
+	*to = at.UTC()
+}

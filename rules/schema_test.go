@@ -1,0 +1,147 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const schemaFile = "../docs/rules.schema.json"
+
+// PENSTOCK_UPDATE=1 go test ./rules -run TestSchemaIsCurrent writes the file anew.
+func TestSchemaIsCurrent(t *testing.T) {
+	if os.Getenv("PENSTOCK_UPDATE") != "" {
+		if err := os.WriteFile(schemaFile, Schema(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	published, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(published, Schema()) {
+		t.Errorf("%s is not what Schema returns; write it anew with PENSTOCK_UPDATE=1 go test ./rules -run %s", schemaFile, t.Name())
+	}
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("rules.schema.json", schema); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("rules.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func exampleFiles(t testing.TB) []string {
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("examples: %d files, %v", len(files), err)
+	}
+	return append(files, "testdata/everything.yaml")
+}
+
+// What the examples say is found sound, without a warning, and by the schema as well. So is what
+// is written of them.
+func TestExamples(t *testing.T) {
+	schema := compileSchema(t)
+	for _, file := range exampleFiles(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := Parse(file, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, warnings, err := Compile(doc, Options{Now: testNow})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range warnings {
+				t.Error(w)
+			}
+			var value any
+			if err := json.Unmarshal(doc.found.source.root.json(), &value); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("the schema refuses it: %v", err)
+			}
+			if err := json.Unmarshal(doc.JSON(), &value); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("the schema refuses what is written of it: %v", err)
+			}
+		})
+	}
+}
+
+// json writes what was read, as it was read.
+func (n *node) json() []byte {
+	var b bytes.Buffer
+	switch n.kind {
+	case nullNode:
+		return []byte("null")
+	case scalarNode:
+		if n.style == plain && json.Valid([]byte(n.text)) {
+			return []byte(n.text)
+		}
+		return []byte(quote(n.text))
+	case listNode:
+		b.WriteByte('[')
+	case mappingNode:
+		b.WriteByte('{')
+	}
+	for i := range n.items {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if n.kind == mappingNode {
+			b.WriteString(quote(n.items[i].key) + ":")
+		}
+		b.Write(n.items[i].json())
+	}
+	b.WriteByte(map[nodeKind]byte{listNode: ']', mappingNode: '}'}[n.kind])
+	return b.Bytes()
+}
+
+// The schema refuses nearly all that reading refuses.
+func TestSchemaRefusesBadDocuments(t *testing.T) {
+	schema := compileSchema(t)
+	refused, all := 0, 0
+	for _, c := range readBad(t, "testdata/bad.txt") {
+		doc := parse("", c.text)
+		if doc.found.source.root == nil || doc.found.mistakes == 0 {
+			continue // no text that a schema could be asked about, or nothing that it could know
+		}
+		var value any
+		if json.Unmarshal(doc.found.source.root.json(), &value) != nil {
+			continue
+		}
+		all++
+		if schema.Validate(value) != nil {
+			refused++
+		} else {
+			t.Logf("not by the schema: %s", c.title)
+		}
+	}
+	if refused*10 < all*9 {
+		t.Errorf("the schema refuses %d of %d bad documents", refused, all)
+	}
+}

@@ -1,0 +1,77 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Snapshot is a document that was found sound, with everything worked out that a match needs. It
+// is immutable and may be shared by any number of goroutines.
+type Snapshot struct {
+	Version  int64  // the one that Compile was given
+	Checksum string // SHA-256 of the text, in hex: the same text has the same
+
+	Rules   []*Rule           // in the document's order
+	Sources map[string]Source // of attributes, by name
+	Hasher  penstock.Hasher   // of call ids; rules make their subjects themselves
+
+	index *index
+}
+
+// A Rule is one rule of a snapshot.
+type Rule struct {
+	Name  string
+	Index int // in the document
+
+	conditions conditions
+	Key        []KeyPart
+	Subjects   penstock.RuleHasher // from the key's values, in its order
+
+	Limits    []*penstock.Meter // at least one
+	Policies  []string          // what each limit is called: the rule's name, or rule:1m if there are several
+	Overrides []Override        // the first that holds replaces the limits
+
+	Cost           Cost
+	Penalty        *penstock.Penalty // nil: nobody is banned
+	Dedup          *penstock.Dedup   // nil: no repeats are recognised
+	DedupAttribute string            // that holds the call's id; "": the call's own
+	Reserve        time.Duration     // 0: nothing can be settled later
+	Overage        penstock.Overage
+
+	Mode         Mode
+	OnStoreError Failure
+	Leased       bool
+	Owner        string
+	Expires      time.Time // zero: never
+}
+
+// An Override replaces a rule's limits for some of its calls.
+type Override struct {
+	conditions conditions
+	Limits     []*penstock.Meter // none if Unlimited
+	Policies   []string
+	Dedup      *penstock.Dedup // with the budget that goes with these limits
+	Unlimited  bool
+	Expires    time.Time // zero: never
+}
+
+// A Cost says what a call costs under a rule. The zero Cost is what the call itself says. Whatever
+// the rule says, a call of cost 0 is a peek.
+type Cost struct {
+	Fixed int64
+
+	// Where the cost is found; none of them: Fixed.
+	Attribute      string
+	ResponseHeader string
+	ResponseBytes  bool
+
+	Default int64 // where it is missing or no number
+	Max     int64 // what exceeds it counts as this much
+}
+
+// Afterwards tells whether the cost is known only with the response.
+func (c *Cost) Afterwards() bool { return c.ResponseHeader != "" || c.ResponseBytes }
+
+// Domain returns the domain of the calls that the rule is for.
+func (r *Rule) Domain() string { return r.conditions.domain }

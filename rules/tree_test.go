@@ -1,0 +1,262 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"pgregory.net/rapid"
+)
+
+// refs calls f with every reference of a tree, of which it may change any.
+func (t *tree) refs(f func(ref) ref) {
+	t.root = f(t.root)
+	for i := range t.drawers {
+		b := t.drawers[i].branches
+		if b == nil {
+			continue
+		}
+		for _, at := range []map[slotText]ref{b.values.at, b.prefixes.at, b.suffixes.at} {
+			for _, text := range slices.SortedFunc(maps.Keys(at), func(x, y slotText) int {
+				return cmp.Or(cmp.Compare(x.slot, y.slot), cmp.Compare(x.text, y.text))
+			}) {
+				at[text] = f(at[text])
+			}
+		}
+		for _, n := range b.networks {
+			for _, network := range n.table.AllSorted() {
+				network.to = f(network.to)
+			}
+		}
+		if b.paths != nil {
+			for i := range b.paths.nodes {
+				n := &b.paths.nodes[i]
+				n.here, n.rest = f(n.here), f(n.rest)
+			}
+		}
+	}
+}
+
+// lose forgets the i-th of all candidates that are filed. It returns how many there were.
+func (t *tree) lose(lost int) (filed int) {
+	t.refs(func(r ref) ref {
+		if r <= 0 {
+			return r
+		}
+		if filed++; filed == lost+1 {
+			return 0
+		}
+		return r
+	})
+	for i := range t.drawers {
+		d := &t.drawers[i]
+		for k := range d.here {
+			if filed++; filed == lost+1 {
+				d.here = slices.Delete(slices.Clone(d.here), k, k+1)
+			}
+		}
+	}
+	return filed
+}
+
+// An index that loses any one of its candidates must be caught, or the comparison with the naive
+// matcher proves nothing.
+func TestALostCandidateIsCaught(t *testing.T) {
+	w := &writtenRules{rules: []writtenRule{
+		{match: written{domain: "d"}},
+		{match: written{domain: "default", path: "/a/{x}"}},
+		{match: written{domain: "default", path: "/a/{r...}"}},
+		{match: written{domain: "default", attributes: []writtenAttribute{{"user", []string{"bob", "al*"}}}}},
+		{match: written{domain: "default", attributes: []writtenAttribute{{"ip", []string{"10.0.0.0/8", "2001:db8::/32"}}}}},
+		{match: written{domain: "default", attributes: []writtenAttribute{{"host", []string{"*ce"}}}}},
+		{match: written{methods: []string{"GET"}}},
+		{match: written{}},
+	}}
+	w.crowd()
+	filed := compileWritten(t, w).rules.lose(-1)
+	if filed < len(w.rules) {
+		t.Fatalf("%d rules are filed %d times", len(w.rules), filed)
+	}
+	calls := rapid.Custom(drawCall)
+	for lost := range filed {
+		x := compileWritten(t, w)
+		x.rules.lose(lost)
+		caught := false
+		var m Match
+		for seed := 0; seed < 2000 && !caught; seed++ {
+			caught = differ(x, w, calls.Example(seed), &m) != ""
+		}
+		for i := 0; i < crowd && !caught; i++ {
+			caught = differ(x, w, callOf(fmt.Sprint("crowd-", i)), &m) != ""
+		}
+		if !caught {
+			t.Errorf("candidate %d of %d was lost and nobody noticed", lost, filed)
+		}
+	}
+}
+
+// crowd adds rules so that there are enough to be divided.
+func (w *writtenRules) crowd() {
+	for i := range crowd {
+		w.rules = append(w.rules, writtenRule{match: written{domain: fmt.Sprint("crowd-", i)}})
+	}
+}
+
+// Every way down the tree, with what is at its edges.
+func TestBranches(t *testing.T) {
+	w := &writtenRules{}
+	for _, pattern := range []string{
+		"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1", "::/0", "2001:db8::/32", "2001:db8::1",
+		"al*", "alice*", "a*e", "*ce", "*alice", "alice", "*", "*i*",
+	} {
+		w.rules = append(w.rules, writtenRule{match: written{attributes: attrs("user", pattern)}})
+	}
+	for _, path := range somePaths {
+		w.rules = append(w.rules, writtenRule{match: written{path: path}})
+	}
+	w.crowd()
+	x := compileWritten(t, w)
+	var m Match
+	for _, user := range []string{"10.0.0.1", "10.0.0.2", "10.1.0.0", "11.0.0.0", "2001:db8::1", "2001:db8::2", "::1", "alice", "al", "ce", "ae", "a", "", "alic"} {
+		if diff := differ(x, w, callOf("", "user", user), &m); diff != "" {
+			t.Errorf("%q: %s", user, diff)
+		}
+	}
+	for _, path := range calls {
+		if diff := differ(x, w, callOf("", "path", path), &m); diff != "" {
+			t.Errorf("%q: %s", path, diff)
+		}
+	}
+}
+
+// Rules that share most of what they ask for are told apart all the same: a call is led past
+// nearly all rules that do not match.
+func TestCandidatesAreFewHoweverRulesAreWritten(t *testing.T) {
+	call := callOf("", "method", "GET", "path", "/p7/x/items", "user", "u7", "plan", "gold", "ip", "10.0.7.1", "host", "h7.example.com")
+	for name, write := range map[string]func(i int) written{
+		"users": func(i int) written { return written{domain: "default", attributes: attrs("user", fmt.Sprint("u", i))} },
+		"one plan, many paths": func(i int) written {
+			return written{domain: "default", path: fmt.Sprintf("/p%d/{x}/items", i), attributes: attrs("plan", "gold")}
+		},
+		"networks": func(i int) written {
+			return written{domain: "default", attributes: attrs("ip", fmt.Sprintf("10.%d.%d.0/24", i/256, i%256))}
+		},
+		"prefixes": func(i int) written {
+			return written{domain: "default", attributes: attrs("host", fmt.Sprintf("h%d.*", i))}
+		},
+		"suffixes": func(i int) written {
+			return written{domain: "default", attributes: attrs("host", fmt.Sprintf("*.%d.com", i))}
+		},
+		"domains": func(i int) written { return written{domain: fmt.Sprint("d", i)} },
+		"tenants by paths": func(i int) written {
+			return written{domain: "default", path: fmt.Sprintf("/p%d/{r...}", i%50), attributes: attrs("user", fmt.Sprint("u", i/50))}
+		},
+		"plans, tenants, paths": func(i int) written {
+			return written{domain: "default", methods: []string{"GET", "POST"}, path: fmt.Sprintf("/p%d/{r...}", i%10), attributes: append(attrs("user", fmt.Sprint("u", i/100)), attrs("plan", "gold", fmt.Sprint(i/10%10))...)}
+		},
+		"another value, all alike": func(i int) written {
+			return written{domain: "default", methods: []string{"GET"}, attributes: append(attrs("user", "u7"), attrs("plan", "free")...)}
+		},
+	} {
+		w := &writtenRules{}
+		for i := range 5000 {
+			w.rules = append(w.rules, writtenRule{match: write(i)})
+		}
+		x := compileWritten(t, w)
+		var m Match
+		if diff := differ(x, w, call, &m); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if n, most := len(m.candidates), len(m.Rules)+crowd; n > most {
+			t.Errorf("%s: %d candidates for %d rules that match, want at most %d", name, n, len(m.Rules), most)
+		}
+	}
+}
+
+func attrs(name string, values ...string) []writtenAttribute {
+	return []writtenAttribute{{name, values}}
+}
+
+// Long lists for several attributes do not multiply.
+func TestListsDoNotMultiply(t *testing.T) {
+	var values []string
+	for i := range 200 {
+		values = append(values, fmt.Sprint("v", i))
+	}
+	w := &writtenRules{}
+	for range 20 {
+		m := written{domain: "default"}
+		for _, name := range []string{"a", "b", "c"} {
+			m.attributes = append(m.attributes, writtenAttribute{name, values})
+		}
+		w.rules = append(w.rules, writtenRule{match: m})
+	}
+	x := compileWritten(t, w)
+	filed := x.rules.lose(-1)
+	if most := 20 * 200; filed > most {
+		t.Errorf("filed %d times, want at most %d", filed, most)
+	}
+	var m Match
+	if diff := differ(x, w, callOf("", "a", "v1", "b", "v2", "c", "v3"), &m); diff != "" || len(m.Rules) != 20 {
+		t.Errorf("%d rules match: %s", len(m.Rules), diff)
+	}
+}
+
+// The common case: a realistic set without expressions, and a Match that is reused.
+func TestMatchAllocatesNothing(t *testing.T) {
+	w := &writtenRules{
+		deny:  []written{{attributes: attrs("user", "mallory")}, {attributes: attrs("ip", "203.0.113.0/24")}},
+		allow: []written{{attributes: attrs("ip", "192.0.2.0/24", "2001:db8::/32")}},
+	}
+	for i := range 2000 {
+		w.rules = append(w.rules,
+			writtenRule{match: written{domain: "default", path: fmt.Sprintf("/v1/p%d/{rest...}", i)}, key: []KeyPart{{Name: "user"}}},
+			writtenRule{match: written{domain: "default", attributes: attrs("user", fmt.Sprint("u", i))}, key: []KeyPart{{Name: "user"}, {Name: "device", Optional: true}}},
+		)
+	}
+	gold := writtenRule{match: written{domain: "default", methods: []string{"GET", "POST"}}, key: []KeyPart{{Name: "ip"}}}
+	for i := range 20 {
+		gold.overrides = append(gold.overrides, writtenOverride{match: written{attributes: attrs("plan", fmt.Sprint("plan", i))}})
+	}
+	w.rules = append(w.rules, gold)
+	x := compileWritten(t, w)
+	now := penstock.InstantOf(moment)
+	for _, call := range []*penstock.Call{
+		callOf("", "method", "GET", "path", "/v1/p7/items/8", "host", "api.example.com", "ip", "10.1.2.3", "user", "u7", "plan", "plan3"),
+		callOf("", "method", "GET", "path", "/", "host", "api.example.com", "ip", "2001:db9::1"),
+		callOf("", "method", "GET", "path", "/", "user", "mallory"),
+		callOf("", "path", "/", "ip", "192.0.2.1"),
+		callOf("other"),
+	} {
+		var m Match
+		if diff := differ(x, w, call, &m); diff != "" {
+			t.Errorf("%+v: %s", call, diff)
+		}
+		if n := testing.AllocsPerRun(100, func() { x.match(call, now, &m) }); n != 0 {
+			t.Errorf("%+v: %v allocations", call, n)
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	for _, size := range []int{10, 1000, 100_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			w := &writtenRules{}
+			for i := range size {
+				w.rules = append(w.rules, writtenRule{match: written{domain: "default", path: fmt.Sprintf("/v1/p%d/{rest...}", i%100), attributes: attrs("user", fmt.Sprint("u", i/100))}, key: []KeyPart{{Name: "user"}}})
+			}
+			x := compileWritten(b, w)
+			call := callOf("", "method", "GET", "path", "/v1/p7/items/8", "host", "api.example.com", "ip", "10.1.2.3", "user", "u0", "plan", "plan3")
+			var m Match
+			for b.Loop() {
+				x.match(call, 1, &m)
+			}
+			if len(m.Rules) != 1 {
+				b.Errorf("%d rules match, want 1", len(m.Rules))
+			}
+		})
+	}
+}

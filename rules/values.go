@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"net/netip"
+
+	"github.com/penstock-io/penstock"
+)
+
+// CallValues are a call's attributes, laid out so that conditions find them by number.
+type callValues struct {
+	call   *penstock.Call
+	values []value // by slot
+}
+
+// A value is that of one attribute.
+type value struct {
+	text  string
+	there bool
+	read  reading
+	addr  netip.Addr // once read
+}
+
+// reading says what is known of a value as an address.
+type reading uint8
+
+const (
+	unread reading = iota
+	isAddress
+	noAddress
+)
+
+// address reads the value as an address, the first time that somebody asks.
+func (v *value) address() (netip.Addr, bool) {
+	if v.read == unread {
+		v.read = noAddress
+		if addr, ok := parseValueAddr(v.text); ok {
+			v.addr, v.read = addr, isAddress
+		}
+	}
+	return v.addr, v.read == isAddress
+}
+
+// Slots number the attributes that rules ask for.
+type slots map[string]int
+
+// The slots that every index has. `domain` as an attribute is the call's domain.
+const (
+	domainSlot = iota
+	methodSlot
+	pathSlot
+)
+
+func newSlots() slots { return slots{"domain": domainSlot, "method": methodSlot, "path": pathSlot} }
+
+// of returns the slot of an attribute, a new one if it has none.
+func (s slots) of(name string) int {
+	slot, ok := s[name]
+	if !ok {
+		slot = len(s)
+		s[name] = slot
+	}
+	return slot
+}
+
+// lay sets the values of a call. The path is normalised here, for conditions, expressions and
+// keys alike.
+func (v *callValues) lay(call *penstock.Call, s slots) {
+	v.call = call
+	if cap(v.values) < len(s) {
+		v.values = make([]value, len(s))
+	}
+	v.values = v.values[:len(s)]
+	clear(v.values)
+	v.values[domainSlot] = value{text: domainOf(call), there: true}
+	for i := range call.Attributes {
+		a := &call.Attributes[i]
+		slot, ok := s[a.Name]
+		if !ok || v.values[slot].there {
+			continue
+		}
+		text := a.Value
+		if slot == pathSlot {
+			text = normalizePath(text)
+		}
+		v.values[slot] = value{text: text, there: true}
+	}
+}
+
+func domainOf(call *penstock.Call) string {
+	if call.Domain == "" {
+		return penstock.DefaultDomain
+	}
+	return call.Domain
+}
+
+// named returns the value of any attribute, "" if the call lacks it.
+func (v *callValues) named(name string) string {
+	switch name {
+	case "domain":
+		return v.values[domainSlot].text
+	case "path":
+		return v.values[pathSlot].text
+	}
+	text, _ := v.call.Attribute(name)
+	return text
+}

@@ -1,0 +1,252 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// YAML writes the document as a person would. Parsed, it is the same document again.
+func (d *Document) YAML() []byte {
+	var b strings.Builder
+	d.node().writeBlock(&b, 0, false)
+	return []byte(b.String())
+}
+
+// JSON writes the document on one line. Parsed, it is the same document again.
+func (d *Document) JSON() []byte {
+	var b strings.Builder
+	d.node().writeFlow(&b, true)
+	return []byte(b.String())
+}
+
+// MarshalJSON is [Document.JSON].
+func (d *Document) MarshalJSON() ([]byte, error) { return d.JSON(), nil }
+
+func (d *Document) node() *node { return fieldsToNode(reflect.ValueOf(d).Elem()) }
+
+func fieldsToNode(v reflect.Value) *node {
+	n := &node{kind: mappingNode}
+	for _, f := range fieldsOf(v.Type()) {
+		if value := v.Field(f.index); f.required || !isEmpty(value) {
+			n.add(f.name, valueToNode(value))
+		}
+	}
+	return n
+}
+
+// isEmpty tells what need not be written.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	case reflect.Struct:
+		if _, ok := v.Interface().(time.Time); !ok && len(fieldsOf(v.Type())) > 0 {
+			for _, f := range fieldsOf(v.Type()) {
+				if !isEmpty(v.Field(f.index)) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return v.IsZero()
+}
+
+func valueToNode(v reflect.Value) *node {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if !v.CanAddr() { // of a map
+		copied := reflect.New(v.Type()).Elem()
+		copied.Set(v)
+		v = copied
+	}
+	switch from := v.Addr().Interface().(type) {
+	case shaper:
+		return from.toNode()
+	case *time.Time:
+		return scalarOf(from.UTC().Format(time.RFC3339Nano))
+	case fmt.Stringer:
+		return textNode(from.String())
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return textNode(v.String())
+	case reflect.Int64:
+		return scalarOf(strconv.FormatInt(v.Int(), 10))
+	case reflect.Bool:
+		return scalarOf(strconv.FormatBool(v.Bool()))
+	case reflect.Struct:
+		return fieldsToNode(v)
+	case reflect.Slice:
+		n := &node{kind: listNode}
+		for i := range v.Len() {
+			n.items = append(n.items, *valueToNode(v.Index(i)))
+		}
+		return n
+	}
+	n := &node{kind: mappingNode} // a map, in the order of its keys
+	keys := make([]string, 0, v.Len())
+	for _, key := range v.MapKeys() {
+		keys = append(keys, key.String())
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		n.add(key, valueToNode(v.MapIndex(reflect.ValueOf(key))))
+	}
+	return n
+}
+
+// textNode is a scalar that is quoted where it would be read as something else.
+func textNode(text string) *node {
+	if isPlain(text) {
+		return scalarOf(text)
+	}
+	return quotedOf(text)
+}
+
+// isPlain tells texts that mean the same without quotes, anywhere in YAML.
+func isPlain(text string) bool {
+	if text == "" || !isLetter(text[0]) && !isDigit(text[0]) && text[0] != '/' {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; !isLetter(c) && !isDigit(c) && strings.IndexByte("._-/?%", c) < 0 {
+			return c == ':' && isTime(text)
+		}
+	}
+	return !slices.Contains([]string{"null", "true", "false", "yes", "no", "on", "y", "n"}, strings.ToLower(text))
+}
+
+func isTime(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
+// writeBlock writes a mapping or list over several lines, what is small within it on one. inline
+// says that the first line has begun.
+func (n *node) writeBlock(b *strings.Builder, indent int, inline bool) {
+	margin := strings.Repeat("  ", indent)
+	for i := range n.items {
+		item := &n.items[i]
+		if i > 0 || !inline {
+			b.WriteString(margin)
+		}
+		isField := n.kind == mappingNode
+		mark := "- "
+		if isField {
+			mark = plainOrQuoted(item.key) + ":"
+		}
+		b.WriteString(mark)
+		switch small := item.isSmall() && !n.isSection(indent, item); {
+		case small && isField:
+			b.WriteByte(' ')
+			fallthrough
+		case small:
+			item.writeFlow(b, false)
+			b.WriteByte('\n')
+		case isField:
+			b.WriteByte('\n')
+			fallthrough
+		default:
+			item.writeBlock(b, indent+1, !isField)
+		}
+	}
+}
+
+// isSection tells what has lines of its own even if it is small: the document's parts, and rules.
+func (n *node) isSection(indent int, item *node) bool {
+	return len(item.items) > 0 && (indent == 0 || indent == 1 && n.kind == listNode)
+}
+
+// isSmall tells what fits on a line.
+func (n *node) isSmall() bool {
+	const most = 100
+	if n.kind == scalarNode || len(n.items) == 0 {
+		return true
+	}
+	room := most
+	return n.fits(&room, 0)
+}
+
+func (n *node) fits(room *int, depth int) bool {
+	*room -= len(n.text) + len(n.key) + 4
+	for i := range n.items {
+		if item := &n.items[i]; depth > 1 && len(item.items) > 0 || !item.fits(room, depth+1) {
+			return false
+		}
+	}
+	return *room > 0
+}
+
+func (n *node) writeFlow(b *strings.Builder, asJSON bool) {
+	open, end := byte('['), byte(']')
+	switch n.kind {
+	case nullNode:
+		b.WriteString("null")
+		return
+	case scalarNode:
+		b.WriteString(n.scalarText(asJSON))
+		return
+	case mappingNode:
+		open, end = '{', '}'
+	}
+	b.WriteByte(open)
+	for i := range n.items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if n.kind == mappingNode {
+			key := plainOrQuoted(n.items[i].key)
+			if asJSON {
+				key = quote(n.items[i].key)
+			}
+			b.WriteString(key + ": ")
+		}
+		n.items[i].writeFlow(b, asJSON)
+	}
+	b.WriteByte(end)
+}
+
+func (n *node) scalarText(asJSON bool) string {
+	if n.style == plain && (!asJSON || json.Valid([]byte(n.text))) {
+		return n.text
+	}
+	return quote(n.text)
+}
+
+func plainOrQuoted(text string) string {
+	if isPlain(text) {
+		return text
+	}
+	return quote(text)
+}
+
+// quote writes a text as a JSON string, which is also one of YAML.
+func quote(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c <= 0xffff && !unicode.IsPrint(c):
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
