@@ -92,7 +92,9 @@ const (
 	smallRepeat = 3
 )
 
-func benchmarks() []string { return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation"} }
+func benchmarks() []string {
+	return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation"}
+}
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }
 

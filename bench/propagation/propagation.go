@@ -117,7 +117,7 @@ func document(change int64, rules int) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# change %d\nrules:\n", change)
 	for i := range rules {
-		fmt.Fprintf(&b, "  - name: rule-%d\n    match: {path: /v%d/things/{id}}\n    key: [ip]\n    limits: [%d/1m, 1000/1h]\n", i, i, 1+change)
+		fmt.Fprintf(&b, "  - name: rule-%d\n    match: {path: '/v%d/things/{id}'}\n    key: [ip]\n    limits: [%d/1m, 1000/1h]\n", i, i, 1+change)
 	}
 	return []byte(b.String())
 }
