@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 # Packages also run under the race detector: those that share memory between goroutines.
 # The detector costs several times the run time, so it is not for every package.
-RACE_PKGS ?= ./memstore ./redisstore ./storetest ./internal/race
+RACE_PKGS ?= ./memstore ./redisstore ./storetest ./rules ./internal/race ./internal/ruledb
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
