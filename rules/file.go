@@ -141,9 +141,21 @@ func (l listing) same(other listing) bool {
 // Watch tells when something happens in the directories concerned. What single files of a directory
 // link to elsewhere is found by polling.
 func (f *Files) Watch(ctx context.Context, changed func(), failed func(error)) {
-	if err := f.watch(ctx, changed); err != nil {
+	const least, most = 100 * time.Millisecond, 30 * time.Second
+	for wait := least; ; wait = min(2*wait, most) {
+		err := f.watch(ctx, func() {
+			wait = least
+			changed()
+		})
+		if ctx.Err() != nil {
+			return
+		}
 		failed(fmt.Errorf("watch %s: %w", f.path, err))
-		<-ctx.Done() // changes are found by polling
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
 	}
 }
 
