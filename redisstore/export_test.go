@@ -115,7 +115,15 @@ func (s *Store) Hold(t *penstock.Ticket, out *penstock.Outcome) (undo func(now p
 	*out = p.outcome
 	return func(now penstock.Instant) error {
 		p.ticket.Now = now
-		return s.undo(context.Background(), []part{p}, hold)
+		for i := range p.ticket.Groups {
+			if !p.ticket.Groups[i].Spends() {
+				continue
+			}
+			if _, err := s.undoGroup(context.Background(), &p.ticket, i, hold); err != nil {
+				return err
+			}
+		}
+		return nil
 	}, nil
 }
 
