@@ -52,7 +52,9 @@ func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstoc
 	for i := range together {
 		p := &together[i]
 		if err := s.takePart(ctx, p, hold); err != nil {
-			go s.undoAll(together[:i+1], hold) // this one too: its reply may have been lost
+			if !p.ticket.Denied {
+				go s.undoAll(together[:i+1], hold) // this one too: its reply may have been lost
+			}
 			return err
 		}
 		if p.outcome.Allowed || p.ticket.Denied {
@@ -69,7 +71,7 @@ func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstoc
 	alone := partsOf(t, true)
 	for i := range alone {
 		if err := s.takePart(ctx, &alone[i], 0); err != nil {
-			if !t.Denied {
+			if len(together) > 0 && !together[0].ticket.Denied { // else nothing is left of it
 				go s.undoAll(together, hold)
 			}
 			return err

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // owner is the user a server runs as. The zero owner is ourselves.
@@ -34,6 +36,14 @@ func serverOwner() (owner, error) {
 		return owner{other: true, uid: uid, gid: gid}, nil
 	}
 	return owner{}, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody")
+}
+
+// run makes a command run as the owner.
+func (o owner) run(cmd *exec.Cmd) {
+	cmd.Dir = "/" // ours may be closed to the owner
+	if o.other {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}}
+	}
 }
 
 // give makes everything below dir the owner's.

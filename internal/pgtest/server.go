@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/penstock-io/penstock/internal/child"
 )
 
 // startLimit bounds the wait for a server to answer or to end, where the caller's context does not end sooner.
@@ -29,7 +32,7 @@ type Server struct {
 	settings []string
 
 	mu     sync.Mutex
-	proc   *process // nil before the first start
+	proc   *child.Process // nil before the first start
 	closed bool
 }
 
@@ -114,14 +117,16 @@ func (s *Server) startLocked(ctx context.Context) error {
 	}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
-	if s.proc, err = startProcess(s.as, s.logFile(), binary, args...); err != nil {
+	cmd := exec.Command(binary, args...)
+	s.as.run(cmd)
+	if s.proc, err = child.Start(cmd, s.logFile()); err != nil {
 		return fmt.Errorf("start %s: %w", binary, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := s.awaitReady(ctx); err != nil {
-		s.proc.kill()
-		return fmt.Errorf("start %s in %s: %w\n%s", binary, s.dir, err, s.logTail())
+		crash(s.proc)
+		return fmt.Errorf("start %s in %s: %w\n%s", binary, s.dir, err, child.LogTail(s.logFile()))
 	}
 	return nil
 }
@@ -129,7 +134,7 @@ func (s *Server) startLocked(ctx context.Context) error {
 // awaitReady waits until the server answers. The socket is in our directory, so whoever answers is ours.
 func (s *Server) awaitReady(ctx context.Context) error {
 	for {
-		if s.proc.exited() {
+		if s.proc.Exited() {
 			return errors.New("it exited before it answered")
 		}
 		conn, err := pgx.Connect(ctx, s.URL)
@@ -142,16 +147,6 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-// logTail is the end of the server's log, which says why it did not start.
-func (s *Server) logTail() string {
-	log, err := os.ReadFile(s.logFile())
-	if err != nil {
-		return "no log: " + err.Error()
-	}
-	const most = 2000
-	return string(log[max(0, len(log)-most):])
 }
 
 // Database creates an empty database and returns its URL.
@@ -172,10 +167,10 @@ func (s *Server) Database(ctx context.Context) (string, error) {
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
+	if s.proc == nil || s.proc.Exited() {
 		return 0
 	}
-	return s.proc.pid()
+	return s.proc.Pid()
 }
 
 // Kill ends the server and every process of it at once (SIGKILL), as a crash would, and returns when the server is gone.
@@ -184,7 +179,7 @@ func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
-		s.proc.kill()
+		crash(s.proc)
 	}
 	return nil
 }
@@ -198,15 +193,15 @@ func (s *Server) Stop() error {
 
 // endLocked asks the server to end, in the way the signal stands for, and waits until it has.
 func (s *Server) endLocked(sig syscall.Signal) error {
-	if s.proc == nil || s.proc.exited() {
+	if s.proc == nil || s.proc.Exited() {
 		return nil
 	}
-	_ = s.proc.signal(sig) // fails only if it has ended already
+	_ = s.proc.Signal(sig) // fails only if it has ended already
 	select {
-	case <-s.proc.done:
+	case <-s.proc.Done():
 		return nil
 	case <-time.After(startLimit):
-		s.proc.kill()
+		crash(s.proc)
 		return fmt.Errorf("stop PostgreSQL in %s: it took longer than %v and was killed", s.dir, startLimit)
 	}
 }
@@ -218,11 +213,11 @@ func (s *Server) Restart() error {
 	if s.closed {
 		return fmt.Errorf("restart PostgreSQL in %s: it is closed", s.dir)
 	}
-	s.proc.kill()
+	crash(s.proc)
 	// A killed server's last children may outlive it by a moment, and no other starts while they do.
 	for deadline := time.Now().Add(startLimit); ; {
 		err := s.startLocked(context.Background())
-		if err == nil || time.Now().After(deadline) || !strings.Contains(s.logTail(), "pre-existing shared memory") {
+		if err == nil || time.Now().After(deadline) || !strings.Contains(child.LogTail(s.logFile()), "pre-existing shared memory") {
 			return err
 		}
 		if err := os.Truncate(s.logFile(), 0); err != nil {

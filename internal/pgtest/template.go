@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+
+	"github.com/penstock-io/penstock/internal/child"
 )
 
 // superuser owns every server's databases.
@@ -54,11 +56,10 @@ func initdb(ctx context.Context, dir string, as owner) error {
 	}
 	cmd := exec.CommandContext(ctx, binary, "--pgdata", dir, "--username", superuser, "--auth", "trust",
 		"--encoding", "UTF8", "--no-locale", "--no-sync", "--wal-segsize", "1")
-	cmd.Dir = "/"
-	cmd.SysProcAttr = childAttributes(as)
+	as.run(cmd)
 	// initdb asks its environment for a locale, and a test's may name one that is not installed.
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if out, err := runOnLastingThread(cmd); err != nil {
+	if out, err := child.Run(cmd); err != nil {
 		return fmt.Errorf("run %s: %w\n%s", binary, err, out)
 	}
 	return nil

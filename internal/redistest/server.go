@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/child"
 )
 
 // startLimit bounds the wait for one server to answer, where the caller's context does not end sooner.
@@ -28,7 +31,7 @@ type Server struct {
 	args []string // after the configuration file on the command line
 
 	mu     sync.Mutex
-	proc   *process // nil before the first start
+	proc   *child.Process // nil before the first start
 	closed bool
 }
 
@@ -104,15 +107,15 @@ func (s *Server) startLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.proc, err = startProcess(binary, append([]string{s.configFile()}, s.args...), s.logFile())
+	s.proc, err = child.Start(exec.Command(binary, append([]string{s.configFile()}, s.args...)...), s.logFile())
 	if err != nil {
 		return fmt.Errorf("start %s: %w", binary, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := s.awaitReady(ctx); err != nil {
-		s.proc.kill()
-		return fmt.Errorf("start %s on %s: %w\n%s", binary, s.Addr, err, s.logTail())
+		s.proc.Kill()
+		return fmt.Errorf("start %s on %s: %w\n%s", binary, s.Addr, err, child.LogTail(s.logFile()))
 	}
 	return nil
 }
@@ -122,8 +125,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	ours := "config_file:" + s.configFile()
 	var last error
 	for {
-		if s.proc.exited() {
-			if strings.Contains(s.logTail(), "Address already in use") {
+		if s.proc.Exited() {
+			if strings.Contains(child.LogTail(s.logFile()), "Address already in use") {
 				return errPortTaken
 			}
 			return errors.New("it exited before it answered")
@@ -155,24 +158,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// logTail is the end of the server's log, which says why it did not start.
-func (s *Server) logTail() string {
-	log, err := os.ReadFile(s.logFile())
-	if err != nil {
-		return "no log: " + err.Error()
-	}
-	const most = 2000
-	return string(log[max(0, len(log)-most):])
-}
-
 // Pid is the process id, or 0 if the server is not running.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
+	if s.proc == nil || s.proc.Exited() {
 		return 0
 	}
-	return s.proc.pid()
+	return s.proc.Pid()
 }
 
 // Kill ends the server at once (SIGKILL), as a crash would, and returns when it is gone. Its port stays its own, so
@@ -181,7 +174,7 @@ func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
-		s.proc.kill()
+		s.proc.Kill()
 	}
 	return nil
 }
@@ -193,7 +186,7 @@ func (s *Server) Restart() error {
 	if s.closed {
 		return fmt.Errorf("restart redis-server on %s: it is closed", s.Addr)
 	}
-	s.proc.kill()
+	s.proc.Kill()
 	return s.startLocked(context.Background())
 }
 
@@ -206,10 +199,10 @@ func (s *Server) Resume() error { return s.signal("resume", syscall.SIGCONT) }
 func (s *Server) signal(verb string, sig syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
+	if s.proc == nil || s.proc.Exited() {
 		return fmt.Errorf("%s redis-server on %s: it is not running", verb, s.Addr)
 	}
-	if err := s.proc.signal(sig); err != nil {
+	if err := s.proc.Signal(sig); err != nil {
 		return fmt.Errorf("%s redis-server on %s: %w", verb, s.Addr, err)
 	}
 	return nil
@@ -224,7 +217,7 @@ func (s *Server) Close() error {
 	}
 	s.closed = true
 	if s.proc != nil {
-		s.proc.kill()
+		s.proc.Kill()
 	}
 	releasePort(s.port)
 	if err := os.RemoveAll(s.dir); err != nil {

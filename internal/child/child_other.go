@@ -1,11 +1,11 @@
 //go:build !linux
 
-package redistest
+package child
 
 import "syscall"
 
 // Only Linux kills a child with its parent; elsewhere a killed test leaves its servers behind.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent(*syscall.SysProcAttr) {}
 
 // Elsewhere there is no portable way to ask whether a child has stopped; it does within a moment.
-func awaitStopped(*process) error { return nil }
+func (p *Process) awaitStopped() error { return nil }
