@@ -84,7 +84,6 @@ func testPromise(nodes []penstock.Store, steps []step, last penstock.Decision) e
 		for _, early := range []penstock.Instant{1, 0} {
 			retry := *final
 			retry.ticket.Now = final.ticket.Now.Add(after) - early
-			retry.ticket.Nonce = 0x5eed // a lease of its own
 			d, err := afterwards(nodes, steps, &retry)
 			if err != nil {
 				return err
