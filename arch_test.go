@@ -71,8 +71,24 @@ var rules = []rule{
 		because: "the service is handed a publisher: it works without Redis too",
 	},
 	{
-		of: under("engine"), not: linksServer, through: true,
-		because: "who embeds the engine must not link Redis, SQL or protobuf for it",
+		of: under("engine"), not: anyOf(linksSQL, linksRedis, linksGRPC), through: true,
+		because: "who embeds the engine must not link Redis, SQL or gRPC for it",
+	},
+	{
+		of: anyOf(under("httplimit"), under("client")), not: anyOf(linksSQL, linksRedis, linksCEL, linksEnvoy), through: true,
+		because: "a middleware or a client is handed a penstock.Decider: applications link no rules engine for it",
+	},
+	{
+		of: is("httplimit"), not: linksGRPC, through: true,
+		because: "an HTTP middleware needs no gRPC",
+	},
+	{
+		of: under("grpclimit"), not: anyOf(linksSQL, linksRedis, linksCEL, linksEnvoy), through: true,
+		because: "interceptors are handed a penstock.Decider: applications link no rules engine for them",
+	},
+	{
+		of: anyOf(under("internal/api"), under("internal/gateway"), under("internal/grpcapi")), not: anyOf(own("engine"), linksSQL, linksRedis), through: true,
+		because: "doors are handed a penstock.Decider and know nothing of how it decides",
 	},
 }
 
@@ -122,6 +138,13 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/ruledb", module + "/internal/ruleredis"},
 		{"internal/ruleredis", module + "/internal/ruledb"},
 		{"internal/ruleservice", module + "/internal/ruleredis"},
+		{"engine", "google.golang.org/grpc/codes"},
+		{"httplimit", module + "/internal/ruledb"},
+		{"httplimit", "cel.dev/cel-go/cel"},
+		{"httplimit", "google.golang.org/grpc"},
+		{"grpclimit", "github.com/envoyproxy/go-control-plane/envoy/type/v3"},
+		{"client", "database/sql"},
+		{"internal/api", module + "/engine"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
 			t.Errorf("%q may import %s", test.of, test.imported)
@@ -137,6 +160,9 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/ruledb", module + "/rules"},
 		{"internal/ruleredis", module + "/rules"},
 		{"internal/ruleservice", module + "/internal/ruledb"},
+		{"engine", module + "/rules"},
+		{"grpclimit", "google.golang.org/grpc"},
+		{"internal/gateway", module + "/httplimit"},
 	} {
 		for _, r := range rules {
 			if r.of(test.of) && r.not(test.imported) {
@@ -214,9 +240,11 @@ func linksSQL(p string) bool { return p == "database/sql" || own("internal/ruled
 
 func linksRedis(p string) bool { return strings.Contains(p, "redis") }
 
-func linksServer(p string) bool {
-	return linksSQL(p) || linksRedis(p) || strings.Contains(p, "protobuf") || strings.HasPrefix(p, "google.golang.org/grpc")
-}
+func linksGRPC(p string) bool { return strings.HasPrefix(p, "google.golang.org/grpc") }
+
+func linksCEL(p string) bool { return strings.HasPrefix(p, "cel.dev/") }
+
+func linksEnvoy(p string) bool { return strings.Contains(p, "envoyproxy/") }
 
 // TestNoClock: the root package takes instants and never asks for one.
 func TestNoClock(t *testing.T) {

@@ -161,6 +161,9 @@ func zone(loc *time.Location) *time.Location {
 // Limit returns the limit that was compiled.
 func (m *Meter) Limit() Limit { return m.limit }
 
+// Algorithm returns the limit's.
+func (m *Meter) Algorithm() Algorithm { return m.limit.Algorithm }
+
 func (m *Meter) String() string { return m.limit.String() }
 
 // Weigh brings a fixed-size state up to now and tells whether the cost passes. repaired means

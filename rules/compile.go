@@ -107,10 +107,12 @@ func (c *compiler) snapshot() *Snapshot {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(c.source.text))
-	s := &Snapshot{Version: c.options.Version, Checksum: hex.EncodeToString(sum[:]), Sources: maps.Clone(c.doc.Attributes), Hasher: c.hasher}
-	c.sources()
+	s := &Snapshot{Version: c.options.Version, Checksum: hex.EncodeToString(sum[:]), Hasher: c.hasher, byNumber: map[uint64]*Rule{}}
+	s.Sources = c.sources()
 	for i := range c.doc.Rules {
-		s.Rules = append(s.Rules, c.rule(i))
+		r := c.rule(i)
+		s.Rules = append(s.Rules, r)
+		s.byNumber[r.Subjects.Number()] = r
 	}
 	allow := c.list(c.doc.Lists.Allow, path{"lists", "allow"})
 	deny := c.list(c.doc.Lists.Deny, path{"lists", "deny"})
@@ -126,7 +128,7 @@ var (
 	methodName = regexp.MustCompile(`^[A-Z][A-Z_-]{0,31}$`)
 )
 
-func (c *compiler) sources() {
+func (c *compiler) sources() (all []penstock.Source) {
 	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
 		at := path{"attributes", name}
 		if !c.sound(at) {
@@ -136,6 +138,7 @@ func (c *compiler) sources() {
 			c.fail(at, complain("%s is always there", name).but("give this attribute another name"))
 		}
 		s := c.doc.Attributes[name]
+		all = append(all, penstock.Source{Attribute: name, Header: s.Header, Cookie: s.Cookie, Claim: s.Claim})
 		given := 0
 		for field, value := range map[string]string{"header": s.Header, "cookie": s.Cookie, "claim": s.Claim} {
 			if value == "" {
@@ -149,6 +152,7 @@ func (c *compiler) sources() {
 			c.fail(at, complain("%s has %d sources", name, given).but("give one of header, cookie, claim"))
 		}
 	}
+	return all
 }
 
 func (c *compiler) list(entries []Patterns, at path) []listEntry {

@@ -28,7 +28,7 @@ func TestSeveralFilesAreOneSet(t *testing.T) {
 	if diff := cmp.Diff([]string{"two", "one"}, names); diff != "" || s.Version != 3 {
 		t.Errorf("version %d, rules %s", s.Version, diff)
 	}
-	if got := s.Sources["user"].Header; got != "X-User" {
+	if got := s.Sources[0].Header; got != "X-User" {
 		t.Errorf("user comes from %q", got)
 	}
 }

@@ -14,6 +14,10 @@ type Match struct {
 
 	Rules []Matched // that apply, in the document's order
 
+	// Failed are the rules whose expression, or that of an override, could not be evaluated for this
+	// call. Such a rule does not apply; such an override leaves the rule's own limits.
+	Failed []Failed
+
 	values     callValues
 	candidates []int32 // rules
 	few        []int32 // overrides, or entries of a list
@@ -25,6 +29,12 @@ type Matched struct {
 	Rule     *Rule
 	Override int      // the one whose limits replace the rule's; NoOverride if none does
 	Key      []string // values, in the order of the rule's key; valid until the Match is used again
+}
+
+// A Failed is a rule that could not be evaluated, and why.
+type Failed struct {
+	Rule *Rule
+	Err  error
 }
 
 // NoOverride as a Matched's Override means the rule's own limits.
@@ -41,10 +51,10 @@ func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 }
 
 func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
-	m.Rules, m.keys = m.Rules[:0], m.keys[:0]
+	m.Rules, m.Failed, m.keys = m.Rules[:0], m.Failed[:0], m.keys[:0]
 	m.values.lay(call, x.slots)
-	m.Denied = m.first(x.deny.tree, now) >= 0
-	m.Allowed = !m.Denied && m.first(x.allow.tree, now) >= 0
+	m.Denied = m.first(x.deny.tree, now, nil) >= 0
+	m.Allowed = !m.Denied && m.first(x.allow.tree, now, nil) >= 0
 	if m.Denied || m.Allowed {
 		return
 	}
@@ -52,12 +62,13 @@ func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
 	m.candidates = inOrder(t.candidates(&m.values, m.candidates[:0]))
 	for _, i := range m.candidates {
 		it := &t.items[i]
-		if !t.holds(it, &m.values, now) {
+		if holds, err := t.holds(it, &m.values, now); !holds {
+			m.note(it.rule, err)
 			continue
 		}
 		found := Matched{Rule: it.rule, Override: NoOverride, Key: m.key(t.checks.all[it.key:it.to])}
 		if it.overrides != nil {
-			found.Override = m.first(it.overrides, now)
+			found.Override = m.first(it.overrides, now, it.rule)
 		}
 		m.Rules = append(m.Rules, found)
 	}
@@ -69,15 +80,24 @@ func inOrder(candidates []int32) []int32 {
 	return slices.Compact(candidates)
 }
 
-// first returns the number of the first item that holds, or -1.
-func (m *Match) first(t *tree, now penstock.Instant) int {
+// first returns the number of the first item that holds, or -1. The items are a rule's overrides,
+// or a list's entries.
+func (m *Match) first(t *tree, now penstock.Instant, of *Rule) int {
 	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
 	for _, i := range m.few {
-		if t.holds(&t.items[i], &m.values, now) {
+		holds, err := t.holds(&t.items[i], &m.values, now)
+		if holds {
 			return int(i)
 		}
+		m.note(of, err)
 	}
 	return -1
+}
+
+func (m *Match) note(r *Rule, err error) {
+	if err != nil && r != nil {
+		m.Failed = append(m.Failed, Failed{r, err})
+	}
 }
 
 // key returns the call's values of a key.

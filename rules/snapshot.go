@@ -13,11 +13,16 @@ type Snapshot struct {
 	Checksum string // SHA-256 of the text, in hex: the same text has the same
 
 	Rules   []*Rule           // in the document's order
-	Sources map[string]Source // of attributes, by name
+	Sources []penstock.Source // of attributes, by name
 	Hasher  penstock.Hasher   // of call ids; rules make their subjects themselves
+
+	byNumber map[uint64]*Rule
 
 	index *index
 }
+
+// Numbered returns the rule whose subjects' hasher has the number; nil if there is none.
+func (s *Snapshot) Numbered(n uint64) *Rule { return s.byNumber[n] }
 
 // A Rule is one rule of a snapshot.
 type Rule struct {

@@ -49,14 +49,14 @@ func (t *tree) follow(r ref, v *callValues, out []int32) []int32 {
 	return out
 }
 
-// holds tells whether an item holds for a call at an instant, the expression last.
-func (t *tree) holds(it *item, v *callValues, now penstock.Instant) bool {
+// holds tells whether an item holds for a call at an instant, the expression last. An error is the
+// expression's: the item does not hold.
+func (t *tree) holds(it *item, v *callValues, now penstock.Instant) (bool, error) {
 	if !t.checks.pass(it, v, now) {
-		return false
+		return false, nil
 	}
 	if it.when == nil {
-		return true
+		return true, nil
 	}
-	holds, err := it.when.holds(v)
-	return holds && err == nil
+	return it.when.holds(v)
 }

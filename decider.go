@@ -1,0 +1,129 @@
+package penstock
+
+import (
+	"context"
+	"time"
+)
+
+// A Decider answers calls. *engine.Engine is one, and so is a client of a remote Penstock.
+//
+// Decide always leaves a usable verdict: with an error it is what the rules' failure policies say,
+// and the error tells why they were asked. An error that wraps [ErrInvalid] blames the call; the
+// verdict then denies it.
+type Decider interface {
+	Decide(ctx context.Context, c *Call, v *Verdict) error
+}
+
+// A Concluder ends or prolongs what an allowed call has reserved: an estimate, or a place among the
+// calls that may run at the same time. Errors are those of a [Settler].
+type Concluder interface {
+	Conclude(ctx context.Context, c *Conclusion, v *Verdict) error
+}
+
+// A Conclusion is about the reservation of one verdict.
+type Conclusion struct {
+	Reservation string
+	Verb        Verb
+	Cost        int64         // with Settle: the true cost
+	TTL         time.Duration // with Renew; 0: as the rules say
+
+	// Response, if given, is what Settle takes the true cost from, each rule in its own way,
+	// instead of Cost.
+	Response *Response
+}
+
+// A Response is what is known of a call when it is over.
+type Response struct {
+	Header func(name string) string // the first value; "" if there is none
+	Bytes  int64                    // of the body
+}
+
+// A Verdict is the answer to a call. Reuse one to decide without allocating.
+type Verdict struct {
+	Allowed   bool
+	Reason    Reason
+	Quality   Quality
+	Duplicate bool // a repeat of an allowed call: some rule charged nothing for it
+
+	// Rule is the one that decided, and Decision its numbers: of the limits that deny, the one
+	// with the longest wait; of a call that passes, the one with the least left. Empty and zero if
+	// no limit had a say.
+	Rule     string
+	Decision Decision
+
+	// Delay is how long the call is to be held before it goes on, for leaky buckets.
+	Delay time.Duration
+
+	// BannedUntil is not 0 where Reason is ReasonBanned.
+	BannedUntil Instant
+
+	// Limits are all that applied, in the rules' order, shadow rules included.
+	Limits []LimitVerdict
+
+	// Reservation names what was reserved, for a Conclusion; "" if nothing was. Whoever runs the
+	// call concludes it when the call is over.
+	Reservation string
+
+	RulesVersion int64
+	Now          Instant // the instant it was decided at
+}
+
+// A LimitVerdict is what one limit of one rule said.
+type LimitVerdict struct {
+	Rule   string
+	Policy string // the limit's name: the rule's, or rule:1m if the rule has several
+	Shadow bool   // of a rule that is only tried: it had no say
+	Banned bool   // the rule has banned the caller
+
+	Algorithm Algorithm
+	Window    time.Duration // of a concurrency limit, its leases' time to live
+	Decision
+}
+
+// Reset empties the verdict and keeps its memory.
+func (v *Verdict) Reset() { *v = Verdict{Limits: v.Limits[:0]} }
+
+// Reason says why a call was decided as it was.
+type Reason uint8
+
+const (
+	ReasonOK         Reason = iota // every limit that applies lets it pass
+	ReasonNoRule                   // no limit applies
+	ReasonOverLimit                // a limit denies it
+	ReasonBanned                   // the caller is banned by a rule, which this call may have brought on
+	ReasonDenyList                 // always refused
+	ReasonAllowList                // never limited
+	ReasonDuplicate                // a repeat of an allowed call
+	ReasonStoreError               // the store did not answer: a failure policy did
+)
+
+var reasonNames = [...]string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error"}
+
+func (r Reason) String() string { return nameOf(reasonNames[:], r, "Reason") }
+
+// UnmarshalText reads what String writes.
+func (r *Reason) UnmarshalText(text []byte) error {
+	return parseName(r, reasonNames[:], text, "reason")
+}
+
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Quality says what a verdict was decided on.
+type Quality uint8
+
+const (
+	QualityExact     Quality = iota // the shared state, or no state was needed
+	QualityLocal                    // what this node has counted by itself
+	QualityUnchecked                // nothing: by a failure policy
+)
+
+var qualityNames = [...]string{"exact", "local", "unchecked"}
+
+func (q Quality) String() string { return nameOf(qualityNames[:], q, "Quality") }
+
+// UnmarshalText reads what String writes.
+func (q *Quality) UnmarshalText(text []byte) error {
+	return parseName(q, qualityNames[:], text, "quality")
+}
+
+func (q Quality) MarshalText() ([]byte, error) { return []byte(q.String()), nil }

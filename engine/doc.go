@@ -1,0 +1,11 @@
+// Package engine says what happens to one call.
+//
+//	rules := live.Load()             an atomic read: no lock, no database
+//	match := rules.Match(call)       lists first, then every rule that applies
+//	out   := store.Take(ticket)      one round trip, or a few locks in memory
+//	v     := verdict(match, out)     the strictest wins; shadow rules have no say
+//	observe(v)                       sees it and cannot change it
+//
+// It is separate from rules, which know nothing of stores, and from the doors, which know how calls
+// arrive and nothing of how they are decided.
+package engine

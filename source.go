@@ -1,0 +1,39 @@
+package penstock
+
+// A Source says which part of a request an attribute is: exactly one of these is given. Doors read
+// requests by it. A request without that part has no such attribute.
+type Source struct {
+	Attribute string
+
+	Header string // the value of a header; several lines of one are joined with ", "
+	Cookie string
+	Query  string // the first parameter of the name
+	Claim  string // of a verified token; a.b is b within a
+
+	Certificate CertificatePart // of the verified TLS certificate of the client
+}
+
+// A CertificatePart is what identifies the holder of a certificate.
+type CertificatePart uint8
+
+const (
+	NoCertificate CertificatePart = iota
+	CommonName                    // of the subject
+	DNSName                       // the first alternative name of the kind
+	Email
+	URI         // as SPIFFE has them
+	Fingerprint // SHA-256 of the whole certificate, in hex
+)
+
+var certificatePartNames = [...]string{"none", "common_name", "dns_name", "email", "uri", "fingerprint"}
+
+func (p CertificatePart) String() string {
+	return nameOf(certificatePartNames[:], p, "CertificatePart")
+}
+
+// UnmarshalText reads what String writes.
+func (p *CertificatePart) UnmarshalText(text []byte) error {
+	return parseName(p, certificatePartNames[:], text, "certificate part")
+}
+
+func (p CertificatePart) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
