@@ -183,12 +183,33 @@ func (f *Files) watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// aim watches the directories concerned as they are now: that of the path, in which a symlink may be
-// swapped, the path itself, and where it leads.
+// aim watches the directories concerned as they are now. A symlink may be swapped just before its
+// directory is watched, which nothing would tell: so they are the same ones before and after.
 func (f *Files) aim(watcher *fsnotify.Watcher) error {
-	for _, old := range watcher.WatchList() {
-		_ = watcher.Remove(old) // it may have gone by itself
+	for dirs := f.concerned(); ; {
+		for _, old := range watcher.WatchList() {
+			_ = watcher.Remove(old) // it may have gone by itself
+		}
+		for _, dir := range dirs {
+			if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+		now := f.concerned()
+		if slices.Equal(dirs, now) {
+			break
+		}
+		dirs = now
 	}
+	if len(watcher.WatchList()) == 0 {
+		return fmt.Errorf("%s is not there", filepath.Dir(f.path))
+	}
+	return nil
+}
+
+// concerned returns the directory of the path, in which a symlink may be swapped, the path itself if
+// it is one, and where it leads.
+func (f *Files) concerned() []string {
 	dirs := []string{filepath.Dir(f.path)}
 	if real, err := filepath.EvalSymlinks(f.path); err == nil {
 		if info, err := os.Stat(real); err == nil && !info.IsDir() {
@@ -197,15 +218,7 @@ func (f *Files) aim(watcher *fsnotify.Watcher) error {
 		dirs = append(dirs, real)
 	}
 	slices.Sort(dirs)
-	for _, dir := range slices.Compact(dirs) {
-		if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	if len(watcher.WatchList()) == 0 {
-		return fmt.Errorf("%s is not there", filepath.Dir(f.path))
-	}
-	return nil
+	return slices.Compact(dirs)
 }
 
 // drain waits until what comes with an event has come too.
