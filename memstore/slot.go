@@ -40,7 +40,8 @@ func (s *slot) isApart() bool   { return s.head&3 == apart }
 func (s *slot) isSpilled() bool { return s.head&sortMask > banned }
 
 // A key names a slot: the subject and the meter's fingerprint, 128 bits together. Pairs with the
-// same subject always differ; others do except with probability 2^-128.
+// same subject always differ; others do except with probability 2^-128. Fingerprints and subjects
+// may each be alike but for one bit: multiplied, the one cannot make up for the other.
 type key struct {
 	place uint64 // of the subject alone, so that all its limits are neighbours; tables are sorted by it
 	name  uint64
@@ -51,7 +52,7 @@ type key struct {
 // the hash of subjects has no secret.
 func keyOf(s *penstock.Subject, fingerprint, seed uint64) (k key, shard uint64) {
 	low, high := binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
-	return key{place: low * seed, name: high ^ fingerprint}, high * seed
+	return key{place: low * seed, name: high ^ fingerprint*seed}, high * seed
 }
 
 // A subject may have any number of calls and reservations, so they must not pile up in its place.

@@ -1,0 +1,29 @@
+package memstore
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Two subjects that differ in one bit and two limits that do are four keys.
+func TestKeysOfLikesDiffer(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 100 {
+		seed := r.Uint64() | 1
+		a := subject(r.Uint64())
+		window := uint64(3)<<52 | 60_000_000 // kind, ordinal 0, µs
+		for bit := range 128 {
+			b := a
+			b[bit/8] ^= 1 << (bit % 8)
+			for other := range 56 {
+				of := func(s penstock.Subject, fingerprint uint64) key { k, _ := keyOf(&s, fingerprint, seed); return k }
+				alike := window ^ 1<<other
+				if of(a, window) == of(b, alike) || of(a, window) == of(b, window) || of(a, window) == of(a, alike) {
+					t.Fatalf("seed %#x: subject bit %d and fingerprint bit %d cancel each other out", seed, bit, other)
+				}
+			}
+		}
+	}
+}
