@@ -184,6 +184,27 @@ func TestRuleTag(t *testing.T) {
 	}
 }
 
+// Rules that differ in anything their subjects are made of have different numbers.
+func TestRuleNumber(t *testing.T) {
+	h := NewHasher("secret")
+	seen := map[uint64]string{}
+	for name, r := range map[string]RuleHasher{
+		"rule": h.Rule("shop", "search", "user"), "domain": h.Rule("store", "search", "user"), "name": h.Rule("shop", "find", "user"),
+		"key": h.Rule("shop", "search", "ip"), "longer key": h.Rule("shop", "search", "user", "ip"), "no key": h.Rule("shop", "search"),
+		"secret": NewHasher("other").Rule("shop", "search", "user"),
+	} {
+		n := r.Number()
+		if other, taken := seen[n]; taken {
+			t.Errorf("%s and %s have the number %x", name, other, n)
+		}
+		seen[n] = name
+	}
+	again := h.Rule("shop", "search", "user")
+	if seen[again.Number()] != "rule" {
+		t.Error("the same rule has another number")
+	}
+}
+
 // A call's id depends on every byte of what the caller said and on the secret, and is never the
 // zero id, which means none: it is odd.
 func TestCallID(t *testing.T) {

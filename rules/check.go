@@ -12,7 +12,7 @@ import (
 // A check asks one thing of one value.
 type check struct {
 	text string
-	at   int32 // the value's slot, or of isWithin which of the networks
+	at   int32 // the value's slot; of isWithin which of the networks; of wildcards which segment
 	kind checkKind
 	more bool // or the next one
 }
@@ -26,6 +26,8 @@ const (
 	isOnPath
 	isThere   // as part of a key
 	isMissing // as part of a key, or not
+	isSegment // a wildcard as part of a key
+	isRemains // one for all that follow
 )
 
 // A checkedNetwork is what isWithin asks for: it would make every check twice as long.
@@ -65,14 +67,23 @@ func (c *checks) add(k *conditions, key []KeyPart, s slots) item {
 	}
 	it.key = uint32(len(c.all))
 	for i := range key {
-		part := check{at: int32(s.of(key[i].Name)), kind: isThere}
-		if key[i].Optional {
-			part.kind = isMissing
-		}
-		c.all = append(c.all, part)
+		c.all = append(c.all, keyCheck(key[i], k.path, s))
 	}
 	it.to = uint32(len(c.all))
 	return it
+}
+
+func keyCheck(part KeyPart, p pathPattern, s slots) check {
+	if w, ok := p.wildcard(part.Name); ok {
+		if w.rest {
+			return check{at: int32(w.segment), kind: isRemains}
+		}
+		return check{at: int32(w.segment), kind: isSegment}
+	}
+	if part.Optional {
+		return check{at: int32(s.of(part.Name)), kind: isMissing}
+	}
+	return check{at: int32(s.of(part.Name)), kind: isThere}
 }
 
 // anyOf appends alternatives. If there are none, so is there no check.
@@ -116,7 +127,10 @@ func (c *checks) pass(it *item, v *callValues, now penstock.Instant) bool {
 }
 
 func (c *checks) passes(k *check, v *callValues) bool {
-	if k.kind == isWithin {
+	switch k.kind {
+	case isSegment, isRemains:
+		return true // the path fits
+	case isWithin:
 		n := &c.networks[k.at]
 		have := &v.values[n.slot]
 		if !have.there {

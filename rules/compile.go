@@ -51,11 +51,13 @@ type compiler struct {
 
 	provided map[string]bool // attributes that calls can have
 	names    map[string]int  // of rules, and which
-	language *language       // made when first needed
+
+	attributes []string // as attributeNames has them; made when first needed
 
 	// What many rules share is kept once.
 	meters      map[penstock.Limit]*penstock.Meter
 	zones       map[string]*time.Location
+	languages   map[string]*language // by the wildcards beside the attributes
 	expressions map[string]*expression
 }
 
@@ -72,6 +74,7 @@ func newCompiler(doc *Document, o Options) *compiler {
 		names:       map[string]int{},
 		meters:      map[penstock.Limit]*penstock.Meter{},
 		zones:       map[string]*time.Location{},
+		languages:   map[string]*language{},
 		expressions: map[string]*expression{},
 	}
 	for _, name := range slices.Concat(builtin, o.Provided, slices.Collect(maps.Keys(doc.Attributes))) {
@@ -128,33 +131,6 @@ var (
 	methodName = regexp.MustCompile(`^[A-Z][A-Z_-]{0,31}$`)
 )
 
-func (c *compiler) sources() (all []penstock.Source) {
-	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
-		at := path{"attributes", name}
-		if !c.sound(at) {
-			continue
-		}
-		if slices.Contains(builtin, name) {
-			c.fail(at, complain("%s is always there", name).but("give this attribute another name"))
-		}
-		s := c.doc.Attributes[name]
-		all = append(all, penstock.Source{Attribute: name, Header: s.Header, Cookie: s.Cookie, Claim: s.Claim})
-		given := 0
-		for field, value := range map[string]string{"header": s.Header, "cookie": s.Cookie, "claim": s.Claim} {
-			if value == "" {
-				continue
-			}
-			if given++; field != "claim" && !httpToken.MatchString(value) {
-				c.fail(at.with(field), complain("%.64q cannot be the name of a %s", value, field))
-			}
-		}
-		if given != 1 {
-			c.fail(at, complain("%s has %d sources", name, given).but("give one of header, cookie, claim"))
-		}
-	}
-	return all
-}
-
 func (c *compiler) list(entries []Patterns, at path) []listEntry {
 	list := make([]listEntry, 0, len(entries))
 	for i, entry := range entries {
@@ -162,7 +138,7 @@ func (c *compiler) list(entries []Patterns, at path) []listEntry {
 		if len(entry) == 0 && c.sound(at) {
 			c.fail(at, complain("an entry without a condition would be every call").but("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
-		list = append(list, listEntry{conditions{attributes: c.patterns(entry, at)}})
+		list = append(list, listEntry{conditions{attributes: c.patterns(entry, at, pathPattern{})}})
 	}
 	return list
 }
@@ -178,17 +154,18 @@ func (c *compiler) rule(i int) *Rule {
 		return r // which was told
 	}
 	c.name(t, i, at)
-	r.conditions = c.conditions(&t.Match, at.with("match"), penstock.DefaultDomain)
-	c.key(t, at.with("key"))
+	r.conditions = c.conditions(&t.Match, at.with("match"), nil)
+	c.wildcards(r.conditions.path, at.with("match", "path"))
+	c.key(t, at.with("key"), r.conditions.path)
 	c.expiry(t.ExpiresAt, at, "the rule")
 	if t.Mode == Off {
 		c.warn(at.with("mode"), complain("the rule %s is off and limits nothing", t.Name))
 	}
-	r.Cost = c.cost(t.Cost, at.with("cost"))
+	r.Cost = c.cost(t.Cost, at.with("cost"), r.conditions.path)
 	r.Penalty = c.penalty(t, at)
 	if t.Dedup != nil {
 		r.DedupAttribute = t.Dedup.Attribute
-		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"))
+		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"), r.conditions.path)
 	}
 	c.reserve(r, t, at)
 
@@ -225,7 +202,7 @@ func (c *compiler) name(t *RuleTerms, i int, at path) {
 	c.names[t.Name] = i
 }
 
-func (c *compiler) key(t *RuleTerms, at path) {
+func (c *compiler) key(t *RuleTerms, at path, p pathPattern) {
 	if !c.sound(at) {
 		return
 	}
@@ -233,12 +210,14 @@ func (c *compiler) key(t *RuleTerms, at path) {
 		if slices.ContainsFunc(t.Key[:i], func(k KeyPart) bool { return k.Name == part.Name }) {
 			c.fail(at.with(i), complain("%s is in the key twice", part.Name))
 		}
-		c.needs(part.Name, at.with(i))
+		if _, ok := p.wildcard(part.Name); !ok {
+			c.needs(part.Name, at.with(i), p)
+		}
 	}
 }
 
-// needs warns of an attribute that no call will have.
-func (c *compiler) needs(name string, at path) {
+// needs warns of an attribute that no call will have. p is the path of the rule it is for.
+func (c *compiler) needs(name string, at path, p pathPattern) {
 	if name == "" || !c.sound(at) {
 		return
 	}
@@ -246,10 +225,15 @@ func (c *compiler) needs(name string, at path) {
 		c.fail(at, problem)
 		return
 	}
-	if !c.provided[name] {
-		w := complain("no attribute provides %s", name)
-		c.warn(at, meantAttribute(w, name, slices.Sorted(maps.Keys(c.provided))))
+	if c.provided[name] {
+		return
 	}
+	if _, ok := p.wildcard(name); ok {
+		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).but("only key and when know it"))
+		return
+	}
+	known := append(slices.Sorted(maps.Keys(c.provided)), p.wildcards()...)
+	c.warn(at, meantAttribute(complain("no attribute provides %s", name), name, known))
 }
 
 func meantAttribute(w *complaint, name string, known []string) *complaint {

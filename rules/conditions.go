@@ -1,20 +1,24 @@
 package rules
 
 import (
-	"errors"
 	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/penstock-io/penstock"
 )
 
-// conditions compiles a match. domain is what one without a domain means.
-func (c *compiler) conditions(m *MatchTerms, at path, domain string) conditions {
+// conditions compiles the match of a rule, or of an override of the rule with these conditions.
+func (c *compiler) conditions(m *MatchTerms, at path, of *conditions) conditions {
 	k := conditions{domain: m.Domain}
-	if m.Domain == "" {
-		k.domain = domain
-	} else if !ruleName.MatchString(m.Domain) && c.sound(at.with("domain")) {
+	switch {
+	case m.Domain == "" && of != nil:
+		k.domain = of.domain
+	case m.Domain == "":
+		k.domain = penstock.DefaultDomain
+	case !ruleName.MatchString(m.Domain) && c.sound(at.with("domain")):
 		c.fail(at.with("domain"), complain("%.80q cannot be the name of a domain", m.Domain).but("use lower-case letters, digits, '.', '_' and '-'"))
 	}
 	if c.sound(at.with("method")) {
@@ -24,11 +28,16 @@ func (c *compiler) conditions(m *MatchTerms, at path, domain string) conditions 
 		pattern, err := parsePath(m.Path)
 		if err != nil {
 			c.fail(at.with("path"), complain("%v", err))
+			pattern.text = m.Path // for the names in it
 		}
 		k.path = pattern
 	}
-	k.attributes = c.patterns(m.Attributes, at)
-	k.when = c.when(m.When, at.with("when"))
+	names := k.path
+	if of != nil {
+		names = of.path
+	}
+	k.attributes = c.patterns(m.Attributes, at, names)
+	k.when = c.when(m.When, at.with("when"), names)
 	c.contradiction(&k, at)
 	return k
 }
@@ -47,8 +56,8 @@ func (c *compiler) methods(methods Values, at path) []string {
 	return methods
 }
 
-// patterns compiles what attributes must be like, in the order of their names.
-func (c *compiler) patterns(all Patterns, at path) []attributeCondition {
+// patterns compiles what attributes must be like, in the order of their names. p is the rule's path.
+func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCondition {
 	var out []attributeCondition
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := at.with(name)
@@ -72,62 +81,10 @@ func (c *compiler) patterns(all Patterns, at path) []attributeCondition {
 			}
 			a.patterns = append(a.patterns, pattern)
 		}
-		c.needs(name, at)
+		c.needs(name, at, p)
 		out = append(out, a)
 	}
 	return out
-}
-
-func (c *compiler) when(text string, at path) *expression {
-	if text == "" || !c.sound(at) {
-		return nil
-	}
-	if known := c.expressions[text]; known != nil {
-		return known
-	}
-	if c.language == nil {
-		var err error
-		if c.language, err = newLanguage(c.attributeNames()); err != nil {
-			c.fail(at, complain("%v", err))
-			return nil
-		}
-	}
-	compiled, err := c.language.compile(text)
-	if err == nil {
-		c.expressions[text] = compiled
-		return compiled
-	}
-	n := c.source.find(at)
-	var flawed *expressionError
-	if !errors.As(err, &flawed) {
-		c.fail(at, complain("%v", err))
-		return nil
-	}
-	for _, f := range flawed.flaws {
-		c.add(Mistake, at, c.source.withinLines(n, f.line, f.column), complain("when: %s", f.problem))
-	}
-	return nil
-}
-
-// attributeNames returns all that the document speaks of.
-func (c *compiler) attributeNames() []string {
-	names := maps.Clone(c.provided)
-	match := func(m *MatchTerms) {
-		for name := range m.Attributes {
-			names[name] = true
-		}
-	}
-	for i := range c.doc.Rules {
-		r := &c.doc.Rules[i]
-		match(&r.Match)
-		for _, part := range r.Key {
-			names[part.Name] = true
-		}
-		for k := range r.Overrides {
-			match(&r.Overrides[k].Match)
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override {
@@ -136,7 +93,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override
 	for i := range t.Overrides {
 		o, at := &t.Overrides[i], at.with("overrides", i)
 		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt}
-		made.conditions = c.conditions(&o.Match, at.with("match"), rule.domain)
+		made.conditions = c.conditions(&o.Match, at.with("match"), rule)
 		c.expiry(o.ExpiresAt, at, "the override")
 		if c.sound(at.with("match")) && c.sound(path{"rules", at[1], "match"}) {
 			if why := disjoint(rule, &made.conditions); why != "" {

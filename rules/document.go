@@ -24,14 +24,17 @@ type Document struct {
 type Source struct {
 	Header string `rules:"header" max:"128" doc:"The value of a request header."`
 	Cookie string `rules:"cookie" max:"128" doc:"The value of a cookie."`
-	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT."`
+	Query  string `rules:"query" max:"128" doc:"The first query parameter of the name."`
+	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT; a.b is b within a."`
+
+	Certificate penstock.CertificatePart `rules:"certificate" doc:"Of the client's verified TLS certificate."`
 }
 
 // RuleTerms are a rule as it is written.
 type RuleTerms struct {
 	Name   string       `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The policy's name in headers, metrics and logs."`
 	Match  MatchTerms   `rules:"match" doc:"What a call must be like. All must hold; nothing given means every call."`
-	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"The attributes that callers are told apart by. [] is one counter for all; user? treats a missing one as empty."`
+	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"The attributes, and wildcards of the path, that callers are told apart by. [] is one counter for all; user? treats a missing one as empty."`
 	Limits []LimitTerms `rules:"limits" as:"limits: [100/1m]" min:"1" max:"16" doc:"All of them, together or not at all."`
 
 	RequestsPerMinute       *int64    `rules:"requests_per_minute" min:"0" max:"100000" doc:"Short for a sliding_window_log limit."`
@@ -59,7 +62,7 @@ type MatchTerms struct {
 	Method     Values   `rules:"method" doc:"One or several HTTP methods."`
 	Path       string   `rules:"path" max:"2048" doc:"The normalised path: /users/{id}, /search/{rest...}."`
 	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes: one or several each, with * wildcards; networks for addresses."`
-	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes."`
+	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes and the wildcards of the rule's path."`
 }
 
 // Patterns are what attributes must be like; any of the values will do.

@@ -88,13 +88,15 @@ func (e *Explanation) consult(l *list, name string, v *callValues) bool {
 }
 
 func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considered {
+	v.rule = r
 	c := Considered{Rule: r, Override: NoOverride}
 	if c.Reason, c.Why = x.obstacle(r, now, v); c.Reason != "" {
 		return c
 	}
 	c.Matches, c.Limits = true, r.Limits
 	for _, part := range r.Key {
-		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.values[x.slots[part.Name]].text})
+		k := keyCheck(part, r.conditions.path, x.slots)
+		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.part(&k)})
 	}
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
@@ -125,7 +127,7 @@ func (x *index) obstacle(r *Rule, now penstock.Instant, v *callValues) (Reason, 
 		return reason, why
 	}
 	for _, part := range r.Key {
-		if !part.Optional && !v.values[x.slots[part.Name]].there {
+		if k := keyCheck(part, r.conditions.path, x.slots); k.kind == isThere && !v.values[k.at].there {
 			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; %s? would treat it as empty", part.Name, part.Name)
 		}
 	}

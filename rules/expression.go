@@ -10,8 +10,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// An expression is a `when`, in CEL. Its variables are the attributes, all of them strings, and
-// domain; one that the call lacks is "".
+// An expression is a `when`, in CEL. Its variables are the attributes, the wildcards of the rule's
+// path, all of them strings, and domain; one that the call lacks is "".
 //
 // An expression that fails (int(plan) of a plan that is no number; more work than allowed) does
 // not hold. So a rule does not apply where its condition has no answer, an override leaves the

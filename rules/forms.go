@@ -116,6 +116,8 @@ func namesOf(t reflect.Type) []string {
 		return namesFrom(penstock.Continuous, penstock.Interval)
 	case reflect.TypeFor[penstock.Overage]():
 		return namesFrom(penstock.OverageDeny, penstock.OverageDebt)
+	case reflect.TypeFor[penstock.CertificatePart]():
+		return namesFrom(penstock.CommonName, penstock.Fingerprint)
 	case reflect.TypeFor[Mode]():
 		return modeNames
 	case reflect.TypeFor[Consistency]():

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-func (c *compiler) cost(t *CostTerms, at path) Cost {
+func (c *compiler) cost(t *CostTerms, at path, p pathPattern) Cost {
 	if t == nil || !c.sound(at) {
 		return Cost{}
 	}
@@ -27,7 +27,7 @@ func (c *compiler) cost(t *CostTerms, at path) Cost {
 		c.fail(at, complain("the cost has %d sources", given).but("give one of attribute, response_header, response_bytes: true, or a number"))
 		return cost
 	}
-	c.needs(t.Attribute, at.with("attribute"))
+	c.needs(t.Attribute, at.with("attribute"), p)
 	if t.ResponseHeader != "" && !httpToken.MatchString(t.ResponseHeader) {
 		c.fail(at.with("response_header"), complain("%.64q cannot be the name of a header", t.ResponseHeader))
 	}

@@ -32,7 +32,9 @@ func newIndex(all []*Rule, allow, deny []listEntry) *index {
 		overrides := x.overrides(r)
 		x.adopt(&r.conditions)
 		for i := range r.Key {
-			x.slots.of(x.texts.keep(r.Key[i].Name))
+			if _, ok := r.conditions.path.wildcard(r.Key[i].Name); !ok {
+				x.slots.of(x.texts.keep(r.Key[i].Name))
+			}
 		}
 		if r.Mode != Off {
 			it := b.add(&r.conditions, r.Key)

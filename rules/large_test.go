@@ -58,6 +58,7 @@ func TestManyRules(t *testing.T) {
 	if len(s.Rules) != n {
 		t.Errorf("%d rules", len(s.Rules))
 	}
+	checkNumbered(t, s)
 	runtime.KeepAlive(doc)
 	runtime.KeepAlive(again)
 }

@@ -80,19 +80,25 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 			continue
 		}
 		out.meters = append(out.meters, meter)
-		if t.Reserve != nil {
-			if err := meter.Returns(); err != nil {
-				c.fail(at[i], complain("%v", err))
-			}
-		}
-		if t.Cost != nil && (t.Cost.ResponseBytes || t.Cost.ResponseHeader != "") && meter.Kind == penstock.KindLeaky {
-			c.fail(at[i], complain("a leaky_bucket cannot be charged a cost that is known only with the response").but("a token_bucket can"))
-		}
+		c.returns(meter, t, at[i])
 	}
 	if out.complete && len(out.meters) == len(list.terms) {
 		c.beaten(out.compiled, at)
 	}
 	return out
+}
+
+// returns complains about a limit that cannot give back what its rule reserves. A cost that comes
+// with the response is an estimate until then.
+func (c *compiler) returns(m *penstock.Meter, t *RuleTerms, at path) {
+	err := m.Returns()
+	switch {
+	case err == nil:
+	case t.Reserve != nil:
+		c.fail(at, complain("%v", err))
+	case t.Cost != nil && (t.Cost.ResponseHeader != "" || t.Cost.ResponseBytes):
+		c.fail(at, complain("a cost that comes with the response must be reserved until then, and %v", err))
+	}
 }
 
 // limit turns terms into a limit, without what the rule adds.

@@ -62,6 +62,7 @@ func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
 	m.candidates = inOrder(t.candidates(&m.values, m.candidates[:0]))
 	for _, i := range m.candidates {
 		it := &t.items[i]
+		m.values.rule = it.rule
 		if holds, err := t.holds(it, &m.values, now); !holds {
 			m.note(it.rule, err)
 			continue
@@ -104,7 +105,7 @@ func (m *Match) note(r *Rule, err error) {
 func (m *Match) key(parts []check) []string {
 	from := len(m.keys)
 	for i := range parts {
-		m.keys = append(m.keys, m.values.values[parts[i].at].text)
+		m.keys = append(m.keys, m.values.part(&parts[i]))
 	}
 	return m.keys[from:len(m.keys):len(m.keys)]
 }

@@ -15,6 +15,7 @@ var (
 	someDomains = []string{"default", "d", "e"}
 	someMethods = []string{"GET", "POST", "PUT"}
 	someNames   = []string{"user", "plan", "ip", "host", "path", "domain", "method"}
+	keyNames    = append([]string{"x", "y", "r"}, someNames...) // some are wildcards in some of the paths
 	somePaths   = []string{"/", "/a", "/a/", "/b", "/a/b", "/{x}", "/{x}/b", "/a/{x}", "/{x}/{y}", "/{r...}", "/a/{r...}", "/{x}/b/{r...}", "/a/b/{x}", "/a/%2F"}
 	someValues  = []string{
 		"gold", "free", "alice", "bob", "7", "10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "0.0.0.0/0", "2001:db8::/32", "::/0",
@@ -43,7 +44,10 @@ func drawWritten(t *rapid.T, label string) written {
 			m.attributes = append(m.attributes, writtenAttribute{name, values})
 		}
 	}
-	if some(5) {
+	switch {
+	case some(15):
+		m.when = overWildcards
+	case some(5):
 		var whens []string
 		for when := range writtenWhens {
 			whens = append(whens, when)
@@ -63,7 +67,7 @@ func drawRules(t *rapid.T) *writtenRules {
 	most := rapid.SampledFrom([]int{3, 40}).Draw(t, "size")
 	for range rapid.IntRange(0, most).Draw(t, "rules") {
 		r := writtenRule{match: drawWritten(t, "rule"), off: rapid.IntRange(0, 19).Draw(t, "off") == 0, expires: drawExpiry(t)}
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(someNames), 0, 2, rapid.ID).Draw(t, "key") {
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(keyNames), 0, 2, rapid.ID).Draw(t, "key") {
 			r.key = append(r.key, KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")})
 		}
 		overrides := rapid.SampledFrom([]int{0, 0, 2, 12}).Draw(t, "overrides")
@@ -90,7 +94,7 @@ func drawCall(t *rapid.T) *penstock.Call {
 	}
 	add("method", someMethods)
 	add("path", calls)
-	for _, name := range []string{"user", "plan", "ip", "host", "other"} {
+	for _, name := range []string{"user", "plan", "ip", "host", "other", "x", "r"} {
 		add(name, someTexts)
 	}
 	return c
@@ -98,7 +102,7 @@ func drawCall(t *rapid.T) *penstock.Call {
 
 // compileWritten makes of texts what Compile would.
 func compileWritten(t rapid.TB, w *writtenRules) *index {
-	language, err := newLanguage([]string{"user", "plan"})
+	language, err := newLanguage([]string{"user", "plan", "x", "r"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,13 +26,19 @@ type writtenAttribute struct {
 	values []string
 }
 
-// writtenWhens are expressions with what they mean. The last fails unless plan is a number.
+// writtenWhens are expressions with what they mean. One fails unless plan is a number; one is over
+// wildcards, or attributes where the rule's path has none.
 var writtenWhens = map[string]func(get func(string) string) bool{
 	`user != ""`:                      func(get func(string) string) bool { return get("user") != "" },
 	`plan == "gold" || domain == "d"`: func(get func(string) string) bool { return get("plan") == "gold" || get("domain") == "d" },
 	`!path.endsWith("/b")`:            func(get func(string) string) bool { return !strings.HasSuffix(get("path"), "/b") },
 	`int(plan) > 1`:                   func(get func(string) string) bool { return get("plan") == "7" },
+	overWildcards: func(get func(string) string) bool {
+		return slices.Contains([]string{"a", "b", "gold"}, get("x")) || get("r") == "b"
+	},
 }
+
+const overWildcards = `x in ["a", "b", "gold"] || r == "b"`
 
 type writtenOverride struct {
 	match   written
@@ -62,7 +68,7 @@ type verdict struct {
 
 func (w *writtenRules) naive(call *penstock.Call, now penstock.Instant) verdict {
 	var v verdict
-	holds := func(m written) bool { return naiveHolds(m, call) }
+	holds := func(m written) bool { return naiveHolds(m, call, "") }
 	if v.denied = slices.ContainsFunc(w.deny, holds); v.denied {
 		return v
 	}
@@ -72,12 +78,13 @@ func (w *writtenRules) naive(call *penstock.Call, now penstock.Instant) verdict 
 	past := func(end time.Time) bool { return !end.IsZero() && !now.Time().Before(end) }
 rules:
 	for i, r := range w.rules {
+		holds := func(m written) bool { return naiveHolds(m, call, r.match.path) }
 		if r.off || past(r.expires) || !holds(r.match) {
 			continue
 		}
 		key := []string{}
 		for _, part := range r.key {
-			value, ok := naiveAttribute(call, part.Name)
+			value, ok := naiveValue(call, part.Name, r.match.path)
 			if !ok && !part.Optional {
 				continue rules
 			}
@@ -91,7 +98,8 @@ rules:
 	return v
 }
 
-func naiveHolds(m written, call *penstock.Call) bool {
+// naiveHolds tells whether a match holds, of a rule with the given path or none.
+func naiveHolds(m written, call *penstock.Call, path string) bool {
 	get := func(name string) string { value, _ := naiveAttribute(call, name); return value }
 	if m.domain != "" && m.domain != get("domain") {
 		return false
@@ -108,7 +116,22 @@ func naiveHolds(m written, call *penstock.Call) bool {
 			return false
 		}
 	}
-	return m.when == "" || writtenWhens[m.when](get)
+	return m.when == "" || writtenWhens[m.when](func(name string) string { value, _ := naiveValue(call, name, path); return value })
+}
+
+// naiveValue returns what a name stands for in the key and the expressions of a rule whose path fits.
+func naiveValue(call *penstock.Call, name, pattern string) (string, bool) {
+	path, _ := naiveAttribute(call, "path")
+	have := strings.Split(path, "/")
+	for i, segment := range strings.Split(pattern, "/") {
+		switch segment {
+		case "{" + name + "}":
+			return have[i], true
+		case "{" + name + "...}":
+			return strings.Join(have[i:], "/"), true
+		}
+	}
+	return naiveAttribute(call, name)
 }
 
 func naiveAttribute(call *penstock.Call, name string) (string, bool) {

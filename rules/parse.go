@@ -21,9 +21,21 @@ func Parse(name string, text []byte) (*Document, error) {
 }
 
 func parse(name, text string) *Document {
-	text = strings.TrimPrefix(text, "\ufeff")
-	f := &found{source: &source{name: name, text: text}}
+	f := &found{}
 	doc := &Document{found: f}
+	if f.readTree(name, text) {
+		r := &reader{found: f}
+		r.read(f.source.root, reflect.ValueOf(doc).Elem())
+	} else if f.mistakes == 0 {
+		f.add(Mistake, nil, spot{1, 1}, complain("the document is empty").but("write rules: [] for no rules"))
+	}
+	return doc
+}
+
+// readTree makes nodes of a text, and tells whether there are any. Without a mistake it is empty.
+func (f *found) readTree(name, text string) bool {
+	text = strings.TrimPrefix(text, "\ufeff")
+	f.source = &source{name: name, text: text}
 	switch {
 	case len(text) > MaxDocument:
 		f.source.text = ""
@@ -37,14 +49,8 @@ func parse(name, text string) *Document {
 	}
 	if f.mistakes > 0 {
 		f.source.root = nil // half of a text is none
-	} else if f.source.root == nil {
-		f.add(Mistake, nil, spot{1, 1}, complain("the document is empty").but("write rules: [] for no rules"))
 	}
-	if f.source.root != nil {
-		r := &reader{found: f}
-		r.read(f.source.root, reflect.ValueOf(doc).Elem())
-	}
-	return doc
+	return f.source.root != nil
 }
 
 // notText returns the spot of the first byte that is not UTF-8.

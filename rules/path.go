@@ -11,8 +11,10 @@ import (
 //	/users/{id}        `{name}` stands for one segment, which is not empty
 //	/search/{rest...}  `{name...}` for all that follow, also none: /search/ fits, /search does not
 //
-// Names only document. The text is itself normalised, and a normalised path has no braces, so
-// that a segment with a brace is a wildcard. The zero pattern is that of a match without a path.
+// A rule's key and expressions know what its wildcards stand for by their names; those of an
+// override's path only document. The text is itself normalised, and a normalised path has no
+// braces, so that a segment with a brace is a wildcard. The zero pattern is that of a match without
+// a path.
 type pathPattern struct{ text string }
 
 // Bounds of a path pattern. A call's path may be of any length.

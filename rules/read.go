@@ -2,8 +2,10 @@ package rules
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,8 +104,9 @@ func (r *reader) read(n *node, v reflect.Value) {
 		return
 	case encoding.TextUnmarshaler:
 		if text, ok := r.scalar(n); ok {
-			if err := to.UnmarshalText([]byte(text)); err != nil {
-				r.fail(n, meantName(complain("unknown %s %.64q", r.what(), text), text, namesOf(v.Type())))
+			known := namesOf(v.Type())
+			if err := to.UnmarshalText([]byte(text)); err != nil || known != nil && !slices.Contains(known, text) {
+				r.fail(n, r.misread(err, text, v.Type()))
 			}
 		}
 		return
@@ -124,6 +127,18 @@ func (r *reader) read(n *node, v reflect.Value) {
 	case reflect.Map:
 		r.readMap(n, v)
 	}
+}
+
+// misread says what is wrong with a text that a type does not take.
+func (r *reader) misread(err error, text string, t reflect.Type) *complaint {
+	if names := namesOf(t); names != nil {
+		return meantName(complain("unknown %s %.64q", r.what(), text), text, names)
+	}
+	var c *complaint
+	if errors.As(err, &c) {
+		return c
+	}
+	return complain("%s: %v", r.what(), err)
 }
 
 func (r *reader) readList(n *node, v reflect.Value) {

@@ -214,6 +214,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	for i := range 2000 {
 		w.rules = append(w.rules,
 			writtenRule{match: written{domain: "default", path: fmt.Sprintf("/v1/p%d/{rest...}", i)}, key: []KeyPart{{Name: "user"}}},
+			writtenRule{match: written{domain: "default", path: fmt.Sprintf("/v1/p%d/{kind}/{id}", i)}, key: []KeyPart{{Name: "id"}, {Name: "kind"}}},
 			writtenRule{match: written{domain: "default", attributes: attrs("user", fmt.Sprint("u", i))}, key: []KeyPart{{Name: "user"}, {Name: "device", Optional: true}}},
 		)
 	}

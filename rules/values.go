@@ -10,6 +10,7 @@ import (
 type callValues struct {
 	call   *penstock.Call
 	values []value // by slot
+	rule   *Rule   // the one at hand, as expressions know its wildcards; nil: none
 }
 
 // A value is that of one attribute.
@@ -65,7 +66,7 @@ func (s slots) of(name string) int {
 // lay sets the values of a call. The path is normalised here, for conditions, expressions and
 // keys alike.
 func (v *callValues) lay(call *penstock.Call, s slots) {
-	v.call = call
+	v.call, v.rule = call, nil
 	if cap(v.values) < len(s) {
 		v.values = make([]value, len(s))
 	}
@@ -93,8 +94,24 @@ func domainOf(call *penstock.Call) string {
 	return call.Domain
 }
 
-// named returns the value of any attribute, "" if the call lacks it.
+// part returns the value of a part of a key.
+func (v *callValues) part(k *check) string {
+	switch k.kind {
+	case isSegment, isRemains:
+		w := wildcard{segment: int(k.at), rest: k.kind == isRemains}
+		return w.of(v.values[pathSlot].text)
+	}
+	return v.values[k.at].text
+}
+
+// named returns the value of a wildcard of the rule at hand, or of any attribute; "" if the call
+// lacks it.
 func (v *callValues) named(name string) string {
+	if v.rule != nil {
+		if w, ok := v.rule.conditions.path.wildcard(name); ok {
+			return w.of(v.values[pathSlot].text)
+		}
+	}
 	switch name {
 	case "domain":
 		return v.values[domainSlot].text

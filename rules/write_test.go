@@ -91,6 +91,8 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 		*to = penstock.Refill(rapid.IntRange(0, 1).Draw(t, "refill"))
 	case *penstock.Overage:
 		*to = penstock.Overage(rapid.IntRange(0, 2).Draw(t, "overage"))
+	case *penstock.CertificatePart:
+		*to = penstock.CertificatePart(rapid.IntRange(1, 5).Draw(t, "certificate"))
 	case *Mode:
 		*to = Mode(rapid.IntRange(0, 2).Draw(t, "mode"))
 	case *Consistency:

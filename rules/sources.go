@@ -1,0 +1,52 @@
+package rules
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/penstock-io/penstock"
+)
+
+// sources returns where attributes come from, in the order of their names.
+func (c *compiler) sources() (all []penstock.Source) {
+	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
+		at := path{"attributes", name}
+		if !c.sound(at) {
+			continue
+		}
+		if slices.Contains(builtin, name) {
+			c.fail(at, complain("%s is always there", name).but("give this attribute another name"))
+		}
+		s := c.doc.Attributes[name]
+		c.checkSource(&s, name, at)
+		all = append(all, penstock.Source{
+			Attribute: name, Header: s.Header, Cookie: s.Cookie, Query: s.Query, Claim: s.Claim, Certificate: s.Certificate,
+		})
+	}
+	return all
+}
+
+func (c *compiler) checkSource(s *Source, name string, at path) {
+	for field, value := range map[string]string{"header": s.Header, "cookie": s.Cookie} {
+		if value != "" && !httpToken.MatchString(value) {
+			c.fail(at.with(field), complain("%.64q cannot be the name of a %s", value, field))
+		}
+	}
+	if strings.ContainsFunc(s.Query, unicode.IsControl) {
+		c.fail(at.with("query"), complain("%.64q cannot be the name of a query parameter", s.Query))
+	}
+	given := 0
+	var known []string
+	for _, f := range fieldsOf(reflect.TypeFor[Source]()) {
+		known = append(known, f.name)
+		if !reflect.ValueOf(s).Elem().Field(f.index).IsZero() {
+			given++
+		}
+	}
+	if given != 1 {
+		c.fail(at, complain("%s has %d sources", name, given).but("give one of %s", strings.Join(known, ", ")))
+	}
+}

@@ -1,0 +1,112 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// when compiles an expression over the attributes and the wildcards of the rule's path, once for
+// all that are alike.
+func (c *compiler) when(text string, at path, p pathPattern) *expression {
+	if text == "" || !c.sound(at) {
+		return nil
+	}
+	wildcards := strings.Join(mentioned(p.wildcards(), text), " ")
+	alike := wildcards + "\x00" + text
+	if known := c.expressions[alike]; known != nil {
+		return known
+	}
+	language, err := c.languageWith(wildcards)
+	if err != nil {
+		c.fail(at, complain("%v", err))
+		return nil
+	}
+	compiled, err := language.compile(text)
+	if err == nil {
+		c.expressions[alike] = compiled
+		return compiled
+	}
+	n := c.source.find(at)
+	var flawed *expressionError
+	if !errors.As(err, &flawed) {
+		c.fail(at, complain("%v", err))
+		return nil
+	}
+	for _, f := range flawed.flaws {
+		c.add(Mistake, at, c.source.withinLines(n, f.line, f.column), complain("when: %s", f.problem))
+	}
+	return nil
+}
+
+// mentioned returns the names that occur in an expression, and perhaps others that are part of a
+// word: few expressions need a language of their own.
+func mentioned(names []string, text string) []string {
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(text, name) })
+	slices.Sort(names)
+	return names
+}
+
+// maxLanguages is how many there are, at about 100 KB each.
+const maxLanguages = 256
+
+// languageWith returns the language over the attributes and wildcards, given in one text.
+func (c *compiler) languageWith(wildcards string) (*language, error) {
+	if known := c.languages[wildcards]; known != nil {
+		return known, nil
+	}
+	if len(c.languages) == maxLanguages {
+		return nil, fmt.Errorf("when: expressions name more than %d different sets of wildcards; name alike what is alike", maxLanguages)
+	}
+	made, err := newLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)))
+	if err != nil {
+		return nil, err
+	}
+	c.languages[wildcards] = made
+	return made, nil
+}
+
+// attributeNames returns all that the document speaks of.
+func (c *compiler) attributeNames() []string {
+	if c.attributes != nil {
+		return c.attributes
+	}
+	names := maps.Clone(c.provided)
+	match := func(m *MatchTerms) {
+		for name := range m.Attributes {
+			names[name] = true
+		}
+	}
+	for i := range c.doc.Rules {
+		r := &c.doc.Rules[i]
+		match(&r.Match)
+		for _, part := range r.Key {
+			if _, ok := (pathPattern{r.Match.Path}).wildcard(part.Name); !ok {
+				names[part.Name] = true
+			}
+		}
+		for k := range r.Overrides {
+			match(&r.Overrides[k].Match)
+		}
+	}
+	c.attributes = slices.Sorted(maps.Keys(names))
+	return c.attributes
+}
+
+// wildcards complains about names in a rule's path that attributes have: in a key and in an
+// expression they could mean either.
+func (c *compiler) wildcards(p pathPattern, at path) {
+	if !c.sound(at) {
+		return
+	}
+	for _, name := range p.wildcards() {
+		if !c.provided[name] && !slices.Contains(alwaysThere, name) {
+			continue
+		}
+		written := strings.Replace(c.source.find(at).text, "...}", "}", 1) // at the end
+		before, _, _ := strings.Cut(written, "{"+name+"}")
+		c.fail(at, complain("the wildcard {%s} has the name of an attribute", name).in(runes(before)).but("give it another name"))
+	}
+}

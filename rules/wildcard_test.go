@@ -1,0 +1,162 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/penstock-io/penstock"
+	"pgregory.net/rapid"
+)
+
+func TestWildcards(t *testing.T) {
+	for _, test := range []struct{ pattern, name, path, want string }{
+		{"/{id}", "id", "/7", "7"},
+		{"/users/{id}/posts/{rest...}", "id", "/users/7/posts/", "7"},
+		{"/users/{id}/posts/{rest...}", "rest", "/users/7/posts/", ""},
+		{"/users/{id}/posts/{rest...}", "rest", "/users/7/posts/a", "a"},
+		{"/users/{id}/posts/{rest...}", "rest", "/users/7/posts/a/b/", "a/b/"},
+		{"/{rest...}", "rest", "/", ""},
+		{"/{rest...}", "rest", "/a/b", "a/b"},
+		{"/{a}/{b}/{c}", "c", "/1/2/3", "3"},
+		{"/{a}/x", "a", "/%2F/x", "%2F"}, // one segment, as it is normalised
+	} {
+		p, err := parsePath(test.pattern)
+		if err != nil || !p.fits(test.path) {
+			t.Fatalf("%s does not fit %s: %v", test.path, test.pattern, err)
+		}
+		w, ok := p.wildcard(test.name)
+		if got := w.of(test.path); !ok || got != test.want {
+			t.Errorf("%s of %s in %s: %q, %v; want %q", test.name, test.pattern, test.path, got, ok, test.want)
+		}
+	}
+	p := pathPattern{"/users/{id}/{rest...}"}
+	for _, name := range []string{"", "users", "rest...", "{id}", "i"} {
+		if _, ok := p.wildcard(name); ok {
+			t.Errorf("%q is found in %s", name, p.text)
+		}
+	}
+	if diff := cmp.Diff([]string{"id", "rest"}, p.wildcards()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+const wildcardRules = `
+rules:
+  - {name: per-id, key: [id], limits: [10/1m], match: {path: "/users/{id}/{rest...}"}, overrides: [
+      {match: {path: "/users/{who}/admin"}, limits: [1/1m]},
+      {match: {when: id == "7" && rest.startsWith("posts/")}, limits: unlimited}]}
+  - {name: per-post, key: [user, post, "rest?"], limits: [10/1m], match: {path: "/users/{someone}/posts/{post}/{rest...}", when: someone != "8"}}
+  - {name: no-path, key: [id], limits: [10/1m]}
+  - {name: other-name, key: [number], limits: [10/1m], match: {path: "/users/{number}/{id}"}}
+`
+
+// A wildcard is known to its own rule and no other, and goes before what a caller calls the same.
+func TestWildcardsAsKeys(t *testing.T) {
+	s := compiled(t, wildcardRules)
+	var m Match
+	for _, test := range []struct {
+		call *penstock.Call
+		want string
+	}{
+		{callOf("", "path", "/users/7/"), "per-id(7)"},
+		{callOf("", "path", "/users//7"), ""}, // normalised, and nothing follows the id
+		{callOf("", "path", "//users/%37/x"), "per-id(7) other-name(7)"},
+		{callOf("", "path", "/users/9/admin"), "per-id[0](9) other-name(9)"},
+		{callOf("", "path", "/users/9/admin", "id", "1"), "per-id[0](9) no-path(1) other-name(9)"},
+		{callOf("", "path", "/users/7/posts/"), "per-id[1](7)"},
+		{callOf("", "path", "/users/7/posts/1/a/b", "user", "u"), "per-id[1](7) per-post(u,1,a/b)"},
+		{callOf("", "path", "/users/7/posts/1/", "user", "u", "rest", "of the caller"), "per-id[1](7) per-post(u,1,)"},
+		{callOf("", "path", "/users/8/posts/1/", "user", "u"), "per-id(8)"},
+		{callOf("", "path", "/users/8/posts/1/", "user", "u", "someone", "x"), "per-id(8)"},
+		{callOf("", "path", "/elsewhere", "id", "7", "number", "7"), "no-path(7)"},
+		{callOf("", "id", "7"), "no-path(7)"},
+	} {
+		s.Match(test.call, 1, &m)
+		if got := told(&m); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.call.Attributes, got, test.want)
+		}
+		checkExplainedAt(t, s.index, test.call, 1, &m)
+	}
+	e := s.Explain(callOf("", "path", "/users/7/posts/1/a/b", "user", "u"), 1)
+	want := []penstock.Attribute{{Name: "user", Value: "u"}, {Name: "post", Value: "1"}, {Name: "rest", Value: "a/b"}}
+	if got := e.Rules[1].Key; !slices.Equal(got, want) {
+		t.Errorf("explained with the key %+v", got)
+	}
+}
+
+// The subject is that of an attribute with the wildcard's name: who knows the id finds the counter.
+func TestSubjectOfAWildcard(t *testing.T) {
+	s := snapshotOf(t, `rules: [{name: a, key: [id], limits: [10/1m], match: {path: "/users/{id}"}}]`)
+	var m Match
+	s.Match(callOf("", "path", "/users/7"), 1, &m)
+	want := s.Hasher.Subject("default", "a", penstock.Attribute{Name: "id", Value: "7"})
+	if got := m.Rules[0].Rule.Subjects.Subject(m.Rules[0].Key...); got != want {
+		t.Errorf("subject %v, want %v", got, want)
+	}
+}
+
+// Rules whose wildcards have the same names share what is compiled, and there are not more sets of
+// names than can be held.
+func TestExpressionsOverManyWildcards(t *testing.T) {
+	document := func(n int, name func(i int) string) string {
+		var b strings.Builder
+		b.WriteString("rules:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "  - {name: r%d, key: [], limits: [1/1m], match: {path: \"/%d/{%s}\", when: %s != \"\"}}\n", i, i, name(i), name(i))
+		}
+		return b.String()
+	}
+	s := compiled(t, document(1000, func(int) string { return "id" }))
+	if a, b := s.Rules[0].conditions.when, s.Rules[999].conditions.when; a != b {
+		t.Error("equal expressions are compiled twice")
+	}
+	problems := problemsOf(document(maxLanguages+1, func(i int) string { return fmt.Sprint("id", i) }))
+	if len(problems) != 1 || !strings.Contains(problems[0], fmt.Sprint("more than ", maxLanguages, " different sets of wildcards")) {
+		t.Error(problems)
+	}
+}
+
+// Rules that are all about wildcards, and often match: others hardly ever come to use one.
+func TestWildcardsAgreeWithNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() (m written) {
+			m.path = rapid.SampledFrom(somePaths).Draw(t, "path")
+			if rapid.Bool().Draw(t, "some") {
+				m.when = overWildcards
+			}
+			return m
+		}
+		w := &writtenRules{}
+		for range rapid.IntRange(1, 12).Draw(t, "rules") {
+			r := writtenRule{match: draw()}
+			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "r"}), 0, 3, rapid.ID).Draw(t, "key") {
+				r.key = append(r.key, KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")})
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "overrides") {
+				r.overrides = append(r.overrides, writtenOverride{match: draw()})
+			}
+			w.rules = append(w.rules, r)
+		}
+		w.deny = []written{{when: overWildcards, attributes: []writtenAttribute{{"user", []string{"mallory"}}}}}
+		x := compileWritten(t, w)
+		var m Match
+		for range 20 {
+			call := callOf("", "path", rapid.SampledFrom(calls).Draw(t, "call path"))
+			for _, name := range []string{"x", "r"} {
+				if rapid.Bool().Draw(t, "has "+name) {
+					call.Attributes = append(call.Attributes, penstock.Attribute{Name: name, Value: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, name)})
+				}
+			}
+			if rapid.IntRange(0, 4).Draw(t, "mallory") == 0 {
+				call.Attributes = append(call.Attributes, penstock.Attribute{Name: "user", Value: "mallory"})
+			}
+			if diff := differ(x, w, call, &m); diff != "" {
+				t.Fatalf("%+v: naive and indexed (-, +):\n%s", call, diff)
+			}
+			checkExplainedAt(t, x, call, penstock.InstantOf(moment), &m)
+		}
+	})
+}
