@@ -1,0 +1,73 @@
+-- http-request lua.penstock asks Penstock whether a request may pass.
+
+-- listen.http of Penstock, where trusted_proxies has the address of this HAProxy. All denials come as 429,
+-- with their true status in a header: what HAProxy answers by itself while Penstock is down is none of them.
+local url = "http://127.0.0.1:8090/v1/auth?deny_status=429"
+local timeout = 50 -- milliseconds
+
+-- While Penstock is down it is asked again only so often, as HAProxy tries for a while each time.
+local pause = 1 -- second
+local down_until = 0
+
+-- What a client sends under these names is not passed on: they are the proxy's to set, or belong to a
+-- body, which is not sent.
+local own = {
+    ["x-forwarded-uri"] = true, ["x-forwarded-method"] = true, ["x-forwarded-host"] = true,
+    ["x-forwarded-for"] = true, ["forwarded"] = true, ["x-original-uri"] = true,
+    ["x-original-url"] = true, ["x-original-method"] = true, ["host"] = true,
+    ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true,
+    ["expect"] = true, ["upgrade"] = true, ["te"] = true, ["trailer"] = true,
+}
+
+-- Headers of a denial that a client gets.
+local told = { "content-type", "cache-control", "retry-after", "ratelimit", "ratelimit-policy" }
+
+local function question(txn)
+    local headers = {}
+    for name, values in pairs(txn.http:req_get_headers()) do
+        if not own[name] then
+            local list = {}
+            for i = 0, #values do
+                list[#list + 1] = values[i]
+            end
+            headers[name] = list
+        end
+    end
+    headers["x-forwarded-uri"] = { txn.sf:pathq() }
+    headers["x-forwarded-method"] = { txn.sf:method() }
+    headers["x-forwarded-host"] = { txn.sf:req_fhdr("host") }
+    headers["x-forwarded-for"] = { txn.sf:src() }
+    return headers
+end
+
+local function first(answer, name)
+    local values = answer.headers[name]
+    return values and values[0]
+end
+
+core.register_action("penstock", { "http-req" }, function(txn)
+    if core.now().sec < down_until then
+        return
+    end
+    local answer = core.httpclient():get({ url = url, headers = question(txn), timeout = timeout })
+    if not answer or answer.status == 0 or answer.status >= 500 then
+        down_until = core.now().sec + pause
+        return -- everybody passes
+    end
+    if answer.status == 200 then
+        if first(answer, "ratelimit") then
+            txn:set_var("txn.penstock_limit", first(answer, "ratelimit"))
+            txn:set_var("txn.penstock_policy", first(answer, "ratelimit-policy"))
+        end
+        return
+    end
+    local status = tonumber(first(answer, "x-penstock-status")) or answer.status
+    local reply = txn:reply({ status = status, body = answer.body })
+    for _, name in ipairs(told) do
+        local value = first(answer, name)
+        if value then
+            reply:add_header(name, value)
+        end
+    end
+    txn:done(reply)
+end, 0)

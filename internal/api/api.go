@@ -1,0 +1,136 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/docs"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// A Batcher decides many calls sooner than one by one.
+type Batcher interface {
+	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+}
+
+// Options are what the API asks and is limited to.
+type Options struct {
+	Decider   penstock.Decider
+	Concluder penstock.Concluder
+	Batch     Batcher // nil: the calls of a batch are decided one after the other
+
+	// Reader and Writer serve forward-auth. Only proxies that the reader trusts are answered.
+	Reader *httplimit.Reader
+	Writer *httplimit.Writer
+
+	Limits Limits
+	Log    *slog.Logger // nil: nothing is logged
+}
+
+// Limits of a request; 0 is the default.
+type Limits struct {
+	Body      int64 // bytes; default [wire.MaxBody]
+	BatchBody int64 // default [wire.MaxBatchBody]
+}
+
+type api struct {
+	Options
+	exchanges sync.Pool // of *exchange
+
+	untrusted sync.Once // the first is logged: the others would only repeat it
+}
+
+// A route is one thing that can be asked, at a path of the OpenAPI document.
+type route struct {
+	method string // "": any
+	path   string
+	serve  http.HandlerFunc
+}
+
+// New returns the handler of the API.
+func New(o Options) (http.Handler, error) {
+	var errs []error
+	need := func(missing bool, what string) {
+		if missing {
+			errs = append(errs, errors.New("new decision API: it needs "+what))
+		}
+	}
+	need(o.Decider == nil, "a decider")
+	need(o.Concluder == nil, "a concluder")
+	need(o.Reader == nil, "a reader")
+	need(o.Writer == nil, "a writer")
+	if o.Limits.Body < 0 || o.Limits.BatchBody < 0 {
+		errs = append(errs, fmt.Errorf("new decision API: bodies of %d and %d bytes must not be negative", o.Limits.Body, o.Limits.BatchBody))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	o.Limits.Body = cmp.Or(o.Limits.Body, wire.MaxBody)
+	o.Limits.BatchBody = cmp.Or(o.Limits.BatchBody, wire.MaxBatchBody)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &api{Options: o}
+	a.exchanges.New = func() any { return new(exchange) }
+	return a.mux(), nil
+}
+
+func (a *api) routes() []route {
+	return []route{
+		{"POST", "/v1/check", a.check},
+		{"POST", "/v1/check/batch", a.batch},
+		{"POST", "/v1/reserve", a.reserve},
+		{"POST", "/v1/reservations/{id}/settle", a.settle},
+		{"POST", "/v1/reservations/{id}/renew", a.renew},
+		{"DELETE", "/v1/reservations/{id}", a.release},
+		{"", "/v1/auth", a.auth},
+		{"GET", "/openapi.json", openAPI},
+		{"GET", "/healthz", healthy},
+	}
+}
+
+func (a *api) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range a.routes() {
+		mux.HandleFunc(strings.TrimSpace(r.method+" "+r.path), r.serve)
+		if r.method != "" {
+			mux.HandleFunc(r.path, otherMethod(r.method))
+		}
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q; /openapi.json lists what there is", r.URL.Path))
+	})
+	return mux
+}
+
+// otherMethod answers at a path that has only one method.
+func otherMethod(allowed string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		allow := allowed
+		if allow == "GET" {
+			allow = "GET, HEAD"
+		}
+		w.Header().Set("Allow", allow)
+		fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("%.20s is not possible here; use %s", r.Method, allow))
+	}
+}
+
+func openAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(docs.OpenAPI)
+}
+
+// healthy says that the process serves. Whether it is ready is the admin listener's to say.
+func healthy(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte("ok\n"))
+}

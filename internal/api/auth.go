@@ -1,0 +1,167 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// auth answers a proxy that asks about a request of its client: 200, or what the client is to be
+// told.
+//
+// The proxy does not come back when the response is over, so that nothing can be concluded: a place
+// under a concurrency limit is free again when its time to live is over, and a cost that only the
+// response tells stays unknown. Nor is a call held for a leaky bucket, as proxies do not wait for
+// long: one that would have to wait is denied.
+func (a *api) auth(w http.ResponseWriter, r *http.Request) {
+	x := a.begin()
+	defer a.end(x)
+	deny, err := denyStatus(r.URL)
+	if err == nil {
+		err = a.trust(r)
+	}
+	asked := r
+	if err == nil {
+		asked, err = original(r)
+	}
+	if err == nil {
+		err = a.Reader.Read(asked, &x.call)
+	}
+	if err == nil {
+		x.call.MaxDelay = 0
+		err = blamed(a.Decider.Decide(r.Context(), &x.call, &x.verdict))
+	}
+	switch {
+	case err != nil:
+		refuse(w, err, deny)
+	case x.verdict.Allowed:
+		w.Header().Set("Cache-Control", "no-store")
+		a.Writer.Headers(w.Header(), &x.verdict)
+		w.WriteHeader(http.StatusOK)
+	default:
+		a.Writer.DenyWith(w, asked, &x.verdict, disguised(w, httplimit.Status(&x.verdict), deny))
+	}
+}
+
+// denyStatus is what a proxy wants in place of every denial's own status; 0 if it wants none. Of
+// several the first counts: a proxy that adds its client's query to its own adds it at the end.
+func denyStatus(u *url.URL) (int, error) {
+	text := u.Query().Get("deny_status")
+	switch text {
+	case "":
+		return 0, nil
+	case "401", "403", "429":
+		return strconv.Atoi(text)
+	}
+	return 0, fmt.Errorf("deny_status is %.20q; it can be 401, 403 or 429", text)
+}
+
+// disguised is the status to send. The true one is then in a header.
+func disguised(w http.ResponseWriter, status, deny int) int {
+	if deny == 0 {
+		return status
+	}
+	w.Header().Set("X-Penstock-Status", strconv.Itoa(status))
+	return deny
+}
+
+// refuse answers what cannot be decided. It is a denial to the proxy.
+func refuse(w http.ResponseWriter, err error, deny int) {
+	problem := problemOf(http.StatusBadRequest, err)
+	if bad, ok := errors.AsType[*httplimit.RequestError](err); ok {
+		problem.Status, problem.Title, problem.Detail = bad.Status, http.StatusText(bad.Status), bad.Detail
+	}
+	write(w, problem, disguised(w, problem.Status, deny))
+}
+
+// trust tells why a peer is not believed.
+func (a *api) trust(r *http.Request) error {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return fmt.Errorf("the peer's address %.60q cannot be read", r.RemoteAddr)
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	if a.Reader.Trusts(addr) {
+		return nil
+	}
+	detail := fmt.Sprintf("%v may not ask on behalf of others: add %v, or the network it is in, to trusted_proxies", addr, netip.PrefixFrom(addr, addr.BitLen()))
+	a.untrusted.Do(func() { a.Log.Warn("forward-auth refused", slog.String("reason", detail)) })
+	return &httplimit.RequestError{Status: http.StatusForbidden, Detail: detail}
+}
+
+// original is the request that a trusted proxy asks about. What a proxy does not set itself it may
+// pass on from its client: where two headers say the same thing they must agree, or a client could
+// choose what it is counted as.
+func original(r *http.Request) (*http.Request, error) {
+	uri, errURI := one(r.Header, "X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url")
+	method, errMethod := one(r.Header, "X-Forwarded-Method", "X-Original-Method")
+	target, errTarget := parseTarget(uri)
+	if errURI != nil {
+		errTarget = nil
+	}
+	if errMethod == nil && !isToken(method) {
+		errMethod = fmt.Errorf("the method %.20q is none", method)
+	}
+	host, errHost := atMostOne(r.Header, "X-Forwarded-Host")
+	if err := errors.Join(errURI, errTarget, errMethod, errHost); err != nil {
+		return nil, err
+	}
+	asked := *r
+	asked.Method, asked.URL, asked.RequestURI, asked.TLS = method, target, uri, nil // the connection is the proxy's
+	if host != "" {
+		asked.Host = host
+	}
+	return &asked, nil
+}
+
+// one is what the headers that are there say, which must be one thing.
+func one(h http.Header, names ...string) (string, error) {
+	found := ""
+	for _, name := range names {
+		value, err := atMostOne(h, name)
+		switch {
+		case err != nil:
+			return "", err
+		case value == "" || value == found:
+		case found == "":
+			found = value
+		default:
+			return "", fmt.Errorf("%v contradict each other: let the proxy set one and remove the others", names)
+		}
+	}
+	if found == "" {
+		return "", fmt.Errorf("none of %v is given: let the proxy set one", names)
+	}
+	return found, nil
+}
+
+func atMostOne(h http.Header, name string) (string, error) {
+	if n := len(h[name]); n > 1 {
+		return "", fmt.Errorf("%s is given %d times: let the proxy replace what its client sends", name, n)
+	}
+	return h.Get(name), nil
+}
+
+// parseTarget reads a path with a query, or the whole URL.
+func parseTarget(uri string) (*url.URL, error) {
+	target, err := url.ParseRequestURI(uri)
+	if err != nil || target.Opaque != "" {
+		return nil, fmt.Errorf("the URI %.100q is neither a path nor a URL", uri)
+	}
+	return target, nil
+}
+
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+func (a *api) settle(w http.ResponseWriter, r *http.Request) {
+	a.conclude(w, r, penstock.Settle, func(body []byte, c *penstock.Conclusion) (err error) {
+		c.Cost, err = wire.ParseSettle(body)
+		return err
+	})
+}
+
+func (a *api) renew(w http.ResponseWriter, r *http.Request) {
+	a.conclude(w, r, penstock.Renew, func(body []byte, c *penstock.Conclusion) (err error) {
+		c.TTL, err = wire.ParseRenew(body)
+		return err
+	})
+}
+
+func (a *api) release(w http.ResponseWriter, r *http.Request) {
+	a.conclude(w, r, penstock.Release, nil)
+}
+
+// conclude ends or prolongs a reservation. parse is nil where there is no body.
+func (a *api) conclude(w http.ResponseWriter, r *http.Request, verb penstock.Verb, parse func([]byte, *penstock.Conclusion) error) {
+	x := a.begin()
+	defer a.end(x)
+	conclusion := penstock.Conclusion{Reservation: r.PathValue("id"), Verb: verb}
+	if parse != nil {
+		if !x.read(w, r, a.Limits.Body) {
+			return
+		}
+		if err := parse(x.body.Bytes(), &conclusion); err != nil {
+			failWith(w, http.StatusBadRequest, err)
+			return
+		}
+	}
+	if err := a.Concluder.Conclude(r.Context(), &conclusion, &x.verdict); err != nil {
+		a.notConcluded(w, r, verb, err)
+		return
+	}
+	x.answer = append(wire.AppendVerdict(x.answer[:0], &x.verdict), '\n')
+	x.reply(w)
+}
+
+func (a *api) notConcluded(w http.ResponseWriter, r *http.Request, verb penstock.Verb, err error) {
+	status := statusOf(err)
+	if status != http.StatusServiceUnavailable {
+		failWith(w, status, err)
+		return
+	}
+	// The error may name servers: it is for the log.
+	a.Log.LogAttrs(r.Context(), slog.LevelError, "reservation not concluded", slog.String("verb", verb.String()), slog.Any("error", err))
+	w.Header().Set("Retry-After", "1")
+	fail(w, status, "the store did not answer; this can be sent again, as it takes effect once")
+}

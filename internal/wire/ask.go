@@ -1,0 +1,238 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Bounds of what can be asked. Those of a call are the engine's.
+const (
+	MaxBody      = 64 << 10
+	MaxBatchBody = 1 << 20
+	MaxBatch     = 1000 // calls
+
+	MaxAttributes    = 256
+	MaxAttributeName = 128
+	MaxAttribute     = 8 << 10 // bytes of a value
+	MaxCallID        = 8 << 10
+	MaxDomain        = 63
+	MaxDelay         = time.Hour // of max_delay_ms
+)
+
+// ParseCheck reads the body of /v1/check into c, and keeps c's memory. Cost is 1 if none is given.
+func ParseCheck(body []byte, c *penstock.Call) error {
+	return parseOne(body, func(p *parser, v value) { p.call(v, "", c, false) })
+}
+
+// ParseReserve reads the body of /v1/reserve, which is that of a check and may say ttl_ms.
+func ParseReserve(body []byte, c *penstock.Call) error {
+	return parseOne(body, func(p *parser, v value) { p.call(v, "", c, true) })
+}
+
+// ParseBatch reads the body of /v1/check/batch. With an error no call of it can be used.
+func ParseBatch(body []byte) (calls []penstock.Call, err error) {
+	err = parseOne(body, func(p *parser, v value) {
+		p.object(v, "", []field{{name: "calls", required: true, read: func(v value, at string) {
+			calls = p.calls(v, at)
+		}}})
+	})
+	return calls, err
+}
+
+// ParseSettle reads the true cost from the body of a settlement.
+func ParseSettle(body []byte) (cost int64, err error) {
+	err = parseOne(body, func(p *parser, v value) {
+		p.object(v, "", []field{{name: "cost", required: true, read: func(v value, at string) {
+			cost = p.integer(v, at, 0, penstock.MaxCount)
+		}}})
+	})
+	return cost, err
+}
+
+// ParseRenew reads from the body of a renewal how long a reservation is to stay open; 0 is as the
+// rules say.
+func ParseRenew(body []byte) (ttl time.Duration, err error) {
+	err = parseOne(body, func(p *parser, v value) {
+		p.object(v, "", []field{{name: "ttl_ms", read: func(v value, at string) {
+			ttl = p.milliseconds(v, at, penstock.MinWindow, penstock.MaxReserve)
+		}}})
+	})
+	return ttl, err
+}
+
+func parseOne(body []byte, read func(*parser, value)) error {
+	var p parser
+	v, err := parse(body)
+	if err != nil {
+		p.add("", "%v", err)
+	} else {
+		read(&p, v)
+	}
+	return p.err()
+}
+
+// A parser collects mistakes while it reads.
+type parser struct{ Mistakes }
+
+// A field is one that an object may have.
+type field struct {
+	name     string
+	required bool
+	read     func(v value, at string)
+}
+
+func (p *parser) object(v value, at string, fields []field) {
+	if v[0] != '{' {
+		p.add(at, "must be an object, is %s", v.kind())
+		return
+	}
+	var seen uint // a bit for each field
+	for rawName, member := range v.members() {
+		if p.More {
+			return
+		}
+		name, _ := rawName.text()
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		switch {
+		case i < 0:
+			p.add(within(at, name), "unknown field; there are %s", names(fields))
+		case seen&(1<<i) != 0:
+			p.add(within(at, name), "is given twice")
+		default:
+			seen |= 1 << i
+			fields[i].read(member, within(at, name))
+		}
+	}
+	for i := range fields {
+		if fields[i].required && seen&(1<<i) == 0 {
+			p.add(within(at, fields[i].name), "is missing")
+		}
+	}
+}
+
+func (p *parser) calls(v value, at string) (calls []penstock.Call) {
+	if v[0] != '[' {
+		p.add(at, "must be an array of calls, is %s", v.kind())
+		return nil
+	}
+	for i, element := range v.elements() {
+		if p.More {
+			return nil
+		}
+		if i == MaxBatch {
+			p.add(at, "at most %d calls; split the batch", MaxBatch)
+			return nil
+		}
+		calls = append(calls, penstock.Call{})
+		p.call(element, at+"["+strconv.Itoa(i)+"]", &calls[i], false)
+	}
+	if len(calls) == 0 {
+		p.add(at, "must have at least one call")
+	}
+	return calls
+}
+
+func (p *parser) call(v value, at string, c *penstock.Call, reserve bool) {
+	*c = penstock.Call{Attributes: c.Attributes[:0], Cost: 1, Reserve: reserve}
+	fields := []field{
+		{name: "domain", read: func(v value, at string) { c.Domain = p.text(v, at, 0, MaxDomain) }},
+		{name: "attributes", required: true, read: func(v value, at string) { p.attributes(v, at, c) }},
+		{name: "cost", read: func(v value, at string) { c.Cost = p.integer(v, at, 0, penstock.MaxCount) }},
+		{name: "id", read: func(v value, at string) { c.ID = p.text(v, at, 0, MaxCallID) }},
+		{name: "max_delay_ms", read: func(v value, at string) { c.MaxDelay = p.milliseconds(v, at, 0, MaxDelay) }},
+	}
+	if reserve {
+		fields = append(fields, field{name: "ttl_ms", read: func(v value, at string) {
+			c.TTL = p.milliseconds(v, at, penstock.MinWindow, penstock.MaxReserve)
+		}})
+	}
+	p.object(v, at, fields)
+}
+
+func (p *parser) attributes(v value, at string, c *penstock.Call) {
+	if v[0] != '{' {
+		p.add(at, "must be an object of strings, is %s", v.kind())
+		return
+	}
+	for rawName, member := range v.members() {
+		if p.More {
+			return
+		}
+		if len(c.Attributes) == MaxAttributes {
+			p.add(at, "at most %d attributes", MaxAttributes)
+			return
+		}
+		name := p.text(rawName, at, 1, MaxAttributeName)
+		if _, twice := c.Attribute(name); twice {
+			p.add(within(at, name), "is given twice")
+			continue
+		}
+		c.Attributes = append(c.Attributes, penstock.Attribute{
+			Name: name, Value: p.text(member, within(at, name), 0, MaxAttribute),
+		})
+	}
+}
+
+// text reads a string of so many bytes.
+func (p *parser) text(v value, at string, least, most int) string {
+	if v[0] != '"' {
+		p.add(at, "must be a string, is %s", v.kind())
+		return ""
+	}
+	s, ok := v.text()
+	switch {
+	case !ok:
+		p.add(at, `holds half of a surrogate pair: a character above U+FFFF needs two \u escapes`)
+	case len(s) < least || len(s) > most:
+		p.add(at, "has %d bytes, must have from %d to %d", len(s), least, most)
+	}
+	return s
+}
+
+func (p *parser) integer(v value, at string, least, most int64) int64 {
+	if kind := v.kind(); kind != "a number" {
+		p.add(at, "must be an integer, is %s", kind)
+		return 0
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil || n < least || n > most {
+		p.add(at, "%.24s is not an integer from %d to %d", v, least, most)
+		return 0
+	}
+	return n
+}
+
+func (p *parser) milliseconds(v value, at string, least, most time.Duration) time.Duration {
+	return time.Duration(p.integer(v, at, least.Milliseconds(), most.Milliseconds())) * time.Millisecond
+}
+
+// within is the place of a member. What names it may be anybody's text, of any length.
+func within(at, name string) string {
+	if plain := strings.Map(plainRune, name); plain != name || name == "" || len(name) > 64 {
+		name = fmt.Sprintf("%.64q", name)
+	}
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+func plainRune(r rune) rune {
+	if r <= ' ' || r == '"' || r == '.' || r == 0x7f || !strconv.IsPrint(r) {
+		return -1
+	}
+	return r
+}
+
+func names(fields []field) string {
+	all := make([]string, len(fields))
+	for i, f := range fields {
+		all[i] = f.name
+	}
+	return strings.Join(all, ", ")
+}
