@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/ruledb"
+)
+
+func newRulesCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rules",
+		Short: "Check, test, compare and change rules",
+		Long: `Check, test, compare and change rules.
+
+Rules are in a file, in a directory whose *.yaml, *.yml and *.json are one set, or
+in a database that keeps every version: sqlite:PATH or postgres://…, given by
+--database or PENSTOCK_RULES_DATABASE.`,
+		Example: `  penstock rules validate rules.yaml           # every mistake, with its place
+  penstock rules test tests/                   # do they do what they should?
+  penstock rules diff rules.yaml --database sqlite:penstock.db
+  penstock rules apply rules.yaml --database sqlite:penstock.db -m "raise the search limit"
+  penstock rules history --database sqlite:penstock.db
+  penstock rules rollback 3 --database sqlite:penstock.db`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(
+		newRulesValidateCommand(a),
+		newRulesTestCommand(a),
+		newRulesDiffCommand(a),
+		newRulesApplyCommand(a),
+		newRulesExportCommand(a),
+		newRulesHistoryCommand(a),
+		newRulesRollbackCommand(a),
+	)
+	return c
+}
+
+// noSuchCommand takes no arguments: they are misspelt commands.
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if meant := c.SuggestionsFor(args[0]); len(meant) > 0 {
+		return misused("unknown command %q for %q, did you mean %s?", args[0], c.CommandPath(), strings.Join(meant, " or "))
+	}
+	return misused("unknown command %q for %q", args[0], c.CommandPath())
+}
+
+// answered gives an error that has none its exit code: no, if what was asked for is at fault.
+func answered(err error) error {
+	if _, coded := errors.AsType[*exit](err); coded {
+		return err
+	}
+	if errors.Is(err, penstock.ErrInvalid) || errors.Is(err, ruledb.ErrNotFound) {
+		return no(err)
+	}
+	return err
+}
+
+// counted writes a number and its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

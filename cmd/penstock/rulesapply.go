@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// changeFlags say who changes the rules, why, and from which version.
+type changeFlags struct {
+	databaseFlags
+	author, message string
+	ifVersion       int64
+	named           bool // ifVersion was given
+}
+
+func (f *changeFlags) add(c *cobra.Command) {
+	f.databaseFlags.add(c)
+	f.addRedis(c)
+	c.Flags().StringVarP(&f.message, "message", "m", "", "why, for the history")
+	c.Flags().StringVar(&f.author, "author", "", "who; the name of the user if not given")
+	c.Flags().Int64Var(&f.ifVersion, "if-version", 0, "only if this `version` is still the current one; 0: if there is none yet")
+	c.PreRun = func(c *cobra.Command, _ []string) { f.named = c.Flags().Changed("if-version") }
+}
+
+// change returns the change that the flags describe, made from the current version unless they say
+// otherwise.
+func (f *changeFlags) change(a *app, current int64) ruledb.Change {
+	c := ruledb.Change{Base: current, Author: f.author, Message: f.message}
+	if f.named {
+		c.Base = f.ifVersion
+	}
+	if c.Author == "" {
+		c.Author = a.currentUser()
+	}
+	return c
+}
+
+// A changed is what came of applying or rolling back.
+type changed struct {
+	Applied   bool           `json:"applied"`
+	Version   *versionJSON   `json:"version,omitempty"` // saved, or current if nothing was
+	Changes   []ruleChange   `json:"changes,omitempty"`
+	Problems  rules.Problems `json:"problems,omitempty"`
+	Conflict  string         `json:"conflict,omitempty"`
+	Diff      string         `json:"diff,omitempty"` // of what others changed
+	Published string         `json:"published,omitempty"`
+}
+
+func newRulesApplyCommand(a *app) *cobra.Command {
+	var flags changeFlags
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Make rules the current version in the database",
+		Long: `Check rules and save them as the next version in the database, from where all nodes
+learn them. A database that is not there yet is made (SQLite), and one that has these
+rules already stays as it is. - reads stdin.
+
+Nothing is overwritten: if somebody else saved a version since --if-version, the
+command fails and shows what changed.
+
+Exit status: 0 if the database has the rules, 1 if they are invalid or somebody else
+changed them, 3 if the database or Redis failed.`,
+		Example: `  penstock rules apply rules.yaml --database sqlite:penstock.db -m "raise the search limit"
+  penstock rules apply rules.yaml --dry-run               # what would change
+  penstock rules export > rules.yaml                      # says which version it is
+  penstock rules apply rules.yaml --if-version 7          # after editing it`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := a.readDocument(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return a.dryApply(c.Context(), file, &flags)
+			}
+			return a.apply(c.Context(), file, &flags)
+		},
+	}
+	flags.add(c)
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check and show what would change, and save nothing")
+	return c
+}
+
+func (a *app) apply(ctx context.Context, file rules.File, flags *changeFlags) error {
+	// Rules with mistakes make no database.
+	if _, warnings, err := rules.CompileFiles([]rules.File{file}, rules.Options{}); err != nil {
+		return a.tellRefused(err, warnings)
+	}
+	base, err := a.openRules(ctx, &flags.databaseFlags, true)
+	if err != nil {
+		return answered(err)
+	}
+	defer base.close()
+	current, err := base.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if current.Number != 0 && bytes.Equal(current.Document, file.Data) {
+		return a.tellUnchanged(ctx, base, current)
+	}
+	change := flags.change(a, current.Number)
+	change.Document = file.Data
+	applied, err := base.service.Apply(ctx, file.Name, change)
+	if err != nil {
+		return a.tellRefused(err, applied.Warnings)
+	}
+	return a.tellApplied(base, current, applied)
+}
+
+// dryApply shows what apply would do, also where it would make the database.
+func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags) error {
+	_, warnings, err := rules.CompileFiles([]rules.File{file}, rules.Options{})
+	if err != nil {
+		return a.tellRefused(err, warnings)
+	}
+	result := changed{Problems: warnings}
+	var current ruledb.Version
+	base, err := a.openRules(ctx, &flags.databaseFlags, false)
+	if err == nil {
+		defer base.close()
+		if current, err = flags.expected(ctx, base); err != nil {
+			return a.tellRefused(err, warnings)
+		}
+		shown := shownVersion(current)
+		result.Version = &shown
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return answered(err)
+	}
+	result.Changes = changesBetween(current, file)
+	return a.tellChanged(&result, "nothing is saved: this is a dry run")
+}
+
+// expected returns the current version, and a conflict if it is not the one that the flags name.
+func (f *changeFlags) expected(ctx context.Context, base *rulebase) (ruledb.Version, error) {
+	current, err := base.Current(ctx)
+	if err != nil || !f.named || f.ifVersion == current.Number {
+		return current, err
+	}
+	conflict := &ruledb.Conflict{Base: ruledb.Version{Number: f.ifVersion}, Current: current}
+	if old, err := base.Version(ctx, f.ifVersion); err == nil {
+		conflict.Base = old
+	}
+	return current, conflict
+}
+
+// changesBetween tells what a document changes; nothing, if what is there no longer compiles.
+func changesBetween(current ruledb.Version, file rules.File) []ruleChange {
+	d, err := diffRules([]rules.File{documentOf(current)}, []rules.File{file})
+	if err != nil {
+		return nil
+	}
+	return d.Changes
+}
+
+// tellUnchanged publishes what is there, in case that it failed the last time.
+func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.Version) error {
+	shown := shownVersion(current)
+	result := changed{Applied: true, Version: &shown}
+	if base.redis != nil {
+		if err := base.redis.Publish(ctx, current.Text()); err != nil {
+			return fmt.Errorf("version %d has these rules already, but they are not published: %w", current.Number, err)
+		}
+		result.Published = base.redis.String()
+	}
+	return a.tellChanged(&result, fmt.Sprintf("version %d has these rules already", current.Number))
+}
+
+func (a *app) tellApplied(base *rulebase, before ruledb.Version, applied ruleservice.Applied) error {
+	shown := shownVersion(applied.Version)
+	result := changed{Applied: true, Version: &shown, Changes: changesBetween(before, documentOf(applied.Version)), Problems: applied.Warnings}
+	if base.redis != nil && applied.PublishErr == nil {
+		result.Published = base.redis.String()
+	}
+	if err := a.tellChanged(&result, fmt.Sprintf("saved as version %d in %v", applied.Version.Number, base.DB)); err != nil {
+		return err
+	}
+	if applied.PublishErr != nil {
+		return fmt.Errorf("version %d is saved but not published: %w: a server with the database will, or apply it again", applied.Version.Number, applied.PublishErr)
+	}
+	return nil
+}
+
+func (a *app) tellChanged(result *changed, summary string) error {
+	if a.json() {
+		return a.writeJSON(result)
+	}
+	for _, p := range result.Problems {
+		fmt.Fprintln(a.stderr, p)
+	}
+	if len(result.Changes) > 0 {
+		writeChanges(a.stdout, result.Changes)
+	}
+	fmt.Fprintln(a.stderr, summary)
+	if result.Published != "" {
+		fmt.Fprintf(a.stderr, "published to %s\n", result.Published)
+	}
+	return nil
+}
+
+// tellRefused says why nothing was saved.
+func (a *app) tellRefused(err error, warnings rules.Problems) error {
+	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
+		return a.tellMistakes(append(mistakes, warnings...))
+	}
+	if conflict, ok := errors.AsType[*ruledb.Conflict](err); ok {
+		return a.tellConflict(conflict)
+	}
+	return answered(err)
+}
+
+func (a *app) tellMistakes(problems rules.Problems) error {
+	if a.json() {
+		return errors.Join(a.writeJSON(changed{Problems: problems}), no(nil))
+	}
+	for _, p := range problems {
+		fmt.Fprintln(a.stderr, p)
+	}
+	return no(errors.New("the rules are not saved: they have mistakes"))
+}
+
+// tellConflict shows what others changed.
+func (a *app) tellConflict(c *ruledb.Conflict) error {
+	if a.json() {
+		shown := shownVersion(c.Current)
+		return errors.Join(a.writeJSON(changed{Version: &shown, Conflict: c.Error(), Diff: c.Diff()}), no(nil))
+	}
+	fmt.Fprint(a.stdout, c.Diff())
+	return no(c)
+}

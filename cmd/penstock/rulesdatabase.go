@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+)
+
+// databaseFlags say where the rules are kept, in the words of serve: flags go before the
+// environment, and that before the configuration.
+type databaseFlags struct{ config, database, redis string }
+
+func (f *databaseFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.config, "config", "", "the server's configuration (`file`), to find the database by")
+	c.Flags().StringVar(&f.database, "database", "", "the rules database, sqlite:PATH or postgres://… (`source`, PENSTOCK_RULES_DATABASE)")
+}
+
+// addRedis adds where changes are published.
+func (f *databaseFlags) addRedis(c *cobra.Command) {
+	c.Flags().StringVar(&f.redis, "redis", "", "publish to nodes that read rules from this Redis (`host:port`, PENSTOCK_STORE_REDIS_ADDRESSES)")
+}
+
+// A rulebase is the rules database and the one way to change it.
+type rulebase struct {
+	*ruledb.DB
+	service *ruleservice.Service
+	redis   *ruleredis.Rules // nil: nodes read the database
+}
+
+func (b *rulebase) close() {
+	_ = b.service.Database.Close() // what was saved is saved
+	if b.redis != nil {
+		b.redis.Close()
+	}
+}
+
+// openRules opens the rules database. Only what writes the first version may make one.
+func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*rulebase, error) {
+	config, err := a.rulesConfig(f)
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	source := string(config.Rules.Database)
+	if path, ok := strings.CutPrefix(source, "sqlite:"); ok && !create {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no database %s: penstock rules apply makes one (%w)", path, fs.ErrNotExist)
+		}
+	}
+	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	b := &rulebase{service: &ruleservice.Service{Database: origin}}
+	if f.redis != "" || config.redis() {
+		options, err := config.Store.Redis.forRules()
+		if err != nil {
+			return nil, &exit{exitUsage, err}
+		}
+		if b.redis, err = ruleredis.New(options); err != nil {
+			return nil, &exit{exitUsage, err}
+		}
+		b.service.Publisher = b.redis
+	}
+	if b.DB, err = origin.DB(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// forRules returns how rules are carried through the store's Redis. The store's timeout is not
+// theirs: it is for decisions, which are small.
+func (r *redisConfig) forRules() (ruleredis.Options, error) {
+	secure, err := r.TLS.load()
+	return ruleredis.Options{
+		Addresses: r.Addresses, Master: r.Master, Cluster: r.Mode == "cluster",
+		Username: r.Username, Password: string(r.Password),
+		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
+		TLS: secure, KeyPrefix: r.KeyPrefix,
+	}, err
+}
+
+// rulesConfig returns the part of the configuration that says where rules are.
+func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
+	var flags []given
+	if f.database != "" {
+		flags = append(flags, given{"--database", "rules.database", f.database})
+	}
+	if f.redis != "" {
+		flags = append(flags, given{"--redis", "store.redis.addresses", f.redis})
+	}
+	l := loadConfig(f.config, a.env, flags)
+	if !l.unreadable {
+		if r := l.config.Rules; r.File != "" || r.Redis {
+			l.wrong("rules", "these rules are not in a database: name one with --database")
+		}
+		l.checkRedis()
+		l.checkRules()
+	}
+	return l.config, errors.Join(l.errs...)
+}
+
+// currentUser is the author of changes that name none.
+func (a *app) currentUser() string {
+	if name := cmp.Or(a.getenv("USER"), a.getenv("LOGNAME"), a.getenv("USERNAME")); name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "unknown"
+}
+
+// versionJSON is a version as data.
+type versionJSON struct {
+	Version  int64     `json:"version"`
+	At       time.Time `json:"at"`
+	Author   string    `json:"author"`
+	Message  string    `json:"message,omitempty"`
+	Restores int64     `json:"restores,omitempty"`
+	Bytes    int       `json:"bytes"`
+}
+
+func shownVersion(v ruledb.Version) versionJSON {
+	return versionJSON{v.Number, v.At, v.Author, v.Message, v.Restores, v.Size}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A ruleDiff is how two sets of rules differ: what it means, and what was written.
+type ruleDiff struct {
+	Same    bool         `json:"same"` // in meaning and in text
+	Changes []ruleChange `json:"changes"`
+	Text    string       `json:"text,omitempty"` // a unified diff
+}
+
+func newRulesDiffCommand(a *app) *cobra.Command {
+	var from databaseFlags
+	var version int64
+	var textToo bool
+	c := &cobra.Command{
+		Use:   "diff [OLD] NEW",
+		Short: "Compare two sets of rules",
+		Long: `Compare two sets of rules: what changes for callers, then the text. Each is a file, a
+directory, or - for stdin. With NEW alone, OLD is what the database has.
+
+Exit status: 0 if they are the same, 1 if they differ.`,
+		Example: `  penstock rules diff old.yaml new.yaml
+  penstock rules diff rules.yaml --database sqlite:penstock.db
+  penstock rules diff rules.yaml --version 7 --text=false`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 && (from.database != "" || from.config != "" || version != 0) {
+				return misused("OLD is %s: leave out --database, --config and --version", args[0])
+			}
+			if len(args) == 2 && args[0] == "-" && args[1] == "-" {
+				return misused("stdin can be only one of the two")
+			}
+			before, err := a.oldRules(c.Context(), args, &from, version)
+			if err != nil {
+				return answered(err)
+			}
+			after, err := a.readRules(c.Context(), args[len(args)-1])
+			if err != nil {
+				return err
+			}
+			diff, err := diffRules(before, after)
+			if err != nil {
+				return answered(err)
+			}
+			return a.tellDiff(diff, textToo)
+		},
+	}
+	from.add(c)
+	c.Flags().Int64Var(&version, "version", 0, "compare with this `version` in the database; 0 is the current one")
+	c.Flags().BoolVar(&textToo, "text", true, "compare the text too, not only what it means")
+	return c
+}
+
+// oldRules reads what is compared with: the first of two arguments, or a version in the database.
+func (a *app) oldRules(ctx context.Context, args []string, from *databaseFlags, version int64) ([]rules.File, error) {
+	if len(args) == 2 {
+		return a.readRules(ctx, args[0])
+	}
+	base, err := a.openRules(ctx, from, false)
+	if err != nil {
+		return nil, err
+	}
+	defer base.close()
+	v, err := base.at(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return []rules.File{documentOf(v)}, nil
+}
+
+// at returns a version, the current one for 0. Before the first there is the empty one.
+func (b *rulebase) at(ctx context.Context, version int64) (ruledb.Version, error) {
+	if version == 0 {
+		return b.Current(ctx)
+	}
+	return b.Version(ctx, version)
+}
+
+// documentOf returns a version's rules, of the empty state before the first version: none.
+func documentOf(v ruledb.Version) rules.File {
+	file := rules.File{Name: fmt.Sprintf("version %d", v.Number), Data: v.Document}
+	if v.Number == 0 {
+		file.Data = []byte("rules: []\n")
+	}
+	return file
+}
+
+// diffRules compares two sets. An error is of type [rules.Problems].
+func diffRules(before, after []rules.File) (*ruleDiff, error) {
+	from, err := factsOf(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := factsOf(after)
+	if err != nil {
+		return nil, err
+	}
+	d := &ruleDiff{Changes: changesOf(from, to), Text: diffText(before, after)}
+	d.Same = len(d.Changes) == 0 && d.Text == ""
+	if d.Changes == nil {
+		d.Changes = []ruleChange{}
+	}
+	return d, nil
+}
+
+// diffText compares single files as they are, and several by their names.
+func diffText(before, after []rules.File) (text string) {
+	if len(before) == 1 && len(after) == 1 {
+		return udiff.Unified(before[0].Name, after[0].Name, string(before[0].Data), string(after[0].Data))
+	}
+	find := func(files []rules.File, like rules.File) rules.File {
+		i := slices.IndexFunc(files, func(f rules.File) bool { return filepath.Base(f.Name) == filepath.Base(like.Name) })
+		if i < 0 {
+			return rules.File{Name: "/dev/null"}
+		}
+		return files[i]
+	}
+	for _, old := range before {
+		now := find(after, old)
+		text += udiff.Unified(old.Name, now.Name, string(old.Data), string(now.Data))
+	}
+	for _, now := range after {
+		if old := find(before, now); old.Name == "/dev/null" {
+			text += udiff.Unified(old.Name, now.Name, "", string(now.Data))
+		}
+	}
+	return text
+}
+
+func (a *app) tellDiff(d *ruleDiff, textToo bool) error {
+	if !textToo {
+		d.Text, d.Same = "", len(d.Changes) == 0
+	}
+	switch {
+	case a.json():
+		if err := a.writeJSON(d); err != nil {
+			return err
+		}
+	case d.Same:
+		fmt.Fprintln(a.stderr, "no differences")
+	default:
+		writeChanges(a.stdout, d.Changes)
+		if d.Text != "" {
+			fmt.Fprintf(a.stdout, "\n%s", d.Text)
+		}
+	}
+	if !d.Same {
+		return no(nil)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+// stdinName is what problems call rules that came by stdin.
+const stdinName = "<stdin>"
+
+// readRules reads a file, a directory or, for -, stdin. Files are named as the user did.
+func (a *app) readRules(ctx context.Context, path string) ([]rules.File, error) {
+	if path == "-" {
+		return a.readStdin()
+	}
+	origin, err := rules.NewFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := origin.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]rules.File, len(text.Files))
+	for i, file := range text.Files {
+		files[i] = rules.File{Name: path, Data: file.Data}
+		if info.IsDir() {
+			files[i].Name = filepath.Join(path, filepath.Base(file.Name))
+		}
+	}
+	return files, nil
+}
+
+// readDocument reads rules that are one text, as a database keeps them.
+func (a *app) readDocument(ctx context.Context, path string) (rules.File, error) {
+	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
+		return rules.File{}, misused("%s is a directory: a database keeps one document, give a file", path)
+	}
+	files, err := a.readRules(ctx, path)
+	if err != nil {
+		return rules.File{}, err
+	}
+	return files[0], nil
+}
+
+func (a *app) readStdin() ([]rules.File, error) {
+	data, err := io.ReadAll(io.LimitReader(a.stdin, rules.MaxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the rules from stdin: %w", err)
+	}
+	return []rules.File{{Name: stdinName, Data: data}}, nil
+}

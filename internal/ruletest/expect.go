@@ -1,0 +1,140 @@
+package ruletest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Difference is what was expected of a verdict and is not so.
+type Difference struct {
+	Field string `json:"field"`
+	Want  string `json:"want"`
+	Got   string `json:"got"`
+
+	at []any // within expect
+}
+
+// differing collects the differences of one verdict.
+type differing struct {
+	list []Difference
+	at   []any // what they are below
+	name string
+}
+
+func (d *differing) add(field, want, got string) {
+	d.list = append(d.list, Difference{d.name + field, want, got, append(slices.Clone(d.at), field)})
+}
+
+// same notes a field that is given and not as given.
+func same[T comparable](d *differing, field string, want *T, got T) {
+	if want != nil && *want != got {
+		d.add(field, fmt.Sprint(*want), fmt.Sprint(got))
+	}
+}
+
+// sameSpan compares in whole milliseconds, rounded up: that is what callers are told.
+func sameSpan[T ~int64](d *differing, field string, want *T, got time.Duration) {
+	if want == nil {
+		return
+	}
+	if want, got := showSpan(time.Duration(*want)), showSpan(got); want != got {
+		d.add(field, want, got)
+	}
+}
+
+// differences returns all in which a verdict is not as expected.
+func (e *Expectation) differences(v *penstock.Verdict, err error) []Difference {
+	d := &differing{}
+	if !e.sameError(d, err) {
+		return d.list
+	}
+	same(d, "allowed", e.Allowed, v.Allowed)
+	same(d, "reason", e.Reason, v.Reason)
+	if e.Rule != "" && e.Rule != v.Rule {
+		d.add("rule", e.Rule, cmp.Or(v.Rule, "none"))
+	}
+	same(d, "limit", e.Limit, v.Decision.Limit)
+	same(d, "used", e.Used, v.Decision.Used)
+	same(d, "remaining", e.Remaining, v.Decision.Remaining)
+	sameSpan(d, "retry_after", e.RetryAfter, v.Decision.RetryAfter)
+	sameSpan(d, "reset_after", e.ResetAfter, v.Decision.ResetAfter)
+	sameSpan(d, "delay", e.Delay, v.Delay)
+	same(d, "duplicate", e.Duplicate, v.Duplicate)
+	sameSpan(d, "banned_for", e.BannedFor, bannedFor(v))
+	e.sameShadows(d, v)
+	for i := range e.Limits {
+		d.at, d.name = []any{"limits", i}, e.Limits[i].Policy+" "
+		e.Limits[i].differences(d, v)
+	}
+	return d.list
+}
+
+// sameError tells whether there is a verdict to compare.
+func (e *Expectation) sameError(d *differing, err error) bool {
+	switch {
+	case err == nil && e.Error == "":
+		return true
+	case err == nil:
+		d.add("error", fmt.Sprintf("%q", e.Error), "none")
+		return false
+	case e.Error == "":
+		d.add("error", "none", err.Error())
+		return false
+	case !strings.Contains(err.Error(), e.Error):
+		d.add("error", fmt.Sprintf("%q", e.Error), err.Error())
+		return false
+	}
+	return true
+}
+
+func bannedFor(v *penstock.Verdict) time.Duration {
+	if v.BannedUntil == 0 {
+		return 0
+	}
+	return v.BannedUntil.Sub(v.Now)
+}
+
+// sameShadows compares the shadow rules that would have denied the call.
+func (e *Expectation) sameShadows(d *differing, v *penstock.Verdict) {
+	if e.WouldDeny == nil {
+		return
+	}
+	got := []string{}
+	for i := range v.Limits {
+		if l := &v.Limits[i]; l.Shadow && !l.Allowed {
+			got = append(got, l.Rule)
+		}
+	}
+	want := slices.Sorted(slices.Values(e.WouldDeny))
+	slices.Sort(got)
+	if want, got = slices.Compact(want), slices.Compact(got); !slices.Equal(want, got) {
+		d.add("would_deny", fmt.Sprint(want), fmt.Sprint(got))
+	}
+}
+
+func (e *LimitExpectation) differences(d *differing, v *penstock.Verdict) {
+	i := slices.IndexFunc(v.Limits, func(l penstock.LimitVerdict) bool { return l.Policy == e.Policy })
+	if i < 0 {
+		names := make([]string, len(v.Limits))
+		for i := range v.Limits {
+			names[i] = v.Limits[i].Policy
+		}
+		d.add("policy", "to apply", fmt.Sprint(names))
+		return
+	}
+	l := &v.Limits[i]
+	same(d, "allowed", e.Allowed, l.Allowed)
+	same(d, "shadow", e.Shadow, l.Shadow)
+	same(d, "banned", e.Banned, l.Banned)
+	same(d, "limit", e.Limit, l.Limit)
+	same(d, "used", e.Used, l.Used)
+	same(d, "remaining", e.Remaining, l.Remaining)
+	sameSpan(d, "retry_after", e.RetryAfter, l.RetryAfter)
+	sameSpan(d, "reset_after", e.ResetAfter, l.ResetAfter)
+	sameSpan(d, "delay", e.Delay, l.Delay)
+}
