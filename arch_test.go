@@ -83,6 +83,10 @@ var rules = []rule{
 		because: "an HTTP middleware needs no gRPC",
 	},
 	{
+		of: is("client"), not: anyOf(linksGRPC, own("client/grpcclient")), through: true,
+		because: "who asks over HTTP links no gRPC: client/grpcclient is for the others",
+	},
+	{
 		of: under("grpclimit"), not: anyOf(linksSQL, linksRedis, linksCEL, linksEnvoy), through: true,
 		because: "interceptors are handed a penstock.Decider: applications link no rules engine for them",
 	},
@@ -144,6 +148,7 @@ func TestImportRulesObject(t *testing.T) {
 		{"httplimit", "google.golang.org/grpc"},
 		{"grpclimit", "github.com/envoyproxy/go-control-plane/envoy/type/v3"},
 		{"client", "database/sql"},
+		{"client", "google.golang.org/grpc"},
 		{"internal/api", module + "/engine"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
@@ -162,6 +167,7 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/ruleservice", module + "/internal/ruledb"},
 		{"engine", module + "/rules"},
 		{"grpclimit", "google.golang.org/grpc"},
+		{"client/grpcclient", "google.golang.org/grpc"},
 		{"internal/gateway", module + "/httplimit"},
 	} {
 		for _, r := range rules {

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// maxReply bounds the answer to a thousand calls under many rules.
+const maxReply = 64 << 20
+
+// ask sends one request and returns the body of the answer.
+func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte, most int) ([]byte, error) {
+	if len(body) > most {
+		return nil, fmt.Errorf("%w: the request has %d bytes; at most %d", penstock.ErrInvalid, len(body), most)
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, h.base.JoinPath(at...).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", penstock.ErrInvalid, err)
+	}
+	r.Header.Set("Accept", "application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := h.client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+	}
+	defer answer.Body.Close()
+	reply, err := io.ReadAll(io.LimitReader(answer.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+	case len(reply) > maxReply:
+		return nil, fmt.Errorf("%w: the answer has more than %d bytes", penstock.ErrUnavailable, maxReply)
+	case answer.StatusCode != http.StatusOK:
+		return nil, refusal(answer, reply, at[1] == "reservations")
+	}
+	return reply, nil
+}
+
+// refusal says what an answer that is no verdict means. Only a problem of the service's own can blame
+// the call: anything else may stand between, or be something else altogether.
+func refusal(answer *http.Response, body []byte, concluding bool) error {
+	if answer.Header.Get("Content-Type") != wire.ProblemType {
+		return fmt.Errorf("%w: it answered %s", penstock.ErrUnavailable, answer.Status)
+	}
+	problem, err := wire.ParseProblem(body)
+	if err != nil {
+		return fmt.Errorf("%w: it answered %s: %w", penstock.ErrUnavailable, answer.Status, err)
+	}
+	cause := penstock.ErrUnavailable
+	switch code := answer.StatusCode; {
+	case code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge:
+		cause = penstock.ErrInvalid
+	case code == http.StatusNotFound && concluding:
+		cause = penstock.ErrNoReservation
+	case code == http.StatusConflict && concluding:
+		cause = penstock.ErrClosed
+	}
+	return fmt.Errorf("%w: %s", cause, problem.Detail)
+}

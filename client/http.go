@@ -1,0 +1,167 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/client/internal/remote"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// OnError is what becomes of a call when the service does not answer.
+type OnError = remote.OnError
+
+const (
+	Allow = remote.Allow // it goes on, unchecked
+	Deny  = remote.Deny
+)
+
+// Options of a client. The zero value is fit for use.
+type Options struct {
+	Timeout time.Duration // of one request; default 500 ms. The context may end it sooner.
+	OnError OnError       // default Allow
+
+	// Connections is how many are kept open for the next requests; default 64. There are as many
+	// as there are requests at the same time.
+	Connections int
+
+	// Client sends the requests instead of one made for the purpose, for proxies, certificates
+	// and credentials. Connections is then its own matter.
+	Client *http.Client
+}
+
+// HTTP is a client of the decision API. It may be used by any number of goroutines.
+type HTTP struct {
+	base    *url.URL
+	client  *http.Client
+	timeout time.Duration
+	onError OnError
+}
+
+var (
+	_ penstock.Decider   = (*HTTP)(nil)
+	_ penstock.Concluder = (*HTTP)(nil)
+)
+
+// NewHTTP returns a client of the service at a URL like http://penstock:8090. It does not connect
+// before the first call.
+func NewHTTP(base string, o Options) (*HTTP, error) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("new client: %w: %w", penstock.ErrInvalid, err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("new client: %w: %q is not a URL like http://penstock:8090", penstock.ErrInvalid, u.Redacted())
+	case o.Timeout < 0 || o.Connections < 0 || o.OnError > Deny:
+		return nil, fmt.Errorf("new client: %w: timeout %v, connections %d and on-error %d must not be negative or unknown", penstock.ErrInvalid, o.Timeout, o.Connections, o.OnError)
+	}
+	h := &HTTP{base: u, timeout: cmp.Or(o.Timeout, remote.DefaultTimeout), onError: o.OnError}
+	if o.Client != nil {
+		h.client = new(*o.Client)
+	} else {
+		h.client = &http.Client{Transport: transport(cmp.Or(o.Connections, 64))}
+	}
+	// To follow a redirection would be to send a charge twice.
+	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return h, nil
+}
+
+func transport(connections int) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
+	t.DisableCompression = true
+	// Sooner than the service would: a charge on a connection that is just being closed is lost.
+	t.IdleConnTimeout = 30 * time.Second
+	return t
+}
+
+// Close closes the connections that are not in use.
+func (h *HTTP) Close() error {
+	h.client.CloseIdleConnections()
+	return nil
+}
+
+// Decide asks for a verdict. Instants in it are of this machine's clock.
+func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
+	at := []string{"v1", "check"}
+	if c.Reserve {
+		at[1] = "reserve"
+	}
+	reply, err := h.ask(ctx, http.MethodPost, at, wire.AppendCall(nil, c), wire.MaxBody)
+	if err == nil {
+		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
+	}
+	if err == nil && !v.Allowed && v.Reason == penstock.ReasonOK {
+		err = fmt.Errorf("%w: the answer is no verdict: it denies for no reason", penstock.ErrUnavailable)
+	}
+	if err != nil {
+		err = fmt.Errorf("decide at %s: %w", h.base.Redacted(), err)
+		h.onError.Without(v, err)
+	}
+	return err
+}
+
+// DecideEach asks for a verdict on each call, in as few requests as the service takes. Verdicts and
+// errors must be as many as the calls.
+func (h *HTTP) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+	together := func(b remote.Batch) error {
+		reply, err := h.ask(ctx, http.MethodPost, []string{"v1", "check", "batch"}, wire.AppendBatch(nil, b.Calls), wire.MaxBatchBody)
+		if err == nil {
+			err = unreadable(wire.ParseResults(reply, remote.Now(), b.Verdicts, b.Errs))
+		}
+		if err != nil {
+			return fmt.Errorf("decide %d calls at %s: %w", len(b.Calls), h.base.Redacted(), err)
+		}
+		return nil
+	}
+	h.onError.Each(remote.Batch{Calls: calls, Verdicts: verdicts, Errs: errs}, together, func(c *penstock.Call, v *penstock.Verdict) error {
+		return h.Decide(ctx, c, v)
+	})
+}
+
+// Conclude ends or prolongs a reservation. After an error that wraps [penstock.ErrUnavailable] it
+// may be sent again: it takes effect once. JSON has no place for a response: the cost that is sent is
+// c.Cost, also where c has one.
+func (h *HTTP) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
+	v.Reset()
+	method, at, body, err := conclusion(c)
+	if err != nil {
+		return fmt.Errorf("%v a reservation: %w", c.Verb, err)
+	}
+	reply, err := h.ask(ctx, method, at, body, wire.MaxBody)
+	if err == nil {
+		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
+	}
+	if err != nil {
+		return fmt.Errorf("%v a reservation at %s: %w", c.Verb, h.base.Redacted(), err)
+	}
+	return nil
+}
+
+func conclusion(c *penstock.Conclusion) (method string, at []string, body []byte, err error) {
+	at = []string{"v1", "reservations", url.PathEscape(c.Reservation)}
+	switch {
+	case c.Reservation == "" || c.Reservation == "." || c.Reservation == "..":
+		return "", nil, nil, fmt.Errorf("%q: %w", c.Reservation, penstock.ErrNoReservation)
+	case c.Verb == penstock.Settle:
+		return http.MethodPost, append(at, "settle"), wire.AppendSettle(nil, c.Cost), nil
+	case c.Verb == penstock.Renew:
+		return http.MethodPost, append(at, "renew"), wire.AppendRenew(nil, c.TTL), nil
+	case c.Verb == penstock.Release:
+		return http.MethodDelete, at, nil, nil
+	}
+	return "", nil, nil, fmt.Errorf("%w: the verb is unknown", penstock.ErrInvalid)
+}
+
+// unreadable blames the service for an answer that is not one.
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+}

@@ -1,0 +1,87 @@
+package remote
+
+import (
+	"errors"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// DefaultTimeout is how long a request may take if nobody says.
+const DefaultTimeout = 500 * time.Millisecond
+
+// OnError is what becomes of a call when the service does not answer.
+type OnError uint8
+
+const (
+	Allow OnError = iota
+	Deny
+)
+
+// Without makes the verdict of a call that was not answered. An error that blames the call denies it.
+func (o OnError) Without(v *penstock.Verdict, err error) {
+	v.Reset()
+	v.Now = Now()
+	if errors.Is(err, penstock.ErrInvalid) {
+		return
+	}
+	v.Allowed, v.Reason, v.Quality = o == Allow, penstock.ReasonStoreError, penstock.QualityUnchecked
+}
+
+// Now is the instant on this machine's clock.
+func Now() penstock.Instant { return penstock.InstantOf(time.Now()) }
+
+// A Batch is calls, and what becomes of them: as many verdicts and errors.
+type Batch struct {
+	Calls    []penstock.Call
+	Verdicts []penstock.Verdict
+	Errs     []error
+}
+
+func (b Batch) part(from, to int) Batch {
+	return Batch{b.Calls[from:to], b.Verdicts[from:to], b.Errs[from:to]}
+}
+
+// Each decides a batch by requests that the service takes. Together sends one and fills all verdicts
+// and errors if it can. If its error blames the batch, nothing was charged: it is sent in halves, so
+// that a mistake in one call is the matter of that call, and so is what is too long together. Alone
+// sends one call, and those that reserve, as a batch cannot.
+func (o OnError) Each(b Batch, together func(Batch) error, alone func(*penstock.Call, *penstock.Verdict) error) {
+	for len(b.Calls) > 0 {
+		n := plain(b.Calls)
+		if n > 1 {
+			o.split(b.part(0, n), together, alone)
+		} else {
+			n = 1
+			b.Errs[0] = alone(&b.Calls[0], &b.Verdicts[0])
+		}
+		b = b.part(n, len(b.Calls))
+	}
+}
+
+// plain returns how many of the next calls can be sent together.
+func plain(calls []penstock.Call) int {
+	for i := range calls {
+		if calls[i].Reserve || i == wire.MaxBatch {
+			return i
+		}
+	}
+	return len(calls)
+}
+
+func (o OnError) split(b Batch, together func(Batch) error, alone func(*penstock.Call, *penstock.Verdict) error) {
+	err := together(b)
+	switch {
+	case err == nil:
+	case errors.Is(err, penstock.ErrInvalid):
+		half := len(b.Calls) / 2
+		o.Each(b.part(0, half), together, alone)
+		o.Each(b.part(half, len(b.Calls)), together, alone)
+	default:
+		for i := range b.Calls {
+			o.Without(&b.Verdicts[i], err)
+			b.Errs[i] = err
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/grpclimit"
+)
+
+type blaming struct{}
+
+func (blaming) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {
+	v.Reset()
+	return fmt.Errorf("%w call: it is", penstock.ErrInvalid)
+}
+
+// A stream keeps its place until it ends, and then somebody else has it.
+func TestLeases(t *testing.T) {
+	e := newEngine(t, "rules:\n  - {name: places, key: [], limits: [{concurrent: 2, ttl: 1h}]}\n", engine.Options{})
+	client, _ := serve(t, newLimiter(t, e, grpclimit.Options{}))
+
+	first, second := open(t, client), open(t, client)
+	exchange(t, first, "hello")
+	exchange(t, second, "hello")
+	_, err := open(t, client).Recv()
+	wantCode(t, err, codes.ResourceExhausted)
+	_, err = client.UnaryCall(patient(t), say("hello"))
+	wantCode(t, err, codes.ResourceExhausted)
+
+	hangUp(t, first)
+	for range 3 { // each gives its place back
+		if _, err := client.UnaryCall(patient(t), say("hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = client.UnaryCall(patient(t), say("panic"))
+	wantCode(t, err, codes.Internal)
+	third := open(t, client)
+	exchange(t, third, "hello")
+	hangUp(t, second)
+	hangUp(t, third)
+}
+
+// The true cost comes with the answer: in metadata, whichever way it is told, or as its size.
+func TestCostFromAnswer(t *testing.T) {
+	e := newEngine(t, `
+rules:
+  - {name: told, match: {path: /grpc.testing.TestService/UnaryCall}, key: [], cost: {response_header: X-Cost, default: 1, max: 50}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}
+  - {name: streamed, match: {path: /grpc.testing.TestService/FullDuplexCall}, key: [], cost: {response_header: X-Cost, default: 1, max: 50}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}
+`, engine.Options{Now: noon})
+	client, _ := serve(t, newLimiter(t, e, grpclimit.Options{}))
+
+	var used int64
+	for body, cost := range map[string]int64{"set 37": 37, "send 5": 5, "trail 7": 7, "hello": 1} {
+		if _, err := client.UnaryCall(patient(t), say(body)); err != nil {
+			t.Fatal(err)
+		}
+		used += cost
+		wantUsed(t, e, unaryCall, used)
+	}
+	if _, err := client.UnaryCall(patient(t), say("panic")); err == nil { // served nothing
+		t.Fatal("no panic")
+	}
+	wantUsed(t, e, unaryCall, used)
+
+	used = 0
+	for body, cost := range map[string]int64{"set 37": 37, "send 5": 5, "trail 7": 7, "context-set 11": 11, "hello": 1} {
+		stream := open(t, client)
+		exchange(t, stream, body)
+		hangUp(t, stream)
+		used += cost
+		wantUsed(t, e, duplexCall, used)
+	}
+}
+
+func TestCostFromBytes(t *testing.T) {
+	e := newEngine(t, "rules:\n  - {name: bytes, key: [], cost: {response_bytes: true}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}\n", engine.Options{Now: noon})
+	client, _ := serve(t, newLimiter(t, e, grpclimit.Options{}))
+	stream := open(t, client)
+	exchange(t, stream, "12345678")
+	exchange(t, stream, "12345678")
+	hangUp(t, stream)
+	wantUsed(t, e, duplexCall, 24) // 8 bytes, and two each of body and payload that say what and how long
+	if _, err := client.UnaryCall(patient(t), say("12345678")); err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(t, e, duplexCall, 36)
+}
+
+func wantUsed(t *testing.T, e *engine.Engine, path string, want int64) {
+	t.Helper()
+	var v penstock.Verdict
+	peek := penstock.Call{Attributes: []penstock.Attribute{{Name: "path", Value: path}}}
+	if err := e.Decide(t.Context(), &peek, &v); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.Limits[0].Used; got != want {
+		t.Errorf("used %d, want %d", got, want)
+	}
+}
+
+// bubble is the clock of a test whose time is not real.
+func bubble() penstock.Instant { return penstock.InstantOf(time.Now()) }
+
+// fromPeer is the context of a call, without a network, which knows only real time.
+func fromPeer(ctx context.Context) context.Context {
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1000}})
+	return metadata.NewIncomingContext(ctx, metadata.Pairs(":authority", "example.com"))
+}
+
+func invoke(ctx context.Context, l *grpclimit.Limiter, handler func()) error {
+	_, err := l.Unary()(fromPeer(ctx), nil, &grpc.UnaryServerInfo{FullMethod: unaryCall}, func(context.Context, any) (any, error) {
+		handler()
+		return nil, nil
+	})
+	return err
+}
+
+// Calls of a leaky bucket are held until their turn.
+func TestHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, "rules:\n  - {name: even, key: [], limits: [{rate: 1/1s, queue: 5, algorithm: leaky_bucket}]}\n", engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{})
+		begin := time.Now()
+		var went time.Duration
+		for i := range 3 {
+			if err := invoke(t.Context(), l, func() { went = time.Since(begin) }); err != nil {
+				t.Fatal(err)
+			}
+			if want := time.Duration(i) * time.Second; went != want {
+				t.Errorf("call %d went on after %v, want %v", i, went, want)
+			}
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- invoke(ctx, l, func() { t.Error("a call that went away went on") }) }()
+		synctest.Wait()
+		cancel()
+		wantCode(t, <-ended, codes.Canceled)
+
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		err := invoke(ctx, l, func() { t.Error("a call went on after its deadline") })
+		wantCode(t, err, codes.ResourceExhausted) // at once, as it would not wait for its turn
+	})
+}
+
+// A call that goes away while it is held gives its place back.
+func TestHeldAndGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, `
+rules:
+  - {name: even, key: [], limits: [{rate: 1/1s, queue: 5, algorithm: leaky_bucket}]}
+  - {name: two, key: [], limits: [{concurrent: 2, ttl: 1h}]}
+`, engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
+		err := invoke(t.Context(), l, func() { // has one of the places
+			for range 3 {
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- invoke(ctx, l, func() { t.Error("a call that went away went on") }) }()
+				synctest.Wait()
+				cancel()
+				wantCode(t, <-ended, codes.Canceled)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A place is kept for as long as the call takes, though its lease is shorter.
+func TestRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, "rules:\n  - {name: one, key: [], limits: [{concurrent: 1, ttl: 10s}]}\n", engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
+		err := invoke(t.Context(), l, func() {
+			for range 10 {
+				time.Sleep(7 * time.Second)
+				wantCode(t, invoke(t.Context(), l, func() { t.Error("two at the same time") }), codes.ResourceExhausted)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := invoke(t.Context(), l, func() {}); err != nil {
+			t.Fatalf("the place is not free: %v", err)
+		}
+	})
+}

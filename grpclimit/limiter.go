@@ -1,0 +1,156 @@
+package grpclimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// Options say how calls are read and what clients are told. The zero value is fit for use, and knows
+// of a call its ip, method, host and path.
+type Options struct {
+	httplimit.ReaderOptions // MaxDelay is 30 s by default
+	httplimit.WriterOptions // the headers are sent as metadata
+
+	// OnError sees what stood in the way of a decision or its conclusion. The verdict stands.
+	OnError func(fullMethod string, err error)
+}
+
+// A Limiter asks for a decision before a call goes on to its handler.
+type Limiter struct {
+	decider   penstock.Decider
+	concluder penstock.Concluder // nil: the decider is none
+	reader    *httplimit.Reader
+	writer    *httplimit.Writer
+	onError   func(string, error)
+
+	calls sync.Pool // of *call
+}
+
+// New returns a limiter. If the decider is a [penstock.Concluder] too, what a call has reserved is
+// renewed while it lasts and settled when it ends.
+func New(d penstock.Decider, o Options) (*Limiter, error) {
+	o.MaxDelay = cmp.Or(o.MaxDelay, 30*time.Second)
+	reader, readerErr := httplimit.NewReader(o.ReaderOptions)
+	writer, writerErr := httplimit.NewWriter(o.WriterOptions)
+	var own error
+	if d == nil {
+		own = fmt.Errorf("%w: it needs a decider", penstock.ErrInvalid)
+	}
+	if err := errors.Join(own, readerErr, writerErr); err != nil {
+		return nil, fmt.Errorf("new gRPC limiter: %w", err)
+	}
+	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError}
+	l.concluder, _ = d.(penstock.Concluder)
+	if l.onError == nil {
+		l.onError = func(string, error) {}
+	}
+	l.calls.New = func() any { return new(call) }
+	return l, nil
+}
+
+// A call is what is kept of one while it runs.
+type call struct {
+	penstock.Call
+	penstock.Verdict
+	method string
+}
+
+// Unary limits calls of one message each way.
+func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+		err = l.run(ctx, info.FullMethod, func(answer *answer) error {
+			if answer != nil {
+				ctx = answer.listen(ctx)
+			}
+			reply, err = handler(ctx, request)
+			if answer != nil && err == nil {
+				answer.sent(reply)
+			}
+			return err
+		})
+		return reply, err
+	}
+}
+
+// Stream limits streams: each is one call, however many messages it has.
+func (l *Limiter) Stream() grpc.StreamServerInterceptor {
+	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		return l.run(stream.Context(), info.FullMethod, func(answer *answer) error {
+			if answer != nil {
+				stream = &streamAnswer{stream, answer.listen(stream.Context()), answer}
+			}
+			return handler(server, stream)
+		})
+	}
+}
+
+// run decides a call and lets it go on if it may. The answer is to be told what is answered; it is
+// nil if nobody asks.
+func (l *Limiter) run(ctx context.Context, method string, next func(*answer) error) error {
+	c := l.calls.Get().(*call)
+	defer l.calls.Put(c)
+	c.method = method
+	if err := l.admit(ctx, c); err != nil {
+		return err
+	}
+	if c.Reservation == "" || l.concluder == nil {
+		return next(nil)
+	}
+	var answer answer
+	conclusion := penstock.Conclusion{Reservation: c.Reservation, Verb: penstock.Release} // if next panics
+	stop := l.keep(ctx, c)
+	defer func() {
+		stop()
+		l.conclude(ctx, c.method, &conclusion)
+	}()
+	err := next(&answer)
+	conclusion.Verb, conclusion.Cost, conclusion.Response = penstock.Settle, c.Cost, answer.response()
+	return err
+}
+
+// admit returns when the call may go on, or with the status to end it with.
+func (l *Limiter) admit(ctx context.Context, c *call) error {
+	if err := l.read(ctx, c); err != nil {
+		return err
+	}
+	if err := l.decider.Decide(ctx, &c.Call, &c.Verdict); err != nil {
+		l.onError(c.method, err)
+		if errors.Is(err, penstock.ErrInvalid) {
+			return status.Error(codes.InvalidArgument, "the call is not one that can be decided about")
+		}
+	}
+	l.tell(ctx, &c.Verdict)
+	if !c.Allowed {
+		return denial(&c.Verdict)
+	}
+	return l.hold(ctx, c)
+}
+
+// hold lets a leaky bucket's call wait for its turn. One that goes away meanwhile never goes on.
+func (l *Limiter) hold(ctx context.Context, c *call) error {
+	if c.Delay <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(c.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	l.conclude(ctx, c.method, &penstock.Conclusion{Reservation: c.Reservation, Verb: penstock.Release})
+	return status.FromContextError(ctx.Err()).Err()
+}

@@ -1,0 +1,65 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// read makes a call of what came in.
+func (l *Limiter) read(ctx context.Context, c *call) error {
+	// Of a method that is not in its one form, a service behind an UnknownServiceHandler might make
+	// another than the rules do.
+	if normal, err := httplimit.NormalizePath(c.method); err != nil || normal != c.method {
+		return status.Error(codes.Unimplemented, "malformed method name")
+	}
+	err := l.reader.Read(requestOf(ctx, c.method), &c.Call)
+	if bad := (*httplimit.RequestError)(nil); errors.As(err, &bad) {
+		l.onError(c.method, err)
+		code := codes.InvalidArgument
+		if bad.Status == http.StatusUnauthorized {
+			code = codes.Unauthenticated
+		}
+		return status.Error(code, "the call was refused: "+bad.Detail)
+	}
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	// Who will not wait for so long is to be denied at once, and told when to come back.
+	if deadline, ok := ctx.Deadline(); ok {
+		c.MaxDelay = max(0, min(c.MaxDelay, time.Until(deadline)))
+	}
+	return nil
+}
+
+// requestOf is the HTTP request that a call is.
+func requestOf(ctx context.Context, method string) *http.Request {
+	md, _ := metadata.FromIncomingContext(ctx)
+	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: method}, Header: make(http.Header, len(md))}
+	for name, values := range md {
+		switch {
+		case name == ":authority" && len(values) > 0:
+			r.Host = values[0]
+		case !strings.HasPrefix(name, ":"):
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		r.RemoteAddr = p.Addr.String()
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			r.TLS = &info.State
+		}
+	}
+	return r.WithContext(ctx)
+}

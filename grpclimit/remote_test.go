@@ -1,0 +1,63 @@
+package grpclimit_test
+
+import (
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/penstock-io/penstock/client/grpcclient"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/grpclimit"
+	"github.com/penstock-io/penstock/internal/grpcapi"
+)
+
+// A limiter that asks a remote service keeps the same promises: places are given back, and costs come
+// with the answer.
+func TestRemote(t *testing.T) {
+	e := newEngine(t, `
+rules:
+  - {name: told, match: {path: /grpc.testing.TestService/UnaryCall}, key: [], cost: {response_header: X-Cost, default: 1, max: 50}, limits: [{rate: 40/1m, algorithm: fixed_window}]}
+  - {name: one, match: {path: /grpc.testing.TestService/FullDuplexCall}, key: [], limits: [{concurrent: 1, ttl: 1h}]}
+`, engine.Options{Now: noon})
+	server, err := grpcapi.NewServer(grpcapi.Options{Decider: e, Concluder: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		<-served
+	}()
+	remote, err := grpcclient.New(listener.Addr().String(), grpcclient.Options{
+		Timeout: patience, ResponseHeaders: []string{"X-Cost"},
+		Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remote.Close()
+	client, _ := serve(t, newLimiter(t, remote, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }}))
+
+	for _, test := range []struct {
+		body string
+		want codes.Code
+	}{{"set 35", codes.OK}, {"set 5", codes.OK}, {"hello", codes.ResourceExhausted}} {
+		_, err := client.UnaryCall(patient(t), say(test.body))
+		wantCode(t, err, test.want)
+	}
+	for range 3 {
+		stream := open(t, client)
+		exchange(t, stream, "hello")
+		_, err := open(t, client).Recv()
+		wantCode(t, err, codes.ResourceExhausted)
+		hangUp(t, stream)
+	}
+}

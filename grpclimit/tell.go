@@ -1,0 +1,94 @@
+package grpclimit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// tell sends the HTTP headers of a verdict as metadata, with whatever comes first.
+func (l *Limiter) tell(ctx context.Context, v *penstock.Verdict) {
+	h := make(http.Header, 3)
+	l.writer.Headers(h, v)
+	if len(h) == 0 {
+		return
+	}
+	md := make(metadata.MD, len(h))
+	for name, values := range h {
+		md.Append(name, values...)
+	}
+	_ = grpc.SetHeader(ctx, md) // fails only if they are out already, by an interceptor before us
+}
+
+// denial is the status that ends a denied call. It repeats nothing that the client sent.
+func denial(v *penstock.Verdict) error {
+	switch httplimit.Status(v) {
+	case http.StatusForbidden:
+		return status.Error(codes.PermissionDenied, "this caller is not served")
+	case http.StatusServiceUnavailable:
+		return status.Error(codes.Unavailable, "the limits cannot be checked at the moment")
+	}
+	text := "rate limited"
+	if v.Reason == penstock.ReasonBanned {
+		text = "banned for a time after too many denied calls"
+	}
+	if v.Rule != "" {
+		text += " (" + v.Rule + ")"
+	}
+	var details []protoadapt.MessageV1
+	if wait := v.Decision.RetryAfter; wait != penstock.Never {
+		text += fmt.Sprintf("; retry in %v", (wait + time.Millisecond - 1).Truncate(time.Millisecond))
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	} else {
+		text += "; a call of this cost can never pass"
+	}
+	if violations := violationsOf(v); len(violations) > 0 {
+		details = append(details, &errdetails.QuotaFailure{Violations: violations})
+	}
+	bare := status.New(codes.ResourceExhausted, text)
+	detailed, err := bare.WithDetails(details...)
+	if err != nil {
+		return bare.Err()
+	}
+	return detailed.Err()
+}
+
+// maxViolations bounds the details: they travel as a header, for which clients have little room.
+const maxViolations = 16
+
+// violationsOf names the limits that deny.
+func violationsOf(v *penstock.Verdict) (out []*errdetails.QuotaFailure_Violation) {
+	for i := range v.Limits {
+		l := &v.Limits[i]
+		if l.Shadow || l.Allowed || len(out) == maxViolations {
+			continue
+		}
+		out = append(out, &errdetails.QuotaFailure_Violation{
+			Subject: l.Policy, QuotaId: l.Policy, QuotaValue: l.Limit, Description: describe(l),
+		})
+	}
+	return out
+}
+
+func describe(l *penstock.LimitVerdict) string {
+	switch {
+	case l.Banned:
+		return "banned"
+	case l.Algorithm == penstock.Concurrency:
+		return fmt.Sprintf("limit of %d at the same time reached", l.Limit)
+	}
+	return fmt.Sprintf("limit of %d per %v reached", cmp.Or(l.Count, l.Limit), l.Window)
+}

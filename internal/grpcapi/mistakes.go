@@ -1,0 +1,173 @@
+package grpcapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
+)
+
+// mistakes are all that is wrong with what was asked, each with its place.
+type mistakes struct {
+	list []*errdetails.BadRequest_FieldViolation
+	more int // that are not listed
+}
+
+func (m *mistakes) add(at, format string, args ...any) {
+	if len(m.list) == wire.MaxMistakes {
+		m.more++
+		return
+	}
+	m.list = append(m.list, &errdetails.BadRequest_FieldViolation{Field: at, Description: fmt.Sprintf(format, args...)})
+}
+
+// blame adds what a decider found wrong: a joined error says all of it, one a line.
+func (m *mistakes) blame(err error) {
+	for line := range strings.Lines(err.Error()) {
+		m.add("", "%s", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// err is the status that tells them all, in its message too; nil if there are none.
+func (m *mistakes) err() error {
+	if len(m.list) == 0 {
+		return nil
+	}
+	texts := make([]string, len(m.list))
+	for i, v := range m.list {
+		texts[i] = strings.TrimPrefix(v.Field+": "+v.Description, ": ")
+	}
+	if m.more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", m.more))
+	}
+	bare := status.New(codes.InvalidArgument, strings.Join(texts, "; "))
+	detailed, err := bare.WithDetails(&errdetails.BadRequest{FieldViolations: m.list})
+	if err != nil {
+		return bare.Err()
+	}
+	return detailed.Err()
+}
+
+// check refuses what is too long, and fields that this version does not know: whoever sends one asks
+// for something that would silently not be done.
+func (m *mistakes) check(r proto.Message, most int) {
+	if size := proto.Size(r); size > most {
+		m.add("", "the message has %d bytes; at most %d", size, most)
+	}
+	m.known("", r)
+}
+
+func (m *mistakes) known(at string, r proto.Message) {
+	for unknown := r.ProtoReflect().GetUnknown(); len(unknown) > 0; {
+		number, _, n := protowire.ConsumeField(unknown)
+		if n < 0 {
+			return
+		}
+		m.add(at, "field %d is unknown", number)
+		unknown = unknown[n:]
+	}
+}
+
+func (m *mistakes) batch(r *penstockv1.CheckBatchRequest) []penstock.Call {
+	m.check(r, wire.MaxBatchBody)
+	if len(r.Calls) == 0 || len(r.Calls) > wire.MaxBatch {
+		m.add("calls", "%d calls, must be from 1 to %d", len(r.Calls), wire.MaxBatch)
+		return nil
+	}
+	calls := make([]penstock.Call, len(r.Calls))
+	for i, c := range r.Calls {
+		m.call("calls["+strconv.Itoa(i)+"]", c, &calls[i])
+	}
+	return calls
+}
+
+// call reads a call.
+func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call) {
+	if at != "" { // else it is the message, which was checked
+		m.known(at, r)
+	}
+	c.Domain, c.ID, c.Cost = r.Domain, r.Id, 1
+	m.length(within(at, "domain"), r.Domain, 0, wire.MaxDomain)
+	m.length(within(at, "id"), r.Id, 0, wire.MaxCallID)
+	if r.Cost != nil {
+		c.Cost = m.cost(within(at, "cost"), *r.Cost)
+	}
+	c.MaxDelay = m.milliseconds(within(at, "max_delay_ms"), r.MaxDelayMs, 0, wire.MaxDelay)
+	m.attributes(within(at, "attributes"), r.Attributes, c)
+}
+
+// attributes takes them in the order of their names, so that the same mistakes are told in the same way.
+func (m *mistakes) attributes(at string, attributes map[string]string, c *penstock.Call) {
+	if len(attributes) > wire.MaxAttributes {
+		m.add(at, "%d attributes; at most %d", len(attributes), wire.MaxAttributes)
+		return
+	}
+	c.Attributes = make([]penstock.Attribute, 0, len(attributes))
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		value := attributes[name]
+		if len(name) == 0 || len(name) > wire.MaxAttributeName {
+			m.add(at, "the name %.32q has %d bytes, must have from 1 to %d", name, len(name), wire.MaxAttributeName)
+			continue
+		}
+		m.length(fmt.Sprintf("%s[%q]", at, name), value, 0, wire.MaxAttribute)
+		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
+	}
+}
+
+func (m *mistakes) response(at string, r *penstockv1.Response) *penstock.Response {
+	m.known(at, r)
+	if r.Bytes < 0 {
+		m.add(within(at, "bytes"), "%d is negative", r.Bytes)
+	}
+	return &penstock.Response{
+		Bytes:  r.Bytes,
+		Header: func(name string) string { return r.Headers[strings.ToLower(name)] },
+	}
+}
+
+func (m *mistakes) cost(at string, cost int64) int64 {
+	if cost < 0 || cost > penstock.MaxCount {
+		m.add(at, "%d is not from 0 to %d", cost, int64(penstock.MaxCount))
+	}
+	return cost
+}
+
+func (m *mistakes) ttl(at string, ms int64) time.Duration {
+	if ms == 0 {
+		return 0
+	}
+	return m.milliseconds(at, ms, penstock.MinWindow, penstock.MaxReserve)
+}
+
+func (m *mistakes) milliseconds(at string, ms int64, least, most time.Duration) time.Duration {
+	if ms < least.Milliseconds() || ms > most.Milliseconds() {
+		m.add(at, "%d is not from %d to %d", ms, least.Milliseconds(), most.Milliseconds())
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (m *mistakes) length(at, text string, least, most int) {
+	if len(text) < least || len(text) > most {
+		m.add(at, "has %d bytes, must have from %d to %d", len(text), least, most)
+	}
+}
+
+func within(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}

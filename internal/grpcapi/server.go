@@ -1,0 +1,96 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
+)
+
+// Options say who answers.
+type Options struct {
+	Decider   penstock.Decider
+	Concluder penstock.Concluder
+	Batch     BatchDecider // nil: the calls of a batch are decided one after another
+
+	// Health is what NewServer registers; nil: one that always says that it serves. Who drains
+	// a server tells it first.
+	Health *health.Server
+	Log    *slog.Logger // nil: nothing is logged
+}
+
+// A BatchDecider decides many calls, each by itself. Verdicts and errors are as many as the calls.
+type BatchDecider interface {
+	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+}
+
+// NewServer returns a server with the decision API and the health service, whose limits keep one
+// client from using it up. Further services can be registered before it serves.
+func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(wire.MaxBatchBody), // what is no batch has less: see check
+		grpc.MaxHeaderListSize(16 << 10),
+		grpc.MaxConcurrentStreams(1000),
+		grpc.ConnectionTimeout(5 * time.Second),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle:     15 * time.Minute,
+			MaxConnectionAge:      30 * time.Minute, // so that clients spread over nodes that were added
+			MaxConnectionAgeGrace: time.Minute,
+			Time:                  time.Minute,
+			Timeout:               20 * time.Second,
+		}),
+		grpc.ChainUnaryInterceptor(contain(o.Log)),
+	}, more...)...)
+	if err := Register(s, o); err != nil {
+		return nil, err
+	}
+	if o.Health == nil {
+		o.Health = health.NewServer()
+	}
+	o.Health.SetServingStatus(penstockv1.Decisions_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(s, o.Health)
+	return s, nil
+}
+
+// Register adds the decision API to a server, whose own limit on messages must be at least that of a
+// batch, 1 MiB.
+func Register(s *grpc.Server, o Options) error {
+	if o.Decider == nil || o.Concluder == nil {
+		return errors.New("serve decisions over gRPC: it needs a decider and a concluder")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	penstockv1.RegisterDecisionsServer(s, &server{Options: o})
+	return nil
+}
+
+// contain makes a panic the failure of one call. grpc would let it end the process.
+func contain(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.ErrorContext(ctx, "gRPC call panicked", "method", info.FullMethod, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				err = status.Error(codes.Internal, "the server failed; its log says how")
+			}
+		}()
+		return handler(ctx, request)
+	}
+}

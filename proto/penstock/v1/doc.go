@@ -1,0 +1,5 @@
+// Package penstockv1 is the decision API over gRPC, generated from decisions.proto by scripts/proto.
+//
+// It is separate from internal/grpcapi, which serves it, and client/grpcclient, which calls it, so
+// that neither links the other, and public, as others may generate their own client from it.
+package penstockv1
