@@ -76,6 +76,7 @@ type LimitVerdict struct {
 	Banned bool   // the rule has banned the caller
 
 	Algorithm Algorithm
+	Count     int64         // how much passes per window; a bucket's capacity is Limit
 	Window    time.Duration // of a concurrency limit, its leases' time to live
 	Decision
 }

@@ -58,9 +58,13 @@ func closeAll(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
+// nodeTimeout, in milliseconds, is when a silent node counts as dead, and the cluster with it. A busy machine may leave
+// a node without its processor for seconds.
+const nodeTimeout = "60000"
+
 func (c *Cluster) form(ctx context.Context, masters int) error {
 	for i := range masters {
-		s, err := Launch(ctx, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		s, err := Launch(ctx, "--cluster-enabled", "yes", "--cluster-node-timeout", nodeTimeout)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,184 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// ClientIP returns the caller's address: without zone, and IPv4 where it is IPv4 in an IPv6
+// wrapping.
+//
+// It is the peer's, unless that is a trusted proxy. Then what proxies have added to the header is
+// walked from the right, over all its lines, for as long as the addresses are of trusted proxies
+// too: the first that is not is the caller. Nobody knows what stands further to the left, so it is
+// never looked at. What is no address ends the walk before it: such callers count together as the
+// proxy that let it through.
+func (r *Reader) ClientIP(req *http.Request) (netip.Addr, error) {
+	caller, err := r.caller(req)
+	return caller.addr, err
+}
+
+// Trusts tells whether an address is of a trusted proxy.
+func (r *Reader) Trusts(addr netip.Addr) bool {
+	addr = addr.WithZone("").Unmap()
+	return slices.ContainsFunc(r.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// A proxyHeader is the header that proxies write addresses to.
+type proxyHeader struct {
+	name string // in the form in which net/http keeps it
+	kind headerKind
+}
+
+type headerKind uint8
+
+const (
+	addressList   headerKind = iota // X-Forwarded-For
+	forwarded                       // RFC 7239
+	singleAddress                   // any other
+)
+
+func proxyHeaderOf(name string) proxyHeader {
+	h := proxyHeader{textproto.CanonicalMIMEHeaderKey(name), singleAddress}
+	switch h.name {
+	case "X-Forwarded-For":
+		h.kind = addressList
+	case "Forwarded":
+		h.kind = forwarded
+	}
+	return h
+}
+
+// unmap returns a network in the form in which addresses are compared.
+func unmap(p netip.Prefix) (netip.Prefix, bool) {
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return p, false
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), p.IsValid()
+}
+
+func (r *Reader) caller(req *http.Request) (node, error) {
+	peer, ok := parseNode(req.RemoteAddr)
+	if !ok {
+		return node{}, refuse(http.StatusBadRequest, "the connection's peer has no IP address")
+	}
+	if !r.Trusts(peer.addr) {
+		return peer, nil
+	}
+	lines := req.Header[r.proxyHeader.name]
+	switch r.proxyHeader.kind {
+	case addressList:
+		return r.walkList(peer, lines), nil
+	case forwarded:
+		return r.walkForwarded(peer, lines), nil
+	}
+	if len(lines) == 1 { // of several nobody knows which the proxy wrote
+		r.step(&peer, lines[0])
+	}
+	return peer, nil
+}
+
+// walkList returns the caller, given the last hop that is known.
+func (r *Reader) walkList(last node, lines []string) node {
+	for _, line := range slices.Backward(lines) {
+		for {
+			comma := strings.LastIndexByte(line, ',')
+			if r.step(&last, line[comma+1:]) {
+				return last
+			}
+			if comma < 0 {
+				break
+			}
+			line = line[:comma]
+		}
+	}
+	return last
+}
+
+func (r *Reader) walkForwarded(last node, lines []string) node {
+	for _, line := range slices.Backward(lines) {
+		nodes, ok := parseForwarded(line)
+		if !ok {
+			return last // where its elements begin and end is anybody's guess
+		}
+		for _, text := range slices.Backward(nodes) {
+			if r.step(&last, text) {
+				return last
+			}
+		}
+	}
+	return last
+}
+
+// step goes on to the address before the last, and tells whether the walk ends there. It ends
+// without a step if there is no address.
+func (r *Reader) step(last *node, text string) (end bool) {
+	n, ok := parseNode(strings.Trim(text, " \t"))
+	if !ok {
+		return true
+	}
+	*last = n
+	return !r.Trusts(n.addr)
+}
+
+// A node is an address and the text it was read from.
+type node struct {
+	addr netip.Addr
+	text string
+}
+
+// parseNode reads an address as proxies write them: 192.0.2.1, 192.0.2.1:80, 2001:db8::1,
+// [2001:db8::1] or [2001:db8::1]:80.
+func parseNode(text string) (n node, ok bool) {
+	host, port, hasPort := text, "", false
+	if inner, bracket := strings.CutPrefix(text, "["); bracket {
+		if host, port, ok = strings.Cut(inner, "]"); !ok || !strings.Contains(host, ":") {
+			return node{}, false
+		}
+		if port, hasPort = strings.CutPrefix(port, ":"); !hasPort && port != "" {
+			return node{}, false
+		}
+	} else if strings.Count(text, ":") == 1 {
+		host, port, hasPort = strings.Cut(text, ":")
+	}
+	if hasPort && !isPort(port) {
+		return node{}, false
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return node{}, false
+	}
+	return node{addr.WithZone("").Unmap(), host}, true
+}
+
+// isPort takes the names that RFC 7239 lets proxies hide a port behind, too.
+func isPort(text string) bool {
+	if hidden, ok := strings.CutPrefix(text, "_"); ok {
+		return isToken(hidden)
+	}
+	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == ""
+}
+
+// network writes the address that stands for the caller's network, if possible without a new
+// string.
+func (n node) network(bits int) string {
+	addr := n.addr
+	if addr.Is6() {
+		p, err := addr.Prefix(bits)
+		if err != nil {
+			return addr.String() // bits were checked
+		}
+		addr = p.Addr()
+	}
+	var buf [64]byte
+	if written := addr.AppendTo(buf[:0]); string(written) != n.text {
+		return string(written)
+	}
+	return n.text
+}

@@ -1,0 +1,107 @@
+package httplimit
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// maxListed bounds how many limits a response lists: the fields are for clients, which have little
+// room for headers.
+const maxListed = 32
+
+// maxInteger is the greatest that a structured field can hold.
+const maxInteger = 999_999_999_999_999
+
+// appendFields appends the values of RateLimit-Policy and RateLimit, which list every limit that
+// applied. Limits that are only tried are nobody's business.
+func appendFields(policies, states []byte, v *penstock.Verdict) (_, _ []byte) {
+	listed := 0
+	for i := range v.Limits {
+		l := &v.Limits[i]
+		if l.Shadow || listed == maxListed {
+			continue
+		}
+		if listed++; listed > 1 {
+			policies, states = append(policies, ", "...), append(states, ", "...)
+		}
+		policies, states = appendPolicy(policies, l), appendState(states, l)
+	}
+	return policies, states
+}
+
+// appendPolicy appends "name";q=100;w=60.
+func appendPolicy(b []byte, l *penstock.LimitVerdict) []byte {
+	b = appendString(b, l.Policy)
+	b = appendInteger(append(b, ";q="...), l.Limit)
+	if l.Algorithm == penstock.Concurrency {
+		return append(b, `;qu="concurrent-requests"`...)
+	}
+	if w, ok := windowSeconds(l); ok {
+		b = appendInteger(append(b, ";w="...), w)
+	}
+	return b
+}
+
+// appendState appends "name";r=50;t=30.
+func appendState(b []byte, l *penstock.LimitVerdict) []byte {
+	b = appendString(b, l.Policy)
+	b = appendInteger(append(b, ";r="...), l.Remaining)
+	if t, ok := effectiveWindow(l); ok {
+		b = appendInteger(append(b, ";t="...), ceilSeconds(t))
+	}
+	return b
+}
+
+// windowSeconds returns the time in which the limit's quota comes back: of a bucket, in which all
+// of its capacity does, so that quota and window together are the rate it sustains. Not ok is a
+// bucket whose decider does not tell the rate: a window of another would promise too much.
+func windowSeconds(l *penstock.LimitVerdict) (_ int64, ok bool) {
+	isBucket := l.Algorithm == penstock.TokenBucket || l.Algorithm == penstock.LeakyBucket
+	switch {
+	case !isBucket || l.Limit == l.Count:
+		return max(1, ceilSeconds(l.Window)), true
+	case l.Count <= 0:
+		return 0, false
+	}
+	seconds := float64(l.Limit) * l.Window.Seconds() / float64(l.Count) // an int64 might not hold the product
+	return max(1, int64(math.Ceil(min(seconds-1e-9, maxInteger)))), true
+}
+
+// effectiveWindow returns for how long a client should make do with what remains; not ok if there
+// is nothing to say. It is exact for fixed windows, and for denials. Of a bucket that passed the
+// call it is when the next unit is there, and of a sliding window when this call's are back, which
+// is later than the first of others: a client that believes it is never denied.
+func effectiveWindow(l *penstock.LimitVerdict) (_ time.Duration, ok bool) {
+	switch {
+	case !l.Allowed:
+		return l.RetryAfter, l.RetryAfter != penstock.Never
+	case l.Algorithm == penstock.Concurrency, l.ResetAfter <= 0:
+		return 0, false
+	case l.Algorithm == penstock.TokenBucket, l.Algorithm == penstock.LeakyBucket:
+		return l.ResetAfter / time.Duration(max(1, l.Used)), true
+	}
+	return min(l.ResetAfter, max(l.Window, 0)), true
+}
+
+// appendString appends a structured field's string, which has printable ASCII only.
+func appendString(b []byte, text string) []byte {
+	b = append(b, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ' || c >= 0x7f:
+			b = append(b, '?')
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+func appendInteger(b []byte, n int64) []byte {
+	return strconv.AppendInt(b, min(max(n, 0), maxInteger), 10)
+}

@@ -1,0 +1,57 @@
+package jwtclaims
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/time/rate"
+)
+
+const (
+	maxKeys     = 1 << 20         // bytes of the published keys
+	fetchWithin = 5 * time.Second // also how long a token with an unknown key may wait
+)
+
+// fetched returns keys that are kept as the issuer publishes them.
+func (o *Options) fetched(ctx context.Context) (jwt.Keyfunc, error) {
+	client := *cmp.Or(o.Client, http.DefaultClient)
+	client.Transport = bounded{client.Transport}
+	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.JWKSURL}, keyfunc.Override{
+		Client:            &client,
+		HTTPTimeout:       fetchWithin,
+		RateLimitWaitMax:  fetchWithin,
+		RefreshInterval:   cmp.Or(o.Refresh, time.Hour),
+		RefreshUnknownKID: rate.NewLimiter(rate.Every(time.Minute), 1),
+		RefreshErrorHandlerFunc: func(string) func(context.Context, error) {
+			return func(_ context.Context, err error) { o.OnError(fmt.Errorf("fetch the keys of tokens: %w", err)) }
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fetch keys: %w", err)
+	}
+	return keys.Keyfunc, nil
+}
+
+// bounded reads only so much of an answer: what is longer is cut, and then no JSON.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	next := b.RoundTripper
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	res, err := next.RoundTrip(req)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxKeys), res.Body}
+	}
+	return res, err
+}

@@ -1,0 +1,214 @@
+package jwtclaims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// Options say which tokens are believed. Exactly one of JWKSURL, JWKSFile and Secret is given.
+type Options struct {
+	// JWKSURL is where the issuer publishes its keys. They are fetched at the start, every Refresh
+	// (by default an hour), and when a token names a key that is not among them, though at most
+	// once a minute.
+	JWKSURL string
+	Refresh time.Duration
+	Client  *http.Client // for fetching; nil: http.DefaultClient
+
+	JWKSFile string // the same as a file, read at the start
+	Secret   []byte // of tokens signed with HMAC; at least 32 bytes
+
+	// Algorithms are those that tokens may be signed with. By default all asymmetric ones that are
+	// sound, or with Secret HS256, HS384 and HS512.
+	Algorithms []string
+
+	Issuer   string        // "": any
+	Audience string        // "": any
+	Leeway   time.Duration // how far the issuer's clock may differ, by default not at all
+
+	// A token is read from one place: the Authorization header, as a bearer's; or another header,
+	// where it stands alone or as a bearer's; or a cookie.
+	Header string
+	Cookie string
+
+	// Reject refuses requests whose token is not valid. Otherwise they are taken as if they had
+	// none, and rules limit them as they do anonymous ones.
+	Reject bool
+
+	// OnError gets what goes wrong when keys are fetched.
+	OnError func(error)
+}
+
+// maxToken is how long a token may be, in bytes.
+const maxToken = 8 << 10
+
+var (
+	asymmetric = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+	symmetric  = []string{"HS256", "HS384", "HS512"}
+)
+
+// A Verifier verifies tokens. It may be used by any number of goroutines.
+type Verifier struct {
+	options Options
+	keys    jwt.Keyfunc
+	parser  *jwt.Parser
+}
+
+// New returns a verifier. The context ends the fetching of keys. Keys that cannot be fetched at the
+// start are fetched later; until then no token is valid.
+func New(ctx context.Context, o Options) (*Verifier, error) {
+	allowed := asymmetric
+	if len(o.Secret) > 0 {
+		allowed = symmetric
+	}
+	if err := o.validate(allowed); err != nil {
+		return nil, fmt.Errorf("verify tokens: %w: %w", penstock.ErrInvalid, err)
+	}
+	if len(o.Algorithms) == 0 {
+		o.Algorithms = allowed
+	}
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	keys, err := o.keys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("verify tokens: %w", err)
+	}
+	return &Verifier{options: o, keys: keys, parser: jwt.NewParser(o.demands()...)}, nil
+}
+
+func (o *Options) validate(allowed []string) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	given := 0
+	for _, is := range []bool{o.JWKSURL != "", o.JWKSFile != "", len(o.Secret) > 0} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		fail("%d of JWKSURL, JWKSFile and Secret are given; exactly one says which keys are believed", given)
+	}
+	if u, err := url.Parse(o.JWKSURL); o.JWKSURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+		fail("the keys' address must be an http or https URL")
+	}
+	if n := len(o.Secret); n > 0 && n < 32 {
+		fail("a secret of %d bytes can be guessed; at least 32", n)
+	}
+	for _, name := range o.Algorithms {
+		if !slices.Contains(allowed, name) {
+			fail("algorithm %.32q with such keys; of %s", name, strings.Join(allowed, ", "))
+		}
+	}
+	if o.Header != "" && o.Cookie != "" {
+		fail("the header %.64q and the cookie %.64q; a token is read from one place", o.Header, o.Cookie)
+	}
+	if o.Leeway < 0 || o.Leeway > time.Hour {
+		fail("a leeway of %v; from 0 to 1h", o.Leeway)
+	}
+	if o.Refresh < 0 {
+		fail("keys fetched every %v; it cannot be negative", o.Refresh)
+	}
+	return errors.Join(errs...)
+}
+
+// demands are what a token must meet beside its signature. One that never expires is not believed:
+// nobody could take it back.
+func (o *Options) demands() []jwt.ParserOption {
+	demands := []jwt.ParserOption{
+		jwt.WithValidMethods(o.Algorithms),
+		jwt.WithExpirationRequired(),
+		jwt.WithLeeway(o.Leeway),
+		jwt.WithJSONNumber(),
+	}
+	if o.Issuer != "" {
+		demands = append(demands, jwt.WithIssuer(o.Issuer))
+	}
+	if o.Audience != "" {
+		demands = append(demands, jwt.WithAudience(o.Audience))
+	}
+	return demands
+}
+
+func (o *Options) keys(ctx context.Context) (jwt.Keyfunc, error) {
+	switch {
+	case o.JWKSURL != "":
+		return o.fetched(ctx)
+	case o.JWKSFile != "":
+		text, err := os.ReadFile(o.JWKSFile)
+		if err != nil {
+			return nil, fmt.Errorf("read keys: %w", err)
+		}
+		keys, err := keyfunc.NewJWKSetJSON(text)
+		if err != nil {
+			return nil, fmt.Errorf("read keys from %s: %w: %w", o.JWKSFile, penstock.ErrInvalid, err)
+		}
+		return keys.Keyfunc, nil
+	}
+	return func(*jwt.Token) (any, error) { return o.Secret, nil }, nil
+}
+
+// Claims returns those of the request's token, for [httplimit.ReaderOptions]. Without a token there
+// are none.
+func (v *Verifier) Claims(req *http.Request) (httplimit.Claims, error) {
+	token := v.token(req)
+	if token == "" {
+		return nil, nil
+	}
+	found, err := v.verify(token)
+	switch {
+	case err == nil:
+		return found, nil
+	case v.options.Reject:
+		return nil, err
+	}
+	return nil, nil
+}
+
+func (v *Verifier) verify(token string) (claims, error) {
+	if len(token) > maxToken {
+		return nil, fmt.Errorf("verify a token: it has %d bytes; at most %d", len(token), maxToken)
+	}
+	found := jwt.MapClaims{}
+	if _, err := v.parser.ParseWithClaims(token, found, v.keys); err != nil {
+		return nil, fmt.Errorf("verify a token: %w", err)
+	}
+	return claims(found), nil
+}
+
+// token returns the request's token, "" if it has none.
+func (v *Verifier) token(req *http.Request) string {
+	if v.options.Cookie != "" {
+		cookie, err := req.Cookie(v.options.Cookie)
+		if err != nil {
+			return ""
+		}
+		return cookie.Value
+	}
+	header := v.options.Header
+	alone := header != ""
+	if !alone {
+		header = "Authorization"
+	}
+	text := strings.TrimSpace(req.Header.Get(header))
+	scheme, token, ok := strings.Cut(text, " ")
+	switch {
+	case ok && strings.EqualFold(scheme, "Bearer"):
+		return strings.TrimSpace(token)
+	case alone:
+		return text
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package httplimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Options of a Limiter. The zero value is fit for use.
+type Options struct {
+	ReaderOptions
+	WriterOptions
+
+	// MaxHeld bounds how many calls are held at the same time, by default 10,000. Those beyond it
+	// are answered 503.
+	MaxHeld int
+
+	// OnError gets the decider's errors. The verdict stands: it is what the rules say of them.
+	OnError func(*http.Request, error)
+}
+
+// A Limiter stands before handlers. It may be used by any number of goroutines.
+type Limiter struct {
+	decider   penstock.Decider
+	concluder penstock.Concluder // nil: nothing that the decider reserves can be concluded
+	reader    *Reader
+	writer    *Writer
+	onError   func(*http.Request, error)
+	held      queue
+	turns     sync.Pool // of *turn
+}
+
+// A turn is what one call takes, kept for the next.
+type turn struct {
+	call    penstock.Call
+	verdict penstock.Verdict
+}
+
+// New returns a limiter that asks the decider: an engine, or a client of a remote Penstock.
+func New(d penstock.Decider, o Options) (*Limiter, error) {
+	o.MaxDelay = cmp.Or(o.MaxDelay, 30*time.Second)
+	o.MaxHeld = cmp.Or(o.MaxHeld, 10_000)
+	if o.OnError == nil {
+		o.OnError = func(*http.Request, error) {}
+	}
+	reader, readerErr := NewReader(o.ReaderOptions)
+	writer, writerErr := NewWriter(o.WriterOptions)
+	var own error
+	switch {
+	case d == nil:
+		own = fmt.Errorf("%w: it needs a decider", penstock.ErrInvalid)
+	case o.MaxHeld < 0:
+		own = fmt.Errorf("%w: at most %d calls held; it cannot be negative", penstock.ErrInvalid, o.MaxHeld)
+	}
+	if err := errors.Join(own, readerErr, writerErr); err != nil {
+		return nil, fmt.Errorf("new HTTP limiter: %w", err)
+	}
+	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError, held: queue{max: o.MaxHeld}}
+	l.concluder, _ = d.(penstock.Concluder)
+	l.turns.New = func() any { return new(turn) }
+	return l, nil
+}
+
+// Wrap returns a handler that lets calls through to next if they are allowed, and when they are:
+// those of a leaky bucket are held, and go on in the order of their departure. A client that gives
+// up while its call is held never reaches next. net/http notices that of a request whose body has
+// been read, or that has none.
+//
+// What a call has reserved is settled when next returns, with the cost that the response tells, and
+// renewed until then. If next panics before it has answered, it is released: nothing was served.
+func (l *Limiter) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		t := l.turns.Get().(*turn)
+		if l.admit(rw, req, t) {
+			l.serve(next, rw, req, t)
+		}
+		l.turns.Put(t) // not after a panic: nobody knows who still looks at it
+	})
+}
+
+// admit decides the call, and answers it if it must not go on.
+func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool {
+	if err := l.reader.Read(req, &t.call); err != nil {
+		l.writer.Refuse(rw, req, err)
+		return false
+	}
+	v := &t.verdict
+	if err := l.decider.Decide(req.Context(), &t.call, v); err != nil {
+		l.onError(req, err)
+		if errors.Is(err, penstock.ErrInvalid) {
+			l.writer.Refuse(rw, req, err)
+			return false
+		}
+	}
+	if !v.Allowed {
+		l.writer.Deny(rw, req, v)
+		return false
+	}
+	return true
+}
+
+// serve lets the call go on when its time has come, and concludes it however that ends.
+func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Request, t *turn) {
+	v := &t.verdict
+	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead}
+	stop := l.keepRenewing(req, v)
+	served := false
+	defer func() { // without recover, so that a panic is told with its own stack
+		stop()
+		if served {
+			r.begin(http.StatusOK)
+		}
+		c := penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}
+		if r.begun {
+			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said()
+		}
+		l.conclude(req, &c)
+	}()
+	if v.Delay > 0 {
+		if err := l.held.hold(req.Context(), v.Delay); err != nil {
+			l.onError(req, fmt.Errorf("hold a call for %v: %w", v.Delay, err))
+			l.writer.unavailable(rw, req, "This call cannot wait for its turn")
+			return
+		}
+		l.held.left()
+	}
+	next.ServeHTTP(r, req)
+	served = true
+}
+
+// concludeWithin is how long a conclusion may take: the client waits for the end of its response.
+const concludeWithin = 5 * time.Second
+
+// conclude is done even if the client is gone: somebody else waits for the place.
+func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion) {
+	if l.concluder == nil || c.Reservation == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), concludeWithin)
+	defer cancel()
+	var v penstock.Verdict
+	if err := l.concluder.Conclude(ctx, c, &v); err != nil {
+		l.onError(req, err)
+	}
+}

@@ -1,0 +1,91 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"mime"
+	"strconv"
+	"strings"
+)
+
+// The page is one response: it asks for nothing more, runs nothing, and its policy says so.
+
+const pageStyle = `:root{color-scheme:light dark}` +
+	`body{font:1.05rem/1.6 system-ui,sans-serif;max-width:34rem;margin:18vh auto 0;padding:0 1.5rem}` +
+	`h1{font-size:1.5rem;margin:0 0 .5rem}small{opacity:.7}`
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>%[1]s</title>
+<style>%[2]s</style>
+</head>
+<body>
+<main>
+<h1>%[1]s</h1>
+<p>%[3]s</p>
+<p><small>%[4]s (%[5]d)</small></p>
+</main>
+</body>
+</html>
+`
+
+var pagePolicy = func() string {
+	sum := sha256.Sum256([]byte(pageStyle))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'"
+}()
+
+func (p *problem) page() []byte {
+	return fmt.Appendf(nil, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(p.Detail), html.EscapeString(p.Title), p.Status)
+}
+
+// prefersPage tells whether a client would rather have HTML than JSON. Who does not say, or likes
+// all the same, gets JSON.
+func prefersPage(accept string) bool {
+	const read = 1 << 10 // bytes: what prefers a page says so early
+	accept = accept[:min(len(accept), read)]
+	var page, data preference
+	for part := range strings.SplitSeq(accept, ",") {
+		media, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		q, err := strconv.ParseFloat(params["q"], 64)
+		if err != nil {
+			q = 1
+		}
+		page.hear(media, q, "text/*", "text/html")
+		data.hear(media, q, "application/*", "application/json", "application/problem+json")
+	}
+	return page.q > data.q
+}
+
+// A preference is how much a client likes a kind of answer.
+type preference struct {
+	q     float64
+	exact int // how exactly it was named: the most exact word counts
+}
+
+// hear takes a media range into account. names are those of the kind, less exact ones first.
+func (p *preference) hear(media string, q float64, names ...string) {
+	exact := 0
+	if media == "*/*" {
+		exact = 1
+	}
+	for i, name := range names {
+		if media == name {
+			exact = min(i, 1) + 2
+		}
+	}
+	switch {
+	case exact == 0 || exact < p.exact:
+	case exact == p.exact:
+		p.q = max(p.q, q)
+	default:
+		p.q, p.exact = q, exact
+	}
+}

@@ -1,0 +1,178 @@
+package httplimit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// ReaderOptions say how requests are read. The zero value is fit for use.
+type ReaderOptions struct {
+	Domain string // of the calls
+
+	// Sources are what the rules want to know of a request, asked for every one: an engine's
+	// method of the name. The slice it returns must not change; another one may be returned.
+	Sources func() []penstock.Source
+
+	// TrustedProxies are the peers whose word is taken for who the caller is, and none by default:
+	// the peer is the caller. ProxyHeader is the one header it is taken from: X-Forwarded-For (the
+	// default), Forwarded, or the name of one that holds a single address, such as X-Real-IP.
+	TrustedProxies []netip.Prefix
+	ProxyHeader    string
+
+	// IPv6Prefix is how many bits of an IPv6 address tell callers apart, by default 64: whoever has
+	// a network has all its addresses.
+	IPv6Prefix int
+
+	IDHeader string // of what makes a repeat recognisable; by default Idempotency-Key
+
+	// Claims returns those of the request's verified token; nil, nil if it has none. It is asked
+	// where rules want a claim, and its error refuses the request.
+	Claims func(*http.Request) (Claims, error)
+
+	// MaxDelay is how long a call can be held for a leaky bucket. A middleware holds for up to
+	// 30 s by default; otherwise the default is not at all.
+	MaxDelay time.Duration
+}
+
+// Claims are what a verified token says.
+type Claims interface {
+	// Claim returns a claim as text, and whether there is one that can be written so. The name a.b
+	// means b within a.
+	Claim(name string) (string, bool)
+}
+
+// Bounds of what is read of a request. A request that exceeds them is refused.
+const (
+	MaxValue      = 8 << 10 // bytes of an attribute, and of an id
+	MaxParameters = 1000    // of a query, so that nobody who looks at it sees only a part
+)
+
+// A Reader makes calls of requests. It may be used by any number of goroutines.
+type Reader struct {
+	options     ReaderOptions
+	proxyHeader proxyHeader
+	trusted     []netip.Prefix
+	wanted      atomic.Pointer[wanted]
+}
+
+// NewReader returns a reader.
+func NewReader(o ReaderOptions) (*Reader, error) {
+	o.IPv6Prefix = cmp.Or(o.IPv6Prefix, 64)
+	o.IDHeader = cmp.Or(o.IDHeader, "Idempotency-Key")
+	o.ProxyHeader = cmp.Or(o.ProxyHeader, "X-Forwarded-For")
+	if o.Sources == nil {
+		o.Sources = func() []penstock.Source { return nil }
+	}
+	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader)}
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, name := range []string{o.IDHeader, o.ProxyHeader} {
+		if !isToken(name) {
+			fail("%.64q is not the name of a header", name)
+		}
+	}
+	if o.IPv6Prefix < 1 || o.IPv6Prefix > 128 {
+		fail("an IPv6 prefix of %d bits; from 1 to 128", o.IPv6Prefix)
+	}
+	if o.MaxDelay < 0 {
+		fail("a maximum delay of %v; it cannot be negative", o.MaxDelay)
+	}
+	for _, p := range o.TrustedProxies {
+		unmapped, ok := unmap(p)
+		if !ok {
+			fail("trusted proxies %v: no network; one is written 10.0.0.0/8 or 2001:db8::/32", p)
+		}
+		r.trusted = append(r.trusted, unmapped)
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("read requests: %w: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return r, nil
+}
+
+// Read fills the call, in the memory it has. It has the attributes
+//
+//	ip      of the caller: see [Reader.ClientIP]; the first of its network if it is IPv6,
+//	        2001:db8:1:2:: for every address of 2001:db8:1:2::/64. Rules that name a network match
+//	        it if that is no smaller
+//	method  as it was sent
+//	host    in lower case, without its port
+//	path    as it was sent; rules normalise it by themselves
+//
+// and those of the sources that the request has. An error is a [*RequestError].
+func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
+	o := &r.options
+	*c = penstock.Call{
+		Domain: o.Domain, Attributes: c.Attributes[:0], Cost: 1,
+		ID: req.Header.Get(o.IDHeader), MaxDelay: o.MaxDelay,
+	}
+	if err := checkShape(req, c.ID, o.IDHeader); err != nil {
+		return err
+	}
+	caller, err := r.caller(req)
+	if err != nil {
+		return err
+	}
+	c.Attributes = append(c.Attributes,
+		penstock.Attribute{Name: "ip", Value: caller.network(o.IPv6Prefix)},
+		penstock.Attribute{Name: "method", Value: cmp.Or(req.Method, http.MethodGet)},
+		penstock.Attribute{Name: "host", Value: hostOf(req.Host)},
+		penstock.Attribute{Name: "path", Value: req.URL.EscapedPath()},
+	)
+	for i := range c.Attributes {
+		if a := &c.Attributes[i]; len(a.Value) > MaxValue {
+			return tooLong(http.StatusRequestURITooLong, "the "+a.Name, len(a.Value))
+		}
+	}
+	return r.sources().read(r, req, c)
+}
+
+// checkShape refuses what could be read in one way here and in another elsewhere.
+func checkShape(req *http.Request, id, idHeader string) error {
+	if req.URL.Opaque != "" {
+		return refuse(http.StatusBadRequest, "the request's target has no path")
+	}
+	if n := strings.Count(req.URL.RawQuery, "&") + 1; n > MaxParameters {
+		return refuse(http.StatusBadRequest, "the query has %d parameters; at most %d", n, MaxParameters)
+	}
+	if len(id) > MaxValue {
+		return tooLong(http.StatusRequestHeaderFieldsTooLarge, "the header "+idHeader, len(id))
+	}
+	return nil
+}
+
+// sources returns what the rules want to know, worked out when that last changed.
+func (r *Reader) sources() *wanted {
+	now := r.options.Sources()
+	w := r.wanted.Load()
+	if w != nil && len(w.of) == len(now) && (len(now) == 0 || &w.of[0] == &now[0]) {
+		return w
+	}
+	w = newWanted(now)
+	r.wanted.Store(w)
+	return w
+}
+
+// hostOf returns a host's name in the one form in which rules compare it.
+func hostOf(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && (strings.HasSuffix(host[:i], "]") || !strings.Contains(host[:i], ":")) {
+		host = host[:i]
+	}
+	host = strings.TrimPrefix(strings.TrimSuffix(host, "]"), "[")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+func isToken(name string) bool {
+	return name != "" && !slices.ContainsFunc([]byte(name), func(c byte) bool {
+		return c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0
+	})
+}

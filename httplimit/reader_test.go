@@ -1,0 +1,215 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/penstock-io/penstock"
+)
+
+// callOf returns the attributes of a request's call.
+func callOf(t *testing.T, r *Reader, req *http.Request) map[string]string {
+	t.Helper()
+	var c penstock.Call
+	if err := r.Read(req, &c); err != nil {
+		t.Fatal(err)
+	}
+	attributes := map[string]string{}
+	for _, a := range c.Attributes {
+		if _, twice := attributes[a.Name]; twice {
+			t.Errorf("attribute %s twice", a.Name)
+		}
+		attributes[a.Name] = a.Value
+	}
+	return attributes
+}
+
+type claimMap map[string]string
+
+func (c claimMap) Claim(name string) (string, bool) { v, ok := c[name]; return v, ok }
+
+func TestRead(t *testing.T) {
+	uri, _ := url.Parse("spiffe://example.org/web")
+	r := newReader(t, ReaderOptions{
+		Domain: "shop",
+		Sources: sources(
+			penstock.Source{Attribute: "user", Header: "x-user"},
+			penstock.Source{Attribute: "session", Cookie: "sid"},
+			penstock.Source{Attribute: "q", Query: "q"},
+			penstock.Source{Attribute: "plan", Claim: "plan"},
+			penstock.Source{Attribute: "name", Certificate: penstock.CommonName},
+			penstock.Source{Attribute: "dns", Certificate: penstock.DNSName},
+			penstock.Source{Attribute: "email", Certificate: penstock.Email},
+			penstock.Source{Attribute: "service", Certificate: penstock.URI},
+			penstock.Source{Attribute: "print", Certificate: penstock.Fingerprint},
+			penstock.Source{Attribute: "sent_host", Header: "host"},
+			penstock.Source{Attribute: "none", Header: "X-None"},
+			penstock.Source{Attribute: "no_cookie", Cookie: "none"},
+			penstock.Source{Attribute: "no_query", Query: "none"},
+			penstock.Source{Attribute: "no_claim", Claim: "none"},
+			penstock.Source{Attribute: "ip", Header: "X-User"},   // as good as it is
+			penstock.Source{Attribute: "user", Header: "X-None"}, // only once
+		),
+		Claims: func(*http.Request) (Claims, error) { return claimMap{"plan": "gold"}, nil },
+	})
+	req := request("http://Shop.Example.com.:8080/a%2Fb?x=1&q=one%20%26&q=two")
+	req.Method = "POST"
+	req.Header["X-User"] = []string{"u1", "u2"}
+	req.Header.Set("Cookie", "sid=abc; sid=other")
+	req.Header.Set("Idempotency-Key", "k1")
+	req.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{
+		Raw: []byte("certificate"), Subject: pkix.Name{CommonName: "web"}, DNSNames: []string{"web.example.org", "b"},
+		EmailAddresses: []string{"ops@example.org"}, URIs: []*url.URL{uri},
+	}}}}
+	want := map[string]string{
+		"ip": "192.0.2.1", "method": "POST", "host": "shop.example.com", "path": "/a%2Fb",
+		"user": "u1, u2", "session": "abc", "q": "one &", "plan": "gold", "sent_host": "Shop.Example.com.:8080",
+		"name": "web", "dns": "web.example.org", "email": "ops@example.org", "service": "spiffe://example.org/web",
+		"print": fmt.Sprintf("%x", sha256.Sum256([]byte("certificate"))),
+	}
+	if diff := cmp.Diff(want, callOf(t, r, req)); diff != "" {
+		t.Error(diff)
+	}
+	c := penstock.Call{TTL: 1, Reserve: true}
+	if err := r.Read(req, &c); err != nil || c.Domain != "shop" || c.ID != "k1" || c.Cost != 1 || c.MaxDelay != 0 || c.TTL != 0 || c.Reserve {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A certificate that nobody has verified says nothing.
+func TestUnverifiedCertificate(t *testing.T) {
+	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "name", Certificate: penstock.CommonName})})
+	req := request("/")
+	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: "web"}}}}
+	if name, ok := callOf(t, r, req)["name"]; ok {
+		t.Errorf("got %q", name)
+	}
+}
+
+func TestHost(t *testing.T) {
+	for host, want := range map[string]string{
+		"": "", "Example.COM": "example.com", "example.com:80": "example.com", "example.com.": "example.com", "example.com.:80": "example.com",
+		"[2001:DB8::1]:80": "2001:db8::1", "[::1]": "::1", "1.2.3.4:5": "1.2.3.4",
+	} {
+		if got := hostOf(host); got != want {
+			t.Errorf("%q: got %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	long := strings.Repeat("x", MaxValue+1)
+	all := sources(
+		penstock.Source{Attribute: "user", Header: "X-User"}, penstock.Source{Attribute: "session", Cookie: "sid"},
+		penstock.Source{Attribute: "q", Query: "q"}, penstock.Source{Attribute: "plan", Claim: "plan"},
+	)
+	good := func(*http.Request) (Claims, error) { return nil, nil }
+	for _, test := range []struct {
+		name   string
+		claims func(*http.Request) (Claims, error)
+		change func(*http.Request)
+		status int
+		says   string
+	}{
+		{"header", good, func(r *http.Request) { r.Header.Set("X-User", long) }, 431, "the header X-User (attribute user) has 8193 bytes; at most 8192"},
+		{"header of many lines", good, func(r *http.Request) { r.Header["X-User"] = []string{long[:5000], long[:5000]} }, 431, "attribute user"},
+		{"cookie", good, func(r *http.Request) { r.Header.Set("Cookie", "sid="+long) }, 431, "the cookie sid (attribute session)"},
+		{"parameter", good, func(r *http.Request) { r.URL.RawQuery = "q=" + long }, 431, "the parameter q (attribute q)"},
+		{"claim", func(*http.Request) (Claims, error) { return claimMap{"plan": long}, nil }, func(r *http.Request) {}, 431, "attribute plan"},
+		{"id", good, func(r *http.Request) { r.Header.Set("Idempotency-Key", long) }, 431, "the header Idempotency-Key"},
+		{"path", good, func(r *http.Request) { r.URL.Path = "/" + long }, 414, "the path"},
+		{"host", good, func(r *http.Request) { r.Host = long }, 414, "the host"},
+		{"parameters", good, func(r *http.Request) { r.URL.RawQuery = strings.Repeat("a&", MaxParameters) }, 400, "1001 parameters; at most 1000"},
+		{"semicolon", good, func(r *http.Request) { r.URL.RawQuery = "a=1;q=2" }, 400, "semicolon"},
+		{"escape", good, func(r *http.Request) { r.URL.RawQuery = "q=1&%zz=2" }, 400, "begins no escape"},
+		{"opaque", good, func(r *http.Request) { r.URL.Opaque = "x" }, 400, "no path"},
+		{"token", func(*http.Request) (Claims, error) { return nil, errors.New("expired") }, func(r *http.Request) {}, 401, "token is not valid: expired"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReader(t, ReaderOptions{Sources: all, Claims: test.claims})
+			req := request("/")
+			test.change(req)
+			var c penstock.Call
+			err := r.Read(req, &c)
+			var bad *RequestError
+			if !errors.As(err, &bad) || !errors.Is(err, penstock.ErrInvalid) || bad.Status != test.status || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestReadAtTheBounds(t *testing.T) {
+	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "q", Query: "q"})})
+	req := request("/")
+	req.URL.RawQuery = strings.Repeat("a&", MaxParameters-2) + "q=" + strings.Repeat("x", MaxValue)
+	req.URL.RawQuery += "&q=2"
+	if got := callOf(t, r, req)["q"]; len(got) != MaxValue {
+		t.Errorf("got %d bytes", len(got))
+	}
+}
+
+func TestReaderOptionsAreChecked(t *testing.T) {
+	_, err := NewReader(ReaderOptions{
+		ProxyHeader: "X Y", IDHeader: "a:b", IPv6Prefix: 129, MaxDelay: -1,
+		TrustedProxies: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:0.0.0.0/90")},
+	})
+	if !errors.Is(err, penstock.ErrInvalid) {
+		t.Fatal(err)
+	}
+	for _, says := range []string{`"X Y"`, `"a:b"`, "129 bits", "-1ns", "invalid Prefix", "/90"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %s", err, says)
+		}
+	}
+}
+
+// The sources follow the rules.
+func TestSourcesChange(t *testing.T) {
+	now := []penstock.Source{{Attribute: "a", Header: "X-A"}}
+	r := newReader(t, ReaderOptions{Sources: func() []penstock.Source { return now }})
+	req := request("/")
+	req.Header.Set("X-A", "1")
+	req.Header.Set("X-B", "2")
+	if got := callOf(t, r, req); got["a"] != "1" || got["b"] != "" {
+		t.Error(got)
+	}
+	now = []penstock.Source{{Attribute: "b", Header: "X-B"}}
+	if got := callOf(t, r, req); got["b"] != "2" || len(got) != 5 {
+		t.Error(got)
+	}
+	now = nil
+	if got := callOf(t, r, req); len(got) != 4 {
+		t.Error(got)
+	}
+}
+
+func TestReadDoesNotAllocate(t *testing.T) {
+	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "user", Header: "x-user"}), TrustedProxies: testProxies})
+	req := request("http://example.com/a/b?c=d")
+	req.Header.Set("X-User", "u1")
+	behind := req.Clone(t.Context())
+	behind.RemoteAddr = "10.0.0.1:1"
+	behind.Header.Set("X-Forwarded-For", "203.0.113.9, 198.51.100.7, 10.1.1.1")
+	var c penstock.Call
+	for name, req := range map[string]*http.Request{"direct": req, "behind proxies": behind} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := r.Read(req, &c); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

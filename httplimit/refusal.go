@@ -1,0 +1,36 @@
+package httplimit
+
+import (
+	"fmt"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A RequestError says why a request could not be made a call. It wraps [penstock.ErrInvalid].
+type RequestError struct {
+	Status int    // to answer with: 400, 401, 414 or 431
+	Detail string // what is wrong, for the caller; it repeats nothing that the caller sent
+	Err    error  // the cause, for the operator; may be nil
+}
+
+func (e *RequestError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("read the request: %s: %v", e.Detail, e.Err)
+	}
+	return "read the request: " + e.Detail
+}
+
+func (e *RequestError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{penstock.ErrInvalid}
+	}
+	return []error{penstock.ErrInvalid, e.Err}
+}
+
+func refuse(status int, format string, args ...any) *RequestError {
+	return &RequestError{Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+func tooLong(status int, what string, n int) *RequestError {
+	return refuse(status, "%s has %d bytes; at most %d", what, n, MaxValue)
+}

@@ -1,0 +1,95 @@
+package httplimit
+
+import (
+	"bufio"
+	"cmp"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A response is what the handler writes to. It adds the headers at the last moment, so that they
+// come beside those of the handler, and counts what goes out.
+type response struct {
+	http.ResponseWriter
+	writer  *Writer
+	verdict *penstock.Verdict
+
+	begun bool // the header is out, or the connection the handler's
+	head  bool // of a HEAD request: what is written is not sent
+	bytes int64
+}
+
+// Unwrap is for http.ResponseController.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *response) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		r.begin(status)
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// begin adds the headers, though not to redirects: it is the response behind them that the client
+// asked for.
+func (r *response) begin(status int) {
+	if r.begun {
+		return
+	}
+	r.begun = true
+	if status < 300 || status >= 400 {
+		r.writer.Headers(r.Header(), r.verdict)
+	}
+}
+
+func (r *response) Write(p []byte) (int, error) {
+	r.begin(http.StatusOK)
+	n, err := r.ResponseWriter.Write(p)
+	r.count(int64(n))
+	return n, err
+}
+
+// ReadFrom lets a file go from the disk to the network without a detour.
+func (r *response) ReadFrom(src io.Reader) (n int64, err error) {
+	r.begin(http.StatusOK)
+	if to, ok := r.ResponseWriter.(io.ReaderFrom); ok {
+		n, err = to.ReadFrom(src)
+	} else {
+		n, err = io.Copy(struct{ io.Writer }{r.ResponseWriter}, src)
+	}
+	r.count(n)
+	return n, err
+}
+
+func (r *response) count(n int64) {
+	if !r.head {
+		r.bytes += n
+	}
+}
+
+// FlushError is for http.ResponseController.
+func (r *response) FlushError() error {
+	r.begin(http.StatusOK)
+	return http.NewResponseController(r.ResponseWriter).Flush()
+}
+
+// Flush is for handlers that know http.Flusher only, which has no room for an error.
+func (r *response) Flush() { _ = r.FlushError() }
+
+// Hijack hands over the connection. What is written to it is not counted.
+func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	r.begun = r.begun || err == nil
+	return conn, buffered, err
+}
+
+// said returns what the response was, for who takes the cost from it.
+func (r *response) said() *penstock.Response {
+	h := r.Header()
+	return &penstock.Response{
+		Bytes:  r.bytes,
+		Header: func(name string) string { return cmp.Or(h.Get(name), h.Get(http.TrailerPrefix+name)) },
+	}
+}

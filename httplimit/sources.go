@@ -1,0 +1,150 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// wanted is what the rules want to know of a request, ready to be read.
+type wanted struct {
+	of     []penstock.Source // as it was given, to see that it is another
+	parts  []penstock.Source // each name once, headers in the form that net/http keeps them
+	claims bool
+}
+
+func newWanted(of []penstock.Source) *wanted {
+	w := &wanted{of: of}
+	names := []string{"ip", "method", "host", "path"}
+	for _, s := range of {
+		if slices.Contains(names, s.Attribute) {
+			continue
+		}
+		names = append(names, s.Attribute)
+		s.Header = textproto.CanonicalMIMEHeaderKey(s.Header)
+		w.parts = append(w.parts, s)
+		w.claims = w.claims || s.Claim != ""
+	}
+	return w
+}
+
+// read adds the attributes that the request has.
+func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
+	var claims Claims
+	if w.claims && r.options.Claims != nil {
+		var err error
+		if claims, err = r.options.Claims(req); err != nil {
+			return &RequestError{Status: http.StatusUnauthorized, Detail: "the token is not valid", Err: err}
+		}
+	}
+	for i := range w.parts {
+		s := &w.parts[i]
+		value, ok, err := readSource(s, req, claims)
+		if err != nil {
+			return err
+		}
+		if len(value) > MaxValue {
+			return tooLong(http.StatusRequestHeaderFieldsTooLarge, nameOf(s), len(value))
+		}
+		if ok {
+			c.Attributes = append(c.Attributes, penstock.Attribute{Name: s.Attribute, Value: value})
+		}
+	}
+	return nil
+}
+
+func readSource(s *penstock.Source, req *http.Request, claims Claims) (value string, ok bool, err error) {
+	switch {
+	case s.Header == "Host": // net/http keeps it elsewhere
+		return req.Host, req.Host != "", nil
+	case s.Header != "":
+		lines := req.Header[s.Header]
+		return strings.Join(lines, ", "), len(lines) > 0, nil
+	case s.Cookie != "":
+		cookie, err := req.Cookie(s.Cookie)
+		if err != nil {
+			return "", false, nil
+		}
+		return cookie.Value, true, nil
+	case s.Query != "":
+		return parameter(req.URL.RawQuery, s.Query)
+	case s.Claim != "" && claims != nil:
+		value, ok = claims.Claim(s.Claim)
+		return value, ok, nil
+	case s.Certificate != penstock.NoCertificate && req.TLS != nil && len(req.TLS.VerifiedChains) > 0:
+		value = partOf(req.TLS.VerifiedChains[0][0], s.Certificate)
+		return value, value != "", nil
+	}
+	return "", false, nil
+}
+
+// nameOf says where a value came from.
+func nameOf(s *penstock.Source) string {
+	switch {
+	case s.Header != "":
+		return fmt.Sprintf("the header %s (attribute %s)", s.Header, s.Attribute)
+	case s.Cookie != "":
+		return fmt.Sprintf("the cookie %s (attribute %s)", s.Cookie, s.Attribute)
+	case s.Query != "":
+		return fmt.Sprintf("the parameter %s (attribute %s)", s.Query, s.Attribute)
+	}
+	return "the attribute " + s.Attribute
+}
+
+// parameter returns the first parameter of a name. A query that a server could read in another way
+// is refused, as it could hide the parameter from the rules: url.ParseQuery leaves out what has a
+// semicolon or a broken escape.
+func parameter(query, name string) (value string, ok bool, err error) {
+	for query != "" {
+		var part string
+		part, query, _ = strings.Cut(query, "&")
+		if strings.Contains(part, ";") {
+			return "", false, refuse(http.StatusBadRequest, "the query has a semicolon; write %%3B, or & between parameters")
+		}
+		rawKey, rawValue, _ := strings.Cut(part, "=")
+		key, badKey := url.QueryUnescape(rawKey)
+		text, badValue := url.QueryUnescape(rawValue)
+		if badKey != nil || badValue != nil {
+			return "", false, refuse(http.StatusBadRequest, "the query has a %% that begins no escape; write %%25")
+		}
+		if key == name && !ok && part != "" {
+			value, ok = text, true
+		}
+	}
+	return value, ok, nil
+}
+
+// partOf returns "" for a part that the certificate does not have.
+func partOf(c *x509.Certificate, part penstock.CertificatePart) string {
+	switch part {
+	case penstock.CommonName:
+		return c.Subject.CommonName
+	case penstock.DNSName:
+		return first(c.DNSNames)
+	case penstock.Email:
+		return first(c.EmailAddresses)
+	case penstock.URI:
+		if len(c.URIs) > 0 {
+			return c.URIs[0].String()
+		}
+	case penstock.Fingerprint:
+		sum := sha256.Sum256(c.Raw)
+		return hex.EncodeToString(sum[:])
+	}
+	return ""
+}
+
+func first(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}

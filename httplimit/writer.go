@@ -1,0 +1,125 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// WriterOptions say how clients are told of limits.
+type WriterOptions struct {
+	// Headers are the styles, by default "ietf"; several may be given:
+	//
+	//	ietf         RateLimit and RateLimit-Policy, as draft-ietf-httpapi-ratelimit-headers-11 has them
+	//	x-ratelimit  X-RateLimit-Limit, -Remaining and -Reset, the last in seconds from now
+	//	none         neither
+	Headers []string
+}
+
+// The styles of headers.
+const (
+	StyleIETF       = "ietf"
+	StyleXRateLimit = "x-ratelimit"
+	StyleNone       = "none"
+)
+
+// A Writer tells clients what was decided. It may be used by any number of goroutines.
+type Writer struct{ ietf, legacy bool }
+
+// NewWriter returns a writer.
+func NewWriter(o WriterOptions) (*Writer, error) {
+	if len(o.Headers) == 0 {
+		return &Writer{ietf: true}, nil
+	}
+	w := &Writer{
+		ietf:   slices.Contains(o.Headers, StyleIETF),
+		legacy: slices.Contains(o.Headers, StyleXRateLimit),
+	}
+	var errs []error
+	for i, style := range o.Headers {
+		switch {
+		case style != StyleIETF && style != StyleXRateLimit && style != StyleNone:
+			errs = append(errs, fmt.Errorf("unknown style %.64q; one of %s, %s, %s", style, StyleIETF, StyleXRateLimit, StyleNone))
+		case slices.Contains(o.Headers[:i], style):
+			errs = append(errs, fmt.Errorf("the style %q twice", style))
+		case style == StyleNone && len(o.Headers) > 1:
+			errs = append(errs, errors.New(`"none" beside other styles`))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("write headers: %w: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return w, nil
+}
+
+// Headers adds what a client is to know: the limits in the writer's styles, and with a denial
+// Retry-After, unless no wait would help. RateLimit fields that are there already, an upstream's,
+// stay before ours; older ones that are there stay alone, as no client reads two.
+func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
+	if w.ietf {
+		addFields(h, v)
+	}
+	if w.legacy && v.Decision.Limit > 0 {
+		addLegacy(h, &v.Decision)
+	}
+	if wait, ok := retryAfter(v); ok {
+		h["Retry-After"] = []string{strconv.FormatInt(ceilSeconds(wait), 10)}
+	}
+}
+
+// addFields spells the names as the draft does, which Set would not. HTTP knows no difference.
+func addFields(h http.Header, v *penstock.Verdict) {
+	var policyBuffer, stateBuffer [256]byte
+	policies, states := appendFields(policyBuffer[:0], stateBuffer[:0], v)
+	if len(policies) == 0 {
+		return
+	}
+	h["RateLimit-Policy"] = append(h["RateLimit-Policy"], string(policies))
+	h["RateLimit"] = append(h["RateLimit"], string(states))
+}
+
+func addLegacy(h http.Header, d *penstock.Decision) {
+	reset := d.ResetAfter
+	if !d.Allowed && d.RetryAfter != penstock.Never {
+		reset = d.RetryAfter
+	}
+	for _, field := range [...]struct {
+		name  string
+		value int64
+	}{
+		{"X-RateLimit-Limit", d.Limit},
+		{"X-RateLimit-Remaining", d.Remaining},
+		{"X-RateLimit-Reset", ceilSeconds(reset)},
+	} {
+		if h.Get(field.name) == "" && len(h[field.name]) == 0 {
+			h[field.name] = []string{strconv.FormatInt(max(field.value, 0), 10)}
+		}
+	}
+}
+
+// retryAfter returns when a denied client may try again; not ok if it need not.
+func retryAfter(v *penstock.Verdict) (_ time.Duration, ok bool) {
+	wait := v.Decision.RetryAfter
+	switch {
+	case v.Allowed, v.Reason == penstock.ReasonDenyList, wait == penstock.Never:
+		return 0, false
+	case wait <= 0: // nobody knows
+		return time.Second, true
+	}
+	return wait, true
+}
+
+func ceilSeconds(d time.Duration) int64 { return ceilDiv(d, time.Second) }
+
+func ceilDiv(d, unit time.Duration) int64 {
+	n := d / unit
+	if d%unit > 0 {
+		n++
+	}
+	return int64(n)
+}
