@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 
+	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/guards"
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/keys"
@@ -27,6 +28,7 @@ import (
 
 func main() {
 	inprocess.ServeIfChild()
+	doors.ServeIfChild()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)
@@ -86,6 +88,8 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return latency.Measure(ctx, latency.Options{Keys: s.redisKeys, Cell: s.latencyCell, Calls: s.travels, Repeat: o.repeat, Stderr: stderr})
 	case "rules":
 		return rules.Measure(rules.Options{Rules: s.rules, Cell: s.rulesCell, Repeat: o.repeat, Stderr: stderr})
+	case "doors":
+		return doors.Measure(ctx, doors.Options{Cell: s.doorsCell, Repeat: o.repeat, Stderr: stderr})
 	case "propagation":
 		return propagation.Measure(ctx, propagation.Options{Changes: s.changes, Rules: s.changedRules, Interval: s.pollInterval, Repeat: o.repeat, Stderr: stderr})
 	}

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/inprocess"
 )
 
 func TestMain(m *testing.M) {
 	inprocess.ServeIfChild()
+	doors.ServeIfChild()
 	os.Exit(m.Run())
 }
 

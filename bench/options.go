@@ -25,6 +25,9 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
   propagation
            from an acknowledged change of the rules to three nodes that serve it, by push
            and by polling
+  doors    what a request pays for being limited: the gateway beside other proxies, the
+           decision API, and each place where an application can be limited; needs wrk,
+           nginx, haproxy and caddy
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in
@@ -64,6 +67,8 @@ type sizes struct {
 
 	changes, changedRules int
 	pollInterval          time.Duration
+
+	doorsCell time.Duration
 }
 
 var (
@@ -75,6 +80,7 @@ var (
 		guardedKeys: 100_000,
 		rules:       100_000, rulesCell: 500 * time.Millisecond,
 		changes: 100, changedRules: 100, pollInterval: 500 * time.Millisecond,
+		doorsCell: 5 * time.Second,
 	}
 	small = sizes{
 		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
@@ -84,6 +90,7 @@ var (
 		guardedKeys: 20_000,
 		rules:       100_000, rulesCell: 20 * time.Millisecond,
 		changes: 10, changedRules: 100, pollInterval: 100 * time.Millisecond,
+		doorsCell: time.Second,
 	}
 )
 
@@ -93,7 +100,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation"}
+	return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation", "doors"}
 }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }

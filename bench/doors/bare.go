@@ -1,0 +1,115 @@
+package doors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+)
+
+// Variables of a child's environment: what it is to be, where it listens, and whom it asks.
+const (
+	roleVariable  = "PENSTOCK_BENCH_DOOR"
+	addrVariable  = "PENSTOCK_BENCH_DOOR_ADDR"
+	askedVariable = "PENSTOCK_BENCH_DOOR_ASKED"
+)
+
+// ServeIfChild makes this process one of the servers that are compared with, and does not return,
+// if a parent started it as one. A program that uses Measure calls it first of all.
+func ServeIfChild() {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		return
+	}
+	handler, err := handlerOf(role, os.Getenv(askedVariable))
+	if err == nil {
+		err = http.ListenAndServe(os.Getenv(addrVariable), handler)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+	os.Exit(1)
+}
+
+func startBare(ctx context.Context, dir, role, asked string) (*server, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, addrVariable+"="+addr, askedVariable+"="+asked)
+	return start(ctx, dir, "bare-"+role, addr, cmd)
+}
+
+func handlerOf(role, asked string) (http.Handler, error) {
+	switch role {
+	case "proxy":
+		return bareProxyTo(asked)
+	case "handler": // what a denial costs at the least: a few headers and a short body
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"title":"Quota exceeded","status":429}`)
+		}), nil
+	case "json":
+		return http.HandlerFunc(answerJSON), nil
+	}
+	return appOf(role, asked)
+}
+
+func bareProxyTo(upstream string) (http.Handler, error) {
+	target, err := url.Parse("http://" + upstream)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 1024
+	return &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
+	}, nil
+}
+
+// answerJSON reads a call and answers with a verdict of the same size as a real one, deciding
+// nothing.
+func answerJSON(w http.ResponseWriter, r *http.Request) {
+	var call struct {
+		Domain     string            `json:"domain"`
+		Attributes map[string]string `json:"attributes"`
+		Cost       int64             `json:"cost"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	type limit struct {
+		Rule       string `json:"rule"`
+		Algorithm  string `json:"algorithm"`
+		Limit      int64  `json:"limit"`
+		WindowMS   int64  `json:"window_ms"`
+		Allowed    bool   `json:"allowed"`
+		Remaining  int64  `json:"remaining"`
+		RetryAfter int64  `json:"retry_after_ms"`
+		ResetAfter int64  `json:"reset_after_ms"`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(struct {
+		Allowed    bool    `json:"allowed"`
+		Rule       string  `json:"rule"`
+		Reason     string  `json:"reason"`
+		Quality    string  `json:"quality"`
+		Limit      int64   `json:"limit"`
+		Remaining  int64   `json:"remaining"`
+		RetryAfter int64   `json:"retry_after_ms"`
+		ResetAfter int64   `json:"reset_after_ms"`
+		Limits     []limit `json:"limits"`
+	}{true, "per-user", "ok", "exact", 1e9, 1e9 - call.Cost, 0, 1, []limit{{"per-user", "token_bucket", 1e9, 60_000, true, 1e9 - call.Cost, 0, 1}}})
+}
