@@ -69,8 +69,8 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 
 // Wrap returns a handler that lets calls through to next if they are allowed, and when they are:
 // those of a leaky bucket are held, and go on in the order of their departure. A client that gives
-// up while its call is held never reaches next. net/http notices that of a request whose body has
-// been read, or that has none.
+// up while its call is held never reaches next; of one with a body above 64 KiB that is noticed when
+// the call goes on.
 //
 // What a call has reserved is settled when next returns, with the cost that the response tells, and
 // renewed until then. If next panics before it has answered, it is released: nothing was served.
@@ -123,12 +123,11 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		l.conclude(req, &c)
 	}()
 	if v.Delay > 0 {
-		if err := l.held.hold(req.Context(), v.Delay); err != nil {
-			l.onError(req, fmt.Errorf("hold a call for %v: %w", v.Delay, err))
+		if err := l.hold(req, v.Delay); err != nil {
+			l.onError(req, err)
 			l.writer.unavailable(rw, req, "This call cannot wait for its turn")
 			return
 		}
-		l.held.left()
 	}
 	next.ServeHTTP(r, req)
 	served = true

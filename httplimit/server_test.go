@@ -232,22 +232,33 @@ func TestBeforeAReverseProxy(t *testing.T) {
 	}
 }
 
-// A client that hangs up while its call is held never reaches the handler, over either protocol.
+// A client that hangs up while its call is held never reaches the handler, over either protocol, with
+// a body or without.
 func TestHangsUpWhileHeld(t *testing.T) {
-	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		http2 bool
+		body  io.Reader
+	}{
+		{"HTTP/1.1", false, nil},
+		{"HTTP/1.1 with a body", false, strings.NewReader("body")},
+		{"HTTP/1.1 with a body of unknown length", false, io.MultiReader(strings.NewReader("body"))},
+		{"HTTP/2.0", true, nil},
+		{"HTTP/2.0 with a body", true, strings.NewReader("body")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			gone := make(chan error, 1)
 			l := newLimiter(t, "rules: [{name: even, key: [], limits: [{rate: 1/1h, queue: 1, algorithm: leaky_bucket}]}]", Options{
 				ReaderOptions: ReaderOptions{MaxDelay: 2 * time.Hour},
 				OnError:       func(_ *http.Request, err error) { gone <- err },
 			})
 			var reached atomic.Int64
-			s := newServer(t, l.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })), http2)
+			s := newServer(t, l.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })), test.http2)
 			if res, _ := get(t, s, "/"); res.StatusCode != 200 {
 				t.Fatal(res.StatusCode)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			req, _ := http.NewRequestWithContext(ctx, "GET", s.URL, nil)
+			req, _ := http.NewRequestWithContext(ctx, "POST", s.URL, test.body)
 			asked := make(chan error, 1)
 			go func() {
 				res, err := s.Client().Do(req)
@@ -278,6 +289,28 @@ func waitUntil(t *testing.T, holds func() bool) {
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come about")
+		}
+	}
+}
+
+// A held call's body arrives whole, whatever its size.
+func TestHeldBodyArrives(t *testing.T) {
+	l := newLimiter(t, "rules: [{name: even, key: [], limits: [{rate: 100/1s, queue: 10, algorithm: leaky_bucket}]}]", Options{})
+	s := newServer(t, l.Wrap(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		n, err := io.Copy(io.Discard, req.Body)
+		fmt.Fprintln(rw, n, err)
+	})), false)
+	for _, size := range []int{0, 1, maxHeldBody - 1, maxHeldBody, maxHeldBody + 1, 1 << 20} {
+		for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", size)), io.MultiReader(strings.NewReader(strings.Repeat("x", size)))} {
+			res, err := s.Client().Post(s.URL, "text/plain", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if want := fmt.Sprintln(size, nil); string(got) != want {
+				t.Errorf("of %d bytes %q arrived", size, got)
+			}
 		}
 	}
 }
