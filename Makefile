@@ -9,6 +9,8 @@ SHELL := /bin/bash
 RACE_PKGS ?= ./memstore ./redisstore ./storetest ./rules ./internal/race ./internal/ruledb
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
+# What `make build` says it has built.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
 GOTESTFLAGS ?=
 
@@ -24,9 +26,17 @@ scripts  := $(wildcard scripts/*) .ci/run
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-10s %s\n' "$$t" "$$d"; done
 
+.PHONY: build
+build: ## write bin/penstock
+	CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-s -w -X main.version=$(VERSION)") -o bin/penstock ./cmd/penstock
+
+.PHONY: run
+run: build ## serve with sample rules before a demo upstream; what it keeps is in bin/demo
+	@bin/penstock serve --demo --data-dir bin/demo
+
 .PHONY: needs
-needs: ## find or install redis-server and postgres, and luacheck, shellcheck and gcc if possible
-	@scripts/need redis-server postgres luacheck shellcheck gcc
+needs: ## find or install redis-server and postgres, and if possible luacheck, shellcheck, gcc, nginx, caddy, haproxy and ab
+	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab
 
 .PHONY: check
 check: ## formatting, go vet, staticcheck, shellcheck (luacheck runs as a test of redisstore)

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// callFlags are how a command is told of a call: attributes as arguments, the rest as flags.
+type callFlags struct {
+	domain, id string
+	cost       int64
+}
+
+func (f *callFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.domain, "domain", penstock.DefaultDomain, "whose rules apply")
+	c.Flags().Int64Var(&f.cost, "cost", 1, "what the call takes; 0 only looks")
+	c.Flags().StringVar(&f.id, "id", "", "what the caller calls the request, to recognise a repeat")
+}
+
+// call makes a call of name=value arguments.
+func (f *callFlags) call(args []string) (*penstock.Call, error) {
+	call := &penstock.Call{Domain: f.domain, Cost: f.cost, ID: f.id}
+	var errs []error
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		switch _, twice := call.Attribute(name); {
+		case !ok || name == "":
+			errs = append(errs, fmt.Errorf("%q is no attribute: write name=value, for example path=/login", arg))
+		case twice:
+			errs = append(errs, fmt.Errorf("attribute %s is given twice", name))
+		default:
+			call.Attributes = append(call.Attributes, penstock.Attribute{Name: name, Value: value})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, misused("%w", err)
+	}
+	return call, nil
+}
+
+// originFlags name rules that a command reads by itself.
+type originFlags struct{ file, database string }
+
+func (f *originFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.file, "rules", "", "rules in a `file` or a directory; - is stdin")
+	c.Flags().StringVar(&f.database, "database", "", "rules in a database: sqlite:FILE or postgres://…")
+	c.MarkFlagsMutuallyExclusive("rules", "database")
+}
+
+// compile reads and compiles them.
+func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, error) {
+	files, version, err := f.read(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, _, err := rules.CompileFiles(files, rules.Options{Version: version})
+	if err != nil {
+		return nil, no(err)
+	}
+	return snapshot, nil
+}
+
+func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, error) {
+	if f.database == "" {
+		files, err := a.readRules(ctx, f.file)
+		return files, 0, err
+	}
+	origin, err := ruledb.NewOrigin(f.database, ruledb.Options{})
+	if err != nil {
+		return nil, 0, misused("%w", err)
+	}
+	defer origin.Close()
+	text, err := origin.Read(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	return text.Files, text.Version, nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/client"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// maxTimes is how often one command may ask.
+const maxTimes = 1_000_000
+
+func newCheckCommand(a *app) *cobra.Command {
+	var origin originFlags
+	var flags callFlags
+	var server string
+	var times int
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "check [--server URL | --rules FILE|DIR | --database SOURCE] name=value...",
+		Short: "Ask whether a call may pass",
+		Long: `Ask a running server whether a call may pass, and charge it for the call. With --rules
+or --database no server is asked: the rules decide in memory, beginning with nothing used.
+
+Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
+		Example: `  penstock check path=/login method=POST ip=198.51.100.7
+  penstock check --cost 0 path=/search user=u1               # only look
+  penstock check --server http://penstock:8090 user=u1 -o json
+  penstock check --rules rules.yaml --times 11 path=/ method=GET ip=192.0.2.1`,
+		RunE: func(c *cobra.Command, args []string) error {
+			call, err := flags.call(args)
+			if err != nil {
+				return err
+			}
+			if times < 1 || times > maxTimes {
+				return misused("--times %d is not from 1 to %d", times, maxTimes)
+			}
+			decider, end, err := a.decider(c.Context(), server, timeout, &origin)
+			if err != nil {
+				return err
+			}
+			defer end()
+			return a.ask(c.Context(), decider, call, times)
+		},
+	}
+	origin.add(c)
+	flags.add(c)
+	c.Flags().StringVar(&server, "server", "", "`URL` of the decision API; default PENSTOCK_SERVER, or http://127.0.0.1:8090")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "of one question")
+	c.Flags().IntVar(&times, "times", 1, "how often to ask, `n`")
+	c.MarkFlagsMutuallyExclusive("server", "rules", "database")
+	return c
+}
+
+// decider returns who is to be asked, and what ends it.
+func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags) (penstock.Decider, func(), error) {
+	if origin.file == "" && origin.database == "" {
+		server = cmp.Or(server, a.getenv("PENSTOCK_SERVER"), "http://127.0.0.1:8090")
+		remote, err := client.NewHTTP(server, client.Options{Timeout: timeout, OnError: client.Deny})
+		if err != nil {
+			return nil, nil, misused("%w", err)
+		}
+		return remote, func() {}, nil
+	}
+	snapshot, err := origin.compile(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot)})
+	return e, func() { store.Close() }, err
+}
+
+// ask asks so many times and tells each answer.
+func (a *app) ask(ctx context.Context, d penstock.Decider, call *penstock.Call, times int) error {
+	denied := false
+	for range times {
+		var v penstock.Verdict
+		if err := d.Decide(ctx, call, &v); errors.Is(err, penstock.ErrInvalid) {
+			return misused("%w", err)
+		} else if err != nil {
+			return failed(err)
+		}
+		if err := a.tellVerdict(&v); err != nil {
+			return err
+		}
+		denied = denied || !v.Allowed
+	}
+	if denied {
+		return no(nil)
+	}
+	return nil
+}
+
+func (a *app) tellVerdict(v *penstock.Verdict) error {
+	if a.json() {
+		var line bytes.Buffer
+		if err := json.Compact(&line, wire.AppendVerdict(nil, v)); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(a.stdout, line.String())
+		return err
+	}
+	_, err := fmt.Fprintln(a.stdout, verdictText(v))
+	return err
+}
+
+func verdictText(v *penstock.Verdict) string {
+	parts := []string{"DENIED"}
+	if v.Allowed {
+		parts[0] = "ALLOWED"
+	}
+	if v.Rule == "" || v.Reason != penstock.ReasonOK && v.Reason != penstock.ReasonOverLimit {
+		parts = append(parts, v.Reason.String())
+	}
+	if v.Rule != "" {
+		parts = append(parts, v.Rule)
+	}
+	for _, l := range v.Limits {
+		if l.Rule == v.Rule && l.Limit == v.Decision.Limit && l.Remaining == v.Decision.Remaining {
+			parts = append(parts, fmt.Sprintf("%d per %v", l.Limit, rules.Duration(l.Window)), fmt.Sprintf("remaining %d", l.Remaining))
+			break
+		}
+	}
+	switch wait := v.Decision.RetryAfter; {
+	case v.Allowed && v.Delay > 0:
+		parts = append(parts, fmt.Sprintf("after %v", v.Delay.Round(time.Millisecond)))
+	case v.Allowed:
+	case wait == penstock.Never:
+		parts = append(parts, "never passes")
+	case wait > 0:
+		parts = append(parts, fmt.Sprintf("retry in %ds", int64((wait+time.Second-1)/time.Second)))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// keyText writes a key, sorted by name.
+func keyText(key map[string]string) string {
+	if len(key) == 0 {
+		return "[] (one for all)"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(key)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", name, key[name]))
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,202 @@
+package main
+
+import "time"
+
+// config is everything that can be configured. The tags say how a field is called and what it is
+// for: the file, the environment, error messages and docs/configuration.md all go by them.
+type config struct {
+	Listen         listenConfig     `key:"listen"`
+	Upstreams      []upstreamConfig `key:"upstreams" doc:"where the gateway sends calls; in the environment, the same YAML"`
+	Gateway        gatewayConfig    `key:"gateway"`
+	Store          storeConfig      `key:"store"`
+	Rules          rulesConfig      `key:"rules"`
+	TrustedProxies []network        `key:"trusted_proxies" doc:"networks whose word about the client is believed: addresses and CIDRs"`
+	ClientIP       clientIPConfig   `key:"client_ip"`
+	JWT            jwtConfig        `key:"jwt"`
+	KeySecret      secret           `key:"key_secret" doc:"keys the hash of callers; the same on all nodes. Empty: one is made and kept in data_dir; a store in Redis needs one to be given"`
+	KeySecretFile  string           `key:"key_secret_file" doc:"a file that holds key_secret"`
+	Nodes          int              `key:"nodes" doc:"how many nodes share the limits; not yet: only 0"`
+	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the made secret are"`
+	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
+	Admin          adminConfig      `key:"admin"`
+	Log            logConfig        `key:"log"`
+
+	demo bool // a database without rules gets the sample, a gateway without upstreams a demo
+}
+
+type listenConfig struct {
+	Gateway string `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others"`
+	GRPC    string `key:"grpc" doc:"decision API over gRPC, health"`
+	HTTP    string `key:"http" doc:"decision API and forward-auth over HTTP"`
+	Admin   string `key:"admin" doc:"/healthz, /readyz, /v1/status. Beyond loopback only with admin.tls and admin.token"`
+}
+
+type upstreamConfig struct {
+	Host        string       `key:"host" doc:"calls for this host only; *.example.com is all below it; empty is any"`
+	Path        string       `key:"path" doc:"calls for this path and what is below it"`
+	URL         string       `key:"url" doc:"where they go"`
+	URLs        []string     `key:"urls" doc:"or several servers that take turns"`
+	RewriteHost bool         `key:"rewrite_host" doc:"send the host of the url rather than the one the client asked for"`
+	CA          string       `key:"ca" doc:"PEM file that https servers are verified with; empty: those of the system"`
+	Health      healthConfig `key:"health"`
+}
+
+type healthConfig struct {
+	Path      string        `key:"path" doc:"asked for to see whether a server is well; empty: calls that fail tell"`
+	Interval  time.Duration `key:"interval" doc:"between two looks at it"`
+	Timeout   time.Duration `key:"timeout" doc:"of one look"`
+	Status    int           `key:"status" doc:"of a well one; 0 is any from 200 to 399"`
+	Healthy   int           `key:"healthy" doc:"good looks in a row that bring it back"`
+	Unhealthy int           `key:"unhealthy" doc:"bad looks in a row that take it out"`
+}
+
+type gatewayConfig struct {
+	TLS      tlsServerConfig `key:"tls"`
+	H2C      bool            `key:"h2c" doc:"HTTP/2 without TLS too"`
+	MaxDelay time.Duration   `key:"max_delay" doc:"how long a leaky bucket may hold a call"`
+	Timeouts timeoutsConfig  `key:"timeouts"`
+	Limits   limitsConfig    `key:"limits"`
+}
+
+type tlsServerConfig struct {
+	Certificate string `key:"certificate" doc:"PEM file; read again when it changes"`
+	Key         string `key:"key" doc:"PEM file"`
+	ClientCA    string `key:"client_ca" doc:"PEM file; a certificate that a client shows must be signed by it"`
+	Required    bool   `key:"required" doc:"refuse clients that show none"`
+}
+
+// timeoutsConfig: 0 is none.
+type timeoutsConfig struct {
+	ReadHeader     time.Duration `key:"read_header" doc:"for a client to send the head of a request; 0 is none, as with the others"`
+	Idle           time.Duration `key:"idle" doc:"of a connection between requests"`
+	Body           time.Duration `key:"body" doc:"between two pieces of a request's body"`
+	Write          time.Duration `key:"write" doc:"until the client takes a piece of the response"`
+	Dial           time.Duration `key:"dial" doc:"to connect to an upstream"`
+	ResponseHeader time.Duration `key:"response_header" doc:"for an upstream to begin its answer"`
+	Request        time.Duration `key:"request" doc:"for a whole request; streams need none"`
+	Drain          time.Duration `key:"drain" doc:"for calls under way to end when the server stops, at every door"`
+}
+
+// limitsConfig: 0 is the default where it says so.
+type limitsConfig struct {
+	HeaderBytes         size `key:"header_bytes" doc:"of a request's head"`
+	BodyBytes           size `key:"body_bytes" doc:"of a request's body; -1 is no limit"`
+	QueryParameters     int  `key:"query_parameters" doc:"of a request"`
+	Connections         int  `key:"connections" doc:"of clients at the same time, the others wait; 0: what open files allow"`
+	Streams             int  `key:"streams" doc:"at the same time on one HTTP/2 connection"`
+	UpstreamConnections int  `key:"upstream_connections" doc:"to one server at the same time; 0 is no limit"`
+}
+
+type storeConfig struct {
+	Memory memoryConfig `key:"memory"`
+	Redis  redisConfig  `key:"redis"`
+}
+
+type memoryConfig struct {
+	MaxBytes size `key:"max_bytes" doc:"of all state in this process; with Redis, of what it counts while Redis does not answer"`
+}
+
+type redisConfig struct {
+	Addresses            []string        `key:"addresses" doc:"host:port of the server, the sentinels or some nodes of the cluster. Empty: state is in memory"`
+	Mode                 string          `key:"mode" oneof:"single sentinel cluster" doc:"how the servers are arranged"`
+	Master               string          `key:"master" doc:"the name that sentinels know the master by"`
+	Timeout              time.Duration   `key:"timeout" doc:"of one decision; later, the rule's on_store_error decides"`
+	KeyPrefix            string          `key:"key_prefix" doc:"of every key"`
+	PlainKeys            bool            `key:"plain_keys" doc:"keys that people can read; not yet: only false"`
+	Username             string          `key:"username"`
+	Password             secret          `key:"password"`
+	PasswordFile         string          `key:"password_file" doc:"a file that holds password"`
+	SentinelUsername     string          `key:"sentinel_username"`
+	SentinelPassword     secret          `key:"sentinel_password"`
+	SentinelPasswordFile string          `key:"sentinel_password_file" doc:"a file that holds sentinel_password"`
+	TLS                  tlsClientConfig `key:"tls"`
+}
+
+type tlsClientConfig struct {
+	Enabled     bool   `key:"enabled"`
+	CA          string `key:"ca" doc:"PEM file; empty: those of the system"`
+	Certificate string `key:"certificate" doc:"PEM file, to show to the server"`
+	Key         string `key:"key" doc:"PEM file"`
+	ServerName  string `key:"server_name" doc:"that the server's certificate is for; empty: its address"`
+}
+
+type rulesConfig struct {
+	File         string        `key:"file" doc:"a file or a directory of them"`
+	Database     secret        `key:"database" doc:"sqlite:FILE, within data_dir unless absolute, or postgres://…; sqlite:penstock.db if rules come from nowhere else"`
+	DatabaseFile string        `key:"database_file" doc:"a file that holds database, which may have a password in it"`
+	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files; not yet: only empty"`
+	Redis        bool          `key:"redis" doc:"rules come through the store's Redis, where a node with the database publishes them"`
+	PollInterval time.Duration `key:"poll_interval" doc:"between two looks for new rules; changes are usually told sooner"`
+}
+
+type clientIPConfig struct {
+	Header     string `key:"header" doc:"the one header believed from trusted proxies: X-Forwarded-For, Forwarded, or one that holds a single address"`
+	IPv6Prefix int    `key:"ipv6_prefix" doc:"callers of one such network are one"`
+}
+
+type jwtConfig struct {
+	JWKSURL    string        `key:"jwks_url" doc:"where the issuer of tokens publishes its keys"`
+	JWKSFile   string        `key:"jwks_file" doc:"or a file of them, read at the start"`
+	Secret     secret        `key:"secret" doc:"or the secret of tokens signed with HMAC, at least 32 bytes"`
+	SecretFile string        `key:"secret_file" doc:"a file that holds secret"`
+	Algorithms []string      `key:"algorithms" doc:"that tokens may be signed with; empty: all sound ones for such keys"`
+	Issuer     string        `key:"issuer" doc:"that tokens must have; empty: any"`
+	Audience   string        `key:"audience" doc:"that tokens must be for; empty: any"`
+	Leeway     time.Duration `key:"leeway" doc:"how far the issuer's clock may differ"`
+	Refresh    time.Duration `key:"refresh" doc:"between two looks at jwks_url; unknown keys are looked for sooner"`
+	Header     string        `key:"header" doc:"the header of the token; empty: Authorization"`
+	Cookie     string        `key:"cookie" doc:"or its cookie"`
+	Reject     bool          `key:"reject" doc:"refuse requests whose token is not valid; otherwise they have no claims"`
+}
+
+type adminConfig struct {
+	Token     secret         `key:"token" doc:"bearer token; empty: one is made and printed once"`
+	TokenFile string         `key:"token_file" doc:"a file that holds token"`
+	TLS       adminTLSConfig `key:"tls"`
+}
+
+type adminTLSConfig struct {
+	Certificate string `key:"certificate" doc:"PEM file"`
+	Key         string `key:"key" doc:"PEM file"`
+}
+
+type logConfig struct {
+	Level     string `key:"level" oneof:"debug info warn error"`
+	Format    string `key:"format" oneof:"auto json text" doc:"auto: text on a terminal, else json"`
+	Decisions string `key:"decisions" oneof:"all sampled none" doc:"sampled: of each rule the first, every power of ten, and a summary each 10 s"`
+}
+
+// secret is text that must not be shown.
+type secret string
+
+func (secret) String() string { return "…" }
+
+func defaultConfig() *config {
+	return &config{
+		Listen:   listenConfig{Gateway: ":8080", GRPC: "127.0.0.1:8081", HTTP: "127.0.0.1:8090", Admin: "127.0.0.1:8091"},
+		ClientIP: clientIPConfig{Header: "X-Forwarded-For", IPv6Prefix: 64},
+		Gateway: gatewayConfig{
+			MaxDelay: 30 * time.Second,
+			Timeouts: timeoutsConfig{
+				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Write: 30 * time.Second,
+				Dial: 3 * time.Second, ResponseHeader: time.Minute, Drain: 10 * time.Second,
+			},
+			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, QueryParameters: 1000, Streams: 100},
+		},
+		Store: storeConfig{
+			Memory: memoryConfig{MaxBytes: 1 << 30},
+			Redis:  redisConfig{Mode: "single", Timeout: 10 * time.Millisecond, KeyPrefix: "pen:"},
+		},
+		JWT:     jwtConfig{Refresh: time.Hour},
+		Rules:   rulesConfig{PollInterval: 5 * time.Second},
+		DataDir: ".",
+		Headers: []string{"ietf"},
+		Log:     logConfig{Level: "info", Format: "auto", Decisions: "sampled"},
+	}
+}
+
+func defaultUpstream() upstreamConfig {
+	return upstreamConfig{Path: "/", Health: healthConfig{
+		Interval: 5 * time.Second, Timeout: 2 * time.Second, Healthy: 2, Unhealthy: 3,
+	}}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// minSecret is how many bytes a secret must have: 16 random ones in hex are 32.
+const minSecret = 16
+
+// check tells every mistake: those of reading, and what each value by itself cannot tell. It also
+// settles what follows from others.
+func (l *loader) check() error {
+	if !l.unreadable {
+		l.checkTogether()
+	}
+	return errors.Join(l.errs...)
+}
+
+func (l *loader) checkTogether() {
+	l.checkListen()
+	l.checkUpstreams()
+	l.checkRedis()
+	l.checkRules()
+	l.checkSecrets()
+	l.checkTLS()
+	if p := l.config.ClientIP.IPv6Prefix; p < 1 || p > 128 {
+		l.wrong("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
+	}
+	l.checkPromised()
+	if l.config.DataDir == "" {
+		l.wrong("data_dir", "it is empty; for the working directory: .")
+	}
+}
+
+// checkPromised refuses what has a name already and nothing behind it.
+func (l *loader) checkPromised() {
+	for _, key := range []string{"nodes", "store.redis.plain_keys", "rules.envoy_ratelimit"} {
+		if value := l.settings[key].value; !value.IsZero() {
+			l.wrong(key, "%v: this version cannot do that yet; leave it out", value.Interface())
+		}
+	}
+}
+
+func (l *loader) checkListen() {
+	c := l.config
+	taken := map[string]string{}
+	for _, door := range []struct{ path, address string }{
+		{"listen.gateway", c.Listen.Gateway}, {"listen.grpc", c.Listen.GRPC},
+		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin},
+	} {
+		if door.address == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(door.address)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		switch {
+		case err != nil || bad != nil:
+			l.wrong(door.path, "%.64q is no address to listen at, for example :8080 or 127.0.0.1:8080", door.address)
+		case n == 0: // any free one
+		case taken[door.address] != "":
+			l.wrong(door.path, "%s is that of %s", door.address, taken[door.address])
+		default:
+			taken[door.address] = door.path
+		}
+	}
+	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
+		l.wrong("listen", "every door is turned off: give one of gateway, http and grpc an address")
+	}
+	if c.Listen.Admin != "" && !loopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
+		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
+	}
+}
+
+// loopback tells whether an address is for this machine only.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+func (l *loader) checkUpstreams() {
+	c := l.config
+	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.demo {
+		l.wrong("upstreams", `the gateway has nowhere to send calls: give one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
+	}
+	for i, u := range c.Upstreams {
+		path := fmt.Sprintf("upstreams[%d]", i)
+		if (u.URL == "") == (len(u.URLs) == 0) {
+			l.wrong(path, "it needs a url, or urls if there are several places, and not both")
+		}
+		if !strings.HasPrefix(u.Path, "/") {
+			l.wrong(path+".path", "%.64q does not begin with /", u.Path)
+		}
+		for _, text := range u.urls() {
+			to, err := url.Parse(text)
+			if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+				l.wrong(path+".url", "%.128q is no address of a server, for example http://127.0.0.1:3000", text)
+			}
+		}
+	}
+}
+
+func (u *upstreamConfig) urls() []string {
+	if u.URL == "" {
+		return u.URLs
+	}
+	return append([]string{u.URL}, u.URLs...)
+}
+
+func (c *config) redis() bool { return len(c.Store.Redis.Addresses) > 0 }
+
+func (l *loader) checkRedis() {
+	r := l.config.Store.Redis
+	if !l.config.redis() {
+		return
+	}
+	for _, address := range r.Addresses {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			l.wrong("store.redis.addresses", "%.64q is not host:port, for example 127.0.0.1:6379", address)
+		}
+	}
+	if r.Mode == "single" && len(r.Addresses) > 1 {
+		l.wrong("store.redis.addresses", "single mode takes one; for several choose sentinel or cluster")
+	}
+	if (r.Mode == "sentinel") != (r.Master != "") {
+		l.wrong("store.redis.master", "sentinel mode needs the master's name, the others have none; the mode is %s", r.Mode)
+	}
+	if r.Timeout == 0 {
+		l.wrong("store.redis.timeout", "it must be positive")
+	}
+	if strings.ContainsAny(r.KeyPrefix, "{} \t\r\n") || len(r.KeyPrefix) > 64 || r.KeyPrefix == "" {
+		l.wrong("store.redis.key_prefix", "%.80q: it has from 1 to 64 bytes, and no braces or spaces", r.KeyPrefix)
+	}
+	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
+		l.wrong("store.redis.tls", "certificate and key belong together")
+	}
+}
+
+// checkRules also settles which of the ways to have rules is meant.
+func (l *loader) checkRules() {
+	r := &l.config.Rules
+	ways := 0
+	for _, chosen := range []bool{r.File != "", r.Database != "", r.Redis} {
+		if chosen {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		r.Database = "sqlite:penstock.db"
+	case ways > 1:
+		l.wrong("rules", "choose one of file, database and redis")
+	}
+	if r.Redis && !l.config.redis() {
+		l.wrong("rules.redis", "there is no Redis to have rules from: give store.redis.addresses")
+	}
+	if r.PollInterval <= 0 {
+		l.wrong("rules.poll_interval", "it must be positive")
+	}
+	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok && !filepath.IsAbs(name) {
+		r.Database = secret("sqlite:" + filepath.Join(l.config.DataDir, name))
+	}
+}
+
+func (l *loader) checkSecrets() {
+	c := l.config
+	if c.redis() && c.KeySecret == "" {
+		l.wrong("key_secret", "nodes that share limits through Redis must hash callers alike: make one with openssl rand -hex 32 and give it to all as PENSTOCK_KEY_SECRET or key_secret_file")
+	}
+	for _, s := range []struct {
+		path  string
+		value secret
+	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}} {
+		if s.value != "" && len(s.value) < minSecret {
+			l.wrong(s.path, "%d bytes can be guessed, at least %d: openssl rand -hex 32 makes one", len(s.value), minSecret)
+		}
+	}
+}
+
+func (l *loader) checkTLS() {
+	gateway, admin := l.config.Gateway.TLS, l.config.Admin.TLS
+	if (gateway.Certificate == "") != (gateway.Key == "") {
+		l.wrong("gateway.tls", "certificate and key belong together")
+	}
+	if (admin.Certificate == "") != (admin.Key == "") {
+		l.wrong("admin.tls", "certificate and key belong together")
+	}
+	if gateway.ClientCA != "" && gateway.Certificate == "" || gateway.Required && gateway.ClientCA == "" {
+		l.wrong("gateway.tls", "client_ca needs a certificate, and required a client_ca")
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// load reads a configuration as serve does.
+func load(t *testing.T, yaml string, env []string, flags ...given) (*config, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("penstock.yaml", []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := loadConfig("penstock.yaml", env, flags)
+	return l.config, l.check()
+}
+
+const upstream = "\nupstreams: [{url: http://127.0.0.1:3000}]\n"
+
+func TestConfigPrecedence(t *testing.T) {
+	const yaml = "listen: {gateway: ':1', http: ':1001', grpc: ':1002'}" + upstream
+	env := []string{"PENSTOCK_LISTEN_GATEWAY=:2", "PENSTOCK_LISTEN_HTTP=:2001"}
+	c, err := load(t, yaml, env, given{"--listen-gateway", "listen.gateway", ":3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := listenConfig{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091"}
+	if diff := cmp.Diff(want, c.Listen); diff != "" {
+		t.Error("flag > environment > file > default, but (-want +got):\n" + diff)
+	}
+}
+
+func TestConfigValues(t *testing.T) {
+	const yaml = `
+# every kind of value
+listen: {grpc: ""}
+upstreams:
+  - url: http://127.0.0.1:3000
+  - {host: api.example.com, path: /v1, urls: ['http://a:1', 'https://b:2'], health: {path: /up, interval: 1s}}
+store:
+  memory: {max_bytes: 64MiB}
+trusted_proxies: [10.0.0.0/8, 192.0.2.1]
+headers: [ietf, x-ratelimit]
+gateway: {h2c: true, limits: {body_bytes: -1}, timeouts: {idle: 1m30s}}
+`
+	c, err := load(t, yaml, []string{"PENSTOCK_HEADERS=none", "PENSTOCK_SERVICE_HOST=10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := defaultUpstream()
+	second.Host, second.Path, second.URLs = "api.example.com", "/v1", []string{"http://a:1", "https://b:2"}
+	second.Health.Path, second.Health.Interval = "/up", 1e9
+	for _, check := range []struct {
+		what      string
+		got, want any
+	}{
+		{"grpc", c.Listen.GRPC, ""},
+		{"upstreams", c.Upstreams[1], second},
+		{"path", c.Upstreams[0].Path, "/"},
+		{"max_bytes", c.Store.Memory.MaxBytes, size(64 << 20)},
+		{"networks", c.TrustedProxies[0].String() + " " + c.TrustedProxies[1].String(), "10.0.0.0/8 192.0.2.1/32"},
+		{"headers", c.Headers, []string{"none"}},
+		{"body_bytes", c.Gateway.Limits.BodyBytes, size(-1)},
+		{"idle", c.Gateway.Timeouts.Idle.String(), "1m30s"},
+		{"database", string(c.Rules.Database), "sqlite:penstock.db"},
+	} {
+		if diff := cmp.Diff(check.want, check.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", check.what, diff)
+		}
+	}
+}
+
+func TestConfigRulesAreOneChoice(t *testing.T) {
+	c, err := load(t, "rules: {file: rules.yaml, poll_interval: 7s}"+upstream, nil, given{"--database", "rules.database", "sqlite:/x/y.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rulesConfig{Database: "sqlite:/x/y.db", PollInterval: 7e9}
+	if c.Rules != want {
+		t.Errorf("got %+v, want %+v", c.Rules, want)
+	}
+}
+
+func TestConfigSecretsFromFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, upstream, []string{"PENSTOCK_KEY_SECRET_FILE=" + file, "PENSTOCK_ADMIN_TOKEN_FILE=" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.KeySecret != "0123456789abcdef" || c.Admin.Token != c.KeySecret {
+		t.Errorf("got %q and %q", string(c.KeySecret), string(c.Admin.Token))
+	}
+}
+
+// Each row has one mistake; what is told must hold the place and the rest.
+func TestConfigMistakes(t *testing.T) {
+	for _, row := range []struct{ name, yaml, env, want string }{
+		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; here belong admin, gateway, grpc, http`},
+		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
+		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: mapping key "data_dir" already defined`},
+		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
+		{"two documents", "data_dir: a\n---\ndata_dir: b\n", "", "several documents"},
+		{"section is text", "listen: hello" + upstream, "", "penstock.yaml:1:9: listen: fields belong here"},
+		{"root is a list", "[a]", "", "penstock.yaml:1:1: fields belong here"},
+		{"value is a section", "data_dir: {a: b}" + upstream, "", "penstock.yaml:1:11: data_dir: one value belongs here"},
+		{"list is text", "headers: ietf" + upstream, "", "penstock.yaml:1:10: headers: a list belongs here"},
+		{"item of a list", "headers: [ietf, nope]" + upstream, "", `penstock.yaml:1:17: headers[1]: "nope" is none of ietf, x-ratelimit, none`},
+		{"unknown upstream field", "upstreams: [{url: 'http://a', tls: x}]", "", `penstock.yaml:1:31: upstreams[0]: unknown field "tls"`},
+		{"duration", "rules: {poll_interval: 5}" + upstream, "", `penstock.yaml:1:24: rules.poll_interval: "5" is no length of time`},
+		{"negative duration", "rules: {poll_interval: -5s}" + upstream, "", `"-5s" is no length of time`},
+		{"zero interval", "rules: {poll_interval: 0s}" + upstream, "", "penstock.yaml:1:24: rules.poll_interval: it must be positive"},
+		{"size", "store: {memory: {max_bytes: 1 gig}}" + upstream, "", `penstock.yaml:1:29: store.memory.max_bytes: "1 gig" is no size`},
+		{"huge size", "store: {memory: {max_bytes: 9EiB}}" + upstream, "", `"9EiB" is no size`},
+		{"bool", "gateway: {h2c: yes}" + upstream, "", `penstock.yaml:1:16: gateway.h2c: "yes" is not true or false`},
+		{"number", "gateway: {limits: {streams: many}}" + upstream, "", `gateway.limits.streams: "many" is no number`},
+		{"negative number", "gateway: {limits: {streams: -1}}" + upstream, "", `"-1" is no number`},
+		{"level", "log: {level: loud}" + upstream, "", `penstock.yaml:1:14: log.level: "loud" is none of debug, info, warn, error`},
+		{"network", "trusted_proxies: [10.0.0.0/33]" + upstream, "", `trusted_proxies[0]: "10.0.0.0/33" is no network`},
+		{"network with host bits", "trusted_proxies: [10.0.0.1/8]" + upstream, "", "10.0.0.0/8 or 10.0.0.1/32"},
+		{"environment", upstream, "PENSTOCK_STORE_REDIS_TIMEOUT=soon", `PENSTOCK_STORE_REDIS_TIMEOUT: store.redis.timeout: "soon" is no length of time`},
+		{"environment upstreams", "", "PENSTOCK_UPSTREAMS=[{uri: a}]", `PENSTOCK_UPSTREAMS:1:3: upstreams[0]: unknown field "uri"`},
+		{"address", "listen: {http: nowhere}" + upstream, "", `penstock.yaml:1:16: listen.http: "nowhere" is no address`},
+		{"port", "listen: {http: ':99999'}" + upstream, "", `":99999" is no address`},
+		{"address twice", "listen: {http: ':7', grpc: ':7'}" + upstream, "", "penstock.yaml:1:16: listen.http: :7 is that of listen.grpc"},
+		{"no doors", "listen: {gateway: '', http: '', grpc: ''}", "", "every door is turned off"},
+		{"open admin", "listen: {admin: ':8091'}" + upstream, "", "penstock.yaml:1:17: listen.admin: :8091 can be reached from other machines: that needs admin.tls and admin.token"},
+		{"open admin without tls", "listen: {admin: '0.0.0.0:8091'}" + upstream, "PENSTOCK_ADMIN_TOKEN=0123456789abcdef", "that needs admin.tls and admin.token"},
+		{"no upstream", "data_dir: x", "", "default: upstreams: the gateway has nowhere to send calls"},
+		{"upstream without url", "upstreams: [{path: /}]", "", "penstock.yaml:1:12: upstreams[0]: it needs a url"},
+		{"upstream scheme", "upstreams: [{url: 'ftp://a'}]", "", `upstreams[0].url: "ftp://a" is no address of a server`},
+		{"upstream path", "upstreams: [{url: 'http://a', path: api}]", "", `upstreams[0].path: "api" does not begin with /`},
+		{"redis without secret", "store: {redis: {addresses: ['a:1']}}" + upstream, "", "key_secret: nodes that share limits through Redis must hash callers alike: make one with openssl rand -hex 32"},
+		{"redis address", "store: {redis: {addresses: [a]}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", `store.redis.addresses: "a" is not host:port`},
+		{"redis many", "store: {redis: {addresses: ['a:1', 'b:1']}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "single mode takes one"},
+		{"sentinel", "store: {redis: {addresses: ['a:1'], mode: sentinel}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "sentinel mode needs the master's name"},
+		{"prefix", "store: {redis: {addresses: ['a:1'], key_prefix: '{x}'}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "no braces"},
+		{"short secret", "key_secret: hunter2" + upstream, "", "key_secret: 7 bytes can be guessed"},
+		{"two ways to rules", "rules: {file: a, database: 'sqlite:b'}" + upstream, "", "choose one of file, database and redis"},
+		{"rules from no redis", "rules: {redis: true}" + upstream, "", "there is no Redis to have rules from"},
+		{"half a certificate", "admin: {tls: {certificate: a}}" + upstream, "", "certificate and key belong together"},
+		{"secret twice", "key_secret: 0123456789abcdef\nkey_secret_file: x" + upstream, "", "penstock.yaml:2:18: key_secret_file: key_secret is given too"},
+		{"secret file", "key_secret_file: nowhere" + upstream, "", "penstock.yaml:1:18: key_secret_file: open nowhere"},
+		{"prefix length", "client_ip: {ipv6_prefix: 129}" + upstream, "", "129 is not from 1 to 128"},
+		{"not yet", "nodes: 3" + upstream, "", "penstock.yaml:1:8: nodes: 3: this version cannot do that yet"},
+		{"large file", strings.Repeat("#", maxConfigFile+1), "", "more than 262144 bytes"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := load(t, row.yaml, []string{row.env})
+			if err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got  %v\nwant %s", err, row.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%v shows a secret", err)
+			}
+		})
+	}
+}
+
+func TestConfigTellsEveryMistake(t *testing.T) {
+	_, err := load(t, "log: {level: loud, color: blue}\nkey_secret_file: nowhere\nstore: {redis: {addresses: ['a:1']}}\n", []string{"PENSTOCK_LOG_FORMAT=xml"},
+		given{"--listen-grpc", "listen.grpc", "x"})
+	// Of each source one or two, a file that is not there and no further word about the secret, and
+	// that there are no upstreams.
+	if n := strings.Count(err.Error(), "\n") + 1; n != 6 {
+		t.Errorf("%d mistakes, want 6:\n%v", n, err)
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add("listen: {gateway: ':1'}" + upstream)
+	f.Add("upstreams: [{url: [a], health: {path: /}}]\nheaders: [a, b]")
+	f.Add("a: &x {b: *x}\n<<: *x")
+	f.Add("key_secret: |\n  text\n? complex\n: value")
+	f.Fuzz(func(t *testing.T, text string) {
+		l := newLoader()
+		l.readYAML("fuzz.yaml", []byte(text), l.root(), "")
+		_ = l.check()
+	})
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// A setting is one key of the configuration and where its value goes.
+type setting struct {
+	path  string // store.redis.timeout
+	doc   string
+	oneof []string
+	value reflect.Value
+}
+
+// settings are the keys within a struct, in the order of its fields.
+func settings(of reflect.Value, prefix string) []setting {
+	var all []setting
+	for i := range of.NumField() {
+		field, value := of.Type().Field(i), of.Field(i)
+		if field.Tag.Get("key") == "" {
+			continue
+		}
+		path := prefix + field.Tag.Get("key")
+		if isSection(value) {
+			all = append(all, settings(value, path+".")...)
+			continue
+		}
+		all = append(all, setting{path, field.Tag.Get("doc"), strings.Fields(field.Tag.Get("oneof")), value})
+	}
+	return all
+}
+
+// variable is what a key is called in the environment.
+func variable(path string) string {
+	return "PENSTOCK_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// set gives the setting a value that is one piece of text.
+func (s *setting) set(text string) error { return s.setValue(s.value, text) }
+
+func (s *setting) setValue(v reflect.Value, text string) error {
+	switch to := v.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		return to.UnmarshalText([]byte(text))
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return fmt.Errorf("%.64q is no length of time, for example 10ms, 5s or 1m", text)
+		}
+		*to = d
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if len(s.oneof) > 0 && !slices.Contains(s.oneof, text) {
+			return fmt.Errorf("%.64q is none of %s", text, strings.Join(s.oneof, ", "))
+		}
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%.64q is not true or false", text)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%.64q is no number from 0 to %d", text, 1<<31-1)
+		}
+		v.SetInt(n)
+	case reflect.Slice:
+		return s.setList(v, text)
+	default:
+		return fmt.Errorf("%.64q is not what belongs here", text)
+	}
+	return nil
+}
+
+// setList reads a list as the environment and flags have it, with commas.
+func (s *setting) setList(v reflect.Value, text string) error {
+	var parts []string
+	if text != "" {
+		parts = strings.Split(text, ",")
+	}
+	list := reflect.MakeSlice(v.Type(), len(parts), len(parts))
+	for i, part := range parts {
+		if err := s.setValue(list.Index(i), strings.TrimSpace(part)); err != nil {
+			return err
+		}
+	}
+	v.Set(list)
+	return nil
+}
+
+// size is a number of bytes, written 16KiB, 1GiB or 4096; -1 is none at all.
+type size int64
+
+func (s *size) UnmarshalText(text []byte) error {
+	if string(text) == "-1" {
+		*s = -1
+		return nil
+	}
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > 1<<50 {
+		return fmt.Errorf("%.64q is no size, for example 4096, 16KiB or 1GiB", text)
+	}
+	*s = size(n)
+	return nil
+}
+
+func (s size) String() string {
+	if s < 0 {
+		return "-1"
+	}
+	return strings.NewReplacer(".0 ", "", " ", "").Replace(humanize.IBytes(uint64(s)))
+}
+
+// network is a CIDR; a lone address is the network of itself.
+type network struct{ netip.Prefix }
+
+func (n *network) UnmarshalText(text []byte) (err error) {
+	if addr, bad := netip.ParseAddr(string(text)); bad == nil {
+		n.Prefix = netip.PrefixFrom(addr.Unmap().WithZone(""), addr.Unmap().BitLen())
+		return nil
+	}
+	if n.Prefix, err = netip.ParsePrefix(string(text)); err != nil {
+		return fmt.Errorf("%.64q is no network, for example 10.0.0.0/8 or 192.0.2.1", text)
+	}
+	if n.Prefix != n.Masked() {
+		return fmt.Errorf("%.64q has bits beyond its length: %v or %v/%d", text, n.Masked(), n.Addr(), n.Addr().BitLen())
+	}
+	return nil
+}

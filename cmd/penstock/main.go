@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"os"
+	_ "time/tzdata" // calendar limits know their time zones wherever this runs
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func main() { os.Exit(realApp().run(context.Background(), os.Args[1:])) }
+
+func realApp() *app {
+	return &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ(),
+		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+}
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "penstock",
+		Short: "A distributed rate limiter",
+		Long: `Penstock limits how often callers may call: as a gateway before your servers, as a
+service that they or their proxies ask, in memory or shared through Redis.
+
+Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
+1 no, denied or invalid, 2 not understood, 3 the service failed.`,
+		Example: `  penstock serve --demo                        # try it: a gateway with sample rules
+  penstock serve --config penstock.yaml
+  penstock rules validate rules.yaml
+  penstock explain --rules rules.yaml path=/login method=POST ip=198.51.100.7
+  penstock check path=/login method=POST ip=198.51.100.7`,
+		Args:                       cobra.NoArgs,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != "text" && a.output != "json" {
+				return misused("output %q is not text or json", a.output)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
+	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newVersionCommand(a))
+	return root
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"penstock": func() { os.Exit(realApp().run(context.Background(), os.Args[1:])) },
+	})
+}
+
+// TestScripts runs the documented commands and compares what they print. To accept what they print
+// now: PENSTOCK_UPDATE=1 go test ./cmd/penstock -run TestScripts.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("PENSTOCK_UPDATE") != "",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process is the real program.
+type process struct {
+	*exec.Cmd
+	addresses map[string]string
+	exited    chan error
+}
+
+var greeted = regexp.MustCompile(`^  (\w+) +(?:http://)?(\S+)`)
+
+// startProcess runs penstock with the arguments, and returns when it says where it is.
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{Cmd: exec.CommandContext(ctx, program), addresses: map[string]string{}, exited: make(chan error, 1)}
+	p.Args = append([]string{"penstock"}, args...) // by which the test program knows what to be
+	p.Dir = t.TempDir()
+	p.Stderr = t.Output()
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for p.addresses["admin"] == "" && lines.Scan() {
+		if found := greeted.FindStringSubmatch(lines.Text()); found != nil {
+			p.addresses[found[1]] = found[2]
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines.Scan() { // or it would be blocked
+		}
+		p.exited <- p.Wait()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	if p.addresses["admin"] == "" {
+		t.Fatalf("penstock %v did not start", args)
+	}
+	return p
+}
+
+var onFreePorts = []string{
+	"serve", "--demo", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
+	"--listen-grpc", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0",
+}
+
+// The test of the fingerprint limit, as people type it.
+func TestApacheBench(t *testing.T) {
+	ab, err := exec.LookPath("ab")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("ab is not installed: apt-get install apache2-utils")
+		}
+		t.Skip("ab is not installed: apt-get install apache2-utils")
+	}
+	p := startProcess(t, onFreePorts...)
+	out, err := exec.Command(ab, "-n", "50", "-c", "50", "-H", "X-Fingerprint: fp:challenge123:hash456",
+		"http://"+p.addresses["gateway"]+"/api/v1/chat").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{`Complete requests: +50\n`, `Non-2xx responses: +40\n`} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("ab does not say %s:\n%s", want, out)
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := startProcess(t, onFreePorts...)
+		if err := p.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-p.exited:
+			if err != nil {
+				t.Errorf("%v: %v, want exit status 0", s, err)
+			}
+		case <-time.After(patient):
+			t.Errorf("%v: it did not end", s)
+		}
+	}
+}
+
+// A second signal does not wait for calls under way.
+func TestSecondSignal(t *testing.T) {
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
+	defer upstream.Close()
+	defer close(release)
+	p := startProcess(t, append(onFreePorts, "--upstream", upstream.URL)...)
+	go func() {
+		if answer, err := http.Get("http://" + p.addresses["gateway"] + "/slow"); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	<-arrived
+	var err error
+	eventually(t, "it ends", func() bool {
+		_ = p.Process.Signal(syscall.SIGTERM) // again and again, until one is not caught
+		select {
+		case err = <-p.exited:
+			return true
+		default:
+			return false
+		}
+	})
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("got %v, want that the signal has ended it", err)
+	}
+}
+
+// The command asks the server that the environment names, and its status is the answer.
+func TestCheckAsksTheServer(t *testing.T) {
+	p := startProcess(t, onFreePorts...)
+	var out, errs strings.Builder
+	run := func() int {
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_SERVER=http://" + p.addresses["http"]}}
+		return a.run(t.Context(), []string{"check", "--timeout", "30s", "--times", "10", "path=/api/v1/chat", "fingerprint=f"})
+	}
+	if code := run(); code != exitYes {
+		t.Errorf("exit status %d: %s", code, &errs)
+	}
+	if code := run(); code != exitNo {
+		t.Errorf("exit status %d: %s", code, &errs)
+	}
+	if text := out.String(); strings.Count(text, "ALLOWED  chat-per-fingerprint  10 per 1m") != 10 || !strings.Contains(text, "DENIED  chat-per-fingerprint  10 per 1m  remaining 0  retry in ") {
+		t.Errorf("got:\n%s", text)
+	}
+}

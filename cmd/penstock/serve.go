@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// configFlags are the keys that have a flag.
+var configFlags = []struct{ flag, path, usage string }{
+	{"listen-gateway", "listen.gateway", "`address` of the gateway; empty turns it off, as with the others"},
+	{"listen-http", "listen.http", "`address` of the decision API and forward-auth"},
+	{"listen-grpc", "listen.grpc", "`address` of the decision API over gRPC"},
+	{"listen-admin", "listen.admin", "`address` of /readyz, /v1/status and the like"},
+	{"upstream", "upstreams", "`URL` of the server behind the gateway"},
+	{"redis", "store.redis.addresses", "`host:port` of Redis, several with commas"},
+	{"rules", "rules.file", "rules in a `file` or a directory"},
+	{"database", "rules.database", "rules in a `database`: sqlite:FILE or postgres://…"},
+	{"data-dir", "data_dir", "`directory` of the SQLite database, the last good rules, the made secret"},
+}
+
+func newServeCommand(a *app) *cobra.Command {
+	var file string
+	var demo, check bool
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the gateway and the decision APIs",
+		Long: `Run the gateway and the decision APIs.
+
+Without any configuration it tries itself out: state in memory, sample rules in
+penstock.db, and a demo upstream behind the gateway.
+
+Every key of the configuration file is also an environment variable, PENSTOCK_ and the
+key: store.redis.timeout is PENSTOCK_STORE_REDIS_TIMEOUT. A flag beats the environment,
+the environment beats the file. docs/configuration.md lists all keys.
+
+SIGTERM and SIGINT let calls under way end; a second one ends the server at once.`,
+		Example: `  penstock serve --demo
+  penstock serve --upstream http://127.0.0.1:3000 --rules rules.yaml
+  penstock serve --config penstock.yaml
+  penstock serve --config penstock.yaml --check      # only look for mistakes
+  PENSTOCK_KEY_SECRET=… penstock serve --redis 127.0.0.1:6379 --database postgres://…`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			conf, err := a.configure(file, demo, c.Flags())
+			if err != nil {
+				return no(err)
+			}
+			if check {
+				if err := rehearse(c.Context(), conf); err != nil {
+					return no(err)
+				}
+				fmt.Fprintln(a.stderr, "the configuration is good")
+				return nil
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // the next signal is not caught
+			return a.serve(ctx, conf)
+		},
+	}
+	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
+	c.Flags().BoolVar(&demo, "demo", false, "a demo upstream behind the gateway, and sample rules if there are none")
+	c.Flags().BoolVar(&check, "check", false, "look for mistakes in the configuration and do nothing else")
+	for _, f := range configFlags {
+		c.Flags().String(f.flag, "", f.usage)
+	}
+	return c
+}
+
+// configure puts the configuration together.
+func (a *app) configure(file string, demo bool, flags *pflag.FlagSet) (*config, error) {
+	var all []given
+	for _, f := range configFlags {
+		flag := flags.Lookup(f.flag)
+		if !flag.Changed {
+			continue
+		}
+		value := flag.Value.String()
+		if f.flag == "upstream" {
+			value = fmt.Sprintf("[{url: %q}]", value)
+		}
+		all = append(all, given{"--" + f.flag, f.path, value})
+	}
+	if file == "" {
+		file = a.getenv("PENSTOCK_CONFIG")
+	}
+	l := loadConfig(file, a.env, all)
+	c := l.config
+	unconfigured := file == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
+	c.demo = demo || unconfigured
+	return c, l.check()
+}
+
+// serve runs a server until the context ends.
+func (a *app) serve(ctx context.Context, c *config) error {
+	log := a.newLog(c)
+	s, err := newServer(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	s.greet(a.stdout)
+	err = s.Run(ctx)
+	log.Info("stopped")
+	return err
+}
+
+func (a *app) newLog(c *config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of those it knows
+	options := &slog.HandlerOptions{Level: level}
+	if c.Log.Format == "json" || c.Log.Format == "auto" && !a.terminal {
+		return slog.New(slog.NewJSONHandler(a.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, options))
+}
+
+// greet says where everything is, and how to see it work.
+func (s *server) greet(w io.Writer) {
+	kind := "memory"
+	if s.config.redis() {
+		kind = "redis " + strings.Join(s.config.Store.Redis.Addresses, ",")
+	}
+	fmt.Fprintf(w, "penstock %s\n  store    %s\n  rules    %s (%s)\n", thisBuild().Version, kind, s.rules.origin, counted(len(s.rules.live.Load().Rules), "rule"))
+	for _, d := range s.doors {
+		address := d.address()
+		switch {
+		case d.name == "grpc":
+		case d.name == "gateway" && s.config.Gateway.TLS.Certificate != "":
+			address = "https://" + address
+		default:
+			address = "http://" + address
+		}
+		fmt.Fprintf(w, "  %-8s %s\n", d.name, address)
+	}
+	if s.admin != nil {
+		scheme := "http"
+		if s.config.Admin.TLS.Certificate != "" {
+			scheme = "https"
+		}
+		fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
+		if s.config.Admin.Token == "" {
+			fmt.Fprintf(w, "  token    %s (of the admin door, shown once)\n", s.token)
+		}
+	}
+	if gateway := s.door("gateway"); gateway != nil && s.config.demo && s.config.Rules.Database != "" {
+		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last answer here is a 429:\n\n"+
+			"  for i in $(seq 11); do curl -s -o /dev/null -w '%%{http_code}\\n' http://%s/; done\n\n", gateway.address())
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/health"
+
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/decisionlog"
+	"github.com/penstock-io/penstock/internal/gateway"
+)
+
+// A server is the parts of a node put together: a store and rules, the engine that decides by them,
+// and the doors by which calls come in.
+type server struct {
+	config  *config
+	log     *slog.Logger
+	started time.Time
+
+	store   *store
+	rules   *ruleSource
+	engine  *engine.Engine
+	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
+	gateway *gateway.Gateway                              // nil: off
+	health  *health.Server
+
+	doors    []*door // of calls
+	admin    *door   // nil: off; it is open until the others are closed
+	token    string  // of the admin door
+	draining atomic.Bool
+
+	ends []func() // what Close does, the last first
+}
+
+// newServer makes a server that listens and does not answer yet. The context bounds the start.
+func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err error) {
+	s := &server{config: c, log: log, started: time.Now(), health: health.NewServer()}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	for _, step := range []func(context.Context) error{s.openStore, s.openRules, s.openEngine, s.openTokens, s.openDoors, s.openAdmin} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *server) openEngine(context.Context) error {
+	keyPrefix := ""
+	if s.config.redis() {
+		keyPrefix = s.config.Store.Redis.KeyPrefix
+	}
+	decisions, err := decisionlog.New(decisionlog.Options{
+		Log: s.log, Mode: decisionlog.Mode(s.config.Log.Decisions), Rules: s.rules.live, KeyPrefix: keyPrefix,
+	})
+	if err != nil {
+		return err
+	}
+	s.atEnd(decisions.Close)
+	s.engine, err = engine.New(engine.Options{
+		Store: s.store.shared, Local: s.store.local, Rules: s.rules.live, Observe: decisions.Observe,
+	})
+	return err
+}
+
+// atEnd adds to what Close does.
+func (s *server) atEnd(end func()) { s.ends = append(s.ends, end) }
+
+// Run answers until the context ends, then lets calls under way end. It fails if one of the doors
+// does.
+func (s *server) Run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	calls, drain := context.WithCancel(context.WithoutCancel(ctx))
+	defer drain()
+	lights, out := context.WithCancel(context.WithoutCancel(ctx))
+	defer out()
+
+	var doors sync.WaitGroup
+	for _, d := range s.doors {
+		doors.Add(1)
+		all.Go(func() error {
+			defer doors.Done()
+			return d.run(calls)
+		})
+	}
+	if s.admin != nil {
+		all.Go(func() error { return s.admin.run(lights) })
+	}
+	all.Go(func() error {
+		doors.Wait()
+		out()
+		return nil
+	})
+	all.Go(func() error {
+		<-ctx.Done()
+		s.draining.Store(true) // so that nobody sends more
+		s.health.Shutdown()
+		drain()
+		return nil
+	})
+	return all.Wait()
+}
+
+// Close gives back what the server holds. Run must have returned, or never been called.
+func (s *server) Close() {
+	for _, end := range slices.Backward(s.ends) {
+		end()
+	}
+	s.ends = nil
+}
+
+// ready tells whether calls should be sent here, and if not, why.
+func (s *server) ready() error {
+	if s.draining.Load() {
+		return errors.New("stopping")
+	}
+	select {
+	case <-s.store.settled:
+		return nil
+	default:
+		return errors.New("the store has not answered yet")
+	}
+}

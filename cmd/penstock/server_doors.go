@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/httplimit/jwtclaims"
+	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/grpcapi"
+)
+
+// A door is a listener and what answers there.
+type door struct {
+	name     string // gateway, http, grpc, admin
+	listener net.Listener
+	serve    serve
+}
+
+// serve answers until the context ends, and returns when calls under way have ended.
+type serve func(context.Context, net.Listener) error
+
+func (d *door) run(ctx context.Context) error {
+	if err := d.serve(ctx, d.listener); err != nil {
+		return fmt.Errorf("%s: %w", d.name, err)
+	}
+	return nil
+}
+
+// address is where a person on this machine finds the door.
+func (d *door) address() string {
+	at := d.listener.Addr().(*net.TCPAddr)
+	if at.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", at.Port)
+	}
+	return at.String()
+}
+
+// openTokens makes what verifies the tokens of requests, if there are keys to do so.
+func (s *server) openTokens(context.Context) error {
+	t := &s.config.JWT
+	if t.JWKSURL == "" && t.JWKSFile == "" && t.Secret == "" {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.atEnd(cancel)
+	verifier, err := jwtclaims.New(ctx, jwtclaims.Options{
+		JWKSURL: t.JWKSURL, Refresh: t.Refresh, JWKSFile: t.JWKSFile, Secret: []byte(t.Secret),
+		Algorithms: t.Algorithms, Issuer: t.Issuer, Audience: t.Audience, Leeway: t.Leeway,
+		Header: t.Header, Cookie: t.Cookie, Reject: t.Reject,
+		OnError: func(err error) { s.log.Error("keys of tokens cannot be fetched", "from", t.JWKSURL, "error", err) },
+	})
+	if err != nil {
+		return fmt.Errorf("jwt: %w", err)
+	}
+	s.claims = verifier.Claims
+	return nil
+}
+
+// openDoors makes the doors that are turned on, and tells every mistake that stands in their way.
+func (s *server) openDoors(context.Context) error {
+	var errs []error
+	for _, d := range []struct {
+		name, address string
+		make          func() (serve, error)
+	}{
+		{"gateway", s.config.Listen.Gateway, s.newGateway},
+		{"http", s.config.Listen.HTTP, s.newAPI},
+		{"grpc", s.config.Listen.GRPC, s.newGRPC},
+	} {
+		if d.address == "" {
+			continue
+		}
+		answer, err := d.make()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		opened, err := s.listen(d.name, d.address, answer)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.doors = append(s.doors, opened)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *server) listen(name, address string, answer serve) (*door, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen.%s: %w", name, err)
+	}
+	s.atEnd(func() { listener.Close() })
+	return &door{name, listener, answer}, nil
+}
+
+// allDoors are those of calls and, if it is on, the admin door.
+func (s *server) allDoors() []*door {
+	if s.admin == nil {
+		return s.doors
+	}
+	return append(slices.Clip(s.doors), s.admin)
+}
+
+// door returns the one of that name, nil if it is off.
+func (s *server) door(name string) *door {
+	for _, d := range s.allDoors() {
+		if d.name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+func (s *server) readerOptions() httplimit.ReaderOptions {
+	trusted := make([]netip.Prefix, len(s.config.TrustedProxies))
+	for i, n := range s.config.TrustedProxies {
+		trusted[i] = n.Prefix
+	}
+	return httplimit.ReaderOptions{
+		Sources: s.engine.Sources, Claims: s.claims, TrustedProxies: trusted,
+		ProxyHeader: s.config.ClientIP.Header, IPv6Prefix: s.config.ClientIP.IPv6Prefix,
+	}
+}
+
+func (s *server) newAPI() (serve, error) {
+	reader, err := httplimit.NewReader(s.readerOptions())
+	if err != nil {
+		return nil, err
+	}
+	writer, err := httplimit.NewWriter(httplimit.WriterOptions{Headers: s.config.Headers})
+	if err != nil {
+		return nil, err
+	}
+	log := s.log.With("door", "http")
+	handler, err := api.New(api.Options{
+		Decider: s.engine, Concluder: s.engine, Batch: s.engine, Reader: reader, Writer: writer, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.serveHTTP(newHTTPServer(handler, log)), nil
+}
+
+// newHTTPServer returns a server of small requests.
+func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// serveHTTP serves until the context ends, and then as long as requests are under way.
+func (s *server) serveHTTP(server *http.Server) serve {
+	return func(ctx context.Context, l net.Listener) error {
+		return s.serveUntil(ctx, func() error {
+			accept := server.Serve
+			if server.TLSConfig != nil {
+				accept = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+			}
+			if err := accept(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		}, func(ctx context.Context) error {
+			return errors.Join(server.Shutdown(ctx), server.Close())
+		})
+	}
+}
+
+func (s *server) newGRPC() (serve, error) {
+	server, err := grpcapi.NewServer(grpcapi.Options{
+		Decider: s.engine, Concluder: s.engine, Batch: s.engine, Health: s.health, Log: s.log.With("door", "grpc"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	reflection.Register(server)
+	return func(ctx context.Context, l net.Listener) error {
+		return s.serveUntil(ctx, func() error {
+			if err := server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) { // before it began
+				return err
+			}
+			return nil
+		}, func(ctx context.Context) error {
+			defer context.AfterFunc(ctx, server.Stop)()
+			server.GracefulStop()
+			return ctx.Err()
+		})
+	}, nil
+}
+
+// serveUntil serves until the context ends, and then gives calls the time they have to end.
+func (s *server) serveUntil(ctx context.Context, accept func() error, shutdown func(context.Context) error) error {
+	served := make(chan error, 1)
+	go func() { served <- accept() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ctx = context.WithoutCancel(ctx)
+	if drain := s.config.Gateway.Timeouts.Drain; drain > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, drain)
+		defer cancel()
+	}
+	err := shutdown(ctx)
+	return errors.Join(err, <-served)
+}

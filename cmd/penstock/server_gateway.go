@@ -1,0 +1,77 @@
+package main
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/gateway"
+)
+
+func (s *server) newGateway() (serve, error) {
+	if len(s.config.Upstreams) == 0 { // so it is a demo
+		address, err := s.startDemoUpstream()
+		if err != nil {
+			return nil, err
+		}
+		u := defaultUpstream()
+		u.URL = "http://" + address
+		s.config.Upstreams = []upstreamConfig{u}
+	}
+	options := s.readerOptions()
+	options.MaxDelay = s.config.Gateway.MaxDelay
+	reader, err := httplimit.NewReader(options)
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := httplimit.New(s.engine, httplimit.Options{
+		ReaderOptions: options, WriterOptions: httplimit.WriterOptions{Headers: s.config.Headers},
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := s.config.gatewayOptions()
+	o.Limiter, o.Reader, o.Sources, o.Log = limiter, reader, s.engine.Sources, s.log.With("door", "gateway")
+	if s.gateway, err = gateway.New(o); err != nil {
+		return nil, err
+	}
+	return s.gateway.Serve, nil
+}
+
+func (c *config) gatewayOptions() gateway.Options {
+	g := &c.Gateway
+	o := gateway.Options{
+		H2C: g.H2C,
+		Limits: gateway.Limits{
+			MaxHeaderBytes: int(g.Limits.HeaderBytes), MaxBody: int64(g.Limits.BodyBytes),
+			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections,
+			MaxConcurrentStreams: g.Limits.Streams, MaxUpstream: g.Limits.UpstreamConnections,
+		},
+		Timeouts: gateway.Timeouts{
+			ReadHeader: zeroIsNone(g.Timeouts.ReadHeader), Idle: zeroIsNone(g.Timeouts.Idle), Body: zeroIsNone(g.Timeouts.Body),
+			Write: zeroIsNone(g.Timeouts.Write), Dial: zeroIsNone(g.Timeouts.Dial), ResponseHeader: zeroIsNone(g.Timeouts.ResponseHeader),
+			Request: zeroIsNone(g.Timeouts.Request), Drain: zeroIsNone(g.Timeouts.Drain),
+		},
+	}
+	if g.TLS.Certificate != "" {
+		o.TLS = &gateway.TLS{Certificate: g.TLS.Certificate, Key: g.TLS.Key, ClientCA: g.TLS.ClientCA, Required: g.TLS.Required}
+	}
+	for _, u := range c.Upstreams {
+		to := gateway.Upstream{Host: u.Host, Path: u.Path, URLs: u.urls(), RewriteHost: u.RewriteHost, RootCAs: u.CA}
+		if h := u.Health; h.Path != "" {
+			to.Health = &gateway.HealthCheck{
+				Path: h.Path, Interval: h.Interval, Timeout: h.Timeout,
+				Status: h.Status, Healthy: h.Healthy, Unhealthy: h.Unhealthy,
+			}
+		}
+		o.Upstreams = append(o.Upstreams, to)
+	}
+	return o
+}
+
+// zeroIsNone turns 0, which is none in the configuration, into what is none to the gateway.
+func zeroIsNone(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}

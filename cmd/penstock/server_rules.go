@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// sample is what a demo begins with.
+//
+//go:embed sample.yaml
+var sample []byte
+
+// ruleSource is the rules and where they come from.
+type ruleSource struct {
+	live   *rules.Live
+	origin rules.Origin
+}
+
+func (c *config) inDataDir(name string) string { return filepath.Join(c.DataDir, name) }
+
+// openRules follows the rules. A start without them is possible from the last good copy.
+func (s *server) openRules(ctx context.Context) error {
+	if err := os.MkdirAll(s.config.DataDir, 0o750); err != nil {
+		return fmt.Errorf("make data_dir: %w", err)
+	}
+	secret, err := s.config.keySecret()
+	if err != nil {
+		return err
+	}
+	compile := rules.Options{Secret: secret}
+	origin, err := s.openOrigin(ctx, compile)
+	if err != nil {
+		return err
+	}
+	s.rules = &ruleSource{origin: origin}
+	s.rules.live, err = rules.Follow(ctx, origin, rules.LiveOptions{
+		Compile: compile, Interval: s.config.Rules.PollInterval,
+		LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged,
+	})
+	if err != nil {
+		return err
+	}
+	s.atEnd(s.rules.live.Close)
+	return nil
+}
+
+func (s *server) openOrigin(ctx context.Context, compile rules.Options) (rules.Origin, error) {
+	switch r := &s.config.Rules; {
+	case r.File != "":
+		return rules.NewFiles(r.File)
+	case r.Redis:
+		return s.openRuleRedis()
+	default:
+		return s.openDatabase(ctx, string(r.Database), compile)
+	}
+}
+
+// openDatabase also publishes what the database has to Redis, if there is one, for nodes that have
+// no database.
+func (s *server) openDatabase(ctx context.Context, source string, compile rules.Options) (rules.Origin, error) {
+	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { origin.Close() })
+	service := &ruleservice.Service{Database: origin, Compile: compile}
+	if s.config.redis() {
+		published, err := s.openRuleRedis()
+		if err != nil {
+			return nil, err
+		}
+		service.Publisher = published
+		s.publish(service)
+	}
+	if s.config.demo {
+		if err := applySample(ctx, service); err != nil {
+			return nil, err
+		}
+	}
+	return origin, nil
+}
+
+func (s *server) openRuleRedis() (*ruleredis.Rules, error) {
+	options, err := s.config.Store.Redis.forRules()
+	if err != nil {
+		return nil, err
+	}
+	published, err := ruleredis.New(options)
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(published.Close)
+	return published, nil
+}
+
+// publish keeps Redis as the database is, until the server is closed.
+func (s *server) publish(service *ruleservice.Service) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		service.Run(ctx, ruleservice.Run{Interval: s.config.Rules.PollInterval, Changed: func(err error) {
+			if err != nil && !errors.Is(err, rules.ErrNoRules) {
+				s.log.Error("rules are not published to Redis", "to", service.Publisher, "error", err)
+			} else if err == nil {
+				s.log.Info("rules are published to Redis", "to", service.Publisher)
+			}
+		}})
+	})
+	s.atEnd(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// applySample saves the sample rules where there were none ever.
+func applySample(ctx context.Context, service *ruleservice.Service) error {
+	_, err := service.Database.Read(ctx)
+	if !errors.Is(err, rules.ErrNoRules) {
+		return nil // if it cannot be read, whoever follows it finds out
+	}
+	_, err = service.Apply(ctx, "sample.yaml", ruledb.Change{Author: "penstock", Message: "sample rules", Document: sample})
+	if _, ok := errors.AsType[*ruledb.Conflict](err); ok {
+		return nil // another process was first
+	}
+	return err
+}
+
+// rulesChanged tells what is new about the rules.
+func (s *server) rulesChanged(status rules.Status) {
+	at := s.log.With("version", status.Version, "checksum", status.Checksum)
+	switch {
+	case status.Refused != nil:
+		at.Error("new rules are refused, the old ones stay", "refused_version", status.Refused.Version, "error", status.Refused.Err)
+	case status.Err != nil:
+		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)
+	default:
+		at.Info("rules", "propagation_seconds", status.Propagation.Seconds())
+	}
+	if status.PushErr != nil {
+		at.Warn("changes of rules are found by polling only", "error", status.PushErr)
+	}
+	if status.CopyErr != nil {
+		at.Warn("there is no copy of the rules for a start without their origin", "error", status.CopyErr)
+	}
+	for _, warning := range status.Warnings {
+		at.Warn("rules: " + warning.String())
+	}
+}

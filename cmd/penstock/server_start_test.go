@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestStartFromLastGoodRules(t *testing.T) {
+	file, dir := rulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
+	yaml := "data_dir: " + dir + "\nrules: {file: " + file + "}"
+	n := startNode(t, yaml)
+	secret, err := os.ReadFile(filepath.Join(dir, "key_secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	<-n.done
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+
+	again := startNode(t, yaml)
+	if s := again.statusNow().Rules; !s.FromCopy || s.Error == "" {
+		t.Errorf("rules: %+v, want those of the copy", s)
+	}
+	if v := again.check(`{"user": "u1"}`); v.Rule != "per-user" {
+		t.Errorf("got %+v", v)
+	}
+	if kept, _ := os.ReadFile(filepath.Join(dir, "key_secret")); string(kept) != string(secret) {
+		t.Error("the secret of keys is another after a restart")
+	}
+}
+
+// Nothing is left of a server that was closed.
+func TestNothingIsLeft(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("server", func(t *testing.T) {
+		n := startNode(t, "")
+		n.get(n.url("gateway", "/"))
+		n.check("{}")
+	})
+	eventually(t, "all goroutines end", func() bool { return goleak.Find(before) == nil })
+}
+
+func TestStartFails(t *testing.T) {
+	dir := t.TempDir()
+	for name, change := range map[string]func(*config){
+		"no rules":          func(c *config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },
+		"broken rules":      func(c *config) { c.Rules.File = rulesFile(t, "rules: [{nmae: x}]") },
+		"no such directory": func(c *config) { c.DataDir = filepath.Join(rulesFile(t, ""), "x") },
+		"an empty secret": func(c *config) {
+			c.Rules.File, c.DataDir = rulesFile(t, "rules: []"), t.TempDir()
+			writeFile(t, filepath.Join(c.DataDir, "key_secret"), "")
+		},
+		"a certificate that is none": func(c *config) {
+			c.Rules.File = rulesFile(t, "rules: []")
+			c.Gateway.TLS = tlsServerConfig{Certificate: c.Rules.File, Key: c.Rules.File}
+		},
+		"an address of another": func(c *config) { c.Rules.File, c.Listen.HTTP = rulesFile(t, "rules: []"), "192.0.2.1:0" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := defaultConfig()
+			c.Listen = listenConfig{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
+			c.DataDir, c.demo = t.TempDir(), true
+			change(c)
+			s, err := newServer(t.Context(), c, (&app{stderr: t.Output()}).newLog(c))
+			if err == nil {
+				s.Close()
+				t.Fatal("it started")
+			}
+			t.Log(err)
+		})
+	}
+}

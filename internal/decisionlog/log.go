@@ -1,0 +1,134 @@
+package decisionlog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+)
+
+// Mode is how much is written.
+type Mode string
+
+const (
+	All     Mode = "all"     // every decision
+	Sampled Mode = "sampled" // of each rule the first, every power of ten, and a summary
+	None    Mode = "none"    // failures only, sampled
+)
+
+// Options of a log.
+type Options struct {
+	Log   *slog.Logger
+	Mode  Mode          // default Sampled
+	Rules engine.Rules  // for telling whose state a store failed on
+	Every time.Duration // between two summaries; default 10 s
+
+	// KeyPrefix is what the store's keys begin with; "": its keys have no names.
+	KeyPrefix string
+}
+
+// A Log writes what an engine decides. Its Observe is for engine.Options.
+type Log struct {
+	options Options
+	sampled sampler // of decisions
+	failing sampler // of failures, in every mode
+
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// New returns a log. Close it to end the goroutine that writes summaries.
+func New(o Options) (*Log, error) {
+	o.Mode, o.Every = cmp.Or(o.Mode, Sampled), cmp.Or(o.Every, 10*time.Second)
+	var errs []error
+	if o.Log == nil || o.Rules == nil {
+		errs = append(errs, errors.New("it needs a logger and rules"))
+	}
+	if o.Mode != All && o.Mode != Sampled && o.Mode != None {
+		errs = append(errs, fmt.Errorf("mode %q is none of all, sampled, none", o.Mode))
+	}
+	if o.Every < 0 {
+		errs = append(errs, fmt.Errorf("a summary every %v: must be positive", o.Every))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new decision log: %w: %w", penstock.ErrInvalid, err)
+	}
+	l := &Log{options: o}
+	var ctx context.Context
+	ctx, l.stop = context.WithCancel(context.Background())
+	l.ended.Go(func() { l.summarize(ctx) })
+	return l, nil
+}
+
+// Close writes the last summaries.
+func (l *Log) Close() {
+	l.stop()
+	l.ended.Wait()
+}
+
+// Observe writes a decision, if it is to be written.
+func (l *Log) Observe(o *engine.Observation) {
+	for i := range o.Failures {
+		l.ruleFailed(&o.Failures[i])
+	}
+	switch {
+	case errors.Is(o.Err, penstock.ErrInvalid):
+		l.invalid(o)
+		return
+	case o.Err != nil:
+		l.storeFailed(o)
+	}
+	kind := kindOf(o.Verdict)
+	if l.options.Mode == None || !l.options.Log.Enabled(context.Background(), kind.level()) {
+		return
+	}
+	nth, keep := int64(0), true
+	if l.options.Mode == Sampled {
+		nth, keep = l.sampled.count(o.Verdict.Rule, kind)
+	}
+	if keep {
+		l.write(kind, nth, decisionAttrs(o.Verdict))
+	}
+}
+
+// write writes a record; nth, if not 0, is which of its kind it was since the last summary.
+func (l *Log) write(kind kind, nth int64, attrs []slog.Attr) {
+	if nth > 1 {
+		attrs = append(attrs, slog.Int64("nth", nth))
+	}
+	l.options.Log.LogAttrs(context.Background(), kind.level(), kind.String(), attrs...)
+}
+
+func decisionAttrs(v *penstock.Verdict) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs, slog.String("rule", v.Rule), slog.String("reason", v.Reason.String()))
+	if limit := limitOf(v); limit != nil {
+		attrs = append(attrs, slog.Int64("used", limit.Used), slog.Int64("limit", limit.Limit),
+			slog.Float64("window_seconds", limit.Window.Seconds()))
+	}
+	if !v.Allowed && v.Decision.RetryAfter != penstock.Never {
+		attrs = append(attrs, slog.Int64("retry_after_seconds", int64(math.Ceil(v.Decision.RetryAfter.Seconds()))))
+	}
+	if v.Quality != penstock.QualityExact {
+		attrs = append(attrs, slog.String("quality", v.Quality.String()))
+	}
+	return attrs
+}
+
+// limitOf returns the limit that speaks for the verdict.
+func limitOf(v *penstock.Verdict) *penstock.LimitVerdict {
+	for i := range v.Limits {
+		l := &v.Limits[i]
+		if l.Rule == v.Rule && !l.Shadow && l.Decision == v.Decision {
+			return l
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package decisionlog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/decisionlog"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+const document = `
+attributes: {user: {header: X-User}}
+rules:
+  - {name: per-user, key: [user], limits: [{rate: 3/1m, algorithm: fixed_window}]}
+  - {name: odd, match: {path: /odd, when: "int(user) > 0"}, key: [], limits: [1000/1m]}
+`
+
+// deny is a store that does not answer.
+type deny struct{ err error }
+
+func (d deny) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error { return d.err }
+
+// run decides calls and returns what was written, one record a line, without times.
+func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.Store, work func(decide func(attributes ...string))) []map[string]any {
+	t.Helper()
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document)}}, rules.Options{Secret: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	o.Log, o.Rules = slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level})), engine.Fixed(snapshot)
+	l, err := decisionlog.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if store == nil {
+		memory, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer memory.Close()
+		store = memory
+	}
+	e, err := engine.New(engine.Options{Store: store, Rules: o.Rules, Observe: l.Observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work(func(attributes ...string) {
+		call := penstock.Call{Cost: 1}
+		for i := 0; i+1 < len(attributes); i += 2 {
+			call.Attributes = append(call.Attributes, penstock.Attribute{Name: attributes[i], Value: attributes[i+1]})
+		}
+		var v penstock.Verdict
+		_ = e.Decide(t.Context(), &call, &v) // what it says is in the log
+	})
+	l.Close()
+	return records(t, out.String())
+}
+
+func records(t *testing.T, text string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		delete(record, "time")
+		all = append(all, record)
+	}
+	return all
+}
+
+func TestAllowedAndDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // at midnight, when a window begins
+		got := run(t, decisionlog.Options{Mode: decisionlog.All}, slog.LevelInfo, nil, func(decide func(...string)) {
+			for range 4 {
+				decide("user", "alice")
+			}
+		})
+		if len(got) != 4 {
+			t.Fatalf("%d records, want 4: %v", len(got), got)
+		}
+		want := []map[string]any{
+			{"level": "INFO", "msg": "allowed", "rule": "per-user", "reason": "ok", "used": 1.0, "limit": 3.0, "window_seconds": 60.0},
+			{"level": "WARN", "msg": "denied", "rule": "per-user", "reason": "over_limit", "used": 3.0, "limit": 3.0, "window_seconds": 60.0, "retry_after_seconds": 60.0},
+		}
+		if diff := cmp.Diff(want, []map[string]any{got[0], got[3]}); diff != "" {
+			t.Error("(-want +got):\n" + diff)
+		}
+	})
+}
+
+func TestSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := run(t, decisionlog.Options{Mode: decisionlog.Sampled}, slog.LevelInfo, nil, func(decide func(...string)) {
+			for range 3 + 250 {
+				decide("user", "alice")
+			}
+			time.Sleep(10*time.Second + time.Millisecond) // the summary
+			synctest.Wait()
+			decide("user", "alice") // begins anew
+		})
+		var lines []string
+		for _, r := range got {
+			lines = append(lines, fmt.Sprint(r["msg"], " ", r["nth"], " ", r["count"]))
+		}
+		want := []string{
+			"allowed <nil> <nil>", "denied <nil> <nil>", "denied 10 <nil>", "denied 100 <nil>",
+			"allowed, in all <nil> 3", "denied, in all <nil> 250",
+			"denied <nil> <nil>",
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Error("(-want +got):\n" + diff)
+		}
+	})
+}
+
+func TestNoneAndLevels(t *testing.T) {
+	calls := func(decide func(...string)) {
+		for range 5 {
+			decide("user", "alice")
+		}
+	}
+	if got := run(t, decisionlog.Options{Mode: decisionlog.None}, slog.LevelInfo, nil, calls); len(got) != 0 {
+		t.Errorf("none wrote %v", got)
+	}
+	for _, r := range run(t, decisionlog.Options{Mode: decisionlog.All}, slog.LevelWarn, nil, calls) {
+		if r["level"] == "INFO" {
+			t.Errorf("below the level: %v", r)
+		}
+	}
+}
+
+// Failures are written in every mode, say where, and name nobody.
+func TestStoreFailure(t *testing.T) {
+	broken := deny{fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, errors.New("connection refused\nby \x1b[31mpeer"))}
+	got := run(t, decisionlog.Options{Mode: decisionlog.None, KeyPrefix: "pen:"}, slog.LevelInfo, broken, func(decide func(...string)) {
+		decide("user", "alice@example.com")
+		decide("user", "alice@example.com")
+	})
+	if len(got) != 2 {
+		t.Fatalf("%d records, want one and a summary: %v", len(got), got)
+	}
+	r := got[0]
+	hash, _ := r["key_hash"].(string)
+	want := map[string]any{
+		"level": "ERROR", "msg": "the store failed", "rule": "per-user", "allowed": true, "quality": "unchecked",
+		"error": broken.err.Error(), "key_hash": hash, "redis_key": "pen:{" + hash + "…", "limit": 3.0, "window_seconds": 60.0,
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error("(-want +got):\n" + diff)
+	}
+	if len(hash) != 8 || strings.Contains(fmt.Sprint(got), "alice") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRuleFailureAndInvalidCall(t *testing.T) {
+	got := run(t, decisionlog.Options{Mode: decisionlog.None}, slog.LevelInfo, nil, func(decide func(...string)) {
+		decide("path", "/odd", "user", "no number")
+		decide("", "no name")
+	})
+	var messages []string
+	for _, r := range got {
+		messages = append(messages, fmt.Sprint(r["level"], " ", r["msg"], " ", r["rule"]))
+	}
+	want := []string{"ERROR a rule could not be evaluated odd", "WARN invalid call <nil>"}
+	if diff := cmp.Diff(want, messages); diff != "" {
+		t.Error("(-want +got):\n" + diff)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	_, err := decisionlog.New(decisionlog.Options{Mode: "some", Every: -1})
+	if !errors.Is(err, penstock.ErrInvalid) || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("got %v, want three mistakes", err)
+	}
+}

@@ -1,0 +1,120 @@
+package decisionlog
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A kind is what is counted by itself for each rule.
+type kind uint8
+
+const (
+	allowed kind = iota
+	denied
+	invalidCall
+	storeFailure
+	ruleFailure
+	kinds
+)
+
+func (k kind) String() string {
+	return [...]string{"allowed", "denied", "invalid call", "the store failed", "a rule could not be evaluated"}[k]
+}
+
+func (k kind) level() slog.Level {
+	return [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelWarn, slog.LevelError, slog.LevelError}[k]
+}
+
+func kindOf(v *penstock.Verdict) kind {
+	if v.Allowed {
+		return allowed
+	}
+	return denied
+}
+
+// A sampler counts by rule and kind since the last summary. The zero value is fit for use.
+type sampler struct {
+	mu    sync.RWMutex
+	rules map[string]*counts
+}
+
+type counts [kinds]atomic.Int64
+
+// count counts one, and tells which it was and whether it is one to write.
+func (s *sampler) count(rule string, k kind) (nth int64, keep bool) {
+	s.mu.RLock()
+	c := s.rules[rule]
+	if c != nil {
+		nth = c[k].Add(1)
+	}
+	s.mu.RUnlock()
+	if c == nil {
+		nth = s.first(rule, k)
+	}
+	return nth, powerOfTen(nth)
+}
+
+func (s *sampler) first(rule string, k kind) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rules == nil {
+		s.rules = map[string]*counts{}
+	}
+	if s.rules[rule] == nil {
+		s.rules[rule] = new(counts)
+	}
+	return s.rules[rule][k].Add(1)
+}
+
+// take returns what was counted, and begins anew.
+func (s *sampler) take() map[string]*counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.rules
+	s.rules = nil
+	return taken
+}
+
+func powerOfTen(n int64) bool {
+	for n >= 10 && n%10 == 0 {
+		n /= 10
+	}
+	return n == 1
+}
+
+// summarize writes summaries until ctx ends, and then the last.
+func (l *Log) summarize(ctx context.Context) {
+	ticker := time.NewTicker(l.options.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			l.summary()
+		case <-ctx.Done():
+			l.summary()
+			return
+		}
+	}
+}
+
+// summary writes how many there were of each rule and kind, unless all of them were written.
+func (l *Log) summary() {
+	for _, s := range []*sampler{&l.sampled, &l.failing} {
+		taken := s.take()
+		for _, rule := range slices.Sorted(maps.Keys(taken)) {
+			for k := range kinds {
+				if n := taken[rule][k].Load(); n > 1 {
+					l.options.Log.LogAttrs(context.Background(), k.level(), k.String()+", in all",
+						slog.String("rule", rule), slog.Int64("count", n), slog.Float64("within_seconds", l.options.Every.Seconds()))
+				}
+			}
+		}
+	}
+}
