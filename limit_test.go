@@ -28,7 +28,7 @@ func TestLimitString(t *testing.T) {
 		if got := l.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if m, err := l.Compile(); err == nil && (m.String() != want || m.Limit() != l) {
+		if m, err := l.Compile(); err == nil && (m.String() != want || m.Limit() != l || m.Algorithm() != l.Algorithm) {
 			t.Errorf("the meter of %q calls itself %q", want, m)
 		}
 	}

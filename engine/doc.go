@@ -6,6 +6,8 @@
 //	v     := verdict(match, out)     the strictest wins; shadow rules have no say
 //	observe(v)                       sees it and cannot change it
 //
+// Without its shadow rules a call gets the same verdict, but for what is told of their limits.
+//
 // It is separate from rules, which know nothing of stores, and from the doors, which know how calls
 // arrive and nothing of how they are decided.
 package engine

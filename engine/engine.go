@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
@@ -32,18 +31,25 @@ type Options struct {
 // Rules are the rules to decide by now: *rules.Live, or [Fixed].
 type Rules interface{ Load() *rules.Snapshot }
 
+// Fixed are rules that do not change.
+func Fixed(s *rules.Snapshot) Rules { return fixed{s} }
+
+type fixed struct{ *rules.Snapshot }
+
+func (f fixed) Load() *rules.Snapshot { return f.Snapshot }
+
 // An Observation is one decided call.
 type Observation struct {
 	Call    *penstock.Call
 	Verdict *penstock.Verdict
 	Err     error // as Decide returned it
 
-	// Failures are of rules that could not be evaluated for this call: their expression failed, or
-	// they panicked.
+	// Failures are of rules that could not be evaluated for this call: an expression of theirs
+	// failed, or they panicked.
 	Failures []RuleFailure
 
 	// Beyond is how many of the rules that apply were left out, as a call can be charged under at
-	// most [penstock.MaxGroups].
+	// most [penstock.MaxGroups]: shadow rules first, then the last in the document.
 	Beyond int
 }
 
@@ -56,12 +62,13 @@ type RuleFailure struct {
 // An Engine decides calls. It may be used by any number of goroutines.
 type Engine struct {
 	store   penstock.Store
-	local   penstock.Store
+	local   penstock.Store // nil: none
 	rules   Rules
 	observe func(*Observation)
 	now     func() penstock.Instant // nil: the clocks
 
-	works sync.Pool // of *work
+	expiry atomic.Pointer[expiry] // of the rules seen last
+	works  sync.Pool              // of *work
 }
 
 var (
@@ -71,8 +78,15 @@ var (
 
 // New returns an engine.
 func New(o Options) (*Engine, error) {
-	if o.Store == nil || o.Rules == nil {
-		return nil, errors.New("new engine: it needs a store and rules")
+	var errs []error
+	if o.Store == nil {
+		errs = append(errs, errors.New("store: none given, for example a memstore"))
+	}
+	if o.Rules == nil || o.Rules.Load() == nil {
+		errs = append(errs, errors.New("rules: none given; Fixed makes some of a snapshot"))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
 	e := &Engine{store: o.Store, local: o.Local, rules: o.Rules, observe: o.Observe, now: o.Now}
 	if e.observe == nil {
@@ -82,36 +96,20 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Fixed are rules that do not change.
-func Fixed(s *rules.Snapshot) Rules { return fixed{s} }
-
-type fixed struct{ *rules.Snapshot }
-
-func (f fixed) Load() *rules.Snapshot { return f.Snapshot }
-
 // Sources are the attributes that the rules want to know of a request. The slice changes only with
 // the rules and must not be written to.
 func (e *Engine) Sources() []penstock.Source { return e.rules.Load().Sources }
 
-// Decide answers a call.
+// Decide answers a call. Of an invalid one the verdict says no more than that it is denied.
 func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	w := e.works.Get().(*work)
 	defer e.works.Put(w)
-	err := e.decide(ctx, c, v, w)
+	settled, err := e.prepare(c, v, w)
+	if !settled {
+		err = e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
+	}
 	e.tell(c, v, w, err)
 	return err
-}
-
-func (e *Engine) decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *work) error {
-	settled, err := e.prepare(c, v, w)
-	if settled {
-		return err
-	}
-	if err := e.take(ctx, e.store, w); err != nil {
-		return e.without(ctx, c, v, w, err)
-	}
-	w.fill(v, penstock.QualityExact)
-	return nil
 }
 
 // prepare decides what needs no store, and makes the ticket for the rest.
@@ -120,95 +118,66 @@ func (e *Engine) prepare(c *penstock.Call, v *penstock.Verdict, w *work) (settle
 	v.Reset()
 	v.RulesVersion = w.snapshot.Version
 	if err := validate(c); err != nil {
+		v.Now = e.instant()
 		return true, err
 	}
-	now := e.instant()
-	v.Now = now
+	now := e.instantFor(w.snapshot)
 	w.match(c, now)
+	lists := w.matched.Denied || w.matched.Allowed
+	if !lists {
+		w.write(c)
+	}
 	switch {
 	case w.matched.Denied:
 		v.Reason = penstock.ReasonDenyList
 		v.Decision.RetryAfter = penstock.Never
-		return true, nil
 	case w.matched.Allowed:
 		v.Allowed, v.Reason = true, penstock.ReasonAllowList
-		return true, nil
-	}
-	w.write(c)
-	if e.now != nil {
-		w.ticket.Now = now
-	}
-	if w.refused != nil {
+	case w.refused != nil:
 		v.Rule, v.Reason, v.Quality = w.refused.Name, penstock.ReasonStoreError, penstock.QualityUnchecked
-		return true, nil
-	}
-	if len(w.ticket.Groups) == 0 {
+	case len(w.turn.Ticket.Groups) == 0:
 		v.Allowed, v.Reason = true, penstock.ReasonNoRule
-		return true, nil
+	default:
+		if e.now != nil {
+			w.turn.Ticket.Now = now
+		}
+		return false, nil
 	}
-	w.ticket.Nonce = rand.Uint64() | 1
-	return false, nil
+	if v.Now = now; now == 0 {
+		v.Now = e.instant()
+	}
+	return true, nil
 }
 
-func (e *Engine) instant() penstock.Instant {
-	if e.now != nil {
-		return e.now()
+// finish makes the verdict of what the store said, or of what the rules say where it did not.
+func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err error) error {
+	switch {
+	case err == nil:
+		v.Reason = penstock.ReasonNoRule
+		e.fill(ctx, v, w, e.store, penstock.QualityExact)
+	case errors.Is(err, penstock.ErrInvalid):
+		v.Now = e.instant() // and the verdict denies, as it was made
+	default:
+		e.without(ctx, v, w)
 	}
-	return penstock.InstantOf(time.Now())
+	return err
 }
 
 // take asks a store, and makes an error of a panic: a store that panics has not answered.
-func (e *Engine) take(ctx context.Context, store penstock.Store, w *work) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: it panicked: %v", penstock.ErrUnavailable, p)
-		}
-	}()
-	return store.Take(ctx, w.ticket, w.outcome)
+func take(ctx context.Context, store penstock.Store, t *penstock.Turn) (err error) {
+	defer contain(&err)
+	return store.Take(ctx, &t.Ticket, &t.Outcome)
+}
+
+// contain is deferred around a store.
+func contain(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: it panicked: %v", penstock.ErrUnavailable, p)
+	}
 }
 
 func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *work, err error) {
 	w.observation = Observation{Call: c, Verdict: v, Err: err, Failures: w.failures, Beyond: w.beyond}
 	e.observe(&w.observation)
 	w.observation = Observation{}
-}
-
-// Bounds of a call.
-const (
-	MaxAttributes    = 256
-	MaxAttributeName = 128
-	MaxAttribute     = 8 << 10 // bytes of a value
-	MaxCallID        = 8 << 10
-)
-
-func validate(c *penstock.Call) error {
-	var errs []error
-	fail := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w call: "+format, append([]any{penstock.ErrInvalid}, args...)...))
-	}
-	if c.Cost < 0 || c.Cost > penstock.MaxCount {
-		fail("cost %d is not from 0 to %d", c.Cost, int64(penstock.MaxCount))
-	}
-	if c.MaxDelay < 0 {
-		fail("max delay %v is negative", c.MaxDelay)
-	}
-	if c.TTL != 0 && (c.TTL < penstock.MinWindow || c.TTL > penstock.MaxReserve) {
-		fail("reserved for %v, must be from %v to %v", c.TTL, penstock.MinWindow, penstock.MaxReserve)
-	}
-	if len(c.ID) > MaxCallID {
-		fail("its id has %d bytes; at most %d", len(c.ID), MaxCallID)
-	}
-	if len(c.Attributes) > MaxAttributes {
-		fail("%d attributes; at most %d", len(c.Attributes), MaxAttributes)
-	}
-	for i := range min(len(c.Attributes), MaxAttributes) {
-		a := &c.Attributes[i]
-		if len(a.Name) == 0 || len(a.Name) > MaxAttributeName {
-			fail("attribute %d: its name has %d bytes, must be from 1 to %d", i, len(a.Name), MaxAttributeName)
-		}
-		if len(a.Value) > MaxAttribute {
-			fail("attribute %.32q has %d bytes; at most %d", a.Name, len(a.Value), MaxAttribute)
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -2,24 +2,32 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
 )
 
-// fill makes the verdict of what the store said.
-func (w *work) fill(v *penstock.Verdict, q penstock.Quality) {
-	out := w.outcome
-	v.Allowed, v.Quality, v.Now = out.Allowed, q, out.Now
-	at := 0
-	for i := range w.ticket.Groups {
-		n := len(w.ticket.Groups[i].Charges)
-		w.report(v, i, out.Decisions[at:at+n])
-		at += n
+// fill makes the verdict of what a store said. Reason and quality stay as they are if no limit had a
+// say.
+func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store penstock.Store, q penstock.Quality) {
+	out := &w.turn.Outcome
+	v.Allowed, v.Now = out.Allowed, out.Now
+	decisions := out.Decisions
+	for i := range w.turn.Ticket.Groups {
+		n := len(w.turn.Ticket.Groups[i].Charges)
+		w.report(v, i, decisions[:n])
+		decisions = decisions[n:]
 	}
-	v.Reservation = w.reservation(q == penstock.QualityLocal)
+	if v.Allowed {
+		v.Reservation = w.reservation(q == penstock.QualityLocal)
+	} else {
+		e.giveUpPlaces(ctx, w, store)
+	}
+	if v.Rule == "" {
+		return
+	}
+	v.Quality = q
 	switch {
 	case v.BannedUntil != 0:
 		v.Reason = penstock.ReasonBanned
@@ -30,41 +38,38 @@ func (w *work) fill(v *penstock.Verdict, q penstock.Quality) {
 	default:
 		v.Reason = penstock.ReasonOK
 	}
-	if !v.Allowed {
-		v.Delay = 0
-	}
 }
 
 // report adds one group's limits to the verdict.
 func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decision) {
-	g, a := &w.outcome.Groups[group], &w.asked[group]
+	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
+	charges := w.turn.Ticket.Groups[group].Charges
 	for j := range decisions {
-		add(v, a.rule, a.policies[j], w.ticket.Groups[group].Charges[j].Meter, &decisions[j])
+		if add(v, a.rule, a.policies[j], charges[j].Meter, &decisions[j]) {
+			v.BannedUntil = g.BannedUntil
+		}
 		v.Limits[len(v.Limits)-1].Banned = g.BannedUntil != 0
 	}
-	if a.rule.Mode == rules.Shadow {
-		return
-	}
-	v.Duplicate = v.Duplicate || g.Replay
-	if g.BannedUntil != 0 && !g.Allowed {
-		v.BannedUntil = max(v.BannedUntil, g.BannedUntil)
+	if a.isLive() {
+		v.Duplicate = v.Duplicate || g.Replay
 	}
 }
 
-// add reports one limit, and lets it speak for the verdict if it is the strictest so far.
-func add(v *penstock.Verdict, r *rules.Rule, policy string, m *penstock.Meter, d *penstock.Decision) {
+// add reports one limit. It tells whether the limit speaks for the verdict, as the strictest so far.
+func add(v *penstock.Verdict, r *rules.Rule, policy string, m *penstock.Meter, d *penstock.Decision) (speaks bool) {
 	shadow := r.Mode == rules.Shadow
 	v.Limits = append(v.Limits, penstock.LimitVerdict{
 		Rule: r.Name, Policy: policy, Shadow: shadow,
-		Algorithm: m.Algorithm(), Window: time.Duration(m.Window) * time.Microsecond, Decision: *d,
+		Algorithm: m.Algorithm(), Count: m.Count, Window: time.Duration(m.Window) * time.Microsecond, Decision: *d,
 	})
 	if shadow {
-		return
+		return false
 	}
 	v.Delay = max(v.Delay, d.Delay)
-	if v.Rule == "" || stricter(d, v) {
+	if speaks = v.Rule == "" || stricter(d, v); speaks {
 		v.Rule, v.Decision = r.Name, *d
 	}
+	return speaks
 }
 
 // stricter tells whether a decision rather than the verdict's own is what the caller is to know: of
@@ -79,42 +84,4 @@ func stricter(d *penstock.Decision, v *penstock.Verdict) bool {
 		return v.Decision.RetryAfter != penstock.Never
 	}
 	return d.RetryAfter > v.Decision.RetryAfter
-}
-
-// without decides a call that the store did not, by what each rule says of that.
-func (e *Engine) without(ctx context.Context, c *penstock.Call, v *penstock.Verdict, w *work, err error) error {
-	if errors.Is(err, penstock.ErrInvalid) {
-		return err // the verdict is still the one that denies
-	}
-	v.Allowed, v.Reason, v.Quality = true, penstock.ReasonStoreError, penstock.QualityUnchecked
-	if denies := w.keepLocal(e.local != nil); denies != nil {
-		v.Allowed, v.Rule = false, denies.Name
-		return err
-	}
-	if len(w.ticket.Groups) == 0 {
-		return err
-	}
-	// The call is to be answered even if its time is up: the local store does not wait.
-	if e.take(context.WithoutCancel(ctx), e.local, w) != nil {
-		return err
-	}
-	w.fill(v, penstock.QualityLocal)
-	return err
-}
-
-// keepLocal leaves of the ticket the groups that can be decided locally. It returns a rule that
-// denies what the store did not decide, if there is one.
-func (w *work) keepLocal(possible bool) (denies *rules.Rule) {
-	groups, kept := w.ticket.Groups[:0], w.asked[:0]
-	for i := range w.ticket.Groups {
-		r := w.asked[i].rule
-		switch {
-		case r.OnStoreError == rules.FailDeny && r.Mode == rules.Enforce:
-			return r
-		case possible && (r.OnStoreError == rules.FailLocal || r.OnStoreError == rules.FailDivided):
-			groups, kept = append(groups, w.ticket.Groups[i]), append(kept, w.asked[i])
-		}
-	}
-	w.ticket.Groups, w.asked = groups, kept
-	return nil
 }

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	batchSize = 256 // calls whose tickets go to a BatchStore at once
+	atOnce    = 64  // calls under way at the same time elsewhere: what waits together travels together
+)
+
+// DecideEach answers many calls, each by itself as Decide does, sooner than one by one. Verdicts and
+// errors are in the calls' order and as many. A store that decides batches does so in this order too.
+func (e *Engine) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
+	store, ok := e.store.(penstock.BatchStore)
+	if !ok {
+		e.decideAtOnce(ctx, calls, verdicts, errs)
+		return
+	}
+	for len(calls) > 0 {
+		n := min(batchSize, len(calls))
+		e.decideBatch(ctx, store, calls[:n], verdicts[:n], errs[:n])
+		calls, verdicts, errs = calls[n:], verdicts[n:], errs[n:]
+	}
+}
+
+func (e *Engine) decideAtOnce(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+	var next atomic.Int64
+	var ended sync.WaitGroup
+	for range min(atOnce, len(calls)) {
+		ended.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(calls)); i = next.Add(1) - 1 {
+				errs[i] = e.Decide(ctx, &calls[i], &verdicts[i])
+			}
+		})
+	}
+	ended.Wait()
+}
+
+func (e *Engine) decideBatch(ctx context.Context, store penstock.BatchStore, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+	works := make([]*work, len(calls))
+	turns := make([]penstock.Turn, 0, len(calls))
+	asks := make([]bool, len(calls))
+	for i := range calls {
+		works[i] = e.works.Get().(*work)
+		settled, err := e.prepare(&calls[i], &verdicts[i], works[i])
+		if errs[i], asks[i] = err, !settled; asks[i] {
+			turns = append(turns, works[i].turn)
+		}
+	}
+	takeEach(ctx, store, turns)
+	for i, w := range works {
+		if asks[i] {
+			w.turn, turns = turns[0], turns[1:]
+			errs[i] = e.finish(ctx, &verdicts[i], w, w.turn.Err)
+		}
+		e.tell(&calls[i], &verdicts[i], w, errs[i])
+		e.works.Put(w)
+	}
+}
+
+// takeEach is take for a batch. Of one that panicked nobody knows how far it came.
+func takeEach(ctx context.Context, store penstock.BatchStore, turns []penstock.Turn) {
+	err := func() (err error) {
+		defer contain(&err)
+		store.TakeEach(ctx, turns)
+		return nil
+	}()
+	if err == nil {
+		return
+	}
+	for i := range turns {
+		turns[i].Err = err
+	}
+}

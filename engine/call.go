@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Bounds of a call.
+const (
+	MaxDomain        = 255
+	MaxAttributes    = 256
+	MaxAttributeName = 128
+	MaxAttribute     = 8 << 10 // bytes of a value
+	MaxCallID        = 8 << 10
+)
+
+// validate reports every mistake of a call.
+func validate(c *penstock.Call) error {
+	var errs []error
+	fail := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format, args...))
+	}
+	if len(c.Domain) > MaxDomain {
+		fail("domain of %d bytes; at most %d", len(c.Domain), MaxDomain)
+	}
+	if c.Cost < 0 || c.Cost > penstock.MaxCount {
+		fail("cost %d is not from 0 to %d", c.Cost, int64(penstock.MaxCount))
+	}
+	if c.MaxDelay < 0 {
+		fail("max delay %v is negative", c.MaxDelay)
+	}
+	if err := validateTTL(c.TTL); err != nil {
+		errs = append(errs, err)
+	}
+	if len(c.ID) > MaxCallID {
+		fail("id of %d bytes; at most %d", len(c.ID), MaxCallID)
+	}
+	if len(c.Attributes) > MaxAttributes {
+		fail("%d attributes; at most %d", len(c.Attributes), MaxAttributes)
+	}
+	for i := range min(len(c.Attributes), MaxAttributes) {
+		a := &c.Attributes[i]
+		if len(a.Name) == 0 || len(a.Name) > MaxAttributeName {
+			fail("attribute %d: a name of %d bytes, must be from 1 to %d", i, len(a.Name), MaxAttributeName)
+		}
+		if len(a.Value) > MaxAttribute {
+			fail("attribute %.32q: a value of %d bytes; at most %d", a.Name, len(a.Value), MaxAttribute)
+		}
+		for k := range i {
+			if c.Attributes[k].Name == a.Name {
+				fail("attribute %.32q is there twice", a.Name)
+				break
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w call: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return nil
+}
+
+func validateConclusion(c *penstock.Conclusion) error {
+	var errs []error
+	if c.Verb > penstock.Renew {
+		errs = append(errs, fmt.Errorf("%v must be %v, %v or %v", c.Verb, penstock.Settle, penstock.Release, penstock.Renew))
+	}
+	if c.Cost < 0 || c.Cost > penstock.MaxCount {
+		errs = append(errs, fmt.Errorf("cost %d is not from 0 to %d", c.Cost, int64(penstock.MaxCount)))
+	}
+	if err := validateTTL(c.TTL); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w conclusion: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return nil
+}
+
+// validateTTL checks for how long something is to be reserved; 0 leaves that to the rules.
+func validateTTL(ttl time.Duration) error {
+	if ttl != 0 && (ttl < penstock.MinWindow || ttl > penstock.MaxReserve) {
+		return fmt.Errorf("ttl %v is not from %v to %v", ttl, penstock.MinWindow, penstock.MaxReserve)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// instant is now.
+func (e *Engine) instant() penstock.Instant {
+	if e.now != nil {
+		return e.now()
+	}
+	return penstock.InstantOf(time.Now())
+}
+
+// instantFor is the instant to match rules at: 0 where it does not matter, as nothing expires. Stores
+// have clocks of their own, and reading one more is a good part of what a decision in memory costs.
+func (e *Engine) instantFor(s *rules.Snapshot) penstock.Instant {
+	known := e.expiry.Load()
+	if known == nil || known.of != s {
+		known = &expiry{s, expires(s)}
+		e.expiry.Store(known)
+	}
+	if e.now == nil && !known.some {
+		return 0
+	}
+	return e.instant()
+}
+
+// expiry is whether some of the rules expire.
+type expiry struct {
+	of   *rules.Snapshot
+	some bool
+}
+
+func expires(s *rules.Snapshot) bool {
+	for _, r := range s.Rules {
+		if !r.Expires.IsZero() {
+			return true
+		}
+		for i := range r.Overrides {
+			if !r.Overrides[i].Expires.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Conclude settles, releases or renews what a verdict's call has reserved. Of several rules each is
+// concluded by itself; after an error, or a denial, it may be sent again. The verdict names the
+// reservation if it is still open.
+func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
+	s := e.rules.Load()
+	v.Reset()
+	v.RulesVersion, v.Now = s.Version, e.instant()
+	all, local, err := parseReservation(s, c.Reservation)
+	if err := errors.Join(validateConclusion(c), err); err != nil {
+		return err
+	}
+	store := e.store
+	if local {
+		store, v.Quality = e.local, penstock.QualityLocal
+	}
+	settler, ok := store.(penstock.Settler)
+	if !ok {
+		return fmt.Errorf("%v a reservation: %w: the store that took it cannot, or is gone", c.Verb, penstock.ErrInvalid)
+	}
+	v.Allowed = true
+	var errs []error
+	for i := range all {
+		if err := e.conclude(ctx, settler, c, &all[i], v); err != nil {
+			errs = append(errs, fmt.Errorf("%v under rule %q: %w", c.Verb, all[i].rule.Name, err))
+		}
+	}
+	switch {
+	case len(errs) > 0:
+		v.Allowed = false
+	case !v.Allowed || c.Verb == penstock.Renew:
+		v.Reservation = c.Reservation
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
+	cost, known := settledCost(t.rule, c)
+	s := penstock.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
+	var policies []string
+	for i, m := range t.limits {
+		if known || c.Verb != penstock.Settle || m.Kind == penstock.KindLeases {
+			s.Charges = append(s.Charges, penstock.Charge{Meter: m, Cost: cost})
+			policies = append(policies, t.policies[i])
+		}
+	}
+	if len(s.Charges) == 0 {
+		return nil // the estimate stands
+	}
+	if c.Verb == penstock.Renew {
+		s.TTL = cmp.Or(c.TTL, t.rule.Reserve, settleWithin)
+	}
+	var out penstock.Settled
+	isShadow := t.rule.Mode == rules.Shadow
+	if err := e.settle(ctx, settler, &s, &out); err != nil {
+		if isShadow && errors.Is(err, penstock.ErrInvalid) {
+			return nil // a shadow rule has no say
+		}
+		return err
+	}
+	v.Now = out.Now
+	if !out.Allowed && !isShadow {
+		v.Allowed, v.Reason = false, penstock.ReasonOverLimit
+	}
+	for i := range out.Decisions {
+		add(v, t.rule, policies[i], s.Charges[i].Meter, &out.Decisions[i])
+	}
+	return nil
+}
+
+// giveUpPlaces ends the leases that shadow rules have taken for a call that was denied and will never
+// run. What else they have charged stays. If it fails, the leases end by themselves.
+func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store) {
+	settler, ok := store.(penstock.Settler)
+	if !ok {
+		return
+	}
+	for i := range w.turn.Outcome.Groups {
+		g := &w.turn.Outcome.Groups[i]
+		if g.Nonce == 0 || g.Replay { // of a repeat it is the first call's, which may be running
+			continue
+		}
+		s := penstock.Settlement{Subject: w.turn.Ticket.Groups[i].Subject, Nonce: g.Nonce, Verb: penstock.Release}
+		for _, c := range w.turn.Ticket.Groups[i].Charges {
+			if c.Meter.Kind == penstock.KindLeases {
+				s.Charges = append(s.Charges, c)
+			}
+		}
+		if len(s.Charges) > 0 {
+			var out penstock.Settled
+			_ = e.settle(ctx, settler, &s, &out)
+		}
+	}
+}
+
+// settle asks a store, and makes an error of a panic.
+func (e *Engine) settle(ctx context.Context, settler penstock.Settler, s *penstock.Settlement, out *penstock.Settled) (err error) {
+	defer contain(&err)
+	if e.now != nil {
+		s.Now = e.now()
+	}
+	return settler.Settle(ctx, s, out)
+}

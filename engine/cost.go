@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// settleWithin is how long the response of a call may take whose cost comes with it, under a rule
+// that does not say.
+const settleWithin = 5 * time.Minute
+
+// costOf returns what a call costs under a rule when it is decided: an estimate if the cost comes
+// with the response. Only the call itself can be a peek: whoever fills an attribute cannot write 0 and
+// never be limited.
+func costOf(r *rules.Rule, c *penstock.Call) int64 {
+	cost := &r.Cost
+	switch {
+	case c.Cost == 0:
+		return 0
+	case cost.Fixed != 0:
+		return cost.Fixed
+	case cost.Attribute != "":
+		text, _ := c.Attribute(cost.Attribute)
+		return max(1, costFrom(cost, text))
+	case cost.Afterwards():
+		return cost.Default
+	}
+	return c.Cost
+}
+
+// costFrom reads a cost that somebody else wrote.
+func costFrom(cost *rules.Cost, text string) int64 {
+	if text == "" {
+		return cost.Default
+	}
+	n, err := strconv.ParseInt(text, 10, 64) // the largest there is, if it is too large
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 0 {
+		return cost.Default
+	}
+	return min(n, cost.Max)
+}
+
+// reserveFor returns for how long a call's cost can be settled under a rule; 0 if it cannot.
+func reserveFor(r *rules.Rule, c *penstock.Call) time.Duration {
+	asks := c.Reserve && r.Reserve != 0
+	switch {
+	case c.Cost == 0 || !asks && !r.Cost.Afterwards():
+		return 0
+	case asks:
+		return cmp.Or(c.TTL, r.Reserve)
+	}
+	return cmp.Or(r.Reserve, settleWithin)
+}
+
+// settledCost returns the true cost under a rule. It is not known where the response does not tell
+// the rule's cost: the estimate stands.
+func settledCost(r *rules.Rule, c *penstock.Conclusion) (_ int64, known bool) {
+	cost, response := &r.Cost, c.Response
+	switch {
+	case cost.Fixed != 0:
+		return cost.Fixed, true
+	case response == nil && cost.Max != 0:
+		return min(c.Cost, cost.Max), true
+	case response == nil:
+		return c.Cost, true
+	case cost.ResponseBytes && response.Bytes < 0:
+		return cost.Default, true
+	case cost.ResponseBytes:
+		return min(response.Bytes, cost.Max), true
+	case cost.ResponseHeader != "" && response.Header == nil:
+		return cost.Default, true
+	case cost.ResponseHeader != "":
+		return costFrom(cost, response.Header(cost.ResponseHeader)), true
+	}
+	return 0, false
+}
+
+// overageOf returns what becomes of a cost above the estimate. With the response the work is done and
+// cannot be denied any more: what fits is charged, and debt if there may be any.
+func overageOf(r *rules.Rule) penstock.Overage {
+	if r.Cost.Afterwards() && r.Overage == penstock.OverageDeny {
+		return penstock.OverageDebt
+	}
+	return r.Overage
+}

@@ -1,0 +1,167 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// naive decides calls as the rules' text means them: it looks at every rule, one after the other, and
+// keeps every state in a map. It knows neither tickets nor guards.
+type naive struct {
+	rules  *rules.Snapshot
+	states map[string]penstock.State
+}
+
+// A naiveLimit is one limit that a call is charged under.
+type naiveLimit struct {
+	rule   *rules.Rule
+	policy string
+	meter  *penstock.Meter
+	cost   int64
+	place  string // of its state
+
+	state  penstock.State
+	passes bool
+}
+
+func (n *naive) decide(c *penstock.Call, now penstock.Instant) (v penstock.Verdict) {
+	v = penstock.Verdict{Now: now, RulesVersion: n.rules.Version}
+	explained := n.rules.Explain(c, now)
+	switch {
+	case explained.Denied:
+		v.Reason, v.Decision.RetryAfter = penstock.ReasonDenyList, penstock.Never
+		return v
+	case explained.Allowed:
+		v.Allowed, v.Reason = true, penstock.ReasonAllowList
+		return v
+	}
+	var live []naiveLimit
+	var shadows [][]naiveLimit
+	byRule := map[*rules.Rule][]penstock.LimitVerdict{}
+	for i := range explained.Rules {
+		limits := n.limits(&explained.Rules[i], c)
+		if explained.Rules[i].Rule.Mode == rules.Shadow {
+			shadows = append(shadows, limits)
+		} else {
+			live = append(live, limits...)
+		}
+	}
+	v.Allowed = n.charge(live, c, now, byRule)
+	for _, limits := range shadows {
+		n.charge(limits, c, now, byRule)
+	}
+	for _, r := range n.rules.Rules {
+		v.Limits = append(v.Limits, byRule[r]...)
+	}
+	v.Reason = penstock.ReasonNoRule
+	if len(live) > 0 {
+		naiveReason(&v)
+	}
+	return v
+}
+
+// limits returns what a rule charges a call.
+func (n *naive) limits(r *rules.Considered, c *penstock.Call) (limits []naiveLimit) {
+	if !r.Matches || r.Unlimited {
+		return nil
+	}
+	policies := r.Rule.Policies
+	if r.Override != rules.NoOverride {
+		policies = r.Rule.Overrides[r.Override].Policies
+	}
+	for i, m := range r.Limits {
+		place := fmt.Sprintf("%s %q %x", r.Rule.Name, r.Key, m.Fingerprint)
+		limits = append(limits, naiveLimit{rule: r.Rule, policy: policies[i], meter: m, cost: naiveCost(&r.Rule.Cost, c), place: place})
+	}
+	return limits
+}
+
+// naiveCosts are what the texts mean under {attribute: tokens, default: 2, max: 5}.
+var naiveCosts = map[string]int64{"": 2, "x": 2, "-1": 2, "0": 1, "1": 1, "4": 4, "6": 5, "99999999999999999999": 5}
+
+func naiveCost(cost *rules.Cost, c *penstock.Call) int64 {
+	if c.Cost == 0 {
+		return 0
+	}
+	if cost.Fixed != 0 {
+		return cost.Fixed
+	}
+	if cost.Attribute != "" {
+		text, _ := c.Attribute(cost.Attribute)
+		return naiveCosts[text]
+	}
+	return c.Cost
+}
+
+// charge charges all or nothing.
+func (n *naive) charge(limits []naiveLimit, c *penstock.Call, now penstock.Instant, out map[*rules.Rule][]penstock.LimitVerdict) (all bool) {
+	all = true
+	for i := range limits {
+		l := &limits[i]
+		l.state, l.passes, _ = l.meter.Weigh(n.states[l.place], now, l.cost, c.MaxDelay)
+		all = all && l.passes
+	}
+	for i := range limits {
+		l := &limits[i]
+		if all {
+			l.state = l.meter.Charge(l.state, l.cost)
+		} else if l.meter.CountDenied && l.meter.CanEver(l.cost) && l.cost > 0 {
+			l.state = l.meter.ChargeDenied(l.state, l.cost)
+		}
+		n.states[l.place] = l.state
+		out[l.rule] = append(out[l.rule], penstock.LimitVerdict{
+			Rule: l.rule.Name, Policy: l.policy, Shadow: l.rule.Mode == rules.Shadow,
+			Algorithm: l.meter.Algorithm(), Count: l.meter.Limit().Count, Window: l.meter.Limit().Window,
+			Decision: l.meter.Report(l.state, now, l.cost, l.passes, all, c.MaxDelay),
+		})
+	}
+	return all
+}
+
+// naiveReason finds the limit that the verdict is about: the first that none is stricter than.
+func naiveReason(v *penstock.Verdict) {
+	wait := func(l *penstock.LimitVerdict) float64 {
+		if l.RetryAfter == penstock.Never {
+			return 1e30
+		}
+		return float64(l.RetryAfter)
+	}
+	var told *penstock.LimitVerdict
+	for i := range v.Limits {
+		l := &v.Limits[i]
+		if l.Shadow || !v.Allowed && l.Allowed {
+			continue
+		}
+		v.Delay = max(v.Delay, l.Delay)
+		if told == nil || v.Allowed && l.Remaining < told.Remaining || !v.Allowed && wait(l) > wait(told) {
+			told = l
+		}
+	}
+	v.Rule, v.Decision = told.Rule, told.Decision
+	if v.Reason = penstock.ReasonOK; !v.Allowed {
+		v.Reason = penstock.ReasonOverLimit
+	}
+}
+
+// A trial is rules and calls.
+type trial struct {
+	text  string
+	calls []trialCall
+}
+
+type trialCall struct {
+	after penstock.Instant // the one before, in µs
+	call  penstock.Call
+}
+
+func (t trial) String() string {
+	var b strings.Builder
+	b.WriteString(t.text)
+	for _, c := range t.calls {
+		fmt.Fprintf(&b, "+%dµs %+v\n", c.after, c.call)
+	}
+	return b.String()
+}

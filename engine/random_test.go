@@ -1,0 +1,138 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"pgregory.net/rapid"
+)
+
+var (
+	trialLimits = []string{
+		"{rate: 3/1m, algorithm: fixed_window}", "{rate: 0/1m, algorithm: fixed_window}", "{rate: 5/1h, algorithm: fixed_window}", "{rate: 20/day, algorithm: fixed_window}",
+		"4/1m", "6/1s", "{rate: 5/10s, burst: 7, algorithm: token_bucket}", "{rate: 2/10s, burst: 4, refill: interval, algorithm: token_bucket}",
+		"{rate: 6/1m, queue: 3, algorithm: leaky_bucket}",
+	}
+	trialMatches = []string{"", "match: {attributes: {user: [a, b]}}", "match: {attributes: {plan: gold}}", "match: {path: '/x/{id}'}", "match: {domain: other}"}
+	trialKeys    = []string{"[]", "[user]", "[user, plan?]", "[plan]"}
+	trialCosts   = []string{"", "cost: 2", "cost: {attribute: tokens, default: 2, max: 5}"}
+	trialModes   = []string{"", "", "mode: shadow", "mode: 'off'", "count_denied: true", "mode: shadow, count_denied: true", "expires_at: 2027-01-15T08:01:00Z"}
+	trialLists   = []string{"", "", "", "lists: {deny: [{user: c}], allow: [{user: [c, b], plan: gold}]}"}
+	trialTokens  = slices.Sorted(maps.Keys(naiveCosts))
+)
+
+// trials draws rules, as text, and calls.
+var trials = rapid.Custom(func(t *rapid.T) trial {
+	var b strings.Builder
+	b.WriteString("attributes: {user: {header: U}, plan: {header: P}, tokens: {header: T}}\nrules:\n")
+	pick := func(from []string, what string) string { return rapid.SampledFrom(from).Draw(t, what) }
+	limits := func() string {
+		return strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(trialLimits), 1, 3, rapid.ID).Draw(t, "limits"), ", ")
+	}
+	for i := range rapid.IntRange(1, 5).Draw(t, "rules") {
+		mode, own := pick(trialModes, "mode"), limits()
+		if strings.Contains(mode, "count_denied") { // which needs a window
+			own = "{rate: 2/1m, algorithm: fixed_window}, 3/1h"
+		}
+		parts := []string{fmt.Sprintf("name: rule-%d", i), "key: " + pick(trialKeys, "key"), "limits: [" + own + "]"}
+		for _, part := range []string{pick(trialMatches, "match"), pick(trialCosts, "cost"), mode} {
+			if part != "" {
+				parts = append(parts, part)
+			}
+		}
+		switch rapid.IntRange(0, 5).Draw(t, "override") {
+		case 0:
+			parts = append(parts, "overrides: [{match: {attributes: {plan: gold}}, limits: unlimited}]")
+		case 1:
+			parts = append(parts, "overrides: [{match: {attributes: {user: a}}, limits: ["+limits()+"], expires_at: 2027-01-15T08:01:00Z}, {match: {attributes: {plan: gold}}, limits: [9/1m]}]")
+		}
+		fmt.Fprintf(&b, "  - {%s}\n", strings.Join(parts, ", "))
+	}
+	b.WriteString(pick(trialLists, "lists") + "\n")
+	return trial{b.String(), rapid.SliceOfN(trialCalls, 10, 40).Draw(t, "calls")}
+})
+
+var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
+	c.after = rapid.SampledFrom([]penstock.Instant{0, 0, 1, 999_999, 1_000_000, 7_000_000, 30_000_000, 600_000_000}).Draw(t, "after")
+	c.call.Domain = rapid.SampledFrom([]string{"", "", "", "other"}).Draw(t, "domain")
+	c.call.Cost = rapid.SampledFrom([]int64{1, 1, 1, 0, 2, 4, 8}).Draw(t, "cost")
+	c.call.MaxDelay = rapid.SampledFrom([]time.Duration{0, 5 * time.Second, time.Hour}).Draw(t, "delay")
+	maybe := func(name string, values ...string) {
+		if rapid.IntRange(0, 4).Draw(t, "has "+name) > 0 {
+			c.call.Attributes = append(c.call.Attributes, penstock.Attribute{Name: name, Value: rapid.SampledFrom(values).Draw(t, name)})
+		}
+	}
+	maybe("user", "a", "b", "c")
+	maybe("plan", "gold", "free")
+	maybe("path", "/x/1", "/y")
+	maybe("tokens", trialTokens...)
+	return c
+})
+
+// disagreement returns where an engine and the naive evaluation differ; "" if nowhere.
+func disagreement(t *testing.T, trial trial, s sabotage) string {
+	snapshot := compile(t, trial.text)
+	now := beginning
+	store := &tampered{newMemory(t), s}
+	e := newEngine(t, "", engine.Options{Store: store, Rules: engine.Fixed(snapshot), Now: func() penstock.Instant { return now }})
+	n := naive{snapshot, map[string]penstock.State{}}
+	for i := range trial.calls {
+		c := &trial.calls[i]
+		now += c.after
+		var v penstock.Verdict
+		if err := e.Decide(context.Background(), &c.call, &v); err != nil {
+			return fmt.Sprintf("call %d: %v", i, err)
+		}
+		if s.verdict != nil {
+			s.verdict(&v)
+		}
+		// A calendar period has no window of one length.
+		if diff := cmp.Diff(n.decide(&c.call, now), v, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(penstock.LimitVerdict{}, "Window")); diff != "" {
+			return fmt.Sprintf("call %d (- naive, + engine):\n%s", i, diff)
+		}
+	}
+	return ""
+}
+
+func TestEngineAgreesWithNaive(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		trial := trials.Draw(rt, "trial")
+		if diff := disagreement(t, trial, sabotage{}); diff != "" {
+			rt.Fatalf("%v%s", trial, diff)
+		}
+	})
+}
+
+// Each of these must be found out within some trials.
+func TestNaiveNotices(t *testing.T) {
+	for _, s := range []sabotage{
+		{name: "shadow denies", ticket: everyGroup(func(g *penstock.Group) { g.Alone = false })},
+		{name: "each rule by itself", ticket: everyGroup(func(g *penstock.Group) { g.Alone = true })},
+		{name: "charges peeks", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = max(c.Cost, 1) })},
+		{name: "never waits", ticket: func(t *penstock.Ticket) { t.MaxDelay = 0 }},
+		{name: "tells another limit", verdict: func(v *penstock.Verdict) {
+			if n := len(v.Limits); n > 1 && !v.Limits[n-1].Shadow {
+				v.Decision = v.Limits[n-1].Decision
+			}
+		}},
+		{name: "one subject for all", ticket: everyGroup(func(g *penstock.Group) { clear(g.Subject[4:]) })},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			for seed := range 200 {
+				if disagreement(t, trials.Example(seed), s) != "" {
+					return
+				}
+			}
+			t.Error("nobody noticed")
+		})
+	}
+}

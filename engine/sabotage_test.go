@@ -1,0 +1,197 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// A sabotage makes an engine do one thing wrong, which a scenario is there to notice.
+type sabotage struct {
+	scenario, name string
+
+	ticket  func(*penstock.Ticket)     // before the store sees it
+	settle  func(*penstock.Settlement) // likewise
+	verdict func(*penstock.Verdict)    // before the script sees it
+	old     string                     // of the rules, as if the engine did not know it
+	new     string
+}
+
+var sabotages = []sabotage{
+	{scenario: "lists", name: "allow beats deny", old: "deny: [{user: [mallory, both]}]", new: "deny: [{user: mallory}]"},
+	{scenario: "lists", name: "ignores the allow list", old: "allow: [{user: [admin, both]}]", new: "allow: []"},
+	{scenario: "none", name: "shadow denies", ticket: everyGroup(func(g *penstock.Group) { g.Alone = false })},
+	{scenario: "none", name: "reports a shadow rule", verdict: func(v *penstock.Verdict) {
+		if v.Rule == "" && len(v.Limits) > 0 {
+			v.Rule, v.Decision = v.Limits[0].Rule, v.Limits[0].Decision
+		}
+	}},
+	{scenario: "overrides", name: "ignores an override", old: "plan: gold", new: "plan: none"},
+	{scenario: "overrides", name: "limits the unlimited", old: "limits: unlimited", new: "limits: [1/1s]"},
+	{scenario: "overrides", name: "an override for ever", old: ", expires_at: 2027-01-15T08:00:10Z", new: ""},
+	{scenario: "costs", name: "every call costs 1", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = min(c.Cost, 1) })},
+	{scenario: "costs", name: "charges peeks", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = max(c.Cost, 1) })},
+	{scenario: "costs", name: "no default", old: "default: 2", new: "default: 1"},
+	{scenario: "costs", name: "no max", old: "max: 30", new: "max: 60"},
+	{scenario: "together", name: "each rule by itself", ticket: everyGroup(func(g *penstock.Group) { g.Alone = true })},
+	{scenario: "together", name: "only the first limit", ticket: everyGroup(func(g *penstock.Group) {
+		for i := range g.Charges[1:] {
+			g.Charges[i+1].Cost = 0
+		}
+	})},
+	{scenario: "strictest", name: "tells the first", verdict: tells(0)},
+	{scenario: "strictest", name: "tells the last", verdict: tells(-1)},
+	{scenario: "shadow", name: "shadow denies", ticket: everyGroup(func(g *penstock.Group) { g.Alone = false })},
+	{scenario: "shadow", name: "shadow does not count", ticket: everyGroup(func(g *penstock.Group) {
+		for i := range g.Charges {
+			if g.Alone {
+				g.Charges[i].Cost = 0
+			}
+		}
+	})},
+	{scenario: "shadow", name: "shadow bans", old: "{name: tried, mode: shadow,", new: "{name: tried,"},
+	{scenario: "shadow", name: "shadow delays", old: "{name: queue, mode: shadow,", new: "{name: queue,"},
+	{scenario: "shadow", name: "shadow repeats", old: "{name: repeats, mode: shadow,", new: "{name: repeats,"},
+	{scenario: "shadow-places", name: "places are kept", settle: func(s *penstock.Settlement) { s.Nonce++ }},
+	{scenario: "repeats", name: "forgets calls", ticket: everyGroup(func(g *penstock.Group) { g.Call = penstock.CallID{} })},
+	{scenario: "repeats", name: "the call's id, always", old: ", attribute: order", new: ""},
+	{scenario: "repeats", name: "does not say so", verdict: func(v *penstock.Verdict) { v.Duplicate = false }},
+	{scenario: "repeats-override", name: "the rule's own budget", old: "rate: 20/1m", new: "rate: 2/1m"},
+	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *penstock.Group) { g.Penalty = nil })},
+	{scenario: "bans", name: "does not say so", verdict: func(v *penstock.Verdict) { v.BannedUntil = 0 }},
+	{scenario: "delays", name: "cannot wait", ticket: func(t *penstock.Ticket) { t.MaxDelay = 0 }},
+	{scenario: "delays", name: "does not say so", verdict: func(v *penstock.Verdict) { v.Delay = 0 }},
+	{scenario: "reserve", name: "reserves nothing", ticket: everyGroup(func(g *penstock.Group) { g.Reserve = 0 })},
+	{scenario: "reserve", name: "reserves for ever", ticket: everyGroup(func(g *penstock.Group) {
+		if g.Reserve != 0 {
+			g.Reserve = penstock.MaxReserve
+		}
+	})},
+	{scenario: "reserve", name: "settles another cost", settle: settledAt(func(cost int64) int64 { return cost + 1 })},
+	{scenario: "overage", name: "denies nothing", settle: func(s *penstock.Settlement) { s.Overage = penstock.OverageAllow }},
+	{scenario: "overage", name: "denies all", settle: func(s *penstock.Settlement) { s.Overage = penstock.OverageDeny }},
+	{scenario: "places", name: "places are kept", settle: func(s *penstock.Settlement) { s.Nonce++ }},
+	{scenario: "response", name: "gives all back", settle: settledAt(func(int64) int64 { return 0 })},
+	{scenario: "response", name: "denies what is done", settle: func(s *penstock.Settlement) { s.Overage = penstock.OverageDeny }},
+	{scenario: "changed", name: "knows nothing any more", settle: func(s *penstock.Settlement) { s.Nonce++ }},
+}
+
+func TestSabotageIsNoticed(t *testing.T) {
+	all := scenarios(t)
+	unproved := map[string]bool{}
+	for name := range all {
+		unproved[name] = true
+	}
+	for _, s := range sabotages {
+		delete(unproved, s.scenario)
+		t.Run(s.scenario+"/"+s.name, func(t *testing.T) {
+			o := engine.Options{Store: &tampered{newMemory(t), s}}
+			if len(runWith(t, s.rewritten(t, all[s.scenario]), o, s.verdict)) == 0 {
+				t.Error("the scenario did not notice")
+			}
+		})
+	}
+	for name := range unproved {
+		t.Errorf("no sabotage shows that the scenario %s can fail", name)
+	}
+}
+
+func (s *sabotage) rewritten(t *testing.T, files []txtar.File) []txtar.File {
+	files = slices.Clone(files)
+	if s.old == "" {
+		return files
+	}
+	for i := range files {
+		if files[i].Name == "rules.yaml" {
+			changed := bytes.Replace(files[i].Data, []byte(s.old), []byte(s.new), 1)
+			if bytes.Equal(changed, files[i].Data) {
+				t.Fatalf("the rules do not say %s", s.old)
+			}
+			files[i].Data = changed
+		}
+	}
+	return files
+}
+
+// tampered is a store that is not told what was asked.
+type tampered struct {
+	*memstore.Store
+	sabotage
+}
+
+func (s *tampered) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if s.ticket != nil {
+		t = cloned(t)
+		s.ticket(t)
+	}
+	return s.Store.Take(ctx, t, out)
+}
+
+func (s *tampered) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+	if s.settle != nil {
+		s.settle(what)
+	}
+	return s.Store.Settle(ctx, what, out)
+}
+
+func cloned(t *penstock.Ticket) *penstock.Ticket {
+	c := *t
+	c.Groups = slices.Clone(t.Groups)
+	for i := range c.Groups {
+		c.Groups[i].Charges = slices.Clone(t.Groups[i].Charges)
+	}
+	return &c
+}
+
+// altered is an engine whose verdicts somebody alters.
+type altered struct {
+	*engine.Engine
+	alter func(*penstock.Verdict)
+}
+
+func (a altered) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
+	err := a.Engine.Decide(ctx, c, v)
+	a.alter(v)
+	return err
+}
+
+func everyGroup(do func(*penstock.Group)) func(*penstock.Ticket) {
+	return func(t *penstock.Ticket) {
+		for i := range t.Groups {
+			do(&t.Groups[i])
+		}
+	}
+}
+
+func everyCharge(do func(*penstock.Charge)) func(*penstock.Ticket) {
+	return everyGroup(func(g *penstock.Group) {
+		for i := range g.Charges {
+			do(&g.Charges[i])
+		}
+	})
+}
+
+func settledAt(cost func(int64) int64) func(*penstock.Settlement) {
+	return func(s *penstock.Settlement) {
+		for i := range s.Charges {
+			s.Charges[i].Cost = cost(s.Charges[i].Cost)
+		}
+	}
+}
+
+// tells makes one limit's numbers the verdict's; -1 is the last.
+func tells(which int) func(*penstock.Verdict) {
+	return func(v *penstock.Verdict) {
+		i := which
+		if i < 0 {
+			i += len(v.Limits)
+		}
+		v.Rule, v.Decision = v.Limits[i].Rule, v.Limits[i].Decision
+	}
+}

@@ -1,0 +1,252 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/rules"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// patience bounds what waits for another process.
+const patience = 30 * time.Second
+
+// A script is what is asked of an engine, line by line, and what it is to answer. Each line is
+//
+//	at  what it is about  ->  the answer
+//
+// with the time since the beginning, in which nothing but the script's time passes. What it is about is
+//
+//	call name=value…         attributes; cost=, id=, delay=, reserve or reserve=ttl, domain=
+//	settle R cost=           R is how the call called its reservation: as=R
+//	settle R name:value…     with a response of these headers, and bytes:
+//	release R, renew R ttl=
+//	rules file               from now on
+//
+// and the answer as [render] writes it.
+type script struct {
+	files []txtar.File
+	stand *stand
+	names map[string]string // of reservations
+	diffs []string
+}
+
+// A stand is an engine whose clock and rules a script sets.
+type stand struct {
+	engine interface {
+		penstock.Decider
+		penstock.Concluder
+	}
+	now   penstock.Instant
+	rules *rules.Snapshot
+}
+
+func (s *stand) Load() *rules.Snapshot { return s.rules }
+
+const beginning = penstock.Instant(1_800_000_000_000_000) // a multiple of an hour
+
+// run plays the script with an engine of such options and returns what it answered otherwise.
+func run(t *testing.T, files []txtar.File, o engine.Options) (diffs []string) {
+	t.Helper()
+	return runWith(t, files, o, nil)
+}
+
+// runWith is run with verdicts that somebody alters.
+func runWith(t *testing.T, files []txtar.File, o engine.Options, alter func(*penstock.Verdict)) (diffs []string) {
+	t.Helper()
+	s := &script{files: files, stand: &stand{now: beginning}, names: map[string]string{}}
+	s.stand.rules = compile(t, s.file("rules.yaml"))
+	o.Rules = s.stand
+	o.Now = func() penstock.Instant { return s.stand.now }
+	e := newEngine(t, "", o)
+	if s.stand.engine = e; alter != nil {
+		s.stand.engine = altered{e, alter}
+	}
+	for number, line := range strings.Split(s.file("script"), "\n") {
+		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		asked, want, ok := strings.Cut(line, "->")
+		if !ok {
+			t.Fatalf("line %d has no answer: %s", number+1, line)
+		}
+		got, err := s.play(t, strings.Fields(asked))
+		if err != nil {
+			t.Fatalf("line %d: %v: %s", number+1, err, line)
+		}
+		if want = strings.Join(strings.Fields(want), " "); got != want {
+			s.diffs = append(s.diffs, fmt.Sprintf("line %d: %s\n   want %s\n   got  %s", number+1, strings.TrimSpace(asked), want, got))
+		}
+	}
+	return s.diffs
+}
+
+func (s *script) file(name string) string {
+	i := slices.IndexFunc(s.files, func(f txtar.File) bool { return f.Name == name })
+	if i < 0 {
+		panic("the scenario lacks " + name)
+	}
+	return string(s.files[i].Data)
+}
+
+func (s *script) play(t *testing.T, words []string) (answer string, err error) {
+	if len(words) < 2 {
+		return "", errors.New("it says when, and what")
+	}
+	at, err := time.ParseDuration(words[0])
+	if err != nil {
+		return "", err
+	}
+	s.stand.now = beginning.Add(at)
+	verb, words := words[1], words[2:]
+	var v penstock.Verdict
+	switch verb {
+	case "call":
+		c, as, err := readCall(words)
+		if err != nil {
+			return "", err
+		}
+		err = s.stand.engine.Decide(context.Background(), c, &v)
+		if as != "" {
+			s.names[as] = v.Reservation
+		}
+		return render(&v, err), nil
+	case "rules":
+		s.stand.rules = compile(t, s.file(words[0]))
+		return "", nil
+	}
+	c, err := s.readConclusion(verb, words)
+	if err != nil {
+		return "", err
+	}
+	err = s.stand.engine.Conclude(context.Background(), c, &v)
+	return render(&v, err), nil
+}
+
+func readCall(words []string) (c *penstock.Call, as string, err error) {
+	c = &penstock.Call{Cost: 1}
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		var wrong error
+		switch name {
+		case "cost":
+			c.Cost, wrong = strconv.ParseInt(value, 10, 64)
+		case "id":
+			c.ID = value
+		case "domain":
+			c.Domain = value
+		case "delay":
+			c.MaxDelay, wrong = time.ParseDuration(value)
+		case "reserve":
+			if c.Reserve = true; value != "" {
+				c.TTL, wrong = time.ParseDuration(value)
+			}
+		case "as":
+			as = value
+		default:
+			c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
+		}
+		err = errors.Join(err, wrong)
+	}
+	return c, as, err
+}
+
+func (s *script) readConclusion(verb string, words []string) (*penstock.Conclusion, error) {
+	verbs := map[string]penstock.Verb{"settle": penstock.Settle, "release": penstock.Release, "renew": penstock.Renew}
+	v, ok := verbs[verb]
+	if !ok || len(words) == 0 {
+		return nil, fmt.Errorf("nothing is called %s, or it is about nothing", verb)
+	}
+	c := &penstock.Conclusion{Verb: v, Reservation: s.names[words[0]]}
+	headers := map[string]string{}
+	var errs []error
+	for _, word := range words[1:] {
+		var err error
+		if name, value, ok := strings.Cut(word, ":"); ok {
+			c.Response = &penstock.Response{Header: func(name string) string { return headers[name] }}
+			if headers[name] = value; headers["bytes"] != "" {
+				c.Response.Bytes, err = strconv.ParseInt(headers["bytes"], 10, 64)
+			}
+		} else if value, ok := strings.CutPrefix(word, "cost="); ok {
+			c.Cost, err = strconv.ParseInt(value, 10, 64)
+		} else if value, ok := strings.CutPrefix(word, "ttl="); ok {
+			c.TTL, err = time.ParseDuration(value)
+		} else {
+			err = fmt.Errorf("%s means nothing", word)
+		}
+		errs = append(errs, err)
+	}
+	return c, errors.Join(errs...)
+}
+
+// render writes a verdict as
+//
+//	allow reason [quality] [rule used/limit] [wait=] [delay=] [banned=] [duplicate] [reserved] [error=] { policy used/limit … }
+//
+// with the limits if there are others than the one that decided: ! denies, ~ is of a shadow rule, * has
+// banned.
+func render(v *penstock.Verdict, err error) string {
+	words := []string{"deny", v.Reason.String()}
+	if v.Allowed {
+		words[0] = "allow"
+	}
+	add := func(when bool, format string, args ...any) {
+		if when {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	add(v.Quality != penstock.QualityExact, "%v", v.Quality)
+	add(v.Rule != "", "%s %d/%d", v.Rule, v.Decision.Used, v.Decision.Limit)
+	add(v.Decision.RetryAfter > 0, "wait=%v", v.Decision.RetryAfter)
+	add(v.Decision.RetryAfter == penstock.Never, "wait=never")
+	add(v.Delay != 0, "delay=%v", v.Delay)
+	add(v.BannedUntil != 0, "banned=%v", v.BannedUntil.Sub(v.Now))
+	add(v.Duplicate, "duplicate")
+	add(v.Reservation != "", "reserved")
+	add(err != nil, "error=%s", kindOf(err))
+	if len(v.Limits) > 1 || len(v.Limits) == 1 && v.Limits[0].Shadow {
+		add(true, "{")
+		for i := range v.Limits {
+			add(true, "%s", renderLimit(&v.Limits[i]))
+		}
+		add(true, "}")
+	}
+	return strings.Join(words, " ")
+}
+
+func renderLimit(l *penstock.LimitVerdict) string {
+	mark := ""
+	if l.Shadow {
+		mark += "~"
+	}
+	if l.Banned {
+		mark += "*"
+	}
+	if !l.Allowed {
+		mark += "!"
+	}
+	return fmt.Sprintf("%s%s %d/%d", mark, l.Policy, l.Used, l.Limit)
+}
+
+func kindOf(err error) string {
+	for _, kind := range []struct {
+		err  error
+		name string
+	}{
+		{penstock.ErrNoReservation, "no_reservation"}, {penstock.ErrClosed, "closed"},
+		{penstock.ErrInvalid, "invalid"}, {penstock.ErrUnavailable, "unavailable"},
+	} {
+		if errors.Is(err, kind.err) {
+			return kind.name
+		}
+	}
+	return fmt.Sprint(err)
+}
