@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+)
+
+// BenchmarkRequest has clients ask over loopback: a bare proxy, the gateway with limits that pass,
+// and with a limit that denies. Client and server are in the process and in the numbers of all.
+func BenchmarkRequest(b *testing.B) {
+	server := newServer(b, func(rw http.ResponseWriter, req *http.Request) { io.WriteString(rw, "hello") })
+	address, err := url.Parse(server)
+	if err != nil {
+		b.Fatal(err)
+	}
+	bare := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(address)
+			r.SetXForwarded()
+		},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
+	})
+	b.Cleanup(bare.Close)
+	run := func(name, url string, status int) {
+		b.Run(name, func(b *testing.B) {
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+			defer client.CloseIdleConnections()
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					res, err := client.Get(url)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+					if res.StatusCode != status {
+						b.Errorf("status %d", res.StatusCode)
+						return
+					}
+				}
+			})
+		})
+	}
+	run("bare proxy", bare.URL, http.StatusOK)
+	for _, test := range []struct {
+		name, limit string
+		status      int
+	}{{"allowed", "1000000000/1h", http.StatusOK}, {"denied", "0/1h", http.StatusTooManyRequests}} {
+		s := newStand(b, setting{
+			rules:   "rules: [{name: all, key: [ip], limits: [" + test.limit + "]}]",
+			options: Options{Upstreams: upstreams(server)},
+			quiet:   true,
+		})
+		gateway := httptest.NewServer(s.Handler())
+		b.Cleanup(gateway.Close)
+		run(test.name, gateway.URL, test.status)
+	}
+}

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// A Gateway forwards what the limiter lets pass.
+type Gateway struct {
+	limits   Limits
+	timeouts Timeouts
+	routes   []*route // the first that fits has the request
+	reader   *httplimit.Reader
+	sources  func() []penstock.Source
+	tls      *certificates // nil: plain HTTP
+	h2c      bool
+	log      *slog.Logger
+
+	proxyHeader string // canonical
+
+	proxy   *httputil.ReverseProxy
+	limited http.Handler // the limiter, and the proxy behind it
+
+	serving     atomic.Bool
+	draining    atomic.Bool
+	connections atomic.Int64 // open, but for those that were switched to another protocol
+	requests    atomic.Int64 // under way
+}
+
+// New returns a gateway. The error names every mistake in the options.
+func New(o Options) (*Gateway, error) {
+	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, h2c: o.H2C, log: o.Log}
+	g.proxyHeader = http.CanonicalHeaderKey(o.ProxyHeader)
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	if g.sources == nil {
+		g.sources = func() []penstock.Source { return nil }
+	}
+	errs := []error{validate(&o)}
+	g.limits.setDefaults()
+	g.timeouts.setDefaults()
+	var err error
+	if g.routes, err = g.newRoutes(o.Upstreams); err != nil {
+		errs = append(errs, err)
+	}
+	if o.TLS != nil {
+		if g.tls, err = newCertificates(*o.TLS, g.log); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new gateway: %w", err)
+	}
+	g.proxy = g.newProxy()
+	g.limited = o.Limiter.Wrap(http.HandlerFunc(g.forward))
+	return g, nil
+}
+
+func validate(o *Options) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Limiter == nil || o.Reader == nil {
+		fail("it needs a limiter and a reader")
+	}
+	for _, limit := range []struct {
+		name string
+		n    int
+	}{
+		{"MaxHeaderBytes", o.Limits.MaxHeaderBytes},
+		{"MaxQueryParameters", o.Limits.MaxQueryParameters},
+		{"MaxConcurrentStreams", o.Limits.MaxConcurrentStreams},
+	} {
+		if limit.n < 0 {
+			fail("limits: %s %d: there must be one; 0 is the default", limit.name, limit.n)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Handler is what Serve serves.
+func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.receive) }
+
+// receive screens a request and hands it to the limiter.
+func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
+	g.requests.Add(1)
+	defer g.requests.Add(-1)
+	x := g.begin(rw, req)
+	rw.Header()["X-Request-Id"] = x.id[:]
+	if g.isLast(req) {
+		rw.Header().Set("Connection", "close")
+	}
+	req = req.WithContext(x)
+	if p := g.screen(x, req); p != nil {
+		p.write(&x.writer)
+		return
+	}
+	if x.route != nil {
+		defer x.limitTime(x.route.request)()
+	}
+	g.limited.ServeHTTP(&x.writer, req)
+}
+
+// isLast tells whether the request's connection is to end with it: while draining, and where others
+// wait for a connection. One that is to be a WebSocket ends by itself.
+func (g *Gateway) isLast(req *http.Request) bool {
+	full := g.limits.MaxConnections > 0 && g.connections.Load() >= int64(g.limits.MaxConnections)
+	return (full || g.draining.Load()) && len(req.Header["Upgrade"]) == 0
+}

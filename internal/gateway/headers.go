@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// A meaning is what the gateway has to know of a header.
+type meaning uint8
+
+const (
+	plain  meaning = iota
+	ours           // Penstock says these, to clients and servers; nobody else does
+	whence         // says where a request comes from: believed of trusted peers
+	single         // says who asks or for what: once, as servers differ in which one of several counts
+)
+
+func (g *Gateway) meaningOf(name string) meaning {
+	switch name {
+	case g.proxyHeader:
+		return whence
+	case "Ratelimit", "Ratelimit-Policy":
+		return ours
+	case "Forwarded", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Fastly-Client-Ip",
+		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Original-Url",
+		"X-Rewrite-Url", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip", "X-Request-Id":
+		return whence
+	case "Authorization", "Content-Type", "Idempotency-Key", "Origin", "Referer", "User-Agent", "X-Api-Key":
+		return single
+	}
+	switch {
+	case !strings.HasPrefix(name, "X-"):
+		return plain
+	case strings.HasPrefix(name, "X-Penstock-"), strings.HasPrefix(name, "X-Ratelimit-"):
+		return ours
+	case strings.HasPrefix(name, "X-Forwarded-"):
+		return whence
+	}
+	return plain
+}
+
+// screenHeader leaves of the headers what the limiter and the server are to see.
+func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem {
+	g.dropListed(h)
+	for name, lines := range h {
+		what := g.meaningOf(name)
+		switch {
+		case what == ours, what == whence && !x.trusted, g.isAlias(name):
+			delete(h, name)
+		case len(lines) < 2:
+		case what == single:
+			return problemOf(http.StatusBadRequest, "The header "+name+" is there more than once.")
+		case g.isRead(name):
+			h[name] = []string{strings.Join(lines, ", ")}
+		}
+	}
+	if upgrade := h["Upgrade"]; upgrade != nil && (len(upgrade) != 1 || !strings.EqualFold(upgrade[0], "websocket")) {
+		delete(h, "Upgrade") // of HTTP/2 for one: calls inside it would pass uncounted
+	}
+	h["X-Request-Id"] = x.id[:]
+	return nil
+}
+
+// dropListed removes the headers that Connection lists, before the limiter counts by one that the
+// server does not get. Those that say where a request comes from cannot be listed away.
+func (g *Gateway) dropListed(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = textproto.TrimString(name)
+			if isOption(name) {
+				continue
+			}
+			if name = textproto.CanonicalMIMEHeaderKey(name); g.meaningOf(name) != whence {
+				delete(h, name)
+			}
+		}
+	}
+}
+
+// isOption tells what belongs into Connection.
+func isOption(name string) bool {
+	switch len(name) {
+	case len("close"):
+		return strings.EqualFold(name, "close")
+	case len("upgrade"):
+		return strings.EqualFold(name, "upgrade")
+	case len("keep-alive"):
+		return strings.EqualFold(name, "keep-alive")
+	}
+	return false
+}
+
+// isAlias tells a name that servers which turn headers into variables cannot tell from one that
+// means something: X_Forwarded_For and X.Forwarded.For become HTTP_X_FORWARDED_FOR like the real one.
+func (g *Gateway) isAlias(name string) bool {
+	if !strings.ContainsFunc(name, isOdd) {
+		return false
+	}
+	real := textproto.CanonicalMIMEHeaderKey(strings.Map(func(r rune) rune {
+		if isOdd(r) {
+			return '-'
+		}
+		return r
+	}, name))
+	return g.meaningOf(real) != plain || g.isRead(real) || slices.Contains(framing, real)
+}
+
+var framing = []string{"Connection", "Content-Length", "Cookie", "Expect", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+func isOdd(r rune) bool {
+	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+// isRead tells whether rules read the header.
+func (g *Gateway) isRead(name string) bool {
+	for _, source := range g.sources() {
+		if source.Header != "" && strings.EqualFold(source.Header, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestExactlyTheLimitPasses(t *testing.T) {
+	const limit, clients = 10, 50
+	var served atomic.Int64
+	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) { served.Add(1) })
+	s := start(t, setting{
+		rules:   "rules: [{name: all, key: [ip], limits: [10/1h]}]",
+		options: Options{Upstreams: upstreams(server)},
+	})
+	client := newClient(t)
+	var allowed, denied atomic.Int64
+	var clientsDone sync.WaitGroup
+	for range clients {
+		clientsDone.Go(func() {
+			res, err := client.Get(s.url("/"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			switch res.StatusCode {
+			case http.StatusOK:
+				allowed.Add(1)
+			case http.StatusTooManyRequests:
+				denied.Add(1)
+			default:
+				t.Errorf("status %d", res.StatusCode)
+			}
+			if len(res.Header["X-Request-Id"]) != 1 || res.Header.Get("RateLimit-Policy") == "" {
+				t.Errorf("status %d without request id or RateLimit-Policy: %v", res.StatusCode, res.Header)
+			}
+		})
+	}
+	clientsDone.Wait()
+	if allowed.Load() != limit || denied.Load() != clients-limit || served.Load() != limit {
+		t.Errorf("%d allowed, %d denied, %d served; want %d, %d, %d", allowed.Load(), denied.Load(), served.Load(), limit, clients-limit, limit)
+	}
+}
+
+// leaky lets one call a second through and holds the next hundred.
+const leaky = "rules: [{name: slow, key: [], limits: [{rate: 1/s, queue: 100, algorithm: leaky_bucket}]}]"
+
+func TestHeldCallsArriveInOrder(t *testing.T) {
+	const calls = 20
+	var served []string // one at a time, or the race detector says so
+	record := func(rw http.ResponseWriter, req *http.Request) { served = append(served, req.URL.Path) }
+	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *bubble) {
+		begun := time.Now()
+		client := b.client()
+		var ended sync.WaitGroup
+		for i := range calls {
+			ended.Go(func() { get(t, client, fmt.Sprintf("http://gateway.test/%d", i)) })
+			synctest.Wait() // it is held
+		}
+		ended.Wait()
+		for i, path := range served {
+			if path != fmt.Sprintf("/%d", i) {
+				t.Fatalf("served in the order %v", served)
+			}
+		}
+		if took := time.Since(begun); len(served) != calls || took < (calls-1)*time.Second || took >= calls*time.Second {
+			t.Errorf("%d served in %v, want %d in %d s", len(served), took, calls, calls-1)
+		}
+	})
+}
+
+func TestHeldClientThatLeavesIsNotServed(t *testing.T) {
+	var served []string
+	record := func(rw http.ResponseWriter, req *http.Request) { served = append(served, req.URL.Path) }
+	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *bubble) {
+		client := b.client()
+		var ended sync.WaitGroup
+		for i := range 10 {
+			ctx, leave := context.WithCancel(t.Context())
+			if i%2 == 1 {
+				time.AfterFunc(500*time.Millisecond, leave)
+			}
+			ended.Go(func() {
+				defer leave()
+				req := newRequest(t, "GET", fmt.Sprintf("http://gateway.test/%d", i), nil).WithContext(ctx)
+				if res, err := client.Do(req); err == nil {
+					res.Body.Close()
+				}
+			})
+			synctest.Wait()
+		}
+		ended.Wait()
+		if got := strings.Join(served, ""); got != "/0/2/4/6/8" {
+			t.Errorf("served %s", got)
+		}
+	})
+}
+
+const oneAtATime = "rules: [{name: one, key: [], limits: [{concurrent: 1, ttl: 1h, algorithm: concurrency}]}]"
+
+func TestLeaseEndsWithTheResponse(t *testing.T) {
+	for _, ends := range []string{"finished", "cut off by the server", "abandoned by the client"} {
+		t.Run(ends, func(t *testing.T) {
+			finish := make(chan struct{})
+			server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
+				if req.URL.Path != "/long" {
+					return
+				}
+				io.WriteString(rw, "begun")
+				http.NewResponseController(rw).Flush()
+				select {
+				case <-finish:
+				case <-req.Context().Done():
+				}
+				if ends == "cut off by the server" {
+					panic(http.ErrAbortHandler)
+				}
+			})
+			s := start(t, setting{rules: oneAtATime, options: Options{Upstreams: upstreams(server)}})
+			client := newClient(t)
+			long, err := client.Get(s.url("/long"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer long.Body.Close()
+			if got := get(t, client, s.url("/")); got.StatusCode != http.StatusTooManyRequests {
+				t.Fatalf("status %d beside a call that lasts, want 429", got.StatusCode)
+			}
+			if ends == "abandoned by the client" {
+				long.Body.Close()
+			} else {
+				close(finish)
+				io.Copy(io.Discard, long.Body)
+			}
+			eventually(t, "the place is free again", func() bool {
+				return get(t, client, s.url("/")).StatusCode == http.StatusOK
+			})
+		})
+	}
+}
+
+func TestResponseHeaderSettlesTheCost(t *testing.T) {
+	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) { rw.Header().Set("X-Tokens", "7") })
+	s := start(t, setting{
+		rules:   "rules: [{name: tokens, key: [], limits: [20/1h], cost: {response_header: X-Tokens, default: 1, max: 1000}}]",
+		options: Options{Upstreams: upstreams(server)},
+	})
+	client := newClient(t)
+	var statuses []int
+	for range 4 {
+		statuses = append(statuses, get(t, client, s.url("/")).StatusCode)
+	}
+	// 7 + 7 are charged, then the 6 that are left of the third's 7.
+	if fmt.Sprint(statuses) != "[200 200 200 429]" {
+		t.Errorf("statuses %v", statuses)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package gateway
+
+func connectionsForOpenFiles() int { return 0 }

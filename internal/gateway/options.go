@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// Options of a gateway. Upstreams, Limiter and Reader must be given.
+type Options struct {
+	Upstreams []Upstream
+	Limiter   *httplimit.Limiter
+	Reader    *httplimit.Reader // tells which peers are trusted; the limiter's, or one like it
+
+	// Sources are the headers that rules read, as the reader's: several lines of one are forwarded
+	// as the limiter has read them, joined. It is asked for every request.
+	Sources func() []penstock.Source
+
+	// ProxyHeader is the reader's, if it is one of its own: servers get it from trusted peers only.
+	ProxyHeader string
+
+	Limits   Limits
+	Timeouts Timeouts
+	TLS      *TLS // nil: plain HTTP
+	H2C      bool // HTTP/2 without TLS, for clients that know
+	Log      *slog.Logger
+}
+
+// An Upstream is one or more servers that answer alike, and which requests are theirs. Of those
+// that fit a request, the one with the longest host has it, and of these the one with the longest
+// path.
+type Upstream struct {
+	Host string   // "": any; *.example.com: all below it
+	Path string   // "" or /: any; /api: itself and what is below it
+	URLs []string // http, https or h2c (HTTP/2 without TLS), host and port; requests go round
+
+	RewriteHost bool   // send the URL's host rather than the one the client asked for
+	RootCAs     string // a PEM file that https servers are verified with; "": the system's
+	MaxBody     int64  // instead of Limits.MaxBody
+	Health      *HealthCheck
+
+	// ResponseHeader, Request: instead of those of Timeouts.
+	ResponseHeader time.Duration
+	Request        time.Duration
+}
+
+// A HealthCheck asks each server of an upstream how it is. Without one a server is judged only by
+// the requests that fail.
+type HealthCheck struct {
+	Path      string        // asked with GET
+	Interval  time.Duration // default 5 s
+	Timeout   time.Duration // default 2 s
+	Status    int           // the answer of a healthy server; 0: any from 200 to 399
+	Healthy   int           // so many good answers bring it back; default 2
+	Unhealthy int           // so many bad ones put it out; default 3
+}
+
+// Limits bound what one client can make the gateway hold. 0 is the default, a negative number none.
+type Limits struct {
+	MaxHeaderBytes       int   // of a request; default 16 KiB; always bounded
+	MaxBody              int64 // bytes of a request; default 1 MiB
+	MaxQueryParameters   int   // default 1000; always bounded
+	MaxConnections       int   // at a time, the others wait; default: what open files allow
+	MaxConcurrentStreams int   // of an HTTP/2 connection; default 100; always bounded
+	MaxUpstream          int   // connections to one server at a time; default none
+}
+
+// Timeouts bound how long one client or server can make others wait. 0 is the default, a negative
+// duration none.
+type Timeouts struct {
+	ReadHeader time.Duration // of a request; default 5 s
+	Idle       time.Duration // of a connection between requests; default 60 s
+	Body       time.Duration // between two pieces of a request's body; default 30 s
+	Write      time.Duration // until the client takes a piece of the response; default 30 s
+
+	Dial           time.Duration // default 3 s
+	ResponseHeader time.Duration // from the end of the request to the response's header; default 60 s
+	Request        time.Duration // a whole request; default none, for those that stream
+
+	Linger time.Duration // how long connections are kept for one last request when draining; default 1 s
+	Drain  time.Duration // how long requests may take to end when draining; default 30 s
+}
+
+// TLS says how connections are secured. The files are read again when they change; what cannot be
+// used leaves what was read before.
+type TLS struct {
+	Certificate string // PEM files
+	Key         string
+
+	// ClientCA verifies certificates of clients; "": none is asked for. One that is shown must be
+	// good. Required refuses clients without.
+	ClientCA string
+	Required bool
+}
+
+func (l *Limits) setDefaults() {
+	l.MaxHeaderBytes = positive(l.MaxHeaderBytes, 16<<10)
+	l.MaxQueryParameters = positive(l.MaxQueryParameters, 1000)
+	l.MaxConcurrentStreams = positive(l.MaxConcurrentStreams, 100)
+	l.MaxConnections = defaulted(l.MaxConnections, connectionsForOpenFiles())
+	l.MaxBody = defaulted(l.MaxBody, 1<<20)
+	l.MaxUpstream = defaulted(l.MaxUpstream, 0)
+}
+
+func (t *Timeouts) setDefaults() {
+	t.ReadHeader = defaulted(t.ReadHeader, 5*time.Second)
+	t.Idle = defaulted(t.Idle, 60*time.Second)
+	t.Body = defaulted(t.Body, 30*time.Second)
+	t.Write = defaulted(t.Write, 30*time.Second)
+	t.Dial = defaulted(t.Dial, 3*time.Second)
+	t.ResponseHeader = defaulted(t.ResponseHeader, 60*time.Second)
+	t.Request = defaulted(t.Request, 0)
+	t.Linger = defaulted(t.Linger, time.Second)
+	t.Drain = defaulted(t.Drain, 30*time.Second)
+}
+
+func (c *HealthCheck) setDefaults() {
+	c.Interval = positive(c.Interval, 5*time.Second)
+	c.Timeout = positive(c.Timeout, 2*time.Second)
+	c.Healthy = positive(c.Healthy, 2)
+	c.Unhealthy = positive(c.Unhealthy, 3)
+}
+
+type number interface{ ~int | ~int64 }
+
+// defaulted makes 0 the default, and none, which is negative, 0.
+func defaulted[N number](n, standard N) N {
+	switch {
+	case n < 0:
+		return 0
+	case n == 0:
+		return standard
+	}
+	return n
+}
+
+// positive makes the default of what is not.
+func positive[N number](n, standard N) N {
+	if n > 0 {
+		return n
+	}
+	return standard
+}

@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// A client that sends or takes its bytes slowly holds a connection to a server. Deadlines are
+// therefore set anew for each piece: however long a stream lasts, it must go on. On HTTP/2 a
+// deadline that passes ends the stream even if nobody waits for the client at that time, so there
+// it is taken back after each piece.
+
+// pacedWriter is a response that the client must keep taking.
+type pacedWriter struct {
+	http.ResponseWriter
+	client   http.ResponseController
+	patience time.Duration // 0: any
+	streams  bool          // HTTP/2
+}
+
+// Deadlines are not to be had of every ResponseWriter. Without them the client is not paced.
+
+func (w *pacedWriter) wait() {
+	if w.patience > 0 {
+		w.client.SetWriteDeadline(time.Now().Add(w.patience))
+	}
+}
+
+func (w *pacedWriter) waited() {
+	if w.patience > 0 && w.streams {
+		w.client.SetWriteDeadline(time.Time{})
+	}
+}
+
+func (w *pacedWriter) WriteHeader(status int) {
+	w.wait()
+	w.ResponseWriter.WriteHeader(status)
+	w.waited()
+}
+
+func (w *pacedWriter) Write(p []byte) (int, error) {
+	w.wait()
+	defer w.waited()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *pacedWriter) FlushError() error {
+	w.wait()
+	defer w.waited()
+	return w.client.Flush()
+}
+
+func (w *pacedWriter) Flush() { w.FlushError() }
+
+func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// pacedBody is a request's body that the client must keep sending.
+type pacedBody struct {
+	io.ReadCloser
+	client   *http.ResponseController
+	patience time.Duration // 0: any
+
+	broken atomic.Pointer[error] // what ended it before its end
+}
+
+func (b *pacedBody) Read(p []byte) (n int, err error) {
+	if b.patience > 0 {
+		b.client.SetReadDeadline(time.Now().Add(b.patience))
+		defer b.client.SetReadDeadline(time.Time{})
+	}
+	n, err = b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.broken.Store(&err)
+	}
+	return n, err
+}

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+func (g *Gateway) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		Transport:      toRoute{},
+		ModifyResponse: modifyResponse,
+		ErrorHandler:   g.answerFailure,
+		BufferPool:     new(buffers),
+		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// toRoute sends each request the way of its exchange.
+type toRoute struct{}
+
+func (toRoute) RoundTrip(req *http.Request) (*http.Response, error) {
+	return exchangeOf(req).route.RoundTrip(req)
+}
+
+// forward is what the limiter lets requests through to.
+func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
+	if exchangeOf(req).route == nil {
+		problemOf(http.StatusNotFound, "Nothing is served under this host and path.").write(rw)
+		return
+	}
+	g.proxy.ServeHTTP(rw, req)
+}
+
+// rewrite adds what the server is told beyond what the client said. Trailers of requests end here:
+// they come after the limiter has decided.
+func rewrite(r *httputil.ProxyRequest) {
+	x, out := exchangeOf(r.In), r.Out
+	out.URL.User, out.URL.Opaque = nil, ""
+	out.Trailer = nil
+	if x.route.rewriteHost {
+		out.Host = ""
+	}
+	scheme := "http"
+	if r.In.TLS != nil {
+		scheme = "https"
+	}
+	h, said := out.Header, r.In.Header // what an untrusted peer has said is gone from both
+	x.host[0], x.scheme[0] = r.In.Host, scheme
+	h["X-Forwarded-Host"] = firstOf(said["X-Forwarded-Host"], x.host[:])
+	h["X-Forwarded-Proto"] = firstOf(said["X-Forwarded-Proto"], x.scheme[:])
+	if !x.peer.IsValid() {
+		return
+	}
+	peer := x.peer.String()
+	x.way[0] = joined(said["X-Forwarded-For"], peer)
+	h["X-Forwarded-For"] = x.way[:]
+	if forwarded := said["Forwarded"]; forwarded != nil {
+		if x.peer.Is6() {
+			peer = `"[` + peer + `]"`
+		}
+		h["Forwarded"] = []string{joined(forwarded, "for="+peer+";proto="+scheme)}
+	}
+}
+
+func firstOf(lines, otherwise []string) []string {
+	if len(lines) > 0 {
+		return lines[:1]
+	}
+	return otherwise
+}
+
+func joined(lines []string, last string) string {
+	if len(lines) == 0 {
+		return last
+	}
+	return strings.Join(lines, ", ") + ", " + last
+}
+
+// modifyResponse keeps the request's id the one the client is told. An informational response
+// before this one has cleared the headers.
+func modifyResponse(res *http.Response) error {
+	x := exchangeOf(res.Request)
+	res.Header.Del("X-Request-Id")
+	x.writer.Header()["X-Request-Id"] = x.id[:]
+	return nil
+}
+
+// statusClientLeft reaches nobody. nginx logs the same number.
+const statusClientLeft = 499
+
+// answerFailure answers a request that no server has.
+func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err error) {
+	x := exchangeOf(req)
+	if broken := x.body.broken.Load(); broken != nil {
+		rw.Header().Set("Connection", "close") // what follows on it may be the rest of the body
+		problemOfBody(*broken).write(rw)
+		return
+	}
+	if errors.Is(req.Context().Err(), context.Canceled) && !g.draining.Load() {
+		rw.WriteHeader(statusClientLeft) // for the limiter: the server may have done the work
+		return
+	}
+	g.log.Debug("request failed", "request_id", x.id[0], "error", err)
+	problemOfServer(err).write(rw)
+}
+
+func problemOfBody(err error) *problem {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return bodyTooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return problemOf(http.StatusRequestTimeout, "The request's body did not come in time.")
+	}
+	return problemOf(http.StatusBadRequest, "The request's body could not be read.")
+}
+
+func problemOfServer(err error) *problem {
+	var none *errNoServer
+	var network net.Error
+	switch {
+	case errors.As(err, &none):
+		p := problemOf(http.StatusServiceUnavailable, "No server for this request works at the moment.")
+		p.retryAfter = max(int((none.wait+time.Second-1)/time.Second), 1)
+		return p
+	case errors.Is(err, context.Canceled):
+		return problemOf(http.StatusServiceUnavailable, "The gateway is going down.")
+	case outOfFiles(err):
+		return problemOf(http.StatusServiceUnavailable, "The gateway has too much to do.")
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout() && !neverSent(err):
+		return problemOf(http.StatusGatewayTimeout, "The server did not answer in time.")
+	}
+	return problemOf(http.StatusBadGateway, "The server could not be reached or did not answer.")
+}
+
+// buffers are what responses are copied through.
+type buffers struct{ pool sync.Pool }
+
+type buffer [32 << 10]byte
+
+func (b *buffers) Get() []byte {
+	if got, ok := b.pool.Get().(*buffer); ok {
+		return got[:]
+	}
+	return new(buffer)[:]
+}
+
+func (b *buffers) Put(p []byte) { b.pool.Put((*buffer)(p)) }

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// screen refuses what has no one meaning or is too large, and brings the rest into the form that is
+// both limited and forwarded. The request must be the exchange's own copy.
+func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
+	if req.Method == http.MethodConnect {
+		return problemOf(http.StatusNotImplemented, "This is no proxy to connect through.")
+	}
+	if !httpguts.ValidHostHeader(req.Host) {
+		return problemOf(http.StatusBadRequest, "The host is no host's name.")
+	}
+	if p := screenPath(req); p != nil {
+		return p
+	}
+	if p := g.screenQuery(req); p != nil {
+		return p
+	}
+	if p := g.screenHeader(x, req.Header); p != nil {
+		return p
+	}
+	x.route = g.routeFor(req)
+	return g.screenBody(x, req)
+}
+
+func screenPath(req *http.Request) *problem {
+	path := req.URL.EscapedPath()
+	if path != "" && path[0] != '/' {
+		return problemOf(http.StatusBadRequest, "The path does not begin with a slash.")
+	}
+	normal, err := httplimit.NormalizePath(path)
+	if err != nil {
+		return pathUnclear()
+	}
+	if normal == path {
+		return nil
+	}
+	u := *req.URL
+	u.RawPath = normal
+	if u.Path, err = url.PathUnescape(normal); err != nil || u.EscapedPath() != normal {
+		return pathUnclear()
+	}
+	req.URL = &u
+	return nil
+}
+
+func pathUnclear() *problem {
+	return problemOf(http.StatusBadRequest, "The path has no normal form: servers could take it for different ones.")
+}
+
+// screenQuery refuses what servers read in different ways.
+func (g *Gateway) screenQuery(req *http.Request) *problem {
+	query := req.URL.RawQuery
+	if query == "" {
+		return nil
+	}
+	if strings.Count(query, "&") >= g.limits.MaxQueryParameters {
+		return problemOf(http.StatusBadRequest, "The query has too many parameters.")
+	}
+	for i := 0; i < len(query); i++ {
+		switch c := query[i]; {
+		case c == ';':
+			return problemOf(http.StatusBadRequest, "The query has a semicolon; parameters are separated by &, and ; in one is written %3B.")
+		case c == '%' && (i+2 >= len(query) || !isHex(query[i+1]) || !isHex(query[i+2])):
+			return problemOf(http.StatusBadRequest, "The query has a % that begins no escape; % itself is written %25.")
+		}
+	}
+	return nil
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
+}
+
+// screenBody lets the body be read for as long and as far as it may be.
+func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	limit := g.limits.MaxBody
+	if x.route != nil {
+		limit = x.route.maxBody
+	}
+	if limit > 0 {
+		if req.ContentLength > limit {
+			return bodyTooLarge()
+		}
+		// With the server's own writer: it ends the connection.
+		req.Body = http.MaxBytesReader(x.writer.ResponseWriter, req.Body, limit)
+	}
+	x.body = pacedBody{ReadCloser: req.Body, client: &x.writer.client, patience: g.timeouts.Body}
+	req.Body = &x.body
+	return nil
+}
+
+func bodyTooLarge() *problem {
+	return problemOf(http.StatusRequestEntityTooLarge, "The request's body is larger than it may be here.")
+}

@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// pathPieces make a corpus of paths: whatever servers are known to disagree about.
+var pathPieces = []string{
+	"/", "//", "/.", "/..", "/./", "/../", "/a", "/A", "/%61", "/%2e", "/%2e%2e", "/%2E.", "/.%2e/", "/%2f", "/%2F", "%2f..%2f", "/a;b", "/..;/",
+	"/.;x/", "/;", "/%3b", "/%5c", "/\\", "/%00", "/%0a", "/%7f", "/%25", "/%252e", "/%25%32%65", "/é", "/%C3%A9", "/%ff", "/%", "/%zz", "/%u0041",
+	"/{x}", "/%7Bx%7D", "/*", "/~", "/%7e", "/+", "/%2B", "/:", "/@", "/[x]", "/'", "/\"", "/<", "/^", "/|", "/admin",
+}
+
+// What the limiter matched is what the server got, whatever was sent.
+func TestPathIsOneForLimiterAndServer(t *testing.T) {
+	var got string
+	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) { got = req.RequestURI })
+	s := newStand(t, setting{options: Options{Upstreams: upstreams(server)}})
+	forwarded, refused := 0, 0
+	try := func(path string) {
+		got = ""
+		code, known := s.ask(t, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+		calls := s.counted()
+		switch {
+		case !known: // net/http did not take it
+		case code == http.StatusBadRequest && got == "" && len(calls) == 0:
+			refused++
+		case code == http.StatusOK && len(calls) == 1:
+			forwarded++
+			if seen := attribute(&calls[0], "path"); seen != got {
+				t.Errorf("path %q: the limiter saw %q, the server %q", path, seen, got)
+			}
+			if strings.Contains(got, "//") || slices.ContainsFunc(strings.Split(got, "/"), func(s string) bool { return s == "." || s == ".." }) {
+				t.Errorf("path %q was forwarded as %q", path, got)
+			}
+		default:
+			t.Errorf("path %q: status %d, counted %d times, the server got %q", path, code, len(calls), got)
+		}
+	}
+	for _, a := range pathPieces {
+		for _, b := range pathPieces {
+			try(a + b)
+			try("/admin" + a + "x" + b)
+		}
+	}
+	if forwarded < 1000 || refused < 1000 {
+		t.Errorf("%d forwarded, %d refused: the corpus has lost its point", forwarded, refused)
+	}
+}
+
+// ask has the handler answer a request as text, without a connection. known is false if net/http
+// cannot read it.
+func (s *stand) ask(t testing.TB, text string) (status int, known bool) {
+	t.Helper()
+	req, err := http.ReadRequest(newReader(text))
+	if err != nil {
+		return 0, false
+	}
+	req.RemoteAddr = "192.0.2.7:1234"
+	rw := httptest.NewRecorder()
+	s.Handler().ServeHTTP(rw, req)
+	return rw.Code, true
+}
+
+// Rules see the same thing too: a path that was rewritten matches what it matched before.
+func TestNormalFormMatchesTheSameRules(t *testing.T) {
+	doc, err := rules.Parse("rules.yaml", []byte(`rules: [{name: admin, match: {path: "/admin/{rest...}"}, key: [], limits: [1/1h]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, _, err := rules.Compile(doc, rules.Options{Secret: "of the tests"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	matches := func(path string) bool {
+		var m rules.Match
+		snapshot.Match(&penstock.Call{Attributes: []penstock.Attribute{{Name: "path", Value: path}}, Cost: 1}, 1, &m)
+		return len(m.Rules) > 0
+	}
+	both := [2]int{}
+	for _, a := range pathPieces {
+		for _, b := range pathPieces {
+			req, err := http.ReadRequest(newReader("GET /admin" + a + "x" + b + " HTTP/1.1\r\nHost: a\r\n\r\n"))
+			if err != nil {
+				continue
+			}
+			sent := req.URL.EscapedPath()
+			if screenPath(req) != nil {
+				continue
+			}
+			if before, after := matches(sent), matches(req.URL.EscapedPath()); before != after {
+				t.Errorf("%q matches: %t; forwarded as %q: %t", sent, before, req.URL.EscapedPath(), after)
+			} else if after {
+				both[1]++
+			} else {
+				both[0]++
+			}
+		}
+	}
+	if both[0] == 0 || both[1] == 0 {
+		t.Errorf("%d outside and %d inside: the corpus has lost its point", both[0], both[1])
+	}
+}
+
+// forgeries are headers by which a client may try to be somebody else.
+func forgeries() []string {
+	names := []string{
+		"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
+		"X-Cluster-Client-IP", "X-Original-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+		"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Client-Cert", "X-Original-URL", "X-Rewrite-URL", "X-Remote-Addr",
+		"X-Penstock-Verdict", "X-RateLimit-Remaining", "RateLimit", "RateLimit-Policy", "X-Envoy-External-Address",
+	}
+	var lines []string
+	for _, name := range names {
+		for _, spelt := range []string{
+			name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_"), strings.ToLower(strings.ReplaceAll(name, "-", "_")),
+			strings.ReplaceAll(name, "-", "."), strings.Replace(name, "-", "_", 1), strings.ReplaceAll(name, "-", "~"),
+		} {
+			for _, value := range []string{"203.0.113.9", "203.0.113.9, 198.51.100.2", "for=203.0.113.9", "127.0.0.1", "unknown", ""} {
+				lines = append(lines, spelt+": "+value)
+			}
+		}
+	}
+	return lines
+}
+
+// What an untrusted client says of where it comes from is neither counted nor passed on.
+func TestForgedHeaders(t *testing.T) {
+	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) {
+		for name, lines := range req.Header {
+			for _, line := range lines {
+				if strings.Contains(line, "203.0.113.9") || line == "unknown" || line == "127.0.0.1" && name != "X-Forwarded-For" {
+					t.Errorf("the server got %s: %s", name, line)
+				}
+			}
+		}
+		if got := req.Header["X-Forwarded-For"]; len(got) != 1 || got[0] != "127.0.0.1" {
+			t.Errorf("X-Forwarded-For %q", got)
+		}
+	})
+	s := start(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(server)}})
+	client := newClient(t)
+	lines := forgeries()
+	for i, line := range lines {
+		other := lines[(i*7+3)%len(lines)]
+		get(t, client, s.url("/"), line, other, "Connection: X-Forwarded-For, X-Forwarded-Host, X-Request-Id")
+	}
+	calls := s.counted()
+	if len(calls) != len(lines) || len(lines) < 500 {
+		t.Errorf("%d requests, %d counted", len(lines), len(calls))
+	}
+	for i := range calls {
+		if ip := attribute(&calls[i], "ip"); ip != "127.0.0.1" {
+			t.Errorf("%s was counted as %s", lines[i], ip)
+		}
+	}
+}
+
+func TestTrustedProxyIsBelieved(t *testing.T) {
+	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
+		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "Forwarded", "X-Real-Ip"} {
+			fmt.Fprintf(rw, "%s\n", strings.Join(req.Header[name], "|"))
+		}
+	})
+	s := start(t, setting{rules: everyCall, trusted: loopback, options: Options{Upstreams: upstreams(server)}})
+	got := get(t, newClient(t), s.url("/"), "X-Forwarded-For: 198.51.100.1", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: shop.example",
+		"X-Forwarded-Proto: https", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Real-Ip: 203.0.113.9",
+		"Connection: X-Forwarded-For")
+	want := "198.51.100.1, 203.0.113.9, 127.0.0.1\nshop.example\nhttps\n443\nfor=203.0.113.9, for=127.0.0.1;proto=http\n203.0.113.9\n"
+	if got.body != want {
+		t.Errorf("the server got\n%swant\n%s", got.body, want)
+	}
+	if calls := s.counted(); len(calls) != 1 || attribute(&calls[0], "ip") != "203.0.113.9" {
+		t.Errorf("counted %v", calls)
+	}
+}
+
+func TestHeadersAreOneForLimiterAndServer(t *testing.T) {
+	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
+		rw.Header().Set("X-Lines", fmt.Sprint(len(req.Header["X-User"])))
+		io.WriteString(rw, req.Header.Get("X-User"))
+		if len(req.Header["X_user"]) > 0 || len(req.Header["X.user"]) > 0 {
+			t.Error("the server got an alias")
+		}
+	})
+	s := start(t, setting{
+		rules:   "attributes: {user: {header: X-User}}\nrules: [{name: users, key: [user?], limits: [1000/1h]}]",
+		options: Options{Upstreams: upstreams(server)},
+	})
+	client := newClient(t)
+	for _, test := range []struct {
+		headers []string
+		want    string
+	}{
+		{[]string{"X-User: a"}, "a"},
+		{[]string{"X-User: a", "X-User: b"}, "a, b"},
+		{[]string{"X-User: a", "X-User: "}, "a, "},
+		{[]string{"X_User: b"}, ""},
+		{[]string{"X-User: a", "X_User: b", "X.User: c"}, "a"},
+		{[]string{"X-User: a", "Connection: x-user"}, ""},
+		{[]string{"X-User: a", "Connection: close, X-USER , te"}, ""},
+	} {
+		got := get(t, client, s.url("/"), test.headers...)
+		calls := s.counted()
+		if len(calls) != 1 || attribute(&calls[0], "user") != test.want || got.body != strings.TrimSuffix(test.want, " ") {
+			t.Errorf("%q: counted as %v, the server got %q; want %q", test.headers, calls, got.body, test.want)
+		}
+	}
+	for _, name := range []string{"Authorization", "X-Api-Key", "Content-Type", "Referer", "Idempotency-Key"} {
+		got := get(t, client, s.url("/"), name+": a", name+": b")
+		if calls := s.counted(); got.StatusCode != http.StatusBadRequest || len(calls) != 0 {
+			t.Errorf("two lines of %s: status %d, counted %d times", name, got.StatusCode, len(calls))
+		}
+	}
+}

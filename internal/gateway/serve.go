@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Serve serves the listener until the context ends, and then drains: no connection is accepted any
+// more, those that are open end with their next response, and requests under way, held ones
+// included, are finished. WebSockets are closed when all else is done. Serve returns when nothing
+// of it is left; the error says what had to be cut off, or that somebody else closed the listener.
+//
+// A gateway serves one listener at a time, and none after it has drained.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	if !g.serving.CompareAndSwap(false, true) {
+		return errors.New("serve: the gateway serves or has served another listener")
+	}
+	checks, endChecks := context.WithCancel(context.WithoutCancel(ctx))
+	var ended sync.WaitGroup
+	g.startChecks(checks, &ended)
+	defer ended.Wait()
+	defer endChecks()
+
+	requests, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	server := g.newServer(requests)
+	l = patientListener{l, g.log}
+	if n := g.limits.MaxConnections; n > 0 {
+		l = netutil.LimitListener(l, n)
+	}
+	failed := make(chan error, 1)
+	ended.Go(func() { failed <- g.accept(server, l) })
+	var err error
+	select {
+	case err = <-failed:
+		err = fmt.Errorf("serve %v: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	return errors.Join(err, g.drain(server, l, abandon))
+}
+
+// accept returns when the listener is closed.
+func (g *Gateway) accept(server *http.Server, l net.Listener) error {
+	if g.tls != nil {
+		return server.ServeTLS(l, "", "")
+	}
+	return server.Serve(l)
+}
+
+func (g *Gateway) newServer(requests context.Context) *http.Server {
+	s := &http.Server{
+		Handler:           g.Handler(),
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ReadHeaderTimeout: g.timeouts.ReadHeader,
+		IdleTimeout:       g.timeouts.Idle,
+		MaxHeaderBytes:    g.limits.MaxHeaderBytes,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: g.limits.MaxConcurrentStreams, WriteByteTimeout: g.timeouts.Write},
+		Protocols:         new(http.Protocols),
+		ConnState:         g.count,
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // clients' mistakes, mostly
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.Protocols.SetUnencryptedHTTP2(g.h2c)
+	if g.tls != nil {
+		// A client gets forClient's; this one is for net/http, which wants to find a certificate.
+		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: g.tls.forClient}
+	}
+	return s
+}
+
+func (g *Gateway) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		g.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		g.connections.Add(-1)
+	}
+}
+
+// endWithin is how long requests have to end that were cut off.
+const endWithin = 10 * time.Second
+
+// drain ends a server. Idle connections are first kept for a while: a client that has just sent its
+// next request on one must not find it closed, and learns with the answer that it was the last.
+func (g *Gateway) drain(server *http.Server, l net.Listener, abandon context.CancelFunc) error {
+	g.draining.Store(true)
+	l.Close() // it may be closed already
+	ctx := context.Background()
+	if g.timeouts.Drain > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.timeouts.Drain)
+		defer cancel()
+	}
+	lingering, cancelLingering := context.WithTimeout(ctx, g.timeouts.Linger)
+	defer cancelLingering()
+	waitUntil(lingering, func() bool { return g.connections.Load() == 0 })
+
+	var err error
+	if server.Shutdown(ctx) != nil {
+		err = fmt.Errorf("drain: %d requests had not ended after %v", g.requests.Load(), g.timeouts.Drain)
+	}
+	abandon()
+	server.Close()
+	ending, cancelEnding := context.WithTimeout(context.Background(), endWithin)
+	defer cancelEnding()
+	waitUntil(ending, func() bool { return g.requests.Load() == 0 })
+	for _, r := range g.routes {
+		r.transport.CloseIdleConnections()
+	}
+	return err
+}
+
+// A patientListener is never given up: whatever is short, files or memory, others will let go of it.
+// net/http waits and tries again after errors that say they are temporary.
+type patientListener struct {
+	net.Listener
+	log *slog.Logger
+}
+
+func (l patientListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		l.log.Warn("no connection can be accepted", "error", err)
+		err = temporary{err}
+	}
+	return conn, err
+}
+
+type temporary struct{ error }
+
+func (temporary) Temporary() bool { return true }
+func (temporary) Timeout() bool   { return false }
+
+func waitUntil(ctx context.Context, done func() bool) {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long tests wait for what must come.
+const patience = 30 * time.Second
+
+const noRules = "rules: []"
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// A stand is a running gateway before a real engine.
+type stand struct {
+	*Gateway
+	t      testing.TB
+	listen net.Addr
+	drain  context.CancelFunc
+	ended  chan error // gets what Serve returned
+
+	mu    sync.Mutex
+	calls []penstock.Call // as the limiter has seen them
+}
+
+// A setting is what a test wants otherwise.
+type setting struct {
+	rules   string
+	trusted []netip.Prefix
+	options Options // Limiter and Reader are filled in
+	listen  net.Listener
+	dial    func(context.Context, string, string) (net.Conn, error) // of upstreams
+	quiet   bool                                                    // calls are not kept
+}
+
+func upstreams(servers ...string) []Upstream { return []Upstream{{URLs: servers}} }
+
+// newStand returns a gateway that does not serve yet.
+func newStand(t testing.TB, set setting) *stand {
+	t.Helper()
+	s := &stand{t: t, ended: make(chan error, 1)}
+	if set.rules == "" {
+		set.rules = noRules
+	}
+	observe := s.observe
+	if set.quiet {
+		observe = nil
+	}
+	e := s.newEngine(set.rules, observe)
+	o := set.options
+	read := httplimit.ReaderOptions{Sources: e.Sources, TrustedProxies: set.trusted}
+	var err error
+	if o.Reader, err = httplimit.NewReader(read); err != nil {
+		t.Fatal(err)
+	}
+	if o.Limiter, err = httplimit.New(e, httplimit.Options{ReaderOptions: read}); err != nil {
+		t.Fatal(err)
+	}
+	o.Sources = e.Sources
+	if s.Gateway, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.routes {
+		if set.dial != nil {
+			r.transport.DialContext = set.dial
+		}
+		t.Cleanup(r.transport.CloseIdleConnections)
+	}
+	return s
+}
+
+func (s *stand) newEngine(text string, observe func(*engine.Observation)) *engine.Engine {
+	s.t.Helper()
+	doc, err := rules.Parse("rules.yaml", []byte(text))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	snapshot, _, err := rules.Compile(doc, rules.Options{Secret: "of the tests"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { store.Close() })
+	e, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot), Observe: observe})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return e
+}
+
+func (s *stand) observe(o *engine.Observation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call := *o.Call
+	call.Attributes = slices.Clone(call.Attributes)
+	s.calls = append(s.calls, call)
+}
+
+// counted returns the calls that the limiter has seen since it was last asked.
+func (s *stand) counted() []penstock.Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
+	s.calls = nil
+	return calls
+}
+
+// start serves until the test ends.
+func start(t testing.TB, set setting) *stand {
+	t.Helper()
+	s := newStand(t, set)
+	l := set.listen
+	if l == nil {
+		var err error
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.serve(l)
+	return s
+}
+
+func (s *stand) serve(l net.Listener) {
+	s.listen = l.Addr()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.drain = cancel
+	go func() { s.ended <- s.Serve(ctx, l) }()
+	s.t.Cleanup(func() {
+		cancel()
+		s.wait()
+	})
+}
+
+// wait returns what Serve did, as often as it is asked.
+func (s *stand) wait() error {
+	s.t.Helper()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+		return err
+	case <-time.After(2 * patience):
+		s.t.Error("the gateway did not end")
+		return nil
+	}
+}
+
+func (s *stand) url(path string) string {
+	scheme := "http://"
+	if s.tls != nil {
+		scheme = "https://"
+	}
+	return scheme + s.listen.String() + path
+}
+
+func newClient(t testing.TB) *http.Client {
+	transport := &http.Transport{DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func newServer(t testing.TB, handler http.HandlerFunc) string {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// An answer is a response that was read to its end.
+type answer struct {
+	*http.Response
+	body string
+}
+
+func do(t testing.TB, client *http.Client, req *http.Request) answer {
+	t.Helper()
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("read the response: %v", err)
+	}
+	return answer{res, string(body)}
+}
+
+func get(t testing.TB, client *http.Client, url string, headers ...string) answer {
+	t.Helper()
+	return do(t, client, newRequest(t, "GET", url, nil, headers...))
+}
+
+// newRequest takes headers as "Name: value".
+func newRequest(t testing.TB, method, url string, body io.Reader, headers ...string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequest(method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header[name] = append(req.Header[name], value) // as it is written
+	}
+	return req
+}
+
+// dialRaw opens a connection to the gateway that a test speaks HTTP on by itself.
+func (s *stand) dialRaw() (net.Conn, *bufio.Reader) {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.listen.String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(patience))
+	return conn, bufio.NewReader(conn)
+}
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if waitUntil(ctx, done); ctx.Err() != nil {
+		t.Fatalf("in vain: %s", what)
+	}
+}
+
+func attribute(c *penstock.Call, name string) string {
+	value, _ := c.Attribute(name)
+	return value
+}
