@@ -113,12 +113,14 @@ func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 type Quality uint8
 
 const (
-	QualityExact     Quality = iota // the shared state, or no state was needed
-	QualityLocal                    // what this node has counted by itself
-	QualityUnchecked                // nothing: by a failure policy
+	QualityExact  Quality = iota // the shared state, or no state was needed
+	QualityLeased                // permits that were taken of the shared state earlier
+	QualityLocal                 // what this node has counted by itself
+	QualityOpen                  // nothing: a failure policy lets the call pass
+	QualityClosed                // nothing: a failure policy denies the call
 )
 
-var qualityNames = [...]string{"exact", "local", "unchecked"}
+var qualityNames = [...]string{"exact", "leased", "local", "open", "closed"}
 
 func (q Quality) String() string { return nameOf(qualityNames[:], q, "Quality") }
 

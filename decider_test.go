@@ -30,7 +30,7 @@ func TestVerdictNames(t *testing.T) {
 		}
 		reasons = append(reasons, r.String())
 	}
-	for q := QualityExact; q <= QualityUnchecked; q++ {
+	for q := QualityExact; q <= QualityClosed; q++ {
 		var back Quality = 99
 		if readBack(t, q, &back); back != q {
 			t.Errorf("%v reads back as %v", q, back)
@@ -40,7 +40,7 @@ func TestVerdictNames(t *testing.T) {
 	if want := []string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error"}; !slices.Equal(reasons, want) {
 		t.Errorf("reasons are %q", reasons)
 	}
-	if want := []string{"exact", "local", "unchecked"}; !slices.Equal(qualities, want) {
+	if want := []string{"exact", "leased", "local", "open", "closed"}; !slices.Equal(qualities, want) {
 		t.Errorf("qualities are %q", qualities)
 	}
 	if got := Reason(200).String() + " " + Quality(200).String(); got != "Reason(200) Quality(200)" {

@@ -24,10 +24,14 @@ import (
 // wantUnchecked checks the verdict of a call that was not answered.
 func wantUnchecked(t *testing.T, v *penstock.Verdict, err error, allowed bool) {
 	t.Helper()
+	want := penstock.QualityClosed
+	if allowed {
+		want = penstock.QualityOpen
+	}
 	if !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) {
 		t.Errorf("error %v, want one that blames the service", err)
 	}
-	if v.Allowed != allowed || v.Reason != penstock.ReasonStoreError || v.Quality != penstock.QualityUnchecked || v.Now == 0 || len(v.Limits) != 0 {
+	if v.Allowed != allowed || v.Reason != penstock.ReasonStoreError || v.Quality != want || v.Now == 0 || len(v.Limits) != 0 {
 		t.Errorf("verdict %+v, want allowed %t, unchecked", v, allowed)
 	}
 }

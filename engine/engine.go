@@ -134,7 +134,7 @@ func (e *Engine) prepare(c *penstock.Call, v *penstock.Verdict, w *work) (settle
 	case w.matched.Allowed:
 		v.Allowed, v.Reason = true, penstock.ReasonAllowList
 	case w.refused != nil:
-		v.Rule, v.Reason, v.Quality = w.refused.Name, penstock.ReasonStoreError, penstock.QualityUnchecked
+		v.Rule, v.Reason, v.Quality = w.refused.Name, penstock.ReasonStoreError, penstock.QualityClosed
 	case len(w.turn.Ticket.Groups) == 0:
 		v.Allowed, v.Reason = true, penstock.ReasonNoRule
 	default:

@@ -87,9 +87,9 @@ func TestRuleThatPanics(t *testing.T) {
 			"deny over_limit after 2/2 wait=1h0m0s { before:1h 2/9 before:1d 2/99 !after 2/2 } failed=broken",
 		}},
 		{"deny", []string{
-			"deny store_error unchecked broken 0/0 failed=broken",
-			"deny store_error unchecked broken 0/0 failed=broken",
-			"deny store_error unchecked broken 0/0 failed=broken",
+			"deny store_error closed broken 0/0 failed=broken",
+			"deny store_error closed broken 0/0 failed=broken",
+			"deny store_error closed broken 0/0 failed=broken",
 		}},
 	} {
 		t.Run(test.policy, func(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 func (e *Engine) without(ctx context.Context, v *penstock.Verdict, w *work) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
 	if slices.ContainsFunc(w.asked, func(a asked) bool { return a.isLive() }) {
-		v.Reason, v.Quality = penstock.ReasonStoreError, penstock.QualityUnchecked
+		v.Reason, v.Quality = penstock.ReasonStoreError, penstock.QualityOpen
 	}
 	for i := range w.asked {
 		if a := &w.asked[i]; a.isLive() && a.rule.OnStoreError == rules.FailDeny {
-			v.Allowed, v.Rule = false, a.rule.Name
+			v.Allowed, v.Rule, v.Quality = false, a.rule.Name, penstock.QualityClosed
 			return
 		}
 	}

@@ -81,7 +81,7 @@ func TestOptionsAreChecked(t *testing.T) {
 type deaf struct{ penstock.Decider }
 
 func (deaf) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {
-	*v = penstock.Verdict{Allowed: true, Reason: penstock.ReasonStoreError, Quality: penstock.QualityUnchecked}
+	*v = penstock.Verdict{Allowed: true, Reason: penstock.ReasonStoreError, Quality: penstock.QualityOpen}
 	return penstock.ErrUnavailable
 }
 

@@ -98,8 +98,8 @@ func TestCheck(t *testing.T) {
 func TestCheckWithoutStore(t *testing.T) {
 	h := newHandler(t, setup{store: gone{}})
 	for path, want := range map[string]string{
-		"/search": `"allowed":true,"rule":"","reason":"store_error","quality":"unchecked"`,
-		"/closed": `"allowed":false,"rule":"closed","reason":"store_error","quality":"unchecked"`,
+		"/search": `"allowed":true,"rule":"","reason":"store_error","quality":"open"`,
+		"/closed": `"allowed":false,"rule":"closed","reason":"store_error","quality":"closed"`,
 	} {
 		if w := ask(t, h, "POST", "/v1/check", call(path, "u")); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)

@@ -157,7 +157,7 @@ func TestStoreFailure(t *testing.T) {
 	r := got[0]
 	hash, _ := r["key_hash"].(string)
 	want := map[string]any{
-		"level": "ERROR", "msg": "the store failed", "rule": "per-user", "allowed": true, "quality": "unchecked",
+		"level": "ERROR", "msg": "the store failed", "rule": "per-user", "allowed": true, "quality": "open",
 		"error": broken.err.Error(), "key_hash": hash, "redis_key": "pen:{" + hash + "…", "limit": 3.0, "window_seconds": 60.0,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {

@@ -127,9 +127,9 @@ func TestStoreGone(t *testing.T) {
 	client := penstockv1.NewDecisionsClient(serve(t, grpcapi.Options{
 		Decider: newEngine(t, goneStore{}), Concluder: failing{}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}))
-	for path, allowed := range map[string]bool{"/search": true, "/strict": false} {
+	for path, quality := range map[string]penstockv1.Quality{"/search": penstockv1.Quality_QUALITY_OPEN, "/strict": penstockv1.Quality_QUALITY_CLOSED} {
 		v, err := client.Check(patient(t), call(path))
-		if err != nil || v.Allowed != allowed || v.Reason != penstockv1.Reason_REASON_STORE_ERROR || v.Quality != penstockv1.Quality_QUALITY_UNCHECKED {
+		if err != nil || v.Allowed != (path == "/search") || v.Reason != penstockv1.Reason_REASON_STORE_ERROR || v.Quality != quality {
 			t.Errorf("%s: %v, %v", path, v, err)
 		}
 	}

@@ -26,7 +26,10 @@ func (o OnError) Without(v *penstock.Verdict, err error) {
 	if errors.Is(err, penstock.ErrInvalid) {
 		return
 	}
-	v.Allowed, v.Reason, v.Quality = o == Allow, penstock.ReasonStoreError, penstock.QualityUnchecked
+	v.Allowed, v.Reason, v.Quality = o == Allow, penstock.ReasonStoreError, penstock.QualityClosed
+	if v.Allowed {
+		v.Quality = penstock.QualityOpen
+	}
 }
 
 // Now is the instant on this machine's clock.

@@ -96,8 +96,10 @@ type Quality int32
 const (
 	Quality_QUALITY_UNSPECIFIED Quality = 0
 	Quality_QUALITY_EXACT       Quality = 1
-	Quality_QUALITY_LOCAL       Quality = 2 // what one node has counted by itself
-	Quality_QUALITY_UNCHECKED   Quality = 3 // nothing: by a failure policy
+	Quality_QUALITY_LEASED      Quality = 2 // permits that were taken of the shared state earlier
+	Quality_QUALITY_LOCAL       Quality = 3 // what one node has counted by itself
+	Quality_QUALITY_OPEN        Quality = 4 // nothing: a failure policy lets the call pass
+	Quality_QUALITY_CLOSED      Quality = 5 // nothing: a failure policy denies the call
 )
 
 // Enum value maps for Quality.
@@ -105,14 +107,18 @@ var (
 	Quality_name = map[int32]string{
 		0: "QUALITY_UNSPECIFIED",
 		1: "QUALITY_EXACT",
-		2: "QUALITY_LOCAL",
-		3: "QUALITY_UNCHECKED",
+		2: "QUALITY_LEASED",
+		3: "QUALITY_LOCAL",
+		4: "QUALITY_OPEN",
+		5: "QUALITY_CLOSED",
 	}
 	Quality_value = map[string]int32{
 		"QUALITY_UNSPECIFIED": 0,
 		"QUALITY_EXACT":       1,
-		"QUALITY_LOCAL":       2,
-		"QUALITY_UNCHECKED":   3,
+		"QUALITY_LEASED":      2,
+		"QUALITY_LOCAL":       3,
+		"QUALITY_OPEN":        4,
+		"QUALITY_CLOSED":      5,
 	}
 )
 
@@ -1024,12 +1030,14 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\x10REASON_DENY_LIST\x10\x05\x12\x15\n" +
 	"\x11REASON_ALLOW_LIST\x10\x06\x12\x14\n" +
 	"\x10REASON_DUPLICATE\x10\a\x12\x16\n" +
-	"\x12REASON_STORE_ERROR\x10\b*_\n" +
+	"\x12REASON_STORE_ERROR\x10\b*\x82\x01\n" +
 	"\aQuality\x12\x17\n" +
 	"\x13QUALITY_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rQUALITY_EXACT\x10\x01\x12\x11\n" +
-	"\rQUALITY_LOCAL\x10\x02\x12\x15\n" +
-	"\x11QUALITY_UNCHECKED\x10\x03*\xdd\x01\n" +
+	"\rQUALITY_EXACT\x10\x01\x12\x12\n" +
+	"\x0eQUALITY_LEASED\x10\x02\x12\x11\n" +
+	"\rQUALITY_LOCAL\x10\x03\x12\x10\n" +
+	"\fQUALITY_OPEN\x10\x04\x12\x12\n" +
+	"\x0eQUALITY_CLOSED\x10\x05*\xdd\x01\n" +
 	"\tAlgorithm\x12\x19\n" +
 	"\x15ALGORITHM_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ALGORITHM_FIXED_WINDOW\x10\x01\x12 \n" +
