@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A door is a way to ask a node whether a user's calls to /x may pass.
+type door struct {
+	name  string
+	calls int // of one request
+	ask   func(n *node, user string) (allowed int)
+}
+
+const perBatch = 5
+
+var doors = []door{
+	{"gateway", 1, askGateway},
+	{"check", 1, askCheck},
+	{"batch", perBatch, askBatch},
+	{"auth", 1, askAuth},
+	{"http client", 1, func(n *node, user string) int { return decide(n, n.http, user) }},
+	{"http client batch", perBatch, func(n *node, user string) int { return decideEach(n, n.http, user) }},
+	{"grpc client", 1, func(n *node, user string) int { return decide(n, n.grpc, user) }},
+	{"grpc client batch", perBatch, func(n *node, user string) int { return decideEach(n, n.grpc, user) }},
+}
+
+// A remote is what both clients are.
+type remote interface {
+	penstock.Decider
+	penstock.Concluder
+	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+}
+
+var browser = &http.Client{
+	Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true},
+	Timeout:   patient,
+}
+
+// An answer is a response whose body was read.
+type answer struct {
+	*http.Response
+	body []byte
+}
+
+// get asks at a door. Headers are given as they are written.
+func (n *node) get(door, path string, headers ...string) answer {
+	n.t.Helper()
+	return n.send(http.MethodGet, door, path, "", headers...)
+}
+
+// post sends JSON to the decision API.
+func (n *node) post(path, body string) answer {
+	n.t.Helper()
+	return n.send(http.MethodPost, "http", path, body, "Content-Type: application/json")
+}
+
+// send may be called from any goroutine: a failure is the test's, and its answer has no status.
+func (n *node) send(method, door, path, body string, headers ...string) answer {
+	n.t.Helper()
+	a, err := trySend(method, n.url(door, path), body, headers...)
+	if err != nil {
+		n.t.Error(err)
+	}
+	return a
+}
+
+func trySend(method, url, body string, headers ...string) (answer, error) {
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return read(nil, err)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	return read(browser.Do(request))
+}
+
+// read reads the body of a response that there may be.
+func read(r *http.Response, err error) (answer, error) {
+	if err != nil {
+		return answer{Response: &http.Response{Status: "no answer", Header: http.Header{}}}, err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	return answer{r, body}, err
+}
+
+// passed is 1 for a response that let the call pass, 0 for one that did not.
+func (n *node) passed(a answer) int {
+	switch a.StatusCode {
+	case http.StatusOK:
+		return 1
+	case http.StatusTooManyRequests:
+		return 0
+	}
+	n.t.Errorf("got %s, neither yes nor no: %s", a.Status, a.body)
+	return 0
+}
+
+func askGateway(n *node, user string) int { return n.passed(n.get("gateway", "/x", "X-User: "+user)) }
+
+func askAuth(n *node, user string) int {
+	return n.passed(n.get("http", "/v1/auth", "X-User: "+user, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /x", "X-Forwarded-For: 192.0.2.1"))
+}
+
+// A verdict is what the decision API says, as far as tests look at it.
+type verdict struct {
+	Allowed   bool
+	Rule      string
+	Reason    string
+	Quality   string
+	Duplicate bool
+	Limits    []struct {
+		Rule    string
+		Allowed bool
+		Used    int64
+		Shadow  bool
+	}
+	Reservation string
+}
+
+// used is what a rule's first limit has counted.
+func (v verdict) used(rule string) int64 {
+	for _, l := range v.Limits {
+		if l.Rule == rule {
+			return l.Used
+		}
+	}
+	return -1
+}
+
+// read reads a JSON answer that must be a good one.
+func (n *node) read(a answer, into any) {
+	n.t.Helper()
+	if err := json.Unmarshal(a.body, into); err != nil || a.StatusCode != http.StatusOK {
+		n.t.Errorf("got %s: %v: %s", a.Status, err, a.body)
+	}
+}
+
+// check asks about a call, given as JSON.
+func (n *node) check(call string) (v verdict) {
+	n.t.Helper()
+	n.read(n.post("/v1/check", call), &v)
+	return v
+}
+
+func callOf(user string) string { return `{"attributes": {"user": "` + user + `", "path": "/x"}}` }
+
+// peek looks at a user's numbers and charges nothing.
+func (n *node) peek(user string) verdict {
+	n.t.Helper()
+	return n.check(`{"attributes": {"user": "` + user + `", "path": "/x"}, "cost": 0}`)
+}
+
+func askCheck(n *node, user string) int {
+	v := n.check(callOf(user))
+	return n.counted(v.Allowed, v.Quality)
+}
+
+func askBatch(n *node, user string) (allowed int) {
+	calls := strings.Repeat(", "+callOf(user), perBatch)[2:]
+	var reply struct{ Results []verdict }
+	n.read(n.post("/v1/check/batch", `{"calls": [`+calls+`]}`), &reply)
+	if len(reply.Results) != perBatch {
+		n.t.Errorf("%d results for %d calls", len(reply.Results), perBatch)
+	}
+	for _, v := range reply.Results {
+		allowed += n.counted(v.Allowed, v.Quality)
+	}
+	return allowed
+}
+
+// counted is 1 for an allowed call. Its verdict must come from the shared state.
+func (n *node) counted(allowed bool, quality string) int {
+	if quality != "exact" {
+		n.t.Errorf("a verdict of quality %q", quality)
+	}
+	if allowed {
+		return 1
+	}
+	return 0
+}
+
+func newCall(user string) penstock.Call {
+	return penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "user", Value: user}, {Name: "path", Value: "/x"}}}
+}
+
+func decide(n *node, c remote, user string) int {
+	call := newCall(user)
+	var v penstock.Verdict
+	if err := c.Decide(context.Background(), &call, &v); err != nil {
+		n.t.Error(err)
+	}
+	return n.counted(v.Allowed, v.Quality.String())
+}
+
+func decideEach(n *node, c remote, user string) (allowed int) {
+	calls, verdicts, errs := make([]penstock.Call, perBatch), make([]penstock.Verdict, perBatch), make([]error, perBatch)
+	for i := range calls {
+		calls[i] = newCall(user)
+	}
+	c.DecideEach(context.Background(), calls, verdicts, errs)
+	for i := range verdicts {
+		if errs[i] != nil {
+			n.t.Error(errs[i])
+		}
+		allowed += n.counted(verdicts[i].Allowed, verdicts[i].Quality.String())
+	}
+	return allowed
+}
+
+// atEveryDoor runs a test once for each.
+func atEveryDoor(t *testing.T, test func(t *testing.T, d door)) {
+	t.Helper()
+	for _, d := range doors {
+		t.Run(d.name, func(t *testing.T) { test(t, d) })
+	}
+}
