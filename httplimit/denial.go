@@ -137,12 +137,12 @@ func reached(v *penstock.Verdict) string {
 		switch {
 		case l.Shadow || l.Allowed || l.Rule != v.Rule || l.RetryAfter != v.Decision.RetryAfter:
 		case l.Algorithm == penstock.Concurrency:
-			return fmt.Sprintf("Limit of %d requests at the same time (%s) reached", l.Limit, l.Policy)
+			return fmt.Sprintf("Limit of %s at the same time (%s) reached", requests(l.Limit), l.Policy)
 		default:
 			if seconds, ok := windowSeconds(l); ok {
-				return fmt.Sprintf("Limit of %d requests per %d s (%s) reached", l.Limit, seconds, l.Policy)
+				return fmt.Sprintf("Limit of %s per %d s (%s) reached", requests(l.Limit), seconds, l.Policy)
 			}
-			return fmt.Sprintf("Limit of %d requests (%s) reached", l.Limit, l.Policy)
+			return fmt.Sprintf("Limit of %s (%s) reached", requests(l.Limit), l.Policy)
 		}
 	}
 	return "Limit reached"
@@ -183,4 +183,11 @@ func (p *problem) write(rw http.ResponseWriter, req *http.Request, status int) {
 	if req.Method != http.MethodHead {
 		_, _ = rw.Write(body) // a client that is gone needs no answer
 	}
+}
+
+func requests(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
 }
