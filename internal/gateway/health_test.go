@@ -51,7 +51,7 @@ func TestServerGoesOutAndComesBack(t *testing.T) {
 		s.admit()
 		s.succeeded()
 		for range 2 {
-			if !s.admit() || !s.health().Up || s.health().Err != nil {
+			if !s.admit() || !s.health().Up || s.health().Error != "" {
 				t.Error("it works and is not asked")
 			}
 		}
@@ -95,7 +95,7 @@ func TestRoundRobinAndRetry(t *testing.T) {
 	for _, h := range s.Health() {
 		if h.Up {
 			up++
-		} else if h.Err == nil || h.Until.IsZero() {
+		} else if h.Error == "" || h.Until.IsZero() {
 			t.Errorf("down without a reason: %+v", h)
 		}
 	}
@@ -233,7 +233,7 @@ func TestHealthChecks(t *testing.T) {
 				t.Errorf("%v after the check says %d: status %d, want %d", step.after, step.status, got.StatusCode, step.want)
 			}
 		}
-		if h := b.Health(); len(h) != 1 || h[0].Up || h[0].Err == nil {
+		if h := b.Health(); len(h) != 1 || h[0].Up || h[0].Error == "" {
 			t.Errorf("%+v", h)
 		}
 		b.drain()

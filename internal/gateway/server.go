@@ -120,11 +120,13 @@ func (s *server) wait() time.Duration {
 
 // UpstreamHealth is how one server of an upstream is.
 type UpstreamHealth struct {
-	Host, Path, URL string
-	Up              bool
-	Failures        int       // in a row
-	Until           time.Time // it gets no requests; zero if that is not a matter of time
-	Err             error     // the last
+	Host     string    `json:"host,omitempty"`
+	Path     string    `json:"path,omitempty"`
+	URL      string    `json:"url"`
+	Up       bool      `json:"up"`
+	Failures int       `json:"failures"`        // in a row
+	Until    time.Time `json:"until,omitzero"`  // it gets no requests; zero if that is not a matter of time
+	Error    string    `json:"error,omitempty"` // the last
 }
 
 // Health tells how every server is.
@@ -144,5 +146,9 @@ func (s *server) health() UpstreamHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	up := !s.failing && s.failures < failuresToGoOut
-	return UpstreamHealth{URL: s.url, Up: up, Failures: s.failures, Until: s.until, Err: s.last}
+	h := UpstreamHealth{URL: s.url, Up: up, Failures: s.failures, Until: s.until}
+	if s.last != nil {
+		h.Error = s.last.Error()
+	}
+	return h
 }
