@@ -35,6 +35,7 @@ in a database that keeps every version: sqlite:PATH or postgres://…, given by
 		newRulesTestCommand(a),
 		newRulesDiffCommand(a),
 		newRulesApplyCommand(a),
+		newRulesImportCommand(a),
 		newRulesExportCommand(a),
 		newRulesHistoryCommand(a),
 		newRulesRollbackCommand(a),

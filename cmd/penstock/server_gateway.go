@@ -30,7 +30,8 @@ func (s *server) newGateway() (serve, error) {
 		return nil, err
 	}
 	o := s.config.gatewayOptions()
-	o.Limiter, o.Reader, o.Sources, o.Log = limiter, reader, s.engine.Sources, s.log.With("door", "gateway")
+	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("door", "gateway")
+	o.Sources, o.ProxyHeader = s.engine.Sources, s.config.ClientIP.Header
 	if s.gateway, err = gateway.New(o); err != nil {
 		return nil, err
 	}

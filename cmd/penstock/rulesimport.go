@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/rules"
+)
+
+func newRulesImportCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "Turn the limits of another program into rules",
+		Args:  noSuchCommand,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newImportEnvoyCommand(a))
+	return c
+}
+
+func newImportEnvoyCommand(a *app) *cobra.Command {
+	var merge bool
+	c := &cobra.Command{
+		Use:   "envoy-ratelimit FILE|DIR",
+		Short: "Turn the configuration of envoyproxy/ratelimit into rules",
+		Long: `Turn the configuration of envoyproxy/ratelimit into rules, on stdout. What rules cannot
+say is told in comments at their beginning. - reads stdin. To serve such a directory as
+it is, give it to rules.envoy_ratelimit instead.
+
+Exit status: 0 if there are rules, 1 if the configuration has mistakes.`,
+		Example: `  penstock rules import envoy-ratelimit config/ > rules.yaml
+  penstock rules validate rules.yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.importEnvoy(c.Context(), args[0], envoyratelimit.Options{MergeDomains: merge})
+		},
+	}
+	c.Flags().BoolVar(&merge, "merge-domains", false, "several files may say something of one domain")
+	return c
+}
+
+// imported is what -o json prints.
+type imported struct {
+	Document *rules.Document `json:"document"`
+	Notes    []string        `json:"notes"`
+}
+
+func (a *app) importEnvoy(ctx context.Context, path string, o envoyratelimit.Options) error {
+	files, err := a.readRules(ctx, path)
+	if err != nil {
+		return err
+	}
+	config, warnings, err := envoyratelimit.Load(files, o)
+	for _, w := range warnings {
+		fmt.Fprintln(a.stderr, w)
+	}
+	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
+		for _, m := range mistakes {
+			fmt.Fprintln(a.stderr, m)
+		}
+		return no(nil)
+	}
+	if err != nil {
+		return err
+	}
+	doc, notes := config.Convert()
+	fmt.Fprintf(a.stderr, "%s, %s\n", counted(len(doc.Rules), "rule"), counted(len(notes), "note"))
+	if a.json() {
+		return a.writeJSON(imported{doc, append([]string{}, notes...)})
+	}
+	for _, note := range notes {
+		if _, err := fmt.Fprintf(a.stdout, "# %q\n", note); err != nil {
+			return err
+		}
+	}
+	_, err = a.stdout.Write(doc.YAML())
+	return err
+}
