@@ -126,8 +126,11 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 	}
 	if err := l.decider.Decide(ctx, &c.Call, &c.Verdict); err != nil {
 		l.onError(c.method, err)
-		if errors.Is(err, penstock.ErrInvalid) {
+		switch {
+		case errors.Is(err, penstock.ErrInvalid):
 			return status.Error(codes.InvalidArgument, "the call is not one that can be decided about")
+		case ctx.Err() != nil: // the client is gone: to give up must not be a way past the limits
+			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
 	l.tell(ctx, &c.Verdict)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-io/penstock"
@@ -261,4 +263,16 @@ func TestRefused(t *testing.T) {
 	if service.reached.Load() != 0 {
 		t.Error("it reached the service")
 	}
+}
+
+// Whoever gives up at the right moment must not get past the limits.
+func TestGivingUpIsNoWayPast(t *testing.T) {
+	l := newLimiter(t, newEngine(t, "rules: [{name: one, key: [], limits: [1/1h]}]", engine.Options{}), grpclimit.Options{})
+	ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 1}}))
+	cancel()
+	_, err := l.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryCall}, func(context.Context, any) (any, error) {
+		t.Error("it went on")
+		return nil, nil
+	})
+	wantCode(t, err, codes.Canceled)
 }

@@ -93,8 +93,12 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 	v := &t.verdict
 	if err := l.decider.Decide(req.Context(), &t.call, v); err != nil {
 		l.onError(req, err)
-		if errors.Is(err, penstock.ErrInvalid) {
+		switch {
+		case errors.Is(err, penstock.ErrInvalid):
 			l.writer.Refuse(rw, req, err)
+			return false
+		case req.Context().Err() != nil: // the client is gone: to give up must not be a way past the limits
+			l.writer.unavailable(rw, req, "This call's time was up before it was decided")
 			return false
 		}
 	}

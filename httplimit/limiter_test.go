@@ -96,6 +96,19 @@ func TestVerdictStandsDespiteAnError(t *testing.T) {
 	}
 }
 
+// A store does not answer somebody who has left, and failure policies let pass: whoever gives up at
+// the right moment must not get past the limits.
+func TestGivingUpIsNoWayPast(t *testing.T) {
+	l := newLimiter(t, "rules: [{name: one, key: [], limits: [1/1h]}]", Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	reached := false
+	h := l.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	if rec := served(h, request("/").WithContext(ctx)); rec.Code != 503 || reached {
+		t.Errorf("%d, reached %v", rec.Code, reached)
+	}
+}
+
 const leaky = "rules: [{name: even, key: [], limits: [{rate: 1/1s, queue: 3, algorithm: leaky_bucket}]}]"
 
 func TestHeldInOrder(t *testing.T) {

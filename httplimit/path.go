@@ -59,14 +59,14 @@ func normalize(path string) (string, error) {
 		if path = rest; more {
 			path = "/" + rest
 		}
-		begin := len(out)
+		begin, beginDecoded := len(out), len(decoded)
 		var err error
 		if out, decoded, err = appendSegment(append(out, '/'), append(decoded, '/'), segment); err != nil {
 			return "", err
 		}
 		switch segment := string(out[begin+1:]); {
 		case segment != "." && segment != "..":
-			if isDotWithParameters(decoded) {
+			if isDotWithParameters(string(decoded[beginDecoded+1:])) {
 				return "", errors.New("a dot segment has parameters, which some servers resolve")
 			}
 			continue
@@ -116,9 +116,8 @@ func appendSegment(out, decoded []byte, segment string) (_, _ []byte, err error)
 	return out, decoded, nil
 }
 
-// isDotWithParameters looks at the last segment.
-func isDotWithParameters(path []byte) bool {
-	segment := string(path[strings.LastIndexByte(string(path), '/')+1:])
+// isDotWithParameters looks at a decoded segment, in which a slash is no end.
+func isDotWithParameters(segment string) bool {
 	return strings.HasPrefix(segment, ".;") || strings.HasPrefix(segment, "..;")
 }
 

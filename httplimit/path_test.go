@@ -42,7 +42,7 @@ func TestNormalizePath(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/a\x00", "/a%00", "/a\n", "/%0d%0A", "/\x7f", "/%7f", `/a\b`, "/a%5cb", "/%", "/%4", "/%zz", "/a?b", "/a#b", "/%u002f",
-		"/\xff", "/%ff", "/%c0%af", "/%c0%ae%c0%ae/", "/a/..;/b", "/a/.;x", "/a/%2e%2e%3b/b",
+		"/\xff", "/%ff", "/%c0%af", "/%c0%ae%c0%ae/", "/a/..;/b", "/a/.;x", "/a/%2e%2e%3b/b", "/a/..;%2Fb", "/a/.%3bx%2fb/c",
 	} {
 		if got, err := NormalizePath(path); err == nil {
 			t.Errorf("%q: got %q", path, got)

@@ -41,7 +41,7 @@ func (s *server) newGateway() (serve, error) {
 func (c *config) gatewayOptions() gateway.Options {
 	g := &c.Gateway
 	o := gateway.Options{
-		H2C: g.H2C,
+		H2C: g.H2C, KeepEscapedSlashes: g.Slashes,
 		Limits: gateway.Limits{
 			MaxHeaderBytes: int(g.Limits.HeaderBytes), MaxBody: int64(g.Limits.BodyBytes),
 			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections,

@@ -21,7 +21,10 @@ type Gateway struct {
 	sources  func() []penstock.Source
 	tls      *certificates // nil: plain HTTP
 	h2c      bool
-	log      *slog.Logger
+
+	keepSlashes bool
+
+	log *slog.Logger
 
 	proxyHeader string // canonical
 
@@ -36,7 +39,7 @@ type Gateway struct {
 
 // New returns a gateway. The error names every mistake in the options.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, h2c: o.H2C, log: o.Log}
+	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
 	g.proxyHeader = http.CanonicalHeaderKey(o.ProxyHeader)
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -93,6 +96,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 	g.requests.Add(1)
 	defer g.requests.Add(-1)
 	x := g.begin(rw, req)
+	defer x.body.end()
 	rw.Header()["X-Request-Id"] = x.id[:]
 	if g.isLast(req) {
 		rw.Header().Set("Connection", "close")

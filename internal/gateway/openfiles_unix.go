@@ -5,7 +5,7 @@ package gateway
 import "syscall"
 
 // connectionsForOpenFiles leaves each client one connection to a server, and some files for the
-// rest of the process. 0 is no bound.
+// rest of the process, other doors among it. 0 is no bound.
 func connectionsForOpenFiles() int {
 	const (
 		rest   = 64
@@ -15,5 +15,5 @@ func connectionsForOpenFiles() int {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur > enough {
 		return 0
 	}
-	return max(int(limit.Cur)-rest, 2) / 2
+	return max(int(limit.Cur-limit.Cur/4)-rest, 2) / 2
 }

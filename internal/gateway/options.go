@@ -25,7 +25,12 @@ type Options struct {
 	Timeouts Timeouts
 	TLS      *TLS // nil: plain HTTP
 	H2C      bool // HTTP/2 without TLS, for clients that know
-	Log      *slog.Logger
+
+	// KeepEscapedSlashes lets paths with %2F pass, as they are. Servers that take it for a slash, as
+	// nginx does, then serve under one path what was limited under another.
+	KeepEscapedSlashes bool
+
+	Log *slog.Logger
 }
 
 // An Upstream is one or more servers that answer alike, and which requests are theirs. Of those

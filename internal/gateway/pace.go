@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -57,23 +58,43 @@ func (w *pacedWriter) Flush() { w.FlushError() }
 
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// pacedBody is a request's body that the client must keep sending.
+// pacedBody is a request's body that the client must keep sending. A transport may be reading it
+// when the handler returns, and an HTTP/2 response then has no deadline to set any more: net/http
+// panics. So end comes first.
 type pacedBody struct {
 	io.ReadCloser
 	client   *http.ResponseController
 	patience time.Duration // 0: any
+
+	mu    sync.Mutex
+	ended bool
 
 	broken atomic.Pointer[error] // what ended it before its end
 }
 
 func (b *pacedBody) Read(p []byte) (n int, err error) {
 	if b.patience > 0 {
-		b.client.SetReadDeadline(time.Now().Add(b.patience))
-		defer b.client.SetReadDeadline(time.Time{})
+		b.setDeadline(time.Now().Add(b.patience))
+		defer b.setDeadline(time.Time{})
 	}
 	n, err = b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.broken.Store(&err)
 	}
 	return n, err
+}
+
+func (b *pacedBody) setDeadline(at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.client.SetReadDeadline(at)
+	}
+}
+
+// end must be called before the handler returns.
+func (b *pacedBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
 }

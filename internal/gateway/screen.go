@@ -19,7 +19,7 @@ func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	if !httpguts.ValidHostHeader(req.Host) {
 		return problemOf(http.StatusBadRequest, "The host is no host's name.")
 	}
-	if p := screenPath(req); p != nil {
+	if p := g.screenPath(req); p != nil {
 		return p
 	}
 	if p := g.screenQuery(req); p != nil {
@@ -32,7 +32,7 @@ func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	return g.screenBody(x, req)
 }
 
-func screenPath(req *http.Request) *problem {
+func (g *Gateway) screenPath(req *http.Request) *problem {
 	path := req.URL.EscapedPath()
 	if path != "" && path[0] != '/' {
 		return problemOf(http.StatusBadRequest, "The path does not begin with a slash.")
@@ -40,6 +40,9 @@ func screenPath(req *http.Request) *problem {
 	normal, err := httplimit.NormalizePath(path)
 	if err != nil {
 		return pathUnclear()
+	}
+	if !g.keepSlashes && strings.Contains(normal, "%2F") {
+		return problemOf(http.StatusBadRequest, "The path has an escaped slash, %2F, which some servers take for a slash and others do not.")
 	}
 	if normal == path {
 		return nil

@@ -94,7 +94,7 @@ func TestNormalFormMatchesTheSameRules(t *testing.T) {
 				continue
 			}
 			sent := req.URL.EscapedPath()
-			if screenPath(req) != nil {
+			if (&Gateway{keepSlashes: true}).screenPath(req) != nil {
 				continue
 			}
 			if before, after := matches(sent), matches(req.URL.EscapedPath()); before != after {
@@ -108,6 +108,21 @@ func TestNormalFormMatchesTheSameRules(t *testing.T) {
 	}
 	if both[0] == 0 || both[1] == 0 {
 		t.Errorf("%d outside and %d inside: the corpus has lost its point", both[0], both[1])
+	}
+}
+
+// An escaped slash is a slash to some servers.
+func TestEscapedSlashes(t *testing.T) {
+	for _, path := range []string{"/admin%2Fusers", "/public/..%2fadmin", "/%2F", "/a%2f"} {
+		for _, keep := range []bool{false, true} {
+			req, err := http.ReadRequest(newReader("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if refused := (&Gateway{keepSlashes: keep}).screenPath(req) != nil; refused == keep {
+				t.Errorf("%s, kept %t: refused %t", path, keep, refused)
+			}
+		}
 	}
 }
 

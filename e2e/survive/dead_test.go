@@ -1,0 +1,264 @@
+//go:build linux
+
+package survive
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A wayToDie is what an upstream does to a connection instead of answering.
+type wayToDie struct {
+	name   string
+	answer func(*net.TCPConn)
+}
+
+var waysToDie = []wayToDie{
+	{"reset", func(c *net.TCPConn) { c.SetLinger(0) }},
+	{"closed", func(c *net.TCPConn) { hear(c) }},
+	{"half", says("HTTP/1.1 200 OK\r\nContent-Le")},
+	{"garbage", says("\x00\x01 not HTTP at all\r\n\r\n")},
+	{"framing", says("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")},
+	{"flood", func(c *net.TCPConn) { // a header without end
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nX: ")
+		for piece := strings.Repeat("x", 32<<10); ; {
+			if _, err := io.WriteString(c, piece); err != nil {
+				return
+			}
+		}
+	}},
+}
+
+// hear takes a request, or the beginning of it.
+func hear(c *net.TCPConn) { c.Read(make([]byte, 4096)) }
+
+func says(text string) func(*net.TCPConn) {
+	return func(c *net.TCPConn) {
+		hear(c)
+		io.WriteString(c, text)
+	}
+}
+
+func saysNothing(c *net.TCPConn) { io.Copy(io.Discard, c) }
+
+// Whatever an upstream does instead of answering, its callers get a problem to read, those of others
+// notice nothing, and it gets requests again once it is back.
+func TestDeadUpstreams(t *testing.T) {
+	healthy := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "fine") })
+	silent := newDyingUpstream(t, saysNothing)
+	absent := newAbsentUpstream(t)
+	config := fmt.Sprintf("upstreams:\n  - {path: /well, url: %q}\n  - {path: /silent, url: %q}\n  - {path: /absent, url: %q}\n", healthy, silent.url(), absent.url)
+	names := []string{"absent"}
+	var dying []*dyingUpstream
+	for _, way := range waysToDie {
+		d := newDyingUpstream(t, way.answer)
+		config += fmt.Sprintf("  - {path: /%s, url: %q}\n", way.name, d.url())
+		names, dying = append(names, way.name), append(dying, d)
+	}
+	n := start(t, setup{config: config})
+	for range 50 { // who wait for ever
+		if l := dial(t, n.addresses["gateway"]); l != nil {
+			io.WriteString(l, "GET /silent HTTP/1.1\r\nHost: a\r\n\r\n")
+		}
+	}
+	stop := n.keepsServing("/well")
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() { n.failsAs("/"+name, http.StatusBadGateway) })
+	}
+	all.Wait()
+
+	absent.listen(t)
+	for _, d := range dying {
+		d.well.Store(true)
+	}
+	for _, name := range names {
+		eventually(t, name+" is back", func() bool { return n.status("gateway", "/"+name) == 200 })
+	}
+	stop()
+	n.isWell(maxMiB)
+}
+
+// An upstream that takes requests and never answers is too late at some time.
+func TestSilentUpstream(t *testing.T) {
+	silent := newDyingUpstream(t, saysNothing)
+	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 100ms}}\nupstreams: [{url: %q}]\n", silent.url())})
+	n.failsAs("/", http.StatusGatewayTimeout)
+	silent.well.Store(true)
+	eventually(t, "it is back", func() bool { return n.status("gateway", "/") == 200 })
+	n.isWell(maxMiB)
+}
+
+// keepsServing asks for a path, which must always be answered, until the function it returns is
+// called.
+func (n *node) keepsServing(path string) (stop func()) {
+	ended := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if status := n.status("gateway", path); status != 200 {
+				n.t.Errorf("%s is answered with %d", path, status)
+			}
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		close(ended)
+		asking.Wait()
+	})
+	n.t.Cleanup(stop)
+	return stop
+}
+
+// failsAs asks an upstream that fails until it is left alone, and some more.
+func (n *node) failsAs(path string, status int) {
+	const untilOut, afterwards = 3, 20
+	l := dial(n.t, n.addresses["gateway"])
+	if l == nil {
+		return
+	}
+	for i := range untilOut + afterwards {
+		r, err := l.ask("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		if err != nil {
+			n.t.Errorf("%s: %v", path, err)
+			return
+		}
+		// Once out, it is tried again now and then: that fails like the first time.
+		isOut := i >= untilOut && r.status == 503 && r.header.Get("Retry-After") != ""
+		if r.status != status && !isOut {
+			n.t.Errorf("%s: request %d: status %d, want %d: %s", path, i, r.status, status, r.body)
+		}
+		if !r.isProblem() {
+			n.t.Errorf("%s: no problem to read: %s %s", path, r.header, r.body)
+		}
+	}
+}
+
+// A response that breaks off must not look whole to the client.
+func TestHalfResponseIsNoResponse(t *testing.T) {
+	for name, text := range map[string]string{
+		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this",
+		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+		"chunk":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\nhello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dying := newDyingUpstream(t, says(text))
+			n := start(t, setup{config: fmt.Sprintf("upstreams: [{url: %q}]\n", dying.url())})
+			res, err := n.client.Get(n.url("gateway", "/"))
+			if err != nil {
+				return // cut off so early that the client has seen nothing
+			}
+			defer res.Body.Close()
+			if body, err := io.ReadAll(res.Body); err == nil && res.StatusCode == 200 {
+				t.Errorf("the client takes %q for the whole response", body)
+			}
+			n.isWell(maxMiB)
+		})
+	}
+}
+
+// A dyingUpstream does with its connections what it is told to, until it is well.
+type dyingUpstream struct {
+	net.Listener
+	well atomic.Bool
+}
+
+func newDyingUpstream(t *testing.T, answer func(*net.TCPConn)) *dyingUpstream {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dyingUpstream{Listener: l}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				if d.well.Load() {
+					says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")(conn.(*net.TCPConn))
+				} else {
+					answer(conn.(*net.TCPConn))
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	return d
+}
+
+func (d *dyingUpstream) url() string { return "http://" + d.Addr().String() }
+
+// An absentUpstream has an address that nobody else can take, and does not listen there yet.
+type absentUpstream struct {
+	socket *os.File
+	url    string
+}
+
+func newAbsentUpstream(t *testing.T) *absentUpstream {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &absentUpstream{socket: os.NewFile(uintptr(fd), "absent upstream")}
+	t.Cleanup(func() { a.socket.Close() })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	address, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.url = fmt.Sprintf("http://127.0.0.1:%d", address.(*syscall.SockaddrInet4).Port)
+	return a
+}
+
+// listen answers from now on.
+func (a *absentUpstream) listen(t *testing.T) {
+	t.Helper()
+	if err := syscall.Listen(int(a.socket.Fd()), syscall.SOMAXCONN); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.FileListener(a.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+}
+
+func newUpstream(t *testing.T, serve http.HandlerFunc) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: serve}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	return "http://" + l.Addr().String()
+}
