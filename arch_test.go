@@ -91,7 +91,7 @@ var rules = []rule{
 		because: "interceptors are handed a penstock.Decider: applications link no rules engine for them",
 	},
 	{
-		of: anyOf(under("internal/api"), under("internal/gateway"), under("internal/grpcapi")), not: anyOf(own("engine"), linksSQL, linksRedis), through: true,
+		of: anyOf(under("internal/api"), under("internal/gateway"), under("internal/grpcapi"), under("internal/rls")), not: anyOf(own("engine"), linksSQL, linksRedis), through: true,
 		because: "doors are handed a penstock.Decider and know nothing of how it decides",
 	},
 }

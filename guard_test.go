@@ -269,7 +269,7 @@ func TestSettleWithGuards(t *testing.T) {
 			// Of another call.
 			got := Outcome{Groups: []GroupOutcome{{true, true, 1, 2, 3, 4, true, 5}}, Decisions: make([]Decision, 1)}
 			got.Settle(&ticket, epoch, test.found, test.sights)
-			test.want.Now = epoch
+			test.want.Now, test.want.States = epoch, statesOf(test.found)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("outcome (-want +got)\n%s", diff)
 			}
@@ -297,6 +297,7 @@ func TestSettleOfADeniedCall(t *testing.T) {
 		free, {Allowed: true, Limit: 3, Used: 1, Remaining: 2, ResetAfter: time.Minute, Receipt: Receipt{m["minute"].Fingerprint, 1, epoch}}, free}}
 	var got Outcome
 	got.Settle(&ticket, epoch, found, sights)
+	want.States = statesOf(found)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("outcome (-want +got)\n%s", diff)
 	}

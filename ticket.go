@@ -42,6 +42,14 @@ type Group struct {
 	// Alone marks a group that is all-or-nothing by itself: decided after the others, whatever
 	// they said, and without a say in the ticket's verdict. Shadow rules are alone.
 	Alone bool
+
+	// Leased allows the group to be decided by permits that were taken ahead. Stores that keep
+	// state ignore it; package engine/lease is the one around them that does not.
+	Leased bool
+
+	// Returnable says that what others took under this rule may be given back, so that no denial by
+	// its limits is firm.
+	Returnable bool
 }
 
 // A Charge is one limit and one cost. A cost of 0 is a peek: it reads and never writes.
@@ -219,6 +227,10 @@ type Outcome struct {
 	Allowed   bool    // every group that is not alone passed, and all of them were charged
 	Groups    []GroupOutcome
 	Decisions []Decision // one for each charge, in the ticket's order
+
+	// States are what the decisions tell about, one for each charge, as the call left it: what a
+	// later call will find, if nothing happens before it.
+	States []State
 }
 
 // A GroupOutcome is what became of a group.
@@ -297,6 +309,10 @@ func (o *Outcome) Settle(t *Ticket, now Instant, found []Found, sights []Sight) 
 	o.Allowed = t.Together(found, sights)
 	o.Groups = resize(o.Groups, len(t.Groups))
 	o.Decisions = resize(o.Decisions, len(found))
+	o.States = resize(o.States, len(found))
+	for i := range found {
+		o.States[i] = found[i].State
+	}
 	at := 0
 	for i := range t.Groups {
 		end := at + len(t.Groups[i].Charges)
@@ -331,7 +347,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 			cost = found[j].Amount
 		}
 		c.Meter.report(d, found[j].State, o.Now, cost, found[j].Passes, group.Taken, t.MaxDelay)
-		if !d.Allowed && c.Meter.firm() {
+		if !d.Allowed && c.Meter.firm() && !g.Returnable {
 			until := MaxInstant
 			if d.RetryAfter != Never {
 				until = o.Now.Add(d.RetryAfter)

@@ -203,47 +203,58 @@ func TestSettle(t *testing.T) {
 	}{
 		{"all pass", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
 			[]Found{{State: State{At: epoch, A: 1}, Passes: true}, {State: State{At: epoch, A: 1}, Passes: true}},
-			Outcome{now, true, []GroupOutcome{{Allowed: true, Taken: true}},
-				[]Decision{pass(minute, 1, time.Minute, true), pass(hour, 1, time.Hour, true)}}},
+			Outcome{Now: now, Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}},
+				Decisions: []Decision{pass(minute, 1, time.Minute, true), pass(hour, 1, time.Hour, true)}}},
 		{"the minute passes, the hour denies: nothing is taken", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
 			[]Found{{State: State{}, Passes: true}, {State: State{At: epoch, A: 5}, Passes: false}},
-			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
-				[]Decision{pass(minute, 0, 0, false), deny(hour, time.Hour, time.Hour)}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
+				Decisions: []Decision{pass(minute, 0, 0, false), deny(hour, time.Hour, time.Hour)}}},
 		{"another group denies", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}}}, {Subject: Subject{1}, Charges: []Charge{{Meter: minute, Cost: 1}}}},
 			[]Found{{State: State{}, Passes: true}, {State: full, Passes: false}},
-			Outcome{now, false, []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
-				[]Decision{pass(minute, 0, 0, false), deny(minute, time.Minute, time.Minute)}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
+				Decisions: []Decision{pass(minute, 0, 0, false), deny(minute, time.Minute, time.Minute)}}},
 		{"a group alone denies only itself", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}}}, {Charges: []Charge{{Meter: hour, Cost: 1}}, Alone: true}},
 			[]Found{{State: State{At: epoch, A: 1}, Passes: true}, {State: State{At: epoch, A: 5}, Passes: false}},
-			Outcome{now, true, []GroupOutcome{{Allowed: true, Taken: true}, {FirmUntil: epoch.Add(time.Hour)}},
-				[]Decision{pass(minute, 1, time.Minute, true), deny(hour, time.Hour, time.Hour)}}},
+			Outcome{Now: now, Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}, {FirmUntil: epoch.Add(time.Hour)}},
+				Decisions: []Decision{pass(minute, 1, time.Minute, true), deny(hour, time.Hour, time.Hour)}}},
 		{"a group alone is taken though the others are denied", []Group{{Charges: []Charge{{Meter: minute, Cost: 1}}}, {Charges: []Charge{{Meter: hour, Cost: 1}}, Alone: true}},
 			[]Found{{State: full, Passes: false}, {State: State{At: epoch, A: 1}, Passes: true}},
-			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Minute)}, {Allowed: true, Taken: true}},
-				[]Decision{deny(minute, time.Minute, time.Minute), pass(hour, 1, time.Hour, true)}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Minute)}, {Allowed: true, Taken: true}},
+				Decisions: []Decision{deny(minute, time.Minute, time.Minute), pass(hour, 1, time.Hour, true)}}},
 		{"firm as long as the longest denial", []Group{{Charges: []Charge{{Meter: hour, Cost: 1}, {Meter: minute, Cost: 1}}}},
 			[]Found{{State: State{At: epoch, A: 5}, Passes: false}, {State: full, Passes: false}},
-			Outcome{now, false, []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
-				[]Decision{deny(hour, time.Hour, time.Hour), deny(minute, time.Minute, time.Minute)}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
+				Decisions: []Decision{deny(hour, time.Hour, time.Hour), deny(minute, time.Minute, time.Minute)}}},
+		{"not firm where others may give back", []Group{{Charges: []Charge{{Meter: hour, Cost: 1}}, Returnable: true}},
+			[]Found{{State: State{At: epoch, A: 5}, Passes: false}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []Decision{deny(hour, time.Hour, time.Hour)}}},
 		{"never is firm for good", []Group{{Charges: []Charge{{Meter: minute, Cost: 4}}}},
 			[]Found{{State: State{}, Passes: false}},
-			Outcome{now, false, []GroupOutcome{{FirmUntil: MaxInstant}}, []Decision{{Limit: 3, Remaining: 3, RetryAfter: Never}}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: MaxInstant}}, Decisions: []Decision{{Limit: 3, Remaining: 3, RetryAfter: Never}}}},
 		{"a lease may be released", []Group{{Charges: []Charge{{Meter: leases, Cost: 1}}}},
 			[]Found{{State: leased, Passes: false}},
-			Outcome{now, false, []GroupOutcome{{}}, []Decision{deny(leases, time.Second, time.Minute)}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []Decision{deny(leases, time.Second, time.Minute)}}},
 		{"counted denials move the end", []Group{{Charges: []Charge{{Meter: denied, Cost: 1}}}},
 			[]Found{{State: full, Passes: false}},
-			Outcome{now, false, []GroupOutcome{{}}, []Decision{deny(denied, time.Minute, time.Minute)}}},
+			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []Decision{deny(denied, time.Minute, time.Minute)}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ticket := Ticket{Nonce: 1, Groups: test.groups}
 			got := Outcome{Groups: make([]GroupOutcome, 3), Decisions: make([]Decision, 1)} // of another call
 			got.Settle(&ticket, now, test.found, nil)
+			test.want.States = statesOf(test.found)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("outcome (-want +got)\n%s", diff)
 			}
 		})
 	}
+}
+
+func statesOf(found []Found) (states []State) {
+	for _, f := range found {
+		states = append(states, f.State)
+	}
+	return states
 }
 
 func TestSettleDoesNotAllocate(t *testing.T) {

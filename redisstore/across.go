@@ -47,6 +47,8 @@ type part struct {
 
 // takeAcross decides a ticket whose subjects live in several slots.
 func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout) // for all slots together
+	defer cancel()
 	hold := rand.Uint64() | 1
 	together := partsOf(t, false)
 	for i := range together {
@@ -132,17 +134,19 @@ func join(t *penstock.Ticket, parts []part, out *penstock.Outcome) {
 		starts[i+1] = starts[i] + len(t.Groups[i].Charges)
 	}
 	out.Decisions = slices.Grow(out.Decisions[:0], starts[len(t.Groups)])[:starts[len(t.Groups)]]
+	out.States = slices.Grow(out.States[:0], len(out.Decisions))[:len(out.Decisions)]
 	for i := range parts {
 		p := &parts[i]
 		out.Now = max(out.Now, p.outcome.Now)
-		decisions := p.outcome.Decisions
+		decisions, states := p.outcome.Decisions, p.outcome.States
 		for j, g := range p.groups {
 			if !t.Groups[g].Alone && !p.outcome.Groups[j].Taken {
 				out.Allowed = false
 			}
 			out.Groups[g] = p.outcome.Groups[j]
 			n := copy(out.Decisions[starts[g]:starts[g+1]], decisions)
-			decisions = decisions[n:]
+			copy(out.States[starts[g]:starts[g+1]], states)
+			decisions, states = decisions[n:], states[n:]
 		}
 	}
 }

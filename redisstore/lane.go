@@ -17,6 +17,8 @@ type call struct {
 	ticket penstock.Ticket
 	flat   []penstock.Charge // backs ticket.Groups
 	since  time.Time
+	until  until
+	alarm  *time.Timer // nil until it first had to wait
 
 	items     int  // states it is decided by
 	replySize int  // of what the script says about them

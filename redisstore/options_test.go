@@ -19,8 +19,8 @@ func TestOptionMistakes(t *testing.T) {
 	}{
 		{"nothing", redisstore.Options{}, []string{"addresses"}},
 		{"everything wrong", redisstore.Options{
-			Addresses: []string{"nohost", "also:no:port"}, Mode: "double", Master: "m", KeyPrefix: "a{b", Timeout: -time.Second,
-		}, []string{`"nohost"`, `"also:no:port"`, `mode "double"`, `master "m"`, `key prefix "a{b"`, "timeout -1s"}},
+			Addresses: []string{"nohost", "also:no:port"}, Mode: "double", Master: "m", KeyPrefix: "a{b", Timeout: -time.Second, ConnectTimeout: -time.Minute,
+		}, []string{"connect timeout -1m", `"nohost"`, `"also:no:port"`, `mode "double"`, `master "m"`, `key prefix "a{b"`, "timeout -1s"}},
 		{"several for single", redisstore.Options{Addresses: []string{"127.0.0.1:1", "127.0.0.1:2"}}, []string{"single mode takes one"}},
 		{"sentinel without a master", redisstore.Options{Addresses: []string{"127.0.0.1:1"}, Mode: redisstore.Sentinel}, []string{"master"}},
 		{"master for a cluster", redisstore.Options{Addresses: []string{"127.0.0.1:1"}, Mode: redisstore.Cluster, Master: "m"}, []string{`master "m"`}},

@@ -137,7 +137,7 @@ const (
 
 // run sends an amendment and reads the reply, which tells of so many charges.
 func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
-	reply, err := s.await(ctx, func(ctx context.Context) (string, error) {
+	reply, err := s.await(ctx, s.timeout, func(ctx context.Context) (string, error) {
 		return s.eval(ctx, s.pipelined, &s.amend, a.keys, a.pack())
 	})
 	if err != nil {
@@ -177,15 +177,14 @@ func (r *amended) settle(t *penstock.Settlement, out *penstock.Settled) {
 	}
 }
 
-// await comes back when the caller's context ends. What it runs does not end with it: the client
-// would close the connection at the deadline, and others share it.
-func (s *Store) await(ctx context.Context, do func(context.Context) (string, error)) (string, error) {
+// await comes back when the caller's context ends, or the timeout does. What it runs does not end with
+// it: the client would close the connection at the deadline, and others share it.
+func (s *Store) await(ctx context.Context, timeout time.Duration, do func(context.Context) (string, error)) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if ctx.Done() == nil {
-		return do(ctx)
-	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	type answer struct {
 		text string
 		err  error

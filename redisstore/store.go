@@ -2,10 +2,8 @@ package redisstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -14,32 +12,6 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/redis/rueidis"
 )
-
-// Mode is how the servers are arranged.
-type Mode string
-
-const (
-	Single   Mode = "single"
-	Sentinel Mode = "sentinel"
-	Cluster  Mode = "cluster"
-)
-
-// Options say where Redis is and how to use it.
-type Options struct {
-	Addresses []string // host:port of the server, the sentinels, or some nodes of the cluster
-	Mode      Mode     // default Single
-	Master    string   // Sentinel: the name of the master
-
-	Username, Password                 string
-	SentinelUsername, SentinelPassword string
-	TLS                                *tls.Config
-
-	KeyPrefix string        // default "pen:"; must not contain { or }
-	Timeout   time.Duration // of one run, connection included; default 1s
-
-	// Dial replaces the dialer, for tests that put something between.
-	Dial func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
-}
 
 // Store decides in Redis. It is safe for use by any number of goroutines.
 type Store struct {
@@ -50,7 +22,8 @@ type Store struct {
 	script   luaScript // decides
 	amend    luaScript // settles and bans
 	prefix   string
-	timeout  time.Duration
+	timeout  time.Duration // of a call
+	patience time.Duration // of who may wait for a connection
 	pace     pace
 	lanes    []lane // one, or one for each slot of a cluster
 	requests sync.Pool
@@ -67,57 +40,6 @@ var _ penstock.Store = (*Store)(nil)
 // slots is how many a Redis Cluster has.
 const slots = 16384
 
-func (o *Options) validate() error {
-	var errs []error
-	if len(o.Addresses) == 0 {
-		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
-	}
-	for _, a := range o.Addresses {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			errs = append(errs, fmt.Errorf("address %q: %w", a, err))
-		}
-	}
-	switch o.Mode {
-	case "":
-		o.Mode = Single
-	case Single, Cluster:
-	case Sentinel:
-		if o.Master == "" {
-			errs = append(errs, errors.New("master: sentinel mode needs the master's name"))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("mode %q: must be single, sentinel or cluster", o.Mode))
-	}
-	if o.Mode == Single && len(o.Addresses) > 1 {
-		errs = append(errs, fmt.Errorf("addresses %q: single mode takes one; for several choose sentinel or cluster", o.Addresses))
-	}
-	if o.Mode != Sentinel && o.Master != "" {
-		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
-	}
-	if o.KeyPrefix == "" {
-		o.KeyPrefix = "pen:"
-	}
-	if len(o.KeyPrefix) > 64 {
-		errs = append(errs, fmt.Errorf("key prefix of %d bytes: at most 64", len(o.KeyPrefix)))
-	}
-	for _, r := range o.KeyPrefix {
-		if r == '{' || r == '}' || r <= ' ' || r == 0x7f {
-			errs = append(errs, fmt.Errorf("key prefix %q: must not contain %q: braces choose the slot", o.KeyPrefix, r))
-			break
-		}
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Second
-	}
-	if o.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
-	}
-	return nil
-}
-
 // Open connects to Redis.
 func Open(o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
@@ -129,19 +51,22 @@ func Open(o Options) (*Store, error) {
 		Password:          o.Password,
 		TLSConfig:         o.TLS,
 		DialCtxFn:         o.Dial,
-		ConnWriteTimeout:  o.Timeout,
+		ConnWriteTimeout:  max(o.Timeout, o.ConnectTimeout), // of a connection that others share
 		ForceSingleClient: o.Mode == Single,
 		DisableRetry:      true, // a charge whose reply was lost may have been taken
 		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 	}
-	option.Dialer.Timeout = o.Timeout
+	option.Dialer.Timeout = o.ConnectTimeout
 	if o.Mode == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
 			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
 		}
 	}
-	s := &Store{script: takeScript, amend: amendScript, prefix: o.KeyPrefix, timeout: o.Timeout, lanes: make([]lane, 1)}
+	s := &Store{
+		script: takeScript, amend: amendScript, prefix: o.KeyPrefix,
+		timeout: o.Timeout, patience: max(o.Timeout, o.ConnectTimeout), lanes: make([]lane, 1),
+	}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.requests.New = func() any { return newRequest() }
 	if o.Mode == Cluster {
@@ -166,7 +91,7 @@ func (s *Store) connect(option rueidis.ClientOption, mode Mode) (err error) {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	for range 3 { // the first has a connection to make
 		start := time.Now()
@@ -216,19 +141,18 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
-		if s.heeds(ctx, alone) {
-			l.lead(ctx, s, c, alone)
+		if alone && s.inPlace(ctx) {
+			l.lead(c.within(ctx, s.timeout), s, c, alone)
 		} else {
-			go l.lead(context.Background(), s, c, alone)
+			// With a deadline of its own: another run may take the call along, and it is used again.
+			go l.lead(&until{context.Background(), c.since.Add(s.timeout)}, s, c, alone)
 		}
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
+	if err := c.wait(ctx, s.timeout); err != nil {
 		if l.leave(c) {
-			return fmt.Errorf("redis: not sent: %w: %w", penstock.ErrUnavailable, ctx.Err())
+			return fmt.Errorf("redis: not sent: %w: %w", penstock.ErrUnavailable, err)
 		}
-		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", penstock.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", penstock.ErrUnavailable, err)
 	}
 	err := c.err
 	if err == nil {
@@ -240,14 +164,15 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	return nil
 }
 
-// heeds reports whether a run ends with the context, so that its caller may send it himself. The
-// client knows deadlines only, and none in a pipeline while another call makes its connection.
-func (s *Store) heeds(ctx context.Context, alone bool) bool {
-	if ctx.Done() == nil {
-		return true
+// inPlace reports whether a run ends when the context does, or so soon that its caller may send it
+// himself all the same, without a goroutine for it. The client knows deadlines only, and none in a
+// pipeline while another call makes its connection.
+func (s *Store) inPlace(ctx context.Context) bool {
+	if s.direct == s.pipelined {
+		return false
 	}
 	_, deadline := ctx.Deadline()
-	return deadline && alone && s.direct != s.pipelined
+	return deadline || ctx.Done() == nil || s.timeout <= brief
 }
 
 // lane returns where the ticket's first subject travels, and whether all of them can.
@@ -271,7 +196,7 @@ func (s *Store) laneAt(slot int) *lane {
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
 func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScript, keys []string, arg string) (string, error) {
-	if client == s.pipelined || ctx.Done() != nil { // else the connection's own timeout is enough
+	if client == s.pipelined { // a lone call has brought its deadline
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
 		defer cancel()

@@ -1,0 +1,101 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Mode is how the servers are arranged.
+type Mode string
+
+const (
+	Single   Mode = "single"
+	Sentinel Mode = "sentinel"
+	Cluster  Mode = "cluster"
+)
+
+// Options say where Redis is and how to use it.
+type Options struct {
+	Addresses []string // host:port of the server, the sentinels, or some nodes of the cluster
+	Mode      Mode     // default Single
+	Master    string   // Sentinel: the name of the master
+
+	Username, Password                 string
+	SentinelUsername, SentinelPassword string
+	TLS                                *tls.Config
+
+	KeyPrefix string // default "pen:"; must not contain { or }
+
+	// Timeout is how long a call waits at most, be it for a connection, for others or for the
+	// answer; default 1s. ConnectTimeout is what Open, Ping and operators' listings have, who may
+	// wait for a connection; default 1s, or the Timeout if that is longer. A link on which connections
+	// take longer than Timeout works as long as somebody pings: the next calls find his.
+	Timeout        time.Duration
+	ConnectTimeout time.Duration
+
+	// Dial replaces the dialer, for tests that put something between.
+	Dial func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	if len(o.Addresses) == 0 {
+		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
+	}
+	for _, a := range o.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			errs = append(errs, fmt.Errorf("address %q: %w", a, err))
+		}
+	}
+	switch o.Mode {
+	case "":
+		o.Mode = Single
+	case Single, Cluster:
+	case Sentinel:
+		if o.Master == "" {
+			errs = append(errs, errors.New("master: sentinel mode needs the master's name"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("mode %q: must be single, sentinel or cluster", o.Mode))
+	}
+	if o.Mode == Single && len(o.Addresses) > 1 {
+		errs = append(errs, fmt.Errorf("addresses %q: single mode takes one; for several choose sentinel or cluster", o.Addresses))
+	}
+	if o.Mode != Sentinel && o.Master != "" {
+		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
+	}
+	if o.KeyPrefix == "" {
+		o.KeyPrefix = "pen:"
+	}
+	if len(o.KeyPrefix) > 64 {
+		errs = append(errs, fmt.Errorf("key prefix of %d bytes: at most 64", len(o.KeyPrefix)))
+	}
+	for _, r := range o.KeyPrefix {
+		if r == '{' || r == '}' || r <= ' ' || r == 0x7f {
+			errs = append(errs, fmt.Errorf("key prefix %q: must not contain %q: braces choose the slot", o.KeyPrefix, r))
+			break
+		}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
+	}
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = max(time.Second, o.Timeout)
+	}
+	if o.ConnectTimeout < 0 {
+		errs = append(errs, fmt.Errorf("connect timeout %v: must be positive", o.ConnectTimeout))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return nil
+}
