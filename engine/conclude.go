@@ -69,6 +69,9 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 		}
 		return err
 	}
+	if e.local != nil && v.Quality == penstock.QualityExact && c.Verb == penstock.Settle && out.Allowed && !out.Again && countsHere(t.rule) {
+		new(echo).tell(e, e.sharesFor(e.rules.Load()), t.rule, t.subject, s.Charges, s.Now, 0)
+	}
 	v.Now = out.Now
 	if !out.Allowed && !isShadow {
 		v.Allowed, v.Reason = false, penstock.ReasonOverLimit

@@ -4,6 +4,7 @@
 //	match := rules.Match(call)       lists first, then every rule that applies
 //	out   := store.Take(ticket)      one round trip, or a few locks in memory
 //	v     := verdict(match, out)     the strictest wins; shadow rules have no say
+//	echo(out)                        this node counts along, for when the store is gone
 //	observe(v)                       sees it and cannot change it
 //
 // Without its shadow rules a call gets the same verdict, but for what is told of their limits.

@@ -17,8 +17,13 @@ type Options struct {
 	Rules Rules
 
 	// Local answers for rules whose on_store_error is local while Store does not: state of this
-	// node alone. Without one such rules let calls pass, unchecked.
+	// node alone, which is told all the time what Store has taken for this node. If it can ban, it
+	// knows of bans too. Without one such rules let calls pass, unchecked.
 	Local penstock.Store
+
+	// Nodes is how many share the limits, for rules that divide them while Store does not answer; by
+	// default one. It is asked often.
+	Nodes func() int
 
 	// Observe sees every verdict after it was reached. It must be quick, keep nothing of what it
 	// is shown, and may be called by any number of goroutines at once.
@@ -63,12 +68,16 @@ type RuleFailure struct {
 type Engine struct {
 	store   penstock.Store
 	local   penstock.Store // nil: none
+	nodes   func() int     // nil: one
 	rules   Rules
 	observe func(*Observation)
 	now     func() penstock.Instant // nil: the clocks
 
+	localBans penstock.Banner // nil: the local store cannot
+
 	expiry atomic.Pointer[expiry] // of the rules seen last
-	works  sync.Pool              // of *work
+	shares atomic.Pointer[shares]
+	works  sync.Pool // of *work
 }
 
 var (
@@ -88,7 +97,8 @@ func New(o Options) (*Engine, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
-	e := &Engine{store: o.Store, local: o.Local, rules: o.Rules, observe: o.Observe, now: o.Now}
+	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now}
+	e.localBans, _ = o.Local.(penstock.Banner)
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
 	}
@@ -155,10 +165,11 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 	case err == nil:
 		v.Reason = penstock.ReasonNoRule
 		e.fill(ctx, v, w, e.store, penstock.QualityExact)
+		e.echo(w)
 	case errors.Is(err, penstock.ErrInvalid):
 		v.Now = e.instant() // and the verdict denies, as it was made
 	default:
-		e.without(ctx, v, w)
+		e.without(v, w)
 	}
 	return err
 }

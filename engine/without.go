@@ -9,7 +9,7 @@ import (
 )
 
 // without decides a call that the store did not, by what each rule says of that.
-func (e *Engine) without(ctx context.Context, v *penstock.Verdict, w *work) {
+func (e *Engine) without(v *penstock.Verdict, w *work) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
 	if slices.ContainsFunc(w.asked, func(a asked) bool { return a.isLive() }) {
 		v.Reason, v.Quality = penstock.ReasonStoreError, penstock.QualityOpen
@@ -20,24 +20,28 @@ func (e *Engine) without(ctx context.Context, v *penstock.Verdict, w *work) {
 			return
 		}
 	}
-	if e.local == nil || !w.keepLocal() {
+	if e.local == nil || !w.keepLocal(e.sharesFor(w.snapshot)) {
 		return
 	}
-	// The call is to be answered even if its time is up: the local store does not wait.
-	ctx = context.WithoutCancel(ctx)
+	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
 	if take(ctx, e.local, &w.turn) == nil {
 		e.fill(ctx, v, w, e.local, penstock.QualityLocal)
 	}
 }
 
-// keepLocal leaves of the ticket the groups that are to be decided locally, and tells whether there
-// are any.
-func (w *work) keepLocal() bool {
+// keepLocal leaves of the ticket the groups that are to be decided locally, with the limits that one
+// node enforces, and tells whether there are any.
+func (w *work) keepLocal(shares *shares) bool {
 	groups, kept := w.turn.Ticket.Groups[:0], w.asked[:0]
 	for i, g := range w.turn.Ticket.Groups {
-		if f := w.asked[i].rule.OnStoreError; f == rules.FailLocal || f == rules.FailDivided {
-			groups, kept = append(groups, g), append(kept, w.asked[i])
+		r := w.asked[i].rule
+		if !countsHere(r) {
+			continue
 		}
+		for j := range g.Charges {
+			g.Charges[j].Meter = shares.meter(r, g.Charges[j].Meter)
+		}
+		groups, kept = append(groups, g), append(kept, w.asked[i])
 	}
 	w.turn.Ticket.Groups, w.asked = groups, kept
 	return len(groups) > 0

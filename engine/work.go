@@ -21,6 +21,7 @@ type work struct {
 	refused     *rules.Rule // applies and failed, and its failure policy denies
 	beyond      int
 	observation Observation
+	echo        echo
 }
 
 // asked is what a group of the ticket was made from.
@@ -116,6 +117,9 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 		Penalty: r.Penalty,
 		Alone:   r.Mode == rules.Shadow,
 		Reserve: reserve,
+		Leased:  r.Leased,
+
+		Returnable: r.Reserve != 0 || r.Cost.Afterwards(),
 	}
 	if dedup != nil {
 		g.Dedup, g.Call = dedup, w.callID(r, c)

@@ -1,0 +1,198 @@
+package denycache
+
+import "github.com/penstock-io/penstock"
+
+// Tickets of more than this always go to the store, so that answering needs no memory.
+const (
+	maxGroups  = 8
+	maxCharges = 16
+)
+
+// answerable tells tickets whose denial may leave no trace: provided that those of their groups that
+// have guards are banned.
+func answerable(t *penstock.Ticket) bool {
+	charges := 0
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if g.Alone || g.Guarded() && g.Penalty == nil {
+			return false
+		}
+		for j := range g.Charges {
+			m := g.Charges[j].Meter
+			if m == nil || m.Kind == penstock.KindLeases || m.CountDenied && !g.Guarded() {
+				return false
+			}
+		}
+		charges += len(g.Charges)
+	}
+	return len(t.Groups) <= maxGroups && charges <= maxCharges
+}
+
+// learnable tells answers that another like it can be made from.
+func learnable(t *penstock.Ticket, out *penstock.Outcome) bool {
+	if out.Allowed || len(out.States) != len(out.Decisions) || !firm(out, out.Now) {
+		return false
+	}
+	at := 0
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if g.Guarded() && out.Groups[i].BannedUntil <= out.Now {
+			return false
+		}
+		for j := range g.Charges {
+			c := &g.Charges[j]
+			if c.Meter.Kind == penstock.KindLog && !lacksOne(c, out.States[at]) {
+				return false
+			}
+			at++
+		}
+	}
+	return true
+}
+
+// firm tells whether any group is denied beyond the instant by all but an operator.
+func firm(out *penstock.Outcome, beyond penstock.Instant) bool {
+	for i := range out.Groups {
+		if out.Groups[i].FirmUntil > beyond {
+			return true
+		}
+	}
+	return false
+}
+
+// lacksOne tells logs that are denied for want of a single unit: they stay as they are until the oldest
+// of their entries leaves, which is the one that the state names.
+func lacksOne(c *penstock.Charge, s penstock.State) bool {
+	return s.A+c.Need()-c.Meter.Capacity == 1
+}
+
+// learn keeps what an answer was made of, except of subjects that were forgotten since it was asked for.
+func (c *Cache) learn(t *penstock.Ticket, out *penstock.Outcome, when told, before *[maxGroups]uint64) {
+	states := out.States
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		s := c.table.of(&g.Subject)
+		s.mu.Lock()
+		if s.generation == before[i] {
+			if g.Guarded() {
+				ban := penstock.State{At: out.Groups[i].BannedUntil, A: out.Groups[i].Bans}
+				s.put(entry{banOf(t, g), when, ban})
+			}
+			for j := range g.Charges {
+				s.put(entry{keyOf(t, g, g.Charges[j].Meter), when, states[j]})
+			}
+		}
+		s.mu.Unlock()
+		states = states[len(g.Charges):]
+	}
+}
+
+// A memory is what is known of a ticket.
+type memory struct {
+	found   [maxCharges]penstock.Found
+	charges int
+	bans    [maxGroups]penstock.State
+	guarded bool
+
+	// The store's clock is somewhere from now to latest.
+	now, latest penstock.Instant
+}
+
+// answer decides a ticket by what is known, if that is certain. If it is not, what the outcome
+// says is meaningless.
+func (c *Cache) answer(t *penstock.Ticket, out *penstock.Outcome) bool {
+	var m memory
+	if !c.recall(t, &m) || !m.weigh(t) {
+		return false
+	}
+	var room [maxGroups]penstock.Sight
+	sights := m.sights(t, room[:])
+	out.Settle(t, m.now, m.found[:m.charges], sights)
+	for i := range sights {
+		out.Groups[i].Bans = m.bans[i].A
+	}
+	return firm(out, m.latest)
+}
+
+// sights are what a store would have found for the guards, none of which are there but bans. How many
+// bans there were is not in them.
+func (m *memory) sights(t *penstock.Ticket, room []penstock.Sight) []penstock.Sight {
+	if !m.guarded {
+		return nil
+	}
+	sights := room[:len(t.Groups)]
+	for i := range sights {
+		if p := t.Groups[i].Penalty; p != nil {
+			sights[i].Banned = true
+			sights[i].Penalty = p.Ban(penstock.State{}, m.now, int64(m.bans[i].At-m.now))
+		}
+	}
+	return sights
+}
+
+// recall fetches what is known of every group, and tells whether that is all there is to know.
+func (c *Cache) recall(t *penstock.Ticket, m *memory) bool {
+	clock := c.clock(t)
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		s := c.table.of(&g.Subject)
+		s.mu.Lock()
+		known := m.recall(s, t, i, clock)
+		s.mu.Unlock()
+		if !known {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *memory) recall(s *set, t *penstock.Ticket, i int, clock penstock.Instant) bool {
+	g := &t.Groups[i]
+	if g.Guarded() {
+		e := s.find(banOf(t, g))
+		if !m.believes(e, clock) {
+			return false
+		}
+		m.bans[i], m.guarded = e.state, true
+	}
+	for j := range g.Charges {
+		e := s.find(keyOf(t, g, g.Charges[j].Meter))
+		if !m.believes(e, clock) {
+			return false
+		}
+		m.found[m.charges].State = e.state
+		m.charges++
+	}
+	return true
+}
+
+// believes tells whether an entry is young enough, and what it says about the store's clock.
+func (m *memory) believes(e *entry, clock penstock.Instant) bool {
+	if e == nil || clock < e.heard || clock >= e.sent+longest {
+		return false
+	}
+	m.now = max(m.now, e.at+clock-e.heard)
+	m.latest = max(m.latest, e.at+clock-e.sent)
+	return true
+}
+
+// weigh brings what is known up to now, and tells whether it can be.
+func (m *memory) weigh(t *penstock.Ticket) bool {
+	at := 0
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if g.Guarded() && m.bans[i].At <= m.latest {
+			return false
+		}
+		for j := range g.Charges {
+			c, f := &g.Charges[j], &m.found[at]
+			at++
+			if c.Meter.Kind != penstock.KindLog {
+				f.State, f.Passes, _ = c.Meter.Weigh(f.State, m.now, c.Need(), t.MaxDelay)
+			} else if !lacksOne(c, f.State) || m.latest >= penstock.Instant(f.State.B+c.Meter.Window) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,107 @@
+package denycache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Options of a Cache. The zero value is fit for use.
+type Options struct {
+	// MaxEntries bounds the memory, at about 100 bytes each; 0 is DefaultMaxEntries. A denied
+	// subject takes one for each of its limits.
+	MaxEntries int
+}
+
+// Bounds of options.
+const (
+	DefaultMaxEntries = 1 << 16
+	MinEntries        = ways
+	MostEntries       = 1 << 24
+)
+
+// longest is how long anything is believed, from when it was asked for: what a lost message of a reset
+// or a lift can cost.
+const longest = penstock.Instant(time.Second / time.Microsecond)
+
+// A Cache answers denials for a store. It may be used by any number of goroutines.
+type Cache struct {
+	store penstock.Store
+	table table
+	began time.Time
+
+	hits, misses atomic.Int64
+}
+
+// New returns an empty cache in front of a store. It has all the abilities of a store, and answers with
+// an error that wraps [penstock.ErrInvalid] where the store behind it lacks one. It decides no
+// batches: calls that are made at once do better, as each may be answered here.
+func New(store penstock.Store, o Options) (*Cache, error) {
+	if o.MaxEntries == 0 {
+		o.MaxEntries = DefaultMaxEntries
+	}
+	var errs []error
+	if store == nil {
+		errs = append(errs, errors.New("store: none given, for example a redisstore"))
+	}
+	if o.MaxEntries < MinEntries || o.MaxEntries > MostEntries {
+		errs = append(errs, fmt.Errorf("max entries: %d is not from %d to %d", o.MaxEntries, MinEntries, MostEntries))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("%w deny cache: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return &Cache{store: store, table: newTable(o.MaxEntries), began: time.Now()}, nil
+}
+
+// Take answers a ticket that is certainly denied, and asks the store about any other.
+func (c *Cache) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if !answerable(t) || ctx.Err() != nil || t.Validate() != nil {
+		c.misses.Add(1)
+		return c.store.Take(ctx, t, out)
+	}
+	if c.answer(t, out) {
+		c.hits.Add(1)
+		return nil
+	}
+	c.misses.Add(1)
+	return c.ask(ctx, t, out)
+}
+
+// ask asks the store, and learns from its answer.
+func (c *Cache) ask(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	before := c.table.generations(t)
+	out.States = out.States[:0] // of another ticket: not every store fills them in
+	sent := c.clock(t)
+	if err := c.store.Take(ctx, t, out); err != nil {
+		return err
+	}
+	if learnable(t, out) {
+		c.learn(t, out, told{at: out.Now, sent: sent, heard: c.clock(t)}, &before)
+	}
+	return nil
+}
+
+// clock returns where time stands for a ticket: its own instant, or how long this cache has been
+// there, but never 0. Only differences between two of a kind are used.
+func (c *Cache) clock(t *penstock.Ticket) penstock.Instant {
+	if t.Now != 0 {
+		return t.Now
+	}
+	return 1 + penstock.Instant(time.Since(c.began).Microseconds())
+}
+
+// Stats is what a cache has done and holds.
+type Stats struct {
+	Hits    int64 // tickets answered here
+	Misses  int64 // tickets that the store was asked about
+	Entries int64 // in use; those too old to be believed are among them until they are replaced
+}
+
+// Stats counts entries set by set: each count is exact, their sum is not of one instant.
+func (c *Cache) Stats() Stats {
+	return Stats{Hits: c.hits.Load(), Misses: c.misses.Load(), Entries: c.table.count()}
+}

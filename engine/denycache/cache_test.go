@@ -1,0 +1,147 @@
+package denycache_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+func cached(store storetest.Able) storetest.Able {
+	c, err := denycache.New(store, denycache.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func judge(b build, law func(*stage)) error {
+	s := newStage(b)
+	law(s)
+	return s.verdict()
+}
+
+func TestLaws(t *testing.T) {
+	for name, law := range laws {
+		t.Run(name, func(t *testing.T) {
+			if err := judge(cached, law); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Laws that nothing breaks prove nothing.
+func TestSabotageIsNoticed(t *testing.T) {
+	for name, c := range map[string]struct {
+		naive   naive
+		noticed []string
+	}{
+		"keeps too long":  {naive{keepsTooLong: true}, []string{"a denial ends with the store's", "a denial is believed for a second at most"}},
+		"ignores cost":    {naive{ignoresCost: true}, []string{"a smaller cost may pass"}},
+		"ignores limit":   {naive{ignoresLimit: true}, []string{"a raised limit holds at once"}},
+		"ignores subject": {naive{ignoresSubject: true}, []string{"another subject is another"}},
+		"caches what is not firm": {naive{believesRetryAfter: true}, []string{
+			"a released lease is free at once", "a released reservation is free at once", "a repeat is recognised",
+			"denied calls are counted", "every strike counts"}},
+		"survives a reset":      {naive{survivesReset: true}, []string{"a reset holds at once"}},
+		"survives a lift":       {naive{survivesLift: true}, []string{"a lift holds at once"}},
+		"survives a settlement": {naive{survivesSettlement: true}, []string{"a settlement holds at once"}},
+		"forgets shadows":       {naive{forgetsShadows: true}, []string{"a shadow rule counts every call"}},
+		"nothing wrong":         {naive{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sabotaged := func(store storetest.Able) storetest.Able {
+				n := c.naive
+				n.Able, n.known = store, map[penstock.Subject]memo{}
+				return &n
+			}
+			for _, law := range c.noticed {
+				if judge(sabotaged, laws[law]) == nil {
+					t.Errorf("not noticed by %q", law)
+				}
+			}
+			if c.noticed != nil {
+				return
+			}
+			for law := range laws {
+				if err := judge(sabotaged, laws[law]); err != nil {
+					t.Errorf("%s: %v", law, err)
+				}
+			}
+		})
+	}
+}
+
+// What a flood costs most often must leave no garbage.
+func TestAnswerAllocatesNothing(t *testing.T) {
+	for name, act := range map[string]func(s *stage) []penstock.Group{
+		"one limit": func(s *stage) []penstock.Group { return []penstock.Group{group(hourly(1), 2)} },
+		"two rules": func(s *stage) []penstock.Group {
+			other := group(hourly(1), 1)
+			other.Subject[8]++
+			return []penstock.Group{group(hourly(1), 2), other}
+		},
+		"a ban": func(s *stage) []penstock.Group {
+			g := s.punished(group(hourly(1), 1))
+			s.ban(start, g, time.Hour)
+			return []penstock.Group{g}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(cached)
+			ticket := penstock.Ticket{Now: start, Groups: act(s)}
+			var out penstock.Outcome
+			take := func() {
+				if err := s.node.Take(t.Context(), &ticket, &out); err != nil || out.Allowed {
+					t.Fatal(err, out)
+				}
+			}
+			take()
+			s.asks(0, func() {
+				if n := testing.AllocsPerRun(100, take); n != 0 {
+					t.Errorf("%v allocations for an answer", n)
+				}
+			})
+			if err := s.verdict(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A denial that the cache answers, beside one that it passes on to a store in memory: what it spares
+// is the way to a store that is elsewhere, what it adds is the difference to the store alone.
+func BenchmarkDenied(b *testing.B) {
+	plain := group(hourly(1), 2)
+	shadow := group(hourly(1), 2)
+	shadow.Subject[8]++
+	shadow.Alone = true
+	store := newMemstore(b)
+	for _, c := range []struct {
+		name   string
+		store  penstock.Store
+		groups []penstock.Group
+	}{
+		{"cached", newCache(b, store), []penstock.Group{plain}},
+		{"store alone", store, []penstock.Group{plain}},
+		{"passed on", newCache(b, store), []penstock.Group{plain, shadow}},
+		{"store alone, with a shadow rule", store, []penstock.Group{plain, shadow}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				ticket := penstock.Ticket{Groups: c.groups}
+				var out penstock.Outcome
+				for pb.Next() {
+					if err := c.store.Take(b.Context(), &ticket, &out); err != nil || out.Allowed {
+						b.Error(err, out)
+						return
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package denycache_test
+
+import (
+	"context"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// A naive cache keeps whole answers, and is wrong in the ways it is told to be.
+type naive struct {
+	storetest.Able
+	known map[penstock.Subject]memo
+
+	keepsTooLong, ignoresCost, ignoresLimit, ignoresSubject         bool
+	believesRetryAfter                                              bool // of anything that is denied
+	survivesReset, survivesLift, survivesSettlement, forgetsShadows bool
+}
+
+type memo struct {
+	out   penstock.Outcome
+	cost  int64
+	meter *penstock.Meter
+	until penstock.Instant
+}
+
+func (n *naive) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	g := &t.Groups[0]
+	who, c := g.Subject, g.Charges[0]
+	if n.ignoresSubject {
+		who = penstock.Subject{}
+	}
+	m, ok := n.known[who]
+	ok = ok && (len(t.Groups) == 1 || n.forgetsShadows)
+	ok = ok && (t.Now < m.until || n.keepsTooLong)
+	ok = ok && (c.Cost >= m.cost || n.ignoresCost)
+	if ok && (c.Meter.Count == m.meter.Count || n.ignoresLimit) {
+		*out = m.out
+		return nil
+	}
+	if err := n.Able.Take(ctx, t, out); err != nil || out.Allowed {
+		return err
+	}
+	until := out.Groups[0].FirmUntil
+	if n.believesRetryAfter {
+		until = out.Now.Add(out.Decisions[0].RetryAfter)
+	}
+	n.known[who] = memo{*out, c.Cost, c.Meter, min(until, t.Now+second)}
+	return nil
+}
+
+func (n *naive) Reset(ctx context.Context, g *penstock.Group) error {
+	if !n.survivesReset {
+		delete(n.known, g.Subject)
+	}
+	return n.Able.Reset(ctx, g)
+}
+
+func (n *naive) Ban(ctx context.Context, b *penstock.Ban) (penstock.Instant, error) {
+	if !n.survivesLift {
+		delete(n.known, b.Subject)
+	}
+	return n.Able.Ban(ctx, b)
+}
+
+func (n *naive) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+	if !n.survivesSettlement {
+		delete(n.known, s.Subject)
+	}
+	return n.Able.Settle(ctx, s, out)
+}

@@ -1,0 +1,108 @@
+package denycache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// A build puts something before a store that answers denials.
+type build func(store storetest.Able) storetest.Able
+
+// A stage is a node before a store that counts how often it is asked. Its methods note what is not as
+// it should be.
+type stage struct {
+	store *counted
+	node  storetest.Able
+	errs  []error
+}
+
+func newStage(b build) *stage {
+	store := &counted{Able: storetest.NewModel()}
+	return &stage{store: store, node: b(store)}
+}
+
+// counted is a store that counts the tickets it is asked about.
+type counted struct {
+	storetest.Able
+	asked atomic.Int64
+}
+
+func (s *counted) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	s.asked.Add(1)
+	return s.Able.Take(ctx, t, out)
+}
+
+func (s *stage) failf(format string, args ...any) {
+	s.errs = append(s.errs, fmt.Errorf(format, args...))
+}
+
+func (s *stage) check(err error) {
+	if err != nil {
+		s.errs = append(s.errs, err)
+	}
+}
+
+// take asks the node at an instant. The nonce is the instant too.
+func (s *stage) take(at penstock.Instant, groups ...penstock.Group) penstock.Outcome {
+	return s.takeFrom(s.node, at, groups...)
+}
+
+func (s *stage) takeFrom(store penstock.Store, at penstock.Instant, groups ...penstock.Group) (out penstock.Outcome) {
+	t := penstock.Ticket{Now: at, Nonce: uint64(at), Groups: groups}
+	s.check(store.Take(context.Background(), &t, &out))
+	return out
+}
+
+func (s *stage) passes(at penstock.Instant, groups ...penstock.Group) {
+	if out := s.take(at, groups...); !out.Allowed {
+		s.failf("denied %v after the start: %+v", at.Sub(start), out)
+	}
+}
+
+func (s *stage) denies(at penstock.Instant, groups ...penstock.Group) {
+	if out := s.take(at, groups...); out.Allowed {
+		s.failf("allowed %v after the start: %+v", at.Sub(start), out)
+	}
+}
+
+// asks checks how many tickets reach the store while something is done.
+func (s *stage) asks(want int64, do func()) {
+	before := s.store.asked.Load()
+	do()
+	if got := s.store.asked.Load() - before; got != want {
+		s.failf("the store was asked about %d tickets, want %d", got, want)
+	}
+}
+
+// compare checks that node and store say the same to a call that is denied, so that asking
+// changes nothing.
+func (s *stage) compare(at penstock.Instant, groups ...penstock.Group) {
+	got, want := s.take(at, groups...), s.takeFrom(s.store.Able, at, groups...)
+	if got, want := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); got != want {
+		s.failf("%v after the start the node says\n%s\nand the store\n%s", at.Sub(start), got, want)
+	}
+}
+
+func (s *stage) verdict() error { return errors.Join(s.errs...) }
+
+const (
+	second = penstock.Instant(1_000_000)
+	start  = 1_700_000_000 * second / 3600 / second * 3600 * second // the beginning of an hour
+)
+
+var somebody = penstock.NewHasher("denycache").Subject("default", "rule", penstock.Attribute{Name: "user", Value: "u1"})
+
+func hourly(count int64) penstock.Limit {
+	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: time.Hour}
+}
+
+// group is what a rule of one limit asks for somebody.
+func group(l penstock.Limit, cost int64) penstock.Group {
+	return penstock.Group{Subject: somebody, Charges: []penstock.Charge{{Meter: l.MustCompile(), Cost: cost}}}
+}

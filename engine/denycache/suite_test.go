@@ -1,0 +1,101 @@
+package denycache_test
+
+import (
+	"os"
+	"path"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// The suite compares every number of every answer, and those of a cache are up to a second old. So it
+// sees a node that hears of all that happens, at once: then nothing may give the cache away.
+
+func TestContractInMemory(t *testing.T) {
+	t.Setenv("PENSTOCK_TWIN_STEPS", "150000")
+	contract(t, true, func(t testing.TB) storetest.Able { return newMemstore(t) })
+}
+
+func TestContractInRedis(t *testing.T) {
+	t.Setenv("PENSTOCK_TWIN_STEPS", "20000")
+	server := redistest.Start(t)
+	whole := os.Getenv("PENSTOCK_LONG") == "1"
+	contract(t, whole, func(t testing.TB) storetest.Able { return newRedisstore(t, server) })
+}
+
+// contract runs the suite: the whole, or what tells most in little time.
+func contract(t *testing.T, whole bool, open func(testing.TB) storetest.Able) {
+	caches := map[string]*denycache.Cache{}
+	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
+		store := &telling{Able: open(t)}
+		store.cache = newCache(t, store)
+		caches[path.Base(t.Name())] = store.cache
+		return slices.Repeat([]penstock.Store{store.cache}, n)
+	}}
+	t.Run("Scenarios", suite.Scenarios)
+	t.Run("Edges", suite.Edges)
+	t.Run("Linearizable", suite.Linearizable)
+	t.Run("Twin", suite.Twin)
+	heard := []string{"Linearizable", "Twin"}
+	if whole {
+		t.Run("Invariants", suite.Invariants)
+		t.Run("Guards", suite.Guards)
+		t.Run("Promise", suite.Promise)
+		t.Run("Exactly", fleet(open).Exactly)
+		heard = append(heard, "Promise")
+	}
+	for _, part := range heard {
+		hits := caches[part].Stats().Hits
+		t.Logf("%s: %d answers were the cache's", part, hits)
+		if hits == 0 {
+			t.Errorf("%s: no answer was the cache's, so this says nothing about it", part)
+		}
+	}
+}
+
+// fleet is of nodes that hear nothing of each other: who passes does not depend on that.
+func fleet(open func(testing.TB) storetest.Able) storetest.Suite {
+	return storetest.Suite{Open: func(t testing.TB, n int) (nodes []penstock.Store) {
+		store := open(t)
+		for range n {
+			nodes = append(nodes, newCache(t, store))
+		}
+		return nodes
+	}}
+}
+
+func newRedisstore(t testing.TB, server *redistest.Server) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newMemstore(t testing.TB) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newCache(t testing.TB, s penstock.Store) *denycache.Cache {
+	t.Helper()
+	c, err := denycache.New(s, denycache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,96 @@
+package denycache_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// telling is a store that has the cache before it forget each subject of which anything changed,
+// before anybody else can see the change.
+type telling struct {
+	storetest.Able
+	cache *denycache.Cache
+	desks [256]desk
+}
+
+// A desk is where some subjects are dealt with one after the other.
+type desk struct {
+	mu     sync.Mutex
+	latest map[penstock.Subject]penstock.Instant // that a ticket has named
+}
+
+func (s *telling) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	var subjects []penstock.Subject
+	for i := range t.Groups {
+		subjects = append(subjects, t.Groups[i].Subject)
+	}
+	defer s.occupy(subjects...)()
+	err := s.Able.Take(ctx, t, out)
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if s.desk(g.Subject).steppedBack(t, g) || err != nil || changed(g, &out.Groups[i]) {
+			s.cache.Forget(g.Subject)
+		}
+	}
+	return err
+}
+
+func (s *telling) desk(subject penstock.Subject) *desk { return &s.desks[subject[15]] }
+
+// occupy keeps others away from some subjects until it is undone.
+func (s *telling) occupy(subjects ...penstock.Subject) (leave func()) {
+	var numbers []int
+	for _, subject := range subjects {
+		numbers = append(numbers, int(subject[15]))
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	for _, n := range numbers {
+		s.desks[n].mu.Lock()
+	}
+	return func() {
+		for _, n := range numbers {
+			s.desks[n].mu.Unlock()
+		}
+	}
+}
+
+// steppedBack tells whether state may have been dated anew, or told as if it had been.
+func (d *desk) steppedBack(t *penstock.Ticket, g *penstock.Group) bool {
+	if d.latest == nil {
+		d.latest = map[penstock.Subject]penstock.Instant{}
+	}
+	latest := d.latest[g.Subject]
+	d.latest[g.Subject] = max(latest, t.Now)
+	return t.Now < latest
+}
+
+func changed(g *penstock.Group, out *penstock.GroupOutcome) bool {
+	if out.Taken || out.Strikes > 0 {
+		return true
+	}
+	return slices.ContainsFunc(g.Charges, func(c penstock.Charge) bool { return c.Meter.CountDenied })
+}
+
+func (s *telling) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+	defer s.occupy(what.Subject)()
+	defer s.cache.Forget(what.Subject)
+	return s.Able.Settle(ctx, what, out)
+}
+
+func (s *telling) Ban(ctx context.Context, b *penstock.Ban) (penstock.Instant, error) {
+	defer s.occupy(b.Subject)()
+	defer s.cache.Forget(b.Subject)
+	return s.Able.Ban(ctx, b)
+}
+
+func (s *telling) Reset(ctx context.Context, g *penstock.Group) error {
+	defer s.occupy(g.Subject)()
+	defer s.cache.Forget(g.Subject)
+	return s.Able.Reset(ctx, g)
+}

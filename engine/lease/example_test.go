@@ -1,0 +1,44 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/lease"
+	"github.com/penstock-io/penstock/memstore"
+)
+
+func Example() {
+	shared, err := memstore.New(memstore.Options{}) // Redis, where there are several nodes
+	if err != nil {
+		panic(err)
+	}
+	defer shared.Close()
+	store, err := lease.New(shared, lease.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	limit := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000, Window: time.Minute}.MustCompile()
+	everybody := penstock.Group{
+		Subject: penstock.NewHasher("a secret").Subject("api", "everybody"),
+		Charges: []penstock.Charge{{Meter: limit, Cost: 1}},
+		Leased:  true,
+	}
+	start := penstock.InstantOf(time.Date(2027, 1, 4, 9, 0, 0, 0, time.UTC))
+	var out penstock.Outcome
+	for i := range 100_000 { // within a second
+		ticket := penstock.Ticket{Now: start + penstock.Instant(10*i), Groups: []penstock.Group{everybody}}
+		if err := store.Take(context.Background(), &ticket, &out); err != nil || !out.Allowed {
+			panic(fmt.Sprint(out, err))
+		}
+	}
+	stats := store.Stats()
+	fmt.Println("decided:", stats.Leased+stats.Exact)
+	fmt.Println("fewer than one store call for a thousand:", stats.StoreCalls < 100)
+	// Output:
+	// decided: 100000
+	// fewer than one store call for a thousand: true
+}

@@ -1,0 +1,114 @@
+package lease
+
+import "github.com/penstock-io/penstock"
+
+// A part is what is done about one group of a ticket. The zero part leaves the group to the store.
+type part struct {
+	shard *shard // nil: permits cannot decide the group
+	pool  *pool
+	owner uint64 // of the pool, which may have another one when the store has answered
+
+	grant uint64           // that covers the group; 0: none
+	at    penstock.Instant // when it was charged
+	now   penstock.Instant // by the store's clock
+	known [maxLimits]penstock.State
+
+	fetch uint64 // names the lease to be taken
+	ahead int64  // its permits; 0: none
+	life  int64  // in µs
+}
+
+func (p *part) covered() bool { return p.grant != 0 }
+
+// cover draws permits for a group, and finds out whether it is time for a lease.
+func (p *part) cover(table *table, t *penstock.Ticket, group int, now penstock.Instant, mayFetch bool) {
+	g := &t.Groups[group]
+	cost := g.Charges[0].Cost
+	sh, set := table.of(&g.Subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	pool := sh.find(set, table.sets, g, now, t.Now != 0)
+	p.shard, p.pool, p.owner = sh, pool, pool.owner
+	sh.expired += pool.expire(now)
+	if from := pool.draw(now, cost); from != nil {
+		sh.leased++
+		p.grant, p.at, p.now = from.number, from.at, from.storeTime(now)
+		p.known = pool.known
+	}
+	if !mayFetch {
+		return
+	}
+	p.life = lifeOf(g)
+	if p.ahead = pool.ahead(now, p.life, cost); p.ahead > 0 {
+		p.fetch = sh.next()
+		pool.fetch, pool.fetched, pool.waiting = p.fetch, now, now+penstock.Instant(p.life)
+	}
+}
+
+// lock returns the pool, locked, if it is still the one it was.
+func (p *part) lock() (_ *pool, same bool) {
+	p.shard.mu.Lock()
+	return p.pool, p.pool.owner == p.owner
+}
+
+// learn keeps what the store said about the group.
+func (p *part) learn(g *penstock.Group, taken bool, decisions []penstock.Decision, states []penstock.State) {
+	pool, same := p.lock()
+	defer p.shard.mu.Unlock()
+	if !same {
+		return
+	}
+	pool.learn(decisions, states)
+	if taken {
+		pool.spent.add(1, g.Charges[0].Cost)
+	}
+}
+
+// collect takes in the lease, if the store granted it and the pool still waits for it.
+func (p *part) collect(g *penstock.Group, granted bool, decisions []penstock.Decision, states []penstock.State, sent, now, said penstock.Instant) {
+	pool, same := p.lock()
+	defer p.shard.mu.Unlock()
+	if granted {
+		p.shard.permits += p.ahead
+	}
+	waits := same && pool.fetch == p.fetch
+	if waits {
+		pool.fetch = 0
+		pool.learn(decisions, states)
+		p.known = pool.known // also of the call that brought it
+	}
+	if !granted {
+		return
+	}
+	until := sent + penstock.Instant(within(p.life, g, decisions))
+	if !waits || now >= until {
+		p.shard.expired += p.ahead
+		if now-sent >= penstock.Instant(p.life) && same {
+			pool.lately = pace{} // the store is too slow for this: begin again with little
+		}
+		return
+	}
+	p.shard.expired += pool.add(grant{number: p.fetch, size: p.ahead, left: p.ahead, sent: sent, until: until, at: said})
+}
+
+// giveBack returns the permits to the grant they came from, or to nobody if that is gone.
+func (p *part) giveBack(cost int64) {
+	pool, same := p.lock()
+	defer p.shard.mu.Unlock()
+	p.shard.leased--
+	if !same || !pool.putBack(p.grant, cost) {
+		p.shard.expired += cost
+	}
+}
+
+// report says of a group that permits decided what the store would, if nobody else had called since.
+func (p *part) report(g *penstock.Group, taken bool, decisions []penstock.Decision, states []penstock.State) {
+	for j := range decisions {
+		c, d := &g.Charges[j], &decisions[j]
+		states[j], _, _ = c.Meter.Weigh(p.known[j], p.now, 0, 0)
+		*d = c.Meter.Report(states[j], p.now, c.Cost, true, taken, 0)
+		if taken {
+			d.Receipt.At = p.at
+		}
+	}
+}

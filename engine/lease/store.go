@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Options of a Store.
+type Options struct {
+	// Pools is how many keys can have permits at the same time, about; 0 is DefaultPools. Each takes
+	// less than 400 bytes. Where there are more hot keys, those used least recently lose theirs.
+	Pools int
+}
+
+const (
+	DefaultPools = 1 << 14
+	MinPools     = shards * ways
+	MaxPools     = 1 << 22
+)
+
+// A Store decides by permits where it has them, and asks the store it is around for everything else.
+// It may be used by any number of goroutines.
+type Store struct {
+	store penstock.Store
+	table table
+	began time.Time
+	works sync.Pool // of *work
+	calls atomic.Int64
+	exact atomic.Int64
+}
+
+// Stats are what a store has done since it was made. Permits = spent + Expired + those still held.
+type Stats struct {
+	Leased     int64 // groups decided by permits
+	Exact      int64 // groups marked Leased that the store decided
+	StoreCalls int64 // for tickets with such groups
+	Permits    int64 // taken ahead, in units of cost
+	Expired    int64 // of them, never spent
+}
+
+// New returns a store around another.
+func New(store penstock.Store, o Options) (*Store, error) {
+	if store == nil {
+		return nil, fmt.Errorf("%w lease: no store to take permits from", penstock.ErrInvalid)
+	}
+	if o.Pools == 0 {
+		o.Pools = DefaultPools
+	}
+	if o.Pools < MinPools || o.Pools > MaxPools {
+		return nil, fmt.Errorf("%w lease: Pools must be from %d to %d, got %d", penstock.ErrInvalid, MinPools, MaxPools, o.Pools)
+	}
+	s := &Store{store: store, began: time.Now()}
+	s.table.sets = uint64(o.Pools / MinPools)
+	s.works.New = func() any { return new(work) }
+	return s, nil
+}
+
+// Stats returns the counters; while calls are under way they may not add up.
+func (s *Store) Stats() Stats {
+	st := s.table.stats()
+	st.StoreCalls, st.Exact = s.calls.Load(), s.exact.Load()
+	return st
+}
+
+// Take decides a ticket. If the store fails, so does the ticket, unless permits cover all of it.
+func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	if t.Denied || !marked(t) {
+		return s.store.Take(ctx, t, out)
+	}
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("take of leased permits: %w: %w", penstock.ErrUnavailable, err)
+	}
+	w := s.works.Get().(*work)
+	defer s.works.Put(w)
+	w.plan(s, t)
+	switch {
+	case w.asked == 0 && w.fetches == 0:
+		w.answer(t, out)
+		return nil
+	case w.asked == len(t.Groups) && w.fetches == 0:
+		return s.takeAll(ctx, t, out, w)
+	}
+	return s.takeRest(ctx, t, out, w)
+}
+
+func marked(t *penstock.Ticket) bool {
+	for i := range t.Groups {
+		if t.Groups[i].Leased {
+			return true
+		}
+	}
+	return false
+}
+
+// takeAll has the store decide the ticket as it is.
+func (s *Store) takeAll(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, w *work) error {
+	s.count(t, w)
+	out.States = out.States[:0] // of another ticket: not every store tells them
+	err := s.store.Take(ctx, t, out)
+	if err == nil && len(out.States) == len(out.Decisions) {
+		w.learn(t, out)
+	}
+	return err
+}
+
+// takeRest has the store decide what permits do not cover, and takes permits ahead on the way.
+func (s *Store) takeRest(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, w *work) error {
+	s.count(t, w)
+	w.write(t)
+	w.outcome.States = w.outcome.States[:0]
+	err := s.store.Take(ctx, &w.ticket, &w.outcome)
+	if err == nil {
+		w.receive(t, s.instant(t))
+	} else if w.asked > 0 {
+		w.giveBack(t, true)
+		return err
+	} else {
+		w.outcome.Allowed = true // only a lease was asked for: the call has its permits
+	}
+	if !w.outcome.Allowed {
+		w.giveBack(t, false)
+	}
+	w.answer(t, out)
+	return nil
+}
+
+func (s *Store) count(t *penstock.Ticket, w *work) {
+	s.calls.Add(1)
+	for i := range w.parts {
+		if t.Groups[i].Leased && !w.parts[i].covered() {
+			s.exact.Add(1)
+		}
+	}
+}
+
+// instant is the ticket's if it has one. The others' are of a clock of this node that never steps:
+// what counts is how long ago something was sent.
+func (s *Store) instant(t *penstock.Ticket) penstock.Instant {
+	if t.Now != 0 {
+		return t.Now
+	}
+	return penstock.Instant(time.Since(s.began).Microseconds())
+}

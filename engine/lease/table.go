@@ -1,0 +1,117 @@
+package lease
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	shards = 64
+	ways   = 8 // pools that a subject can have its place among
+)
+
+// A table holds the pools: a fixed number, in sets of a few. A new one takes the place of the one in its
+// set that was asked least recently. Subjects are keyed hashes, so nobody can choose whom they displace.
+type table struct {
+	sets   uint64 // of each shard
+	shards [shards]shard
+}
+
+type shard struct {
+	mu     sync.Mutex
+	pools  []pool // nil until there is one
+	asked  uint64
+	number uint64 // given out last, to owners, grants and fetches
+
+	leased, permits, expired int64
+
+	_ [40]byte // a hot key's lock is on a cache line of its own
+}
+
+// of returns the shard of a subject, and where its set begins.
+func (t *table) of(s *penstock.Subject) (_ *shard, set uint64) {
+	n := binary.LittleEndian.Uint64(s[8:])
+	return &t.shards[n%shards], n / shards % t.sets * ways
+}
+
+// find returns the group's pool. A pool of instants of the other kind begins anew. The caller has the lock.
+func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant, given bool) *pool {
+	if sh.pools == nil {
+		sh.pools = make([]pool, sets*ways)
+	}
+	sh.asked++
+	pools := sh.pools[set : set+ways]
+	victim := &pools[0]
+	for i := range pools {
+		p := &pools[i]
+		if p.owner != 0 && p.is(g) {
+			if p.given != given {
+				victim = p
+				break
+			}
+			p.asked = sh.asked
+			return p
+		}
+		if p.asked < victim.asked {
+			victim = p
+		}
+	}
+	sh.drop(victim)
+	*victim = pool{subject: g.Subject, owner: sh.next(), asked: sh.asked, given: given, since: now}
+	for i := range g.Charges {
+		victim.limits[i] = g.Charges[i].Meter.Fingerprint
+	}
+	return victim
+}
+
+func (p *pool) is(g *penstock.Group) bool {
+	if p.subject != g.Subject {
+		return false
+	}
+	for i := range p.limits {
+		if i < len(g.Charges) && p.limits[i] != g.Charges[i].Meter.Fingerprint || i >= len(g.Charges) && p.limits[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (sh *shard) next() uint64 {
+	sh.number++
+	return sh.number
+}
+
+// drop empties a pool.
+func (sh *shard) drop(p *pool) {
+	sh.expired += p.grants[0].left + p.grants[1].left
+	*p = pool{}
+}
+
+// forget drops the pools of a subject.
+func (t *table) forget(s *penstock.Subject) {
+	sh, set := t.of(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.pools == nil {
+		return
+	}
+	for i := range sh.pools[set : set+ways] {
+		if p := &sh.pools[set+uint64(i)]; p.owner != 0 && p.subject == *s {
+			sh.drop(p)
+		}
+	}
+}
+
+func (t *table) stats() (st Stats) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		st.Leased += sh.leased
+		st.Permits += sh.permits
+		st.Expired += sh.expired
+		sh.mu.Unlock()
+	}
+	return st
+}

@@ -1,0 +1,62 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	maxLimits = 4 // of a group that is leased
+
+	partOf   = 100 // ℓ is one part in so many of a window
+	maxLife  = int64(time.Second / time.Microsecond)
+	minLife  = int64(5 * time.Millisecond / time.Microsecond) // below that a reply comes too late for too many
+	fewCalls = 8                                              // that a lease must be enough for, or it is not worth it
+	share    = 8                                              // of what is left, one lease takes at most one part in so many
+)
+
+// leasable tells whether permits can decide the group of a valid ticket: nothing but charges of one
+// cost, which a store does not have to see when the call is denied elsewhere.
+func leasable(g *penstock.Group) bool {
+	if !g.Leased || g.Penalty != nil || g.Reserve != 0 || g.Remembers() || len(g.Charges) > maxLimits {
+		return false
+	}
+	cost := g.Charges[0].Cost
+	if cost == 0 {
+		return false
+	}
+	for i := range g.Charges {
+		c := &g.Charges[i]
+		if c.Cost != cost || c.Overdraw || c.Meter.CountDenied || c.Meter.Window < partOf*minLife {
+			return false
+		}
+		switch c.Meter.Kind {
+		case penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindBucket:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// lifeOf returns ℓ in µs: that of the shortest window. A calendar meter's Window is longer than
+// its periods may be, but a hundredth of the shortest one is more than maxLife.
+func lifeOf(g *penstock.Group) int64 {
+	life := maxLife
+	for i := range g.Charges {
+		life = min(life, g.Charges[i].Meter.Window/partOf)
+	}
+	return life
+}
+
+// within cuts a life down so that the permits do not outlive their windows, of which the decisions
+// about them tell the end. It ends a microsecond early, as two clocks were rounded down.
+func within(life int64, g *penstock.Group, decisions []penstock.Decision) int64 {
+	for i := range decisions {
+		if k := g.Charges[i].Meter.Kind; k == penstock.KindWindow || k == penstock.KindCalendar {
+			life = min(life, decisions[i].ResetAfter.Microseconds()-1)
+		}
+	}
+	return life
+}

@@ -1,0 +1,154 @@
+package lease
+
+import (
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A work is what deciding one ticket takes, kept for the next.
+type work struct {
+	parts   []part // one for each group
+	asked   int    // groups that the store has to decide
+	fetches int    // leases to take on the way
+	now     penstock.Instant
+
+	// When permits decided, by the store's clock: the lowest of what their leases make of it, as none
+	// is too low.
+	decided penstock.Instant
+
+	// What the store is asked: the groups that permits do not cover, then the leases; and what
+	// it said.
+	ticket  penstock.Ticket
+	charges []penstock.Charge // of the leases
+	outcome penstock.Outcome
+}
+
+// plan covers with permits what it can.
+func (w *work) plan(s *Store, t *penstock.Ticket) {
+	w.now = s.instant(t)
+	w.asked, w.fetches = 0, 0
+	w.outcome.Allowed, w.decided = true, penstock.MaxInstant
+	w.parts = slices.Grow(w.parts[:0], len(t.Groups))[:len(t.Groups)]
+	for i := range t.Groups {
+		p := &w.parts[i]
+		*p = part{}
+		if leasable(&t.Groups[i]) {
+			p.cover(&s.table, t, i, w.now, len(t.Groups)+w.fetches < penstock.MaxGroups)
+		}
+		if p.covered() {
+			w.decided = min(w.decided, p.now)
+		} else {
+			w.asked++
+		}
+		if p.ahead > 0 {
+			w.fetches++
+		}
+	}
+}
+
+// write makes the ticket for the store.
+func (w *work) write(t *penstock.Ticket) {
+	w.ticket = penstock.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
+	w.charges = slices.Grow(w.charges[:0], w.fetches*maxLimits) // groups point into it: it must not move
+	for i := range w.parts {
+		if !w.parts[i].covered() {
+			w.ticket.Groups = append(w.ticket.Groups, t.Groups[i])
+		}
+	}
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.ahead == 0 {
+			continue
+		}
+		from := len(w.charges)
+		for j := range t.Groups[i].Charges {
+			w.charges = append(w.charges, penstock.Charge{Meter: t.Groups[i].Charges[j].Meter, Cost: p.ahead})
+		}
+		lease := penstock.Group{Subject: t.Groups[i].Subject, Charges: w.charges[from:len(w.charges):len(w.charges)], Alone: true}
+		w.ticket.Groups = append(w.ticket.Groups, lease)
+	}
+}
+
+// receive takes in what the store said: of the groups it decided, then of the leases.
+func (w *work) receive(t *penstock.Ticket, now penstock.Instant) {
+	rest := w.learn(t, &w.outcome)
+	for i := range w.parts {
+		p, g := &w.parts[i], &t.Groups[i]
+		if p.ahead > 0 {
+			group, decisions, states := rest.next(len(g.Charges))
+			p.collect(g, group.Taken, decisions, states, w.now, now, w.outcome.Now)
+		}
+	}
+}
+
+// learn keeps what the store said of the groups it decided, and returns the rest.
+func (w *work) learn(t *penstock.Ticket, out *penstock.Outcome) (rest said) {
+	rest = said{out.Groups, out.Decisions, out.States}
+	for i := range w.parts {
+		p, g := &w.parts[i], &t.Groups[i]
+		if p.covered() {
+			continue
+		}
+		group, decisions, states := rest.next(len(g.Charges))
+		if p.shard != nil {
+			p.learn(g, group.Taken, decisions, states)
+		}
+	}
+	return rest
+}
+
+// said is what a store has said, read group by group. There may be no states.
+type said struct {
+	groups    []penstock.GroupOutcome
+	decisions []penstock.Decision
+	states    []penstock.State
+}
+
+func (s *said) next(charges int) (g *penstock.GroupOutcome, decisions []penstock.Decision, states []penstock.State) {
+	g, decisions = &s.groups[0], s.decisions[:charges]
+	s.groups, s.decisions = s.groups[1:], s.decisions[charges:]
+	if len(s.states) >= charges {
+		states, s.states = s.states[:charges], s.states[charges:]
+	}
+	return g, decisions, states
+}
+
+// giveBack returns the permits of a call that is denied, or was not decided at all; then those of groups
+// that are alone too.
+func (w *work) giveBack(t *penstock.Ticket, all bool) {
+	for i := range w.parts {
+		if g := &t.Groups[i]; w.parts[i].covered() && (all || !g.Alone) {
+			w.parts[i].giveBack(g.Charges[0].Cost)
+		}
+	}
+}
+
+// answer puts together what the store said and what permits decided.
+func (w *work) answer(t *penstock.Ticket, out *penstock.Outcome) {
+	charges := 0
+	for i := range t.Groups {
+		charges += len(t.Groups[i].Charges)
+	}
+	out.Allowed, out.Now = w.outcome.Allowed, w.outcome.Now
+	if w.asked == 0 {
+		out.Now = w.decided // even if a lease was taken since
+	}
+	out.Groups = slices.Grow(out.Groups[:0], len(t.Groups))[:len(t.Groups)]
+	out.Decisions = slices.Grow(out.Decisions[:0], charges)[:charges]
+	out.States = slices.Grow(out.States[:0], charges)[:charges]
+	to, from := said{out.Groups, out.Decisions, out.States}, said{w.outcome.Groups, w.outcome.Decisions, w.outcome.States}
+	for i := range t.Groups {
+		p, g := &w.parts[i], &t.Groups[i]
+		group, decisions, states := to.next(len(g.Charges))
+		if p.covered() {
+			*group = penstock.GroupOutcome{Allowed: true, Taken: g.Alone || out.Allowed}
+			p.report(g, group.Taken, decisions, states)
+			continue
+		}
+		itsGroup, itsDecisions, itsStates := from.next(len(g.Charges))
+		*group = *itsGroup
+		copy(decisions, itsDecisions)
+		clear(states[copy(states, itsStates):])
+	}
+}

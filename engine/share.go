@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// shares are what one node enforces of limits that are divided among the nodes while the store does
+// not answer. They are worked out once for the rules and the number of nodes.
+type shares struct {
+	of    *rules.Snapshot
+	nodes int
+	parts map[*penstock.Meter]*penstock.Meter
+}
+
+// sharesFor returns the shares under the rules, for as many nodes as there are now.
+func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
+	nodes := 1
+	if e.nodes != nil {
+		nodes = max(1, e.nodes())
+	}
+	known := e.shares.Load()
+	if known == nil || known.of != s || known.nodes != nodes {
+		known = newShares(s, nodes)
+		e.shares.Store(known)
+	}
+	return known
+}
+
+func newShares(s *rules.Snapshot, nodes int) *shares {
+	all := &shares{s, nodes, map[*penstock.Meter]*penstock.Meter{}}
+	for _, r := range s.Rules {
+		if r.OnStoreError != rules.FailDivided {
+			continue
+		}
+		all.add(r.Limits)
+		for i := range r.Overrides {
+			all.add(r.Overrides[i].Limits)
+		}
+	}
+	return all
+}
+
+func (s *shares) add(limits []*penstock.Meter) {
+	for _, m := range limits {
+		part, err := divide(m.Limit(), int64(s.nodes)).Compile()
+		if err != nil {
+			part = m // what cannot be divided is enforced in full
+		}
+		s.parts[m] = part
+	}
+}
+
+// divide returns the n-th part of a limit, rounded up: n nodes let pass less than n more than one
+// would.
+func divide(l penstock.Limit, n int64) penstock.Limit {
+	part := func(x int64) int64 { return (x + n - 1) / n }
+	l.Count, l.Burst, l.Overdraft = part(l.Count), part(l.Burst), part(l.Overdraft)
+	if l.Algorithm == penstock.LeakyBucket {
+		l.Queue = part(l.Queue+1) - 1 // one beside those that wait
+	}
+	return l
+}
+
+// meter returns what of a rule's limit this node enforces by itself. Its state is the limit's own.
+func (s *shares) meter(r *rules.Rule, m *penstock.Meter) *penstock.Meter {
+	if r.OnStoreError == rules.FailDivided {
+		if part := s.parts[m]; part != nil {
+			return part
+		}
+	}
+	return m
+}
