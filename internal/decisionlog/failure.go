@@ -23,13 +23,18 @@ func (l *Log) invalid(o *engine.Observation) {
 }
 
 // storeFailed writes whose state could not be had. The verdict does not say: the call is matched
-// once more, as it is written seldom enough.
+// once more, as it is written seldom enough. Failures are counted by their cause and not by rule: a
+// store fails for all of them at once.
 func (l *Log) storeFailed(o *engine.Observation) {
-	nth, keep := l.failing.count(o.Verdict.Rule, storeFailure)
+	cause := l.options.Cause(o.Err)
+	nth, keep := l.failing.count(cause, storeFailure)
 	if !keep {
 		return
 	}
 	attrs := []slog.Attr{slog.Any("error", o.Err), slog.Bool("allowed", o.Verdict.Allowed), slog.String("quality", o.Verdict.Quality.String())}
+	if cause != "" {
+		attrs = append(attrs, slog.String("cause", cause))
+	}
 	var m rules.Match
 	l.options.Rules.Load().Match(o.Call, o.Verdict.Now, &m)
 	if concerned := concernedBy(&m, o.Verdict.Rule); concerned != nil {

@@ -32,6 +32,10 @@ type Options struct {
 
 	// KeyPrefix is what the store's keys begin with; "": its keys have no names.
 	KeyPrefix string
+
+	// Cause names the kind of a store's error, of few. Of each kind the first is written in full,
+	// whatever others there are. nil: they are all of one kind.
+	Cause func(error) string
 }
 
 // A Log writes what an engine decides. Its Observe is for engine.Options.
@@ -59,6 +63,9 @@ func New(o Options) (*Log, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new decision log: %w: %w", penstock.ErrInvalid, err)
+	}
+	if o.Cause == nil {
+		o.Cause = func(error) string { return "" }
 	}
 	l := &Log{options: o}
 	var ctx context.Context

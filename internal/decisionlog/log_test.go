@@ -168,6 +168,49 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
+// changing is a store that fails in one way after the other.
+type changing struct{ errs []error }
+
+func (c *changing) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+	err := c.errs[0]
+	c.errs = c.errs[1:]
+	return err
+}
+
+// The first failure of a kind is written in full, however many there were of another; a long outage
+// is a few lines, whatever rules it is about.
+func TestCauses(t *testing.T) {
+	timeout := fmt.Errorf("%w: timeout", penstock.ErrUnavailable)
+	memory := fmt.Errorf("%w: oom", penstock.ErrUnavailable)
+	store := &changing{}
+	for range 150 {
+		store.errs = append(store.errs, timeout)
+	}
+	store.errs = append(store.errs, memory, timeout, memory)
+	causes := func(err error) string { _, cause, _ := strings.Cut(err.Error(), ": "); return cause }
+	got := run(t, decisionlog.Options{Mode: decisionlog.None, Cause: causes}, slog.LevelInfo, store, func(decide func(...string)) {
+		for i := range 153 {
+			if i%2 == 0 {
+				decide("user", "alice")
+			} else {
+				decide("user", "7", "path", "/odd")
+			}
+		}
+	})
+	var lines []string
+	for _, r := range got {
+		lines = append(lines, fmt.Sprint(r["msg"], " ", r["cause"], " ", r["rule"], " ", r["nth"], " ", r["limit"], " ", r["count"]))
+	}
+	want := []string{
+		"the store failed timeout per-user <nil> 3 <nil>", "the store failed timeout per-user 10 3 <nil>", "the store failed timeout per-user 100 3 <nil>",
+		"the store failed oom per-user <nil> 3 <nil>",
+		"the store failed, in all oom <nil> <nil> <nil> 2", "the store failed, in all timeout <nil> <nil> <nil> 151",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error("(-want +got):\n" + diff)
+	}
+}
+
 func TestRuleFailureAndInvalidCall(t *testing.T) {
 	got := run(t, decisionlog.Options{Mode: decisionlog.None}, slog.LevelInfo, nil, func(decide func(...string)) {
 		decide("path", "/odd", "user", "no number")

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A kind is what is counted by itself for each rule.
+// A kind is what is counted by itself for each rule; store failures are for each cause.
 type kind uint8
 
 const (
@@ -32,6 +32,14 @@ func (k kind) level() slog.Level {
 	return [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelWarn, slog.LevelError, slog.LevelError}[k]
 }
 
+// of names what a kind is counted by.
+func (k kind) of() string {
+	if k == storeFailure {
+		return "cause"
+	}
+	return "rule"
+}
+
 func kindOf(v *penstock.Verdict) kind {
 	if v.Allowed {
 		return allowed
@@ -39,7 +47,7 @@ func kindOf(v *penstock.Verdict) kind {
 	return denied
 }
 
-// A sampler counts by rule and kind since the last summary. The zero value is fit for use.
+// A sampler counts by rule, or cause, and kind since the last summary. The zero value is fit for use.
 type sampler struct {
 	mu    sync.RWMutex
 	rules map[string]*counts
@@ -112,7 +120,7 @@ func (l *Log) summary() {
 			for k := range kinds {
 				if n := taken[rule][k].Load(); n > 1 {
 					l.options.Log.LogAttrs(context.Background(), k.level(), k.String()+", in all",
-						slog.String("rule", rule), slog.Int64("count", n), slog.Float64("within_seconds", l.options.Every.Seconds()))
+						slog.String(k.of(), rule), slog.Int64("count", n), slog.Float64("within_seconds", l.options.Every.Seconds()))
 				}
 			}
 		}

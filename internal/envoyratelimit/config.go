@@ -1,0 +1,88 @@
+package envoyratelimit
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Config is files that were found sound. It is immutable and may be shared by any number of
+// goroutines.
+type Config struct {
+	domains map[string]*level
+	order   []string // of the domains, as in the files
+}
+
+// A level is what descriptors may be at one depth.
+type level struct {
+	all   []*descriptor // in the file's order
+	exact map[penstock.Attribute]*descriptor
+	wild  map[string][]*descriptor // by key
+	bare  map[string]*descriptor
+}
+
+// A descriptor is an entry, or many, and what holds for what ends with it.
+type descriptor struct {
+	key, value string
+	wild       bool // the value has a *
+	shared     bool // what fits it is counted as one
+	limit      *limit
+	below      *level // never nil
+
+	unread []string // keys that mean nothing here
+}
+
+// A limit is a rate_limit, with what else is said of its descriptor.
+type limit struct {
+	path      string // domain.key_value.key
+	name      string // may be empty
+	replaces  []string
+	unlimited bool
+	count     int64
+	window    time.Duration
+	shadow    bool
+	quota     bool
+	metadata  map[string]any
+
+	meter *penstock.Meter // that denies by itself, for what is charged together; nil if unlimited
+}
+
+// policy is what clients are told that the limit is called.
+func (l *limit) policy() string {
+	if l.name != "" {
+		return l.name
+	}
+	return l.path
+}
+
+const day = 24 * time.Hour
+
+// windows are how long the units are. A month is 30 days, whatever the calendar says.
+var windows = map[string]time.Duration{
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	"day": day, "week": 7 * day, "month": 30 * day, "year": 365 * day,
+}
+
+func newLevel() *level {
+	return &level{exact: map[penstock.Attribute]*descriptor{}, wild: map[string][]*descriptor{}, bare: map[string]*descriptor{}}
+}
+
+// have returns the descriptor of the same key and value, nil if there is none.
+func (l *level) have(d *descriptor) *descriptor {
+	if d.value == "" {
+		return l.bare[d.key]
+	}
+	return l.exact[penstock.Attribute{Name: d.key, Value: d.value}]
+}
+
+func (l *level) add(d *descriptor) {
+	l.all = append(l.all, d)
+	if d.value == "" {
+		l.bare[d.key] = d
+		return
+	}
+	l.exact[penstock.Attribute{Name: d.key, Value: d.value}] = d // a * too: who sends one means it
+	if d.wild {
+		l.wild[d.key] = append(l.wild[d.key], d)
+	}
+}

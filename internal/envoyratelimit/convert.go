@@ -1,0 +1,253 @@
+package envoyratelimit
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Convert says the same in rules of ours, as far as those can: one rule for each limit. Notes are
+// about what they cannot.
+func (c *Config) Convert() (doc *rules.Document, notes []string) {
+	v := &converter{names: map[string]bool{}, attributes: map[string][]string{}}
+	for _, domain := range c.order {
+		v.level(domain, c.domains[domain], nil)
+	}
+	v.drop()
+	v.depths()
+	return v.document(), v.notes
+}
+
+type converter struct {
+	rules []converted
+	notes []string
+	names map[string]bool // that are taken
+
+	attributes map[string][]string // that descriptors of each domain have
+}
+
+// converted is a rule and the way to the limit that it says.
+type converted struct {
+	rules.RuleTerms
+	way way
+}
+
+type way []step
+
+func (w way) last() *step { return &w[len(w)-1] }
+
+func (w way) has(attribute string) bool {
+	return slices.ContainsFunc(w, func(s step) bool { return s.attribute == attribute })
+}
+
+// A step is an entry on the way to a limit: a descriptor, the attribute that it is of, and what goes
+// before it at its level.
+type step struct {
+	*descriptor
+	attribute string
+	before    []string // values of the same key that are more specific
+}
+
+func (v *converter) note(format string, args ...any) {
+	v.notes = append(v.notes, fmt.Sprintf(format, args...))
+}
+
+func (v *converter) level(domain string, l *level, to way) {
+	for _, d := range l.all {
+		on := append(to[:len(to):len(to)], step{d, to.attribute(d.key), l.before(d)})
+		if a := on.last().attribute; !slices.Contains(v.attributes[domain], a) {
+			v.attributes[domain] = append(v.attributes[domain], a)
+		}
+		if d.limit != nil && !d.limit.unlimited { // nothing limits what no rule is for
+			v.rule(domain, on)
+		}
+		v.level(domain, d.below, on)
+	}
+}
+
+// attribute is what the one of a key is called that may have been there before, as in [rls.Calls].
+func (w way) attribute(key string) string {
+	times := 1
+	for i := range w {
+		if w[i].key == key {
+			times++
+		}
+	}
+	if times == 1 {
+		return key
+	}
+	return fmt.Sprintf("%s_%d", key, times)
+}
+
+// before returns the values of the same key that a request is matched with before it is with d.
+func (l *level) before(d *descriptor) (values []string) {
+	for _, other := range l.all {
+		if other.key == d.key && other.value != "" && !other.wild && (d.value == "" || d.wild && fits(d.value, other.value)) {
+			values = append(values, other.value)
+		}
+	}
+	for _, other := range l.wild[d.key] {
+		if other == d {
+			break
+		}
+		if d.value == "" || d.wild {
+			values = append(values, other.value)
+		}
+	}
+	return values
+}
+
+func (v *converter) rule(domain string, to way) {
+	l := to.last().limit
+	r := converted{way: to, RuleTerms: rules.RuleTerms{
+		Name: v.name(l),
+		Limits: []rules.LimitTerms{{
+			Rate: rules.Rate{Count: l.count, Window: l.window}, Algorithm: penstock.FixedWindow,
+		}},
+		Match: rules.MatchTerms{Domain: domain, Attributes: rules.Patterns{}},
+		Key:   []rules.KeyPart{},
+	}}
+	if l.shadow {
+		r.Mode = rules.Shadow
+	}
+	for i := range to {
+		v.step(&r.RuleTerms, &to[i])
+	}
+	v.leftOut(r.Name, l, to.last())
+	v.rules = append(v.rules, r)
+}
+
+// step adds what one entry must be like.
+func (v *converter) step(r *rules.RuleTerms, s *step) {
+	if s.value != "" {
+		r.Match.Attributes[s.attribute] = rules.Values{s.value}
+	}
+	if _, err := netip.ParsePrefix(s.value); err == nil {
+		v.note("%s: %s is a network there, and was only a text", r.Name, s.value)
+	}
+	if s.value == "" || s.wild && !s.shared {
+		r.Key = append(r.Key, rules.KeyPart{Name: s.attribute})
+	}
+	if len(s.before) > 0 {
+		r.Overrides = append(r.Overrides, rules.OverrideTerms{
+			Match:  rules.MatchTerms{Attributes: rules.Patterns{s.attribute: s.before}},
+			Limits: rules.OverrideLimits{Unlimited: true},
+		})
+	}
+}
+
+func (v *converter) document() *rules.Document {
+	doc := &rules.Document{Rules: make([]rules.RuleTerms, len(v.rules))}
+	for i := range v.rules {
+		doc.Rules[i] = v.rules[i].RuleTerms
+	}
+	return doc
+}
+
+// drop leaves out rules that could not be used.
+func (v *converter) drop() {
+	if usable(v.document().Rules...) == nil {
+		return
+	}
+	v.rules = slices.DeleteFunc(v.rules, func(r converted) bool {
+		err := usable(r.RuleTerms)
+		if err != nil {
+			v.note("%s is left out: %v", r.way.last().limit.path, err)
+		}
+		return err != nil
+	})
+}
+
+// usable tells what is wrong with rules at first.
+func usable(all ...rules.RuleTerms) error {
+	_, _, err := rules.Compile(&rules.Document{Rules: all}, rules.Options{})
+	if problems, ok := errors.AsType[rules.Problems](err); ok {
+		return errors.New(problems[0].Message)
+	}
+	return err
+}
+
+// depths keep rules from calls that have more entries: there, a limit is for as many as it has.
+func (v *converter) depths() {
+	nameable := v.nameable()
+	for i := range v.rules {
+		r := &v.rules[i]
+		var absent, unnamed []string
+		for _, attribute := range v.attributes[r.Match.Domain] {
+			switch {
+			case r.way.has(attribute):
+			case nameable[attribute]:
+				absent = append(absent, attribute+` == ""`)
+			default:
+				unnamed = append(unnamed, attribute)
+			}
+		}
+		r.Match.When = strings.Join(absent, " && ")
+		if len(unnamed) > 0 {
+			v.note("%s: calls that have %s too are under it as well, as expressions cannot name that", r.Name, strings.Join(unnamed, ", "))
+		}
+	}
+}
+
+// nameable are the attributes that expressions know, as some rule speaks of them, and can name.
+func (v *converter) nameable() map[string]bool {
+	known := map[string]bool{}
+	for i := range v.rules {
+		for _, s := range v.rules[i].way {
+			if _, asked := known[s.attribute]; !asked {
+				known[s.attribute] = nameable(s.attribute)
+			}
+		}
+	}
+	return known
+}
+
+func nameable(attribute string) bool {
+	return usable(rules.RuleTerms{
+		Name: "probe", Key: []rules.KeyPart{{Name: attribute}}, Match: rules.MatchTerms{When: attribute + ` == ""`},
+		Limits: []rules.LimitTerms{{Rate: rules.Rate{Count: 1, Window: day}}},
+	}) == nil
+}
+
+// leftOut tells what the rule does not say.
+func (v *converter) leftOut(name string, l *limit, s *step) {
+	if l.quota {
+		v.note("%s: quota_mode: it denies by itself, not only if all others of that mode do", name)
+	}
+	if len(l.replaces) > 0 {
+		v.note("%s: replaces %s: those apply too; an override of theirs can say otherwise", name, strings.Join(l.replaces, ", "))
+	}
+	if len(l.metadata) > 0 {
+		v.note("%s: metadata is left out; Envoy is told the name of a rule that denies", name)
+	}
+	if len(s.unread) > 0 {
+		v.note("%s: %s is left out; metrics are by the names of rules", name, strings.Join(s.unread, ", "))
+	}
+}
+
+// name makes one that rules can have.
+func (v *converter) name(l *limit) string {
+	const most = 56 // which leaves room to tell it from others
+	base := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, strings.ToLower(l.policy()))
+	base = strings.TrimLeft(base[:min(len(base), most)], "._-")
+	if base == "" {
+		base = "limit"
+	}
+	name := base
+	for n := 2; v.names[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	v.names[name] = true
+	return name
+}

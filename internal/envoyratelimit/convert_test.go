@@ -1,0 +1,165 @@
+package envoyratelimit
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+const noon = penstock.Instant(1_767_268_800_000_000)
+
+func at() penstock.Instant { return noon }
+
+func newStore(t testing.TB) penstock.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// both returns what serves a file as it is, and what serves the rules it is converted to.
+func both(t testing.TB, text string) (file, converted rls.Limiter, notes []string) {
+	t.Helper()
+	c, _, err := Load(file1(text), Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	file, err = NewLimiter(LimiterOptions{Config: func() *Config { return c }, Store: newStore(t), Now: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, notes := c.Convert()
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: doc.YAML()}}, rules.Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, doc.YAML())
+	}
+	e, err := engine.New(engine.Options{Store: newStore(t), Rules: engine.Fixed(snapshot), Now: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, &rls.Calls{Decider: e, Batch: e}, notes
+}
+
+func one(entries []penstock.Attribute) *rls.Request {
+	return &rls.Request{Domain: "d", Descriptors: []rls.Descriptor{{Entries: entries, Cost: 1}}}
+}
+
+// mentions tells whether all keys are somewhere in a tree.
+func mentions(level []twig, ask []penstock.Attribute) bool {
+	known := map[string]bool{}
+	var collect func([]twig)
+	collect = func(level []twig) {
+		for _, d := range level {
+			known[d.key] = true
+			collect(d.below)
+		}
+	}
+	collect(level)
+	return !slices.ContainsFunc(ask, func(a penstock.Attribute) bool { return !known[a.Name] })
+}
+
+// Rules that were converted answer as the file does, as long as no entry is there that no rule has
+// heard of.
+func TestConvertedAnswersAlike(t *testing.T) {
+	g := &grower{
+		Rand: rand.New(rand.NewPCG(3, 4)), keys: [][]string{{"a", "b"}, {"c", "e"}, {"f"}},
+		values: []string{"", "x", "y", "x*", "*y", "*x*"},
+	}
+	asked := []string{"x", "y", "xy", "z", "yx"}
+	compared, denied := 0, 0
+	for range 80 {
+		tree := g.grow(0)
+		var text strings.Builder
+		text.WriteString("domain: d\n")
+		yaml(&text, tree, "")
+		file, converted, notes := both(t, text.String())
+		if len(notes) > 0 {
+			continue
+		}
+		for range 100 {
+			var ask []penstock.Attribute
+			for _, keys := range g.keys[:1+g.IntN(3)] {
+				ask = append(ask, penstock.Attribute{Name: pick(g.Rand, keys), Value: pick(g.Rand, asked)})
+			}
+			if !mentions(tree, ask) {
+				continue
+			}
+			want, err := file.Limit(t.Context(), one(ask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := converted.Limit(t.Context(), one(ask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Allowed != want.Allowed || (got.Each[0].Told == nil) != (want.Each[0].Told == nil) {
+				t.Fatalf("%v: got %+v, want %+v\n%s", ask, got.Each[0], want.Each[0], text.String())
+			}
+			compared++
+			if !want.Allowed {
+				denied++
+			}
+		}
+	}
+	if compared < 1500 || denied < 200 {
+		t.Errorf("%d compared, %d of them denied: the test is not worth much", compared, denied)
+	}
+}
+
+func TestConvertedKeysThatAreTwice(t *testing.T) {
+	file, converted, notes := both(t, `
+domain: d
+descriptors:
+  - key: generic_key
+    value: a
+    rate_limit: {unit: hour, requests_per_unit: 1}
+    descriptors:
+      - {key: generic_key, value: b, rate_limit: {unit: hour, requests_per_unit: 2}}
+`)
+	if len(notes) > 0 {
+		t.Errorf("notes: %v", notes)
+	}
+	a, ab := entries("generic_key", "a"), entries("generic_key", "a", "generic_key", "b")
+	for i, ask := range [][]penstock.Attribute{a, a, ab, ab, ab, a} {
+		want, err := file.Limit(t.Context(), one(ask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := converted.Limit(t.Context(), one(ask))
+		if err != nil || got.Allowed != want.Allowed {
+			t.Errorf("%d: %v, %v, want %v", i, got, err, want.Allowed)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	_, _, notes := both(t, `
+domain: d
+descriptors:
+  - {key: a, quota_mode: true, detailed_metric: true, metadata: {x: y}, rate_limit: {unit: hour, name: one, replaces: [{name: two}]}}
+  - {key: b, value: 10.0.0.0/8, rate_limit: {unit: hour, name: two}}
+  - {key: not a name, rate_limit: {unit: hour}}
+  - {key: x-y, rate_limit: {unit: hour, name: Ünï côde}}
+  - {key: x-z, rate_limit: {unit: hour, name: Ünï côde}}
+`)
+	got := strings.Join(notes, "\n")
+	for _, want := range []string{
+		"one: quota_mode", "one: replaces two", "one: metadata is left out", "one: detailed_metric is left out",
+		"two: 10.0.0.0/8 is a network there", "d.not a name is left out: ", "two: calls that have not a name, x-y, x-z too are under it",
+		"n--c-de-2: calls that have",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not there:\n%s", want, got)
+		}
+	}
+}

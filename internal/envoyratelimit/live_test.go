@@ -1,0 +1,94 @@
+package envoyratelimit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+const patience = 30 * time.Second
+
+func follow(t *testing.T, path string) (*Live, <-chan Status, error) {
+	t.Helper()
+	files, err := rules.NewFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan Status, 100)
+	live, err := Follow(t.Context(), files, LiveOptions{Interval: 20 * time.Millisecond, Changed: func(s Status) { told <- s }})
+	if err == nil {
+		t.Cleanup(live.Close)
+	}
+	return live, told, err
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a status.
+func until(t *testing.T, told <-chan Status, what string, is func(Status) bool) {
+	t.Helper()
+	end := time.After(patience)
+	for {
+		select {
+		case s := <-told:
+			if is(s) {
+				return
+			}
+		case <-end:
+			t.Fatalf("never told: %s", what)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	const first, second = "domain: one", "domain: two"
+	write(t, path, first)
+	live, told, err := follow(t, filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serves := func(domain string) bool { return live.Load().domains[domain] != nil }
+	if !serves("one") {
+		t.Error("the first is not served")
+	}
+	write(t, path, second)
+	until(t, told, "the second", func(s Status) bool { return s.Err == nil && serves("two") })
+	write(t, path, "domain: ''")
+	until(t, told, "a mistake", func(s Status) bool {
+		return s.Err != nil && strings.Contains(s.Err.Error(), "config.yaml:1:9: config file cannot have empty domain")
+	})
+	if !serves("two") {
+		t.Error("a mistake replaced what was good")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	until(t, told, "that it is gone", func(s Status) bool { return s.Err != nil && strings.Contains(s.Err.Error(), "no *.yaml") })
+	write(t, path, first)
+	until(t, told, "the first again", func(s Status) bool { return s.Err == nil && serves("one") })
+}
+
+func TestFollowNeedsSoundFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, "domain: ''")
+	if _, _, err := follow(t, path); err == nil || !strings.Contains(err.Error(), "cannot have empty domain") {
+		t.Errorf("a mistake: %v", err)
+	}
+	if _, _, err := follow(t, path+".missing"); err == nil {
+		t.Error("a file that is not there is followed")
+	}
+}

@@ -1,0 +1,116 @@
+package envoyratelimit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Options say how files are read.
+type Options struct {
+	// MergeDomains lets several files say something of the same domain.
+	MergeDomains bool
+}
+
+// Load reads files, of which each is about one domain. Its error is [rules.Problems]: every mistake
+// of all files, where it was made. Warnings are of what means nothing there, as it does to the
+// service whose files they are.
+func Load(files []rules.File, o Options) (_ *Config, warnings rules.Problems, _ error) {
+	c := &Config{domains: map[string]*level{}}
+	var mistakes rules.Problems
+	for _, from := range files {
+		f := &file{name: from.Name}
+		root := f.parse(from.Data)
+		if len(f.problems) == 0 {
+			f.load(c, root, o)
+		}
+		slices.SortStableFunc(f.problems, func(a, b rules.Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+		for _, p := range f.problems {
+			if p.Severity == rules.Warning {
+				warnings = append(warnings, p)
+			} else {
+				mistakes = append(mistakes, p)
+			}
+		}
+	}
+	if len(mistakes) > 0 {
+		return nil, warnings, mistakes
+	}
+	return c, warnings, nil
+}
+
+// load adds what a file says of its domain.
+func (f *file) load(c *Config, root node, o Options) {
+	if root.kind != mapping && root.kind != nothing {
+		f.fail(root.at, "error loading config file: it must be a mapping, not %v", root.kind)
+		return
+	}
+	var domain string
+	at := root.at
+	var descriptors *node
+	f.fields(&root, map[string]func(*node){
+		"domain":      func(n *node) { domain, at = f.text(n), n.at },
+		"descriptors": func(n *node) { descriptors = n },
+	})
+	_, taken := c.domains[domain]
+	switch {
+	case domain == "":
+		f.fail(at, "config file cannot have empty domain")
+	case taken && !o.MergeDomains:
+		f.fail(at, "duplicate domain '%.128s' in config file", domain)
+	}
+	into := c.domains[domain]
+	if into == nil {
+		into = newLevel()
+		c.domains[domain], c.order = into, append(c.order, domain)
+	}
+	if descriptors != nil {
+		f.level(into, descriptors, domain+".")
+	}
+}
+
+func (f *file) level(into *level, n *node, parent string) {
+	for _, item := range f.mappings(n) {
+		d := f.descriptor(item, parent)
+		if d == nil {
+			continue
+		}
+		if into.have(d) != nil {
+			f.fail(item.at, "duplicate descriptor composite key '%.256s'", parent+d.composite())
+			continue
+		}
+		into.add(d)
+	}
+}
+
+// composite is what the service calls a descriptor. It is for people: two can have the same.
+func (d *descriptor) composite() string {
+	if d.value == "" {
+		return d.key
+	}
+	return d.key + "_" + d.value
+}
+
+// mappings are the items of a list, which can be nothing else.
+func (f *file) mappings(n *node) (items []*node) {
+	switch n.kind {
+	case nothing:
+		return nil
+	case list:
+	default:
+		f.fail(n.at, "error loading config file: %s must be a list, not %v", n.key, n.kind)
+		return nil
+	}
+	for i := range n.items {
+		item := &n.items[i]
+		if item.kind != mapping {
+			f.fail(item.at, "config error, yaml file contains list of type other than map: %.64s", cmp.Or(item.text, item.kind.String()))
+			continue
+		}
+		items = append(items, item)
+	}
+	return items
+}

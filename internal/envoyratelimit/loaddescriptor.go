@@ -1,0 +1,98 @@
+package envoyratelimit
+
+import (
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// descriptor reads one and all below it; nil if it has no key.
+func (f *file) descriptor(n *node, parent string) *descriptor {
+	d := &descriptor{below: newLevel()}
+	var rate, share, below *node
+	var shadow, quota bool
+	var metadata map[string]any
+	f.fields(n, map[string]func(*node){
+		"key":             func(n *node) { d.key = f.text(n) },
+		"value":           func(n *node) { d.value = f.text(n) },
+		"rate_limit":      func(n *node) { rate = n },
+		"descriptors":     func(n *node) { below = n },
+		"shadow_mode":     func(n *node) { shadow = f.bool(n) },
+		"quota_mode":      func(n *node) { quota = f.bool(n) },
+		"share_threshold": func(n *node) { d.shared, share = f.bool(n), n },
+		"detailed_metric": func(n *node) { f.forMetrics(d, n) },
+		"value_to_metric": func(n *node) { f.forMetrics(d, n) },
+		"metadata":        func(n *node) { metadata = f.metadata(n) },
+	})
+	if d.key == "" {
+		f.fail(n.at, "descriptor has empty key")
+		return nil
+	}
+	d.wild = strings.Contains(d.value, "*")
+	if d.shared && !d.wild {
+		f.fail(share.at, "share_threshold can only be used with wildcard values, which have a *; the value is %.64q", d.value)
+	}
+	path := parent + d.composite()
+	if rate != nil && rate.kind != nothing {
+		d.limit = &limit{path: path, shadow: shadow, quota: quota, metadata: metadata}
+		f.limit(d.limit, rate)
+	}
+	if below != nil {
+		f.level(d.below, below, path+".")
+	}
+	return d
+}
+
+// forMetrics reads what changes only the names of that service's statistics.
+func (f *file) forMetrics(d *descriptor, n *node) {
+	if f.bool(n) {
+		d.unread = append(d.unread, n.key)
+	}
+}
+
+// limit reads a rate_limit.
+func (f *file) limit(l *limit, n *node) {
+	if n.kind != mapping {
+		f.fail(n.at, "error loading config file: rate_limit must be a mapping, not %v", n.kind)
+		return
+	}
+	var unit string
+	unitAt := n.at
+	var replaces *node
+	f.fields(n, map[string]func(*node){
+		"unit":              func(n *node) { unit, unitAt = f.text(n), n.at },
+		"requests_per_unit": func(n *node) { l.count = f.uint32(n) },
+		"unlimited":         func(n *node) { l.unlimited = f.bool(n) },
+		"name":              func(n *node) { l.name = f.text(n) },
+		"replaces":          func(n *node) { replaces = n },
+	})
+	if replaces != nil {
+		f.replaces(l, replaces)
+	}
+	window, known := windows[strings.ToLower(unit)]
+	switch {
+	case l.unlimited && known:
+		f.fail(unitAt, "should not specify rate limit unit when unlimited")
+	case l.unlimited:
+	case !known:
+		f.fail(unitAt, "invalid rate limit unit '%.64s'; one of second, minute, hour, day, week, month, year", unit)
+	default:
+		l.window = window
+		l.meter = penstock.Limit{Algorithm: penstock.FixedWindow, Count: l.count, Window: window}.MustCompile()
+	}
+}
+
+func (f *file) replaces(l *limit, n *node) {
+	for _, item := range f.mappings(n) {
+		var name string
+		f.fields(item, map[string]func(*node){"name": func(n *node) { name = f.text(n) }})
+		switch {
+		case name == "":
+			f.fail(item.at, "should not have an empty replaces entry")
+		case name == l.name:
+			f.fail(item.at, "replaces should not contain name of same descriptor")
+		default:
+			l.replaces = append(l.replaces, name)
+		}
+	}
+}

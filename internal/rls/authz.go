@@ -1,0 +1,136 @@
+package rls
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// authorization is the external authorization service: a request as the client sent it becomes a
+// call.
+//
+// Envoy does not come back when the response is over, so that nothing can be concluded: a place
+// under a concurrency limit is free again when its time to live is over. Nor is a call held for a
+// leaky bucket: one that would have to wait is denied.
+type authorization struct {
+	authv3.UnimplementedAuthorizationServer
+	s *Server
+}
+
+func (a authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	asked, err := original(r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	var told reply
+	var c penstock.Call
+	if err := a.s.Reader.Read(asked, &c); err != nil {
+		a.s.Writer.Refuse(&told, asked, err)
+		return denied(&told), nil
+	}
+	c.MaxDelay = 0
+	ctx, cancel := inTime(ctx)
+	defer cancel()
+	var v penstock.Verdict
+	// Any other error than that of a bad call has been answered by the rules' failure policies.
+	if err := a.s.Decider.Decide(ctx, &c, &v); errors.Is(err, penstock.ErrInvalid) {
+		a.s.Writer.Refuse(&told, asked, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: err.Error()})
+		return denied(&told), nil
+	}
+	if !v.Allowed {
+		a.s.Writer.Deny(&told, asked, &v)
+		return denied(&told), nil
+	}
+	a.s.Writer.Headers(told.Header(), &v)
+	return &authv3.CheckResponse{
+		Status:       &statuspb.Status{Code: int32(codes.OK)},
+		HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{ResponseHeadersToAdd: options(&told)}},
+	}, nil
+}
+
+// original is the request that Envoy asks about. Its address is the one that Envoy takes for the
+// client's.
+func original(r *authv3.CheckRequest) (*http.Request, error) {
+	h := r.GetAttributes().GetRequest().GetHttp()
+	if h == nil {
+		return nil, errors.New("attributes.request.http: is missing: only HTTP requests are decided about")
+	}
+	target, err := url.ParseRequestURI(h.Path)
+	if err != nil {
+		return nil, errors.New("attributes.request.http.path: " + strconv.Quote(shortened(h.Path)) + " is neither a path nor a URL")
+	}
+	peer := r.GetAttributes().GetSource().GetAddress().GetSocketAddress()
+	if peer == nil {
+		return nil, errors.New("attributes.source.address.socket_address: is missing")
+	}
+	return &http.Request{
+		Method: h.Method, URL: target, RequestURI: h.Path, Host: h.Host, Header: headersOf(h),
+		RemoteAddr: net.JoinHostPort(peer.Address, strconv.FormatUint(uint64(peer.GetPortValue()), 10)),
+	}, nil
+}
+
+func shortened(text string) string { return text[:min(len(text), 100)] }
+
+// headersOf reads them as they come: every line by itself, or joined to one of each name. Names that
+// begin with a colon are HTTP/2's.
+func headersOf(h *authv3.AttributeContext_HttpRequest) http.Header {
+	out := make(http.Header, len(h.Headers))
+	add := func(name, value string) {
+		if name != "" && name[0] != ':' {
+			out.Add(name, value)
+		}
+	}
+	if h.HeaderMap == nil {
+		for name, value := range h.Headers {
+			add(name, value)
+		}
+	}
+	for _, line := range h.HeaderMap.GetHeaders() {
+		add(line.Key, cmp.Or(line.Value, string(line.RawValue)))
+	}
+	return out
+}
+
+// denied has Envoy send what was written.
+func denied(told *reply) *authv3.CheckResponse {
+	code := codes.PermissionDenied
+	switch told.status {
+	case http.StatusTooManyRequests:
+		code = codes.ResourceExhausted
+	case http.StatusServiceUnavailable:
+		code = codes.Unavailable
+	}
+	return &authv3.CheckResponse{
+		Status: &statuspb.Status{Code: int32(code), Message: http.StatusText(told.status)},
+		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{
+			Status:  &typev3.HttpStatus{Code: typev3.StatusCode(told.status)},
+			Headers: options(told),
+			Body:    told.body.String(),
+		}},
+	}
+}
+
+// options are headers that stand beside those of an upstream, as lists may.
+func options(told *reply) []*corev3.HeaderValueOption {
+	return eachHeader(told, func(name, value string) *corev3.HeaderValueOption {
+		action := corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
+		if name == "RateLimit" || name == "RateLimit-Policy" {
+			action = corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD
+		}
+		return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: action}
+	})
+}

@@ -1,0 +1,131 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Batcher decides many calls sooner than one by one. *engine.Engine is one.
+type Batcher interface {
+	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+}
+
+// Calls is a Limiter by rules of our own: each descriptor is a call by itself, whose attributes are
+// its entries. Rules that match one descriptor are charged together or not at all; one descriptor
+// knows nothing of the other. Of a key that is there several times the second is known as key_2.
+type Calls struct {
+	Decider penstock.Decider
+	Batch   Batcher // for requests of several descriptors
+
+	// Overrides answers descriptors that bring a limit of their own, which is not for rules to
+	// say.
+	Overrides Limiter
+}
+
+var _ Limiter = (*Calls)(nil)
+
+func (c *Calls) Limit(ctx context.Context, r *Request) (*Answers, error) {
+	out := &Answers{Allowed: true, Each: make([]Answer, len(r.Descriptors))}
+	if err := c.decide(ctx, r, out); err != nil {
+		return nil, err
+	}
+	if err := c.override(ctx, r, out); err != nil {
+		return nil, err
+	}
+	for i := range out.Each {
+		out.Allowed = out.Allowed && out.Each[i].Verdict.Allowed
+	}
+	return out, nil
+}
+
+// decide answers the descriptors that rules are for.
+func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
+	calls := make([]penstock.Call, 0, len(r.Descriptors))
+	for i := range r.Descriptors {
+		if d := &r.Descriptors[i]; d.Limit == nil {
+			calls = append(calls, penstock.Call{Domain: r.Domain, Attributes: attributesOf(d.Entries), Cost: d.Cost})
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	verdicts, errs := make([]penstock.Verdict, len(calls)), make([]error, len(calls))
+	if len(calls) == 1 {
+		errs[0] = c.Decider.Decide(ctx, &calls[0], &verdicts[0])
+	} else {
+		c.Batch.DecideEach(ctx, calls, verdicts, errs)
+	}
+	var invalid []error
+	for i := range r.Descriptors {
+		if r.Descriptors[i].Limit != nil {
+			continue
+		}
+		// Any other error than that of a bad call has been answered by the rules' failure policies.
+		if errors.Is(errs[0], penstock.ErrInvalid) {
+			invalid = append(invalid, fmt.Errorf("descriptors[%d]: %w", i, errs[0]))
+		}
+		a := &out.Each[i]
+		if a.Verdict = verdicts[0]; a.Verdict.Rule != "" {
+			a.Told = speaker(&a.Verdict)
+		}
+		if a.Told != nil {
+			a.Name = a.Told.Policy
+		}
+		verdicts, errs = verdicts[1:], errs[1:]
+	}
+	return errors.Join(invalid...)
+}
+
+// override answers the descriptors that bring a limit.
+func (c *Calls) override(ctx context.Context, r *Request, out *Answers) error {
+	own := Request{Domain: r.Domain}
+	var at []int
+	for i := range r.Descriptors {
+		if r.Descriptors[i].Limit != nil {
+			own.Descriptors, at = append(own.Descriptors, r.Descriptors[i]), append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	answers, err := c.Overrides.Limit(ctx, &own)
+	if err != nil {
+		return err
+	}
+	for k, i := range at {
+		out.Each[i] = answers.Each[k]
+	}
+	return nil
+}
+
+// speaker is the limit whose numbers the verdict has; nil if a rule decided without one.
+func speaker(v *penstock.Verdict) *penstock.LimitVerdict {
+	for i := range v.Limits {
+		if l := &v.Limits[i]; !l.Shadow && l.Rule == v.Rule && l.Decision == v.Decision {
+			return l
+		}
+	}
+	return nil
+}
+
+// attributesOf tells entries of the same key apart, as a call has no attribute twice.
+func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
+	out := make([]penstock.Attribute, len(entries))
+	copy(out, entries)
+	for i := range out {
+		times := 1
+		for k := range i {
+			if entries[k].Name == entries[i].Name {
+				times++
+			}
+		}
+		if times > 1 {
+			out[i].Name += "_" + strconv.Itoa(times)
+		}
+	}
+	return out
+}

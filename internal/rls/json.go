@@ -1,0 +1,62 @@
+package rls
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// JSON answers the rate limit service's request as JSON, for who has no gRPC: 200 or 429, each with
+// the whole response.
+func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "use POST, with a RateLimitRequest as JSON", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBatchBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		http.Error(w, "the body has more than 1 MiB", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err != nil {
+		http.Error(w, "the body cannot be read", http.StatusBadRequest)
+		return
+	}
+	var request rlsv3.RateLimitRequest
+	if err := protojson.Unmarshal(body, &request); err != nil {
+		http.Error(w, "the body is no RateLimitRequest: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.answer(w, r, &request)
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *rlsv3.RateLimitRequest) {
+	response, err := s.limit(r.Context(), request)
+	switch {
+	case errors.Is(err, penstock.ErrInvalid):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	case err != nil:
+		s.Log.ErrorContext(r.Context(), "descriptors not decided", "domain", request.Domain, "error", err)
+		http.Error(w, "the store did not answer, and nothing else can decide", http.StatusServiceUnavailable)
+		return
+	}
+	out, err := protojson.Marshal(response)
+	if err != nil {
+		s.Log.ErrorContext(r.Context(), "answer not written", "error", err)
+		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(out) // a client that is gone needs no answer
+}

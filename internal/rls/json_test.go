@@ -1,0 +1,95 @@
+package rls_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/rls"
+)
+
+func TestJSON(t *testing.T) {
+	s := newServer(t, byFile(t, limits, envoyratelimit.LimiterOptions{Store: newMemory(t)}), noRules)
+	server := httptest.NewServer(http.HandlerFunc(s.JSON))
+	defer server.Close()
+	const body = `{"domain": "mesh", "descriptors": [{"entries": [{"key": "month", "value": "1"}]}], "hitsAddend": 1}`
+	for i, want := range []struct {
+		status int
+		brief  string
+	}{
+		{http.StatusOK, "OK | OK  1/MONTH 0 left for 132h0m0s"},
+		{http.StatusTooManyRequests, "OVER_LIMIT | OVER_LIMIT  1/MONTH 0 left for 132h0m0s"},
+	} {
+		status, text := post(t, server.URL, body)
+		var r rlsv3.RateLimitResponse
+		if err := protojson.Unmarshal([]byte(text), &r); err != nil || status != want.status || brief(&r) != want.brief {
+			t.Errorf("%d: got %d %s (%v), want %d %s", i, status, brief(&r), err, want.status, want.brief)
+		}
+	}
+	for body, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"":                         {http.StatusBadRequest, "the body is no RateLimitRequest"},
+		"{}":                       {http.StatusBadRequest, "domain: has 0 bytes"},
+		`{"domian": "mesh"}`:       {http.StatusBadRequest, "domian"},
+		strings.Repeat(" ", 2<<20): {http.StatusRequestEntityTooLarge, "more than 1 MiB"},
+	} {
+		if status, text := post(t, server.URL, body); status != want.status || !strings.Contains(text, want.text) {
+			t.Errorf("%.30q: got %d %s, want %d %s", body, status, text, want.status, want.text)
+		}
+	}
+	w := httptest.NewRecorder()
+	if s.JSON(w, httptest.NewRequest(http.MethodGet, "/json", nil)); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
+		t.Errorf("GET: %d %v", w.Code, w.Header())
+	}
+	alone := newServer(t, byFile(t, limits, envoyratelimit.LimiterOptions{Store: broken{}}), noRules)
+	w = httptest.NewRecorder()
+	if alone.JSON(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(body))); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("without a store: %d %s", w.Code, w.Body)
+	}
+}
+
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var text strings.Builder
+	if err := r.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	_, payload, _ := strings.Cut(text.String(), "\r\n\r\n")
+	return r.StatusCode, payload
+}
+
+// deadline is a limiter that only looks at how much time it has.
+type deadline struct{ end time.Time }
+
+func (d *deadline) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, error) {
+	d.end, _ = ctx.Deadline()
+	return &rls.Answers{Allowed: true, Each: make([]rls.Answer, len(r.Descriptors))}, nil
+}
+
+// There is time left to answer when a store has none any more.
+func TestAnswersInTime(t *testing.T) {
+	var seen deadline
+	s := newServer(t, &seen, noRules)
+	end := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), end)
+	defer cancel()
+	body := strings.NewReader(`{"domain": "mesh", "descriptors": [{"entries": [{"key": "a"}]}]}`)
+	s.JSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/json", body).WithContext(ctx))
+	if want := end.Add(-5 * time.Millisecond); !seen.end.Equal(want) {
+		t.Errorf("the limiter has time until %v, want %v", seen.end, want)
+	}
+}

@@ -1,0 +1,60 @@
+package rls_test
+
+import (
+	"strings"
+	"testing"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+func many[T any](n int, item T) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = item
+	}
+	return out
+}
+
+func TestMalformed(t *testing.T) {
+	client := newClient(t, byRules(t, newMemory(t), ownRules))
+	entry := &descriptorv3.RateLimitDescriptor_Entry{Key: "k", Value: "v"}
+	negative := descriptor("a=1")
+	negative.IsNegativeHits = true
+	multiplied := limited(1, typev3.RateLimitUnit_YEAR, descriptor("a=1"))
+	multiplied.Limit.UnitMultiplier = wrapperspb.UInt32(4_000_000_000)
+	for _, c := range []struct {
+		name string
+		ask  *rlsv3.RateLimitRequest
+		code codes.Code
+		want string
+	}{
+		{"nothing", &rlsv3.RateLimitRequest{}, codes.InvalidArgument, "domain: has 0 bytes, must have from 1 to 255; descriptors: 0 of them, must be from 1 to 64"},
+		{"long domain", &rlsv3.RateLimitRequest{Domain: strings.Repeat("d", 256), Descriptors: ask("a=1").Descriptors}, codes.InvalidArgument, "domain: has 256 bytes"},
+		{"thousands of descriptors", &rlsv3.RateLimitRequest{Domain: "mesh", Descriptors: many(5000, descriptor("a=1"))}, codes.InvalidArgument, "descriptors: 5000 of them, must be from 1 to 64"},
+		{"thousands of entries", ask(&descriptorv3.RateLimitDescriptor{Entries: many(5000, entry)}), codes.InvalidArgument, "descriptors[0].entries: 5000 of them, must be from 1 to 64"},
+		{"no entries", ask("a=1", &descriptorv3.RateLimitDescriptor{}), codes.InvalidArgument, "descriptors[1].entries: 0 of them"},
+		{"empty key", ask("a=1,=2"), codes.InvalidArgument, "descriptors[0].entries[1].key: has 0 bytes, must have from 1 to 128"},
+		{"long value", ask("a=" + strings.Repeat("v", 9000)), codes.InvalidArgument, "descriptors[0].entries[0].value: has 9000 bytes, at most 8192"},
+		{"huge value", ask("a=" + strings.Repeat("v", 2<<20)), codes.ResourceExhausted, "message larger than max"},
+		{"not UTF-8", ask("a=\xff"), codes.Internal, "invalid UTF-8"},
+		{"the same name after all", ask("a=1,a=2,a_2=3"), codes.InvalidArgument, `descriptors[0]: invalid call: attribute "a_2" is there twice`},
+		{"unit", ask(limited(1, 0, descriptor("a=1")), limited(1, 99, descriptor("a=1"))), codes.InvalidArgument, "descriptors[0].limit.unit: UNKNOWN is none; one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR; descriptors[1].limit.unit: 99 is none"},
+		{"multiplier", ask(multiplied), codes.InvalidArgument, "descriptors[0].limit.unit_multiplier: 4000000000 must be from 1 to 1 with the unit YEAR"},
+		{"negative hits", ask(negative), codes.InvalidArgument, "descriptors[0].is_negative_hits: hits cannot be given back here"},
+	} {
+		_, err := client.ShouldRateLimit(patient(t), c.ask)
+		if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.want) {
+			t.Errorf("%s: got %.400v, want %v: %s", c.name, err, c.code, c.want)
+		}
+	}
+	multiplied = limited(1, typev3.RateLimitUnit_SECOND, descriptor("a=1"))
+	multiplied.Limit.UnitMultiplier = wrapperspb.UInt32(30)
+	if r, err := client.ShouldRateLimit(patient(t), ask(multiplied)); err != nil || brief(r) != "OK | OK  1/UNKNOWN 0 left for 30s" {
+		t.Errorf("a multiplier: %v, %v", brief(r), err)
+	}
+}

@@ -1,0 +1,44 @@
+package rls
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// A reply is what httplimit would have sent to the client, for Envoy to send instead.
+type reply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *reply) Header() http.Header {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	return r.header
+}
+
+func (r *reply) WriteHeader(status int) { r.status = status }
+
+func (r *reply) Write(p []byte) (int, error) { return r.body.Write(p) }
+
+// anyRequest is one of which nothing is known.
+var anyRequest = &http.Request{Method: http.MethodGet, Header: http.Header{}}
+
+// eachHeader makes something of every header, by their names. The length of the body is Envoy's to
+// say.
+func eachHeader[T any](r *reply, of func(name, value string) T) []T {
+	var out []T
+	for _, name := range slices.Sorted(maps.Keys(r.header)) {
+		if name == "Content-Length" {
+			continue
+		}
+		for _, value := range r.header[name] {
+			out = append(out, of(name, value))
+		}
+	}
+	return out
+}

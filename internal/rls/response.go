@@ -1,0 +1,141 @@
+package rls
+
+import (
+	"math"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/penstock-io/penstock"
+)
+
+// response says the answers as Envoy wants to hear them.
+func (s *Server) response(a *Answers) *rlsv3.RateLimitResponse {
+	out := &rlsv3.RateLimitResponse{
+		OverallCode:     codeOf(a.Allowed),
+		Statuses:        make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(a.Each)),
+		DynamicMetadata: metadata(a),
+	}
+	for i := range a.Each {
+		out.Statuses[i] = statusOf(&a.Each[i])
+	}
+	v := whole(a)
+	var told reply
+	if a.Allowed {
+		s.Writer.Headers(told.Header(), v)
+	} else {
+		s.Writer.Deny(&told, anyRequest, v)
+		out.RawBody = told.body.Bytes()
+	}
+	out.ResponseHeadersToAdd = eachHeader(&told, func(name, value string) *corev3.HeaderValue {
+		return &corev3.HeaderValue{Key: name, Value: value}
+	})
+	return out
+}
+
+func codeOf(allowed bool) rlsv3.RateLimitResponse_Code {
+	if allowed {
+		return rlsv3.RateLimitResponse_OK
+	}
+	return rlsv3.RateLimitResponse_OVER_LIMIT
+}
+
+// statusOf tells of one descriptor. Without a limit Envoy leaves it out of its headers.
+func statusOf(a *Answer) *rlsv3.RateLimitResponse_DescriptorStatus {
+	status := &rlsv3.RateLimitResponse_DescriptorStatus{Code: codeOf(a.Verdict.Allowed)}
+	if a.Unlimited {
+		status.LimitRemaining = math.MaxUint32
+	}
+	l := a.Told
+	if l == nil {
+		return status
+	}
+	status.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: a.Name, RequestsPerUnit: clamp(l.Limit), Unit: unitOf(l)}
+	status.LimitRemaining = clamp(l.Remaining)
+	if reset := resetOf(l); reset != penstock.Never {
+		status.DurationUntilReset = durationpb.New(wholeSeconds(reset)) // of which Envoy shows the seconds only
+	}
+	return status
+}
+
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// unitOf is UNKNOWN for a window that is none of Envoy's units, and for a bucket whose capacity is
+// not what comes back per window: Envoy would put both into one policy.
+func unitOf(l *penstock.LimitVerdict) rlsv3.RateLimitResponse_RateLimit_Unit {
+	if l.Limit != l.Count || l.Algorithm == penstock.Concurrency {
+		return rlsv3.RateLimitResponse_RateLimit_UNKNOWN
+	}
+	return unitsOf[l.Window]
+}
+
+// resetOf is when a call that is denied may come again, else when the caller is as if never seen.
+func resetOf(l *penstock.LimitVerdict) time.Duration {
+	if !l.Allowed && l.RetryAfter != penstock.Never {
+		return l.RetryAfter
+	}
+	return l.ResetAfter
+}
+
+func wholeSeconds(d time.Duration) time.Duration {
+	if rest := d % time.Second; rest > 0 {
+		return d - rest + time.Second
+	}
+	return d
+}
+
+// metadata is for the logs of Envoy. It says nothing of a call that passes as usual: most do.
+func metadata(a *Answers) *structpb.Struct {
+	fields := map[string]any{}
+	for i := range a.Each {
+		for name, value := range a.Each[i].Metadata {
+			if _, taken := fields[name]; !taken {
+				fields[name] = value
+			}
+		}
+	}
+	if own := remarks(a); len(own) > 0 {
+		fields["penstock"] = own
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	out, err := structpb.NewStruct(fields)
+	if err != nil {
+		return nil // it is beside the answer, which must not fail for it
+	}
+	return out
+}
+
+// remarks are what is out of the ordinary: a denial, one that is only tried, and what was decided
+// without the store.
+func remarks(a *Answers) map[string]any {
+	var shadow []any
+	var degraded *penstock.Verdict
+	for i := range a.Each {
+		v := &a.Each[i].Verdict
+		if v.Quality != penstock.QualityExact {
+			degraded = v
+		}
+		for k := range v.Limits {
+			if l := &v.Limits[k]; l.Shadow && !l.Allowed {
+				shadow = append(shadow, l.Rule)
+			}
+		}
+	}
+	own := map[string]any{}
+	if len(shadow) > 0 {
+		own["shadow"] = shadow
+	}
+	if degraded != nil {
+		own["quality"] = degraded.Quality.String()
+	}
+	if !a.Allowed {
+		v := whole(a)
+		own["rule"], own["reason"] = v.Rule, v.Reason.String()
+	}
+	return own
+}

@@ -1,0 +1,232 @@
+package rls_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/rls"
+)
+
+const ownRules = `
+rules:
+  - {name: per-user, match: {domain: mesh}, key: [user], limits: [{rate: 2/1m, algorithm: fixed_window}]}
+  - {name: writes, match: {domain: mesh, op: write}, key: [user], limits: [{rate: 1/1h, algorithm: fixed_window}]}
+  - {name: ten, match: {domain: mesh}, key: [ten], limits: [{rate: 3/10s, algorithm: fixed_window}]}
+  - {name: bucket, match: {domain: mesh}, key: [bucket], limits: [{rate: 1/1s, burst: 5, algorithm: token_bucket}]}
+  - {name: huge, match: {domain: mesh}, key: [huge], limits: [{rate: 900000000000/1h, algorithm: fixed_window}]}
+  - {name: twice, match: {domain: mesh, attributes: {generic_key: a, generic_key_2: b}}, key: [], limits: [{rate: 1/1m, algorithm: fixed_window}]}
+  - {name: tried, match: {domain: mesh}, key: [tried], mode: shadow, limits: [{rate: 0/1m, algorithm: fixed_window}]}
+  - {name: strict, match: {domain: mesh}, key: [strict], on_store_error: deny, limits: [1/1m]}
+lists:
+  deny: [{who: evil}]
+`
+
+var ruleCases = []struct {
+	name  string
+	steps []step
+}{
+	{"rules of one descriptor go together", []step{
+		{ask("user=u,op=write"), "OK | OK writes 1/HOUR 0 left for 1h0m0s"},
+		{ask("user=u,op=write"), "OVER_LIMIT | OVER_LIMIT writes 1/HOUR 0 left for 1h0m0s"},
+		{ask("user=u"), "OK | OK per-user 2/MINUTE 0 left for 1m0s"}, // the denied call was not charged
+		{ask("user=u"), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 0 left for 1m0s"},
+	}},
+	{"descriptors do not", []step{
+		{ask("who=evil", "user=u"), "OVER_LIMIT | OVER_LIMIT | OK per-user 2/MINUTE 1 left for 1m0s"},
+	}},
+	{"nothing applies", []step{
+		{ask("other=1"), "OK | OK"},
+		{&rlsv3.RateLimitRequest{Domain: "elsewhere", Descriptors: ask("user=u").Descriptors}, "OK | OK"},
+	}},
+	{"windows that Envoy has no unit for", []step{
+		{ask("ten=1"), "OK | OK ten 3/UNKNOWN 2 left for 10s"},
+		{ask("bucket=1"), "OK | OK bucket 5/UNKNOWN 4 left for 1s"},
+	}},
+	{"numbers that Envoy has no room for", []step{
+		{ask("huge=1"), "OK | OK huge 4294967295/HOUR 4294967295 left for 1h0m0s"},
+	}},
+	{"hits", []step{
+		{ask(costing(0, descriptor("user=u"))), "OK | OK per-user 2/MINUTE 2 left for 0s"},
+		{ask(costing(2, descriptor("user=u"))), "OK | OK per-user 2/MINUTE 0 left for 1m0s"},
+		{ask(costing(3, descriptor("user=v"))), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 2 left for 0s"}, // it never passes
+	}},
+	{"a key that is there twice", []step{
+		{ask("generic_key=a,generic_key=b"), "OK | OK twice 1/MINUTE 0 left for 1m0s"},
+		{ask("generic_key=b,generic_key=a"), "OK | OK"},
+		{ask("generic_key=a"), "OK | OK"},
+	}},
+	{"a limit that comes with a descriptor", []step{
+		{ask("user=u", limited(1, typev3.RateLimitUnit_HOUR, descriptor("user=u"))), "OK | OK per-user 2/MINUTE 1 left for 1m0s | OK  1/HOUR 0 left for 1h0m0s"},
+		{ask(limited(1, typev3.RateLimitUnit_HOUR, descriptor("user=u")), "user=u"), "OVER_LIMIT | OVER_LIMIT  1/HOUR 0 left for 1h0m0s | OK per-user 2/MINUTE 0 left for 1m0s"},
+	}},
+}
+
+func TestRules(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+		for _, c := range ruleCases {
+			t.Run(c.name, func(t *testing.T) { run(t, byRules(t, newStore(t), ownRules), c.steps) })
+		}
+	})
+}
+
+// Many at once: exactly the limit passes, however it is said.
+func TestExactlyTheLimit(t *testing.T) {
+	const clients, each, limit = 256, 4, 100
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+		for name, limiter := range map[string]rls.Limiter{
+			"rules": byRules(t, newStore(t), "rules: [{name: all, match: {domain: mesh}, key: [user], limits: [{rate: 100/1h, algorithm: fixed_window}]}]"),
+			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", envoyratelimit.LimiterOptions{Store: newStore(t)}),
+		} {
+			client := newClient(t, limiter)
+			ctx := patient(t)
+			var passed atomic.Int64
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					for range each {
+						r, err := client.ShouldRateLimit(ctx, ask("user=u"))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if r.OverallCode == rlsv3.RateLimitResponse_OK {
+							passed.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if got := passed.Load(); got != limit {
+				t.Errorf("%s: %d of %d passed, want %d", name, got, clients*each, limit)
+			}
+		}
+	})
+}
+
+func headersOf(headers []*corev3.HeaderValue) string {
+	var b strings.Builder
+	for _, h := range headers {
+		b.WriteString(h.Key + ": " + h.Value + "\n")
+	}
+	return b.String()
+}
+
+func TestWhatClientsAreTold(t *testing.T) {
+	client := newClient(t, byRules(t, newMemory(t), ownRules))
+	r, err := client.ShouldRateLimit(patient(t), ask("user=u", "ten=1", "user=u"))
+	want := `RateLimit: "per-user";r=0;t=60, "ten";r=2;t=10
+RateLimit-Policy: "per-user";q=2;w=60, "ten";q=3;w=10
+X-RateLimit-Limit: 2
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 60
+`
+	if got := headersOf(r.GetResponseHeadersToAdd()); err != nil || got != want || r.RawBody != nil || r.DynamicMetadata != nil {
+		t.Errorf("allowed: %v, %q, %v, %v\ngot  %s\nwant %s", err, r.GetRawBody(), r.GetDynamicMetadata(), r.GetOverallCode(), got, want)
+	}
+	r, err = client.ShouldRateLimit(patient(t), ask("ten=1", "user=u"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := headersOf(r.ResponseHeadersToAdd)
+	for _, line := range []string{"Content-Type: application/problem+json\n", "Retry-After: 60\n", `RateLimit: "ten";r=1;t=10, "per-user";r=0;t=60`} {
+		if !strings.Contains(got, line) {
+			t.Errorf("denied: %q is not there:\n%s", line, got)
+		}
+	}
+	if strings.Contains(got, "Content-Length") {
+		t.Errorf("the length is Envoy's to say:\n%s", got)
+	}
+	if body := string(r.RawBody); !strings.Contains(body, `"violated-policies":["per-user"]`) || !strings.Contains(body, `"retry_after_seconds":60`) {
+		t.Errorf("body: %s", body)
+	}
+	own := r.DynamicMetadata.AsMap()["penstock"].(map[string]any)
+	if own["rule"] != "per-user" || own["reason"] != "over_limit" {
+		t.Errorf("metadata: %v", own)
+	}
+	r, err = client.ShouldRateLimit(patient(t), ask("tried=1"))
+	if err != nil || r.OverallCode != rlsv3.RateLimitResponse_OK || !strings.Contains(r.DynamicMetadata.String(), "tried") {
+		t.Errorf("what is only tried: %v, %v", r, err)
+	}
+}
+
+// Of several denials the client is told the longest wait, whichever comes first.
+func TestLongestWait(t *testing.T) {
+	client := newClient(t, byRules(t, newMemory(t), ownRules))
+	minute, hour := "user=u", "user=w,op=write"
+	for _, r := range []*rlsv3.RateLimitRequest{ask(minute, hour), ask(minute)} {
+		if _, err := client.ShouldRateLimit(patient(t), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []*rlsv3.RateLimitRequest{ask(minute, hour), ask(hour, minute), ask("other=1", hour, minute, "other=2")} {
+		got, err := client.ShouldRateLimit(patient(t), r)
+		if err != nil || !strings.Contains(headersOf(got.ResponseHeadersToAdd), "Retry-After: 3600\n") {
+			t.Errorf("%v: %v, %v", r, got, err)
+		}
+	}
+	got, err := client.ShouldRateLimit(patient(t), ask(hour, "who=evil", minute))
+	if err != nil || strings.Contains(headersOf(got.ResponseHeadersToAdd), "Retry-After") {
+		t.Errorf("no wait helps: %v, %v", got, err)
+	}
+}
+
+func TestMetadataOfFile(t *testing.T) {
+	client := newClient(t, byFile(t, `
+domain: mesh
+descriptors:
+  - {key: a, metadata: {plan: gold, weights: [1, true]}, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: b, metadata: {plan: silver, region: eu}, rate_limit: {unlimited: true}}
+`, envoyratelimit.LimiterOptions{Store: newMemory(t)}))
+	r, err := client.ShouldRateLimit(patient(t), ask("a=1", "b=1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := r.DynamicMetadata.AsMap(); m["plan"] != "gold" || m["region"] != "eu" || m["weights"].([]any)[1] != true {
+		t.Errorf("the first one counts: %v", m)
+	}
+	r, err = client.ShouldRateLimit(patient(t), ask("a=1", "b=1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := r.DynamicMetadata.AsMap(); m["plan"] != "silver" || m["weights"] != nil {
+		t.Errorf("of what passes only: %v", m)
+	}
+}
+
+// broken is a store that does not answer.
+type broken struct{}
+
+func (broken) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+	return penstock.ErrUnavailable
+}
+
+func TestStoreGone(t *testing.T) {
+	client := newClient(t, byRules(t, broken{}, ownRules))
+	for _, s := range []step{
+		{ask("user=u"), "OK | OK"},
+		{ask("strict=1"), "OVER_LIMIT | OVER_LIMIT"},
+	} {
+		if r, err := client.ShouldRateLimit(patient(t), s.ask); err != nil || brief(r) != s.want {
+			t.Errorf("%v: %v, %v, want %s", s.ask, brief(r), err, s.want)
+		}
+	}
+	if _, err := client.ShouldRateLimit(patient(t), ask(limited(1, typev3.RateLimitUnit_HOUR, descriptor("a=1")))); status.Code(err) != codes.Unavailable {
+		t.Errorf("a limit for which nothing stands in: %v", err)
+	}
+	local := byFile(t, limits, envoyratelimit.LimiterOptions{Store: broken{}, Local: newMemory(t)})
+	run(t, local, []step{
+		{ask("blocked=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s"},
+		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
+	})
+}

@@ -1,0 +1,96 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// Options say who answers.
+type Options struct {
+	Limiter Limiter // of the rate limit service
+
+	// Decider answers the external authorization service, of requests as Reader reads them.
+	Decider penstock.Decider
+	Reader  *httplimit.Reader
+
+	Writer *httplimit.Writer // says what clients are told
+	Log    *slog.Logger      // nil: nothing is logged
+}
+
+// A Server answers Envoy. It may be used by any number of goroutines.
+type Server struct{ Options }
+
+// New returns a server.
+func New(o Options) (*Server, error) {
+	if o.Limiter == nil || o.Decider == nil || o.Reader == nil || o.Writer == nil {
+		return nil, errors.New("serve Envoy: it needs a limiter, a decider, a reader and a writer")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{o}, nil
+}
+
+// Services are the names of what Register registers, for who tells of their health.
+var Services = []string{rlsv3.RateLimitService_ServiceDesc.ServiceName, authv3.Authorization_ServiceDesc.ServiceName}
+
+// Register adds both services to a server, whose limit on messages bounds what a request costs.
+func (s *Server) Register(to grpc.ServiceRegistrar) {
+	rlsv3.RegisterRateLimitServiceServer(to, limits{s: s})
+	authv3.RegisterAuthorizationServer(to, authorization{s: s})
+}
+
+// limits is the rate limit service.
+type limits struct {
+	rlsv3.UnimplementedRateLimitServiceServer
+	s *Server
+}
+
+func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	out, err := l.s.limit(ctx, r)
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.Is(err, penstock.ErrInvalid):
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	// The error may name servers: it is for the log.
+	l.s.Log.ErrorContext(ctx, "descriptors not decided", "domain", r.Domain, "error", err)
+	return nil, status.Error(codes.Unavailable, "the store did not answer, and nothing else can decide")
+}
+
+func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	request, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := inTime(ctx)
+	defer cancel()
+	answers, err := s.Limiter.Limit(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return s.response(answers), nil
+}
+
+// onTheWay is for the answer to reach Envoy, which otherwise decides by itself.
+const onTheWay = 5 * time.Millisecond
+
+// inTime ends a little before the caller's time does, so that there is time left to answer.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, end.Add(-onTheWay))
+	}
+	return ctx, func() {}
+}

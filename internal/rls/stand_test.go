@@ -1,0 +1,246 @@
+package rls_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// patience is for what must happen: no test depends on how soon.
+const patience = 30 * time.Second
+
+// now is a little after noon, so that what is left of a window is no whole number of seconds.
+func now() penstock.Instant {
+	return penstock.InstantOf(time.Date(2026, 1, 1, 12, 0, 0, 300_000_000, time.UTC))
+}
+
+// onEveryStore runs a test in memory, on Redis and on a cluster. Each store it asks for is empty.
+func onEveryStore(t *testing.T, test func(t *testing.T, newStore func(testing.TB) penstock.Store)) {
+	t.Run("memory", func(t *testing.T) { test(t, newMemory) })
+	t.Run("redis", func(t *testing.T) {
+		server := redistest.Start(t)
+		test(t, onRedis(redisstore.Options{Addresses: []string{server.Addr}}))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		cluster := redistest.StartCluster(t, 3)
+		test(t, onRedis(redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster}))
+	})
+}
+
+func newMemory(t testing.TB) penstock.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func onRedis(o redisstore.Options) func(testing.TB) penstock.Store {
+	used := 0
+	return func(t testing.TB) penstock.Store {
+		t.Helper()
+		used++
+		o.KeyPrefix, o.Timeout = fmt.Sprintf("t%d:", used), patience
+		s, err := redisstore.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+}
+
+func newEngine(t testing.TB, store penstock.Store, text string) *engine.Engine {
+	t.Helper()
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(text)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot), Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// byRules is a limiter by rules of ours.
+func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
+	t.Helper()
+	e := newEngine(t, store, text)
+	return &rls.Calls{Decider: e, Batch: e, Overrides: newLimiter(t, envoyratelimit.LimiterOptions{Store: store})}
+}
+
+// byFile is a limiter by a file of envoyproxy/ratelimit.
+func byFile(t testing.TB, text string, o envoyratelimit.LimiterOptions) rls.Limiter {
+	t.Helper()
+	config, _, err := envoyratelimit.Load([]rules.File{{Name: "config.yaml", Data: []byte(text)}}, envoyratelimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Config = func() *envoyratelimit.Config { return config }
+	return newLimiter(t, o)
+}
+
+func newLimiter(t testing.TB, o envoyratelimit.LimiterOptions) rls.Limiter {
+	t.Helper()
+	o.Now = now
+	limiter, err := envoyratelimit.NewLimiter(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+const noRules = "rules: []"
+
+// newServer returns what serves a limiter, with rules for external authorization.
+func newServer(t testing.TB, limiter rls.Limiter, text string) *rls.Server {
+	t.Helper()
+	e := newEngine(t, newMemory(t), text)
+	reader, err := httplimit.NewReader(httplimit.ReaderOptions{Sources: e.Sources, MaxDelay: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := httplimit.NewWriter(httplimit.WriterOptions{Headers: []string{httplimit.StyleIETF, httplimit.StyleXRateLimit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rls.New(rls.Options{Limiter: limiter, Decider: e, Reader: reader, Writer: writer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// connect serves over gRPC, and returns a connection to it.
+func connect(t testing.TB, s *rls.Server) *grpc.ClientConn {
+	t.Helper()
+	e := newEngine(t, newMemory(t), noRules)
+	server, err := grpcapi.NewServer(grpcapi.Options{Decider: e, Concluder: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Register(server)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return conn
+}
+
+func newClient(t testing.TB, limiter rls.Limiter) rlsv3.RateLimitServiceClient {
+	t.Helper()
+	return rlsv3.NewRateLimitServiceClient(connect(t, newServer(t, limiter, noRules)))
+}
+
+func patient(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A descriptor is written as key=value, with commas between entries.
+func descriptor(text string) *descriptorv3.RateLimitDescriptor {
+	d := &descriptorv3.RateLimitDescriptor{}
+	for entry := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(entry, "=")
+		d.Entries = append(d.Entries, &descriptorv3.RateLimitDescriptor_Entry{Key: key, Value: value})
+	}
+	return d
+}
+
+func costing(hits uint64, d *descriptorv3.RateLimitDescriptor) *descriptorv3.RateLimitDescriptor {
+	d.HitsAddend = wrapperspb.UInt64(hits)
+	return d
+}
+
+func limited(count uint32, unit typev3.RateLimitUnit, d *descriptorv3.RateLimitDescriptor) *descriptorv3.RateLimitDescriptor {
+	d.Limit = &descriptorv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: count, Unit: unit}
+	return d
+}
+
+// ask makes a request. Descriptors are texts or made ones.
+func ask(descriptors ...any) *rlsv3.RateLimitRequest {
+	r := &rlsv3.RateLimitRequest{Domain: "mesh"}
+	for _, d := range descriptors {
+		if text, ok := d.(string); ok {
+			d = descriptor(text)
+		}
+		r.Descriptors = append(r.Descriptors, d.(*descriptorv3.RateLimitDescriptor))
+	}
+	return r
+}
+
+// brief writes a response on one line: the overall code, and for each descriptor its own, the limit,
+// what remains and until when.
+func brief(r *rlsv3.RateLimitResponse) string {
+	var b strings.Builder
+	b.WriteString(r.GetOverallCode().String())
+	for _, s := range r.GetStatuses() {
+		b.WriteString(" | " + s.Code.String())
+		if l := s.CurrentLimit; l != nil {
+			fmt.Fprintf(&b, " %s %d/%v", l.Name, l.RequestsPerUnit, l.Unit)
+		}
+		if s.LimitRemaining > 0 || s.CurrentLimit != nil {
+			fmt.Fprintf(&b, " %d left", s.LimitRemaining)
+		}
+		if d := s.DurationUntilReset; d != nil {
+			fmt.Fprintf(&b, " for %v", d.AsDuration())
+		}
+	}
+	return b.String()
+}
+
+// A step asks and wants a brief response.
+type step struct {
+	ask  *rlsv3.RateLimitRequest
+	want string
+}
+
+func run(t *testing.T, limiter rls.Limiter, steps []step) {
+	t.Helper()
+	client := newClient(t, limiter)
+	for i, s := range steps {
+		r, err := client.ShouldRateLimit(patient(t), s.ask)
+		if got := brief(r); err != nil || got != s.want {
+			t.Errorf("step %d: %v: %v\ngot  %s\nwant %s", i, s.ask, err, got, s.want)
+		}
+	}
+}
