@@ -15,7 +15,7 @@ type config struct {
 	JWT            jwtConfig        `key:"jwt"`
 	KeySecret      secret           `key:"key_secret" doc:"keys the hash of callers; the same on all nodes. Empty: one is made and kept in data_dir; a store in Redis needs one to be given"`
 	KeySecretFile  string           `key:"key_secret_file" doc:"a file that holds key_secret"`
-	Nodes          int              `key:"nodes" doc:"how many nodes share the limits; not yet: only 0"`
+	Nodes          int              `key:"nodes" doc:"how many nodes share the limits, for rules that divide them while Redis does not answer; 0: learned through Redis, and kept in data_dir"`
 	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the made secret are"`
 	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
 	Admin          adminConfig      `key:"admin"`
@@ -26,7 +26,7 @@ type config struct {
 
 type listenConfig struct {
 	Gateway string `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others"`
-	GRPC    string `key:"grpc" doc:"decision API over gRPC, health"`
+	GRPC    string `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health"`
 	HTTP    string `key:"http" doc:"decision API and forward-auth over HTTP"`
 	Admin   string `key:"admin" doc:"/healthz, /readyz, /v1/status. Beyond loopback only with admin.tls and admin.token"`
 }
@@ -53,6 +53,7 @@ type healthConfig struct {
 type gatewayConfig struct {
 	TLS      tlsServerConfig `key:"tls"`
 	H2C      bool            `key:"h2c" doc:"HTTP/2 without TLS too"`
+	Slashes  bool            `key:"keep_escaped_slashes" doc:"let paths with %2F pass; servers that take it for a slash, as nginx does, then serve under one path what was limited under another"`
 	MaxDelay time.Duration   `key:"max_delay" doc:"how long a leaky bucket may hold a call"`
 	Timeouts timeoutsConfig  `key:"timeouts"`
 	Limits   limitsConfig    `key:"limits"`
@@ -124,7 +125,9 @@ type rulesConfig struct {
 	File         string        `key:"file" doc:"a file or a directory of them"`
 	Database     secret        `key:"database" doc:"sqlite:FILE, within data_dir unless absolute, or postgres://…; sqlite:penstock.db if rules come from nowhere else"`
 	DatabaseFile string        `key:"database_file" doc:"a file that holds database, which may have a password in it"`
-	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files; not yet: only empty"`
+	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files, served as they are"`
+	Charge       string        `key:"charge" oneof:"alone together" doc:"how envoy_ratelimit charges the descriptors of a request: each by itself and denied ones too, or all or none"`
+	MergeDomains bool          `key:"merge_domains" doc:"several files of envoy_ratelimit may say something of one domain"`
 	Redis        bool          `key:"redis" doc:"rules come through the store's Redis, where a node with the database publishes them"`
 	PollInterval time.Duration `key:"poll_interval" doc:"between two looks for new rules; changes are usually told sooner"`
 }
@@ -188,7 +191,7 @@ func defaultConfig() *config {
 			Redis:  redisConfig{Mode: "single", Timeout: 10 * time.Millisecond, KeyPrefix: "pen:"},
 		},
 		JWT:     jwtConfig{Refresh: time.Hour},
-		Rules:   rulesConfig{PollInterval: 5 * time.Second},
+		Rules:   rulesConfig{PollInterval: 5 * time.Second, Charge: "alone"},
 		DataDir: ".",
 		Headers: []string{"ietf"},
 		Log:     logConfig{Level: "info", Format: "auto", Decisions: "sampled"},

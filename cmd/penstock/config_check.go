@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/membership"
 )
 
 // minSecret is how many bytes a secret must have: 16 random ones in hex are 32.
@@ -34,6 +36,9 @@ func (l *loader) checkTogether() {
 		l.wrong("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
 	}
 	l.checkPromised()
+	if n := l.config.Nodes; n > membership.Most {
+		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it", n, membership.Most)
+	}
 	if l.config.DataDir == "" {
 		l.wrong("data_dir", "it is empty; for the working directory: .")
 	}
@@ -41,7 +46,7 @@ func (l *loader) checkTogether() {
 
 // checkPromised refuses what has a name already and nothing behind it.
 func (l *loader) checkPromised() {
-	for _, key := range []string{"nodes", "store.redis.plain_keys", "rules.envoy_ratelimit"} {
+	for _, key := range []string{"store.redis.plain_keys"} {
 		if value := l.settings[key].value; !value.IsZero() {
 			l.wrong(key, "%v: this version cannot do that yet; leave it out", value.Interface())
 		}
@@ -150,7 +155,7 @@ func (l *loader) checkRedis() {
 func (l *loader) checkRules() {
 	r := &l.config.Rules
 	ways := 0
-	for _, chosen := range []bool{r.File != "", r.Database != "", r.Redis} {
+	for _, chosen := range []bool{r.File != "", r.Database != "", r.Redis, r.Envoy != ""} {
 		if chosen {
 			ways++
 		}
@@ -159,7 +164,7 @@ func (l *loader) checkRules() {
 	case ways == 0:
 		r.Database = "sqlite:penstock.db"
 	case ways > 1:
-		l.wrong("rules", "choose one of file, database and redis")
+		l.wrong("rules", "choose one of file, database, redis and envoy_ratelimit")
 	}
 	if r.Redis && !l.config.redis() {
 		l.wrong("rules.redis", "there is no Redis to have rules from: give store.redis.addresses")

@@ -69,12 +69,12 @@ func (l *loader) oneof(path string) []string {
 // layer reads one source. Where rules come from is one choice in several keys: a source that makes
 // it takes it from those before.
 func (l *loader) layer(read func()) {
-	before := l.config.Rules
-	l.config.Rules = rulesConfig{PollInterval: before.PollInterval}
+	r := &l.config.Rules
+	before := *r
+	r.File, r.Database, r.DatabaseFile, r.Envoy, r.Redis = "", "", "", "", false
 	read()
-	if now := l.config.Rules; now.File == "" && now.Database == "" && now.DatabaseFile == "" && !now.Redis {
-		l.config.Rules = before
-		l.config.Rules.PollInterval = now.PollInterval
+	if r.File == "" && r.Database == "" && r.DatabaseFile == "" && r.Envoy == "" && !r.Redis {
+		r.File, r.Database, r.DatabaseFile, r.Envoy, r.Redis = before.File, before.Database, before.DatabaseFile, before.Envoy, before.Redis
 	}
 }
 

@@ -80,7 +80,7 @@ func TestConfigRulesAreOneChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := rulesConfig{Database: "sqlite:/x/y.db", PollInterval: 7e9}
+	want := rulesConfig{Database: "sqlite:/x/y.db", PollInterval: 7e9, Charge: "alone"}
 	if c.Rules != want {
 		t.Errorf("got %+v, want %+v", c.Rules, want)
 	}
@@ -143,13 +143,14 @@ func TestConfigMistakes(t *testing.T) {
 		{"sentinel", "store: {redis: {addresses: ['a:1'], mode: sentinel}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "sentinel mode needs the master's name"},
 		{"prefix", "store: {redis: {addresses: ['a:1'], key_prefix: '{x}'}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "no braces"},
 		{"short secret", "key_secret: hunter2" + upstream, "", "key_secret: 7 bytes can be guessed"},
-		{"two ways to rules", "rules: {file: a, database: 'sqlite:b'}" + upstream, "", "choose one of file, database and redis"},
+		{"two ways to rules", "rules: {file: a, database: 'sqlite:b'}" + upstream, "", "choose one of file, database, redis and envoy_ratelimit"},
 		{"rules from no redis", "rules: {redis: true}" + upstream, "", "there is no Redis to have rules from"},
 		{"half a certificate", "admin: {tls: {certificate: a}}" + upstream, "", "certificate and key belong together"},
 		{"secret twice", "key_secret: 0123456789abcdef\nkey_secret_file: x" + upstream, "", "penstock.yaml:2:18: key_secret_file: key_secret is given too"},
 		{"secret file", "key_secret_file: nowhere" + upstream, "", "penstock.yaml:1:18: key_secret_file: open nowhere"},
 		{"prefix length", "client_ip: {ipv6_prefix: 129}" + upstream, "", "129 is not from 1 to 128"},
-		{"not yet", "nodes: 3" + upstream, "", "penstock.yaml:1:8: nodes: 3: this version cannot do that yet"},
+		{"not yet", "store: {redis: {plain_keys: true}}" + upstream, "", "store.redis.plain_keys: true: this version cannot do that yet"},
+		{"nodes", "nodes: 10001" + upstream, "", "penstock.yaml:1:8: nodes: 10001 is not from 1 to 10000, or 0 to learn it"},
 		{"large file", strings.Repeat("#", maxConfigFile+1), "", "more than 262144 bytes"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -4,62 +4,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// connecting is how long a connection may take: more than a decision, which waits for none.
-const connecting = time.Second
-
-// lateRedis is a store in Redis that need not be there yet: it is connected to when it can be, and
-// until then has no answer.
+// lateRedis is a store in Redis that need not be there yet: until somebody probes it with success, it
+// has no answer. Once there was a connection, the client sees to the next.
 type lateRedis struct {
-	timeout time.Duration // of a decision
-
+	options redisstore.Options
 	current atomic.Pointer[redisstore.Store]
-	problem atomic.Pointer[error] // why there is none
-	opened  chan struct{}
-
-	closing context.Context
-	close   context.CancelFunc
-	ended   sync.WaitGroup
+	problem atomic.Pointer[error] // of the last probe
 }
 
-var errNotTried = errors.New("it was not tried yet")
+var _ breaker.Store = (*lateRedis)(nil)
 
-func openLate(o redisstore.Options, timeout time.Duration, log *slog.Logger) *lateRedis {
-	r := &lateRedis{timeout: timeout, opened: make(chan struct{})}
+var errNotTried = errors.New("redis: there was no connection yet")
+
+func newLateRedis(o redisstore.Options) *lateRedis {
+	r := &lateRedis{options: o}
 	r.problem.Store(&errNotTried)
-	r.closing, r.close = context.WithCancel(context.Background())
-	r.ended.Go(func() { r.connect(o, log) })
 	return r
 }
 
-// connect tries until it succeeds. Once there was a connection, the client sees to the next.
-func (r *lateRedis) connect(o redisstore.Options, log *slog.Logger) {
-	const least, most = 100 * time.Millisecond, 5 * time.Second
-	for wait := least; ; wait = min(2*wait, most) {
-		store, err := redisstore.Open(o)
-		if err == nil {
-			r.current.Store(store)
-			close(r.opened)
-			log.Info("connected to Redis", "addresses", o.Addresses)
-			return
-		}
-		if r.problem.Swap(&err); wait == least {
-			log.Error("Redis cannot be reached: rules decide by their on_store_error until it can", "error", err)
-		}
-		select {
-		case <-r.closing.Done():
-			return
-		case <-time.After(wait):
-		}
+// Probe connects if nobody has, and tells whether Redis decides. It is for one goroutine at a time.
+func (r *lateRedis) Probe(ctx context.Context) (err error) {
+	defer func() { r.problem.Store(&err) }()
+	if s := r.current.Load(); s != nil {
+		return s.Ping(ctx)
 	}
+	s, err := redisstore.Open(r.options)
+	if err == nil {
+		r.current.Store(s)
+	}
+	return err
+}
+
+// judge says how bad an error of this store is, for everybody.
+func (r *lateRedis) judge(err error) breaker.Severity {
+	if redisstore.KindOf(err).Down(r.options.Mode) {
+		return breaker.Down
+	}
+	return breaker.Failure
 }
 
 // store returns the store, or why there is none.
@@ -70,14 +59,27 @@ func (r *lateRedis) store() (*redisstore.Store, error) {
 	return nil, fmt.Errorf("redis: not connected: %w: %w", penstock.ErrUnavailable, *r.problem.Load())
 }
 
-// Take decides within the time that a decision has.
+// Close ends the connections. No probe may be under way.
+func (r *lateRedis) Close() {
+	if s := r.current.Load(); s != nil {
+		s.Close()
+	}
+}
+
+// Beat is the store's, see internal/membership.
+func (r *lateRedis) Beat(ctx context.Context, node string, within time.Duration) (nodes int, err error) {
+	s, err := r.store()
+	if err != nil {
+		return 0, err
+	}
+	return s.Beat(ctx, node, within)
+}
+
 func (r *lateRedis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	s, err := r.store()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
 	return s.Take(ctx, t, out)
 }
 
@@ -89,11 +91,42 @@ func (r *lateRedis) Settle(ctx context.Context, what *penstock.Settlement, out *
 	return s.Settle(ctx, what, out)
 }
 
-// Close ends the trying and the connections.
-func (r *lateRedis) Close() {
-	r.close()
-	r.ended.Wait()
-	if s := r.current.Load(); s != nil {
-		s.Close()
+func (r *lateRedis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+	s, err := r.store()
+	if err != nil {
+		return 0, err
 	}
+	return s.Ban(ctx, b)
+}
+
+func (r *lateRedis) Reset(ctx context.Context, g *penstock.Group) error {
+	s, err := r.store()
+	if err != nil {
+		return err
+	}
+	return s.Reset(ctx, g)
+}
+
+func (r *lateRedis) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
+	s, err := r.store()
+	if err != nil {
+		return nil, 0, err
+	}
+	return s.Reservations(ctx, now, who, most)
+}
+
+func (r *lateRedis) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+	s, err := r.store()
+	if err != nil {
+		return nil, "", err
+	}
+	return s.Keys(ctx, tag, cursor, about)
+}
+
+func (r *lateRedis) Size(ctx context.Context) (int64, error) {
+	s, err := r.store()
+	if err != nil {
+		return 0, err
+	}
+	return s.Size(ctx)
 }

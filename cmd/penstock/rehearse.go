@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
+	"google.golang.org/grpc/health"
+
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
@@ -13,7 +15,7 @@ import (
 // rehearse makes the doors and opens none, for the mistakes that only they can tell: a certificate
 // that is none, two upstreams for the same calls. It asks nobody over the network.
 func rehearse(ctx context.Context, c *config) error {
-	s := &server{config: c, log: slog.New(slog.DiscardHandler)}
+	s := &server{config: c, log: slog.New(slog.DiscardHandler), health: health.NewServer()}
 	defer s.Close()
 	store, err := memstore.New(memstore.Options{MaxBytes: int64(c.Store.Memory.MaxBytes)})
 	if err != nil {

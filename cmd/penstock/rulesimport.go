@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,9 @@ func newRulesImportCommand(a *app) *cobra.Command {
 		Use:   "import",
 		Short: "Turn the limits of another program into rules",
 		Args:  noSuchCommand,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newImportEnvoyCommand(a))
 	return c
@@ -30,6 +33,9 @@ func newImportEnvoyCommand(a *app) *cobra.Command {
 		Long: `Turn the configuration of envoyproxy/ratelimit into rules, on stdout. What rules cannot
 say is told in comments at their beginning. - reads stdin. To serve such a directory as
 it is, give it to rules.envoy_ratelimit instead.
+
+Rules know entries by their keys, in any order: a descriptor with an entry more, of a
+key that the configuration does not have, is under them too.
 
 Exit status: 0 if there are rules, 1 if the configuration has mistakes.`,
 		Example: `  penstock rules import envoy-ratelimit config/ > rules.yaml
@@ -73,7 +79,7 @@ func (a *app) importEnvoy(ctx context.Context, path string, o envoyratelimit.Opt
 		return a.writeJSON(imported{doc, append([]string{}, notes...)})
 	}
 	for _, note := range notes {
-		if _, err := fmt.Fprintf(a.stdout, "# %q\n", note); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "# %s\n", strings.Join(strings.Fields(note), " ")); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
+	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/redisstore"
 )
 
 // A server is the parts of a node put together: a store and rules, the engine that decides by them,
@@ -32,6 +34,9 @@ type server struct {
 	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway *gateway.Gateway                              // nil: off
 	health  *health.Server
+	envoy   *rls.Server
+
+	observe func(*engine.Observation) // sees every decision
 
 	doors    []*door // of calls
 	admin    *door   // nil: off; it is open until the others are closed
@@ -49,7 +54,7 @@ func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openStore, s.openRules, s.openEngine, s.openTokens, s.openDoors, s.openAdmin} {
+	for _, step := range []func(context.Context) error{s.openStore, s.openRules, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openAdmin} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -64,13 +69,15 @@ func (s *server) openEngine(context.Context) error {
 	}
 	decisions, err := decisionlog.New(decisionlog.Options{
 		Log: s.log, Mode: decisionlog.Mode(s.config.Log.Decisions), Rules: s.rules.live, KeyPrefix: keyPrefix,
+		Cause: func(err error) string { return string(redisstore.KindOf(err)) },
 	})
 	if err != nil {
 		return err
 	}
 	s.atEnd(decisions.Close)
+	s.observe = decisions.Observe
 	s.engine, err = engine.New(engine.Options{
-		Store: s.store.shared, Local: s.store.local, Rules: s.rules.live, Observe: decisions.Observe,
+		Store: s.store.shared, Local: s.store.local, Nodes: s.store.nodes, Rules: s.rules.live, Observe: s.observe,
 	})
 	return err
 }

@@ -51,7 +51,11 @@ func (s *server) adminHandler() http.Handler {
 			plain(rw, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
-		plain(rw, http.StatusOK, "ready")
+		text := "ready"
+		if !s.store.status().Connected {
+			text = "ready, but the store does not answer: rules decide by their on_store_error"
+		}
+		plain(rw, http.StatusOK, text)
 	})
 	mux.Handle("GET /v1/status", s.withToken(s.tellStatus))
 	return s.ownHost(mux)
@@ -113,9 +117,18 @@ type status struct {
 }
 
 type storeStatus struct {
-	Kind      string `json:"kind"` // memory or redis
-	Connected bool   `json:"connected"`
-	Error     string `json:"error,omitempty"`
+	Kind      string         `json:"kind"` // memory or redis
+	Connected bool           `json:"connected"`
+	Error     string         `json:"error,omitempty"`
+	Breaker   *breakerStatus `json:"breaker,omitempty"`
+	Nodes     int            `json:"nodes"` // that share the limits, as far as is known
+}
+
+type breakerStatus struct {
+	State   string    `json:"state"` // closed: calls go to the store; open: they do not
+	Since   time.Time `json:"since"`
+	Opened  int64     `json:"opened"`
+	Refused int64     `json:"refused"` // calls that were not sent
 }
 
 type rulesStatus struct {
@@ -138,19 +151,13 @@ func (s *server) tellStatus(rw http.ResponseWriter, _ *http.Request) {
 func (s *server) status() *status {
 	found := &status{
 		Build: thisBuild(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
-		Store: storeStatus{Kind: "memory", Connected: true}, Rules: s.rules.status(),
+		Store: s.store.status(), Rules: s.rules.status(),
 	}
 	if err := s.ready(); err != nil {
 		found.Ready, found.NotReady = false, err.Error()
 	}
 	for _, d := range s.allDoors() {
 		found.Addresses[d.name] = d.listener.Addr().String()
-	}
-	if s.store.redis != nil {
-		found.Store.Kind = "redis"
-		if _, err := s.store.redis.store(); err != nil {
-			found.Store.Connected, found.Store.Error = false, err.Error()
-		}
 	}
 	if s.gateway != nil {
 		found.Upstreams = s.gateway.Health()

@@ -11,13 +11,16 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/httplimit/jwtclaims"
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/rls"
 )
 
 // A door is a listener and what answers there.
@@ -102,6 +105,9 @@ func (s *server) listen(name, address string, answer serve) (*door, error) {
 		return nil, fmt.Errorf("listen.%s: %w", name, err)
 	}
 	s.atEnd(func() { listener.Close() })
+	if n := connectionsOf(name); n > 0 {
+		listener = netutil.LimitListener(listener, n)
+	}
 	return &door{name, listener, answer}, nil
 }
 
@@ -150,7 +156,10 @@ func (s *server) newAPI() (serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.serveHTTP(newHTTPServer(handler, log)), nil
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.HandleFunc("/json", s.envoy.JSON)
+	return s.serveHTTP(newHTTPServer(mux, log)), nil
 }
 
 // newHTTPServer returns a server of small requests.
@@ -186,6 +195,10 @@ func (s *server) newGRPC() (serve, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	s.envoy.Register(server)
+	for _, name := range rls.Services {
+		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	reflection.Register(server)
 	return func(ctx context.Context, l net.Listener) error {

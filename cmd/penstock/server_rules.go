@@ -37,6 +37,10 @@ func (s *server) openRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	lastGood := s.config.inDataDir("rules.last-good")
+	if s.config.Rules.Envoy != "" {
+		lastGood = "" // what is there is of other rules
+	}
 	compile := rules.Options{Secret: secret}
 	origin, err := s.openOrigin(ctx, compile)
 	if err != nil {
@@ -45,7 +49,7 @@ func (s *server) openRules(ctx context.Context) error {
 	s.rules = &ruleSource{origin: origin}
 	s.rules.live, err = rules.Follow(ctx, origin, rules.LiveOptions{
 		Compile: compile, Interval: s.config.Rules.PollInterval,
-		LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged,
+		LastGood: lastGood, Changed: s.rulesChanged,
 	})
 	if err != nil {
 		return err
@@ -56,6 +60,8 @@ func (s *server) openRules(ctx context.Context) error {
 
 func (s *server) openOrigin(ctx context.Context, compile rules.Options) (rules.Origin, error) {
 	switch r := &s.config.Rules; {
+	case r.Envoy != "":
+		return noRules{r.Envoy}, nil
 	case r.File != "":
 		return rules.NewFiles(r.File)
 	case r.Redis:

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/engine/lease"
+	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 )
@@ -17,8 +25,12 @@ type store struct {
 	shared penstock.Store
 	local  penstock.Store // what counts while shared does not answer; nil if shared is in memory
 
-	redis   *lateRedis    // nil: in memory
-	settled chan struct{} // closed when the store has answered, or was given up on
+	redis   *lateRedis       // nil: in memory
+	breaker *breaker.Breaker // around redis
+	denied  *denycache.Cache // around the breaker, and leases
+	settled chan struct{}    // closed when the store has answered, or was given up on
+
+	nodes func() int // that share the limits
 }
 
 // patience is how long the start waits for the store. Decisions do not: the rules' on_store_error
@@ -31,7 +43,7 @@ func (s *server) openStore(context.Context) error {
 		return err
 	}
 	s.atEnd(func() { memory.Close() })
-	s.store = &store{shared: memory, settled: make(chan struct{})}
+	s.store = &store{shared: memory, settled: make(chan struct{}), nodes: func() int { return max(1, s.config.Nodes) }}
 	if !s.config.redis() {
 		close(s.store.settled)
 		return nil
@@ -40,18 +52,88 @@ func (s *server) openStore(context.Context) error {
 	if err != nil {
 		return err
 	}
-	late := openLate(options, s.config.Store.Redis.Timeout, s.log)
+	return s.openRedis(options, memory)
+}
+
+// openRedis decides in Redis as long as that answers, and in memory when it does not.
+func (s *server) openRedis(o redisstore.Options, memory penstock.Store) (err error) {
+	late := newLateRedis(o)
 	s.atEnd(late.Close)
-	s.store.shared, s.store.local, s.store.redis = late, memory, late
-	late.ended.Go(func() {
-		defer close(s.store.settled)
-		select {
-		case <-late.opened:
-		case <-late.closing.Done():
-		case <-time.After(patience):
+	settle := sync.OnceFunc(func() { close(s.store.settled) })
+	waited := time.AfterFunc(patience, func() {
+		if err := *late.problem.Load(); err != nil {
+			s.log.Error("Redis cannot be reached: rules decide by their on_store_error until it can", "error", err)
 		}
+		settle()
 	})
+	s.store.breaker, err = breaker.New(breaker.Options{
+		Store: late, Probe: late.Probe, Judge: late.judge, Down: errNotTried,
+		OnChange: func(now breaker.State, cause error) {
+			switch {
+			case now == breaker.Closed:
+				s.log.Info("Redis decides", "addresses", o.Addresses)
+				waited.Stop()
+				settle()
+			case cause != errNotTried:
+				s.log.Error("Redis has failed: rules decide by their on_store_error until it serves again",
+					"kind", redisstore.KindOf(cause), "error", cause)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.atEnd(func() {
+		waited.Stop()
+		s.store.breaker.Close()
+	})
+	leases, err := lease.New(s.store.breaker, lease.Options{})
+	if err != nil {
+		return err
+	}
+	if s.store.denied, err = denycache.New(leases, denycache.Options{}); err != nil {
+		return err
+	}
+	s.store.shared, s.store.local, s.store.redis = s.store.denied, memory, late
+	if s.config.Nodes != 0 {
+		return nil
+	}
+	return s.joinNodes(late)
+}
+
+// believed is for how long a node counts that is not heard of any more: some beats may get lost.
+const believed = 10 * time.Second
+
+// joinNodes learns how many nodes there are from Redis, while it is there.
+func (s *server) joinNodes(late *lateRedis) error {
+	name := rand.Text()
+	members, err := membership.Join(membership.Options{
+		Beat:   func(ctx context.Context) (int, error) { return late.Beat(ctx, name, believed) },
+		File:   filepath.Join(s.config.DataDir, "nodes.last-seen"),
+		Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) },
+	})
+	if err != nil {
+		return err
+	}
+	s.atEnd(members.Close)
+	s.store.nodes = members.Nodes
 	return nil
+}
+
+// status tells how the store is.
+func (s *store) status() storeStatus {
+	if s.redis == nil {
+		return storeStatus{Kind: "memory", Connected: true, Nodes: s.nodes()}
+	}
+	now := s.breaker.Stats()
+	found := storeStatus{
+		Kind: "redis", Connected: now.State == breaker.Closed, Nodes: s.nodes(),
+		Breaker: &breakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
+	}
+	if !found.Connected {
+		found.Error = cmp.Or(*s.redis.problem.Load(), now.Cause).Error()
+	}
+	return found
 }
 
 func (c *config) redisOptions() (redisstore.Options, error) {
@@ -61,7 +143,7 @@ func (c *config) redisOptions() (redisstore.Options, error) {
 		Addresses: r.Addresses, Mode: redisstore.Mode(r.Mode), Master: r.Master,
 		Username: r.Username, Password: string(r.Password),
 		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
-		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: max(r.Timeout, connecting),
+		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: r.Timeout,
 	}, err
 }
 

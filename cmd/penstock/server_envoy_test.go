@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/penstock-io/penstock/internal/rls"
+)
+
+const oneUser = `{"domain": "mesh", "descriptors": [{"entries": [{"key": "user", "value": "%s"}]}]}`
+
+// asEnvoy asks by JSON, and returns the status.
+func (n *node) asEnvoy(user string) int {
+	n.t.Helper()
+	answer, _ := n.send(http.MethodPost, n.url("http", "/json"), fmt.Sprintf(oneUser, user))
+	return answer.StatusCode
+}
+
+func (n *node) rpc() *grpc.ClientConn {
+	n.t.Helper()
+	conn, err := grpc.NewClient(n.door("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func TestServesFilesOfEnvoy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".next", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".next", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	n := startNode(t, fmt.Sprintf("rules: {envoy_ratelimit: %q, poll_interval: 20ms}\nlisten: {gateway: ''}", filepath.Dir(file)))
+
+	if first, second := n.asEnvoy("u"), n.asEnvoy("u"); first != http.StatusOK || second != http.StatusTooManyRequests {
+		t.Errorf("one passes: %d, %d", first, second)
+	}
+	r, err := rlsv3.NewRateLimitServiceClient(n.rpc()).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{
+		Domain: "mesh", Descriptors: []*descriptorv3.RateLimitDescriptor{{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: "user", Value: "u"}}}},
+	})
+	if err != nil || r.OverallCode != rlsv3.RateLimitResponse_OVER_LIMIT || r.Statuses[0].CurrentLimit.Unit != rlsv3.RateLimitResponse_RateLimit_YEAR {
+		t.Errorf("over gRPC it is the same counter: %v, %v", r, err)
+	}
+	for _, service := range rls.Services {
+		h, err := grpc_health_v1.NewHealthClient(n.rpc()).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil || h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("health of %s: %v, %v", service, h, err)
+		}
+	}
+
+	eventually(t, "a denial is logged", func() bool { return strings.Contains(n.log.String(), `"rule":"mesh.user","reason":"over_limit"`) })
+
+	write("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]")
+	eventually(t, "a mistake is logged", func() bool { return strings.Contains(n.log.String(), "invalid rate limit unit 'fortnight'") })
+	write("domain: mesh\ndescriptors: [{key: user, rate_limit: {unlimited: true}}]")
+	eventually(t, "the new file is served", func() bool { return n.asEnvoy("u") == http.StatusOK })
+}
+
+func TestServesEnvoyByRules(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("rules: [{name: one, match: {domain: mesh}, key: [user], limits: [1/1d]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, fmt.Sprintf("rules: {file: %q}\nlisten: {gateway: ''}", file))
+	if first, second, other := n.asEnvoy("u"), n.asEnvoy("u"), n.asEnvoy("v"); first != http.StatusOK || second != http.StatusTooManyRequests || other != http.StatusOK {
+		t.Errorf("one passes of each: %d, %d, %d", first, second, other)
+	}
+}
