@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"pgregory.net/rapid"
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"pgregory.net/rapid"
 )
 

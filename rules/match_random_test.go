@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/penstock-io/penstock"
+	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"pgregory.net/rapid"
 )
 
