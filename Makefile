@@ -6,7 +6,8 @@ SHELL := /bin/bash
 
 # Packages also run under the race detector: those that share memory between goroutines.
 # The detector costs several times the run time, so it is not for every package.
-RACE_PKGS ?= ./memstore ./redisstore ./storetest ./rules ./internal/race ./internal/ruledb
+RACE_PKGS ?= ./memstore ./redisstore ./storetest ./rules ./internal/race ./internal/ruledb \
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./cmd/penstock
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
 # What `make build` says it has built.
@@ -59,6 +60,7 @@ test-long: test ## the same with the long versions of the tests and no time limi
 
 .PHONY: bench
 bench: needs ## measure against other limiters, on this machine
+	@scripts/need wrk
 	cd bench && go run .
 
 .PHONY: fuzz

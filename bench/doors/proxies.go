@@ -56,7 +56,7 @@ func servePenstock(ctx context.Context, binary, dir string, allow bool, config, 
 	if err != nil {
 		return nil, err
 	}
-	config += fmt.Sprintf("rules: {file: %q}\ndata_dir: %q\nkey_secret: bench\nlog: {level: warn, decisions: none}\n", rules, dir)
+	config += fmt.Sprintf("rules: {file: %q}\ndata_dir: %q\nkey_secret: a secret of benchmarks\nlog: {level: warn, decisions: none}\n", rules, dir)
 	file, err := write(dir, name+".yaml", config)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func startCaddy(ctx context.Context, dir, upstream string, allow bool) (*server,
 	if err != nil {
 		return nil, err
 	}
-	config, err := write(dir, "Caddyfile", fmt.Sprintf("{\n  admin off\n  auto_https off\n  persist_config off\n}\nhttp://%s {\n  reverse_proxy %s\n}\n", addr, upstream))
+	config, err := write(dir, "Caddyfile", fmt.Sprintf("{\n  admin off\n  auto_https off\n}\nhttp://%s {\n  reverse_proxy %s\n}\n", addr, upstream))
 	if err != nil {
 		return nil, err
 	}

@@ -76,22 +76,12 @@ func (b *bench) nginxInFront(ctx context.Context, asks string) (*server, error) 
 	if err != nil {
 		return nil, err
 	}
-	auth, locations := "", ""
+	name, upstreams, auth, location := "front", "", "", ""
 	if asks != "" {
+		name = "front-asking"
+		upstreams = fmt.Sprintf("upstream penstock { server %s; keepalive 16; }", asks)
 		auth = "auth_request /_penstock;"
-		locations = fmt.Sprintf(`upstream penstock { server %s; keepalive 16; }`, asks)
-	}
-	name := "front-" + asks
-	if asks == "" {
-		name = "front"
-	}
-	return nginx(ctx, b.dir, name, func(addr string) string {
-		return fmt.Sprintf(`%s
-upstream app { server %s; keepalive 16; }
-server {
-  listen %s;
-  location / { %s proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
-  location = /_penstock {
+		location = `location = /_penstock {
     internal;
     proxy_pass http://penstock/v1/auth?deny_status=403;
     proxy_pass_request_body off; proxy_set_header Content-Length "";
@@ -100,8 +90,16 @@ server {
     proxy_set_header X-Original-Method $request_method;
     proxy_set_header X-Forwarded-Host $host;
     proxy_set_header X-Forwarded-For $remote_addr;
-  }
-}`, locations, app.addr, addr, auth)
+  }`
+	}
+	return nginx(ctx, b.dir, name, func(addr string) string {
+		return fmt.Sprintf(`%s
+upstream app { server %s; keepalive 16; }
+server {
+  listen %s;
+  location / { %s proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  %s
+}`, upstreams, app.addr, addr, auth, location)
 	})
 }
 
