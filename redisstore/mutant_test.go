@@ -96,9 +96,16 @@ func newLaboratory(t *testing.T, twin, edges []trace) *laboratory {
 	return &laboratory{t, server, store, redisstore.ScriptText(), redisstore.AmendScriptText(), twin, edges}
 }
 
+// dial connects anew.
+func (l *laboratory) dial() {
+	l.store.Close()
+	l.store = dial(l.t, redisstore.Options{Addresses: []string{l.server.Addr}, Timeout: 5 * time.Second})
+}
+
 // examine looks for a fault in the scripts and returns which examination found it.
 func (l *laboratory) examine() (by string, fault error) {
 	l.clean()
+	l.dial() // of the last mutant something may still be undone
 	l.store.UseScript(l.take)
 	l.store.UseAmendScript(l.amend)
 	for _, e := range []struct {
@@ -155,6 +162,4 @@ func (l *laboratory) clean() {
 	if err := l.server.Restart(); err != nil {
 		l.t.Fatal(err)
 	}
-	l.store.Close()
-	l.store = dial(l.t, redisstore.Options{Addresses: []string{l.server.Addr}, Timeout: 5 * time.Second})
 }

@@ -60,7 +60,7 @@ func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Compl
 		if err == nil {
 			m = reply
 		}
-		return "", err
+		return "", timedOut(err, s.patience)
 	})
 	if err != nil { // the command may still be under way
 		return rueidis.RedisMessage{}, err

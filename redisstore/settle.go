@@ -137,8 +137,9 @@ const (
 
 // run sends an amendment and reads the reply, which tells of so many charges.
 func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
+	script := s.amend // it may still be running when this has returned
 	reply, err := s.await(ctx, s.timeout, func(ctx context.Context) (string, error) {
-		return s.eval(ctx, s.pipelined, &s.amend, a.keys, a.pack())
+		return s.eval(ctx, s.pipelined, &script, a.keys, a.pack())
 	})
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)

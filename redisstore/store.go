@@ -208,10 +208,16 @@ func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScri
 		reply = client.Do(ctx, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	text, err := reply.ToString()
+	return text, timedOut(err, s.timeout)
+}
+
+// timedOut says of a connection's timeout what a context's would say: which of the two comes first is
+// a matter of chance.
+func timedOut(err error, after time.Duration) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v: %w: %w", s.timeout, context.DeadlineExceeded, err)
+		return fmt.Errorf("no answer within %v: %w: %w", after, context.DeadlineExceeded, err)
 	}
-	return text, err
+	return err
 }
 
 // Stats count what the store did since it was opened.
