@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/penstock-io/penstock/internal/child"
@@ -51,7 +52,15 @@ func start(ctx context.Context, dir, name, addr string, cmd *exec.Cmd) (*server,
 	}
 }
 
-func (s *server) stop() { s.process.Kill() }
+// stop asks first: nginx, if it is killed, leaves its workers behind.
+func (s *server) stop() {
+	_ = s.process.Signal(syscall.SIGTERM) // fails only if it has ended already
+	select {
+	case <-s.process.Done():
+	case <-time.After(5 * time.Second):
+		s.process.Kill()
+	}
+}
 
 // cpu is the processor time that the process and its children have used.
 func (s *server) cpu() (time.Duration, error) {
