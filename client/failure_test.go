@@ -76,22 +76,29 @@ func TestNobodyThere(t *testing.T) {
 	})
 }
 
-// silent does not answer before the call is given up.
-type silent struct{ fixed }
+// silent does not answer before the test ends. To end with the call's context would be to answer:
+// it has the caller's deadline, and either could be first.
+type silent struct {
+	fixed
+	ended <-chan struct{}
+}
 
-func (silent) Decide(ctx context.Context, _ *penstock.Call, v *penstock.Verdict) error {
-	<-ctx.Done()
-	return ctx.Err()
+func (s *silent) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {
+	<-s.ended
+	return penstock.ErrUnavailable
 }
 
 func TestTimeout(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
-		c := over.open(t, over.serve(t, &silent{}), 20*time.Millisecond, client.Deny)
+		ended := make(chan struct{})
+		address := over.serve(t, &silent{ended: ended})
+		t.Cleanup(func() { close(ended) }) // before the server is, which waits for its calls
+		c := over.open(t, address, 20*time.Millisecond, client.Deny)
 		var v penstock.Verdict
 		one := call("/search", "u1")
 		wantUnchecked(t, &v, c.Decide(t.Context(), &one, &v), false)
 
-		c = over.open(t, over.serve(t, &silent{}), patience, client.Allow)
+		c = over.open(t, address, patience, client.Allow)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantUnchecked(t, &v, c.Decide(ctx, &one, &v), true)
