@@ -1,12 +1,9 @@
 package httplimit
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/penstock-io/penstock"
 )
@@ -46,7 +43,7 @@ func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why stri
 	v := &penstock.Verdict{Reason: penstock.ReasonStoreError}
 	w.Headers(rw.Header(), v)
 	p := denial(v)
-	p.Detail = why + "; " + advice(v)
+	p.Detail = string(appendAdvice([]byte(why+"; "), v))
 	p.write(rw, req, p.Status)
 }
 
@@ -66,38 +63,10 @@ func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
 	p.write(rw, req, p.Status)
 }
 
-// A problem is the body of a denial.
-type problem struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   int      `json:"status"`
-	Detail   string   `json:"detail,omitempty"`
-	Violated []string `json:"violated-policies,omitempty"`
-	Error    string   `json:"error"`
-	Message  string   `json:"message"`
-	wait
-}
-
-// A wait is until a client may try again: not there if it may not, null if it may at no time.
-type wait struct {
-	Seconds *nullable `json:"retry_after_seconds,omitempty"`
-	Millis  *nullable `json:"retry_after_ms,omitempty"`
-}
-
-// A nullable number is null where it is negative.
-type nullable int64
-
-func (n nullable) MarshalJSON() ([]byte, error) {
-	if n < 0 {
-		return []byte("null"), nil
-	}
-	return strconv.AppendInt(nil, int64(n), 10), nil
-}
-
 const problemTypes = "https://iana.org/assignments/http-problem-types"
 
-func denial(v *penstock.Verdict) *problem {
-	p := &problem{Status: Status(v), Violated: violated(v)}
+func denial(v *penstock.Verdict) problem {
+	p := problem{Status: Status(v), Limits: v.Limits}
 	switch {
 	case p.Status == http.StatusForbidden:
 		p.Type, p.Title, p.Error, p.Message = "about:blank", "Forbidden", "forbidden", "Access denied."
@@ -106,88 +75,58 @@ func denial(v *penstock.Verdict) *problem {
 	case p.Status == http.StatusServiceUnavailable:
 		p.Type, p.Title, p.Error = problemTypes+"#temporary-reduced-capacity", "Temporary reduced capacity", "unavailable"
 		p.Message = "Service temporarily unavailable. Please try again."
-		p.Detail = "The limits cannot be checked at the moment"
 	case v.Reason == penstock.ReasonBanned:
 		p.Type, p.Title, p.Error = problemTypes+"#abnormal-usage-detected", "Abnormal usage detected", "rate_limited"
 		p.Message = "Too many requests. Please slow down."
-		p.Detail = "Banned for a time after too many denied calls (" + v.Rule + ")"
 	default:
 		p.Type, p.Title, p.Error = problemTypes+"#quota-exceeded", "Quota exceeded", "rate_limited"
 		p.Message = "Too many requests. Please slow down."
-		p.Detail = reached(v)
 	}
-	p.wait, p.Detail = waitOf(v), p.Detail+"; "+advice(v)
+	p.Wait = penstock.Never
+	if wait, ok := retryAfter(v); ok {
+		p.Wait = wait
+	}
+	var buffer [256]byte
+	p.Detail = string(appendAdvice(append(appendCause(buffer[:0], v), "; "...), v))
 	return p
 }
 
-// violated names the limits that deny.
-func violated(v *penstock.Verdict) (names []string) {
-	for i := range v.Limits {
-		if l := &v.Limits[i]; !l.Shadow && !l.Allowed {
-			names = append(names, l.Policy)
-		}
+// appendCause says why the call was denied.
+func appendCause(b []byte, v *penstock.Verdict) []byte {
+	switch v.Reason {
+	case penstock.ReasonStoreError:
+		return append(b, "The limits cannot be checked at the moment"...)
+	case penstock.ReasonBanned:
+		b = append(b, "Banned for a time after too many denied calls ("...)
+		return append(append(b, v.Rule...), ')')
 	}
-	return names
-}
-
-// reached names the limit that decided.
-func reached(v *penstock.Verdict) string {
 	for i := range v.Limits {
 		l := &v.Limits[i]
-		switch {
-		case l.Shadow || l.Allowed || l.Rule != v.Rule || l.RetryAfter != v.Decision.RetryAfter:
-		case l.Algorithm == penstock.Concurrency:
-			return fmt.Sprintf("Limit of %s at the same time (%s) reached", requests(l.Limit), l.Policy)
-		default:
-			if seconds, ok := windowSeconds(l); ok {
-				return fmt.Sprintf("Limit of %s per %d s (%s) reached", requests(l.Limit), seconds, l.Policy)
-			}
-			return fmt.Sprintf("Limit of %s (%s) reached", requests(l.Limit), l.Policy)
+		if !l.Shadow && !l.Allowed && l.Rule == v.Rule && l.RetryAfter == v.Decision.RetryAfter {
+			return append(appendLimit(append(b, "Limit of "...), l), " reached"...)
 		}
 	}
-	return "Limit reached"
+	return append(b, "Limit reached"...)
 }
 
-func advice(v *penstock.Verdict) string {
+// appendLimit names a limit: 100 requests per 60 s (search).
+func appendLimit(b []byte, l *penstock.LimitVerdict) []byte {
+	b = append(strconv.AppendInt(b, l.Limit, 10), " request"...)
+	if l.Limit != 1 {
+		b = append(b, 's')
+	}
+	if l.Algorithm == penstock.Concurrency {
+		b = append(b, " at the same time"...)
+	} else if seconds, ok := windowSeconds(l); ok {
+		b = append(strconv.AppendInt(append(b, " per "...), seconds, 10), " s"...)
+	}
+	return append(append(append(b, " ("...), l.Policy...), ')')
+}
+
+// appendAdvice says what the client can do.
+func appendAdvice(b []byte, v *penstock.Verdict) []byte {
 	if wait, ok := retryAfter(v); ok {
-		return fmt.Sprintf("retry in %d s.", ceilSeconds(wait))
+		return append(strconv.AppendInt(append(b, "retry in "...), ceilSeconds(wait), 10), " s."...)
 	}
-	return "a call of this cost can never pass."
-}
-
-func waitOf(v *penstock.Verdict) wait {
-	seconds, millis := nullable(-1), nullable(-1)
-	if d, ok := retryAfter(v); ok {
-		seconds, millis = nullable(ceilSeconds(d)), nullable(ceilDiv(d, time.Millisecond))
-	}
-	return wait{&seconds, &millis}
-}
-
-// write answers with the problem.
-func (p *problem) write(rw http.ResponseWriter, req *http.Request, status int) {
-	h := rw.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	var body []byte
-	if prefersPage(req.Header.Get("Accept")) {
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", pagePolicy)
-		body = p.page()
-	} else {
-		h.Set("Content-Type", "application/problem+json")
-		body, _ = json.Marshal(p) // strings and numbers
-		body = append(body, '\n')
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	rw.WriteHeader(status)
-	if req.Method != http.MethodHead {
-		_, _ = rw.Write(body) // a client that is gone needs no answer
-	}
-}
-
-func requests(n int64) string {
-	if n == 1 {
-		return "1 request"
-	}
-	return fmt.Sprintf("%d requests", n)
+	return append(b, "a call of this cost can never pass."...)
 }

@@ -15,9 +15,16 @@ const maxListed = 32
 // maxInteger is the greatest that a structured field can hold.
 const maxInteger = 999_999_999_999_999
 
-// appendFields appends the values of RateLimit-Policy and RateLimit, which list every limit that
-// applied. Limits that are only tried are nobody's business.
-func appendFields(policies, states []byte, v *penstock.Verdict) (_, _ []byte) {
+// A field is one of the two that list every limit that applied. Limits that are only tried are
+// nobody's business.
+type field uint8
+
+const (
+	policyField field = iota // RateLimit-Policy: what the limits are
+	stateField               // RateLimit: how they stand
+)
+
+func appendField(b []byte, f field, v *penstock.Verdict) []byte {
 	listed := 0
 	for i := range v.Limits {
 		l := &v.Limits[i]
@@ -25,11 +32,15 @@ func appendFields(policies, states []byte, v *penstock.Verdict) (_, _ []byte) {
 			continue
 		}
 		if listed++; listed > 1 {
-			policies, states = append(policies, ", "...), append(states, ", "...)
+			b = append(b, ", "...)
 		}
-		policies, states = appendPolicy(policies, l), appendState(states, l)
+		if f == policyField {
+			b = appendPolicy(b, l)
+		} else {
+			b = appendState(b, l)
+		}
 	}
-	return policies, states
+	return b
 }
 
 // appendPolicy appends "name";q=100;w=60.

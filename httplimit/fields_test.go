@@ -231,7 +231,7 @@ func TestStyles(t *testing.T) {
 func TestHeadersAllocateLittle(t *testing.T) {
 	w, h, v := newWriter(t), http.Header{}, overLimit()
 	v.Allowed = true
-	if n := testing.AllocsPerRun(100, func() {
+	if n := testing.AllocsPerRun(1000, func() {
 		clear(h)
 		w.Headers(h, v)
 	}); n > 4 {

@@ -34,18 +34,21 @@ const page = `<!doctype html>
 </html>
 `
 
-var pagePolicy = func() string {
+var pagePolicy = func() []string {
 	sum := sha256.Sum256([]byte(pageStyle))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'"
+	return []string{"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'"}
 }()
 
-func (p *problem) page() []byte {
-	return fmt.Appendf(nil, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(p.Detail), html.EscapeString(p.Title), p.Status)
+func (p *problem) appendPage(b []byte) []byte {
+	return fmt.Appendf(b, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(p.Detail), html.EscapeString(p.Title), p.Status)
 }
 
 // prefersPage tells whether a client would rather have HTML than JSON. Who does not say, or likes
 // all the same, gets JSON.
 func prefersPage(accept string) bool {
+	if accept == "" || accept == "*/*" {
+		return false // what most programs say
+	}
 	const read = 1 << 10 // bytes: what prefers a page says so early
 	accept = accept[:min(len(accept), read)]
 	var page, data preference

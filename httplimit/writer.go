@@ -61,26 +61,40 @@ func NewWriter(o WriterOptions) (*Writer, error) {
 // Retry-After, unless no wait would help. RateLimit fields that are there already, an upstream's,
 // stay before ours; older ones that are there stay alone, as no client reads two.
 func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
-	if w.ietf {
-		addFields(h, v)
-	}
 	if w.legacy && v.Decision.Limit > 0 {
 		addLegacy(h, &v.Decision)
 	}
+	var buffer [512]byte // the text of all fields, which then share one string
+	text, policies, states := buffer[:0], 0, 0
+	if w.ietf {
+		text = appendField(text, policyField, v)
+		policies = len(text)
+		text = appendField(text, stateField, v)
+		states = len(text)
+	}
 	if wait, ok := retryAfter(v); ok {
-		h["Retry-After"] = []string{strconv.FormatInt(ceilSeconds(wait), 10)}
+		text = strconv.AppendInt(text, ceilSeconds(wait), 10)
+	}
+	if len(text) == 0 {
+		return
+	}
+	all := string(text)
+	lines := &[...]string{all[:policies], all[policies:states], all[states:]}
+	if policies > 0 { // spelled as the draft does, which Set would not; HTTP knows no difference
+		h["RateLimit-Policy"] = added(h["RateLimit-Policy"], lines[0:1:1])
+		h["RateLimit"] = added(h["RateLimit"], lines[1:2:2])
+	}
+	if lines[2] != "" {
+		h["Retry-After"] = lines[2:3:3]
 	}
 }
 
-// addFields spells the names as the draft does, which Set would not. HTTP knows no difference.
-func addFields(h http.Header, v *penstock.Verdict) {
-	var policyBuffer, stateBuffer [256]byte
-	policies, states := appendFields(policyBuffer[:0], stateBuffer[:0], v)
-	if len(policies) == 0 {
-		return
+// added returns the lines with one more, which is not copied if it is alone.
+func added(lines, line []string) []string {
+	if len(lines) == 0 {
+		return line
 	}
-	h["RateLimit-Policy"] = append(h["RateLimit-Policy"], string(policies))
-	h["RateLimit"] = append(h["RateLimit"], string(states))
+	return append(lines, line...)
 }
 
 func addLegacy(h http.Header, d *penstock.Decision) {

@@ -53,7 +53,7 @@ func TestKeysFetchedLater(t *testing.T) {
 		if away {
 			return nil, os.ErrDeadlineExceeded
 		}
-		return http.DefaultTransport.RoundTrip(req)
+		return unhurried(req)
 	})}
 	i.publish(t, map[string]crypto.Signer{"k": key})
 	v := newVerifier(t, Options{JWKSURL: i.url, Client: client, OnError: func(err error) { told = err }})
@@ -67,10 +67,6 @@ func TestKeysFetchedLater(t *testing.T) {
 		t.Error("not believed")
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func TestKeysFromAFile(t *testing.T) {
 	key := newKey(t)

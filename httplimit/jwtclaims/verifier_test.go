@@ -1,6 +1,7 @@
 package jwtclaims
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -94,11 +95,24 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, id string, claims jwt
 
 func newVerifier(t *testing.T, o Options) *Verifier {
 	t.Helper()
+	if o.Client == nil {
+		o.Client = &http.Client{Transport: roundTrip(unhurried)}
+	}
 	v, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// A roundTrip is how keys are fetched.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// unhurried fetches them in whatever time it takes: that of a verifier may pass on a busy machine.
+func unhurried(req *http.Request) (*http.Response, error) {
+	return http.DefaultTransport.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
 }
 
 func bearing(token string) *http.Request {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -60,5 +62,51 @@ func BenchmarkRequest(b *testing.B) {
 		gateway := httptest.NewServer(s.Handler())
 		b.Cleanup(gateway.Close)
 		run(test.name, gateway.URL, test.status)
+	}
+}
+
+// BenchmarkDenied puts a denial beside the least that net/http can answer with. The client does
+// next to nothing: what is allocated is the server's.
+func BenchmarkDenied(b *testing.B) {
+	bare := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.Header().Set("Retry-After", "60")
+		rw.WriteHeader(http.StatusTooManyRequests)
+		io.WriteString(rw, `{"title":"Quota exceeded","status":429}`)
+	}))
+	b.Cleanup(bare.Close)
+	s := start(b, setting{
+		rules:   "rules: [{name: per-ip, key: [ip], limits: [{rate: 1/1h, algorithm: token_bucket}]}]",
+		options: Options{Upstreams: upstreams("http://127.0.0.1:1")},
+		quiet:   true,
+	})
+	for _, test := range []struct{ name, address string }{
+		{"bare handler", bare.Listener.Addr().String()},
+		{"gateway", s.listen.String()},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				conn, err := net.Dial("tcp", test.address)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer conn.Close()
+				answer := make([]byte, 4096)
+				for pb.Next() {
+					io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+					n := 0
+					for !bytes.HasSuffix(bytes.TrimSpace(answer[:n]), []byte("}")) {
+						m, err := conn.Read(answer[n:])
+						if n += m; err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				}
+			})
+		})
 	}
 }

@@ -2,24 +2,26 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"time"
 )
 
-// An exchange is what the gateway knows of one request and its response. It is the request's
-// context, so that it passes through the limiter.
+// An exchange is what the gateway knows of one request and its response. It passes the limiter with
+// the response's writer. From there on it is the request's context, which takes a copy of the
+// request; most that are denied do without.
 type exchange struct {
 	context.Context
-
-	peer    netip.Addr // invalid if the connection has no such address
+	owns    bool       // it is a request's context
 	trusted bool       // the peer may say where the request comes from
+	peer    netip.Addr // invalid if the connection has no such address
 	route   *route     // nil: there is none
 	writer  pacedWriter
 	body    pacedBody
 
-	id, host, scheme, way [1]string // lines of headers
+	id                []string  // lines of headers; the response keeps this one
+	host, scheme, way [1]string // and its own request these
 }
 
 type exchangeKey struct{}
@@ -35,27 +37,53 @@ func exchangeOf(req *http.Request) *exchange {
 	return req.Context().Value(exchangeKey{}).(*exchange)
 }
 
+// exchangeBehind returns the exchange of a response that the limiter has wrapped.
+func exchangeBehind(rw http.ResponseWriter) *exchange {
+	for {
+		if w, ok := rw.(*pacedWriter); ok {
+			return w.exchange
+		}
+		rw = rw.(interface{ Unwrap() http.ResponseWriter }).Unwrap()
+	}
+}
+
+// own returns the exchange's own copy of its request.
+func (x *exchange) own(req *http.Request) *http.Request {
+	if x.owns {
+		return req
+	}
+	x.owns = true
+	return req.WithContext(x)
+}
+
 func (g *Gateway) begin(rw http.ResponseWriter, req *http.Request) *exchange {
-	x := &exchange{Context: req.Context()}
+	x := g.exchanges.Get().(*exchange)
+	x.Context = req.Context()
 	if address, err := netip.ParseAddrPort(req.RemoteAddr); err == nil {
 		x.peer = address.Addr().Unmap().WithZone("")
 		x.trusted = g.reader.Trusts(x.peer)
 	}
-	x.id[0] = requestID(x.trusted, req)
+	x.id = []string{requestID(x.trusted, req)}
 	x.writer = pacedWriter{
 		ResponseWriter: rw,
-		client:         *http.NewResponseController(rw),
+		exchange:       x,
 		patience:       g.timeouts.Write,
 		streams:        req.ProtoMajor == 2,
 	}
 	return x
 }
 
-// limitTime bounds the time of the exchange; 0 does not. The function it returns ends that.
-func (x *exchange) limitTime(d time.Duration) context.CancelFunc {
-	if d == 0 {
-		return func() {}
+// end keeps an exchange for the next one, unless others may still have it: a transport the request
+// whose context it is.
+func (g *Gateway) end(x *exchange) {
+	if !x.owns {
+		*x = exchange{}
+		g.exchanges.Put(x)
 	}
+}
+
+// limitTime bounds the time of the exchange. The function it returns ends that.
+func (x *exchange) limitTime(d time.Duration) context.CancelFunc {
 	var cancel context.CancelFunc
 	x.Context, cancel = context.WithTimeout(x.Context, d)
 	return cancel
@@ -66,7 +94,22 @@ func requestID(trusted bool, req *http.Request) string {
 	if ids := req.Header["X-Request-Id"]; trusted && len(ids) == 1 && isRequestID(ids[0]) {
 		return ids[0]
 	}
-	return rand.Text()
+	return newRequestID()
+}
+
+// newRequestID returns 128 bits that no other request has. They are no secret: the client and the
+// server are told them.
+func newRequestID() string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	var id [26]byte
+	for half := range 2 {
+		bits := rand.Uint64()
+		for i := range 13 {
+			id[13*half+i] = letters[bits%32]
+			bits /= 32
+		}
+	}
+	return string(id[:])
 }
 
 // isRequestID tells names that can be written to any log.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
@@ -24,9 +25,13 @@ type Gateway struct {
 
 	keepSlashes bool
 
+	around func(http.Handler) http.Handler // nil: nothing
+
 	log *slog.Logger
 
 	proxyHeader string // canonical
+
+	exchanges sync.Pool // of *exchange
 
 	proxy   *httputil.ReverseProxy
 	limited http.Handler // the limiter, and the proxy behind it
@@ -40,6 +45,7 @@ type Gateway struct {
 // New returns a gateway. The error names every mistake in the options.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
+	g.around = o.Around
 	g.proxyHeader = http.CanonicalHeaderKey(o.ProxyHeader)
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -62,6 +68,7 @@ func New(o Options) (*Gateway, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new gateway: %w", err)
 	}
+	g.exchanges.New = func() any { return new(exchange) }
 	g.proxy = g.newProxy()
 	g.limited = o.Limiter.Wrap(http.HandlerFunc(g.forward))
 	return g, nil
@@ -89,28 +96,39 @@ func validate(o *Options) error {
 }
 
 // Handler is what Serve serves.
-func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.receive) }
+func (g *Gateway) Handler() http.Handler {
+	if g.around != nil {
+		return g.around(http.HandlerFunc(g.receive))
+	}
+	return http.HandlerFunc(g.receive)
+}
 
 // receive screens a request and hands it to the limiter.
 func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 	g.requests.Add(1)
 	defer g.requests.Add(-1)
 	x := g.begin(rw, req)
-	defer x.body.end()
-	rw.Header()["X-Request-Id"] = x.id[:]
+	rw.Header()["X-Request-Id"] = x.id
 	if g.isLast(req) {
 		rw.Header().Set("Connection", "close")
 	}
-	req = req.WithContext(x)
+	if hasBody(req) {
+		defer x.body.end()
+		req = x.own(req) // in the end net/http goes by the body of its own
+	}
 	if p := g.screen(x, req); p != nil {
 		p.write(&x.writer)
 		return
 	}
-	if x.route != nil {
+	if x.route != nil && x.route.request > 0 {
 		defer x.limitTime(x.route.request)()
+		req = x.own(req)
 	}
 	g.limited.ServeHTTP(&x.writer, req)
+	g.end(x)
 }
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // isLast tells whether the request's connection is to end with it: while draining, and where others
 // wait for a connection. One that is to be a WebSocket ends by itself.

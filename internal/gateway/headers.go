@@ -59,7 +59,7 @@ func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem {
 	if upgrade := h["Upgrade"]; upgrade != nil && (len(upgrade) != 1 || !strings.EqualFold(upgrade[0], "websocket")) {
 		delete(h, "Upgrade") // of HTTP/2 for one: calls inside it would pass uncounted
 	}
-	h["X-Request-Id"] = x.id[:]
+	h["X-Request-Id"] = x.id
 	return nil
 }
 

@@ -65,15 +65,20 @@ func TestServerGoesOutAndComesBack(t *testing.T) {
 	})
 }
 
-// closedAddress is one that nobody listens to.
+// closedAddress is one that nobody listens to, nor can: a connection has it until the test ends.
 func closedAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
-	return "http://" + l.Addr().String()
+	t.Cleanup(func() { l.Close() })
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return "http://" + conn.LocalAddr().String()
 }
 
 func TestRoundRobinAndRetry(t *testing.T) {

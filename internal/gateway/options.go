@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -29,6 +30,9 @@ type Options struct {
 	// KeepEscapedSlashes lets paths with %2F pass, as they are. Servers that take it for a slash, as
 	// nginx does, then serve under one path what was limited under another.
 	KeepEscapedSlashes bool
+
+	// Around, if not nil, stands before everything that the gateway does.
+	Around func(http.Handler) http.Handler
 
 	Log *slog.Logger
 }

@@ -17,26 +17,41 @@ import (
 // pacedWriter is a response that the client must keep taking.
 type pacedWriter struct {
 	http.ResponseWriter
-	client   http.ResponseController
+	exchange *exchange     // whose response it is
 	patience time.Duration // 0: any
 	streams  bool          // HTTP/2
+	waits    time.Time     // since when
 }
 
 // Deadlines are not to be had of every ResponseWriter. Without them the client is not paced.
 
+// wait leaves alone a deadline that is nearly as far away as a new one would be.
 func (w *pacedWriter) wait() {
-	if w.patience > 0 {
-		w.client.SetWriteDeadline(time.Now().Add(w.patience))
+	if w.patience == 0 {
+		return
+	}
+	if now := time.Now(); w.streams || now.Sub(w.waits) > w.patience/16 {
+		w.waits = now
+		w.client().SetWriteDeadline(now.Add(w.patience))
 	}
 }
 
 func (w *pacedWriter) waited() {
 	if w.patience > 0 && w.streams {
-		w.client.SetWriteDeadline(time.Time{})
+		w.client().SetWriteDeadline(time.Time{})
 	}
 }
 
+func (w *pacedWriter) client() *http.ResponseController {
+	return http.NewResponseController(w.ResponseWriter)
+}
+
+// WriteHeader leaves it to net/http to tell the client to continue, which it does when the body is
+// read: that the server says so too would be a second time.
 func (w *pacedWriter) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return
+	}
 	w.wait()
 	w.ResponseWriter.WriteHeader(status)
 	w.waited()
@@ -51,7 +66,7 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 func (w *pacedWriter) FlushError() error {
 	w.wait()
 	defer w.waited()
-	return w.client.Flush()
+	return w.client().Flush()
 }
 
 func (w *pacedWriter) Flush() { w.FlushError() }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/textproto"
 	"strings"
 	"testing"
@@ -226,6 +227,26 @@ func TestExpectContinue(t *testing.T) {
 				t.Errorf("body %q", body)
 			}
 		}
+	}
+}
+
+// The body may be asked for before the server's wish for it is passed on.
+func TestContinuesOnce(t *testing.T) {
+	address := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
+		io.Copy(io.Discard, req.Body) // has net/http say it
+		w := &pacedWriter{ResponseWriter: rw}
+		w.WriteHeader(http.StatusContinue)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	req := newRequest(t, "POST", address, strings.NewReader("body"), "Expect: 100-continue")
+	said := 0
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(int, textproto.MIMEHeader) error { said++; return nil },
+	}))
+	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}
+	defer client.CloseIdleConnections()
+	if got := do(t, client, req); got.StatusCode != http.StatusNoContent || said != 1 {
+		t.Errorf("status %d, told to continue %d times", got.StatusCode, said)
 	}
 }
 

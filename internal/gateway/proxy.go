@@ -33,11 +33,12 @@ func (toRoute) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // forward is what the limiter lets requests through to.
 func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
-	if exchangeOf(req).route == nil {
+	x := exchangeBehind(rw)
+	if x.route == nil {
 		problemOf(http.StatusNotFound, "Nothing is served under this host and path.").write(rw)
 		return
 	}
-	g.proxy.ServeHTTP(rw, req)
+	g.proxy.ServeHTTP(rw, x.own(req))
 }
 
 // rewrite adds what the server is told beyond what the client said. Trailers of requests end here:
@@ -90,7 +91,7 @@ func joined(lines []string, last string) string {
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	res.Header.Del("X-Request-Id")
-	x.writer.Header()["X-Request-Id"] = x.id[:]
+	x.writer.Header()["X-Request-Id"] = x.id
 	return nil
 }
 

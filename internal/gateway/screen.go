@@ -11,7 +11,8 @@ import (
 )
 
 // screen refuses what has no one meaning or is too large, and brings the rest into the form that is
-// both limited and forwarded. The request must be the exchange's own copy.
+// both limited and forwarded: URL and header are changed in place. A request with a body must be the
+// exchange's own copy.
 func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	if req.Method == http.MethodConnect {
 		return problemOf(http.StatusNotImplemented, "This is no proxy to connect through.")
@@ -86,7 +87,7 @@ func isHex(c byte) bool {
 
 // screenBody lets the body be read for as long and as far as it may be.
 func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
-	if req.Body == nil || req.Body == http.NoBody {
+	if !hasBody(req) {
 		return nil
 	}
 	limit := g.limits.MaxBody
@@ -100,7 +101,7 @@ func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
 		// With the server's own writer: it ends the connection.
 		req.Body = http.MaxBytesReader(x.writer.ResponseWriter, req.Body, limit)
 	}
-	x.body = pacedBody{ReadCloser: req.Body, client: &x.writer.client, patience: g.timeouts.Body}
+	x.body = pacedBody{ReadCloser: req.Body, client: x.writer.client(), patience: g.timeouts.Body}
 	req.Body = &x.body
 	return nil
 }

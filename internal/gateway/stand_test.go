@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +26,26 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain also fails tests that leave goroutines behind. These have the time to end that everything
+// has: goleak by itself waits for half a second.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if err := findLeaks(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func findLeaks() error {
+	for deadline := time.Now().Add(patience); ; {
+		if err := goleak.Find(); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
 
 // patience is how long tests wait for what must come.
 const patience = 30 * time.Second
@@ -69,6 +91,12 @@ func newStand(t testing.TB, set setting) *stand {
 	}
 	e := s.newEngine(set.rules, observe)
 	o := set.options
+	_, inMemory := set.listen.(*pipeNet)
+	if !inMemory { // on a real clock a busy machine may take longer than any client or server should
+		o.Timeouts.ReadHeader = cmp.Or(o.Timeouts.ReadHeader, -1)
+		o.Timeouts.Idle = cmp.Or(o.Timeouts.Idle, -1)
+		o.Timeouts.Dial = cmp.Or(o.Timeouts.Dial, -1)
+	}
 	read := httplimit.ReaderOptions{Sources: e.Sources, TrustedProxies: set.trusted}
 	var err error
 	if o.Reader, err = httplimit.NewReader(read); err != nil {
@@ -84,6 +112,9 @@ func newStand(t testing.TB, set setting) *stand {
 	for _, r := range s.routes {
 		if set.dial != nil {
 			r.transport.DialContext = set.dial
+		}
+		if !inMemory {
+			r.transport.ExpectContinueTimeout = patience
 		}
 		t.Cleanup(r.transport.CloseIdleConnections)
 	}

@@ -1,0 +1,98 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A problem is the body of a denial: RFC 9457, and what clients of older limiters look for. A flood
+// of calls is a flood of these, so they are written by hand, as encoding/json would.
+type problem struct {
+	Type, Title    string // plain text of ours, as are Error and Message
+	Status         int
+	Detail         string // may have names of the operator's
+	Error, Message string
+	Limits         []penstock.LimitVerdict // those that deny are named
+	Wait           time.Duration           // until a client may try again; penstock.Never: at no time; 0: not told
+}
+
+// write answers with the problem.
+func (p *problem) write(rw http.ResponseWriter, req *http.Request, status int) {
+	h := rw.Header()
+	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
+	body := bodies.Get().(*[]byte)
+	if prefersPage(req.Header.Get("Accept")) {
+		h["Content-Type"], h["Content-Security-Policy"] = pageType, pagePolicy
+		*body = p.appendPage((*body)[:0])
+	} else {
+		h["Content-Type"] = problemType
+		*body = p.appendJSON((*body)[:0])
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(*body))}
+	rw.WriteHeader(status)
+	if req.Method != http.MethodHead {
+		_, _ = rw.Write(*body) // a client that is gone needs no answer
+	}
+	bodies.Put(body)
+}
+
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// Lines of headers that are the same in all answers. Nobody writes to the lines of a header: what
+// adds one makes a new slice.
+var (
+	noStore     = []string{"no-store"}
+	noSniff     = []string{"nosniff"}
+	pageType    = []string{"text/html; charset=utf-8"}
+	problemType = []string{"application/problem+json"}
+)
+
+func (p *problem) appendJSON(b []byte) []byte {
+	b = append(append(b, `{"type":"`...), p.Type...)
+	b = append(append(b, `","title":"`...), p.Title...)
+	b = strconv.AppendInt(append(b, `","status":`...), int64(p.Status), 10)
+	b = appendText(append(b, `,"detail":`...), p.Detail)
+	b = p.appendViolated(b)
+	b = append(append(b, `,"error":"`...), p.Error...)
+	b = append(append(b, `","message":"`...), p.Message...)
+	b = append(b, '"')
+	switch p.Wait {
+	case 0:
+	case penstock.Never:
+		b = append(b, `,"retry_after_seconds":null,"retry_after_ms":null`...)
+	default:
+		b = strconv.AppendInt(append(b, `,"retry_after_seconds":`...), ceilSeconds(p.Wait), 10)
+		b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceilDiv(p.Wait, time.Millisecond), 10)
+	}
+	return append(b, "}\n"...)
+}
+
+func (p *problem) appendViolated(b []byte) []byte {
+	const name = `,"violated-policies":[`
+	separator := name
+	for i := range p.Limits {
+		if l := &p.Limits[i]; !l.Shadow && !l.Allowed {
+			b = appendText(append(b, separator...), l.Policy)
+			separator = ","
+		}
+	}
+	if separator != name {
+		b = append(b, ']')
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // no string fails
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}

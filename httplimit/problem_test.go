@@ -1,0 +1,107 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// What is written by hand is byte for byte what encoding/json makes of the same.
+func TestProblemIsJSON(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		p := randomProblem(random)
+		if got, want := string(p.appendJSON(nil)), marshalled(t, &p); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func randomProblem(random *rand.Rand) problem {
+	v := penstock.Verdict{Rule: randomName(random)}
+	v.Reason = []penstock.Reason{penstock.ReasonOverLimit, penstock.ReasonBanned, penstock.ReasonDenyList, penstock.ReasonStoreError}[random.IntN(4)]
+	v.Decision.RetryAfter = []time.Duration{penstock.Never, 0, 1, time.Millisecond, 11740 * time.Millisecond, 1 << 60}[random.IntN(6)]
+	for range random.IntN(4) {
+		l := penstock.LimitVerdict{Rule: v.Rule, Policy: randomName(random), Shadow: random.IntN(4) == 0, Decision: v.Decision}
+		l.Algorithm = penstock.Algorithm(random.IntN(int(penstock.Concurrency) + 1))
+		l.Limit, l.Window, l.Allowed = random.Int64N(3), time.Minute, random.IntN(3) == 0
+		v.Limits = append(v.Limits, l)
+	}
+	return denial(&v)
+}
+
+// randomName is of an operator who does as he likes, or of a remote decider.
+func randomName(random *rand.Rand) string {
+	const bytes = `abc-19 "\<>&'/` + "\x00\n\t\x7fé\u2028\xff😀"
+	var b strings.Builder
+	for range random.IntN(8) {
+		b.WriteByte(bytes[random.IntN(len(bytes))])
+	}
+	return strings.Repeat("plain", random.IntN(2)) + b.String()
+}
+
+func marshalled(t *testing.T, p *problem) string {
+	t.Helper()
+	var said struct {
+		Type     string   `json:"type"`
+		Title    string   `json:"title"`
+		Status   int      `json:"status"`
+		Detail   string   `json:"detail"`
+		Violated []string `json:"violated-policies,omitempty"`
+		Error    string   `json:"error"`
+		Message  string   `json:"message"`
+		Seconds  any      `json:"retry_after_seconds,omitempty"`
+		Millis   any      `json:"retry_after_ms,omitempty"`
+	}
+	said.Type, said.Title, said.Status, said.Detail, said.Error, said.Message = p.Type, p.Title, p.Status, p.Detail, p.Error, p.Message
+	for _, l := range p.Limits {
+		if !l.Shadow && !l.Allowed {
+			said.Violated = append(said.Violated, l.Policy)
+		}
+	}
+	switch p.Wait {
+	case 0:
+	case penstock.Never:
+		said.Seconds, said.Millis = json.RawMessage("null"), json.RawMessage("null")
+	default:
+		said.Seconds, said.Millis = (p.Wait+time.Second-1)/time.Second, (p.Wait+time.Millisecond-1)/time.Millisecond
+	}
+	text, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+// A flood of denials must leave little garbage: the texts and lines of the headers, the detail, and
+// the length.
+func TestDenyAllocatesLittle(t *testing.T) {
+	if poolForgets {
+		t.Skip("with the race detector pools forget at random")
+	}
+	w, v, req := newWriter(t), overLimit(), request("/")
+	rw := &discarding{header: http.Header{}}
+	deny := func() {
+		clear(rw.header)
+		w.Deny(rw, req, v)
+	}
+	deny()
+	if got := testing.AllocsPerRun(1000, deny); got > 5 {
+		t.Errorf("%v allocations for a denial", got)
+	}
+	if len(rw.header) != 7 {
+		t.Errorf("something else was measured: %v", rw.header)
+	}
+}
+
+// discarding is a response that nobody gets.
+type discarding struct{ header http.Header }
+
+func (d *discarding) Header() http.Header         { return d.header }
+func (d *discarding) WriteHeader(int)             {}
+func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
