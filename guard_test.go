@@ -267,7 +267,7 @@ func TestSettleWithGuards(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Of another call.
-			got := Outcome{Groups: []GroupOutcome{{true, true, 1, 2, 3, 4, true, 5}}, Decisions: make([]Decision, 1)}
+			got := Outcome{Groups: []GroupOutcome{{true, true, 1, 2, 3, 4, true, true, 5}}, Decisions: make([]Decision, 1)}
 			got.Settle(&ticket, epoch, test.found, test.sights)
 			test.want.Now, test.want.States = epoch, statesOf(test.found)
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -247,6 +247,7 @@ type GroupOutcome struct {
 	Strikes     int64   // that count against the subject, this call's included
 	Bans        int64   // so far, until they are forgiven
 
+	Leased bool   // decided by permits that were taken ahead
 	Replay bool   // a repeat of an allowed call: nothing was charged
 	Nonce  uint64 // under which what was taken can be given back, the first call's if this is a repeat; 0: nothing can
 }

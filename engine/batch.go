@@ -48,7 +48,7 @@ func (e *Engine) decideBatch(ctx context.Context, store penstock.BatchStore, cal
 	asks := make([]bool, len(calls))
 	for i := range calls {
 		works[i] = e.works.Get().(*work)
-		settled, err := e.prepare(&calls[i], &verdicts[i], works[i])
+		settled, err := e.prepare(e.rules.Load(), &calls[i], &verdicts[i], works[i])
 		if errs[i], asks[i] = err, !settled; asks[i] {
 			turns = append(turns, works[i].turn)
 		}

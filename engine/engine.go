@@ -43,11 +43,17 @@ type fixed struct{ *rules.Snapshot }
 
 func (f fixed) Load() *rules.Snapshot { return f.Snapshot }
 
-// An Observation is one decided call.
+// An Observation is one decided call. It must not be kept, nor anything in it that is not copied.
 type Observation struct {
 	Call    *penstock.Call
 	Verdict *penstock.Verdict
 	Err     error // as Decide returned it
+
+	// Rules are those it was decided by, and Matched of them those that apply, in their order, with
+	// their keys. A list may have decided all the same, or an override have lifted a rule's limits:
+	// the verdict's limits are of those that were asked.
+	Rules   *rules.Snapshot
+	Matched []rules.Matched
 
 	// Failures are of rules that could not be evaluated for this call: an expression of theirs
 	// failed, or they panicked.
@@ -114,7 +120,7 @@ func (e *Engine) Sources() []penstock.Source { return e.rules.Load().Sources }
 func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	w := e.works.Get().(*work)
 	defer e.works.Put(w)
-	settled, err := e.prepare(c, v, w)
+	settled, err := e.prepare(e.rules.Load(), c, v, w)
 	if !settled {
 		err = e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
 	}
@@ -123,8 +129,8 @@ func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 }
 
 // prepare decides what needs no store, and makes the ticket for the rest.
-func (e *Engine) prepare(c *penstock.Call, v *penstock.Verdict, w *work) (settled bool, err error) {
-	w.reset(e.rules.Load())
+func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdict, w *work) (settled bool, err error) {
+	w.reset(s)
 	v.Reset()
 	v.RulesVersion = w.snapshot.Version
 	if err := validate(c); err != nil {
@@ -188,7 +194,9 @@ func contain(err *error) {
 }
 
 func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *work, err error) {
-	w.observation = Observation{Call: c, Verdict: v, Err: err, Failures: w.failures, Beyond: w.beyond}
+	w.observation = Observation{
+		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures, Beyond: w.beyond,
+	}
 	e.observe(&w.observation)
 	w.observation = Observation{}
 }

@@ -125,7 +125,7 @@ func TestReservationOfAnotherNode(t *testing.T) {
 	store := newMemory(t)
 	node := func(secret string) *engine.Engine {
 		s := compileWith(t, placesAndTokens, rules.Options{Secret: secret})
-		return newEngine(t, "", engine.Options{Store: store, Rules: engine.Fixed(s)})
+		return newEngine(t, "", engine.Options{Store: store, Rules: engine.Fixed(s), Now: func() penstock.Instant { return beginning }})
 	}
 	a, b, stranger := node("ours"), node("ours"), node("theirs")
 	var v penstock.Verdict
@@ -150,7 +150,7 @@ func TestLongestReservation(t *testing.T) {
 	for i := range penstock.MaxGroups {
 		text.WriteString("  - {name: places-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", key: [], limits: [{concurrent: 5, ttl: 30s}]}\n")
 	}
-	e := newEngine(t, text.String(), engine.Options{})
+	e := newEngine(t, text.String(), engine.Options{Now: func() penstock.Instant { return beginning }})
 	var v penstock.Verdict
 	if err := e.Decide(t.Context(), &penstock.Call{Cost: 1}, &v); err != nil || len(v.Reservation) != engine.MaxReservationID {
 		t.Fatalf("%v: a name of %d bytes; the longest has %d", err, len(v.Reservation), engine.MaxReservationID)
@@ -171,7 +171,7 @@ func TestResponseWithoutNumbers(t *testing.T) {
 rules:
   - {name: header, match: {path: /header}, key: [], cost: {response_header: X-Cost, default: 3}, limits: [{rate: 50/1h, algorithm: fixed_window}]}
   - {name: bytes, match: {path: /bytes}, key: [], cost: {response_bytes: true, default: 4}, limits: [{rate: 50/1h, algorithm: fixed_window}]}
-`, engine.Options{})
+`, engine.Options{Now: func() penstock.Instant { return beginning }})
 	for path, want := range map[string]int64{"/header": 3, "/bytes": 4} {
 		var v penstock.Verdict
 		if err := e.Decide(t.Context(), &penstock.Call{Cost: 1, Attributes: attributes("path", path)}, &v); err != nil {

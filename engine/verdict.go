@@ -27,7 +27,7 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 	if v.Rule == "" {
 		return
 	}
-	v.Quality = q
+	v.Quality = w.quality(v, q)
 	switch {
 	case v.BannedUntil != 0:
 		v.Reason = penstock.ReasonBanned
@@ -38,6 +38,16 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 	default:
 		v.Reason = penstock.ReasonOK
 	}
+}
+
+// quality is that of the store, unless permits let the call pass. No permit denies a call.
+func (w *work) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality {
+	for i := range w.asked {
+		if v.Allowed && w.asked[i].isLive() && w.turn.Outcome.Groups[i].Leased {
+			return penstock.QualityLeased
+		}
+	}
+	return q
 }
 
 // report adds one group's limits to the verdict.

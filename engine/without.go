@@ -10,6 +10,18 @@ import (
 
 // without decides a call that the store did not, by what each rule says of that.
 func (e *Engine) without(v *penstock.Verdict, w *work) {
+	if !e.standIn(v, w) {
+		return
+	}
+	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
+	if take(ctx, e.local, &w.turn) == nil {
+		e.fill(ctx, v, w, e.local, penstock.QualityLocal)
+	}
+}
+
+// standIn makes the verdict of the rules' failure policies, and tells whether the local store is still
+// to be asked; the ticket is then for it.
+func (e *Engine) standIn(v *penstock.Verdict, w *work) (asksLocal bool) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
 	if slices.ContainsFunc(w.asked, func(a asked) bool { return a.isLive() }) {
 		v.Reason, v.Quality = penstock.ReasonStoreError, penstock.QualityOpen
@@ -17,16 +29,10 @@ func (e *Engine) without(v *penstock.Verdict, w *work) {
 	for i := range w.asked {
 		if a := &w.asked[i]; a.isLive() && a.rule.OnStoreError == rules.FailDeny {
 			v.Allowed, v.Rule, v.Quality = false, a.rule.Name, penstock.QualityClosed
-			return
+			return false
 		}
 	}
-	if e.local == nil || !w.keepLocal(e.sharesFor(w.snapshot)) {
-		return
-	}
-	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
-	if take(ctx, e.local, &w.turn) == nil {
-		e.fill(ctx, v, w, e.local, penstock.QualityLocal)
-	}
+	return e.local != nil && w.keepLocal(e.sharesFor(w.snapshot))
 }
 
 // keepLocal leaves of the ticket the groups that are to be decided locally, with the limits that one

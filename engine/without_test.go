@@ -35,7 +35,7 @@ func (panics) TakeEach(context.Context, []penstock.Turn) { panic("take each") }
 func stopped(t *testing.T) *redisstore.Store {
 	t.Helper()
 	server := redistest.Start(t)
-	s, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Second})
+	s, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

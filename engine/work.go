@@ -35,6 +35,7 @@ func (a *asked) isLive() bool { return a.rule.Mode != rules.Shadow }
 
 func (w *work) reset(s *rules.Snapshot) {
 	w.snapshot = s
+	w.matched.Rules = w.matched.Rules[:0]
 	w.turn.Ticket, w.turn.Err = penstock.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
 	w.asked, w.charges, w.failures = w.asked[:0], w.charges[:0], w.failures[:0]
 	w.refused, w.beyond = nil, 0

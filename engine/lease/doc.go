@@ -36,6 +36,8 @@
 //
 // # What is reported
 //
+// The outcome of a group that permits decided says Leased, from which verdicts take their quality.
+//
 // Of a decision by permits: what a peek would be told if nobody else had called since the last lease,
 // so all permits of this node count as used, and no more is promised than the store would; in the Receipt
 // the instant at which the permit was charged; in the outcome the store's time as far as it can be known

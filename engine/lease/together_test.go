@@ -28,6 +28,9 @@ func TestCoveredGroupsLeaveTheTicket(t *testing.T) {
 		if out.Allowed != allowed || got != want {
 			t.Fatalf("call %d: allowed %v, groups %v, want %v", i, out.Allowed, got, want)
 		}
+		if !g[0].Leased || g[1].Leased || !g[2].Leased {
+			t.Errorf("call %d: decided by permits: %v, %v, %v; want the first and the last", i, g[0].Leased, g[1].Leased, g[2].Leased)
+		}
 		if d := out.Decisions; d[0].Limit != 10_000 || d[1].Limit != 3 || d[2].Limit != 10_000 || d[1].Used != int64(min(i+1, 3)) {
 			t.Errorf("call %d: decisions are mixed up: %+v", i, d)
 		}

@@ -142,7 +142,7 @@ func (w *work) answer(t *penstock.Ticket, out *penstock.Outcome) {
 		p, g := &w.parts[i], &t.Groups[i]
 		group, decisions, states := to.next(len(g.Charges))
 		if p.covered() {
-			*group = penstock.GroupOutcome{Allowed: true, Taken: g.Alone || out.Allowed}
+			*group = penstock.GroupOutcome{Allowed: true, Taken: g.Alone || out.Allowed, Leased: true}
 			p.report(g, group.Taken, decisions, states)
 			continue
 		}

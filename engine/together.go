@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// DecideTogether answers calls that stand or fall together, as the parts of one request do. Verdicts
+// and errors are in the calls' order and as many. They all pass, and are charged, if every verdict
+// allows; if one denies, none is charged. A verdict tells of its own call: beside one that denies it
+// may allow, which says that this call did not stand in the way.
+//
+// Calls that are under the same rule with the same key are charged there as one, with the sum of their
+// costs. An invalid call denies all. What no ticket can hold is decided call by call, as by DecideEach:
+// more than [penstock.MaxGroups] rules in all, and a rule that takes reservations or places, or
+// recognises repeats, asked twice about the same caller.
+func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
+	p := party{members: make([]member, len(calls))}
+	defer p.leave(e)
+	p.enter(e, e.rules.Load(), calls, verdicts, errs)
+	switch {
+	case p.invalid:
+		p.refuse(e, errs)
+	case !p.join():
+		e.DecideEach(ctx, calls, verdicts, errs)
+		return
+	default:
+		p.decide(ctx, e, errs)
+	}
+	for i := range p.members {
+		e.tell(&calls[i], &verdicts[i], p.members[i].work, errs[i])
+	}
+}
+
+// A party is calls that are decided together, and the ticket that is made of theirs.
+type party struct {
+	members []member
+	invalid bool // one of them is
+	denied  bool // one of them is, without the store
+	turn    penstock.Turn
+}
+
+// A member is one call of a party.
+type member struct {
+	work    *work
+	verdict *penstock.Verdict
+	asks    bool  // the store
+	groups  []int // of the party's ticket, that its own became
+}
+
+func (p *party) enter(e *Engine, s *rules.Snapshot, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+	for i := range p.members {
+		m := &p.members[i]
+		m.work, m.verdict = e.works.Get().(*work), &verdicts[i]
+		var settled bool
+		settled, errs[i] = e.prepare(s, &calls[i], m.verdict, m.work)
+		m.asks = !settled
+		p.invalid = p.invalid || errs[i] != nil
+		p.denied = p.denied || settled && !m.verdict.Allowed
+	}
+}
+
+func (p *party) leave(e *Engine) {
+	for i := range p.members {
+		e.works.Put(p.members[i].work)
+	}
+}
+
+// refuse denies all, as one of them is invalid.
+func (p *party) refuse(e *Engine, errs []error) {
+	for i := range p.members {
+		if v := p.members[i].verdict; errs[i] == nil {
+			version := v.RulesVersion
+			v.Reset()
+			v.RulesVersion, v.Now = version, e.instant()
+			errs[i] = fmt.Errorf("%w call: another one that goes with it is invalid", penstock.ErrInvalid)
+		}
+	}
+}
+
+// join makes one ticket of those of the members that ask, and tells whether there can be one.
+func (p *party) join() bool {
+	t := &p.turn.Ticket
+	*t = penstock.Ticket{Denied: p.denied, MaxDelay: math.MaxInt64, Groups: t.Groups[:0]}
+	for i := range p.members {
+		m := &p.members[i]
+		if !m.asks {
+			continue
+		}
+		own := &m.work.turn.Ticket
+		t.Now, t.MaxDelay, t.Nonce = own.Now, min(t.MaxDelay, own.MaxDelay), max(t.Nonce, own.Nonce)
+		m.groups = m.groups[:0]
+		for k := range own.Groups {
+			m.groups = append(m.groups, p.hold(&own.Groups[k]))
+		}
+	}
+	return !p.asks() || t.Validate() == nil
+}
+
+func (p *party) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
+
+// hold puts a group into the ticket, and returns which it became there.
+func (p *party) hold(g *penstock.Group) int {
+	t := &p.turn.Ticket
+	for i := range t.Groups {
+		if have := &t.Groups[i]; addable(have, g) {
+			have.Charges = slices.Clone(have.Charges) // they are a member's own
+			for j := range have.Charges {
+				have.Charges[j].Cost += g.Charges[j].Cost
+			}
+			return i
+		}
+	}
+	t.Groups = append(t.Groups, *g)
+	return len(t.Groups) - 1
+}
+
+// addable tells groups that are as good as one, with the sum of their costs.
+func addable(a, b *penstock.Group) bool {
+	return a.Subject == b.Subject && !a.Names() && !b.Names() && !a.Remembers() && !b.Remembers() &&
+		slices.EqualFunc(a.Charges, b.Charges, func(a, b penstock.Charge) bool { return a.Meter == b.Meter })
+}
+
+// decide asks the store, or does what the rules say where it does not answer.
+func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
+	if !p.asks() {
+		return
+	}
+	err := take(ctx, e.store, &p.turn)
+	if err == nil {
+		p.share()
+	}
+	for i := range p.members {
+		if m := &p.members[i]; m.asks {
+			if errs[i] = err; err == nil || errors.Is(err, penstock.ErrInvalid) {
+				_ = e.finish(ctx, m.verdict, m.work, err)
+			}
+		}
+	}
+	switch {
+	case err == nil:
+		p.clear(ctx, e, e.store)
+	case !errors.Is(err, penstock.ErrInvalid):
+		p.without(e)
+	}
+}
+
+// share gives each member what was said of its own groups.
+func (p *party) share() {
+	all := &p.turn.Outcome
+	ends := make([]int, len(all.Groups)) // of the groups' decisions
+	end := 0
+	for i := range ends {
+		end += len(p.turn.Ticket.Groups[i].Charges)
+		ends[i] = end
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		if !m.asks {
+			continue
+		}
+		out := &m.work.turn.Outcome
+		*out = penstock.Outcome{Now: all.Now, Allowed: true, Groups: out.Groups[:0], Decisions: out.Decisions[:0], States: out.States[:0]}
+		for k, g := range m.groups {
+			from := ends[g] - len(p.turn.Ticket.Groups[g].Charges)
+			out.Groups = append(out.Groups, all.Groups[g])
+			out.Decisions = append(out.Decisions, all.Decisions[from:ends[g]]...)
+			out.Allowed = out.Allowed && (all.Groups[g].Allowed || !m.work.asked[k].isLive())
+		}
+	}
+}
+
+// clear gives up what shadow rules have taken for calls that would have passed, but for another.
+func (p *party) clear(ctx context.Context, e *Engine, store penstock.Store) {
+	if p.turn.Outcome.Allowed {
+		return
+	}
+	for i := range p.members {
+		if m := &p.members[i]; m.asks && m.verdict.Allowed {
+			m.verdict.Reservation = ""
+			e.giveUpPlaces(ctx, m.work, store)
+		}
+	}
+}
+
+// without decides what the store did not: each rule says what then, and what the local store is to
+// count it counts for all or for none.
+func (p *party) without(e *Engine) {
+	for i := range p.members {
+		m := &p.members[i]
+		if !m.asks {
+			continue
+		}
+		m.asks = e.standIn(m.verdict, m.work)
+		p.denied = p.denied || !m.verdict.Allowed
+	}
+	ctx := context.Background()
+	if !p.join() || !p.asks() || take(ctx, e.local, &p.turn) != nil {
+		return
+	}
+	p.share()
+	for i := range p.members {
+		if m := &p.members[i]; m.asks {
+			e.fill(ctx, m.verdict, m.work, e.local, penstock.QualityLocal)
+		}
+	}
+	p.clear(ctx, e, e.local)
+}
