@@ -27,7 +27,7 @@ func (s *server) openEnvoy(ctx context.Context) error {
 		return err
 	}
 	s.envoy, err = rls.New(rls.Options{
-		Limiter: limiter, Decider: s.engine, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
+		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
 	})
 	return err
 }
@@ -40,7 +40,7 @@ func (s *server) newLimiter(ctx context.Context) (rls.Limiter, error) {
 	options := envoyratelimit.LimiterOptions{Store: s.store.shared, Local: s.store.local, Secret: secret, Observe: s.observed}
 	if s.config.Rules.Envoy == "" {
 		overrides, err := envoyratelimit.NewLimiter(options)
-		return &rls.Calls{Decider: s.engine, Batch: s.engine, Overrides: overrides}, err
+		return &rls.Calls{Engine: s.decider, Overrides: overrides}, err
 	}
 	files, err := rules.NewFiles(s.config.Rules.Envoy)
 	if err != nil {

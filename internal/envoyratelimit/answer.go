@@ -8,8 +8,9 @@ import (
 )
 
 // answers says what became of each descriptor. An ordinary limit that is over denies the request;
-// those in quota mode deny it only if all of them are over; one in shadow mode never does.
-func (l *Limiter) answers(matches []match, out *penstock.Outcome, quality penstock.Quality) *rls.Answers {
+// those in quota mode deny it only if all of them are over; one in shadow mode never does. Asked is the
+// quality of what a store was asked.
+func (l *Limiter) answers(matches []match, out *penstock.Outcome, asked penstock.Quality) *rls.Answers {
 	a := &rls.Answers{Allowed: true, Each: make([]rls.Answer, len(matches))}
 	quotas, spent := 0, 0
 	at := 0
@@ -21,9 +22,12 @@ func (l *Limiter) answers(matches []match, out *penstock.Outcome, quality pensto
 			each.Metadata = limit.passed(true)
 			continue
 		}
-		d := limit.decision(out.Decisions[at], out.Now, l.isTogether(limit))
-		at++
-		fill(each, limit, d, out.Now, quality)
+		d, now, quality := penstock.Decision{Allowed: true, Used: limit.count + 1}, matches[i].overAt, penstock.QualityExact
+		if !matches[i].isOver {
+			d, now, quality = out.Decisions[at], out.Now, asked
+			at++
+		}
+		fill(each, limit, limit.decision(d, now, l.isTogether(limit)), now, quality)
 		switch over := !each.Verdict.Allowed; {
 		case limit.quota:
 			quotas++

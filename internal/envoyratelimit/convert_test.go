@@ -47,7 +47,7 @@ func both(t testing.TB, text string) (file, converted rls.Limiter, notes []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file, &rls.Calls{Decider: e, Batch: e}, notes
+	return file, &rls.Calls{Engine: e}, notes
 }
 
 func one(entries []penstock.Attribute) *rls.Request {

@@ -38,6 +38,8 @@ type LimiterOptions struct {
 type Limiter struct {
 	LimiterOptions
 	hasher penstock.Hasher
+	began  time.Time
+	overs  overs
 }
 
 var _ rls.Limiter = (*Limiter)(nil)
@@ -47,7 +49,7 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 	if o.Store == nil {
 		return nil, errors.New("limit by descriptors: it needs a store")
 	}
-	return &Limiter{o, penstock.NewHasher(o.Secret)}, nil
+	return &Limiter{LimiterOptions: o, hasher: penstock.NewHasher(o.Secret), began: time.Now()}, nil
 }
 
 // Limit answers a request.
@@ -57,12 +59,21 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	if l.Now != nil {
 		t.Now = l.Now()
 	}
+	sent := l.clock()
 	for i := range matches {
-		if m := &matches[i]; m.limit != nil && !m.limit.unlimited {
-			group, err := l.group(r, i, m)
-			if err != nil {
-				return nil, err
-			}
+		m := &matches[i]
+		if m.limit == nil || m.limit.unlimited {
+			continue
+		}
+		group, err := l.group(r, i, m)
+		if err != nil {
+			return nil, err
+		}
+		if group.Alone {
+			m.counted = counted{group.Subject, m.limit.window, m.limit.count}
+			m.overAt, m.isOver = l.overs.find(&m.counted, sent)
+		}
+		if !m.isOver {
 			t.Groups = append(t.Groups, group)
 		}
 	}
@@ -75,10 +86,35 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	quality := penstock.QualityExact
 	if cause != nil {
 		quality = penstock.QualityLocal
+	} else {
+		l.remember(matches, &out, sent)
 	}
 	a := l.answers(matches, &out, quality)
 	l.tell(r, a, cause)
 	return a, nil
+}
+
+// clock is this node's, of which only differences are used.
+func (l *Limiter) clock() penstock.Instant {
+	if l.Now != nil {
+		return l.Now()
+	}
+	return penstock.Instant(time.Since(l.began).Microseconds())
+}
+
+// remember keeps what the store has found to be over its limit.
+func (l *Limiter) remember(matches []match, out *penstock.Outcome, sent penstock.Instant) {
+	at := 0
+	for i := range matches {
+		m := &matches[i]
+		if m.limit == nil || m.limit.unlimited || m.isOver {
+			continue
+		}
+		if m.counted.window != 0 && out.Decisions[at].Used > m.limit.count {
+			l.overs.note(&m.counted, out.Now, sent, l.clock())
+		}
+		at++
+	}
 }
 
 // tell shows what was decided to who wants to see it.

@@ -12,6 +12,10 @@ type match struct {
 	limit   *limit               // nil: none
 	entries []penstock.Attribute // with the pattern for the value where all that fit it are one
 	shared  uint64               // a bit for each of those
+
+	counted counted          // what is counted alone; zero: nothing is
+	isOver  bool             // it is known to be over, without asking
+	overAt  penstock.Instant // the store's time then
 }
 
 // find walks down one level for each entry: by its value to the letter, else by the first wildcard

@@ -9,20 +9,20 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A Batcher decides many calls sooner than one by one. *engine.Engine is one.
-type Batcher interface {
-	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+// An Engine decides calls, and such that stand or fall together. *engine.Engine is one.
+type Engine interface {
+	penstock.Decider
+	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 }
 
-// Calls is a Limiter by rules of our own: each descriptor is a call by itself, whose attributes are
-// its entries. Rules that match one descriptor are charged together or not at all; one descriptor
-// knows nothing of the other. Of a key that is there several times the second is known as key_2.
+// Calls is a Limiter by rules of our own: each descriptor is a call, whose attributes are its entries.
+// The rules that match any descriptor of a request are charged together or not at all. Of a key that
+// is there several times the second is known as key_2.
 type Calls struct {
-	Decider penstock.Decider
-	Batch   Batcher // for requests of several descriptors
+	Engine Engine
 
 	// Overrides answers descriptors that bring a limit of their own, which is not for rules to
-	// say.
+	// say. They are charged whatever the others say.
 	Overrides Limiter
 }
 
@@ -55,9 +55,9 @@ func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 	}
 	verdicts, errs := make([]penstock.Verdict, len(calls)), make([]error, len(calls))
 	if len(calls) == 1 {
-		errs[0] = c.Decider.Decide(ctx, &calls[0], &verdicts[0])
+		errs[0] = c.Engine.Decide(ctx, &calls[0], &verdicts[0])
 	} else {
-		c.Batch.DecideEach(ctx, calls, verdicts, errs)
+		c.Engine.DecideTogether(ctx, calls, verdicts, errs)
 	}
 	var invalid []error
 	for i := range r.Descriptors {

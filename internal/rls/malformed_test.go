@@ -1,14 +1,18 @@
 package rls_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -41,7 +45,6 @@ func TestMalformed(t *testing.T) {
 		{"empty key", ask("a=1,=2"), codes.InvalidArgument, "descriptors[0].entries[1].key: has 0 bytes, must have from 1 to 128"},
 		{"long value", ask("a=" + strings.Repeat("v", 9000)), codes.InvalidArgument, "descriptors[0].entries[0].value: has 9000 bytes, at most 8192"},
 		{"huge value", ask("a=" + strings.Repeat("v", 2<<20)), codes.ResourceExhausted, "message larger than max"},
-		{"not UTF-8", ask("a=\xff"), codes.Internal, "invalid UTF-8"},
 		{"the same name after all", ask("a=1,a=2,a_2=3"), codes.InvalidArgument, `descriptors[0]: invalid call: attribute "a_2" is there twice`},
 		{"unit", ask(limited(1, 0, descriptor("a=1")), limited(1, 99, descriptor("a=1"))), codes.InvalidArgument, "descriptors[0].limit.unit: UNKNOWN is none; one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR; descriptors[1].limit.unit: 99 is none"},
 		{"multiplier", ask(multiplied), codes.InvalidArgument, "descriptors[0].limit.unit_multiplier: 4000000000 must be from 1 to 1 with the unit YEAR"},
@@ -56,5 +59,43 @@ func TestMalformed(t *testing.T) {
 	multiplied.Limit.UnitMultiplier = wrapperspb.UInt32(30)
 	if r, err := client.ShouldRateLimit(patient(t), ask(multiplied)); err != nil || brief(r) != "OK | OK  1/UNKNOWN 0 left for 30s" {
 		t.Errorf("a multiplier: %v, %v", brief(r), err)
+	}
+}
+
+// plain sends messages as they are, whatever they are.
+type plain struct{}
+
+func (plain) Name() string                       { return "proto" }
+func (plain) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
+func (plain) Unmarshal(data []byte, v any) error { return nil }
+
+// What is no message at all, or has text that is not UTF-8, is refused by gRPC before anything of ours
+// sees it, at both doors; and it says why.
+func TestUnreadable(t *testing.T) {
+	conn := connect(t, newServer(t, byRules(t, newMemory(t), ownRules), noRules))
+	good, err := proto.Marshal(ask("a=v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(method string, body []byte) error {
+		return conn.Invoke(patient(t), method, body, nil, grpc.ForceCodec(plain{}))
+	}
+	const limit, authorize = rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName
+	if err := send(limit, good); err != nil {
+		t.Errorf("a good one: %v", err)
+	}
+	for _, c := range []struct {
+		method string
+		body   []byte
+		want   string
+	}{
+		{limit, bytes.Replace(good, []byte("v"), []byte{0xff}, 1), "invalid UTF-8"},
+		{limit, good[:len(good)-1], "cannot parse"},
+		{limit, []byte("garbage"), "cannot parse"},
+		{authorize, []byte("garbage"), "cannot parse"},
+	} {
+		if err := send(c.method, c.body); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q: %v, want %s", c.method, c.body, err, c.want)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package rls
 
 import (
 	"bytes"
-	"maps"
 	"net/http"
 	"slices"
 )
@@ -31,11 +30,15 @@ var anyRequest = &http.Request{Method: http.MethodGet, Header: http.Header{}}
 // eachHeader makes something of every header, by their names. The length of the body is Envoy's to
 // say.
 func eachHeader[T any](r *reply, of func(name, value string) T) []T {
-	var out []T
-	for _, name := range slices.Sorted(maps.Keys(r.header)) {
-		if name == "Content-Length" {
-			continue
+	names := make([]string, 0, len(r.header))
+	for name := range r.header {
+		if name != "Content-Length" {
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	out := make([]T, 0, len(names))
+	for _, name := range names {
 		for _, value := range r.header[name] {
 			out = append(out, of(name, value))
 		}

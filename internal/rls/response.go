@@ -14,15 +14,15 @@ import (
 
 // response says the answers as Envoy wants to hear them.
 func (s *Server) response(a *Answers) *rlsv3.RateLimitResponse {
+	v := whole(a)
 	out := &rlsv3.RateLimitResponse{
 		OverallCode:     codeOf(a.Allowed),
 		Statuses:        make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(a.Each)),
-		DynamicMetadata: metadata(a),
+		DynamicMetadata: metadata(a, v),
 	}
 	for i := range a.Each {
 		out.Statuses[i] = statusOf(&a.Each[i])
 	}
-	v := whole(a)
 	var told reply
 	if a.Allowed {
 		s.Writer.Headers(told.Header(), v)
@@ -88,54 +88,49 @@ func wholeSeconds(d time.Duration) time.Duration {
 }
 
 // metadata is for the logs of Envoy. It says nothing of a call that passes as usual: most do.
-func metadata(a *Answers) *structpb.Struct {
-	fields := map[string]any{}
+func metadata(a *Answers, v *penstock.Verdict) *structpb.Struct {
+	fields := map[string]*structpb.Value{}
 	for i := range a.Each {
 		for name, value := range a.Each[i].Metadata {
-			if _, taken := fields[name]; !taken {
-				fields[name] = value
+			if fields[name] != nil {
+				continue
+			}
+			// What cannot be said is left out: it is beside the answer, which must not fail for it.
+			if said, err := structpb.NewValue(value); err == nil {
+				fields[name] = said
 			}
 		}
 	}
-	if own := remarks(a); len(own) > 0 {
-		fields["penstock"] = own
+	if own := remarks(a, v); len(own) > 0 {
+		fields["penstock"] = structpb.NewStructValue(&structpb.Struct{Fields: own})
 	}
 	if len(fields) == 0 {
 		return nil
 	}
-	out, err := structpb.NewStruct(fields)
-	if err != nil {
-		return nil // it is beside the answer, which must not fail for it
-	}
-	return out
+	return &structpb.Struct{Fields: fields}
 }
 
 // remarks are what is out of the ordinary: a denial, one that is only tried, and what was decided
 // without the store.
-func remarks(a *Answers) map[string]any {
-	var shadow []any
-	var degraded *penstock.Verdict
+func remarks(a *Answers, all *penstock.Verdict) map[string]*structpb.Value {
+	own := map[string]*structpb.Value{}
+	var shadow []*structpb.Value
 	for i := range a.Each {
 		v := &a.Each[i].Verdict
-		if v.Quality != penstock.QualityExact {
-			degraded = v
+		if v.Quality > penstock.QualityLeased { // permits that were taken ahead are nothing unusual
+			own["quality"] = structpb.NewStringValue(v.Quality.String())
 		}
 		for k := range v.Limits {
 			if l := &v.Limits[k]; l.Shadow && !l.Allowed {
-				shadow = append(shadow, l.Rule)
+				shadow = append(shadow, structpb.NewStringValue(l.Rule))
 			}
 		}
 	}
-	own := map[string]any{}
 	if len(shadow) > 0 {
-		own["shadow"] = shadow
-	}
-	if degraded != nil {
-		own["quality"] = degraded.Quality.String()
+		own["shadow"] = structpb.NewListValue(&structpb.ListValue{Values: shadow})
 	}
 	if !a.Allowed {
-		v := whole(a)
-		own["rule"], own["reason"] = v.Rule, v.Reason.String()
+		own["rule"], own["reason"] = structpb.NewStringValue(all.Rule), structpb.NewStringValue(all.Reason.String())
 	}
 	return own
 }

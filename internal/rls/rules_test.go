@@ -42,8 +42,12 @@ var ruleCases = []struct {
 		{ask("user=u"), "OK | OK per-user 2/MINUTE 0 left for 1m0s"}, // the denied call was not charged
 		{ask("user=u"), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 0 left for 1m0s"},
 	}},
-	{"descriptors do not", []step{
+	{"and so do descriptors", []step{
+		{ask("user=u", "ten=1"), "OK | OK per-user 2/MINUTE 1 left for 1m0s | OK ten 3/UNKNOWN 2 left for 10s"},
 		{ask("who=evil", "user=u"), "OVER_LIMIT | OVER_LIMIT | OK per-user 2/MINUTE 1 left for 1m0s"},
+		{ask("ten=1", "user=u", "ten=1", "ten=1"), "OVER_LIMIT | OVER_LIMIT ten 3/UNKNOWN 2 left for 10s | OK per-user 2/MINUTE 1 left for 1m0s | OVER_LIMIT ten 3/UNKNOWN 2 left for 10s | OVER_LIMIT ten 3/UNKNOWN 2 left for 10s"},
+		{ask("ten=1", "user=u", "ten=1"), "OK | OK ten 3/UNKNOWN 0 left for 10s | OK per-user 2/MINUTE 0 left for 1m0s | OK ten 3/UNKNOWN 0 left for 10s"},
+		{ask("bucket=1", "user=u"), "OVER_LIMIT | OK bucket 5/UNKNOWN 5 left for 0s | OVER_LIMIT per-user 2/MINUTE 0 left for 1m0s"},
 	}},
 	{"nothing applies", []step{
 		{ask("other=1"), "OK | OK"},
@@ -89,13 +93,12 @@ func TestExactlyTheLimit(t *testing.T) {
 			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", envoyratelimit.LimiterOptions{Store: newStore(t)}),
 		} {
 			client := newClient(t, limiter)
-			ctx := patient(t)
 			var passed atomic.Int64
 			var all sync.WaitGroup
 			for range clients {
 				all.Go(func() {
 					for range each {
-						r, err := client.ShouldRateLimit(ctx, ask("user=u"))
+						r, err := client.ShouldRateLimit(patient(t), ask("user=u"))
 						if err != nil {
 							t.Error(err)
 							return
@@ -139,7 +142,7 @@ X-RateLimit-Reset: 60
 		t.Fatal(err)
 	}
 	got := headersOf(r.ResponseHeadersToAdd)
-	for _, line := range []string{"Content-Type: application/problem+json\n", "Retry-After: 60\n", `RateLimit: "ten";r=1;t=10, "per-user";r=0;t=60`} {
+	for _, line := range []string{"Content-Type: application/problem+json\n", "Retry-After: 60\n", `RateLimit: "ten";r=2;t=10, "per-user";r=0;t=60`} {
 		if !strings.Contains(got, line) {
 			t.Errorf("denied: %q is not there:\n%s", line, got)
 		}

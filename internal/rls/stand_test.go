@@ -90,7 +90,7 @@ func newEngine(t testing.TB, store penstock.Store, text string) *engine.Engine {
 func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
 	t.Helper()
 	e := newEngine(t, store, text)
-	return &rls.Calls{Decider: e, Batch: e, Overrides: newLimiter(t, envoyratelimit.LimiterOptions{Store: store})}
+	return &rls.Calls{Engine: e, Overrides: newLimiter(t, envoyratelimit.LimiterOptions{Store: store})}
 }
 
 // byFile is a limiter by a file of envoyproxy/ratelimit.
@@ -139,7 +139,7 @@ func newServer(t testing.TB, limiter rls.Limiter, text string) *rls.Server {
 func connect(t testing.TB, s *rls.Server) *grpc.ClientConn {
 	t.Helper()
 	e := newEngine(t, newMemory(t), noRules)
-	server, err := grpcapi.NewServer(grpcapi.Options{Decider: e, Concluder: e})
+	server, err := grpcapi.NewServer(grpcapi.Options{Decider: e, Concluder: e}, grpc.ConnectionTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
