@@ -26,7 +26,7 @@ func rehearse(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
-	if s.engine, err = engine.New(engine.Options{Store: store, Rules: engine.Fixed(none)}); err != nil {
+	if s.decider, err = engine.New(engine.Options{Store: store, Rules: engine.Fixed(none)}); err != nil {
 		return err
 	}
 	_, redis := c.redisOptions()
@@ -38,6 +38,6 @@ func rehearse(ctx context.Context, c *config) error {
 		_, err := make()
 		errs = append(errs, err)
 	}
-	_, err = s.newAdmin()
+	_, err = c.Admin.TLS.load()
 	return errors.Join(append(errs, err)...)
 }

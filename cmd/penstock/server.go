@@ -18,6 +18,8 @@ import (
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
@@ -31,30 +33,42 @@ type server struct {
 	store   *store
 	rules   *ruleSource
 	engine  *engine.Engine
+	decider decider                                       // the engine, timed
 	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway *gateway.Gateway                              // nil: off
 	health  *health.Server
 	envoy   *rls.Server
 
+	traffic *traffic.Traffic
+	metrics *telemetry.Metrics
+	tracing *telemetry.Tracing        // nil: nobody wants traces
 	observe func(*engine.Observation) // sees every decision
 
 	doors    []*door // of calls
 	admin    *door   // nil: off; it is open until the others are closed
 	token    string  // of the admin door
+	streams  func()  // ends those of the admin door
 	draining atomic.Bool
+
+	ballast []byte
 
 	ends []func() // what Close does, the last first
 }
 
+// ballast is never touched, so it takes no memory. But it counts as live, and so the garbage collector
+// waits for as much garbage again: of a node that holds little it would otherwise mark the few
+// megabytes that are linked in many times a second. One that holds much does not notice.
+const ballast = 32 << 20
+
 // newServer makes a server that listens and does not answer yet. The context bounds the start.
 func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err error) {
-	s := &server{config: c, log: log, started: time.Now(), health: health.NewServer()}
+	s := &server{config: c, log: log, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openStore, s.openRules, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openAdmin} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openAdmin} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -75,11 +89,18 @@ func (s *server) openEngine(context.Context) error {
 		return err
 	}
 	s.atEnd(decisions.Close)
-	s.observe = decisions.Observe
+	s.observe = func(o *engine.Observation) {
+		decisions.Observe(o)
+		s.traffic.Observe(o)
+	}
 	s.engine, err = engine.New(engine.Options{
 		Store: s.store.shared, Local: s.store.local, Nodes: s.store.nodes, Rules: s.rules.live, Observe: s.observe,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.decider = s.metrics.Decider(s.engine, s.tracer())
+	return nil
 }
 
 // atEnd adds to what Close does.
@@ -114,6 +135,9 @@ func (s *server) Run(ctx context.Context) error {
 		<-ctx.Done()
 		s.draining.Store(true) // so that nobody sends more
 		s.health.Shutdown()
+		if s.streams != nil {
+			s.streams()
+		}
 		drain()
 		return nil
 	})

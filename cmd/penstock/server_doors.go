@@ -135,7 +135,7 @@ func (s *server) readerOptions() httplimit.ReaderOptions {
 		trusted[i] = n.Prefix
 	}
 	return httplimit.ReaderOptions{
-		Sources: s.engine.Sources, Claims: s.claims, TrustedProxies: trusted,
+		Sources: s.decider.Sources, Claims: s.claims, TrustedProxies: trusted,
 		ProxyHeader: s.config.ClientIP.Header, IPv6Prefix: s.config.ClientIP.IPv6Prefix,
 	}
 }
@@ -151,7 +151,7 @@ func (s *server) newAPI() (serve, error) {
 	}
 	log := s.log.With("door", "http")
 	handler, err := api.New(api.Options{
-		Decider: s.engine, Concluder: s.engine, Batch: s.engine, Reader: reader, Writer: writer, Log: log,
+		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -159,6 +159,9 @@ func (s *server) newAPI() (serve, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
 	mux.HandleFunc("/json", s.envoy.JSON)
+	if s.tracing != nil {
+		return s.serveHTTP(newHTTPServer(s.tracing.Handler(mux), log)), nil
+	}
 	return s.serveHTTP(newHTTPServer(mux, log)), nil
 }
 
@@ -190,9 +193,13 @@ func (s *server) serveHTTP(server *http.Server) serve {
 }
 
 func (s *server) newGRPC() (serve, error) {
+	var more []grpc.ServerOption
+	if s.tracing != nil {
+		more = append(more, grpc.ChainUnaryInterceptor(s.tracing.Unary))
+	}
 	server, err := grpcapi.NewServer(grpcapi.Options{
-		Decider: s.engine, Concluder: s.engine, Batch: s.engine, Health: s.health, Log: s.log.With("door", "grpc"),
-	})
+		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: s.log.With("door", "grpc"),
+	}, more...)
 	if err != nil {
 		return nil, err
 	}

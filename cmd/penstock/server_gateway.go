@@ -23,7 +23,7 @@ func (s *server) newGateway() (serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := httplimit.New(s.engine, httplimit.Options{
+	limiter, err := httplimit.New(s.decider, httplimit.Options{
 		ReaderOptions: options, WriterOptions: httplimit.WriterOptions{Headers: s.config.Headers},
 	})
 	if err != nil {
@@ -31,7 +31,10 @@ func (s *server) newGateway() (serve, error) {
 	}
 	o := s.config.gatewayOptions()
 	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("door", "gateway")
-	o.Sources, o.ProxyHeader = s.engine.Sources, s.config.ClientIP.Header
+	o.Sources, o.ProxyHeader = s.decider.Sources, s.config.ClientIP.Header
+	if s.tracing != nil {
+		o.Around = s.tracing.Handler
+	}
 	if s.gateway, err = gateway.New(o); err != nil {
 		return nil, err
 	}

@@ -25,9 +25,11 @@ type store struct {
 	shared penstock.Store
 	local  penstock.Store // what counts while shared does not answer; nil if shared is in memory
 
+	memory  *memstore.Store
 	redis   *lateRedis       // nil: in memory
 	breaker *breaker.Breaker // around redis
-	denied  *denycache.Cache // around the breaker, and leases
+	leases  *lease.Store     // around the breaker
+	denied  *denycache.Cache // around the leases
 	settled chan struct{}    // closed when the store has answered, or was given up on
 
 	nodes func() int // that share the limits
@@ -43,7 +45,7 @@ func (s *server) openStore(context.Context) error {
 		return err
 	}
 	s.atEnd(func() { memory.Close() })
-	s.store = &store{shared: memory, settled: make(chan struct{}), nodes: func() int { return max(1, s.config.Nodes) }}
+	s.store = &store{shared: memory, memory: memory, settled: make(chan struct{}), nodes: func() int { return max(1, s.config.Nodes) }}
 	if !s.config.redis() {
 		close(s.store.settled)
 		return nil
@@ -67,7 +69,8 @@ func (s *server) openRedis(o redisstore.Options, memory penstock.Store) (err err
 		settle()
 	})
 	s.store.breaker, err = breaker.New(breaker.Options{
-		Store: late, Probe: late.Probe, Judge: late.judge, Down: errNotTried,
+		Store: s.metrics.TimeStore(late, s.tracer()), Probe: late.Probe, Judge: late.judge, Down: errNotTried,
+		Zones: o.Mode.Zones(), ZoneOf: o.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
 			switch {
 			case now == breaker.Closed:
@@ -87,11 +90,10 @@ func (s *server) openRedis(o redisstore.Options, memory penstock.Store) (err err
 		waited.Stop()
 		s.store.breaker.Close()
 	})
-	leases, err := lease.New(s.store.breaker, lease.Options{})
-	if err != nil {
+	if s.store.leases, err = lease.New(s.store.breaker, lease.Options{}); err != nil {
 		return err
 	}
-	if s.store.denied, err = denycache.New(leases, denycache.Options{}); err != nil {
+	if s.store.denied, err = denycache.New(s.store.leases, denycache.Options{}); err != nil {
 		return err
 	}
 	s.store.shared, s.store.local, s.store.redis = s.store.denied, memory, late

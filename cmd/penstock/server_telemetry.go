@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// A decider is what the doors ask: the engine, timed.
+type decider interface {
+	penstock.Decider
+	penstock.Concluder
+	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+	Sources() []penstock.Source
+}
+
+// lastSpans is how long the end waits for traces to be sent.
+const lastSpans = 2 * time.Second
+
+// openTelemetry makes what the server is watched by.
+func (s *server) openTelemetry(ctx context.Context) (err error) {
+	s.traffic = traffic.New()
+	s.atEnd(s.traffic.Close)
+	built := thisBuild()
+	if s.tracing, err = telemetry.NewTracing(ctx, built.Version); err != nil {
+		return err
+	}
+	if s.tracing != nil {
+		s.atEnd(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+			defer cancel()
+			if err := s.tracing.Close(ctx); err != nil {
+				s.log.Warn("the last traces were not sent", "error", err)
+			}
+		})
+	}
+	s.metrics, err = telemetry.New(telemetry.Options{
+		Traffic: s.traffic, State: s.state, Version: built.Version, GoVersion: built.Go,
+		Cause: func(err error) string { return string(redisstore.KindOf(err)) },
+	})
+	return err
+}
+
+// tracer returns nil if nobody wants traces.
+func (s *server) tracer() trace.Tracer {
+	if s.tracing == nil {
+		return nil
+	}
+	return s.tracing.Tracer
+}
+
+// state is what the metrics tell of the server beside its calls.
+func (s *server) state() (found telemetry.State) {
+	found.Ready, found.Nodes = s.ready() == nil, s.store.nodes()
+	live := s.rules.live.Status()
+	found.Rules.Count, found.Rules.Version = len(s.rules.live.Load().Rules), live.Version
+	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil
+	memory := s.store.memory.Stats()
+	found.Memory = &telemetry.Memory{Keys: memory.Keys, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
+	if s.store.redis == nil {
+		return found
+	}
+	broken, redis := s.store.breaker.Stats(), s.store.redis.Stats()
+	found.Store = &telemetry.Store{
+		Up: broken.State == breaker.Closed, Refused: broken.Refused, Opened: broken.Opened,
+		RoundTrips: redis.Runs, NoScript: redis.NoScript,
+	}
+	denied, leased := s.store.denied.Stats(), s.store.leases.Stats()
+	found.Denied = &telemetry.Denied{Hits: denied.Hits, Entries: denied.Entries}
+	found.Leases = &telemetry.Leases{Leased: leased.Leased, Exact: leased.Exact, Permits: leased.Permits, Expired: leased.Expired}
+	return found
+}

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/traffic"
+)
+
+// A collector makes metrics of what was counted elsewhere, when they are asked for.
+type collector struct{ *Metrics }
+
+// Describe sends nothing, which makes the collector an unchecked one: its metrics depend on what the
+// node has.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends every metric as it is now.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	out := sender(to)
+	c.calls(out)
+	s := c.options.State()
+	out.gauge(ready, yes(s.Ready))
+	out.gauge(nodes, float64(s.Nodes))
+	out.gauge(rulesCount, float64(s.Rules.Count))
+	out.gauge(rulesVersion, float64(s.Rules.Version))
+	out.gauge(rulesRefused, yes(s.Rules.Refused))
+	if !s.Rules.Checked.IsZero() {
+		out.gauge(rulesAge, float64(s.Rules.Checked.UnixMilli())/1000)
+	}
+	out.gauge(buildInfo, 1, c.options.Version, c.options.GoVersion)
+	c.stores(out, &s)
+}
+
+func (c *collector) calls(out sender) {
+	totals := c.options.Traffic.Totals()
+	for r := range totals.Decisions {
+		for q := range totals.Decisions[r] {
+			for allowed, n := range totals.Decisions[r][q] {
+				if n > 0 {
+					out.count(decisions, n, [...]string{"denied", "allowed"}[allowed], penstock.Reason(r).String(), penstock.Quality(q).String())
+				}
+			}
+		}
+	}
+	out.count(shadowed, totals.Shadow)
+	out.count(invalid, totals.Invalid)
+	out.count(unmatched, totals.RuleFailures)
+	out.count(leftOut, totals.Beyond)
+	c.options.Traffic.Rules(func(rule string, of *traffic.RuleTotals) {
+		for r := range of {
+			for q, n := range of[r] {
+				if n > 0 {
+					out.count(ruled, n, rule, traffic.Result(r).String(), penstock.Quality(q).String())
+				}
+			}
+		}
+	})
+}
+
+func (c *collector) stores(out sender, s *State) {
+	if s.Store != nil {
+		out.gauge(storeUp, yes(s.Store.Up))
+		out.count(storeRefused, s.Store.Refused)
+		out.count(storeOpened, s.Store.Opened)
+		out.count(roundTrips, s.Store.RoundTrips)
+		out.count(scriptsSent, s.Store.NoScript)
+	}
+	if s.Memory != nil {
+		out.gauge(memoryKeys, float64(s.Memory.Keys))
+		out.gauge(memoryBytes, float64(s.Memory.Bytes))
+		out.count(memoryEvicted, s.Memory.Evicted)
+		out.count(memoryRefused, s.Memory.Refused)
+	}
+	if s.Denied != nil {
+		out.count(denyHits, s.Denied.Hits)
+		out.gauge(denyEntries, float64(s.Denied.Entries))
+	}
+	if s.Leases != nil {
+		out.count(leasedCalls, s.Leases.Leased, "permits")
+		out.count(leasedCalls, s.Leases.Exact, "store")
+		out.count(leasePermits, s.Leases.Permits)
+		out.count(leaseExpired, s.Leases.Expired)
+	}
+}
+
+type sender chan<- prometheus.Metric
+
+func (s sender) count(d *prometheus.Desc, n int64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func (s sender) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func yes(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

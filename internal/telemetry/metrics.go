@@ -1,0 +1,134 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/traffic"
+)
+
+// Options of metrics.
+type Options struct {
+	Traffic *traffic.Traffic
+	State   func() State // of the node, when asked
+
+	// Cause names the kind of a store's error, of few; nil: they are all of one kind.
+	Cause func(error) string
+
+	Version, GoVersion string
+}
+
+// State is what a node knows of itself, beside its calls. Counts are since its start. A nil part is
+// one that the node has not.
+type State struct {
+	Ready bool
+	Nodes int
+
+	Rules struct {
+		Count   int
+		Version int64
+		Checked time.Time // zero: never
+		Refused bool
+	}
+
+	Store  *Store // the shared one
+	Memory *Memory
+	Denied *Denied
+	Leases *Leases
+}
+
+// Store is the state of the shared store.
+type Store struct {
+	Up                                    bool
+	Refused, Opened, RoundTrips, NoScript int64
+}
+
+// Memory is the state of the store in memory.
+type Memory struct{ Keys, Bytes, Evicted, Refused int64 }
+
+// Denied is the state of the deny cache.
+type Denied struct{ Hits, Entries int64 }
+
+// Leases is the state of the permits taken ahead.
+type Leases struct{ Leased, Exact, Permits, Expired int64 }
+
+// Metrics are what Prometheus is told.
+type Metrics struct {
+	options  Options
+	registry *prometheus.Registry
+
+	decisions prometheus.Histogram
+	store     *prometheus.HistogramVec
+	errors    *prometheus.CounterVec
+}
+
+// New returns metrics.
+func New(o Options) (*Metrics, error) {
+	if o.Traffic == nil || o.State == nil {
+		return nil, fmt.Errorf("new metrics: %w: they need traffic and a state", penstock.ErrInvalid)
+	}
+	if o.Cause == nil {
+		o.Cause = func(error) string { return "any" }
+	}
+	timed := func(name, help string) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{
+			Namespace: namespace, Name: name, Help: help, Buckets: edges,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+		}
+	}
+	m := &Metrics{
+		options: o, registry: prometheus.NewRegistry(),
+		decisions: prometheus.NewHistogram(timed(decisionTimes, "How long decisions took. Of very many calls some are timed.")),
+		store:     prometheus.NewHistogramVec(timed(storeTimes, "How long the store took. A call that was cut off at its deadline took longer than that."), []string{"call"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: storeErrors, Help: "Calls of the store that failed, by the kind of error.",
+		}, []string{"call", "kind"}),
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		m.decisions, m.store, m.errors, &collector{m},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		errs = append(errs, m.registry.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("new metrics: %w", err)
+	}
+	return m, nil
+}
+
+// Handler answers Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+}
+
+// decided counts how long a decision took.
+func (m *Metrics) decided(took time.Duration) {
+	m.decisions.Observe(took.Seconds())
+	m.options.Traffic.Took(took)
+}
+
+// answered counts how long the store took. One that was cut off would have taken longer.
+func (m *Metrics) answered(call string, took time.Duration, err error) {
+	seconds := took.Seconds()
+	if failed(err) {
+		m.errors.WithLabelValues(call, m.options.Cause(err)).Inc()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		seconds += 1e-6 // a deadline is an edge of a bucket, and belongs to the one below
+	}
+	m.store.WithLabelValues(call).Observe(seconds)
+}
+
+// failed tells a store that did not answer from one whose answer is that something cannot be done.
+func failed(err error) bool {
+	return err != nil && !errors.Is(err, penstock.ErrInvalid) && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed)
+}

@@ -1,0 +1,247 @@
+package telemetry_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+const document = `
+rules:
+  - {name: login, match: {path: /login}, key: [ip], limits: [{rate: 2/1h, algorithm: fixed_window}]}
+  - {name: tried, match: {path: /login}, key: [ip], limits: [{rate: 1/1h, algorithm: fixed_window}], mode: shadow}
+`
+
+// A node whose decisions are timed and counted, in memory.
+type node struct {
+	*telemetry.Decider
+	metrics *telemetry.Metrics
+	state   telemetry.State
+}
+
+func newNode(t *testing.T, tracing *telemetry.Tracing) *node {
+	t.Helper()
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document)}}, rules.Options{Secret: "of the tests", Version: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Options{MaxBytes: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	seen := traffic.New()
+	t.Cleanup(seen.Close)
+	n := new(node)
+	n.metrics, err = telemetry.New(telemetry.Options{
+		Traffic: seen, State: func() telemetry.State { return n.state }, Version: "v1", GoVersion: "go1",
+		Cause: func(err error) string { return "some" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := engine.Options{Store: store, Rules: engine.Fixed(snapshot), Observe: seen.Observe}
+	if tracing != nil {
+		o.Store = n.metrics.TimeStore(store, tracing.Tracer)
+	}
+	e, err := engine.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Decider = n.metrics.Decider(e, nil)
+	if tracing != nil {
+		n.Decider = n.metrics.Decider(e, tracing.Tracer)
+	}
+	return n
+}
+
+func login(ip string) *penstock.Call {
+	return &penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "path", Value: "/login"}, {Name: "ip", Value: ip}}}
+}
+
+func (n *node) decide(t *testing.T, c *penstock.Call) {
+	t.Helper()
+	if err := n.Decide(t.Context(), c, new(penstock.Verdict)); err != nil {
+		t.Error(err)
+	}
+}
+
+// scrape returns the samples of this product, without those of times.
+func (n *node) scrape(t *testing.T) []string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	n.metrics.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	if answer.Code != 200 {
+		t.Fatalf("status %d: %s", answer.Code, answer.Body)
+	}
+	var samples []string
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "penstock_") {
+			samples = append(samples, lines.Text())
+		}
+	}
+	slices.Sort(samples)
+	return samples
+}
+
+func (n *node) check(t *testing.T, want ...string) {
+	t.Helper()
+	got := n.scrape(t)
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("no %s in\n%s", line, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	n := newNode(t, nil)
+	n.state.Ready, n.state.Nodes = true, 3
+	n.state.Rules.Count, n.state.Rules.Version, n.state.Rules.Checked = 2, 3, time.Unix(1_800_000_000, 0)
+	n.state.Store = &telemetry.Store{Up: true, Refused: 4, Opened: 1, RoundTrips: 10, NoScript: 1}
+	n.state.Memory = &telemetry.Memory{Keys: 5, Bytes: 6, Evicted: 7, Refused: 8}
+	n.state.Denied = &telemetry.Denied{Hits: 9, Entries: 1}
+	n.state.Leases = &telemetry.Leases{Leased: 11, Exact: 12, Permits: 13, Expired: 14}
+	for range 3 {
+		n.decide(t, login("198.51.100.7"))
+	}
+	n.decide(t, &penstock.Call{Cost: 1})
+	if err := n.Decide(t.Context(), &penstock.Call{Cost: -1}, new(penstock.Verdict)); err == nil {
+		t.Error("a negative cost was decided")
+	}
+	calls := []penstock.Call{*login("198.51.100.8"), *login("198.51.100.9")}
+	n.DecideEach(t.Context(), calls, make([]penstock.Verdict, 2), make([]error, 2))
+	n.DecideTogether(t.Context(), calls, make([]penstock.Verdict, 2), make([]error, 2))
+	n.check(t,
+		`penstock_decisions_total{quality="exact",reason="ok",result="allowed"} 6`,
+		`penstock_decisions_total{quality="exact",reason="no_rule",result="allowed"} 1`,
+		`penstock_decisions_total{quality="exact",reason="over_limit",result="denied"} 1`,
+		`penstock_rule_decisions_total{quality="exact",result="denied",rule="login"} 1`,
+		`penstock_rule_decisions_total{quality="exact",result="allowed",rule="login"} 6`,
+		`penstock_rule_decisions_total{quality="exact",result="shadow_allowed",rule="tried"} 3`,
+		`penstock_rule_decisions_total{quality="exact",result="shadow_denied",rule="tried"} 4`,
+		`penstock_shadow_denied_total 4`,
+		`penstock_invalid_calls_total 1`,
+		`penstock_decision_duration_seconds_count 7`, // the two batches are one each
+		`penstock_ready 1`, `penstock_nodes 3`, `penstock_rules 2`, `penstock_rules_version 3`, `penstock_rules_refused 0`,
+		`penstock_rules_checked_timestamp_seconds 1.8e+09`,
+		`penstock_store_up 1`, `penstock_store_calls_refused_total 4`, `penstock_store_failures_total 1`,
+		`penstock_store_round_trips_total 10`, `penstock_store_scripts_sent_total 1`,
+		`penstock_memory_keys 5`, `penstock_memory_bytes 6`, `penstock_memory_evicted_total 7`, `penstock_memory_refused_total 8`,
+		`penstock_deny_cache_hits_total 9`, `penstock_deny_cache_entries 1`,
+		`penstock_lease_decisions_total{by="permits"} 11`, `penstock_lease_decisions_total{by="store"} 12`,
+		`penstock_lease_permits_total 13`, `penstock_lease_permits_expired_total 14`,
+		`penstock_build_info{goversion="go1",version="v1"} 1`,
+	)
+}
+
+// However many callers there are, and whatever they are called, there are no more series.
+func TestSeriesAreBounded(t *testing.T) {
+	n := newNode(t, nil)
+	for range 3 {
+		n.decide(t, login("198.51.100.7"))
+	}
+	before := len(n.scrape(t))
+	many := 20_000
+	if os.Getenv("PENSTOCK_LONG") != "" {
+		many = 1_000_000
+	}
+	for i := range many {
+		n.decide(t, login(fmt.Sprintf("caller %d \"}\n", i)))
+	}
+	if after := n.scrape(t); len(after) != before {
+		t.Errorf("%d series, before %d callers %d:\n%s", len(after), many, before, strings.Join(after, "\n"))
+	}
+}
+
+// late is a store that is cut off at its deadline.
+type late struct{ breaker.Store }
+
+func (late) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+	time.Sleep(10 * time.Millisecond)
+	return fmt.Errorf("%w: %w", penstock.ErrUnavailable, context.DeadlineExceeded)
+}
+
+func (late) Settle(context.Context, *penstock.Settlement, *penstock.Settled) error {
+	return penstock.ErrNoReservation
+}
+
+func TestTimedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		store := n.metrics.TimeStore(late{}, nil)
+		if store.Take(t.Context(), nil, nil) == nil || store.Settle(t.Context(), nil, nil) == nil {
+			t.Error("the error is lost")
+		}
+		n.check(t,
+			`penstock_store_duration_seconds_bucket{call="take",le="0.01"} 0`,
+			`penstock_store_duration_seconds_bucket{call="take",le="0.025"} 1`,
+			`penstock_store_duration_seconds_count{call="settle"} 1`,
+			`penstock_store_errors_total{call="take",kind="some"} 1`,
+		)
+		for _, line := range n.scrape(t) {
+			if strings.HasPrefix(line, `penstock_store_errors_total{call="settle"`) {
+				t.Errorf("an answer counts as an error: %s", line)
+			}
+		}
+	})
+}
+
+// docs/metrics.md names every metric that there is, as it is.
+func TestReference(t *testing.T) {
+	n := newNode(t, nil)
+	n.state = telemetry.State{Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}}
+	n.state.Rules.Checked = time.Unix(1, 0)
+	for range 3 {
+		n.decide(t, login("198.51.100.7"))
+	}
+	_ = n.metrics.TimeStore(late{}, nil).Take(t.Context(), nil, nil)
+	answer := httptest.NewRecorder()
+	n.metrics.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	help := regexp.MustCompile(`(?m)^# HELP (penstock_\w+) (.*)\n# TYPE \w+ (\w+)$`)
+	labels := regexp.MustCompile(`(\w+)="`)
+	var text strings.Builder
+	text.WriteString(`# Metrics
+
+What ` + "`GET /metrics`" + ` of the admin door tells Prometheus, beside what Go and the process tell of themselves. This
+page is made from the code. No caller is ever a label: a million of them leave the number of series as it is.
+
+| Metric | Kind | Labels | What it is |
+|---|---|---|---|
+`)
+	for _, m := range help.FindAllStringSubmatch(answer.Body.String(), -1) {
+		var names []string
+		if sample := regexp.MustCompile(`(?m)^` + m[1] + `(_count)?\{([^}]*)\}`).FindStringSubmatch(answer.Body.String()); sample != nil {
+			for _, l := range labels.FindAllStringSubmatch(sample[2], -1) {
+				names = append(names, "`"+l[1]+"`")
+			}
+		}
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", m[1], m[3], strings.Join(names, ", "), m[2])
+	}
+	path := filepath.Join("..", "..", "docs", "metrics.md")
+	if os.Getenv("PENSTOCK_UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if written, err := os.ReadFile(path); err != nil || string(written) != text.String() {
+		t.Errorf("docs/metrics.md is not what there is (%v); PENSTOCK_UPDATE=1 writes it:\n%s", err, text.String())
+	}
+}

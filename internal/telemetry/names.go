@@ -1,0 +1,53 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Every name that Prometheus is told. docs/metrics.md is made of them.
+var (
+	decisions = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
+	ruled     = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
+	shadowed  = describe("shadow_denied_total", "Calls that some rule in shadow mode would have denied.")
+	invalid   = describe("invalid_calls_total", "Calls that could not be decided, as they say what cannot be.")
+	unmatched = describe("rule_failures_total", "Times that a rule could not be evaluated for a call.")
+	leftOut   = describe("rules_left_out_total", "Times that a rule was not asked, as too many applied to one call.")
+
+	storeUp      = describe("store_up", "1 if calls are decided by the shared store, 0 while they are not.")
+	storeRefused = describe("store_calls_refused_total", "Calls that were not sent to the store, as it had failed.")
+	storeOpened  = describe("store_failures_total", "Times that the store was given up on, until it served again.")
+	scriptsSent  = describe("store_scripts_sent_total", "Runs that had to be sent again with the script's text.")
+	roundTrips   = describe("store_round_trips_total", "Round trips to Redis for decisions.")
+
+	memoryKeys    = describe("memory_keys", "Keys in this node's memory.")
+	memoryBytes   = describe("memory_bytes", "Bytes that this node's memory of keys takes.")
+	memoryEvicted = describe("memory_evicted_total", "Keys that were forgotten before their time, to make room.")
+	memoryRefused = describe("memory_refused_total", "Calls that found no room for their keys.")
+
+	denyHits     = describe("deny_cache_hits_total", "Calls denied from memory, as the store had said they would be for longer.")
+	denyEntries  = describe("deny_cache_entries", "Callers whose denial is remembered.")
+	leasedCalls  = describe("lease_decisions_total", "Charges of rules with consistency: leased, by whether permits covered them.", "by")
+	leasePermits = describe("lease_permits_total", "Permits taken ahead of the shared limits.")
+	leaseExpired = describe("lease_permits_expired_total", "Permits that nobody used in time.")
+
+	nodes        = describe("nodes", "Nodes that share the limits, as far as this one knows.")
+	rulesCount   = describe("rules", "Rules in force.")
+	rulesVersion = describe("rules_version", "Version of the rules in force.")
+	rulesAge     = describe("rules_checked_timestamp_seconds", "When the origin of the rules last answered.")
+	rulesRefused = describe("rules_refused", "1 if there are newer rules that do not compile, and the old ones serve on.")
+	ready        = describe("ready", "1 if this node says it is ready.")
+	buildInfo    = describe("build_info", "1, with the version of this binary.", "version", "goversion")
+)
+
+// Names of what is timed. Their lowest buckets say what the seeds of alerts ask.
+const (
+	namespace     = "penstock"
+	decisionTimes = "decision_duration_seconds"
+	storeTimes    = "store_duration_seconds"
+	storeErrors   = "store_errors_total"
+)
+
+// edges of buckets, in seconds. 2 ms is the goal of a decision, 10 ms the budget of the store.
+var edges = []float64{.0001, .00025, .0005, .001, .002, .005, .010, .025, .050, .1, .25, 1}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}

@@ -1,0 +1,61 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/breaker"
+)
+
+// timed is a store whose calls are timed. It stands within the breaker: what was not sent took no time.
+type timed struct {
+	breaker.Store // operators' verbs are not timed
+	metrics       *Metrics
+	tracer        trace.Tracer
+}
+
+// TimeStore returns the store, timed. The tracer may be nil.
+func (m *Metrics) TimeStore(s breaker.Store, tracer trace.Tracer) breaker.Store {
+	return &timed{Store: s, metrics: m, tracer: tracer}
+}
+
+// Take decides a ticket.
+func (s *timed) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	ctx, span := s.begin(ctx, "take")
+	began := time.Now()
+	err := s.Store.Take(ctx, t, out)
+	s.end(span, "take", began, err)
+	return err
+}
+
+// Settle ends or prolongs a reservation.
+func (s *timed) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+	ctx, span := s.begin(ctx, "settle")
+	began := time.Now()
+	err := s.Store.Settle(ctx, what, out)
+	s.end(span, "settle", began, err)
+	return err
+}
+
+func (s *timed) begin(ctx context.Context, call string) (context.Context, trace.Span) {
+	if s.tracer == nil {
+		return ctx, nil
+	}
+	return s.tracer.Start(ctx, "penstock store "+call, trace.WithSpanKind(trace.SpanKindClient))
+}
+
+func (s *timed) end(span trace.Span, call string, began time.Time, err error) {
+	s.metrics.answered(call, time.Since(began), err)
+	if span == nil {
+		return
+	}
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, s.metrics.options.Cause(err))
+	}
+	span.End()
+}

@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// Tracing sends traces to where the environment says, as OpenTelemetry defines: OTEL_EXPORTER_OTLP_ENDPOINT
+// or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. Without either there is none, and it costs nothing.
+type Tracing struct {
+	Tracer   trace.Tracer
+	provider *sdktrace.TracerProvider
+}
+
+// NewTracing returns nil if the environment does not ask for traces.
+func NewTracing(ctx context.Context, version string) (*Tracing, error) {
+	if !wanted() {
+		return nil, nil
+	}
+	exporter, err := newExporter(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces by OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+	}
+	// Later attributes win: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES over ours.
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
+	), resource.WithHost(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return &Tracing{provider.Tracer("github.com/penstock-io/penstock"), provider}, nil
+}
+
+func wanted() bool {
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return false
+	}
+	return firstEnv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+}
+
+func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {
+	switch protocol := firstEnv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
+	case "", "http/protobuf":
+		return otlptracehttp.New(ctx)
+	case "grpc":
+		return otlptracegrpc.New(ctx)
+	default:
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; http/protobuf and grpc are spoken", protocol)
+	}
+}
+
+func firstEnv(names ...string) string {
+	for _, name := range names {
+		if value := os.Getenv(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// Close sends what is left.
+func (t *Tracing) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+var w3c = propagation.TraceContext{}
+
+// Handler lets what a handler does belong to the caller's trace.
+func (t *Tracing) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(rw, r.WithContext(w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
+	})
+}
+
+// Unary does the same for gRPC.
+func (t *Tracing) Unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		ctx = w3c.Extract(ctx, carrier(md))
+	}
+	return handle(ctx, request)
+}
+
+// A carrier is gRPC's metadata, read.
+type carrier metadata.MD
+
+func (c carrier) Get(key string) string {
+	if values := metadata.MD(c).Get(key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func (c carrier) Set(string, string) {}
+
+func (c carrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}

@@ -1,0 +1,224 @@
+package traffic
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/axiomhq/hyperloglog"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+// What is remembered is kept in slots of time, the oldest of which are used again.
+const (
+	Reach    = time.Hour       // how far back it goes
+	fine     = 5 * time.Second // of counts
+	coarse   = 5 * time.Minute // of callers, and of how long decisions took
+	fines    = int64(Reach / fine)
+	coarses  = int64(Reach / coarse)
+	maxNames = 10_000 // of rules; further ones are counted under [Others]
+	maxRules = 1024   // with counts over time; of further ones there are totals only
+	maxTops  = 256    // rules with callers
+
+	maxRecent = 4096 // calls of either kind
+)
+
+// precision of the sketches of distinct keys: 1 KiB, 3 % off.
+const precision = 10
+
+// Others is the name under which rules are counted when there are very many.
+const Others = "_others"
+
+// A history is what was put together. Slots are numbered since 1970.
+type history struct {
+	now    time.Time
+	totals Totals
+	rules  map[string]*ruleHistory
+
+	series [fines]Counts
+	times  [coarses]*hdrhistogram.Histogram
+	recent [2]ring // allowed calls, and others
+}
+
+type ruleHistory struct {
+	totals  RuleTotals
+	series  *[fines]Counts    // nil: there are too many rules
+	callers *[coarses]callers // nil: the same
+	last    int64             // fine slot that it was counted in
+}
+
+// callers are those that came under a rule.
+type callers struct {
+	distinct *hyperloglog.Sketch // nil: nobody
+	top      top
+}
+
+func (h *history) begin(now time.Time) {
+	h.now, h.rules = now, map[string]*ruleHistory{}
+	for i := range h.times {
+		h.times[i] = newHistogram()
+	}
+}
+
+// newHistogram counts from a microsecond to a minute, 1 % off.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, time.Minute.Microseconds(), 2)
+}
+
+func fineSlot(t time.Time) int64   { return t.UnixNano() / int64(fine) }
+func coarseSlot(t time.Time) int64 { return t.UnixNano() / int64(coarse) }
+
+// advance goes on to an instant, and forgets what is in the slots that are used again. A clock that
+// was put back is waited for.
+func (h *history) advance(now time.Time) {
+	if now.Before(h.now) {
+		return
+	}
+	for slot := max(fineSlot(h.now)+1, fineSlot(now)-fines+1); slot <= fineSlot(now); slot++ {
+		h.series[slot%fines] = Counts{}
+		for _, r := range h.rules {
+			if r.series != nil {
+				r.series[slot%fines] = Counts{}
+			}
+		}
+	}
+	for slot := max(coarseSlot(h.now)+1, coarseSlot(now)-coarses+1); slot <= coarseSlot(now); slot++ {
+		h.times[slot%coarses].Reset()
+		for _, r := range h.rules {
+			if r.callers != nil {
+				r.callers[slot%coarses] = callers{}
+			}
+		}
+	}
+	if coarseSlot(now) != coarseSlot(h.now) {
+		h.forget(now)
+	}
+	h.now = now
+}
+
+// forget drops rules that no call came under for as long as anything is remembered, and old calls.
+func (h *history) forget(now time.Time) {
+	maps.DeleteFunc(h.rules, func(_ string, r *ruleHistory) bool { return fineSlot(now)-r.last > fines })
+	for i := range h.recent {
+		h.recent[i].forget(now.Add(-Reach))
+	}
+}
+
+func (h *history) took(d time.Duration) {
+	// A decision that took longer than there is room for is counted as the longest there is.
+	us := min(max(1, d.Microseconds()), time.Minute.Microseconds())
+	_ = h.times[coarseSlot(h.now)%coarses].RecordValue(us) // it is in the range
+}
+
+// add takes over what a shard holds.
+func (h *history) add(s *shard) {
+	h.totals.add(&s.totals)
+	h.series[fineSlot(h.now)%fines].add(s.totals.counts())
+	for i := range s.tallies {
+		h.count(s.tallies[i].rule.Name, &s.tallies[i].counts)
+	}
+	for name, counts := range s.named {
+		h.count(name, counts)
+	}
+	for i := range s.callers {
+		h.meet(s.rules.Rules[s.callers[i].rule], s.callers[i].hash)
+	}
+	for i := range s.kept {
+		h.remember(&s.kept[i])
+	}
+}
+
+func (h *history) count(rule string, counts *RuleTotals) {
+	r := h.rule(rule)
+	r.totals.add(counts)
+	if r.series != nil {
+		r.series[fineSlot(h.now)%fines].add(counts.counts())
+	}
+}
+
+func (h *history) rule(name string) *ruleHistory {
+	r := h.rules[name]
+	if r == nil && len(h.rules) >= maxNames {
+		name = Others
+		r = h.rules[name]
+	}
+	if r == nil {
+		r = new(ruleHistory)
+		if len(h.rules) < maxRules {
+			r.series = new([fines]Counts)
+		}
+		if len(h.rules) < maxTops {
+			r.callers = new([coarses]callers)
+		}
+		h.rules[name] = r
+	}
+	r.last = fineSlot(h.now)
+	return r
+}
+
+func (h *history) meet(rule *rules.Rule, hash uint64) {
+	r := h.rule(rule.Name)
+	if r.callers == nil {
+		return
+	}
+	now := &r.callers[coarseSlot(h.now)%coarses]
+	if now.distinct == nil {
+		now.distinct = newSketch()
+	}
+	now.distinct.InsertHash(hash)
+}
+
+func newSketch() *hyperloglog.Sketch {
+	sketch, err := hyperloglog.NewSketch(precision, false)
+	if err != nil {
+		panic(err) // the precision is a constant
+	}
+	return sketch
+}
+
+// remember keeps a call among the last, and counts its callers.
+func (h *history) remember(e *Event) {
+	kind := 0
+	for i := range e.Keys {
+		k := &e.Keys[i]
+		if k.Result == Denied || k.Result == ShadowDenied {
+			kind = 1
+		}
+		if r := h.rule(k.Rule); r.callers != nil && e.weight > 0 {
+			r.callers[coarseSlot(h.now)%coarses].top.add(k, e.weight)
+		}
+	}
+	if !e.Allowed {
+		kind = 1
+	}
+	h.recent[kind].add(e)
+}
+
+// A ring holds the last events.
+type ring struct {
+	events []Event // as they came, from next on if there are as many as there may be
+	next   int
+}
+
+func (r *ring) add(e *Event) {
+	if len(r.events) < maxRecent {
+		r.events = append(r.events, *e)
+		return
+	}
+	r.events[r.next] = *e
+	r.next = (r.next + 1) % maxRecent
+}
+
+// back returns the nth event from the last, counted from 0.
+func (r *ring) back(n int) *Event {
+	return &r.events[(r.next+len(r.events)-1-n)%len(r.events)]
+}
+
+// forget drops events from before an instant.
+func (r *ring) forget(before time.Time) {
+	r.events = slices.Concat(r.events[r.next:], r.events[:r.next])
+	r.events = slices.DeleteFunc(r.events, func(e Event) bool { return e.At.Before(before) })
+	r.next = 0
+}

@@ -1,0 +1,80 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/penstock-io/penstock/engine"
+)
+
+// ErrWatched is the error of following when too many do.
+var ErrWatched = errors.New("too many are watching")
+
+// maxTails bounds what watching costs every call.
+const maxTails = 16
+
+// A Tail gets calls as they are decided, within a beat. Who reads it too slowly misses some: no call
+// waits for him.
+type Tail struct {
+	filter  Filter
+	events  chan Event
+	dropped atomic.Int64
+	close   func()
+}
+
+// Follow begins to watch. Close the tail when done. It fails with [ErrWatched].
+func (t *Traffic) Follow(f Filter) (*Tail, error) {
+	t.following.Lock()
+	defer t.following.Unlock()
+	tails := *t.tails.Load()
+	if len(tails) == maxTails {
+		return nil, fmt.Errorf("follow: %w: %d at once", ErrWatched, maxTails)
+	}
+	tail := &Tail{filter: f, events: make(chan Event, 1024)}
+	tail.close = sync.OnceFunc(func() { t.unfollow(tail) })
+	tails = append(slices.Clone(tails), tail)
+	t.tails.Store(&tails)
+	return tail, nil
+}
+
+func (t *Traffic) unfollow(tail *Tail) {
+	t.following.Lock()
+	defer t.following.Unlock()
+	tails := slices.DeleteFunc(slices.Clone(*t.tails.Load()), func(other *Tail) bool { return other == tail })
+	t.tails.Store(&tails)
+}
+
+// Events are what was decided. The channel is never closed.
+func (t *Tail) Events() <-chan Event { return t.events }
+
+// Dropped is about how many calls were missed: those that the ones that came stand for, and those
+// that were not read in time.
+func (t *Tail) Dropped() int64 { return t.dropped.Load() }
+
+// Close ends it. It may be closed twice.
+func (t *Tail) Close() { t.close() }
+
+func (t *Tail) offer(e *Event) {
+	if !t.filter.wantsEvent(e) {
+		return
+	}
+	missed := max(0, e.weight-1)
+	select {
+	case t.events <- *e:
+	default:
+		missed++
+	}
+	t.dropped.Add(missed)
+}
+
+func anyWants(tails []*Tail, o *engine.Observation) bool {
+	for _, t := range tails {
+		if t.filter != (Filter{}) && t.filter.wants(o) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package traffic
+
+import (
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	reasons   = int(penstock.ReasonStoreError) + 1
+	qualities = int(penstock.QualityClosed) + 1
+)
+
+// Totals count calls.
+type Totals struct {
+	Decisions    [reasons][qualities][2]int64 // the last is whether the call was allowed
+	Shadow       int64                        // that a rule which is only tried would have denied
+	Invalid      int64                        // that could not be decided: they say what cannot be
+	Failed       int64                        // that the store did not answer
+	RuleFailures int64                        // times that a rule could not be evaluated
+	Beyond       int64                        // times that a rule was left out, as too many applied
+}
+
+func (t *Totals) add(u *Totals) {
+	for r := range t.Decisions {
+		for q := range t.Decisions[r] {
+			for a := range t.Decisions[r][q] {
+				t.Decisions[r][q][a] += u.Decisions[r][q][a]
+			}
+		}
+	}
+	t.Shadow += u.Shadow
+	t.Invalid += u.Invalid
+	t.Failed += u.Failed
+	t.RuleFailures += u.RuleFailures
+	t.Beyond += u.Beyond
+}
+
+// Result is what a rule said to a call.
+type Result uint8
+
+const (
+	Allowed Result = iota
+	Denied
+	ShadowAllowed // by a rule that is only tried
+	ShadowDenied
+	results
+)
+
+var resultNames = [...]string{"allowed", "denied", "shadow_allowed", "shadow_denied"}
+
+func (r Result) String() string { return resultNames[r] }
+
+func resultOf(shadow, allowed bool) Result {
+	switch {
+	case shadow && allowed:
+		return ShadowAllowed
+	case shadow:
+		return ShadowDenied
+	case allowed:
+		return Allowed
+	}
+	return Denied
+}
+
+// RuleTotals count the calls that came under a rule.
+type RuleTotals [results][qualities]int64
+
+func (t *RuleTotals) add(u *RuleTotals) {
+	for r := range t {
+		for q := range t[r] {
+			t[r][q] += u[r][q]
+		}
+	}
+}
+
+// Counts are how many calls there were in some time: of all rules, or that came under one.
+type Counts struct {
+	Allowed  int64 `json:"allowed"`
+	Denied   int64 `json:"denied"`
+	Shadow   int64 `json:"shadow"`   // that rules which are only tried would have denied
+	Degraded int64 `json:"degraded"` // that were decided without the shared state
+	Errors   int64 `json:"errors"`   // invalid ones
+}
+
+func (c *Counts) add(d Counts) {
+	c.Allowed += d.Allowed
+	c.Denied += d.Denied
+	c.Shadow += d.Shadow
+	c.Degraded += d.Degraded
+	c.Errors += d.Errors
+}
+
+func (t *RuleTotals) counts() (c Counts) {
+	for q := range qualities {
+		c.Allowed += t[Allowed][q] + t[ShadowAllowed][q]
+		c.Denied += t[Denied][q]
+		c.Shadow += t[ShadowDenied][q]
+		if degraded(penstock.Quality(q)) {
+			c.Degraded += t[Allowed][q] + t[Denied][q]
+		}
+	}
+	return c
+}
+
+func (t *Totals) counts() (c Counts) {
+	for r := range t.Decisions {
+		for q := range t.Decisions[r] {
+			denied, allowed := t.Decisions[r][q][0], t.Decisions[r][q][1]
+			c.Allowed += allowed
+			c.Denied += denied
+			if degraded(penstock.Quality(q)) {
+				c.Degraded += allowed + denied
+			}
+		}
+	}
+	c.Shadow, c.Errors = t.Shadow, t.Invalid
+	return c
+}

@@ -1,0 +1,158 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+)
+
+// beat is how often what the shards hold is put together.
+const beat = 250 * time.Millisecond
+
+// maxShards bounds the memory of nodes with very many processors.
+const maxShards = 16
+
+// A Traffic remembers calls. Its Observe is for engine.Options.
+type Traffic struct {
+	shards []shard
+	tails  atomic.Pointer[[]*Tail] // followed at the moment; replaced as a whole
+	busy   atomic.Bool
+
+	mu      sync.Mutex // after a shard's
+	history history
+
+	following sync.Mutex // of those who change tails
+	stop      context.CancelFunc
+	ended     sync.WaitGroup
+}
+
+// New returns a Traffic that knows of nothing yet. Close it to end its goroutine.
+func New() *Traffic {
+	t := &Traffic{shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
+	t.history.begin(time.Now())
+	t.tails.Store(new([]*Tail))
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	t.ended.Go(func() { t.run(ctx) })
+	return t
+}
+
+// Close ends what the traffic does by itself, and every tail.
+func (t *Traffic) Close() {
+	t.stop()
+	t.ended.Wait()
+	for _, tail := range *t.tails.Load() {
+		tail.Close()
+	}
+}
+
+func (t *Traffic) run(ctx context.Context) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for before := int64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			t.collect(now)
+			calls := t.calls()
+			t.busy.Store(calls-before > many)
+			before = calls
+		}
+	}
+}
+
+// Observe counts a decided call, and may keep it.
+func (t *Traffic) Observe(o *engine.Observation) {
+	tails := *t.tails.Load()
+	wanted := len(tails) > 0 && anyWants(tails, o)
+	s := &t.shards[rand.IntN(len(t.shards))]
+	s.mu.Lock()
+	if s.full() {
+		t.put(s)
+	}
+	if s.rules != o.Rules && o.Rules != nil {
+		t.put(s)
+		s.follow(o.Rules)
+	}
+	s.count(o)
+	if weight := s.budgets[kindOf(o)].spend(); weight > 0 || wanted && s.forced() {
+		s.kept = append(s.kept, keep(o, weight))
+	}
+	s.mu.Unlock()
+}
+
+// Took counts how long a decision took.
+func (t *Traffic) Took(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history.took(d)
+}
+
+// Busy tells that there are so many calls that some of them say enough about all.
+func (t *Traffic) Busy() bool { return t.busy.Load() }
+
+// many calls in a beat make a node busy: ten thousand in a second.
+const many = 10_000 * int64(beat) / int64(time.Second)
+
+// collect puts together what the shards hold.
+func (t *Traffic) collect(now time.Time) {
+	t.mu.Lock()
+	t.history.advance(now)
+	t.mu.Unlock()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		t.put(s)
+		s.mu.Unlock()
+	}
+}
+
+// calls is how many were decided so far.
+func (t *Traffic) calls() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.history.totals.counts()
+	return c.Allowed + c.Denied
+}
+
+// put moves what a shard holds to the history, and to those who watch. The shard is locked.
+func (t *Traffic) put(s *shard) {
+	t.mu.Lock()
+	t.history.add(s)
+	t.mu.Unlock()
+	for _, tail := range *t.tails.Load() {
+		for i := range s.kept {
+			tail.offer(&s.kept[i])
+		}
+	}
+	s.empty()
+}
+
+// kindOf tells whose budget an observation is on: what is denied, or would be, must not be crowded
+// out by what is not.
+func kindOf(o *engine.Observation) int {
+	if !o.Verdict.Allowed {
+		return 1
+	}
+	for i := range o.Verdict.Limits {
+		if !o.Verdict.Limits[i].Allowed {
+			return 1
+		}
+	}
+	return 0
+}
+
+// failed tells whether the store has not answered. A bad call is nobody's failure.
+func failed(o *engine.Observation) bool {
+	return o.Err != nil && !errors.Is(o.Err, penstock.ErrInvalid)
+}
+
+func degraded(q penstock.Quality) bool { return q >= penstock.QualityLocal }
