@@ -1,0 +1,105 @@
+import type { ComponentChildren } from 'preact'
+import { lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso'
+import { useEffect, useState } from 'preact/hooks'
+import { Failure, logOut, session, whoAmI } from './api'
+import { toggleUTC, utc } from './format'
+import { dark, toggleTheme } from './theme'
+import { Search } from './search'
+import { Trouble } from './ui/load'
+import { Login } from './screens/login'
+import { Overview } from './screens/overview'
+import { Rules } from './screens/rules'
+import { Keys } from './screens/keys'
+import { Tail } from './screens/tail'
+import { Explain } from './screens/explain'
+import { System } from './screens/system'
+import { Audit } from './screens/audit'
+import { Integrations } from './screens/integrations'
+
+// The editor is most of the bundle, and the playground is seldom opened.
+const RuleEditor = lazy(() => import('./screens/editor').then((m) => m.Editor))
+const Playground = lazy(() => import('./screens/playground').then((m) => m.Playground))
+
+export const screens = [
+  { path: '/', name: 'Overview' },
+  { path: '/rules', name: 'Rules' },
+  { path: '/keys', name: 'Keys' },
+  { path: '/tail', name: 'Live tail' },
+  { path: '/explain', name: 'Explain' },
+  { path: '/playground', name: 'Playground' },
+  { path: '/system', name: 'System' },
+  { path: '/audit', name: 'Audit' },
+  { path: '/integrations', name: 'Integrations' },
+]
+
+export function App() {
+  const [trouble, setTrouble] = useState<Error>()
+  useEffect(() => {
+    whoAmI().catch((err: Failure) => setTrouble(err))
+  }, [])
+  if (session.value === undefined) {
+    return <main class="alone">{trouble ? <Trouble error={trouble} again={() => location.reload()} /> : <p class="quiet">…</p>}</main>
+  }
+  if (session.value === null) return <Login />
+  return (
+    <LocationProvider>
+      <Frame>
+        <Router>
+          <Route path="/" component={Overview} />
+          <Route path="/rules" component={Rules} />
+          <Route path="/rules/edit" component={RuleEditor} />
+          <Route path="/keys" component={Keys} />
+          <Route path="/tail" component={Tail} />
+          <Route path="/explain" component={Explain} />
+          <Route path="/playground" component={Playground} />
+          <Route path="/system" component={System} />
+          <Route path="/audit" component={Audit} />
+          <Route path="/integrations" component={Integrations} />
+          <Route default component={Nothing} />
+        </Router>
+      </Frame>
+    </LocationProvider>
+  )
+}
+
+function Frame({ children }: { children: ComponentChildren }) {
+  const { path } = useLocation()
+  const [open, setOpen] = useState(false)
+  const here = screens.find((s) => (s.path === '/' ? path === '/' : path.startsWith(s.path)))
+  useEffect(() => {
+    document.title = here ? `${here.name} · Penstock` : 'Penstock'
+    setOpen(false)
+  }, [path])
+  return (
+    <>
+      <a class="skip" href="#content">Skip to the content</a>
+      <header class="top">
+        <button type="button" class="menu" aria-expanded={open} aria-controls="nav" onClick={() => setOpen(!open)}>Menu</button>
+        <a href="/" class="brand"><img src="/icon.svg" alt="" width="22" height="22" /> Penstock</a>
+        <Search />
+        <span class="grow" />
+        <button type="button" class="quiet-button" onClick={toggleUTC} aria-pressed={utc.value}>{utc.value ? 'UTC' : 'Local time'}</button>
+        <button type="button" class="quiet-button" onClick={toggleTheme} aria-pressed={dark.value}>{dark.value ? 'Dark' : 'Light'}</button>
+        <span class="role">{session.value?.role}</span>
+        {session.value?.session && <button type="button" class="quiet-button" onClick={() => void logOut()}>Log out</button>}
+      </header>
+      <div class="body">
+        <nav id="nav" class={open ? 'open' : ''} aria-label="Screens">
+          {screens.map((s) => (
+            <a key={s.path} href={s.path} aria-current={s === here ? 'page' : undefined}>{s.name}</a>
+          ))}
+        </nav>
+        <main id="content" tabIndex={-1}>{children}</main>
+      </div>
+    </>
+  )
+}
+
+function Nothing() {
+  return (
+    <>
+      <h1>Nothing here</h1>
+      <p>There is no such screen. <a href="/">To the overview</a></p>
+    </>
+  )
+}

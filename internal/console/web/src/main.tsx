@@ -1,0 +1,6 @@
+import { render } from 'preact'
+import './style.css'
+import './theme'
+import { App } from './app'
+
+render(<App />, document.getElementById('app')!)

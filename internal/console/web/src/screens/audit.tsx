@@ -1,0 +1,50 @@
+import { useEffect, useState } from 'preact/hooks'
+import { Failure, get, query } from '../api'
+import { instant } from '../format'
+import { Empty, Trouble } from '../ui/load'
+
+interface Deed {
+  number: number
+  at: string
+  actor: string
+  action: string
+  version?: number
+  detail: string
+}
+
+export function Audit() {
+  const [pages, setPages] = useState<{ events: Deed[]; next?: number }[]>([])
+  const [wrong, setWrong] = useState<Failure>()
+  const more = async (before?: number) => {
+    try {
+      const page = await get<{ events: Deed[]; next?: number }>('/v1/audit' + query({ before, limit: 50 }))
+      setPages((had) => (before ? [...had, page] : [page]))
+    } catch (err) {
+      setWrong(err as Failure)
+    }
+  }
+  useEffect(() => { void more() }, [])
+  const deeds = pages.flatMap((p) => p.events)
+  const next = pages.at(-1)?.next
+  return (
+    <>
+      <h1>Audit</h1>
+      <p class="quiet">Who changed what. Entries cannot be edited.</p>
+      {wrong && <Trouble error={wrong} />}
+      {pages.length > 0 && deeds.length === 0 && <Empty title="Nothing was changed yet"><p>Every change of rules, reset, ban and override is written down here.</p></Empty>}
+      {deeds.length > 0 && (
+        <div class="scroll">
+          <table class="wide">
+            <thead><tr><th>When</th><th>Who</th><th>What</th><th>Version</th><th>Detail</th></tr></thead>
+            <tbody>
+              {deeds.map((d) => (
+                <tr key={d.number}><td>{instant(d.at)}</td><td>{d.actor}</td><td>{d.action}</td><td>{d.version ?? ''}</td><td class="lines">{d.detail}</td></tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {next !== undefined && <button type="button" onClick={() => void more(next)}>Earlier</button>}
+    </>
+  )
+}

@@ -1,0 +1,67 @@
+import { useLocation } from 'preact-iso'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { query } from '../api'
+import { count } from '../format'
+import type { Verdict } from '../types'
+import { Calls } from '../ui/calls'
+import { Badge, Empty } from '../ui/load'
+
+const shown = 200
+
+export function Tail() {
+  const { query: asked, route } = useLocation()
+  const [list, setList] = useState<Verdict[]>([])
+  const [missed, setMissed] = useState(0)
+  const [paused, setPaused] = useState(false)
+  const [lost, setLost] = useState(false)
+  const [by, setBy] = useState(asked.attribute ? `${asked.attribute}=${asked.value ?? ''}` : '')
+  const waiting = useRef<Verdict[]>([])
+  const filter = { rule: asked.rule, denied: asked.denied === 'true', attribute: asked.attribute, value: asked.value }
+  const path = '/v1/events' + query(filter)
+  useEffect(() => {
+    if (paused) return
+    setList([])
+    setMissed(0)
+    waiting.current = []
+    const source = new EventSource(path)
+    source.addEventListener('verdict', (e) => waiting.current.unshift(JSON.parse((e as MessageEvent<string>).data) as Verdict))
+    source.addEventListener('dropped', (e) => setMissed((JSON.parse((e as MessageEvent<string>).data) as { dropped: number }).dropped))
+    source.onopen = () => setLost(false)
+    source.onerror = () => setLost(true)
+    // Many come at once: they are shown together.
+    const timer = window.setInterval(() => {
+      if (waiting.current.length === 0) return
+      const came = waiting.current
+      waiting.current = []
+      setList((before) => [...came, ...before].slice(0, shown))
+    }, 250)
+    return () => {
+      source.close()
+      window.clearInterval(timer)
+    }
+  }, [path, paused])
+  const set = (change: Partial<typeof filter>) => route('/tail' + query({ ...filter, ...change }))
+  const choose = (e: Event) => {
+    e.preventDefault()
+    const at = by.indexOf('=')
+    set(at > 0 ? { attribute: by.slice(0, at).trim(), value: by.slice(at + 1).trim() } : { attribute: '', value: '' })
+  }
+  return (
+    <>
+      <div class="head">
+        <h1>Live tail</h1>
+        {lost ? <Badge kind="denied">reconnecting</Badge> : paused ? <Badge kind="shadow">paused</Badge> : <Badge kind="allowed">live</Badge>}
+        <span class="grow" />
+        <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? 'Go on' : 'Pause'}</button>
+      </div>
+      <form class="row" onSubmit={choose}>
+        <label class="check"><input type="checkbox" checked={filter.denied} onChange={(e) => set({ denied: e.currentTarget.checked })} /> Denied only</label>
+        <label>Rule <input value={filter.rule ?? ''} onChange={(e) => set({ rule: e.currentTarget.value })} /></label>
+        <label>Attribute <input placeholder="user=u1" value={by} onInput={(e) => setBy(e.currentTarget.value)} /></label>
+        <button type="submit">Filter</button>
+      </form>
+      {missed > 0 && <p class="quiet">About {count(missed)} calls are not shown: of very many, some are. A filter finds every call it wants, up to a thousand a second.</p>}
+      {list.length === 0 ? <Empty title="Waiting for calls"><p>They appear within half a second of being decided at this node.</p></Empty> : <Calls list={list} />}
+    </>
+  )
+}

@@ -1,0 +1,89 @@
+import { useLocation } from 'preact-iso'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { get, query } from './api'
+import { screens } from './app'
+import { readAttributes } from './format'
+import type { RuleSet } from './types'
+
+// Search goes to a screen, a rule, or a caller given as name=value. Ctrl+K or / begins it.
+export function Search() {
+  const { route } = useLocation()
+  const [text, setText] = useState('')
+  const [rules, setRules] = useState<string[]>([])
+  const [at, setAt] = useState(0)
+  const [open, setOpen] = useState(false)
+  const box = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    const press = (e: KeyboardEvent) => {
+      const typing = e.target instanceof HTMLElement && e.target.closest('input, textarea, [contenteditable], .editor')
+      if (((e.ctrlKey || e.metaKey) && e.key === 'k') || (e.key === '/' && !typing)) {
+        e.preventDefault()
+        box.current?.focus()
+      }
+    }
+    window.addEventListener('keydown', press)
+    return () => window.removeEventListener('keydown', press)
+  }, [])
+  const focus = () => {
+    setOpen(true)
+    get<RuleSet>('/v1/rules').then((set) => setRules(set.rules.map((r) => r.name)), () => setRules([]))
+  }
+  const found = results(text, rules)
+  const go = (i: number) => {
+    const to = found[i]
+    if (!to) return
+    setText('')
+    setOpen(false)
+    box.current?.blur()
+    route(to.path)
+  }
+  const press = (e: KeyboardEvent) => {
+    if (e.key === 'ArrowDown') setAt(Math.min(at + 1, found.length - 1))
+    else if (e.key === 'ArrowUp') setAt(Math.max(at - 1, 0))
+    else if (e.key === 'Enter') go(at)
+    else if (e.key === 'Escape') box.current?.blur()
+    else return
+    e.preventDefault()
+  }
+  return (
+    <div class="search">
+      <input
+        ref={box}
+        type="text"
+        list={undefined}
+        role="combobox"
+        aria-label="Search screens, rules and callers"
+        aria-expanded={open && found.length > 0}
+        aria-controls="found"
+        aria-autocomplete="list"
+        placeholder="Search, or ip=198.51.100.7   Ctrl K"
+        value={text}
+        onInput={(e) => { setText(e.currentTarget.value); setAt(0) }}
+        onFocus={focus}
+        onBlur={() => window.setTimeout(() => setOpen(false), 150)}
+        onKeyDown={press}
+      />
+      {open && text !== '' && (
+        <ul id="found" role="listbox">
+          {found.map((f, i) => (
+            <li key={f.path} role="option" aria-selected={i === at} onMouseDown={() => go(i)}><span class="quiet">{f.kind}</span> {f.name}</li>
+          ))}
+          {found.length === 0 && <li class="quiet">Nothing is called that. A caller is written name=value.</li>}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+function results(text: string, rules: string[]) {
+  const wanted = text.trim().toLowerCase()
+  const found: { kind: string; name: string; path: string }[] = []
+  if (wanted === '') return found
+  if (wanted.includes('=') && readAttributes(text).wrong === '') {
+    found.push({ kind: 'Caller', name: text.trim(), path: '/keys' + query({ q: text.trim() }) })
+    found.push({ kind: 'Explain', name: text.trim(), path: '/explain' + query({ q: text.trim() }) })
+  }
+  for (const s of screens) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })
+  for (const r of rules) if (r.toLowerCase().includes(wanted)) found.push({ kind: 'Rule', name: r, path: '/rules' + query({ rule: r }) })
+  return found.slice(0, 12)
+}

@@ -1,0 +1,89 @@
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import { dark } from '../theme'
+import { count, time, utc } from '../format'
+import type { Counts } from '../types'
+
+export interface Line {
+  label: string
+  color: string // the name of a custom property
+  values: number[]
+  fill?: boolean
+  apart?: boolean // not stacked on the others: it counts some of them once more
+}
+
+const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+
+// Chart draws lines over time, the later on top of the earlier if they are stacked. The numbers are in the table below
+// the plot too, for who does not see it.
+export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: { at: number[]; lines: Line[]; height?: number; stacked?: boolean; unit?: string }) {
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot>(undefined)
+  const shape = lines.map((l) => l.label).join('|') + dark.value + utc.value + height + stacked
+  const data = useMemo(() => [at, ...(stacked ? stack(lines) : lines.map((l) => l.values))] as uPlot.AlignedData, [at, lines, stacked])
+  useEffect(() => {
+    if (!box.current) return
+    const width = () => box.current?.clientWidth ?? 300
+    const axis = { stroke: color('--quiet'), grid: { stroke: color('--line'), width: 1 }, ticks: { stroke: color('--line'), width: 1 } }
+    // Stacked lines are drawn from the top one down, each over the part of the one before.
+    const order = stacked ? [...lines].reverse() : lines
+    const made = new uPlot(
+      {
+        width: width(),
+        height,
+        legend: { live: true },
+        cursor: { y: false },
+        tzDate: (ts) => (utc.value ? uPlot.tzDate(new Date(ts * 1000), 'Etc/UTC') : new Date(ts * 1000)),
+        scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) }],
+        series: [
+          {},
+          ...order.map((l, i) => ({
+            label: l.label,
+            stroke: color(l.color),
+            width: 1.5,
+            fill: l.fill ? color(l.color) + '33' : undefined,
+            points: { show: false },
+            value: (_: uPlot, __: number, ___: number, at: number | null) => {
+              const of = stacked ? lines.length - 1 - i : i
+              return at === null ? '' : count(lines[of]?.values[at] ?? 0) + unit
+            },
+          })),
+        ],
+      },
+      data,
+      box.current,
+    )
+    plot.current = made
+    const resized = new ResizeObserver(() => made.setSize({ width: width(), height }))
+    resized.observe(box.current)
+    return () => {
+      resized.disconnect()
+      made.destroy()
+    }
+  }, [shape])
+  useEffect(() => plot.current?.setData(data), [data])
+  const last = lines.map((l) => `${l.label} ${count(l.values.at(-1) ?? 0)}${unit}`).join(', ')
+  return <div class="chart" ref={box} role="img" aria-label={'Over time; last: ' + last} />
+}
+
+// stack adds lines up, and returns the sums from the top down.
+function stack(lines: Line[]): number[][] {
+  const sums: number[][] = []
+  lines.forEach((l, i) => sums.push(l.values.map((v, k) => v + (i > 0 && !l.apart ? (sums[i - 1]?.[k] ?? 0) : 0))))
+  return sums.reverse()
+}
+
+// Spark is a line small enough for a table.
+export function Spark({ series, of, color }: { series: Counts[]; of: (c: Counts) => number; color: string }) {
+  const values = series.map(of)
+  const top = Math.max(1, ...values)
+  const step = 100 / Math.max(1, values.length - 1)
+  const points = values.map((v, i) => `${(i * step).toFixed(1)},${(23 - (22 * v) / top).toFixed(1)}`)
+  return (
+    <svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={`${count(values.reduce((a, b) => a + b, 0))} in all`}>
+      <polyline points={points.join(' ')} class={color} />
+    </svg>
+  )
+}

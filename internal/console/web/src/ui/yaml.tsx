@@ -1,0 +1,92 @@
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands'
+import { yaml } from '@codemirror/lang-yaml'
+import { HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language'
+import { type Diagnostic, linter, lintGutter } from '@codemirror/lint'
+import { EditorState } from '@codemirror/state'
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view'
+import { tags } from '@lezer/highlight'
+import { useEffect, useRef } from 'preact/hooks'
+import type { Problem } from '../types'
+import { isWarning } from './problems'
+
+const colors = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--accent)' },
+  { tag: [tags.string, tags.content], color: 'var(--ink)' },
+  { tag: tags.comment, color: 'var(--quiet)', fontStyle: 'italic' },
+  { tag: [tags.separator, tags.punctuation, tags.squareBracket, tags.brace], color: 'var(--quiet)' },
+])
+
+const look = EditorView.theme({
+  '&': { color: 'var(--ink)', backgroundColor: 'var(--card)', fontSize: '13px', border: '1px solid var(--line)', borderRadius: '6px', minHeight: '320px', maxHeight: '70vh' },
+  '&.cm-focused': { outline: '2px solid var(--accent)' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', overflow: 'auto' },
+  '.cm-gutters': { backgroundColor: 'var(--card)', color: 'var(--quiet)', border: 'none' },
+  '.cm-activeLine': { backgroundColor: 'var(--wash)' },
+  '.cm-cursor': { borderLeftColor: 'var(--ink)' },
+  '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'var(--selected) !important' },
+  '.cm-tooltip': { backgroundColor: 'var(--card)', color: 'var(--ink)', border: '1px solid var(--line)' },
+})
+
+// A Source is a text to begin with. Another Source replaces what was typed; the same one never does.
+export interface Source {
+  text: string
+}
+
+interface Props {
+  source: Source
+  readOnly: boolean
+  line?: number
+  check: (text: string) => Promise<Problem[]>
+  changed: (text: string) => void
+}
+
+// Yaml edits rules, and asks the server what is wrong with them. It lives in a shadow root: there its styles are sheets,
+// which the content security policy of this page lets pass, and not elements, which it does not.
+export function Yaml({ source, readOnly, line, check, changed }: Props) {
+  const box = useRef<HTMLDivElement>(null)
+  const view = useRef<EditorView>(undefined)
+  const told = useRef({ check, changed })
+  told.current = { check, changed }
+  useEffect(() => {
+    if (!box.current) return
+    const root = box.current.shadowRoot ?? box.current.attachShadow({ mode: 'open' })
+    const made = new EditorView({
+      root,
+      parent: root,
+      state: EditorState.create({
+        doc: source.text,
+        extensions: [
+          lineNumbers(), history(), drawSelection(), indentOnInput(), highlightActiveLine(), yaml(), syntaxHighlighting(colors), look,
+          keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
+          EditorState.readOnly.of(readOnly), EditorState.tabSize.of(2),
+          EditorView.contentAttributes.of({ 'aria-label': 'Rules document' }),
+          lintGutter(),
+          linter(async (v) => diagnostics(v.state, await told.current.check(v.state.doc.toString())), { delay: 400 }),
+          EditorView.updateListener.of((u) => { if (u.docChanged) told.current.changed(u.state.doc.toString()) }),
+        ],
+      }),
+    })
+    view.current = made
+    return () => made.destroy()
+  }, [readOnly])
+  useEffect(() => {
+    const v = view.current
+    if (v && v.state.doc.toString() !== source.text) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: source.text } })
+  }, [source])
+  useEffect(() => {
+    const v = view.current
+    if (!v || !line || line > v.state.doc.lines) return
+    const at = v.state.doc.line(line).from
+    v.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: 'start', yMargin: 40 }) })
+  }, [line])
+  return <div class="editor" ref={box} />
+}
+
+function diagnostics(state: EditorState, problems: Problem[]): Diagnostic[] {
+  return problems.filter((p) => p.line && p.line <= state.doc.lines).map((p) => {
+    const line = state.doc.line(p.line!)
+    const from = Math.min(line.from + Math.max(0, (p.column ?? 1) - 1), line.to)
+    const word = /^[^\s,\]}]+/.exec(line.text.slice(from - line.from))
+    return { from, to: Math.max(from, from + (word?.[0].length ?? 0)), severity: isWarning(p) ? 'warning' : 'error', message: p.message + (p.hint ? ` (${p.hint})` : '') }
+  })
+}

@@ -1,0 +1,254 @@
+// Walks every screen of the console of a running server in a real browser, as an operator would. The server and its
+// traffic are the Go test's (browser_test.go), which gives: PENSTOCK_ADMIN and PENSTOCK_GATEWAY (URLs), PENSTOCK_TOKEN,
+// PENSTOCK_CHROMIUM (the browser), and PENSTOCK_SHOTS (a directory for screenshots).
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+
+const admin = process.env.PENSTOCK_ADMIN
+const gateway = process.env.PENSTOCK_GATEWAY
+const token = process.env.PENSTOCK_TOKEN
+const shots = process.env.PENSTOCK_SHOTS
+const patience = 60_000 // for anything: a busy machine is no fault of the console
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+const browser = await chromium.launch({ executablePath: process.env.PENSTOCK_CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+const troubles = []
+
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
+  context.setDefaultTimeout(patience)
+  const page = await context.newPage()
+  page.on('pageerror', (e) => troubles.push(`error in the page: ${e.message}`))
+  page.on('dialog', (d) => (d.type() === 'confirm' ? d.accept() : (troubles.push(`a dialog: ${d.message()}`), d.dismiss())))
+  page.on('console', (m) => { if (/Content Security Policy/i.test(m.text())) troubles.push(m.text()) })
+  page.on('request', (r) => { if (!r.url().startsWith(admin) && !r.url().startsWith('data:')) troubles.push(`a request to ${r.url()}`) })
+  return { context, page }
+}
+
+async function logIn(page) {
+  await page.goto(admin)
+  await page.getByLabel('Admin token').fill(token)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+}
+
+// looked takes a picture, and asks axe what would keep people out.
+async function looked(page, name) {
+  await page.screenshot({ path: join(shots, name + '.png'), fullPage: false })
+  await page.evaluate(axe)
+  const found = await page.evaluate(() => window.axe.run())
+  for (const v of found.violations) troubles.push(`${name}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(' ')}`)
+}
+
+const call = (path, headers = {}) => fetch(gateway + path, { headers })
+
+async function calls(n, path, headers) {
+  const statuses = []
+  for (let i = 0; i < n; i++) statuses.push((await call(path, headers)).status)
+  return statuses
+}
+
+// until waits for a condition that traffic brings about.
+async function until(what, condition) {
+  const end = Date.now() + patience
+  while (!(await condition())) {
+    assert(Date.now() < end, `waited in vain: ${what}`)
+    await new Promise((r) => setTimeout(r, 200))
+  }
+}
+
+async function steps() {
+  const { context, page } = await open({ colorScheme: 'light' })
+  // Who is not logged in sees nothing, and a wrong token opens nothing.
+  await page.goto(admin + '/rules')
+  await page.getByLabel('Admin token').fill('wrong')
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByText('That is not the token.').waitFor()
+  await looked(page, 'login')
+  await logIn(page)
+
+  // Traffic appears.
+  assert((await calls(30, '/')).includes(429))
+  await page.getByRole('link', { name: 'ip=127.0.0.1' }).first().waitFor()
+  await page.locator('.chart canvas').waitFor()
+  await looked(page, 'overview')
+
+  // A rule is written by the form, previewed on those calls, compared and saved.
+  await page.getByRole('link', { name: 'Rules', exact: true }).click()
+  await page.getByRole('button', { name: 'site-per-ip' }).click()
+  await page.getByText('Without the store').waitFor()
+  await looked(page, 'rules')
+  await page.getByRole('link', { name: 'Edit', exact: true }).click()
+  await page.getByRole('button', { name: 'Add a rule by form' }).click()
+  await page.getByLabel('Name').fill('orders-per-user')
+  await page.getByLabel('Path').fill('/orders')
+  await page.getByLabel('For each').fill('user')
+  await page.getByLabel('Limit').fill('3/1h')
+  await page.getByLabel('Mode').selectOption('enforce')
+  await page.getByRole('button', { name: 'Put it into the document' }).click()
+  const editor = page.locator('.editor .cm-content')
+  await editor.getByText('orders-per-user').waitFor()
+  // It names an attribute that nothing provides: a warning says so, in its place.
+  await page.locator('.problems').getByText(/user/).first().waitFor()
+  await page.getByRole('button', { name: 'Show the changes' }).click()
+  await page.locator('.diff .added').getByText('orders-per-user').waitFor()
+  await page.getByRole('button', { name: 'Preview on recent calls' }).click()
+  await page.getByText('Had these rules been in force').waitFor()
+  await looked(page, 'editor')
+
+  // A mistake is shown where it is, and cannot be saved.
+  await editor.click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('nonsense: true\n')
+  await page.locator('.problems').getByText(/unknown field/).waitFor()
+  assert(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
+  await page.keyboard.press('Shift+ArrowUp')
+  await page.keyboard.press('Delete')
+  await page.locator('.problems').getByText(/unknown field/).waitFor({ state: 'detached' })
+
+  // With where the user comes from it is right.
+  await page.keyboard.press('Control+Home')
+  await until('the attribute is written', async () => {
+    const text = await editor.textContent()
+    if (text.includes('user: {header')) return true
+    await editor.getByText('fingerprint:').first().click()
+    await page.keyboard.press('End')
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('user: {header: X-User}')
+    return false
+  })
+  await page.getByLabel('Why').fill('orders are limited')
+  await until('it can be saved', async () => page.getByRole('button', { name: 'Save', exact: true }).isEnabled())
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await page.getByText('Saved as version 2').waitFor()
+
+  // It takes effect: the fourth call is denied, seen live, and explained.
+  await page.getByRole('link', { name: 'Live tail' }).click()
+  await page.getByText('Waiting for calls').waitFor()
+  let user = 0
+  await until('the rule denies', async () => {
+    const name = `u${user++}`
+    return (await calls(4, '/orders', { 'X-User': name })).join() === '200,200,200,429' && (user = name)
+  })
+  await page.locator('.calls').getByText('denied').first().waitFor()
+  await page.getByLabel('Denied only').check()
+  await call('/orders', { 'X-User': user })
+  await page.locator('.calls').getByText(`user=${user}`).first().waitFor()
+  await looked(page, 'tail')
+  await page.locator('.calls .link').first().click()
+  await page.getByRole('link', { name: 'Explain this call' }).click()
+  await page.getByText('every condition holds').first().waitFor()
+  await looked(page, 'explain')
+
+  // The key is found, reset, and the caller may go on.
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type(`user=${user}`)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'orders-per-user' }).waitFor()
+  await page.getByText('3 of 3').waitFor()
+  await looked(page, 'keys')
+  await page.getByRole('button', { name: 'Reset' }).click()
+  await page.getByText('0 of 3').waitFor()
+  assert.equal((await call('/orders', { 'X-User': user })).status, 200)
+  await page.getByRole('button', { name: 'Override' }).click()
+  await page.getByLabel('Limit').fill('unlimited')
+  await page.getByRole('button', { name: 'Save as a version of the rules' }).click()
+  await page.getByText('unlimited by an override').waitFor()
+
+  // It is rolled back, and nothing of it holds any more.
+  await page.getByRole('link', { name: 'Rules', exact: true }).click()
+  await page.getByRole('row', { name: /^1 / }).getByRole('button', { name: 'Changes' }).click()
+  await page.getByRole('heading', { name: 'Changes of version 1' }).waitFor()
+  await page.getByRole('row', { name: /^1 / }).getByRole('button', { name: 'Roll back' }).click()
+  await page.getByText('4 (current)').waitFor()
+  await until('orders are not limited', async () => !(await calls(5, '/orders', { 'X-User': user + 'x' })).includes(429))
+
+  // The other screens.
+  await page.getByRole('link', { name: 'Playground' }).click()
+  await page.getByRole('button', { name: 'Coins in a bucket' }).click()
+  await page.getByText('Filled every minute').first().waitFor()
+  await page.locator('.step').nth(3).click()
+  await page.getByText('HTTP/1.1 429 Too Many Requests').first().waitFor()
+  await page.getByRole('button', { name: 'Three answers to one trace' }).click()
+  await page.getByText('Sliding log').first().waitFor()
+  await until('the answers differ as they should', async () => {
+    const names = (await page.locator('.lane-name').allTextContents()).join(' ')
+    return /9 allowed, 0 denied.*7 allowed, 2 denied.*8 allowed, 1 denied/.test(names)
+  })
+  await looked(page, 'playground')
+  await page.getByRole('link', { name: 'System' }).click()
+  await page.getByText('This node').waitFor()
+  await looked(page, 'system')
+  await page.getByRole('link', { name: 'Audit' }).click()
+  await page.getByRole('cell', { name: /orders are limited/ }).first().waitFor()
+  await looked(page, 'audit')
+  await page.getByRole('link', { name: 'Integrations' }).click()
+  await page.getByRole('button', { name: 'nginx' }).click()
+  await page.getByText('auth_request /penstock').waitFor()
+  await looked(page, 'integrations')
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByLabel('Admin token').waitFor()
+  await context.close()
+}
+
+// Whatever callers are called, nothing of it runs.
+async function hostile() {
+  const payloads = []
+  for (const core of ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "'><svg onload=alert(1)>", 'javascript:alert(1)', '{{constructor.constructor("alert(1)")()}}', '${alert(1)}', '</style><script>alert(1)</script>', '<iframe srcdoc="<script>alert(1)</script>">', '\u202etxt.exe', '\u0000\u001b[31mred'.replace(/[\u0000-\u001f]/g, '%00')]) {
+    for (let i = 0; i < 50; i++) payloads.push(core + i)
+  }
+  for (let i = 0; i < payloads.length; i += 25) {
+    await Promise.all(payloads.slice(i, i + 25).map((p) => fetch(gateway + '/api/v1/chat?q=' + encodeURIComponent(p), { headers: { 'X-Fingerprint': encodeURI(p).replaceAll('%3C', '<').replaceAll('%3E', '>').replaceAll('%22', '"'), 'User-Agent': encodeURI(p) } }).then((r) => r.text())))
+  }
+  const { context, page } = await open({ colorScheme: 'dark' })
+  await logIn(page)
+  for (const path of ['/', '/rules', '/keys?rule=chat-per-fingerprint', '/tail', '/explain?q=' + encodeURIComponent('path="<script>alert(1)</script>"'), '/keys?q=' + encodeURIComponent('fingerprint="<img src=x onerror=alert(1)>"'), '/audit', '/system']) {
+    await page.goto(admin + path)
+    await page.locator('h1').waitFor()
+    if (path === '/tail') {
+      await page.getByText('Waiting for calls').waitFor()
+      await fetch(gateway + '/api/v1/chat', { headers: { 'X-Fingerprint': '<img src=x onerror=alert(1)>' } })
+      await page.locator('.calls').getByText('<img src=x onerror=alert(1)>').first().waitFor()
+    }
+    assert.equal(await page.locator('main img[src="x"], main script, main iframe').count(), 0, path)
+  }
+  await context.close()
+}
+
+// In the dark, and on a phone.
+async function themes() {
+  const dark = await open({ colorScheme: 'dark' })
+  await logIn(dark.page)
+  for (const [name, path] of [['overview', '/'], ['rules', '/rules'], ['playground', '/playground'], ['keys', '/keys'], ['editor', '/rules/edit']]) {
+    await dark.page.goto(admin + path)
+    await dark.page.locator('h1').waitFor()
+    if (name === 'overview') await dark.page.locator('.tile').first().waitFor()
+    if (name === 'playground') await dark.page.locator('.step').first().waitFor()
+    if (name === 'editor') await dark.page.locator('.cm-content').waitFor()
+    await looked(dark.page, name + '-dark')
+  }
+  await dark.context.close()
+  const phone = await open({ viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true })
+  await logIn(phone.page)
+  await phone.page.getByRole('button', { name: 'Menu' }).click()
+  await phone.page.getByRole('link', { name: 'Rules', exact: true }).click()
+  await phone.page.getByRole('heading', { name: 'Rules' }).waitFor()
+  const [wide, shown] = await phone.page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth])
+  assert(wide <= shown + 1, `on a phone the page is ${wide} wide, and ${shown} are shown`)
+  await looked(phone.page, 'phone')
+  await phone.context.close()
+}
+
+try {
+  for (const part of [steps, hostile, themes]) {
+    console.log(part.name)
+    await part()
+  }
+} finally {
+  await browser.close()
+}
+assert.deepEqual(troubles, [])
+console.log('ok')
