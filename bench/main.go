@@ -14,6 +14,7 @@ import (
 	"runtime"
 
 	"github.com/penstock-io/penstock/bench/doors"
+	"github.com/penstock-io/penstock/bench/envoy"
 	"github.com/penstock-io/penstock/bench/guards"
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/keys"
@@ -23,6 +24,7 @@ import (
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/bench/rules"
+	"github.com/penstock-io/penstock/bench/watched"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -63,7 +65,7 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 		}
 		r.Sections = append(r.Sections, section)
 	}
-	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("propagation")) {
+	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("propagation") || o.asks("envoy")) {
 		r.Machine.Redis, failed = redisVersion(ctx)
 	}
 	write := r.Text
@@ -90,6 +92,10 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return rules.Measure(rules.Options{Rules: s.rules, Cell: s.rulesCell, Repeat: o.repeat, Stderr: stderr})
 	case "doors":
 		return doors.Measure(ctx, doors.Options{Cell: s.doorsCell, Repeat: o.repeat, Stderr: stderr})
+	case "envoy":
+		return envoy.Measure(ctx, envoy.Options{Keys: s.envoyKeys, Cell: s.envoyCell, Repeat: o.repeat, Stderr: stderr})
+	case "watched":
+		return watched.Measure(ctx, watched.Options{Cell: s.watchedCell, Callers: 100_000, Repeat: o.repeat, Stderr: stderr})
 	case "propagation":
 		return propagation.Measure(ctx, propagation.Options{Changes: s.changes, Rules: s.changedRules, Interval: s.pollInterval, Repeat: o.repeat, Stderr: stderr})
 	}

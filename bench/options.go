@@ -28,6 +28,9 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
   doors    what a request pays for being limited: the gateway beside other proxies, the
            decision API, and each place where an application can be limited; needs wrk,
            nginx, haproxy and caddy
+  envoy    the rate limit service for Envoy beside envoyproxy/ratelimit: decisions a second,
+           processor time and latency, of calls that all pass and that are all denied
+  watched  what counting, logging, metrics and a live tail cost decisions in memory
 
 Contestants take turns (A B C A B C ...) and the medians of the repeats are shown, because
 a machine is faster at one moment than at the next. For the same reason only the ratios in
@@ -69,6 +72,11 @@ type sizes struct {
 	pollInterval          time.Duration
 
 	doorsCell time.Duration
+
+	watchedCell time.Duration
+
+	envoyKeys int
+	envoyCell time.Duration
 }
 
 var (
@@ -80,7 +88,9 @@ var (
 		guardedKeys: 100_000,
 		rules:       100_000, rulesCell: 500 * time.Millisecond,
 		changes: 100, changedRules: 100, pollInterval: 500 * time.Millisecond,
-		doorsCell: 5 * time.Second,
+		doorsCell:   5 * time.Second,
+		watchedCell: time.Second,
+		envoyKeys:   100_000, envoyCell: 5 * time.Second,
 	}
 	small = sizes{
 		memoryKeys: 100_000, memoryCell: 20 * time.Millisecond,
@@ -90,7 +100,9 @@ var (
 		guardedKeys: 20_000,
 		rules:       100_000, rulesCell: 20 * time.Millisecond,
 		changes: 10, changedRules: 100, pollInterval: 100 * time.Millisecond,
-		doorsCell: time.Second,
+		doorsCell:   time.Second,
+		watchedCell: 20 * time.Millisecond,
+		envoyKeys:   2_000, envoyCell: 300 * time.Millisecond,
 	}
 )
 
@@ -100,7 +112,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation", "doors"}
+	return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation", "doors", "envoy", "watched"}
 }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }

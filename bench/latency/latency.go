@@ -1,6 +1,7 @@
 package latency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ type Options struct {
 	Cell   time.Duration // of one repeat of one figure
 	Calls  int           // by each caller, per repeat and network
 	Repeat int
-	Stderr *os.File // for progress
+	KeptUp time.Duration // what calls wait at most at a rate that is kept up; default 50 ms
+	Stderr *os.File      // for progress
 }
 
 // Measure runs the benchmark.
@@ -68,7 +70,7 @@ func scheduled(ctx context.Context, addr string, o Options, progress *report.Pro
 		if err != nil {
 			return fmt.Errorf("find the saturation rate: %w", err)
 		}
-		most, err := saturation(ctx, limiter, keys, served.PerSecond(), o.Cell/2)
+		most, err := saturation(ctx, limiter, keys, served.PerSecond(), o.Cell/2, cmp.Or(o.KeptUp, 50*time.Millisecond))
 		if err != nil {
 			return fmt.Errorf("find the saturation rate: %w", err)
 		}

@@ -33,6 +33,9 @@ type Waited struct {
 // the rate is not one to measure latency at.
 const crowd = 20_000
 
+// fewest is how many calls are made however short the schedule is: percentiles of none say nothing.
+const fewest = 10
+
 // nap is how long the schedule's keeper sleeps at least. What falls due meanwhile begins that much
 // late, which counts; waking for every call would take a processor that others need.
 const nap = 100 * time.Microsecond
@@ -50,7 +53,7 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 	defer runtime.GOMAXPROCS(procs)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := newSchedule(limiter, int(o.PerSecond*o.Duration.Seconds()))
+	s := newSchedule(limiter, max(fewest, int(o.PerSecond*o.Duration.Seconds())))
 	gap := float64(time.Second) / o.PerSecond
 	start := time.Now()
 	for n := 0; n < len(s.latency) && ctx.Err() == nil; {
@@ -85,7 +88,9 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 // saturation returns the highest rate that a loop keeps up with, in steps of a tenth of what callers
 // reach who ask without pause. It is lower than theirs: calls that come one by one gather less, and
 // the loop's keeper and its goroutines take their part of the same processors.
-func saturation(ctx context.Context, limiter remote.Limiter, keys []string, closed float64, probe time.Duration) (float64, error) {
+//
+// keptUp bounds what calls wait while a loop keeps up: where it does not, they wait ever longer.
+func saturation(ctx context.Context, limiter remote.Limiter, keys []string, closed float64, probe, keptUp time.Duration) (float64, error) {
 	for tenths := 10; tenths > 0; tenths-- {
 		rate := closed * float64(tenths) / 10
 		w, err := OpenLoop{PerSecond: rate, Duration: probe, Keys: keys}.Run(ctx, limiter)
@@ -98,9 +103,6 @@ func saturation(ctx context.Context, limiter remote.Limiter, keys []string, clos
 	}
 	return 0, fmt.Errorf("no rate from %.0f a second down can be kept up", closed)
 }
-
-// keptUp bounds what calls wait while a loop keeps up: where it does not, they wait ever longer.
-const keptUp = 50 * time.Millisecond
 
 // schedule is the calls of a loop. Each notes its times in a place of its own, which costs the
 // calls beside it nothing.

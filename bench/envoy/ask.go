@@ -1,0 +1,147 @@
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-io/penstock/bench/remote"
+)
+
+// Asking costs the load program as little as it can: a request is a copy of one that was encoded
+// before, with another key, and of a response no more is read than must be.
+
+// A traffic is one kind of calls, of which every one is to be answered in the same way.
+type traffic struct {
+	name string // of the descriptor's key, too
+	want rlsv3.RateLimitResponse_Code
+	warm int // calls about each key before the answer is as wanted
+	of   int // one key in so many: few of those who call are denied, again and again
+}
+
+var traffics = []traffic{
+	{"allowed", rlsv3.RateLimitResponse_OK, 1, 1},
+	{"denied", rlsv3.RateLimitResponse_OVER_LIMIT, 2, 10},
+}
+
+// request is what is asked about a key.
+func request(name, key string) *rlsv3.RateLimitRequest {
+	return &rlsv3.RateLimitRequest{Domain: "bench", Descriptors: []*descriptorv3.RateLimitDescriptor{
+		{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: name, Value: key}}},
+	}}
+}
+
+// keyLength is of every key, so that requests differ in nothing else.
+const keyLength = 16
+
+// An encoded request holds a place for the key.
+type encoded struct {
+	text []byte
+	at   int
+}
+
+func encode(name string) (encoded, error) {
+	place := strings.Repeat("\x01", keyLength)
+	text, err := proto.Marshal(request(name, place))
+	return encoded{text, bytes.Index(text, []byte(place))}, err
+}
+
+func (e encoded) with(key string) []byte {
+	text := bytes.Clone(e.text)
+	copy(text[e.at:], key)
+	return text
+}
+
+// plain hands messages on as they are.
+type plain struct{}
+
+func (plain) Name() string { return "proto" }
+
+func (plain) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+
+func (plain) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = append((*v.(*[]byte))[:0], data...)
+	return nil
+}
+
+// codeOf is the overall code of a response.
+func codeOf(response []byte) (rlsv3.RateLimitResponse_Code, error) {
+	for len(response) > 0 {
+		field, kind, n := protowire.ConsumeTag(response)
+		if n < 0 {
+			return 0, protowire.ParseError(n)
+		}
+		response = response[n:]
+		if field == 1 && kind == protowire.VarintType {
+			code, n := protowire.ConsumeVarint(response)
+			return rlsv3.RateLimitResponse_Code(code), protowire.ParseError(min(n, 0))
+		}
+		if n = protowire.ConsumeFieldValue(field, kind, response); n < 0 {
+			return 0, protowire.ParseError(n)
+		}
+		response = response[n:]
+	}
+	return 0, errors.New("a response without a code")
+}
+
+// asker is a server as the loads know it, asked by one kind of traffic.
+type asker struct {
+	conns   []*grpc.ClientConn
+	next    atomic.Uint64
+	traffic traffic
+	encoded encoded
+}
+
+var _ remote.Limiter = (*asker)(nil)
+
+func newAsker(s *server, t traffic) (*asker, error) {
+	e, err := encode(t.name)
+	return &asker{conns: s.conns, traffic: t, encoded: e}, err
+}
+
+func (a *asker) Close() {}
+
+// Caller takes the connections in turn.
+func (a *asker) Caller() remote.Take {
+	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
+	var response []byte
+	return func(ctx context.Context, key string) (bool, error) {
+		code, err := a.ask(ctx, conn, key, &response)
+		if err == nil && code != a.traffic.want {
+			err = fmt.Errorf("answered %v, want %v", code, a.traffic.want)
+		}
+		return err == nil, err
+	}
+}
+
+func (a *asker) ask(ctx context.Context, conn *grpc.ClientConn, key string, response *[]byte) (rlsv3.RateLimitResponse_Code, error) {
+	text := a.encoded.with(key)
+	if err := conn.Invoke(ctx, rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, &text, response, grpc.ForceCodec(plain{})); err != nil {
+		return 0, err
+	}
+	if bytes.Contains(*response, []byte("quality")) {
+		return 0, errors.New("answered without Redis")
+	}
+	return codeOf(*response)
+}
+
+// Warm makes a key's counter exist, and the answer about it as wanted from then on.
+func (a *asker) Warm(ctx context.Context, key string) error {
+	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
+	var response []byte
+	for range a.traffic.warm {
+		if _, err := a.ask(ctx, conn, key, &response); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/penstock-io/penstock/bench/latency"
+	"github.com/penstock-io/penstock/bench/redis"
+	"github.com/penstock-io/penstock/bench/report"
+)
+
+// callers are how many ask without pause; the last are what saturation is about.
+var callers = []int{16, 64, 256}
+
+// A runner is a contestant that runs, and what was found about it, by traffic and figure.
+type runner struct {
+	contestant
+	server  *server
+	askers  map[string]*asker
+	samples map[string]map[string][]float64
+}
+
+func (r *runner) note(traffic, figure string, v float64) {
+	if r.samples[traffic] == nil {
+		r.samples[traffic] = map[string][]float64{}
+	}
+	r.samples[traffic][figure] = append(r.samples[traffic][figure], v)
+}
+
+func (r *runner) median(traffic, figure string) float64 {
+	return report.Median(r.samples[traffic][figure])
+}
+
+// Options say how much to measure.
+type Options struct {
+	Keys   int           // that are allowed; a tenth of them is denied
+	Cell   time.Duration // of one repeat of one figure
+	Repeat int
+	Stderr *os.File // for progress
+}
+
+// bench is all contestants.
+type bench struct {
+	options  Options
+	keys     []string
+	runners  []*runner
+	progress *report.Progress
+}
+
+// Measure runs the benchmark.
+func Measure(ctx context.Context, o Options) (s report.Section, err error) {
+	s = report.Section{Name: "envoy", Title: "Envoy's rate limit service on Redis", Notes: notes}
+	dir, err := os.MkdirTemp("", "penstock-envoy-")
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b := &bench{options: o, keys: redis.Keys(o.Keys)}
+	n := len(contestants(""))
+	b.progress = report.Begin(o.Stderr, "envoy", 1+n+len(traffics)*n*o.Repeat*(len(callers)+1))
+	defer b.progress.End()
+	defer b.stop()
+	if err := b.start(ctx, dir); err != nil {
+		return s, err
+	}
+	for _, t := range traffics {
+		if err := b.atFullSpeed(ctx, t); err != nil {
+			return s, err
+		}
+		rate, err := b.atFixedInstants(ctx, t)
+		if err != nil {
+			return s, err
+		}
+		b.add(&s, t, rate)
+	}
+	return s, nil
+}
+
+// start starts all of them, checks that they do the same, and fills them.
+func (b *bench) start(ctx context.Context, dir string) error {
+	b.progress.Step("build")
+	if err := build(ctx, dir); err != nil {
+		return err
+	}
+	for _, c := range contestants(dir) {
+		b.progress.Step("start and fill %s", c.name)
+		s, err := launch(ctx, dir, c)
+		if err != nil {
+			return err
+		}
+		r := &runner{c, s, map[string]*asker{}, map[string]map[string][]float64{}}
+		b.runners = append(b.runners, r)
+		if err := check(ctx, s); err != nil {
+			return fmt.Errorf("check %s: %w", c.name, err)
+		}
+		for _, t := range traffics {
+			a, err := newAsker(s, t)
+			if err != nil {
+				return err
+			}
+			if err := redis.Warm(ctx, a, b.keysOf(t)); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			r.askers[t.name] = a
+		}
+	}
+	return nil
+}
+
+func (b *bench) keysOf(t traffic) []string { return b.keys[:max(1, len(b.keys)/t.of)] }
+
+func (b *bench) stop() {
+	for _, r := range b.runners {
+		r.server.stop()
+	}
+}
+
+// Figures.
+const (
+	serverCPU = "server CPU"
+	redisCPU  = "Redis CPU"
+	p50, p99  = "p50", "p99"
+
+	scheduled = "scheduled " // before one that was found at fixed instants
+)
+
+func perSecond(callers int) string { return fmt.Sprintf("decisions, %d callers", callers) }
+
+// atFullSpeed measures with callers that ask without pause.
+func (b *bench) atFullSpeed(ctx context.Context, t traffic) error {
+	for range b.options.Repeat {
+		for _, n := range callers {
+			for _, r := range b.runners {
+				b.progress.Step("%s, %d callers: %s", t.name, n, r.name)
+				if err := r.atFullSpeed(ctx, t, redis.Load{Callers: n, Keys: b.keysOf(t), Duration: b.options.Cell}); err != nil {
+					return fmt.Errorf("%s, %s, %d callers: %w", r.name, t.name, n, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *runner) atFullSpeed(ctx context.Context, t traffic, load redis.Load) error {
+	before, err := r.server.used()
+	if err != nil {
+		return err
+	}
+	served, err := load.Run(ctx, r.askers[t.name])
+	if err != nil {
+		return err
+	}
+	r.note(t.name, perSecond(load.Callers), served.PerSecond())
+	if load.Callers != callers[len(callers)-1] {
+		return nil
+	}
+	r.note(t.name, p50, float64(served.Latency.ValueAtPercentile(50))/1e3)
+	r.note(t.name, p99, float64(served.Latency.ValueAtPercentile(99))/1e3)
+	return r.noteUsed(t.name, "", before, served.Decisions)
+}
+
+func (r *runner) noteUsed(traffic, prefix string, before used, decisions int64) error {
+	after, err := r.server.used()
+	if err != nil {
+		return err
+	}
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(decisions) }
+	r.note(traffic, prefix+serverCPU, each(after.server-before.server))
+	r.note(traffic, prefix+redisCPU, each(after.redis-before.redis))
+	return nil
+}
+
+// atFixedInstants measures with calls on a schedule, at a rate that all can keep up with, and returns it.
+func (b *bench) atFixedInstants(ctx context.Context, t traffic) (rate float64, err error) {
+	for i, r := range b.runners {
+		if most := r.saturation(t.name); i == 0 || most < rate {
+			rate = most
+		}
+	}
+	rate /= 3
+	for range b.options.Repeat {
+		for _, r := range b.runners {
+			b.progress.Step("%s, %.0f/s: %s", t.name, rate, r.name)
+			if err := r.atFixedInstants(ctx, t, latency.OpenLoop{PerSecond: rate, Duration: b.options.Cell, Keys: b.keysOf(t)}); err != nil {
+				return rate, fmt.Errorf("%s, %s, %.0f a second: %w", r.name, t.name, rate, err)
+			}
+		}
+	}
+	return rate, nil
+}
+
+// saturation is the most decisions a second, with however many callers.
+func (r *runner) saturation(traffic string) (most float64) {
+	for _, n := range callers {
+		most = max(most, r.median(traffic, perSecond(n)))
+	}
+	return most
+}
+
+func (r *runner) atFixedInstants(ctx context.Context, t traffic, loop latency.OpenLoop) error {
+	before, err := r.server.used()
+	if err != nil {
+		return err
+	}
+	waited, err := loop.Run(ctx, r.askers[t.name])
+	if err != nil {
+		return err
+	}
+	r.note(t.name, scheduled+p50, float64(waited.Latency.ValueAtPercentile(50))/1e3)
+	r.note(t.name, scheduled+p99, float64(waited.Latency.ValueAtPercentile(99))/1e3)
+	return r.noteUsed(t.name, scheduled, before, int64(loop.PerSecond*loop.Duration.Seconds()))
+}

@@ -1,0 +1,196 @@
+// Package watched measures what being watched costs: decisions in memory, the cheapest there are, with
+// nothing looking on, and with all that a server has: counts, the decision log, metrics and a live tail.
+//
+// It is separate as it has no peers: the reference is the same engine, unobserved.
+package watched
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/decisionlog"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Options say how much to measure.
+type Options struct {
+	Cell    time.Duration
+	Callers int // different keys
+	Repeat  int
+	Stderr  *os.File // for progress
+}
+
+// Rows, each with all that those before it have.
+const (
+	unwatched = "nothing looks on"
+	counted   = "counted"
+	logged    = "and logged (sampled), with metrics"
+	followed  = "and followed live"
+)
+
+var (
+	levels  = []string{unwatched, counted, logged, followed}
+	columns = []string{"allowed", "denied"}
+)
+
+const document = `
+rules:
+  - {name: many, match: {path: /allowed}, key: [user], limits: [{rate: 1_000_000_000/1h, algorithm: fixed_window}]}
+  - {name: few, match: {path: /denied}, key: [user], limits: [{rate: 1/1h, algorithm: fixed_window}]}
+`
+
+// Measure runs the benchmark.
+func Measure(ctx context.Context, o Options) (report.Section, error) {
+	s := report.Section{Name: "watched", Title: "What being watched costs", Notes: []string{
+		fmt.Sprintf("engine.Decide in memory by two goroutines, %d callers, one rule each. The tail is read as fast as it comes.", o.Callers),
+	}}
+	progress := report.Begin(o.Stderr, "watched", o.Repeat*len(levels)*len(columns))
+	defer progress.End()
+	found := map[string][][]float64{}
+	for range o.Repeat {
+		for column, path := range columns {
+			for level, name := range levels {
+				progress.Step("%s, %s", name, path)
+				rate, err := run(ctx, level, "/"+path, o)
+				if err != nil {
+					return s, fmt.Errorf("%s: %w", name, err)
+				}
+				if found[name] == nil {
+					found[name] = make([][]float64, len(columns))
+				}
+				found[name][column] = append(found[name][column], rate)
+			}
+		}
+	}
+	t := report.Table{Title: "Decisions a second"}
+	for _, name := range columns {
+		t.Columns = append(t.Columns, report.Column{Name: name, Unit: "/s", Better: report.More, Against: unwatched})
+	}
+	for _, name := range levels {
+		row := report.Row{Name: name, Role: report.Ours}
+		for column := range columns {
+			row.Values = append(row.Values, report.Median(found[name][column]))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	s.Tables = append(s.Tables, t)
+	for column, name := range columns {
+		s.Goals = append(s.Goals, report.Goal{
+			Name: "watched: " + name + ", with everything, vs nothing", Bound: report.AtLeast, Want: 0.9, Measured: t.Ratio(followed, column), Unit: "×",
+		})
+	}
+	return s, nil
+}
+
+// run returns how many decisions there were in a second.
+func run(ctx context.Context, level int, path string, o Options) (float64, error) {
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document)}}, rules.Options{Secret: "of the benchmark"})
+	if err != nil {
+		return 0, err
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	seen := traffic.New()
+	defer seen.Close()
+	options := engine.Options{Store: store, Rules: engine.Fixed(snapshot)}
+	if level > 0 {
+		options.Observe = seen.Observe
+	}
+	if level > 1 {
+		log, err := decisionlog.New(decisionlog.Options{Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Rules: options.Rules})
+		if err != nil {
+			return 0, err
+		}
+		defer log.Close()
+		options.Observe = func(o *engine.Observation) {
+			log.Observe(o)
+			seen.Observe(o)
+		}
+	}
+	e, err := engine.New(options)
+	if err != nil {
+		return 0, err
+	}
+	var decider penstock.Decider = e
+	if level > 1 {
+		metrics, err := telemetry.New(telemetry.Options{Traffic: seen, State: func() (s telemetry.State) { return s }})
+		if err != nil {
+			return 0, err
+		}
+		decider = metrics.Decider(e, nil)
+	}
+	if level > 2 {
+		tail, err := seen.Follow(traffic.Filter{})
+		if err != nil {
+			return 0, err
+		}
+		defer tail.Close()
+		done, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			for {
+				select {
+				case <-tail.Events():
+				case <-done.Done():
+					return
+				}
+			}
+		}()
+	}
+	return drive(ctx, decider, path, o)
+}
+
+const goroutines = 2
+
+func drive(ctx context.Context, d penstock.Decider, path string, o Options) (float64, error) {
+	users := make([]string, o.Callers)
+	for i := range users {
+		users[i] = "user " + strconv.Itoa(i)
+	}
+	var failure atomic.Pointer[error]
+	var all sync.WaitGroup
+	var total atomic.Int64
+	// Everybody's first call is not measured: denied callers have to be denied.
+	work := func(from int, until func(n int) bool) {
+		c := penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "path", Value: path}, {Name: "user"}}}
+		var v penstock.Verdict
+		n := 0
+		for ; !until(n); n++ {
+			c.Attributes[1].Value = users[(from+n*7)%len(users)]
+			if err := d.Decide(ctx, &c, &v); err != nil {
+				failure.Store(&err)
+				return
+			}
+		}
+		total.Add(int64(n))
+	}
+	work(0, func(n int) bool { return n == len(users) })
+	total.Store(0)
+	began := time.Now()
+	for g := range goroutines {
+		all.Go(func() {
+			work(g*len(users)/goroutines, func(n int) bool { return n%64 == 0 && time.Since(began) > o.Cell })
+		})
+	}
+	all.Wait()
+	if err := failure.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(total.Load()) / time.Since(began).Seconds(), nil
+}
