@@ -1,18 +1,29 @@
 package grpclimit_test
 
 import (
+	"context"
 	"net"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/client/grpcclient"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/grpclimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
 )
+
+// unhurried takes its own time for conclusions: the few seconds that a limiter gives them may pass on
+// a busy machine.
+type unhurried struct{ *grpcclient.Client }
+
+func (u unhurried) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
+	return u.Client.Conclude(context.WithoutCancel(ctx), c, v)
+}
 
 // A limiter that asks a remote service keeps the same promises: places are given back, and costs come
 // with the answer.
@@ -22,7 +33,7 @@ rules:
   - {name: told, match: {path: /grpc.testing.TestService/UnaryCall}, key: [], cost: {response_header: X-Cost, default: 1, max: 50}, limits: [{rate: 40/1m, algorithm: fixed_window}]}
   - {name: one, match: {path: /grpc.testing.TestService/FullDuplexCall}, key: [], limits: [{concurrent: 1, ttl: 1h}]}
 `, engine.Options{Now: noon})
-	server, err := grpcapi.NewServer(grpcapi.Options{Decider: e, Concluder: e})
+	server, err := grpcapi.NewServer(grpcapi.Options{Decider: e, Concluder: e}, grpc.ConnectionTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +49,16 @@ rules:
 	}()
 	remote, err := grpcclient.New(listener.Addr().String(), grpcclient.Options{
 		Timeout: patience, ResponseHeaders: []string{"X-Cost"},
-		Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Dial: []grpc.DialOption{
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer remote.Close()
-	client, _ := serve(t, newLimiter(t, remote, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }}))
+	client, _ := serve(t, newLimiter(t, unhurried{remote}, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }}))
 
 	for _, test := range []struct {
 		body string

@@ -86,7 +86,7 @@ func TestKeysAreThoseOfTheRule(t *testing.T) {
 // Whoever lives all the while is listed, whatever else comes and goes.
 func TestKeysWhileSlotsMove(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 24 * time.Hour})
+	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: penstock.MaxWindow}) // a day might end meanwhile
 	brief := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: 24 * time.Hour, Ordinal: 1})
 	tag := penstock.RuleTag{1, 2, 3, 4}
 	tagged := func(n uint64) penstock.Subject {

@@ -14,7 +14,8 @@ import (
 // A text in bytes: a line that says what this is, a line with the SHA-256 of all that follows, a
 // line of JSON that tells the files apart, the files.
 const (
-	encodingMagic = "penstock rules 1\n"
+	encodingKind  = "penstock rules "
+	encodingMagic = encodingKind + "1\n"
 	sumLine       = len("sha256:") + 2*sha256.Size + 1
 
 	maxFiles  = 1000
@@ -73,6 +74,10 @@ func decodeText(data []byte) (*Text, error) {
 	}
 	rest, ok := bytes.CutPrefix(data, []byte(encodingMagic))
 	if !ok {
+		first, _, _ := bytes.Cut(data, []byte("\n"))
+		if other, ok := bytes.CutPrefix(first, []byte(encodingKind)); ok {
+			return nil, fmt.Errorf("they are in format %.20q, this program reads format 1: another version of Penstock has written them", other)
+		}
 		return nil, fmt.Errorf("they do not begin with %q", encodingMagic)
 	}
 	if len(rest) < sumLine {

@@ -45,6 +45,32 @@ func TestTextComesBackAsItWas(t *testing.T) {
 	}
 }
 
+// What was written when this format was new is understood for ever, and written the same. Nodes of two
+// versions read each other's rules in Redis, and after an upgrade each its last good ones.
+func TestRecordedText(t *testing.T) {
+	const recorded = "penstock rules 1\n" +
+		"sha256:56a647d75fb73418d63543345f36db27588af12517a413c0107c7ca15f553f4c\n" +
+		`{"version":12,"published":"2026-11-15T08:30:00.123456Z","files":[{"name":"a.yaml","size":10},{"name":"b.yaml","size":7}]}` + "\n" +
+		"rules: []\n# none\n"
+	text := rules.NewText(12, time.Date(2026, 11, 15, 8, 30, 0, 123456000, time.UTC),
+		rules.File{Name: "a.yaml", Data: []byte("rules: []\n")}, rules.File{Name: "b.yaml", Data: []byte("# none\n")})
+	got, err := rules.DecodeText([]byte(recorded))
+	if err != nil || !got.Same(text) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	written, err := text.Encode()
+	if diff := cmp.Diff(recorded, string(written)); err != nil || diff != "" {
+		t.Errorf("%v (-recorded +written)\n%s", err, diff)
+	}
+}
+
+// ofFormat alters an encoded text so that it is of another format.
+func ofFormat(version string) func([]byte) []byte {
+	return func(data []byte) []byte {
+		return bytes.Replace(data, []byte("penstock rules 1\n"), []byte("penstock rules "+version+"\n"), 1)
+	}
+}
+
 func TestWhatIsTooMuchIsNotEncoded(t *testing.T) {
 	some := rules.File{Name: "a", Data: []byte("rules: []")}
 	for name, text := range map[string]*rules.Text{

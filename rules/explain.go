@@ -98,20 +98,7 @@ func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considere
 		k := keyCheck(part, r.conditions.path, x.slots)
 		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.part(&k)})
 	}
-	for i := range r.Overrides {
-		o := &r.Overrides[i]
-		if expired(o.Expires, now) {
-			continue
-		}
-		reason, why := o.conditions.unmet(v)
-		if reason == "" {
-			c.Override, c.Limits, c.Unlimited = i, o.Limits, o.Unlimited
-			break
-		}
-		if reason == WhenFailed {
-			c.Failures = append(c.Failures, fmt.Sprintf("override %d: %s", i, why))
-		}
-	}
+	c.override(now, v)
 	return c
 }
 

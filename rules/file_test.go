@@ -43,7 +43,7 @@ func must(t *testing.T, err error) {
 func following(t *testing.T, origin rules.Origin, interval time.Duration) (*rules.Live, func(what string, is func(rules.Status) bool)) {
 	t.Helper()
 	told := make(chan struct{}, 1)
-	live := follow(t, origin, rules.LiveOptions{Interval: interval, Changed: func(rules.Status) {
+	live := follow(t, origin, rules.LiveOptions{Interval: interval, Timeout: time.Minute, Changed: func(rules.Status) {
 		select {
 		case told <- struct{}{}:
 		default:
@@ -51,7 +51,7 @@ func following(t *testing.T, origin rules.Origin, interval time.Duration) (*rule
 	}})
 	return live, func(what string, is func(rules.Status) bool) {
 		t.Helper()
-		giveUp := time.After(30 * time.Second)
+		giveUp := time.After(time.Minute)
 		for !is(live.Status()) {
 			select {
 			case <-told:
@@ -252,7 +252,8 @@ func TestNothingHalfWrittenIsServed(t *testing.T) {
 			_, err := file.WriteString(line)
 			must(t, err)
 			time.Sleep(5 * time.Millisecond) // so that there is a chance to see it half written
-			stalled = stalled || time.Since(last) > 50*time.Millisecond
+			// Two gaps between the same two lines are still shorter than what looks finished.
+			stalled = stalled || time.Since(last) > 40*time.Millisecond
 			last = time.Now()
 			if got := len(live.Load().Rules); got != 20 && !stalled {
 				t.Fatalf("%d rules are served while the file is written", got)

@@ -273,6 +273,8 @@ func TestStart(t *testing.T) {
 		{"down, copy altered", &memory{err: down}, alter(func(b []byte) []byte { b[len(b)-3] ^= 1; return b }), "", []string{"down", "last-good", "cut off or altered", "delete"}},
 		{"down, copy torn", &memory{err: down}, alter(func(b []byte) []byte { return b[:len(b)/2] }), "", []string{"cut off or altered"}},
 		{"down, copy empty", &memory{err: down}, alter(func([]byte) []byte { return nil }), "", []string{"do not begin with"}},
+		{"down, copy of another format", &memory{err: down}, alter(ofFormat("2")), "", []string{"down", `in format "2"`, "reads format 1", "another version of Penstock"}},
+		{"copy of another format", &memory{text: textOf(1, ruleNamed("one"))}, alter(ofFormat("2")), "one", nil},
 		{"nothing yet, copy torn", &memory{err: rules.ErrNoRules}, alter(func(b []byte) []byte { return b[:len(b)/2] }), "", []string{"cut off or altered"}},
 		{"down, copy a directory", &memory{err: down}, func(path string) { os.Mkdir(path, 0o700) }, "", []string{"not a regular file"}},
 		{"down, copy does not compile", &memory{err: down}, keepDocument(7, badDocument), "", []string{"down", "compile the last good rules", "version 7:2:11"}},
@@ -399,6 +401,9 @@ func TestCloseEndsAllGoroutines(t *testing.T) {
 	}
 	live.Close()
 	live.Close() // twice does no harm
+	// Find waits a little itself, and a busy machine takes longer.
+	for end := time.Now().Add(time.Minute); goleak.Find(before) != nil && time.Now().Before(end); {
+	}
 	goleak.VerifyNone(t, before)
 }
 

@@ -146,26 +146,28 @@ func TestNoneAndLevels(t *testing.T) {
 
 // Failures are written in every mode, say where, and name nobody.
 func TestStoreFailure(t *testing.T) {
-	broken := deny{fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, errors.New("connection refused\nby \x1b[31mpeer"))}
-	got := run(t, decisionlog.Options{Mode: decisionlog.None, KeyPrefix: "pen:"}, slog.LevelInfo, broken, func(decide func(...string)) {
-		decide("user", "alice@example.com")
-		decide("user", "alice@example.com")
+	synctest.Test(t, func(t *testing.T) { // no summary comes in between
+		broken := deny{fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, errors.New("connection refused\nby \x1b[31mpeer"))}
+		got := run(t, decisionlog.Options{Mode: decisionlog.None, KeyPrefix: "pen:"}, slog.LevelInfo, broken, func(decide func(...string)) {
+			decide("user", "alice@example.com")
+			decide("user", "alice@example.com")
+		})
+		if len(got) != 2 {
+			t.Fatalf("%d records, want one and a summary: %v", len(got), got)
+		}
+		r := got[0]
+		hash, _ := r["key_hash"].(string)
+		want := map[string]any{
+			"level": "ERROR", "msg": "the store failed", "rule": "per-user", "allowed": true, "quality": "open",
+			"error": broken.err.Error(), "key_hash": hash, "redis_key": "pen:{" + hash + "…", "limit": 3.0, "window_seconds": 60.0,
+		}
+		if diff := cmp.Diff(want, r); diff != "" {
+			t.Error("(-want +got):\n" + diff)
+		}
+		if len(hash) != 8 || strings.Contains(fmt.Sprint(got), "alice") {
+			t.Errorf("got %v", got)
+		}
 	})
-	if len(got) != 2 {
-		t.Fatalf("%d records, want one and a summary: %v", len(got), got)
-	}
-	r := got[0]
-	hash, _ := r["key_hash"].(string)
-	want := map[string]any{
-		"level": "ERROR", "msg": "the store failed", "rule": "per-user", "allowed": true, "quality": "open",
-		"error": broken.err.Error(), "key_hash": hash, "redis_key": "pen:{" + hash + "…", "limit": 3.0, "window_seconds": 60.0,
-	}
-	if diff := cmp.Diff(want, r); diff != "" {
-		t.Error("(-want +got):\n" + diff)
-	}
-	if len(hash) != 8 || strings.Contains(fmt.Sprint(got), "alice") {
-		t.Errorf("got %v", got)
-	}
 }
 
 // changing is a store that fails in one way after the other.
@@ -180,35 +182,37 @@ func (c *changing) Take(context.Context, *penstock.Ticket, *penstock.Outcome) er
 // The first failure of a kind is written in full, however many there were of another; a long outage
 // is a few lines, whatever rules it is about.
 func TestCauses(t *testing.T) {
-	timeout := fmt.Errorf("%w: timeout", penstock.ErrUnavailable)
-	memory := fmt.Errorf("%w: oom", penstock.ErrUnavailable)
-	store := &changing{}
-	for range 150 {
-		store.errs = append(store.errs, timeout)
-	}
-	store.errs = append(store.errs, memory, timeout, memory)
-	causes := func(err error) string { _, cause, _ := strings.Cut(err.Error(), ": "); return cause }
-	got := run(t, decisionlog.Options{Mode: decisionlog.None, Cause: causes}, slog.LevelInfo, store, func(decide func(...string)) {
-		for i := range 153 {
-			if i%2 == 0 {
-				decide("user", "alice")
-			} else {
-				decide("user", "7", "path", "/odd")
+	synctest.Test(t, func(t *testing.T) { // no summary comes in between
+		timeout := fmt.Errorf("%w: timeout", penstock.ErrUnavailable)
+		memory := fmt.Errorf("%w: oom", penstock.ErrUnavailable)
+		store := &changing{}
+		for range 150 {
+			store.errs = append(store.errs, timeout)
+		}
+		store.errs = append(store.errs, memory, timeout, memory)
+		causes := func(err error) string { _, cause, _ := strings.Cut(err.Error(), ": "); return cause }
+		got := run(t, decisionlog.Options{Mode: decisionlog.None, Cause: causes}, slog.LevelInfo, store, func(decide func(...string)) {
+			for i := range 153 {
+				if i%2 == 0 {
+					decide("user", "alice")
+				} else {
+					decide("user", "7", "path", "/odd")
+				}
 			}
+		})
+		var lines []string
+		for _, r := range got {
+			lines = append(lines, fmt.Sprint(r["msg"], " ", r["cause"], " ", r["rule"], " ", r["nth"], " ", r["limit"], " ", r["count"]))
+		}
+		want := []string{
+			"the store failed timeout per-user <nil> 3 <nil>", "the store failed timeout per-user 10 3 <nil>", "the store failed timeout per-user 100 3 <nil>",
+			"the store failed oom per-user <nil> 3 <nil>",
+			"the store failed, in all oom <nil> <nil> <nil> 2", "the store failed, in all timeout <nil> <nil> <nil> 151",
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Error("(-want +got):\n" + diff)
 		}
 	})
-	var lines []string
-	for _, r := range got {
-		lines = append(lines, fmt.Sprint(r["msg"], " ", r["cause"], " ", r["rule"], " ", r["nth"], " ", r["limit"], " ", r["count"]))
-	}
-	want := []string{
-		"the store failed timeout per-user <nil> 3 <nil>", "the store failed timeout per-user 10 3 <nil>", "the store failed timeout per-user 100 3 <nil>",
-		"the store failed oom per-user <nil> 3 <nil>",
-		"the store failed, in all oom <nil> <nil> <nil> 2", "the store failed, in all timeout <nil> <nil> <nil> 151",
-	}
-	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Error("(-want +got):\n" + diff)
-	}
 }
 
 func TestRuleFailureAndInvalidCall(t *testing.T) {

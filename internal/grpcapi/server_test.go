@@ -62,7 +62,7 @@ func newEngine(t testing.TB, store penstock.Store) *engine.Engine {
 // serve starts a server and returns a connection to it.
 func serve(t testing.TB, o grpcapi.Options) *grpc.ClientConn {
 	t.Helper()
-	server, err := grpcapi.NewServer(o)
+	server, err := grpcapi.NewServer(o, grpc.ConnectionTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

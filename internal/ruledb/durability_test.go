@@ -24,7 +24,7 @@ const writerEnv = "PENSTOCK_RULEDB_WRITER"
 // writeUntilKilled prints the number of each version once Save has acknowledged it.
 func writeUntilKilled(source string) {
 	ctx := context.Background()
-	db, err := Open(ctx, source, Options{Patience: time.Minute})
+	db, err := Open(ctx, source, patient)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -104,14 +104,14 @@ func TestAcknowledgedVersionsSurviveTheWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {
 		var l ledger
-		if _, err := Open(t.Context(), source, Options{}); err != nil { // never closed: it dies with us
+		if _, err := Open(t.Context(), source, patient); err != nil { // never closed: it dies with us
 			t.Fatal(err)
 		}
 		n := kills(20, 1000)
 		for i := range n {
 			// Every fourth may die before it has written, while it opens what the one before it left.
 			l.acknowledged = max(l.acknowledged, killedWriter(t, source, i%4 != 0))
-			db, err := Open(t.Context(), source, Options{})
+			db, err := Open(t.Context(), source, patient)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestKilledWhileCreating(t *testing.T) {
 				source = newPostgresSource(t)
 			}
 			l := ledger{acknowledged: killedWriter(t, source, false)}
-			db, err := Open(t.Context(), source, Options{})
+			db, err := Open(t.Context(), source, patient)
 			if err != nil {
 				t.Fatal(err)
 			}

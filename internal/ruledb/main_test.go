@@ -71,9 +71,12 @@ func newDatabase(t *testing.T, s *pgtest.Server) string {
 	return source
 }
 
+// patient waits as long as a busy machine takes.
+var patient = Options{Patience: time.Minute}
+
 func open(t *testing.T, source string) *DB {
 	t.Helper()
-	return openWith(t, source, Options{})
+	return openWith(t, source, patient)
 }
 
 // openImpatient opens a database that waits only so long, but for a connection as long as a busy machine takes.

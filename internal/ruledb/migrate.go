@@ -16,7 +16,7 @@ var migrationFiles embed.FS
 // schemaTable is where goose notes which migrations a database has had.
 const schemaTable = "rule_schema"
 
-func (db *DB) migrate(ctx context.Context) error {
+func (db *DB) migrate(ctx context.Context, asItIs bool) error {
 	provider, err := db.migrationProvider()
 	if err != nil {
 		return err
@@ -31,6 +31,8 @@ func (db *DB) migrate(ctx context.Context) error {
 			return fmt.Errorf("%w: it has schema %d, this program knows schemas up to %d", ErrNewerSchema, current, known)
 		case current == known:
 			return nil
+		case asItIs:
+			return fmt.Errorf("%w: it has schema %d, this program brings it to %d when it serves", ErrOlderSchema, current, known)
 		case current == failedAt:
 			return fmt.Errorf("migrate from schema %d to %d: %w", current, known, failure)
 		}

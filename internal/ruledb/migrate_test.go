@@ -123,7 +123,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		db := open(t, source)
 		save(t, db, 0, "a")
 		exec(t, db, `INSERT INTO `+schemaTable+` (version_id, is_applied) VALUES (99, $1)`, true)
-		_, err := Open(t.Context(), source, Options{})
+		_, err := Open(t.Context(), source, patient)
 		if !errors.Is(err, ErrNewerSchema) || !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("got %v", err)
 		}
@@ -131,6 +131,29 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("the error does not say %q: %v", part, err)
 			}
+		}
+	})
+}
+
+// Who only looks at a database does not migrate it.
+func TestOlderSchemaAsItIs(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, source string) {
+		db := open(t, source)
+		save(t, db, 0, "a")
+		exec(t, db, `DELETE FROM `+schemaTable+` WHERE version_id > $1`, 0)
+		_, err := Open(t.Context(), source, Options{AsItIs: true, Patience: patient.Patience})
+		if !errors.Is(err, ErrOlderSchema) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		exec(t, db, `INSERT INTO `+schemaTable+` (version_id, is_applied) VALUES (1, $1)`, true)
+		same, err := Open(t.Context(), source, Options{AsItIs: true, Patience: patient.Patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer same.Close()
+		if v := current(t, same); v.Number != 1 {
+			t.Errorf("got version %d", v.Number)
 		}
 	})
 }
@@ -143,7 +166,7 @@ func TestSeveralCreateOneDatabase(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range openers {
 			all.Go(func() {
-				db, err := Open(t.Context(), source, Options{})
+				db, err := Open(t.Context(), source, patient)
 				if errs[i] = err; err == nil {
 					errs[i] = db.Close()
 				}
@@ -160,7 +183,7 @@ func TestSeveralCreateOneDatabase(t *testing.T) {
 func TestSourceNames(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"", "rules.db", "sqlite:", "mysql://x", "postgres:rules", "file:rules.db", "postgres://u:secret@h:notaport/d"} {
-		_, err := Open(t.Context(), source, Options{})
+		_, err := Open(t.Context(), source, patient)
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", source, err)
 		}

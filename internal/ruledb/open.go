@@ -20,6 +20,10 @@ type Options struct {
 	// Patience is how long to wait for a connection, for another's edit to end, and for an answer in a Watch.
 	// Default: 5 s.
 	Patience time.Duration
+
+	// AsItIs refuses a database whose tables are older than this Penstock's, instead of migrating them: for who only
+	// wants to look.
+	AsItIs bool
 }
 
 // DB is a rules database. Its methods may be called from several goroutines.
@@ -60,7 +64,7 @@ func Open(ctx context.Context, source string, options Options) (*DB, error) {
 	if db.sql, err = e.open(); err != nil {
 		return nil, db.failed("open", err)
 	}
-	if err := db.migrate(ctx); err != nil {
+	if err := db.migrate(ctx, options.AsItIs); err != nil {
 		return nil, errors.Join(db.failed("open", err), db.sql.Close())
 	}
 	return db, nil

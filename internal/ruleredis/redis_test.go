@@ -42,6 +42,7 @@ func connect(t *testing.T, user string, o Options) *Rules {
 	if user != "" {
 		o.Username, o.Password = user, password
 	}
+	o.Timeout = time.Minute // a machine may be slow
 	r, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +77,7 @@ func startNode(t *testing.T, o rules.Origin, options rules.LiveOptions) *node {
 		default:
 		}
 	}
+	options.Timeout = time.Minute
 	var err error
 	if n.Live, err = rules.Follow(t.Context(), o, options); err != nil {
 		t.Fatal(err)
@@ -270,6 +272,9 @@ func TestEnds(t *testing.T) {
 	n := startNode(t, r, rules.LiveOptions{})
 	n.Close()
 	r.Close()
+	// Find waits a little itself, and a busy machine takes longer.
+	for end := time.Now().Add(time.Minute); goleak.Find(before) != nil && time.Now().Before(end); {
+	}
 	goleak.VerifyNone(t, before)
 	if _, err := r.Read(t.Context()); !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("read after Close: %v", err)

@@ -35,7 +35,7 @@ func each(t *testing.T, test func(t *testing.T, source string)) {
 
 func database(t *testing.T, source string) *ruledb.Origin {
 	t.Helper()
-	o, err := ruledb.NewOrigin(source, ruledb.Options{})
+	o, err := ruledb.NewOrigin(source, ruledb.Options{Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func database(t *testing.T, source string) *ruledb.Origin {
 
 func redis(t *testing.T, addr string) *ruleredis.Rules {
 	t.Helper()
-	r, err := ruleredis.New(ruleredis.Options{Addresses: []string{addr}})
+	r, err := ruleredis.New(ruleredis.Options{Addresses: []string{addr}, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestFromSaveToNodes(t *testing.T) {
 	dir := t.TempDir()
 	var nodes []*rules.Live
 	for i := range 3 {
-		live, err := rules.Follow(t.Context(), redis(t, server.Addr), rules.LiveOptions{Interval: never, LastGood: filepath.Join(dir, fmt.Sprint(i))})
+		live, err := rules.Follow(t.Context(), redis(t, server.Addr), rules.LiveOptions{Interval: never, Timeout: time.Minute, LastGood: filepath.Join(dir, fmt.Sprint(i))})
 		if err != nil {
 			t.Fatal(err)
 		}
