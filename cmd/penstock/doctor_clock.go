@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Clocks this far apart are worth a look, or wrong.
+const (
+	muchSkew    = time.Second
+	tooMuchSkew = time.Minute
+)
+
+func (d *doctor) examineClock(ctx context.Context, s *redisServer) {
+	r := &d.report
+	within, err := s.measureSkew(ctx)
+	if err != nil {
+		r.unseen("clock", "", "the server's time is not known: %v", err)
+		return
+	}
+	r.judgeClock(s.skew, within)
+}
+
+// judgeClock says what it means that a server's clock is so far ahead, more or less.
+func (r *report) judgeClock(skew, within time.Duration) {
+	apart := skew.Abs()
+	order := "behind"
+	if skew > 0 {
+		order = "ahead of"
+	}
+	const fix = "a time service (NTP) on both machines"
+	switch {
+	case apart-within >= tooMuchSkew:
+		r.wrong("clock", fix, "the server's is %s %s this machine's: limits go by the server's, but calendar periods, expiries of rules and tokens are looked at with this machine's", span(apart), order)
+	case apart-within >= muchSkew:
+		r.look("clock", fix, "the server's is %s %s this machine's; limits go by the server's", span(apart), order)
+	default:
+		r.well("clock", "the server's is within %s of this machine's", muchSkew)
+	}
+}
+
+// examineClocks compares the masters of a cluster with each other.
+func (d *doctor) examineClocks(masters []*redisServer) {
+	timed := slices.DeleteFunc(slices.Clone(masters), func(s *redisServer) bool { return !s.timed })
+	if len(timed) < 2 {
+		return
+	}
+	first := slices.MinFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
+	last := slices.MaxFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
+	if apart := last.skew - first.skew; apart >= muchSkew {
+		d.report.look("clocks", "a time service (NTP) on all of them", "%s is %s ahead of %s: a caller's limits on both do not begin together, and a failover between such clocks moves windows",
+			last.address, span(apart), first.address)
+		return
+	}
+	d.report.well("clocks", "those of %s are within %s", counted(len(timed), "server"), muchSkew)
+}

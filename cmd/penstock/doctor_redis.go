@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+// examineStore looks at where state is. The rules may be nil.
+func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
+	if !d.config.redis() {
+		d.examineMemory()
+		return
+	}
+	options, err := d.config.redisOptions()
+	if err != nil {
+		d.report.wrong("reach", "docs/configuration.md, store.redis.tls", "%v", err)
+		return
+	}
+	as := identity{options.Username, options.Password, options.TLS}
+	masters := d.findMasters(ctx, as)
+	decides := len(masters) > 0
+	for _, s := range masters {
+		defer s.close()
+		d.report.at = s.address
+		decides = d.examineServer(ctx, s, found) && decides
+	}
+	d.report.at = ""
+	d.examineClocks(masters)
+	if decides {
+		d.examineScript(ctx, options)
+	}
+}
+
+func (d *doctor) examineMemory() {
+	if n := d.config.Nodes; n > 1 {
+		d.report.wrong("store", "store.redis.addresses",
+			"nodes is %d and each counts for itself in memory: together they let pass up to %d times the limits", n, n)
+		return
+	}
+	d.report.well("store", "in memory, of this node alone; a restart forgets it")
+}
+
+// findMasters returns the servers that decide, connected.
+func (d *doctor) findMasters(ctx context.Context, as identity) []*redisServer {
+	switch d.config.Store.Redis.Mode {
+	case "sentinel":
+		return d.findBySentinels(ctx, as)
+	case "cluster":
+		return d.findByCluster(ctx, as)
+	}
+	s := d.reach(ctx, d.config.Store.Redis.Addresses[0], as)
+	if s == nil {
+		return nil
+	}
+	return []*redisServer{s}
+}
+
+// reach connects to a server, or says why that cannot be.
+func (d *doctor) reach(ctx context.Context, address string, as identity) *redisServer {
+	s, err := dialServer(ctx, address, as, d.timeout)
+	if err != nil {
+		d.unreachable(address, as, err)
+		return nil
+	}
+	return s
+}
+
+// unreachable says why a server cannot be used, and what may help.
+func (d *doctor) unreachable(address string, as identity, err error) {
+	fix := "see whether it runs, and whether this machine may connect; until then rules decide by their on_store_error"
+	if as.tls != nil {
+		fix = "see whether it runs, and whether this is its port for TLS: another one may be silent, and needs store.redis.tls.enabled: false"
+	}
+	text := err.Error()
+	for _, known := range []struct{ sign, fix string }{
+		{"NOAUTH", "store.redis.password, and store.redis.username for a user of its own"},
+		{"WRONGPASS", "store.redis.username and store.redis.password: they are not those of this server"},
+		{"x509", "store.redis.tls.ca: whoever signed the server's certificate; store.redis.tls.server_name: what it is made out to"},
+		{"unknown command", "Redis 6.2 or later, or Valkey"},
+	} {
+		if strings.Contains(text, known.sign) {
+			fix = known.fix
+			break
+		}
+	}
+	d.report.lost("reach", fix, "%s cannot be used: %s", address, text)
+}
+
+// examineServer looks at one server that is to decide, and tells whether it is one that can.
+func (d *doctor) examineServer(ctx context.Context, s *redisServer, found *rules.Snapshot) bool {
+	if !d.examineVersion(s) {
+		return false
+	}
+	d.examineRights(ctx, s)
+	d.examineEviction(ctx, s)
+	d.examinePersistence(ctx, s, found)
+	d.examineClock(ctx, s)
+	d.examineReplicas(ctx, s)
+	d.examineFormat(ctx, s)
+	return true
+}
+
+// wanted is how a server of each mode introduces itself.
+var wanted = map[string]string{"single": "standalone", "sentinel": "standalone", "cluster": "cluster"}
+
+// examineVersion tells whether the server is what was expected.
+func (d *doctor) examineVersion(s *redisServer) bool {
+	r, mode := &d.report, d.config.Store.Redis.Mode
+	switch {
+	case s.mode != "" && s.mode != wanted[mode]:
+		fix := map[string]string{
+			"standalone": "store.redis.mode: single",
+			"cluster":    "store.redis.mode: cluster",
+			"sentinel":   "store.redis.mode: sentinel, and store.redis.master: its name",
+		}[s.mode]
+		r.lost("mode", fix, "the mode is %s, and this server runs as %s", mode, s.mode)
+		return false
+	case s.role != "" && s.role != "master":
+		r.wrong("role", "the address of the master; or store.redis.mode: sentinel, which finds it", "this server is a %s: it takes no writes, so it decides nothing", s.role)
+		return false
+	case !s.atLeast(6, 2):
+		r.wrong("version", "Redis 6.2 or later, or Valkey", "%s %s is too old", s.kind, s.version)
+		return false
+	}
+	r.well("version", "%s %s, %s", s.kind, s.version, s.mode)
+	return true
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+func TestDoctorOnRedis(t *testing.T) {
+	server := redistest.Start(t)
+	b := visit(t, onRedis("single", server.Addr))
+	b.golden("redis", exitYes)
+	if left := mustCommand(t, server.Addr, "DBSIZE"); left != "0" {
+		keys := mustCommand(t, server.Addr, "KEYS", "*")
+		for key := range strings.Lines(keys) {
+			if ttl := mustCommand(t, server.Addr, "PTTL", strings.TrimSpace(key)); ttl == "-1" {
+				t.Errorf("the doctor has left %q for ever", key)
+			}
+		}
+	}
+	if _, code := b.examine("--strict"); code != exitNo {
+		t.Errorf("--strict: exit status %d, want %d: the user may do everything", code, exitNo)
+	}
+}
+
+// The server's user has what docs/redis.md lists, and not more: much cannot be seen then, and that
+// is said.
+func TestDoctorUnderTheLeastRights(t *testing.T) {
+	server := redistest.Start(t)
+	mustCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, documentedRights(t)...)...)
+	as := strings.Replace(onRedis("single", server.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
+	b := visit(t, as)
+	b.golden("least", exitYes)
+
+	// What docs/doctor.md says lets it look by itself.
+	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+config|get", "+info")
+	if text, code := b.examine(); code != exitYes || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
+		t.Errorf("with more rights: exit status %d\n%s", code, text)
+	}
+	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "-config|get", "-info", "-hget", "-zadd", "-scan")
+	b.golden("lacking", exitNo)
+	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+hget", "+zadd", "+scan", "resetkeys", "~other:*")
+	b.golden("other_keys", exitNo)
+	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "resetpass", ">another")
+	text, code := b.examine()
+	if code != exitFailed || !strings.Contains(text, "they are not those of this server") {
+		t.Errorf("a wrong password: exit status %d\n%s", code, text)
+	}
+}
+
+// documentedRights are the commands that docs/redis.md asks for.
+func documentedRights(t *testing.T) (rights []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "-@all\n")
+	block, _, _ := strings.Cut(rest, "```")
+	return strings.Fields(block)
+}
+
+// What the doctor tries is what the documents ask for.
+func TestDoctorTriesWhatIsDocumented(t *testing.T) {
+	tried := map[string]bool{}
+	for _, r := range append(append([]right{}, neededRights...), operatorRights...) {
+		tried["+"+r.name] = true
+	}
+	documented := documentedRights(t)
+	for _, name := range documented {
+		if !tried[name] {
+			t.Errorf("docs/redis.md asks for %s, and the doctor does not try it", name)
+		}
+		delete(tried, name)
+	}
+	for name := range tried {
+		t.Errorf("the doctor tries %s, and docs/redis.md does not ask for it", name)
+	}
+}
+
+func TestDoctorOnEviction(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	b := visit(t, onRedis("single", server.Addr))
+	b.golden("allkeys_lru", exitNo)
+	mustCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
+	text, code := b.examine()
+	if code != exitYes || !strings.Contains(text, "! eviction") {
+		t.Errorf("without maxmemory: exit status %d\n%s", code, text)
+	}
+}
+
+// What evicts has evicted, and is nearly full.
+func TestDoctorOnEvictedKeys(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	b := visit(t, onRedis("single", server.Addr))
+	mustCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "3mb")
+	mustCommand(t, server.Addr, "EVAL", "for i = 1, 40000 do redis.call('SET', 'key' .. i, string.rep('x', 100)) end", "0")
+	text, _ := b.examine()
+	if !regexp.MustCompile(`! eviction +\d+ keys were evicted`).MatchString(text) || !regexp.MustCompile(`! memory +\d+ % of maxmemory`).MatchString(text) {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestDoctorOnPersistence(t *testing.T) {
+	server := redistest.Start(t)
+	b := visit(t, onRedis("single", server.Addr))
+	b.write("rules.yaml", "rules: [{name: daily, key: [ip], limits: [{rate: 10/1d}]}]\n")
+	for _, step := range []struct{ parameter, value, want string }{
+		{"save", "", `! persistence +none: a restart forgets every counter and ban, and some rules count for an hour`},
+		{"save", "3600 1", `! persistence +snapshots \(save 3600 1\)`},
+		{"appendonly", "yes", `✓ persistence +appendonly`},
+	} {
+		mustCommand(t, server.Addr, "CONFIG", "SET", step.parameter, step.value)
+		if text, _ := b.examine(); !regexp.MustCompile(step.want).MatchString(text) {
+			t.Errorf("with %s %q it does not say %s:\n%s", step.parameter, step.value, step.want, text)
+		}
+	}
+}
+
+func TestDoctorOnReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	host, port, _ := net.SplitHostPort(master.Addr)
+	follower := redistest.Start(t, "--replicaof", host, port)
+	eventually(t, "the replica follows", func() bool {
+		return strings.Contains(mustCommand(t, master.Addr, "INFO", "replication"), "state=online")
+	})
+	visit(t, onRedis("single", follower.Addr)).golden("replica", exitNo)
+	b := visit(t, onRedis("single", master.Addr))
+	eventually(t, "the replica is up to date", func() bool { // unless it was not heard of for a while
+		text, code := b.examine()
+		return code == exitYes && regexp.MustCompile(`✓ replicas +1 replica, up to date`).MatchString(text)
+	})
+	if err := follower.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Resume()
+	mustCommand(t, master.Addr, "SET", "much", strings.Repeat("x", 2<<20))
+	if text, _ := b.examine(); !regexp.MustCompile(`! replicas +server-\d is \d{7} bytes behind`).MatchString(b.masked(text)) {
+		t.Errorf("got\n%s", text)
+	}
+	// Without INFO there is ROLE.
+	mustCommand(t, master.Addr, "ACL", "SETUSER", "default", "-info")
+	if text, _ := b.examine(); !regexp.MustCompile(`! replicas +server-\d is \d{7} bytes behind`).MatchString(b.masked(text)) {
+		t.Errorf("by ROLE:\n%s", text)
+	}
+}
+
+func TestDoctorOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	b := visit(t, onRedis("cluster", cluster.Addrs[0]))
+	text, code := b.examine()
+	if code != exitYes || strings.Count(text, "✓ rights") != 3 || !strings.Contains(text, "all 16384 are served, by 3 masters") || strings.Count(text, "! replicas") != 3 {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+	text, code = visit(t, onRedis("cluster", "127.0.0.1:1", cluster.Addrs[2])).examine()
+	if code != exitYes || !strings.Contains(text, "! reach") || strings.Count(text, "✓ rights") != 3 {
+		t.Errorf("with one address that is gone: exit status %d\n%s", code, text)
+	}
+	text, code = visit(t, onRedis("single", cluster.Addrs[0])).examine()
+	if code != exitFailed || !strings.Contains(text, "store.redis.mode: cluster") {
+		t.Errorf("as a single server: exit status %d\n%s", code, text)
+	}
+	mustCommand(t, cluster.Addrs[0], "CLUSTER", "DELSLOTS", "17", "18", "4000")
+	text, code = b.examine()
+	if code != exitNo || !regexp.MustCompile(`✗ slots +slots 17-18, 4000 are nobody's`).MatchString(text) {
+		t.Errorf("with slots missing: exit status %d\n%s", code, text)
+	}
+}
+
+func TestDoctorOnSentinel(t *testing.T) {
+	t.Parallel()
+	watched := redistest.StartSentinel(t)
+	yaml := strings.Replace(onRedis("sentinel", watched.Addrs...), "timeout:", "master: "+redistest.MasterName+", timeout:", 1)
+	b := visit(t, yaml)
+	eventually(t, "all is well", func() bool {
+		text, code := b.examine()
+		return code == exitYes && strings.Contains(text, "3 sentinels say that "+redistest.MasterName+" is "+watched.Master) && strings.Contains(text, "1 replica, up to date")
+	})
+	if err := watched.Sentinels[1].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	text, code := b.examine()
+	if code != exitYes || !strings.Contains(text, "the sentinel "+watched.Addrs[1]+" does not answer") {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+	text, code = visit(t, strings.Replace(yaml, "master: ", "master: not-", 1)).examine()
+	if code != exitFailed || !strings.Contains(text, "no sentinel knows the master") {
+		t.Errorf("a wrong name: exit status %d\n%s", code, text)
+	}
+}
+
+func TestDoctorWithoutRedis(t *testing.T) {
+	server := redistest.Start(t)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b := visit(t, onRedis("single", server.Addr))
+	b.golden("gone", exitFailed)
+}
+
+// What stands between the doctor and Redis is named.
+func TestDoctorIsNotLetIn(t *testing.T) {
+	plain := onRedis("single", redistest.Start(t).Addr)
+	locked := onRedis("single", redistest.Start(t, "--requirepass", "only-in-tests").Addr)
+	for _, test := range []struct{ name, yaml, want string }{
+		{"no password", locked, "→ store.redis.password"},
+		{"no sentinel", strings.Replace(plain, "mode: single", "mode: sentinel, master: m", 1), "no sentinel knows the master"},
+		{"no cluster", strings.Replace(plain, "mode: single", "mode: cluster", 1), "→ store.redis.mode: single"},
+	} {
+		if text, code := visit(t, test.yaml).examine(); code != exitFailed || !strings.Contains(text, test.want) {
+			t.Errorf("%s: exit status %d\n%s", test.name, code, text)
+		}
+	}
+	// Redis waits in silence for more of what is no command of its own.
+	b := visit(t, strings.Replace(plain, "timeout:", "tls: {enabled: true}, timeout:", 1))
+	if text, code := b.examine("--timeout", "500ms"); code != exitFailed || !strings.Contains(text, "needs store.redis.tls.enabled: false") {
+		t.Errorf("TLS where there is none: exit status %d\n%s", code, text)
+	}
+}
+
+// State that a later Penstock has written is not mistaken for ours.
+func TestDoctorOnOtherFormats(t *testing.T) {
+	server := redistest.Start(t)
+	b := visit(t, onRedis("single", server.Addr))
+	for i, value := range []string{"\x01" + strings.Repeat("x", 27), "\x02 of the future", "\x03"} {
+		mustCommand(t, server.Addr, "SET", fmt.Sprintf("pen:{%022d}", i), value)
+	}
+	text, code := b.examine()
+	if code != exitNo || !regexp.MustCompile(`✗ format +some of 3 states are of format (2, 3|3, 2), and this Penstock knows format 1`).MatchString(text) {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+}
+
+func TestJudgeClock(t *testing.T) {
+	for _, test := range []struct {
+		skew, within time.Duration
+		want         level
+	}{
+		{0, time.Millisecond, levelWell},
+		{999 * time.Millisecond, 0, levelWell},
+		{-time.Second, 0, levelLook},
+		{time.Second, time.Millisecond, levelWell}, // nobody can tell
+		{59 * time.Second, 0, levelLook},
+		{-time.Hour, time.Second, levelWrong},
+	} {
+		var r report
+		r.judgeClock(test.skew, test.within)
+		if got := r.findings[0]; got.Level != test.want {
+			t.Errorf("%v within %v: %+v, want %s", test.skew, test.within, got, test.want)
+		}
+	}
+}
+
+func TestGaps(t *testing.T) {
+	owned := make([]bool, 40)
+	if got := gaps(owned); got != "0-39" {
+		t.Errorf("got %s", got)
+	}
+	for i := range owned {
+		owned[i] = i%2 == 1
+	}
+	if got := gaps(owned); got != "0, 2, 4, 6, 8, 10, 12, 14, …" {
+		t.Errorf("got %s", got)
+	}
+	if got := gaps([]bool{true, false, false, true, false}); got != "1-2, 4" {
+		t.Errorf("got %s", got)
+	}
+	if got := gaps([]bool{true}); got != "" {
+		t.Errorf("got %s", got)
+	}
+}

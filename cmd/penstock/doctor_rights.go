@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// A right is a command that the server's user needs, and a harmless use of it; key stands for a key of
+// the doctor's own. What is written is a string, so that commands for lists, sets and hashes fail there.
+type right struct{ name, use string }
+
+// neededRights are those that docs/redis.md asks for.
+var neededRights = []right{
+	{"ping", "PING"}, {"hello", "HELLO"}, {"time", "TIME"},
+	{"evalsha", "EVALSHA 0000000000000000000000000000000000000000 0"}, {"eval", "EVAL return(1) 0"},
+	{"set", "SET key - PX 5000"}, {"get", "GET key"}, {"mget", "MGET key"}, {"exists", "EXISTS key"},
+	{"pexpire", "PEXPIRE key 5000"}, {"pttl", "PTTL key"},
+	{"lindex", "LINDEX key 0"}, {"lrange", "LRANGE key 0 0"}, {"llen", "LLEN key"}, {"lset", "LSET key 0 -"},
+	{"rpush", "RPUSH key -"}, {"ltrim", "LTRIM key 0 0"}, {"lpop", "LPOP key 1"},
+	{"zcard", "ZCARD key"}, {"zcount", "ZCOUNT key 0 0"}, {"zrange", "ZRANGE key 0 0"}, {"zrangebyscore", "ZRANGEBYSCORE key 0 0"},
+	{"zscore", "ZSCORE key -"}, {"zadd", "ZADD key none -"}, {"zremrangebyscore", "ZREMRANGEBYSCORE key 0 0"}, {"zrem", "ZREM key -"},
+	{"hlen", "HLEN key"}, {"hget", "HGET key -"}, {"hset", "HSET key - - -"}, {"hdel", "HDEL key -"}, {"hrandfield", "HRANDFIELD key"},
+	{"del", "DEL key"},
+}
+
+// operatorRights are for listing only.
+var operatorRights = []right{{"hscan", "HSCAN key 0"}, {"scan", "SCAN 0 COUNT 1"}, {"dbsize", "DBSIZE"}}
+
+// clusterRights and sentinelRights are for finding the servers.
+var (
+	clusterRights  = []right{{"cluster|slots", "CLUSTER SLOTS"}, {"cluster|shards", "CLUSTER SHARDS"}, {"role", "ROLE"}}
+	sentinelRights = []right{{"role", "ROLE"}}
+)
+
+// publishRights are for telling rules to nodes that have no database: those beside what decisions need.
+// The message makes nodes look for new rules, and there are none.
+func publishRights(prefix string) []right {
+	return []right{{"hmget", "HMGET key version"}, {"publish", "PUBLISH " + prefix + "rules doctor"}}
+}
+
+// examineRights tries what the server's user needs, and some of what nobody should be able to do
+// with a limiter's password.
+func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
+	r := &d.report
+	needed := slices.Clone(neededRights)
+	switch d.config.Store.Redis.Mode {
+	case "cluster":
+		needed = append(needed, clusterRights...)
+	case "sentinel":
+		needed = append(needed, sentinelRights...)
+	}
+	prefix := d.config.Store.Redis.KeyPrefix
+	missing, strange, err := s.try(ctx, prefix, needed)
+	if err != nil {
+		r.lost("rights", "", "they could not be tried: %v", err)
+		return
+	}
+	if strange {
+		r.wrong("rights", "ACL SETUSER "+d.user()+" ~"+prefix+"*", "the user may not touch keys that begin with %s, and those are Penstock's", prefix)
+	}
+	if len(missing) > 0 {
+		r.wrong("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(missing, " +"),
+			"the user may not %s, which decisions need", strings.Join(missing, ", "))
+	}
+	if lacking, _, err := s.try(ctx, prefix, operatorRights); err == nil && len(lacking) > 0 {
+		r.look("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(lacking, " +")+", if operators are to list keys", "keys cannot be listed: the user may not %s", strings.Join(lacking, ", "))
+	}
+	if d.config.Rules.Database != "" {
+		if lacking, _, err := s.try(ctx, prefix, publishRights(prefix)); err == nil && len(lacking) > 0 {
+			r.look("rights", "ACL SETUSER "+d.user()+" +hmget +publish &"+prefix+"rules, if there are nodes with rules.redis", "rules cannot be published to nodes without a database: the user may not %s", strings.Join(lacking, ", "))
+		}
+	}
+	if len(missing) == 0 && !strange {
+		r.well("rights", "the user may do all that decisions need")
+	}
+	d.examineExcess(ctx, s)
+}
+
+// user is the one to whom rights are to be given.
+func (d *doctor) user() string {
+	if name := d.config.Store.Redis.Username; name != "" {
+		return name
+	}
+	return "default"
+}
+
+// try uses each right on a key of the doctor's own, and returns those that are missing. A cluster's
+// server that has not the key says so after it has looked at the rights. Strange tells that the key
+// itself is out of bounds.
+func (s *redisServer) try(ctx context.Context, prefix string, rights []right) (missing []string, strange bool, err error) {
+	key := prefix + "{doctor " + rand.Text() + "}"
+	for _, right := range rights {
+		words := strings.Fields(right.use)
+		for i := range words {
+			if words[i] == "key" {
+				words[i] = key
+			}
+		}
+		err := s.ask(ctx, words...).Error()
+		if _, said := rueidis.IsRedisErr(err); err != nil && !said {
+			return nil, false, err
+		}
+		switch {
+		case !mayNot(err):
+		case ofKeys(err):
+			strange = true
+		default:
+			missing = append(missing, right.name)
+		}
+	}
+	return missing, strange, nil
+}
+
+// ofKeys tells whether it is the key and not the command that the user has no right to.
+func ofKeys(err error) bool {
+	return strings.Contains(err.Error(), "key") && !strings.Contains(err.Error(), " command")
+}
+
+// examineExcess tries what a limiter never does. None of it has an effect.
+func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
+	var may []string
+	for _, excess := range []struct {
+		use  []string
+		what string
+	}{
+		{[]string{"EXISTS", "penstock doctor: a key of others"}, "touch every key"},
+		{[]string{"CONFIG", "SET", "penstock-doctor-no-such-parameter", "0"}, "change the server's configuration"},
+		{[]string{"ACL", "GETUSER", "penstock-doctor-no-such-user"}, "see and perhaps change its users"},
+	} {
+		if err := s.ask(ctx, excess.use...).Error(); !mayNot(err) {
+			may = append(may, excess.what)
+		}
+	}
+	r := &d.report
+	if len(may) > 0 {
+		r.look("excess", "a user of its own for Penstock, with the rights in docs/redis.md and no others",
+			"the user may also %s: whoever learns the password of a limiter should not", strings.Join(may, ", "))
+	} else {
+		r.well("excess", "the user may not do much else")
+	}
+	host, _, _ := net.SplitHostPort(s.address)
+	if c := &d.config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !loopback(net.JoinHostPort(host, "0")) {
+		r.look("password", "a password in Redis, and store.redis.password_file", "this server lets in whoever can reach it, without a password")
+	}
+}

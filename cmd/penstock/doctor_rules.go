@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// examineRules looks at the rules where they come from and where they went. It returns them, or nil.
+func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
+	text, found := d.readRules(ctx)
+	if text == nil {
+		d.examineCopy(nil)
+		d.examineRunning(ctx, nil)
+		return nil
+	}
+	if d.config.Rules.Envoy == "" {
+		d.examineCopy(text)
+		d.examinePublished(ctx, text)
+	}
+	d.examineRunning(ctx, text)
+	return found
+}
+
+// readRules reads and compiles what a server would.
+func (d *doctor) readRules(ctx context.Context) (*rules.Text, *rules.Snapshot) {
+	r := &d.report
+	origin, end, err := d.ruleOrigin()
+	if err != nil {
+		r.wrong("origin", "docs/configuration.md, rules", "%v", err)
+		return nil, nil
+	}
+	if origin == nil {
+		return nil, nil
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	text, err := origin.Read(ctx)
+	switch {
+	case errors.Is(err, rules.ErrNoRules):
+		r.look("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every call passes", origin)
+		return nil, nil
+	case errors.Is(err, ruledb.ErrOlderSchema):
+		r.look("origin", "nothing: serve does it; docs/upgrade.md", "%v", err)
+		return nil, nil
+	case errors.Is(err, ruledb.ErrNewerSchema):
+		r.lost("origin", "use the newer Penstock; docs/upgrade.md", "%v", err)
+		return nil, nil
+	case err != nil:
+		r.lost("origin", "see whether it is there, and whether this machine and user may read it; meanwhile nodes serve the rules they have",
+			"the rules cannot be read: %v", err)
+		return nil, nil
+	}
+	return text, d.compileRules(origin, text)
+}
+
+// ruleOrigin returns where the rules are, and what ends it; nil if that was said to be nowhere.
+func (d *doctor) ruleOrigin() (_ rules.Origin, end func(), err error) {
+	c := &d.config.Rules
+	switch {
+	case c.Envoy != "":
+		origin, err := rules.NewFiles(c.Envoy)
+		return origin, func() {}, err
+	case c.File != "":
+		origin, err := rules.NewFiles(c.File)
+		return origin, func() {}, err
+	case c.Redis:
+		options, err := d.config.Store.Redis.forRules()
+		if err != nil {
+			return nil, nil, err
+		}
+		origin, err := ruleredis.New(options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return origin, origin.Close, nil
+	}
+	if path, ok := strings.CutPrefix(string(c.Database), "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			d.report.look("origin", "penstock rules apply rules.yaml, or serve --demo, makes one", "there is no database %s yet: every call passes", path)
+			return nil, nil, nil
+		}
+	}
+	origin, err := ruledb.NewOrigin(string(c.Database), ruledb.Options{Patience: d.timeout, AsItIs: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return origin, func() { origin.Close() }, nil
+}
+
+// compileRules tells whether the rules can be served.
+func (d *doctor) compileRules(origin rules.Origin, text *rules.Text) *rules.Snapshot {
+	r := &d.report
+	var snapshot *rules.Snapshot
+	var warnings rules.Problems
+	var err error
+	if d.config.Rules.Envoy != "" {
+		_, warnings, err = envoyratelimit.Load(text.Files, envoyratelimit.Options{MergeDomains: d.config.Rules.MergeDomains})
+	} else {
+		snapshot, warnings, err = rules.CompileFiles(text.Files, rules.Options{Secret: "not of callers", Version: text.Version})
+	}
+	if err != nil {
+		r.wrong("origin", "mend them: penstock rules validate tells each mistake; a server that runs keeps the rules it has, another does not start",
+			"%s has rules that cannot be used: %v", origin, err)
+		return nil
+	}
+	shown := "the limits"
+	if snapshot != nil {
+		shown = counted(len(snapshot.Rules), "rule")
+	}
+	if text.Version != 0 {
+		r.well("origin", "%s: version %d, %s", origin, text.Version, shown)
+	} else {
+		r.well("origin", "%s: %s", origin, shown)
+	}
+	for _, w := range warnings {
+		line, _, _ := strings.Cut(w.String(), "\n") // what follows is the place, drawn
+		r.look("rules", "", "%s", line)
+	}
+	return snapshot
+}
+
+// examineCopy looks at the copy that a start without the origin would begin with. The text is nil if
+// the origin has none or could not be asked.
+func (d *doctor) examineCopy(text *rules.Text) {
+	r, path := &d.report, d.config.inDataDir("rules.last-good")
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && d.config.Rules.File != "" {
+		r.well("last good", "no copy of the rules yet: they are in a file of this machine")
+		return
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		r.look("last good", "it is there once a server has run with this data_dir; keep data_dir over restarts",
+			"there is no copy of the rules in %s: a server that is started while their origin is down does not know them", d.config.DataDir)
+		return
+	}
+	var kept *rules.Text
+	var data []byte
+	if err == nil {
+		data, err = readBounded(path, int64(rules.MaxEncoded))
+	}
+	if err == nil {
+		kept, err = rules.DecodeText(data)
+	}
+	switch {
+	case err != nil:
+		r.wrong("last good", "delete it: it is written anew", "%s cannot be used: %v", path, err)
+	case text == nil:
+		r.well("last good", "%s: %s, %s old: a start begins with it", path, versionOf(kept), age(info.ModTime()))
+	case text.Checksum() != kept.Checksum():
+		r.look("last good", "see whether a server runs with this data_dir and can read the origin; its log and /v1/status tell",
+			"%s is %s, %s old, and not what the origin has (%s)", path, versionOf(kept), age(info.ModTime()), versionOf(text))
+	default:
+		r.well("last good", "%s is what the origin has (%s)", path, versionOf(kept))
+	}
+}
+
+// examinePublished compares what nodes without a database are told through Redis.
+func (d *doctor) examinePublished(ctx context.Context, text *rules.Text) {
+	r := &d.report
+	if d.config.Rules.Database == "" || !d.config.redis() {
+		return
+	}
+	options, err := d.config.Store.Redis.forRules()
+	if err != nil {
+		return // it is said of the store
+	}
+	options.Timeout = d.timeout
+	there, err := ruleredis.New(options)
+	if err != nil {
+		return
+	}
+	defer there.Close()
+	published, err := there.Read(ctx)
+	switch {
+	case errors.Is(err, rules.ErrNoRules):
+		r.look("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published there: a node with rules.redis has none")
+	case errors.Is(err, penstock.ErrUnavailable) && strings.Contains(err.Error(), "NOPERM"):
+		r.unseen("in redis", "for nodes that learn rules from Redis, the rights are in docs/redis.md", "this user may not read the rules in Redis: %v", err)
+	case errors.Is(err, penstock.ErrUnavailable): // it is said of the store
+	case err != nil:
+		r.wrong("in redis", "penstock rules apply --redis … publishes them anew", "%v", err)
+	case published.Checksum() != text.Checksum():
+		r.look("in redis", "a server that reads the database publishes what it finds; see its log",
+			"nodes with rules.redis have %s, the database %s", versionOf(published), versionOf(text))
+	default:
+		r.well("in redis", "what is published is what the database has (%s)", versionOf(published))
+	}
+}
+
+func versionOf(t *rules.Text) string {
+	if t.Version == 0 {
+		return "rules " + t.Checksum()[:12]
+	}
+	return fmt.Sprintf("version %d", t.Version)
+}
+
+// age is how long ago something was, as people say it.
+func age(then time.Time) string { return span(time.Since(then)) }
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(10 * time.Microsecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Minute).String()
+}

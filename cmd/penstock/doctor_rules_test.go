@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// The rules in the database are newer than the copy on disk, and than what a node serves.
+func TestDoctorOnFreshness(t *testing.T) {
+	b := visit(t, "rules: {database: 'sqlite:rules.db'}\n")
+	b.golden("no_database", exitYes)
+	b.apply("10/1m")
+	b.apply("20/1m")
+	text, err := rules.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("rules.last-good", string(text))
+	b.golden("old_copy", exitYes)
+	b.write("rules.last-good", string(text[:40]))
+	if said, code := b.examine(); code != exitNo || !strings.Contains(said, "✗ last good") {
+		t.Errorf("a torn copy: exit status %d\n%s", code, said)
+	}
+}
+
+// Nodes without a database are told the rules through Redis.
+func TestDoctorOnPublishedRules(t *testing.T) {
+	server := redistest.Start(t)
+	b := visit(t, onRedis("single", server.Addr)+"rules: {database: 'sqlite:rules.db'}\n")
+	b.apply("10/1m")
+	for _, step := range []struct {
+		apply []string
+		want  string
+	}{
+		{nil, `! in redis +no rules are published there`},
+		{[]string{"--redis", server.Addr}, `✓ in redis +what is published is what the database has \(version 2\)`},
+		{[]string{}, `! in redis +nodes with rules.redis have version 2, the database version 3`},
+	} {
+		if step.apply != nil {
+			b.apply(fmt.Sprintf("%d/1m", 20+len(step.apply)), step.apply...)
+		}
+		if text, _ := b.examine(); !regexp.MustCompile(step.want).MatchString(text) {
+			t.Errorf("it does not say %s:\n%s", step.want, text)
+		}
+	}
+	mustCommand(t, server.Addr, "ACL", "SETUSER", "default", "-publish")
+	if text, _ := b.examine(); !regexp.MustCompile(`! rights +rules cannot be published .* may not publish`).MatchString(text) {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestDoctorOnBadRules(t *testing.T) {
+	b := visit(t, "")
+	b.write("rules.yaml", "rules: [{name: one, key: [ip], limits: [{rate: fast}]}]\n")
+	if text, code := b.examine(); code != exitNo || !strings.Contains(text, "✗ origin") {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+	if err := os.Remove(filepath.Join(b.dir, "rules.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if text, code := b.examine(); code != exitFailed || !strings.Contains(text, "cannot be read") {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+}
+
+// A server that runs is asked what it serves.
+func TestDoctorAsksTheServer(t *testing.T) {
+	const token = "token-of-the-doctors-test"
+	dir := t.TempDir()
+	file := rulesFile(t, fmt.Sprintf(perUser, 2))
+	n := startNode(t, "data_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
+	b := visit(t, "rules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
+	ask := func() string {
+		text, _ := b.examine("--listen-admin", n.admin.listener.Addr().String(), "--data-dir", dir)
+		return text
+	}
+	if text := ask(); !regexp.MustCompile(`✓ running +penstock \S+ serves version 0 of 1 rule, since `).MatchString(text) || !regexp.MustCompile(`✓ last good +.* is what the origin has`).MatchString(text) {
+		t.Errorf("got\n%s", text)
+	}
+	writeFile(t, file, "rules: [")
+	eventually(t, "the server refuses the rules", func() bool { return n.statusNow().Rules.Refused != "" })
+	if text := ask(); !regexp.MustCompile(`✗ running +.*has refused newer ones`).MatchString(text) {
+		t.Errorf("got\n%s", text)
+	}
+	b.write("penstock.yaml", "listen: {gateway: ''}\ndata_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: another-token-altogether}\n")
+	if text := ask(); !regexp.MustCompile(`\? running +.*401`).MatchString(text) {
+		t.Errorf("got\n%s", text)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+// maxStatus is how much a server may have to say of itself.
+const maxStatus = 1 << 20
+
+// examineRunning asks the server that runs here, if one does, what it serves. The text is what it
+// should; nil if nobody knows.
+func (d *doctor) examineRunning(ctx context.Context, text *rules.Text) {
+	c, r := d.config, &d.report
+	if c.Listen.Admin == "" || c.Admin.Token == "" {
+		r.unseen("running", "set listen.admin and admin.token, so that it can be asked",
+			"what a server that runs here serves is not known: its admin door is off, or has a token that was made at its start")
+		return
+	}
+	now, err := d.askStatus(ctx)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		r.well("running", "no server runs here: nobody listens at %s", c.Listen.Admin)
+		return
+	case err != nil:
+		r.unseen("running", "see whether it is this server that listens there", "the admin door at %s does not tell: %v", c.Listen.Admin, err)
+		return
+	}
+	d.judgeRunning(now, text)
+}
+
+func (d *doctor) judgeRunning(now *status, text *rules.Text) {
+	r := &d.report
+	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, counted(now.Rules.Rules, "rule"), age(now.Rules.Since))
+	switch {
+	case now.Rules.Refused != "":
+		r.wrong("running", "mend the rules: penstock rules validate", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+	case now.Rules.FromCopy || now.Rules.Error != "":
+		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
+	case text != nil && d.config.Rules.Envoy == "" && now.Rules.Checksum != text.Checksum():
+		r.look("running", fmt.Sprintf("look again after rules.poll_interval (%v)", d.config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
+	default:
+		r.well("running", "%s", serves)
+	}
+	if !now.Ready {
+		r.look("running", "", "it is not ready: %s", now.NotReady)
+	}
+	if !now.Store.Connected {
+		r.wrong("running", "what is wrong with the store stands below", "its store does not answer, so rules decide by their on_store_error: %s", now.Store.Error)
+	}
+	if this := thisBuild().Version; now.Build.Version != this {
+		r.look("running", "docs/upgrade.md", "it is of another version than this program, %s", this)
+	}
+}
+
+// askStatus reads what the server says of itself.
+func (d *doctor) askStatus(ctx context.Context) (*status, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	transport := &http.Transport{DisableKeepAlives: true}
+	scheme := "http"
+	if t := d.config.Admin.TLS; t.Certificate != "" {
+		own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
+		if err != nil {
+			return nil, err
+		}
+		scheme, transport.TLSClientConfig = "https", onlyFrom(own.Certificate[0])
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+reachable(d.config.Listen.Admin)+"/v1/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+string(d.config.Admin.Token))
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s", answer.Status)
+	}
+	var now status
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxStatus)).Decode(&now); err != nil {
+		return nil, fmt.Errorf("read its status: %w", err)
+	}
+	return &now, nil
+}
+
+// onlyFrom believes whoever has the certificate, whatever it is for: the name that it was made out to
+// need not be the address that this machine knows the server by.
+func onlyFrom(certificate []byte) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, // what is verified instead stands below
+		VerifyPeerCertificate: func(shown [][]byte, _ [][]*x509.Certificate) error {
+			if len(shown) == 0 || !bytes.Equal(shown[0], certificate) {
+				return errors.New("it has another certificate than admin.tls names")
+			}
+			return nil
+		},
+	}
+}
+
+// reachable turns an address to listen at into one to connect to.
+func reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}

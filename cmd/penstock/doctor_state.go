@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// examineScript has the store decide as it would for calls, of callers that there are not.
+func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) {
+	r := &d.report
+	budget := options.Timeout
+	options.Timeout, options.ConnectTimeout = d.timeout, d.timeout
+	store, err := redisstore.Open(options)
+	if err == nil {
+		defer store.Close()
+		_, err = timeDecision(ctx, store) // which may have to bring the script along
+	}
+	const decisions = 25
+	var took []time.Duration
+	for i := 0; i < decisions && err == nil; i++ {
+		var trip time.Duration
+		trip, err = timeDecision(ctx, store)
+		took = append(took, trip)
+	}
+	if err != nil {
+		r.wrong("decisions", "what stands above; docs/redis.md", "the script that decides does not run: %v", err)
+		return
+	}
+	slices.Sort(took)
+	median, slowest := took[len(took)/2], took[len(took)-1]
+	const fix = "a Redis that is nearer or less busy, or a longer store.redis.timeout"
+	text := fmt.Sprintf("%s took %s in the middle and %s at most; a call waits %s", counted(len(took), "decision"), span(median), span(slowest), budget)
+	switch {
+	case median >= budget:
+		r.wrong("decisions", fix, "%s: most calls would be decided by on_store_error", text)
+	case median >= budget/2:
+		r.look("decisions", fix, "%s, so some will be decided by on_store_error", text)
+	default:
+		r.well("decisions", "%s", text)
+	}
+}
+
+// doctorLimit is short, so that what it leaves is gone soon.
+var doctorLimit = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
+
+func timeDecision(ctx context.Context, store penstock.Store) (time.Duration, error) {
+	ticket := penstock.Ticket{Groups: []penstock.Group{{
+		Subject: penstock.NewHasher(newToken()).Subject("penstock doctor", "nobody"),
+		Charges: []penstock.Charge{{Meter: doctorLimit, Cost: 1}},
+	}}}
+	var out penstock.Outcome
+	start := time.Now()
+	err := store.Take(ctx, &ticket, &out)
+	return time.Since(start), err
+}
+
+// Of so many keys the format is looked at.
+const sampledKeys = 200
+
+// examineFormat looks at some states whether they are of the format that this program reads.
+func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
+	r := &d.report
+	seen, others, err := s.formats(ctx, d.config.Store.Redis.KeyPrefix)
+	const fix = "see which versions of Penstock share this Redis; docs/upgrade.md"
+	switch {
+	case mayNot(err):
+		r.unseen("format", "ACL SETUSER "+d.user()+" +scan", "the user may not list keys, so no state was looked at")
+	case err != nil:
+		r.unseen("format", "", "no state was looked at: %v", err)
+	case len(others) > 0:
+		r.wrong("format", fix, "some of %s are of format %s, and this Penstock knows format %d: they are left alone, and on_store_error decides for their callers",
+			counted(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
+	case seen == 0:
+		r.well("format", "there is no state yet")
+	default:
+		r.well("format", "%s looked at, all of format %d", counted(seen, "state"), redisstore.StateFormat)
+	}
+}
+
+// formats looks at a sample of the states and returns which formats other than this program's they have.
+func (s *redisServer) formats(ctx context.Context, prefix string) (seen int, others []string, err error) {
+	const rounds, atOnce = 20, "200"
+	cursor := "0"
+	for range rounds {
+		entry, err := s.ask(ctx, "SCAN", cursor, "MATCH", prefix+"{*}", "COUNT", atOnce).AsScanEntry()
+		if err != nil {
+			return seen, nil, err
+		}
+		for _, key := range entry.Elements {
+			if len(key) != len(prefix)+len("{}")+len(penstock.Subject{}.String()) || seen == sampledKeys {
+				continue
+			}
+			value, err := s.ask(ctx, "GET", key).ToString()
+			if err != nil || value == "" {
+				continue // gone meanwhile, or not ours
+			}
+			seen++
+			if format := strconv.Itoa(int(value[0])); value[0] != redisstore.StateFormat && !slices.Contains(others, format) {
+				others = append(others, format)
+			}
+		}
+		if cursor = strconv.FormatUint(entry.Cursor, 10); cursor == "0" || seen == sampledKeys {
+			break
+		}
+	}
+	return seen, others, nil
+}

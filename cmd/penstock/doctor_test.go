@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// A bedside is a configuration and what it names, in a directory of its own.
+type bedside struct {
+	t   *testing.T
+	dir string
+}
+
+// visit makes a configuration for the doctor to look at: doors on loopback, one good rule.
+func visit(t *testing.T, yaml string) *bedside {
+	t.Helper()
+	b := &bedside{t, t.TempDir()}
+	base := fmt.Sprintf("listen: {gateway: '', http: '127.0.0.1:8090', admin: ''}\ndata_dir: %s\n", b.dir)
+	if !strings.Contains(yaml, "rules:") {
+		yaml += "rules: {file: " + b.write("rules.yaml", "rules: [{name: one, key: [ip], limits: [{rate: 10/1m}]}]\n") + "}\n"
+	}
+	b.write("penstock.yaml", base+yaml)
+	return b
+}
+
+func (b *bedside) write(name, text string) (path string) {
+	b.t.Helper()
+	path = filepath.Join(b.dir, name)
+	writeFile(b.t, path, text)
+	return path
+}
+
+// examine runs the doctor and returns its words and its exit status.
+func (b *bedside) examine(args ...string) (string, int) {
+	b.t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	args = append([]string{"doctor", "--config", filepath.Join(b.dir, "penstock.yaml"), "--timeout", "30s"}, args...)
+	code := a.run(b.t.Context(), args)
+	if errs.Len() > 0 {
+		b.t.Logf("stderr: %s", &errs)
+	}
+	return out.String(), code
+}
+
+var maskings = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`(?m)^  . open files.*\n(    .*→.*\n)?`), ""}, // as the machine is
+	{regexp.MustCompile(`(redis|valkey) \d+\.\d+\.\d+`), "redis VERSION"},
+	{regexp.MustCompile(`took \S+ in the middle and \S+ at most`), "took A in the middle and B at most"},
+	{regexp.MustCompile(`, \S+ old`), ", AGE old"},
+	{regexp.MustCompile(`since \d\S*`), "since AGE"},
+	{regexp.MustCompile(`NOPERM .*`), "NOPERM …"},
+	{regexp.MustCompile(`(?m)^(\d+ [a-z ]+(, )?)+$\n`), ""},
+}
+
+// masked takes out what differs from run to run: directories, ports, versions, times.
+func (b *bedside) masked(text string) string {
+	text = strings.ReplaceAll(text, b.dir, "DIR")
+	ports := map[string]string{}
+	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(text, func(address string) string {
+		if ports[address] == "" {
+			ports[address] = fmt.Sprintf("server-%d", len(ports)+1)
+		}
+		return ports[address]
+	})
+	for _, m := range maskings {
+		text = m.from.ReplaceAllString(text, m.to)
+	}
+	return text
+}
+
+// golden compares what the doctor says with testdata/doctor. To accept what is said now:
+// PENSTOCK_UPDATE=1 go test ./cmd/penstock -run TestDoctor.
+func (b *bedside) golden(name string, want int, args ...string) string {
+	b.t.Helper()
+	text, code := b.examine(args...)
+	if code != want {
+		b.t.Errorf("exit status %d, want %d", code, want)
+	}
+	got, file := b.masked(text), filepath.Join("testdata", "doctor", name+".txt")
+	if os.Getenv("PENSTOCK_UPDATE") != "" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	said, err := os.ReadFile(file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(said), got); diff != "" {
+		b.t.Errorf("%s (-want +got)\n%s\nall of it:\n%s", file, diff, text)
+	}
+	return text
+}
+
+// apply makes rules the next version in the database.
+func (b *bedside) apply(rate string, args ...string) {
+	b.t.Helper()
+	file := b.write("new.yaml", "rules: [{name: one, key: [ip], limits: [{rate: "+rate+"}]}]\n")
+	args = append([]string{"rules", "apply", "--message", "a test", "--database", "sqlite:" + filepath.Join(b.dir, "rules.db"), file}, args...)
+	var out bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
+	if code := a.run(b.t.Context(), args); code != exitYes {
+		b.t.Fatalf("apply: %d: %s", code, &out)
+	}
+}
+
+func mustCommand(t *testing.T, address string, words ...string) string {
+	t.Helper()
+	reply, err := redistest.Command(address, words...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func TestDoctorInMemory(t *testing.T) {
+	b := visit(t, "")
+	b.golden("memory", exitYes)
+	b = visit(t, "nodes: 3\ntrusted_proxies: [10.0.0.0/8, 0.0.0.0/0]\nlisten: {gateway: '', http: ':8090', grpc: ':8081', admin: ''}\n")
+	yaml, err := os.ReadFile(filepath.Join(b.dir, "penstock.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(yaml), "\n") // the other doors
+	b.write("penstock.yaml", rest)
+	b.golden("memory_wrong", exitNo)
+}
+
+func TestDoctorOnBadConfiguration(t *testing.T) {
+	b := visit(t, "nodes: many\n")
+	if text, code := b.examine(); code != exitNo || !strings.Contains(text, "✗ configuration") || strings.Contains(text, "store") {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+	b = visit(t, "store: {redis: {addresses: ['127.0.0.1:1']}}\n") // and no key_secret
+	if text, code := b.examine(); code != exitFailed || !strings.Contains(text, "openssl rand -hex 32") || !strings.Contains(text, "✗ reach") {
+		t.Errorf("exit status %d\n%s", code, text)
+	}
+	for _, args := range [][]string{{"--timeout", "0s"}, {"--nonsense"}, {"surplus"}} {
+		if _, code := b.examine(args...); code != exitUsage {
+			t.Errorf("%v: exit status %d, want %d", args, code, exitUsage)
+		}
+	}
+}
+
+func TestDoctorAsData(t *testing.T) {
+	text, code := visit(t, "nodes: 3\n").examine("-o", "json")
+	var found struct {
+		Findings []finding
+		Well     int
+		Wrong    int
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	if err := decoder.Decode(&found); err != nil || code != exitNo {
+		t.Fatalf("exit status %d, %v\n%s", code, err, text)
+	}
+	want := finding{Section: "store", Check: "store", Level: levelWrong, Fix: "store.redis.addresses",
+		Text: "nodes is 3 and each counts for itself in memory: together they let pass up to 3 times the limits"}
+	if last := found.Findings[len(found.Findings)-1]; last != want || found.Wrong != 1 || found.Well == 0 {
+		t.Errorf("got %+v in\n%s", last, text)
+	}
+}
+
+func TestReportOnATerminal(t *testing.T) {
+	var r report
+	r.begin("store")
+	r.wrong("mode", "mend\tit", "a server said: \x1b[2J\u202e")
+	var plain, coloured bytes.Buffer
+	r.print(&plain, false)
+	r.print(&coloured, true)
+	if want := "store\n  ✗ mode  a server said:  [2J \n          → mend it\n1 wrong\n"; plain.String() != want {
+		t.Errorf("got\n%q, want\n%q", plain.String(), want)
+	}
+	if !strings.Contains(coloured.String(), "\x1b[31m✗\x1b[0m mode") || strings.Contains(coloured.String(), "\x1b[2J") {
+		t.Errorf("got %q", coloured.String())
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// findBySentinels asks every sentinel who the master is.
+func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServer {
+	c, r := &d.config.Store.Redis, &d.report
+	watching := identity{c.SentinelUsername, string(c.SentinelPassword), as.tls}
+	masters := map[string][]string{}
+	for _, address := range c.Addresses {
+		master, err := d.askSentinel(ctx, address, watching)
+		if err != nil {
+			r.look("sentinel", "start it, or take it out of store.redis.addresses", "the sentinel %s does not answer: %v", address, err)
+			continue
+		}
+		masters[master] = append(masters[master], address)
+	}
+	switch len(masters) {
+	case 0:
+		r.lost("sentinel", "store.redis.addresses: those of the sentinels; store.redis.master: as they call it", "no sentinel knows the master %q", c.Master)
+		return nil
+	case 1:
+		for master, by := range masters {
+			r.well("sentinel", "%s say that %s is %s", counted(len(by), "sentinel"), c.Master, master)
+		}
+	default:
+		r.wrong("sentinel", "wait for a failover to end and look again; if it stays like this, a sentinel is cut off", "sentinels disagree on who %s is: %v", c.Master, masters)
+	}
+	var found []*redisServer
+	for _, master := range slices.Sorted(maps.Keys(masters)) {
+		if s := d.reach(ctx, master, as); s != nil {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (master string, err error) {
+	s, err := dialServer(ctx, address, as, d.timeout)
+	if err != nil {
+		return "", err
+	}
+	defer s.close()
+	name := d.config.Store.Redis.Master
+	at, err := s.ask(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).AsStrSlice()
+	switch {
+	case rueidis.IsRedisNil(err) || err == nil && len(at) != 2:
+		return "", fmt.Errorf("it knows no %q", name)
+	case err != nil:
+		return "", err
+	}
+	if err := s.ask(ctx, "SENTINEL", "CKQUORUM", name).Error(); err != nil && !mayNot(err) {
+		d.report.look("sentinel", "start the sentinels that are missing", "%s could not replace a lost master: %v", address, err)
+	}
+	return net.JoinHostPort(at[0], at[1]), nil
+}
+
+const clusterSlots = 16384
+
+// findByCluster asks one server for the others, and looks whether every slot is somebody's.
+func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer {
+	r := &d.report
+	ranges, ok := d.askSlots(ctx, as)
+	if !ok {
+		return nil
+	}
+	owned := make([]bool, clusterSlots)
+	var masters []string
+	for _, part := range ranges {
+		for slot := max(0, part.from); slot <= min(part.to, clusterSlots-1); slot++ {
+			owned[slot] = true
+		}
+		if !slices.Contains(masters, part.master) {
+			masters = append(masters, part.master)
+		}
+	}
+	if missing := gaps(owned); missing != "" {
+		r.wrong("slots", "bring their master back, or: redis-cli --cluster fix",
+			"slots %s are nobody's: keys there cannot be decided, and by default none in the whole cluster", missing)
+	} else {
+		r.well("slots", "all %d are served, by %s", clusterSlots, counted(len(masters), "master"))
+	}
+	slices.Sort(masters)
+	var found []*redisServer
+	for _, address := range masters {
+		if s := d.reach(ctx, address, as); s != nil {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// slotRange is what a part of the slots belongs to.
+type slotRange struct {
+	from, to int
+	master   string
+}
+
+// askSlots asks the configured servers one after the other until one answers.
+func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) {
+	addresses := d.config.Store.Redis.Addresses
+	for i, address := range addresses {
+		s, err := dialServer(ctx, address, as, d.timeout)
+		if err != nil && i < len(addresses)-1 {
+			d.report.look("reach", "start it, or take it out of store.redis.addresses", "%s does not answer, the next address was asked: %v", address, err)
+			continue
+		}
+		if err != nil {
+			d.unreachable(address, as, err)
+			return nil, false
+		}
+		defer s.close()
+		if s.mode != "cluster" {
+			d.report.at = address
+			d.examineVersion(s)
+			d.report.at = ""
+			return nil, false
+		}
+		ranges, err := readSlots(s.ask(ctx, "CLUSTER", "SLOTS"), address)
+		if err != nil {
+			fix := ""
+			if mayNot(err) {
+				fix = "ACL SETUSER … +cluster|slots +cluster|shards +role"
+			}
+			d.report.lost("slots", fix, "%s does not say whose the slots are: %v", address, err)
+			return nil, false
+		}
+		return ranges, true
+	}
+	return nil, false
+}
+
+// readSlots reads [[from, to, [host, port, …], replica…]…].
+func readSlots(reply rueidis.RedisResult, asked string) (ranges []slotRange, err error) {
+	parts, err := reply.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		part, err := parts[i].ToArray()
+		if err != nil || len(part) < 3 {
+			return nil, errNotTold
+		}
+		from, errFrom := part[0].AsInt64()
+		to, errTo := part[1].AsInt64()
+		at, errAt := part[2].ToArray()
+		if errFrom != nil || errTo != nil || errAt != nil || len(at) < 2 {
+			return nil, errNotTold
+		}
+		host, _ := at[0].ToString()
+		if host == "" || host == "?" { // it does not know its own: it is where it was asked
+			host, _, _ = net.SplitHostPort(asked)
+		}
+		port, err := at[1].AsInt64()
+		if err != nil {
+			return nil, errNotTold
+		}
+		ranges = append(ranges, slotRange{int(from), int(to), net.JoinHostPort(host, strconv.FormatInt(port, 10))})
+	}
+	return ranges, nil
+}
+
+// gaps writes the slots that nobody has: "5, 100-200", the first few.
+func gaps(owned []bool) string {
+	var all []string
+	for from := 0; from < len(owned); from++ {
+		if owned[from] {
+			continue
+		}
+		to := from
+		for to+1 < len(owned) && !owned[to+1] {
+			to++
+		}
+		if len(all) == 8 {
+			all = append(all, "…")
+			break
+		}
+		text := strconv.Itoa(from)
+		if to > from {
+			text += "-" + strconv.Itoa(to)
+		}
+		all = append(all, text)
+		from = to
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,59 @@
+package rulediff
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A Diff is how two sets of rules differ: what it means, and what was written.
+type Diff struct {
+	Same    bool     `json:"same"` // in meaning and in text
+	Changes []Change `json:"changes"`
+	Text    string   `json:"text,omitempty"` // a unified diff
+}
+
+// Of compares two sets, each of files that belong together. An error is of type [rules.Problems].
+func Of(before, after []rules.File) (*Diff, error) {
+	from, err := factsOf(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := factsOf(after)
+	if err != nil {
+		return nil, err
+	}
+	d := &Diff{Changes: changesOf(from, to), Text: diffText(before, after)}
+	d.Same = len(d.Changes) == 0 && d.Text == ""
+	if d.Changes == nil {
+		d.Changes = []Change{}
+	}
+	return d, nil
+}
+
+// diffText compares single files as they are, and several by their names.
+func diffText(before, after []rules.File) (text string) {
+	if len(before) == 1 && len(after) == 1 {
+		return udiff.Unified(before[0].Name, after[0].Name, string(before[0].Data), string(after[0].Data))
+	}
+	find := func(files []rules.File, like rules.File) rules.File {
+		i := slices.IndexFunc(files, func(f rules.File) bool { return filepath.Base(f.Name) == filepath.Base(like.Name) })
+		if i < 0 {
+			return rules.File{Name: "/dev/null"}
+		}
+		return files[i]
+	}
+	for _, old := range before {
+		now := find(after, old)
+		text += udiff.Unified(old.Name, now.Name, string(old.Data), string(now.Data))
+	}
+	for _, now := range after {
+		if old := find(before, now); old.Name == "/dev/null" {
+			text += udiff.Unified(old.Name, now.Name, "", string(now.Data))
+		}
+	}
+	return text
+}
