@@ -7,3 +7,8 @@ import _ "embed"
 //
 //go:embed openapi.json
 var OpenAPI []byte
+
+// AdminOpenAPI describes the admin API.
+//
+//go:embed admin-openapi.json
+var AdminOpenAPI []byte

@@ -18,6 +18,7 @@ type app struct {
 	stdout, stderr io.Writer
 	env            []string // as of os.Environ
 	terminal       bool     // stderr is read by a person: colour and progress are welcome
+	colour         bool     // stdout is, too
 
 	output string // the value of -o
 }

@@ -28,7 +28,7 @@ type listenConfig struct {
 	Gateway string `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others"`
 	GRPC    string `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health"`
 	HTTP    string `key:"http" doc:"decision API and forward-auth over HTTP"`
-	Admin   string `key:"admin" doc:"/healthz, /readyz, /v1/status. Beyond loopback only with admin.tls and admin.token"`
+	Admin   string `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
 }
 
 type upstreamConfig struct {
@@ -153,9 +153,11 @@ type jwtConfig struct {
 }
 
 type adminConfig struct {
-	Token     secret         `key:"token" doc:"bearer token; empty: one is made and printed once"`
-	TokenFile string         `key:"token_file" doc:"a file that holds token"`
-	TLS       adminTLSConfig `key:"tls"`
+	Token           secret         `key:"token" doc:"bearer token of operators; empty: one is made and printed once"`
+	TokenFile       string         `key:"token_file" doc:"a file that holds token"`
+	ViewerToken     secret         `key:"viewer_token" doc:"bearer token of those who may only look, Prometheus among them; empty: there are none"`
+	ViewerTokenFile string         `key:"viewer_token_file" doc:"a file that holds viewer_token"`
+	TLS             adminTLSConfig `key:"tls"`
 }
 
 type adminTLSConfig struct {

@@ -185,10 +185,13 @@ func (l *loader) checkSecrets() {
 	for _, s := range []struct {
 		path  string
 		value secret
-	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}} {
+	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}, {"admin.viewer_token", c.Admin.ViewerToken}} {
 		if s.value != "" && len(s.value) < minSecret {
 			l.wrong(s.path, "%d bytes can be guessed, at least %d: openssl rand -hex 32 makes one", len(s.value), minSecret)
 		}
+	}
+	if c.Admin.ViewerToken != "" && c.Admin.ViewerToken == c.Admin.Token {
+		l.wrong("admin.viewer_token", "it is that of operators: who only looks needs another")
 	}
 }
 

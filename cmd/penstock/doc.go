@@ -7,6 +7,7 @@
 //	server*.go lateredis.go  the parts of a server put together: store, rules, engine, doors
 //	check.go explain.go      ask a server, or the rules, about a call
 //	rules*.go                the rules' tools
+//	doctor*.go               look whether all that a node needs is as it should be
 //
 // It is the only package that chooses a store.
 package main

@@ -9,29 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/rules"
 )
-
-// An explained call, as JSON has it.
-type explained struct {
-	List     string           `json:"list,omitempty"` // allow or deny: it decides, and no rule applies
-	Entry    int              `json:"entry,omitempty"`
-	Failures []string         `json:"failures,omitempty"`
-	Rules    []consideredRule `json:"rules"`
-}
-
-type consideredRule struct {
-	Rule      string            `json:"rule"`
-	Applies   bool              `json:"applies"`
-	Mode      string            `json:"mode"`
-	Reason    string            `json:"reason,omitempty"` // what stands in the way
-	Why       string            `json:"why,omitempty"`
-	Key       map[string]string `json:"key,omitempty"`
-	Limits    []string          `json:"limits,omitempty"`
-	Unlimited bool              `json:"unlimited,omitempty"`
-	Override  *int              `json:"override,omitempty"` // counted from 0
-	Failures  []string          `json:"failures,omitempty"`
-}
 
 func newExplainCommand(a *app) *cobra.Command {
 	var origin originFlags
@@ -63,7 +43,7 @@ from headers, cookies and the like, by the names that the rules give them.`,
 			if err != nil {
 				return err
 			}
-			return a.tellExplained(explain(snapshot, call, penstock.InstantOf(now)))
+			return a.tellExplained(admin.Explain(snapshot, call, penstock.InstantOf(now)))
 		},
 	}
 	origin.add(c)
@@ -73,43 +53,7 @@ from headers, cookies and the like, by the names that the rules give them.`,
 	return c
 }
 
-func explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *explained {
-	found := s.Explain(call, now)
-	e := &explained{Entry: found.Entry, Failures: found.Failures, Rules: []consideredRule{}}
-	switch {
-	case found.Denied:
-		e.List = "deny"
-	case found.Allowed:
-		e.List = "allow"
-	}
-	for i := range found.Rules {
-		e.Rules = append(e.Rules, consider(&found.Rules[i]))
-	}
-	return e
-}
-
-func consider(c *rules.Considered) consideredRule {
-	r := consideredRule{
-		Rule: c.Rule.Name, Applies: c.Matches, Mode: c.Rule.Mode.String(),
-		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures,
-	}
-	if !c.Matches {
-		return r
-	}
-	if c.Override != rules.NoOverride {
-		r.Override = &c.Override
-	}
-	r.Key = map[string]string{}
-	for _, part := range c.Key {
-		r.Key[part.Name] = part.Value
-	}
-	for _, meter := range c.Limits {
-		r.Limits = append(r.Limits, meter.String())
-	}
-	return r
-}
-
-func (a *app) tellExplained(e *explained) error {
+func (a *app) tellExplained(e *admin.Explanation) error {
 	if a.json() {
 		return a.writeJSON(e)
 	}
@@ -126,7 +70,7 @@ func (a *app) tellExplained(e *explained) error {
 			answer = "yes"
 			applying++
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", r.Rule, answer, r.reasons())
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r.Rule, answer, reasons(r))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -139,7 +83,7 @@ func (a *app) tellExplained(e *explained) error {
 }
 
 // reasons is the line of a rule: what stands in its way, or what it does.
-func (r *consideredRule) reasons() string {
+func reasons(r *admin.Considered) string {
 	if !r.Applies {
 		return r.Why
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/redisstore"
@@ -18,6 +20,8 @@ type lateRedis struct {
 	options redisstore.Options
 	current atomic.Pointer[redisstore.Store]
 	problem atomic.Pointer[error] // of the last probe
+
+	connecting singleflight.Group
 }
 
 var _ breaker.Store = (*lateRedis)(nil)
@@ -30,17 +34,29 @@ func newLateRedis(o redisstore.Options) *lateRedis {
 	return r
 }
 
-// Probe connects if nobody has, and tells whether Redis decides. It is for one goroutine at a time.
-func (r *lateRedis) Probe(ctx context.Context) (err error) {
+// Probe connects if nobody has, and tells whether Redis decides in a zone.
+func (r *lateRedis) Probe(ctx context.Context, zone int) (err error) {
 	defer func() { r.problem.Store(&err) }()
-	if s := r.current.Load(); s != nil {
-		return s.Ping(ctx)
+	s, err := r.connect()
+	if err != nil {
+		return err
 	}
-	s, err := redisstore.Open(r.options)
-	if err == nil {
-		r.current.Store(s)
-	}
-	return err
+	return s.PingZone(ctx, zone)
+}
+
+// connect makes the store, once. All who want it meanwhile share the attempt.
+func (r *lateRedis) connect() (*redisstore.Store, error) {
+	_, err, _ := r.connecting.Do("", func() (any, error) {
+		if r.current.Load() != nil {
+			return nil, nil
+		}
+		s, err := redisstore.Open(r.options)
+		if err == nil {
+			r.current.Store(s)
+		}
+		return nil, err
+	})
+	return r.current.Load(), err
 }
 
 // judge says how bad an error of this store is, for everybody.
@@ -64,6 +80,14 @@ func (r *lateRedis) Close() {
 	if s := r.current.Load(); s != nil {
 		s.Close()
 	}
+}
+
+// Stats are the store's.
+func (r *lateRedis) Stats() (none redisstore.Stats) {
+	if s := r.current.Load(); s != nil {
+		return s.Stats()
+	}
+	return none
 }
 
 // Beat is the store's, see internal/membership.

@@ -12,9 +12,11 @@ import (
 func main() { os.Exit(realApp().run(context.Background(), os.Args[1:])) }
 
 func realApp() *app {
+	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	return &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ(),
-		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		terminal: !plain && term.IsTerminal(int(os.Stderr.Fd())),
+		colour:   !plain && term.IsTerminal(int(os.Stdout.Fd())),
 	}
 }
 
@@ -45,6 +47,6 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
-	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newVersionCommand(a))
+	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newVersionCommand(a))
 	return root
 }

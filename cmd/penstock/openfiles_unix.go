@@ -4,13 +4,20 @@ package main
 
 import "syscall"
 
+// openFiles tells how many files the process may have open.
+func openFiles() (limit uint64, known bool) {
+	var l syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
+	return uint64(l.Cur), err == nil
+}
+
 // connectionsOf is how many connections a door takes at a time, the others wait: a crowd at one door
 // must leave open files to the others. 0 is no bound; the gateway has its own.
 func connectionsOf(door string) int {
 	const enough = 1 << 20
-	var limit syscall.Rlimit
-	if door == "gateway" || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur > enough {
+	limit, known := openFiles()
+	if door == "gateway" || !known || limit > enough {
 		return 0
 	}
-	return max(int(limit.Cur/8), 16)
+	return max(int(limit/8), 16)
 }

@@ -34,7 +34,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{Cmd: exec.CommandContext(ctx, program), addresses: map[string]string{}, exited: make(chan error, 1)}
 	p.Args = append([]string{"penstock"}, args...) // by which the test program knows what to be
-	p.Dir = t.TempDir()
+	p.Dir, p.Env = t.TempDir(), append(os.Environ(), unhurried...)
 	p.Stderr = t.Output()
 	out, err := p.StdoutPipe()
 	if err != nil {

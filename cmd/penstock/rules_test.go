@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
@@ -19,13 +20,13 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis.Addr}})
+	nodes, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis.Addr}, Timeout: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nodes.Close()
 
-	env := []string{"USER=ann", "PENSTOCK_RULES_DATABASE=" + database, "PENSTOCK_STORE_REDIS_ADDRESSES=" + redis.Addr}
+	env := []string{"USER=ann", "PENSTOCK_RULES_DATABASE=" + database, "PENSTOCK_STORE_REDIS_ADDRESSES=" + redis.Addr, "PENSTOCK_STORE_REDIS_TIMEOUT=30s"}
 	run := func(code int, stdin string, args ...string) (stdout, stderr string) {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -77,6 +78,16 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	}
 	if _, stderr := run(exitFailed, "", "history"); !strings.Contains(stderr, "see that PostgreSQL runs") {
 		t.Errorf("without PostgreSQL: %s", stderr)
+	}
+}
+
+func TestRulesHaveNoLessTimeThanDecisions(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{10 * time.Millisecond: 5 * time.Second, time.Minute: time.Minute} {
+		r := defaultConfig().Store.Redis
+		r.Timeout = given
+		if o, err := r.forRules(); err != nil || o.Timeout != want {
+			t.Errorf("with a timeout of %v rules have %v, want %v (%v)", given, o.Timeout, want, err)
+		}
 	}
 }
 

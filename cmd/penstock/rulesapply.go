@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/rulediff"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -46,13 +47,13 @@ func (f *changeFlags) change(a *app, current int64) ruledb.Change {
 
 // A changed is what came of applying or rolling back.
 type changed struct {
-	Applied   bool           `json:"applied"`
-	Version   *versionJSON   `json:"version,omitempty"` // saved, or current if nothing was
-	Changes   []ruleChange   `json:"changes,omitempty"`
-	Problems  rules.Problems `json:"problems,omitempty"`
-	Conflict  string         `json:"conflict,omitempty"`
-	Diff      string         `json:"diff,omitempty"` // of what others changed
-	Published string         `json:"published,omitempty"`
+	Applied   bool              `json:"applied"`
+	Version   *versionJSON      `json:"version,omitempty"` // saved, or current if nothing was
+	Changes   []rulediff.Change `json:"changes,omitempty"`
+	Problems  rules.Problems    `json:"problems,omitempty"`
+	Conflict  string            `json:"conflict,omitempty"`
+	Diff      string            `json:"diff,omitempty"` // of what others changed
+	Published string            `json:"published,omitempty"`
 }
 
 func newRulesApplyCommand(a *app) *cobra.Command {
@@ -154,8 +155,8 @@ func (f *changeFlags) expected(ctx context.Context, base *rulebase) (ruledb.Vers
 }
 
 // changesBetween tells what a document changes; nothing, if what is there no longer compiles.
-func changesBetween(current ruledb.Version, file rules.File) []ruleChange {
-	d, err := diffRules([]rules.File{documentOf(current)}, []rules.File{file})
+func changesBetween(current ruledb.Version, file rules.File) []rulediff.Change {
+	d, err := rulediff.Of([]rules.File{documentOf(current)}, []rules.File{file})
 	if err != nil {
 		return nil
 	}

@@ -1,203 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/goccy/go-yaml"
-
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/internal/rulediff"
 )
 
-// A ruleChange is what became of one rule, attribute or entry of a list.
-type ruleChange struct {
-	Op     string        `json:"op"`   // add, change or remove
-	Kind   string        `json:"kind"` // rule, attribute, allow, deny, order
-	Name   string        `json:"name,omitempty"`
-	Value  string        `json:"value,omitempty"`  // what was added or removed
-	Fields []fieldChange `json:"fields,omitempty"` // what was changed
-}
-
-type fieldChange struct {
-	Field string `json:"field"`
-	From  string `json:"from,omitempty"`
-	To    string `json:"to,omitempty"`
-}
-
-const (
-	opAdd    = "add"
-	opChange = "change"
-	opRemove = "remove"
-)
-
-// facts are what documents say, in a form to compare: values are as they are written.
-type facts struct {
-	Attributes map[string]json.RawMessage
-	Rules      []map[string]json.RawMessage
-	Lists      struct{ Allow, Deny []json.RawMessage }
-}
-
-// factsOf parses files that are one set of rules. An error is of type [rules.Problems].
-func factsOf(files []rules.File) (*facts, error) {
-	all := &facts{Attributes: map[string]json.RawMessage{}}
-	if _, _, err := rules.CompileFiles(files, rules.Options{}); err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		doc, _ := rules.Parse(file.Name, file.Data) // one file of several may have no rules
-		var one facts
-		if err := json.Unmarshal(doc.JSON(), &one); err != nil {
-			return nil, fmt.Errorf("compare %s: %w", file.Name, err)
-		}
-		maps.Copy(all.Attributes, one.Attributes)
-		all.Rules = append(all.Rules, one.Rules...)
-		all.Lists.Allow = append(all.Lists.Allow, one.Lists.Allow...)
-		all.Lists.Deny = append(all.Lists.Deny, one.Lists.Deny...)
-	}
-	return all, nil
-}
-
-// changesOf tells what it takes to come from one to the other.
-func changesOf(from, to *facts) []ruleChange {
-	changes := changedRules(from, to)
-	for _, name := range slices.Sorted(maps.Keys(merged(from.Attributes, to.Attributes))) {
-		if c, ok := changedFields("attribute", name, wrap(from.Attributes[name]), wrap(to.Attributes[name])); ok {
-			changes = append(changes, c)
-		}
-	}
-	changes = append(changes, changedList("allow", from.Lists.Allow, to.Lists.Allow)...)
-	return append(changes, changedList("deny", from.Lists.Deny, to.Lists.Deny)...)
-}
-
-func changedRules(from, to *facts) (changes []ruleChange) {
-	before, after := named(from.Rules), named(to.Rules)
-	for _, name := range namesOf(to.Rules) {
-		if c, ok := changedFields("rule", name, before[name], after[name]); ok {
-			changes = append(changes, c)
-		}
-	}
-	for _, name := range namesOf(from.Rules) {
-		if after[name] == nil {
-			changes = append(changes, ruleChange{Op: opRemove, Kind: "rule", Name: name, Value: summary(before[name])})
-		}
-	}
-	stay := func(all []map[string]json.RawMessage, in map[string]map[string]json.RawMessage) []string {
-		return slices.DeleteFunc(namesOf(all), func(name string) bool { return in[name] == nil })
-	}
-	if !slices.Equal(stay(from.Rules, after), stay(to.Rules, before)) {
-		changes = append(changes, ruleChange{Op: opChange, Kind: "order", Value: "of the rules"})
-	}
-	return changes
-}
-
-// changedFields compares two values of one name, of which one may be nil.
-func changedFields(kind, name string, from, to map[string]json.RawMessage) (ruleChange, bool) {
-	switch {
-	case from == nil:
-		return ruleChange{Op: opAdd, Kind: kind, Name: name, Value: summary(to)}, true
-	case to == nil:
-		return ruleChange{Op: opRemove, Kind: kind, Name: name, Value: summary(from)}, true
-	}
-	c := ruleChange{Op: opChange, Kind: kind, Name: name}
-	for _, field := range slices.Sorted(maps.Keys(merged(from, to))) {
-		if !bytes.Equal(from[field], to[field]) {
-			c.Fields = append(c.Fields, fieldChange{field, flow(from[field]), flow(to[field])})
-		}
-	}
-	return c, len(c.Fields) > 0
-}
-
-func changedList(kind string, from, to []json.RawMessage) (changes []ruleChange) {
-	has := func(list []json.RawMessage, entry json.RawMessage) bool {
-		return slices.ContainsFunc(list, func(other json.RawMessage) bool { return bytes.Equal(entry, other) })
-	}
-	for _, entry := range to {
-		if !has(from, entry) {
-			changes = append(changes, ruleChange{Op: opAdd, Kind: kind, Value: flow(entry)})
-		}
-	}
-	for _, entry := range from {
-		if !has(to, entry) {
-			changes = append(changes, ruleChange{Op: opRemove, Kind: kind, Value: flow(entry)})
-		}
-	}
-	return changes
-}
-
-func merged(a, b map[string]json.RawMessage) map[string]json.RawMessage {
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	return both
-}
-
-// wrap makes one field of a value, nil of none.
-func wrap(value json.RawMessage) map[string]json.RawMessage {
-	if value == nil {
-		return nil
-	}
-	return map[string]json.RawMessage{"from": value}
-}
-
-func ruleName(rule map[string]json.RawMessage) string {
-	var name string
-	_ = json.Unmarshal(rule["name"], &name) // it was compiled: it has one
-	return name
-}
-
-func namesOf(all []map[string]json.RawMessage) []string {
-	names := make([]string, len(all))
-	for i, rule := range all {
-		names[i] = ruleName(rule)
-	}
-	return names
-}
-
-func named(all []map[string]json.RawMessage) map[string]map[string]json.RawMessage {
-	byName := make(map[string]map[string]json.RawMessage, len(all))
-	for _, rule := range all {
-		byName[ruleName(rule)] = rule
-	}
-	return byName
-}
-
-// summary tells in short what a rule or an attribute is.
-func summary(fields map[string]json.RawMessage) string {
-	var parts []string
-	for _, name := range []string{"key", "limits", "requests_per_minute", "requests_per_hour", "mode", "from"} {
-		if value, ok := fields[name]; ok {
-			parts = append(parts, name+" "+flow(value))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// flow writes a value on one line as a person would.
-func flow(value json.RawMessage) string {
-	if value == nil {
-		return ""
-	}
-	var ordered any
-	if err := yaml.UnmarshalWithOptions(value, &ordered, yaml.UseOrderedMap()); err != nil {
-		return string(value)
-	}
-	text, err := yaml.MarshalWithOptions(ordered, yaml.Flow(true))
-	if err != nil {
-		return string(value)
-	}
-	return strings.TrimSpace(string(text))
-}
-
-var opMarks = map[string]string{opAdd: "+", opChange: "~", opRemove: "-"}
+var opMarks = map[string]string{rulediff.Add: "+", rulediff.Alter: "~", rulediff.Remove: "-"}
 
 // writeChanges writes one line for each thing that changed, and how many.
-func writeChanges(w io.Writer, changes []ruleChange) {
+func writeChanges(w io.Writer, changes []rulediff.Change) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	counts := map[string]int{}
 	for _, c := range changes {
@@ -218,5 +34,5 @@ func writeChanges(w io.Writer, changes []ruleChange) {
 		}
 	}
 	table.Flush()
-	fmt.Fprintf(w, "%d to add, %d to change, %d to remove\n", counts[opAdd], counts[opChange], counts[opRemove])
+	fmt.Fprintf(w, "%d to add, %d to change, %d to remove\n", counts[rulediff.Add], counts[rulediff.Alter], counts[rulediff.Remove])
 }

@@ -3,22 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/rulediff"
 	"github.com/penstock-io/penstock/rules"
 )
-
-// A ruleDiff is how two sets of rules differ: what it means, and what was written.
-type ruleDiff struct {
-	Same    bool         `json:"same"` // in meaning and in text
-	Changes []ruleChange `json:"changes"`
-	Text    string       `json:"text,omitempty"` // a unified diff
-}
 
 func newRulesDiffCommand(a *app) *cobra.Command {
 	var from databaseFlags
@@ -50,7 +41,7 @@ Exit status: 0 if they are the same, 1 if they differ.`,
 			if err != nil {
 				return err
 			}
-			diff, err := diffRules(before, after)
+			diff, err := rulediff.Of(before, after)
 			if err != nil {
 				return answered(err)
 			}
@@ -97,49 +88,7 @@ func documentOf(v ruledb.Version) rules.File {
 	return file
 }
 
-// diffRules compares two sets. An error is of type [rules.Problems].
-func diffRules(before, after []rules.File) (*ruleDiff, error) {
-	from, err := factsOf(before)
-	if err != nil {
-		return nil, err
-	}
-	to, err := factsOf(after)
-	if err != nil {
-		return nil, err
-	}
-	d := &ruleDiff{Changes: changesOf(from, to), Text: diffText(before, after)}
-	d.Same = len(d.Changes) == 0 && d.Text == ""
-	if d.Changes == nil {
-		d.Changes = []ruleChange{}
-	}
-	return d, nil
-}
-
-// diffText compares single files as they are, and several by their names.
-func diffText(before, after []rules.File) (text string) {
-	if len(before) == 1 && len(after) == 1 {
-		return udiff.Unified(before[0].Name, after[0].Name, string(before[0].Data), string(after[0].Data))
-	}
-	find := func(files []rules.File, like rules.File) rules.File {
-		i := slices.IndexFunc(files, func(f rules.File) bool { return filepath.Base(f.Name) == filepath.Base(like.Name) })
-		if i < 0 {
-			return rules.File{Name: "/dev/null"}
-		}
-		return files[i]
-	}
-	for _, old := range before {
-		now := find(after, old)
-		text += udiff.Unified(old.Name, now.Name, string(old.Data), string(now.Data))
-	}
-	for _, now := range after {
-		if old := find(before, now); old.Name == "/dev/null" {
-			text += udiff.Unified(old.Name, now.Name, "", string(now.Data))
-		}
-	}
-	return text
-}
-
-func (a *app) tellDiff(d *ruleDiff, textToo bool) error {
+func (a *app) tellDiff(d *rulediff.Diff, textToo bool) error {
 	if !textToo {
 		d.Text, d.Same = "", len(d.Changes) == 0
 	}

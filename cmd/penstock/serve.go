@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/penstock-io/penstock/internal/console"
 )
 
 // configFlags are the keys that have a flag.
@@ -18,7 +20,7 @@ var configFlags = []struct{ flag, path, usage string }{
 	{"listen-gateway", "listen.gateway", "`address` of the gateway; empty turns it off, as with the others"},
 	{"listen-http", "listen.http", "`address` of the decision API and forward-auth"},
 	{"listen-grpc", "listen.grpc", "`address` of the decision API over gRPC"},
-	{"listen-admin", "listen.admin", "`address` of /readyz, /v1/status and the like"},
+	{"listen-admin", "listen.admin", "`address` of the console, the admin API, /metrics and /readyz"},
 	{"upstream", "upstreams", "`URL` of the server behind the gateway"},
 	{"redis", "store.redis.addresses", "`host:port` of Redis, several with commas"},
 	{"rules", "rules.file", "rules in a `file` or a directory"},
@@ -69,14 +71,24 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().BoolVar(&demo, "demo", false, "a demo upstream behind the gateway, and sample rules if there are none")
 	c.Flags().BoolVar(&check, "check", false, "look for mistakes in the configuration and do nothing else")
-	for _, f := range configFlags {
-		c.Flags().String(f.flag, "", f.usage)
-	}
+	addConfigFlags(c.Flags())
 	return c
+}
+
+func addConfigFlags(flags *pflag.FlagSet) {
+	for _, f := range configFlags {
+		flags.String(f.flag, "", f.usage)
+	}
 }
 
 // configure puts the configuration together.
 func (a *app) configure(file string, demo bool, flags *pflag.FlagSet) (*config, error) {
+	l := a.load(file, demo, flags)
+	return l.config, l.check()
+}
+
+// load reads the configuration. What is wrong is for check to tell.
+func (a *app) load(file string, demo bool, flags *pflag.FlagSet) *loader {
 	var all []given
 	for _, f := range configFlags {
 		flag := flags.Lookup(f.flag)
@@ -96,7 +108,7 @@ func (a *app) configure(file string, demo bool, flags *pflag.FlagSet) (*config, 
 	c := l.config
 	unconfigured := file == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
 	c.demo = demo || unconfigured
-	return c, l.check()
+	return l
 }
 
 // serve runs a server until the context ends.
@@ -149,6 +161,9 @@ func (s *server) greet(w io.Writer) {
 		fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
 		if s.config.Admin.Token == "" {
 			fmt.Fprintf(w, "  token    %s (of the admin door, shown once)\n", s.token)
+		}
+		if console.Built() {
+			fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())
 		}
 	}
 	if gateway := s.door("gateway"); gateway != nil && s.config.demo && s.config.Rules.Database != "" {

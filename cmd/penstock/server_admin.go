@@ -3,18 +3,23 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock/internal/gateway"
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/console"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// What a node says of itself.
+type (
+	status        = admin.Status
+	storeStatus   = admin.StoreStatus
+	breakerStatus = admin.BreakerStatus
+	build         = admin.Build
 )
 
 // openAdmin opens the door of those who run the server.
@@ -22,135 +27,76 @@ func (s *server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
 	}
-	answer, err := s.newAdmin()
+	secure, err := s.config.Admin.TLS.load()
 	if err != nil {
 		return err
 	}
-	s.admin, err = s.listen("admin", s.config.Listen.Admin, answer)
+	handler, err := s.newAdmin()
+	if err != nil {
+		return err
+	}
+	server := newHTTPServer(handler, s.log.With("door", "admin"))
+	server.TLSConfig = secure
+	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server))
 	return err
 }
 
-func (s *server) newAdmin() (serve, error) {
+// load returns nil if TLS is off.
+func (t *adminTLSConfig) load() (*tls.Config, error) {
+	if t.Certificate == "" {
+		return nil, nil
+	}
+	own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("admin.tls: %s: %w", t.Certificate, err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}, nil
+}
+
+func (s *server) newAdmin() (http.Handler, error) {
 	s.token = cmp.Or(string(s.config.Admin.Token), newToken())
-	server := newHTTPServer(s.adminHandler(), s.log.With("door", "admin"))
-	if t := s.config.Admin.TLS; t.Certificate != "" {
-		own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("admin.tls: %s: %w", t.Certificate, err)
-		}
-		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}
+	kind, origin, err := s.ruleKind()
+	if err != nil {
+		return nil, err
 	}
-	return s.serveHTTP(server), nil
-}
-
-func (s *server) adminHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { plain(rw, http.StatusOK, "alive") })
-	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
-		if err := s.ready(); err != nil {
-			plain(rw, http.StatusServiceUnavailable, "not ready: "+err.Error())
-			return
-		}
-		text := "ready"
-		if !s.store.status().Connected {
-			text = "ready, but the store does not answer: rules decide by their on_store_error"
-		}
-		plain(rw, http.StatusOK, text)
-	})
-	mux.Handle("GET /v1/status", s.withToken(s.tellStatus))
-	return s.ownHost(mux)
-}
-
-func plain(rw http.ResponseWriter, status int, text string) {
-	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	rw.Header().Set("Cache-Control", "no-store")
-	rw.WriteHeader(status)
-	fmt.Fprintln(rw, text)
-}
-
-// ownHost refuses requests for other hosts at a door on loopback: a web page can make a browser
-// send them, under a name of its own that leads here.
-func (s *server) ownHost(next http.Handler) http.Handler {
-	if !loopback(s.config.Listen.Admin) {
-		return next
+	store, ok := s.store.shared.(admin.Store)
+	if !ok {
+		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.shared)
 	}
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		if host != "localhost" && (err != nil || !ip.IsLoopback()) {
-			plain(rw, http.StatusForbidden, "this door answers to localhost only")
-			return
-		}
-		next.ServeHTTP(rw, r)
+	door, err := admin.New(admin.Options{
+		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Loopback: loopback(s.config.Listen.Admin),
+		Status: s.status, Ready: s.ready, Store: store, Local: s.store.local, Scratch: newScratch,
+		Rules:   admin.Rules{Live: s.rules.live, Origin: origin, Kind: kind, Service: s.rules.service, Compile: s.rules.compile},
+		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.streams = door.Drain
+	s.atEnd(func() { door.Close() })
+	return door, nil
 }
 
-// withToken lets in who knows the token. Hashes are compared, so that the time it takes says
-// nothing about either.
-func (s *server) withToken(next http.HandlerFunc) http.Handler {
-	want := sha256.Sum256([]byte(s.token))
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(token))
-		if !ok || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-			rw.Header().Set("WWW-Authenticate", "Bearer")
-			plain(rw, http.StatusUnauthorized, "send the admin token as Authorization: Bearer …")
-			return
-		}
-		next(rw, r)
-	})
+// ruleKind tells what the rules come from, and where they are read.
+func (s *server) ruleKind() (admin.Kind, rules.Origin, error) {
+	switch r := &s.config.Rules; {
+	case r.Envoy != "":
+		files, err := rules.NewFiles(r.Envoy)
+		return admin.Envoy, files, err
+	case r.File != "":
+		return admin.Files, s.rules.origin, nil
+	case r.Redis:
+		return admin.Redis, s.rules.origin, nil
+	}
+	return admin.Database, s.rules.origin, nil
 }
 
-// status is what a node says of itself.
-type status struct {
-	Build     build                    `json:"build"`
-	Uptime    float64                  `json:"uptime_seconds"`
-	Ready     bool                     `json:"ready"`
-	NotReady  string                   `json:"not_ready,omitempty"`
-	Addresses map[string]string        `json:"addresses"`
-	Store     storeStatus              `json:"store"`
-	Rules     rulesStatus              `json:"rules"`
-	Upstreams []gateway.UpstreamHealth `json:"upstreams,omitempty"`
-}
+// newScratch returns a store for a while: for what is counted beside calls.
+func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 16 << 20}) }
 
-type storeStatus struct {
-	Kind      string         `json:"kind"` // memory or redis
-	Connected bool           `json:"connected"`
-	Error     string         `json:"error,omitempty"`
-	Breaker   *breakerStatus `json:"breaker,omitempty"`
-	Nodes     int            `json:"nodes"` // that share the limits, as far as is known
-}
-
-type breakerStatus struct {
-	State   string    `json:"state"` // closed: calls go to the store; open: they do not
-	Since   time.Time `json:"since"`
-	Opened  int64     `json:"opened"`
-	Refused int64     `json:"refused"` // calls that were not sent
-}
-
-type rulesStatus struct {
-	Origin   string    `json:"origin"`
-	Rules    int       `json:"rules"`
-	Version  int64     `json:"version"`
-	Checksum string    `json:"checksum"`
-	Since    time.Time `json:"since"`
-	FromCopy bool      `json:"from_copy"`
-	Refused  string    `json:"refused,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-func (s *server) tellStatus(rw http.ResponseWriter, _ *http.Request) {
-	rw.Header().Set("Content-Type", "application/json")
-	rw.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(rw).Encode(s.status()) // the client may be gone
-}
-
-func (s *server) status() *status {
-	found := &status{
-		Build: thisBuild(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
+func (s *server) status() admin.Status {
+	found := admin.Status{
+		Build: thisBuild(), Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
 		Store: s.store.status(), Rules: s.rules.status(),
 	}
 	if err := s.ready(); err != nil {
@@ -165,17 +111,7 @@ func (s *server) status() *status {
 	return found
 }
 
-func (r *ruleSource) status() rulesStatus {
-	now := r.live.Status()
-	found := rulesStatus{
-		Origin: r.origin.String(), Rules: len(r.live.Load().Rules),
-		Version: now.Version, Checksum: now.Checksum, Since: now.Since, FromCopy: now.FromCopy,
-	}
-	if now.Refused != nil {
-		found.Refused = now.Refused.Err.Error()
-	}
-	if now.Err != nil {
-		found.Error = now.Err.Error()
-	}
-	return found
+func (r *ruleSource) status() admin.RulesStatus {
+	all := admin.Rules{Live: r.live, Origin: r.origin}
+	return all.Status()
 }

@@ -22,8 +22,10 @@ var sample []byte
 
 // ruleSource is the rules and where they come from.
 type ruleSource struct {
-	live   *rules.Live
-	origin rules.Origin
+	live    *rules.Live
+	origin  rules.Origin
+	compile rules.Options
+	service *ruleservice.Service // nil: rules are not changed here
 }
 
 func (c *config) inDataDir(name string) string { return filepath.Join(c.DataDir, name) }
@@ -41,14 +43,12 @@ func (s *server) openRules(ctx context.Context) error {
 	if s.config.Rules.Envoy != "" {
 		lastGood = "" // what is there is of other rules
 	}
-	compile := rules.Options{Secret: secret}
-	origin, err := s.openOrigin(ctx, compile)
-	if err != nil {
+	s.rules = &ruleSource{compile: rules.Options{Secret: secret}}
+	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}
-	s.rules = &ruleSource{origin: origin}
-	s.rules.live, err = rules.Follow(ctx, origin, rules.LiveOptions{
-		Compile: compile, Interval: s.config.Rules.PollInterval,
+	s.rules.live, err = rules.Follow(ctx, s.rules.origin, rules.LiveOptions{
+		Compile: s.rules.compile, Interval: s.config.Rules.PollInterval,
 		LastGood: lastGood, Changed: s.rulesChanged,
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *server) openRules(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) openOrigin(ctx context.Context, compile rules.Options) (rules.Origin, error) {
+func (s *server) openOrigin(ctx context.Context) (rules.Origin, error) {
 	switch r := &s.config.Rules; {
 	case r.Envoy != "":
 		return noRules{r.Envoy}, nil
@@ -67,19 +67,20 @@ func (s *server) openOrigin(ctx context.Context, compile rules.Options) (rules.O
 	case r.Redis:
 		return s.openRuleRedis()
 	default:
-		return s.openDatabase(ctx, string(r.Database), compile)
+		return s.openDatabase(ctx, string(r.Database))
 	}
 }
 
 // openDatabase also publishes what the database has to Redis, if there is one, for nodes that have
 // no database.
-func (s *server) openDatabase(ctx context.Context, source string, compile rules.Options) (rules.Origin, error) {
+func (s *server) openDatabase(ctx context.Context, source string) (rules.Origin, error) {
 	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
 	if err != nil {
 		return nil, err
 	}
 	s.atEnd(func() { origin.Close() })
-	service := &ruleservice.Service{Database: origin, Compile: compile}
+	service := &ruleservice.Service{Database: origin, Compile: s.rules.compile}
+	s.rules.service = service
 	if s.config.redis() {
 		published, err := s.openRuleRedis()
 		if err != nil {

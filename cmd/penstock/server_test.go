@@ -155,7 +155,7 @@ func TestAdminDoor(t *testing.T) {
 		{"/v1/status", []string{"Authorization", "Bearer " + n.token}, 200},
 		{"/v1/status", []string{"Authorization", "Bearer " + n.token, "Host", "rebound.example.com"}, 403},
 		{"/v1/status", []string{"Authorization", "Bearer " + n.token, "Host", "localhost:1"}, 200},
-		{"/elsewhere", nil, 404},
+		{"/v1/elsewhere", nil, 404},
 	} {
 		if answer, body := n.get(n.url("admin", row.path), row.header...); answer.StatusCode != row.want {
 			t.Errorf("%s %v: %s, want %d: %s", row.path, row.header, answer.Status, row.want, body)
@@ -199,7 +199,7 @@ func TestDrain(t *testing.T) {
 		<-release
 	}))
 	defer upstream.Close()
-	n := startNode(t, "upstreams: [{url: '"+upstream.URL+"'}]\ngateway: {timeouts: {drain: 30s}}")
+	n := startNode(t, "upstreams: [{url: '"+upstream.URL+"'}]")
 	answered := make(chan int, 1)
 	go func() {
 		answer, _ := n.get(n.url("gateway", "/slow"))

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,6 +90,10 @@ func TestNodesAreLearned(t *testing.T) {
 	for _, n := range []*node{first, second} {
 		eventually(t, "a node knows of the other", func() bool { return n.statusNow().Store.Nodes == 2 })
 	}
+	eventually(t, "the first has kept it", func() bool { // which it does after it says so
+		kept, _ := os.ReadFile(filepath.Join(dir, "nodes.last-seen"))
+		return strings.TrimSpace(string(kept)) == "2"
+	})
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}

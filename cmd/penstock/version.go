@@ -10,13 +10,6 @@ import (
 // version is set by the linker for a release; otherwise the build's own information says it.
 var version string
 
-// A build says what this program was made from.
-type build struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Go      string `json:"go"`
-}
-
 func thisBuild() build {
 	b := build{Version: version, Commit: "unknown", Go: "unknown"}
 	info, ok := debug.ReadBuildInfo()

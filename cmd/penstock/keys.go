@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+func newKeysCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "keys",
+		Short: "Look after single callers: counters, resets and bans",
+		Long: `Look after single callers of a running server: see what was counted of them, forget it,
+ban them, lift a ban.
+
+A caller is named by attributes, as rules tell callers apart: user=u1, ip=198.51.100.7.
+All rules whose key these attributes fill are meant, whatever else they ask of a call;
+--rule names one of them.
+
+The server is asked at its admin door (listen.admin). Its token is admin.token, or
+admin.viewer_token to look only; give it as PENSTOCK_ADMIN_TOKEN, where nobody sees it
+in the list of processes.`,
+		Example: `  export PENSTOCK_ADMIN_TOKEN=…                # a server without one prints it at its start
+  penstock keys list search-per-user            # who has been counted
+  penstock keys show user=u1                    # used, limit, when it resets, bans
+  penstock keys reset user=u1 --rule search-per-user
+  penstock keys ban ip=198.51.100.7 --for 1h
+  penstock keys lift ip=198.51.100.7`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newKeysListCommand(a), newKeysShowCommand(a), newKeysResetCommand(a), newKeysBanCommand(a), newKeysLiftCommand(a))
+	return c
+}
+
+// adminFlags say which server is asked, and as whom.
+type adminFlags struct {
+	server, token string
+	timeout       time.Duration
+}
+
+func (f *adminFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.server, "server", "", "`URL` of the admin door; default PENSTOCK_ADMIN_SERVER, or http://127.0.0.1:8091")
+	c.Flags().StringVar(&f.token, "token", "", "of that door; default PENSTOCK_ADMIN_TOKEN")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "of one question")
+}
+
+// An adminClient asks an admin door.
+type adminClient struct {
+	base, token string
+	client      *http.Client
+}
+
+func (f *adminFlags) client(a *app) (*adminClient, error) {
+	base := strings.TrimSuffix(cmp.Or(f.server, a.getenv("PENSTOCK_ADMIN_SERVER"), "http://127.0.0.1:8091"), "/")
+	token := cmp.Or(f.token, a.getenv("PENSTOCK_ADMIN_TOKEN"))
+	var errs []error
+	if to, err := url.Parse(base); err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+		errs = append(errs, fmt.Errorf("--server %.128q is no address of a server, for example http://127.0.0.1:8091", base))
+	}
+	if token == "" {
+		errs = append(errs, errors.New("there is no token: give that of the server, admin.token, as PENSTOCK_ADMIN_TOKEN"))
+	}
+	if f.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--timeout %v must be positive", f.timeout))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, misused("%w", err)
+	}
+	return &adminClient{base, token, &http.Client{Timeout: f.timeout}}, nil
+}
+
+// maxAnswer bounds what an admin door may say.
+const maxAnswer = 16 << 20
+
+// ask sends a question and reads the answer. A problem that blames what was asked is answered no.
+func (c *adminClient) ask(ctx context.Context, method, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	if body == nil {
+		r.Body, r.ContentLength = http.NoBody, 0
+	} else {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := c.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask the admin door: %w", err)
+	}
+	defer answer.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("ask the admin door: %w", err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(text, into); err != nil {
+			return fmt.Errorf("the admin door's answer: %w", err)
+		}
+		return nil
+	}
+	return refusal(answer, text)
+}
+
+// refusal is what an answer that is not the one asked for means.
+func refusal(answer *http.Response, text []byte) error {
+	var p admin.Problem
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), wire.ProblemType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
+		return fmt.Errorf("the admin door answers %s: is it one?", answer.Status)
+	}
+	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
+		return errors.New(p.Detail)
+	}
+	return no(errors.New(p.Detail))
+}
+
+// callerFlags are how a command is told of a caller.
+type callerFlags struct{ rule, domain string }
+
+func (f *callerFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.rule, "rule", "", "only as this `rule` knows the caller")
+	c.Flags().StringVar(&f.domain, "domain", "", "only rules of this domain")
+}
+
+// A callerQuestion is about one caller.
+type callerQuestion struct {
+	Rule       string            `json:"rule,omitempty"`
+	Domain     string            `json:"domain,omitempty"`
+	Attributes map[string]string `json:"attributes"`
+	Duration   string            `json:"duration,omitempty"`
+}
+
+// question makes one of name=value arguments.
+func (f *callerFlags) question(args []string) (*callerQuestion, error) {
+	call, err := (&callFlags{}).call(args)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 0 && f.rule == "" {
+		return nil, misused("whom? name a caller by an attribute, for example user=u1")
+	}
+	q := &callerQuestion{Rule: f.rule, Domain: f.domain, Attributes: map[string]string{}}
+	for _, attribute := range call.Attributes {
+		q.Attributes[attribute.Name] = attribute.Value
+	}
+	return q, nil
+}

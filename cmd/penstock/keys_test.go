@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+const keyRules = `
+attributes: {user: {header: X-User}}
+rules:
+  - name: per-user
+    match: {path: /search}
+    key: [user]
+    limits: [{rate: 3/1d, algorithm: sliding_window_log}, {rate: 5/1h, algorithm: token_bucket}]
+    penalty: {after: 100, within: 1h, bans: [1m]}
+  - {name: site, key: [], limits: [{rate: 1000/1d, algorithm: sliding_window_log}]}
+`
+
+// keys runs a keys command against the node.
+func (n *node) keys(args ...string) (code int, stdout, stderr string) {
+	n.t.Helper()
+	var out, errs strings.Builder
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=" + n.url("admin", ""), "PENSTOCK_ADMIN_TOKEN=" + n.token}}
+	code = a.run(n.t.Context(), append([]string{"keys", "--timeout", patient.String()}, args...))
+	return code, out.String(), errs.String()
+}
+
+var (
+	someTime = regexp.MustCompile(`in [0-9hms]+|20\d\d-\d\d-\d\dT[0-9:]+Z`)
+	spaces   = regexp.MustCompile(` {3,}`)
+)
+
+// What a caller has used is seen, forgotten, banned and lifted, as people type it.
+func TestKeysCommands(t *testing.T) {
+	file := rulesFile(t, keyRules)
+	for name, yaml := range map[string]string{
+		"memory": "", "redis": onRedis("single", redistest.Start(t).Addr), "cluster": onRedis("cluster", redistest.StartCluster(t, 3).Addrs...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, yaml+"rules: {file: "+file+"}")
+			eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
+			says := func(want string, args ...string) {
+				t.Helper()
+				code, out, errs := n.keys(args...)
+				got := spaces.ReplaceAllString(someTime.ReplaceAllString(out, "…"), "  ")
+				if want = strings.TrimPrefix(want, "\n"); code != exitYes || got != want {
+					t.Errorf("keys %v: exit status %d: %s\n%swant\n%s", args, code, errs, got, want)
+				}
+			}
+			search := func() bool { return n.check(`{"user": "u1", "path": "/search"}`).Allowed }
+			for i := range 4 {
+				if search() != (i < 3) {
+					t.Fatalf("call %d", i)
+				}
+			}
+			says(`
+RULE  KEY  USED  LIMIT  LEFT  RESETS
+per-user:1d  user="u1"  3  3  0  …
+per-user:1h  user="u1"  3  5  2  …
+per-user: 1 strike, 0 bans so far
+`, "show", "user=u1")
+			says("reset  per-user  user=\"u1\"\n", "reset", "user=u1")
+			if !search() {
+				t.Error("denied after a reset")
+			}
+			says("banned  per-user  user=\"u1\" until …\n", "ban", "user=u1", "--for", "1h")
+			if search() {
+				t.Error("allowed though banned")
+			}
+			if _, out, _ := n.keys("show", "user=u1"); !strings.Contains(out, "per-user: banned until 20") {
+				t.Errorf("got:\n%s", out)
+			}
+			says("lifted  per-user  user=\"u1\"\n", "lift", "user=u1", "--rule", "per-user")
+			if !search() {
+				t.Error("denied after the ban was lifted")
+			}
+
+			code, out, errs := n.keys("list", "per-user", "-o", "json")
+			var listed admin.Keys
+			if err := json.Unmarshal([]byte(out), &listed); err != nil || code != exitYes || len(listed.Keys) != 1 || listed.Keys[0].Key["user"] != "u1" {
+				t.Errorf("list: %d %v %s %s", code, err, out, errs)
+			}
+			if _, out, errs := n.keys("list", "per-user"); !strings.Contains(out, `user="u1"`) || !strings.HasPrefix(out, "SUBJECT") || errs != "1 caller\n" {
+				t.Errorf("got:\n%s%s", out, errs)
+			}
+			says("reset  site  [] (one for all)\n", "reset", "--rule", "site")
+		})
+	}
+}
+
+func TestKeysRefused(t *testing.T) {
+	n := startNode(t, "rules: {file: "+rulesFile(t, keyRules)+"}\nadmin: {viewer_token: 0123456789abcdef}")
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"show", "colour=red"}, exitNo, "no rule tells callers apart by these attributes"},
+		{[]string{"list", "nonsense"}, exitNo, `there is no rule "nonsense"`},
+		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "give one a penalty"},
+		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "this token is not known here"},
+		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
+		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitYes, ""},
+		{[]string{"show", "user=u1", "--server", n.url("http", "")}, exitFailed, "is it one?"},
+	} {
+		if code, _, errs := n.keys(test.args...); code != test.code || !strings.Contains(errs, test.says) {
+			t.Errorf("%v: exit status %d: %s", test.args, code, errs)
+		}
+	}
+}
+
+// While the store does not answer there is nothing to show, and that is no no.
+func TestKeysWithoutTheStore(t *testing.T) {
+	redis := redistest.Start(t)
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, onRedis("single", redis.Addr)+"rules: {file: "+rulesFile(t, keyRules)+"}")
+	for _, args := range [][]string{{"show", "user=u1"}, {"list", "per-user"}, {"reset", "user=u1"}, {"ban", "user=u1", "--for", "1h"}} {
+		if code, _, errs := n.keys(args...); code != exitFailed || !strings.Contains(errs, "store unavailable") {
+			t.Errorf("%v: exit status %d: %s", args, code, errs)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/rules"
+)
+
+func newKeysResetCommand(a *app) *cobra.Command {
+	var o operation
+	c := &cobra.Command{
+		Use:   "reset name=value...",
+		Short: "Forget what was counted of a caller",
+		Long: `Forget a caller: counters, strikes, bans and reservations, under all rules whose key the
+attributes fill, or under one. Other nodes may deny for up to a second more.
+
+Rules with one counter for all callers are meant only by --rule.`,
+		Example: `  penstock keys reset user=u1
+  penstock keys reset user=u1 --rule search-per-user
+  penstock keys reset --rule whole-site          # one counter for all`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.run(c.Context(), a, args, http.MethodPost, "/v1/keys/reset", "reset")
+		},
+	}
+	o.add(c)
+	return c
+}
+
+func newKeysBanCommand(a *app) *cobra.Command {
+	var o operation
+	c := &cobra.Command{
+		Use:   "ban name=value... --for DURATION",
+		Short: "Refuse a caller for a while",
+		Long: `Refuse a caller for a while, whatever the limits say. The rules that can are those with a
+penalty; a caller that no such rule knows can be put on the deny list of the rules.`,
+		Example: `  penstock keys ban ip=198.51.100.7 --for 1h
+  penstock keys ban user=u1 --for 2d --rule login-per-user`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if length, err := rules.ParseDuration(o.length); err != nil || length <= 0 {
+				return misused("--for %q is no length of time, for example 1h", o.length)
+			}
+			return o.run(c.Context(), a, args, http.MethodPost, "/v1/bans", "banned")
+		},
+	}
+	o.add(c)
+	c.Flags().StringVar(&o.length, "for", "", "`duration` from now on, as 30m, 1h or 2d")
+	_ = c.MarkFlagRequired("for") // the flag is there
+	return c
+}
+
+func newKeysLiftCommand(a *app) *cobra.Command {
+	var o operation
+	c := &cobra.Command{
+		Use:   "lift name=value...",
+		Short: "End a ban",
+		Long: `End a ban, whether by hand or by a penalty, and forget the strikes. What was counted stays;
+reset forgets that too.`,
+		Example: `  penstock keys lift ip=198.51.100.7`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.run(c.Context(), a, args, http.MethodDelete, "/v1/bans", "lifted")
+		},
+	}
+	o.add(c)
+	return c
+}
+
+// An operation changes what is known of a caller.
+type operation struct {
+	server adminFlags
+	caller callerFlags
+	length string // of a ban
+}
+
+func (o *operation) add(c *cobra.Command) {
+	o.server.add(c)
+	o.caller.add(c)
+}
+
+func (o *operation) run(ctx context.Context, a *app, args []string, method, path, done string) error {
+	question, err := o.caller.question(args)
+	if err != nil {
+		return err
+	}
+	question.Duration = o.length
+	client, err := o.server.client(a)
+	if err != nil {
+		return err
+	}
+	var told admin.Done
+	if err := client.ask(ctx, method, path, question, &told); err != nil {
+		return err
+	}
+	if a.json() {
+		return a.writeJSON(told)
+	}
+	for _, k := range told.Keys {
+		until := ""
+		if k.BannedUntil != nil {
+			until = " until " + k.BannedUntil.Format(time.RFC3339)
+		}
+		fmt.Fprintf(a.stdout, "%s  %s  %s%s\n", done, k.Rule, keyText(k.Key), until)
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/admin"
+)
+
+// login begins a session and returns its cookie.
+func (s *stand) login(token string) *http.Cookie {
+	s.t.Helper()
+	w := s.serve(s.request("POST", "/v1/session", object("token", token)))
+	if w.Code != http.StatusOK {
+		s.t.Fatalf("login: %d %s", w.Code, w.Body)
+	}
+	return w.Result().Cookies()[0]
+}
+
+func with(c *http.Cookie) func(*http.Request) { return func(r *http.Request) { r.AddCookie(c) } }
+
+func bearer(token string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+// Every route is asked with every kind of access, and lets in those whom its role says, and nobody
+// else.
+func TestEveryRouteWithEveryAccess(t *testing.T) {
+	s := newStand(t, setup{})
+	crossSite := func(r *http.Request) {
+		with(s.login(operatorToken))(r)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	}
+	for _, access := range []struct {
+		name    string
+		role    admin.Role // that it amounts to
+		refusal int        // where that is not enough
+		show    func(*http.Request)
+	}{
+		{"nothing", admin.Anybody, 401, func(*http.Request) {}},
+		{"an empty token", admin.Anybody, 401, bearer("")},
+		{"an unknown token", admin.Anybody, 401, bearer("nonsense-0123456789")},
+		{"half a token", admin.Anybody, 401, bearer(operatorToken[:10])},
+		{"a token that is not a bearer's", admin.Anybody, 401, func(r *http.Request) { r.Header.Set("Authorization", operatorToken) }},
+		{"a token as password", admin.Anybody, 401, func(r *http.Request) { r.SetBasicAuth("operator", operatorToken) }},
+		{"a token in the query", admin.Anybody, 401, func(r *http.Request) { r.URL.RawQuery = "token=" + operatorToken }},
+		{"a token as cookie", admin.Anybody, 401, with(&http.Cookie{Name: "penstock_session", Value: operatorToken})},
+		{"an unknown session", admin.Anybody, 401, with(&http.Cookie{Name: "penstock_session", Value: "nonsense"})},
+		{"a session in the cookie of TLS", admin.Anybody, 401, func(r *http.Request) {
+			with(&http.Cookie{Name: "__Host-penstock", Value: s.login(operatorToken).Value})(r)
+		}},
+		{"a viewer's token", admin.Viewer, 403, bearer(viewerToken)},
+		{"a viewer's session", admin.Viewer, 403, func(r *http.Request) { with(s.login(viewerToken))(r) }},
+		{"an operator's token", admin.Operator, 0, bearer(operatorToken)},
+		{"an operator's session", admin.Operator, 0, func(r *http.Request) { with(s.login(operatorToken))(r) }},
+		{"a wrong token beside a session", admin.Anybody, 401, func(r *http.Request) {
+			with(s.login(operatorToken))(r)
+			bearer("nonsense-0123456789")(r)
+		}},
+	} {
+		for _, route := range admin.Routes() {
+			r := s.routeRequest(route)
+			access.show(r)
+			w := s.serve(r)
+			refused := w.Code == 401 || w.Code == 403
+			if want := access.role < route.Role; refused != want || want && w.Code != access.refusal {
+				t.Errorf("%s: %s %s: %d %.200s", access.name, route.Method, route.Path, w.Code, w.Body)
+			}
+		}
+	}
+	for _, route := range admin.Routes() {
+		r := s.routeRequest(route)
+		crossSite(r)
+		safe := route.Method == "GET"
+		if w := s.serve(r); (w.Code == 403) == safe {
+			t.Errorf("a page of another site: %s %s: %d", route.Method, route.Path, w.Code)
+		}
+	}
+}
+
+// routeRequest asks for something that does nothing: bodies are missing, and streams are over.
+func (s *stand) routeRequest(route admin.Route) *http.Request {
+	over, end := context.WithCancel(s.t.Context())
+	end()
+	r := s.request(route.Method, strings.NewReplacer("{number}", "1", "{name}", "per-user").Replace(route.Path), "")
+	if route.Path == "/v1/events" {
+		r = r.WithContext(over)
+	}
+	return r
+}
+
+func TestEveryRouteNamesItsRole(t *testing.T) {
+	for _, r := range admin.Routes() {
+		if r.Role == admin.Nobody {
+			t.Errorf("%s %s is for nobody", r.Method, r.Path)
+		}
+		if r.Method != "GET" && r.Role == admin.Viewer && !strings.Contains("/v1/session /v1/rules/validate /v1/rules/diff /v1/rules/preview /v1/explain /v1/keys/show /v1/playground", r.Path) {
+			t.Errorf("%s %s changes something, for viewers", r.Method, r.Path)
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	s := newStand(t, setup{})
+	for _, r := range []*http.Request{
+		s.request("GET", "/healthz", ""), s.request("GET", "/v1/status", ""), s.request("GET", "/nowhere", ""),
+		s.request("POST", "/v1/status", ""), s.request("GET", "/openapi.json", ""),
+	} {
+		h := s.serve(r).Header()
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			if h.Get(name) != want {
+				t.Errorf("%s: %s is %q", r.URL, name, h.Get(name))
+			}
+		}
+		csp := h.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "object-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: the policy lacks %s: %s", r.URL, want, csp)
+			}
+		}
+		if strings.Contains(csp, "unsafe") {
+			t.Errorf("the policy is %s", csp)
+		}
+	}
+}
+
+// A name of another site that leads to this machine is no way in.
+func TestOtherHosts(t *testing.T) {
+	s := newStand(t, setup{})
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8091": 200, "127.0.0.1": 200, "127.0.0.2:1": 200, "[::1]:8091": 200,
+		"evil.example": 403, "localhost.evil.example": 403, "192.0.2.1": 403, "": 403,
+	} {
+		r := s.request("GET", "/healthz", "")
+		r.Host = host
+		if w := s.serve(r); w.Code != want {
+			t.Errorf("%q: %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestOtherMethodsAndPaths(t *testing.T) {
+	s := newStand(t, setup{})
+	for _, test := range []struct {
+		method, path string
+		code         int
+		allow        string
+	}{
+		{"PATCH", "/v1/rules", 405, "GET, HEAD, PUT"},
+		{"POST", "/v1/status", 405, "GET, HEAD"},
+		{"GET", "/v1/bans", 405, "POST, DELETE"},
+		{"GET", "/v1/rules/per-user/overrides", 405, "POST"},
+		{"GET", "/v1/rules/nonsense", 404, ""},
+		{"GET", "/v1/", 404, ""},
+		{"GET", "/", 404, ""},
+		{"HEAD", "/v1/status", 200, ""},
+	} {
+		w := s.ask(test.method, test.path, "")
+		if w.Code != test.code || w.Header().Get("Allow") != test.allow {
+			t.Errorf("%s %s: %d, allowed %q: %s", test.method, test.path, w.Code, w.Header().Get("Allow"), w.Body)
+		}
+	}
+}
+
+// Attempts are limited by network, whichever token is tried, until the minute is over. Who shows a
+// good token is not kept out by others.
+func TestLoginIsLimited(t *testing.T) {
+	s := newStand(t, setup{})
+	attempt := func(from, token string) *httptest.ResponseRecorder {
+		t.Helper()
+		r := s.request("POST", "/v1/session", object("token", token))
+		r.RemoteAddr = from
+		return s.serve(r)
+	}
+	for i := range 10 {
+		if w := attempt(fmt.Sprintf("[2001:db8::%x]:1", i+1), "nonsense"); w.Code != 401 {
+			t.Fatalf("attempt %d: %d %s", i, w.Code, w.Body)
+		}
+	}
+	w := attempt("[2001:db8::ffff]:1", operatorToken)
+	if wait, err := strconv.Atoi(w.Header().Get("Retry-After")); w.Code != 429 || err != nil || wait < 1 || wait > 60 {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := attempt("[2001:db8:0:1::1]:1", operatorToken); w.Code != 200 {
+		t.Errorf("another network: %d %s", w.Code, w.Body)
+	}
+	shown := s.request("GET", "/v1/session", "", "Authorization", "Bearer "+operatorToken)
+	shown.RemoteAddr = "[2001:db8::ffff]:1"
+	if w := s.serve(shown); w.Code != 200 {
+		t.Errorf("a good token: %d %s", w.Code, w.Body)
+	}
+	wrong := s.request("GET", "/v1/session", "", "Authorization", "Bearer nonsense")
+	wrong.RemoteAddr = "[2001:db8::ffff]:1"
+	if w := s.serve(wrong); w.Code != 429 {
+		t.Errorf("a wrong token: %d %s", w.Code, w.Body)
+	}
+	s.clock.pass(time.Minute + time.Second)
+	if w := attempt("[2001:db8::ffff]:1", operatorToken); w.Code != 200 {
+		t.Errorf("a minute later: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestLogTellsNoToken(t *testing.T) {
+	s := newStand(t, setup{})
+	cookie := s.login(operatorToken)
+	s.serve(s.request("POST", "/v1/session", object("token", "nonsense-0123456789")))
+	for _, secret := range []string{operatorToken, viewerToken, cookie.Value, "nonsense-0123456789"} {
+		if strings.Contains(s.log.String(), secret) {
+			t.Errorf("the log has %s", secret)
+		}
+	}
+	if !strings.Contains(s.log.String(), `"msg":"login"`) || !strings.Contains(s.log.String(), "a login was refused") {
+		t.Errorf("the log is %s", s.log)
+	}
+}

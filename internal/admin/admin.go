@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Options are what the API shows and changes.
+type Options struct {
+	Token       string // of operators
+	ViewerToken string // of those who may only look; "": there are none
+	Loopback    bool   // the door is for this machine only, and answers to its names only
+
+	Status func() Status
+	Ready  func() error // why calls should not be sent here; nil: they should
+
+	Rules   Rules
+	Store   Store
+	Local   penstock.Store // what counts while Store does not answer; nil: none
+	Traffic *traffic.Traffic
+	Metrics http.Handler // nil: none
+
+	// Scratch makes a store that is empty, in memory: for limiting logins, and for trying rules out.
+	Scratch func() (Scratch, error)
+
+	// Console answers for what is not of the API; nil: nothing does. It needs no token, so it must
+	// not tell anything.
+	Console http.Handler
+
+	Log *slog.Logger     // nil: nothing is logged
+	Now func() time.Time // for tests; nil: the clock
+}
+
+// Rules are the rules of a node and where they come from.
+type Rules struct {
+	Live   Live
+	Origin rules.Origin
+	Kind   Kind
+
+	// Service changes them; nil: they can only be read here.
+	Service *ruleservice.Service
+
+	Compile rules.Options // as the node compiles them
+}
+
+// Live is the rules that a node serves: a *[rules.Live].
+type Live interface {
+	Load() *rules.Snapshot
+	Status() rules.Status
+}
+
+// A Kind is where rules come from.
+type Kind string
+
+const (
+	Database Kind = "database"
+	Files    Kind = "files"
+	Redis    Kind = "redis"           // published there by a node that has the database
+	Envoy    Kind = "envoy_ratelimit" // files of envoyproxy/ratelimit, which are not rules
+)
+
+// A Store is one that can be looked into and operated.
+type Store interface {
+	penstock.Store
+	penstock.Banner
+	penstock.Resetter
+	penstock.Inspector
+	penstock.Lister
+}
+
+// A Scratch is a store for a while.
+type Scratch interface {
+	penstock.Store
+	penstock.Settler
+	Close() error
+}
+
+// An Admin is the API. It is the handler of the whole door.
+type Admin struct {
+	Options
+	handler  http.Handler
+	access   *access
+	sessions *sessions
+	logins   *logins
+	heavy    chan struct{} // work that takes long: so many at a time
+	beat     time.Duration // between two signs of life of a stream
+
+	draining context.Context
+	drain    context.CancelFunc
+}
+
+// atATime is how much of what compiles or replays is done at once: calls are to be decided meanwhile.
+const atATime = 2
+
+// New returns the API. It ends with Close.
+func New(o Options) (*Admin, error) {
+	var errs []error
+	need := func(missing bool, what string) {
+		if missing {
+			errs = append(errs, errors.New("it needs "+what))
+		}
+	}
+	need(o.Token == "", "a token")
+	need(o.Token != "" && o.Token == o.ViewerToken, "two tokens that differ")
+	need(o.Status == nil || o.Ready == nil, "a status")
+	need(o.Rules.Live == nil || o.Rules.Origin == nil, "rules")
+	need(o.Store == nil || o.Scratch == nil, "stores")
+	need(o.Traffic == nil, "traffic")
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("new admin API: %w: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	logins, err := newLogins(o)
+	if err != nil {
+		return nil, fmt.Errorf("new admin API: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	a := &Admin{Options: o, logins: logins, heavy: make(chan struct{}, atATime), beat: heartbeat}
+	a.sessions = newSessions(o.Now)
+	a.access = newAccess(o.Token, o.ViewerToken, a.sessions, a.logins)
+	a.draining, a.drain = context.WithCancel(context.Background())
+	a.handler = a.guard(a.mux())
+	return a, nil
+}
+
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// Drain ends the streams, so that the door can close.
+func (a *Admin) Drain() { a.drain() }
+
+// Close gives back what the API holds.
+func (a *Admin) Close() error {
+	a.drain()
+	return a.logins.store.Close()
+}
+
+// begin waits for its turn to do heavy work; end must follow.
+func (a *Admin) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case a.heavy <- struct{}{}:
+		return func() { <-a.heavy }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: others keep this server busy", errBusy)
+	}
+}
+
+var errBusy = errors.New("too busy")

@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+)
+
+// A Deed is one line of the audit.
+type Deed struct {
+	Number  int64     `json:"number"`
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Action  string    `json:"action"`
+	Version int64     `json:"version,omitempty"`
+	Detail  string    `json:"detail"`
+}
+
+// Deeds are a page of the audit.
+type Deeds struct {
+	Events []Deed `json:"events"`         // the last first
+	Next   int64  `json:"next,omitempty"` // before which the next page is
+}
+
+func (a *Admin) audit(x *exchange) (any, error) {
+	q := x.query()
+	before, limit := q.number("before", 0, 0, 1<<53), q.number("limit", 50, 1, maxPage)
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	db, err := a.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	found, err := db.Audit(x.r.Context(), before, int(limit))
+	if err != nil {
+		return nil, err
+	}
+	page := Deeds{Events: []Deed{}}
+	for _, e := range found {
+		page.Events = append(page.Events, Deed(e))
+	}
+	if n := len(found); n == int(limit) {
+		page.Next = found[n-1].Number
+	}
+	return page, nil
+}
+
+// record writes down what somebody did, where the rules are kept or, if that is no database, in the
+// log. It was done: that it cannot be written down undoes nothing.
+func (a *Admin) record(x *exchange, action, detail string) {
+	if len(detail) > ruledb.MaxMessage {
+		detail = strings.ToValidUTF8(detail[:ruledb.MaxMessage], "")
+	}
+	at := a.Log.With("actor", x.who.String(), "action", action, "detail", detail)
+	if a.Rules.Service == nil {
+		at.Info("audit")
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), 5*time.Second)
+	defer cancel()
+	db, err := a.Rules.Service.Database.DB(ctx)
+	if err == nil {
+		err = db.Record(ctx, ruledb.Event{Actor: x.who.String(), Action: action, Detail: detail})
+	}
+	if err != nil {
+		at.Error("audit: the database has not taken this", "error", err)
+	}
+}

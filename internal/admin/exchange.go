@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+)
+
+// Bounds of what is read.
+const (
+	maxBody     = 256 << 10              // the largest call fits
+	maxDocument = 2 * ruledb.MaxDocument // escaped, line ends take twice the room
+)
+
+// An exchange is one request and its answer.
+type exchange struct {
+	w   http.ResponseWriter
+	r   *http.Request
+	who caller
+}
+
+// exchange serves a route to those who may have it.
+func (a *Admin) exchange(to route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, refused := a.access.admit(r, to.role)
+		if refused != nil {
+			a.Log.Debug("refused", "path", r.URL.Path, "from", who.address, "code", refused.Code)
+			fail(w, refused)
+			return
+		}
+		answer, err := to.serve(&exchange{w: w, r: r, who: who})
+		if err != nil {
+			p := problemOf(err)
+			if p.Code == Internal {
+				a.Log.Error("the admin API failed", "method", r.Method, "path", r.URL.Path, "error", err)
+			}
+			fail(w, p)
+			return
+		}
+		if _, done := answer.(answered); !done {
+			reply(w, answer)
+		}
+	})
+}
+
+func reply(w http.ResponseWriter, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(answer) // who went away is not told
+}
+
+// read takes the body of the request, a JSON object, into a struct. What the struct does not know, or
+// is there twice, is a mistake; all are told.
+func (x *exchange) read(into any) error { return x.readUpTo(maxBody, into) }
+
+// readDocument is read where the body may hold rules.
+func (x *exchange) readDocument(into any) error { return x.readUpTo(maxDocument, into) }
+
+func (x *exchange) readUpTo(most int64, into any) error {
+	if err := acceptable(x.r.Header); err != nil {
+		x.w.Header().Set("Accept-Post", "application/json")
+		return problem(http.StatusUnsupportedMediaType, Invalid, err.Error())
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, most))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return problem(http.StatusRequestEntityTooLarge, Invalid, fmt.Sprintf("the body has more than %d bytes", most))
+	}
+	if err != nil {
+		return invalid("the body broke off")
+	}
+	return parse(body, into)
+}
+
+// acceptable tells why a body cannot be read. A browser asks before it sends application/json to
+// another site, so that insisting on it keeps foreign pages out.
+func acceptable(h http.Header) error {
+	given := h.Get("Content-Type")
+	media, parameters, err := mime.ParseMediaType(given)
+	if charset := parameters["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return fmt.Errorf("content type %.100q must be application/json, in UTF-8", given)
+	}
+	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return fmt.Errorf("content encoding %.100q is not read: send the body as it is", coding)
+	}
+	return nil
+}

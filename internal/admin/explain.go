@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// An Explanation is what every rule makes of a call.
+type Explanation struct {
+	List     string       `json:"list,omitempty"` // allow or deny: it decides, and no rule applies
+	Entry    int          `json:"entry,omitempty"`
+	Failures []string     `json:"failures,omitempty"`
+	Rules    []Considered `json:"rules"`
+}
+
+// A Considered is what one rule makes of it.
+type Considered struct {
+	Rule      string     `json:"rule"`
+	Applies   bool       `json:"applies"`
+	Mode      string     `json:"mode"`
+	Reason    string     `json:"reason,omitempty"` // what stands in the way
+	Why       string     `json:"why,omitempty"`
+	Key       Attributes `json:"key,omitempty"`
+	Limits    []string   `json:"limits,omitempty"`
+	Unlimited bool       `json:"unlimited,omitempty"`
+	Override  *int       `json:"override,omitempty"` // counted from 0
+	Failures  []string   `json:"failures,omitempty"`
+}
+
+// Explain tells which rules apply to a call, and why the others do not.
+func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *Explanation {
+	found := s.Explain(call, now)
+	e := &Explanation{Entry: found.Entry, Failures: found.Failures, Rules: []Considered{}}
+	switch {
+	case found.Denied:
+		e.List = "deny"
+	case found.Allowed:
+		e.List = "allow"
+	}
+	for i := range found.Rules {
+		e.Rules = append(e.Rules, consider(&found.Rules[i]))
+	}
+	return e
+}
+
+func consider(c *rules.Considered) Considered {
+	r := Considered{
+		Rule: c.Rule.Name, Applies: c.Matches, Mode: c.Rule.Mode.String(),
+		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures,
+	}
+	if !c.Matches {
+		return r
+	}
+	if c.Override != rules.NoOverride {
+		r.Override = &c.Override
+	}
+	r.Key = attributesOf(c.Key)
+	for _, meter := range c.Limits {
+		r.Limits = append(r.Limits, meter.String())
+	}
+	return r
+}
+
+// asked is how a caller or a call is described.
+type asked struct {
+	Domain     string     `json:"domain"`
+	Attributes Attributes `json:"attributes"`
+}
+
+// call makes a call of it. What is wrong is added to the mistakes.
+func (q *asked) call(mistakes *[]wire.Mistake) *penstock.Call {
+	fail := func(at, format string, args ...any) {
+		*mistakes = append(*mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
+	}
+	c := &penstock.Call{Domain: q.Domain}
+	if len(q.Domain) > engine.MaxDomain {
+		fail("domain", "has %d bytes; at most %d", len(q.Domain), engine.MaxDomain)
+	}
+	if len(q.Attributes) > engine.MaxAttributes {
+		fail("attributes", "%d of them; at most %d", len(q.Attributes), engine.MaxAttributes)
+		return c
+	}
+	for name, value := range q.Attributes {
+		if len(name) == 0 || len(name) > engine.MaxAttributeName {
+			fail(fmt.Sprintf("attributes.%.32s", name), "a name of %d bytes, must be from 1 to %d", len(name), engine.MaxAttributeName)
+		}
+		if len(value) > engine.MaxAttribute {
+			fail(fmt.Sprintf("attributes.%.32s", name), "a value of %d bytes; at most %d", len(value), engine.MaxAttribute)
+		}
+		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
+	}
+	return c
+}
+
+func (a *Admin) explain(x *exchange) (any, error) {
+	var asked struct {
+		asked
+		At time.Time `json:"at"` // zero: now
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	var mistakes []wire.Mistake
+	call := asked.call(&mistakes)
+	if err := mistaken(mistakes); err != nil {
+		return nil, err
+	}
+	at := a.Now()
+	if !asked.At.IsZero() {
+		at = asked.At
+	}
+	return Explain(a.Rules.Live.Load(), call, penstock.InstantOf(at)), nil
+}

@@ -1,0 +1,29 @@
+package admin
+
+import "time"
+
+// A Route is one that is served, and whom to.
+type Route struct {
+	Method, Path string
+	Role         Role
+}
+
+// Routes are all that are served.
+func Routes() (all []Route) {
+	for _, r := range new(Admin).routes() {
+		all = append(all, Route{r.method, r.path, r.role})
+	}
+	return all
+}
+
+// Nobody is the role of a route that names none.
+const Nobody = nobody
+
+// Beat sets how often streams give a sign of life, before there are any.
+func (a *Admin) Beat(every time.Duration) { a.beat = every }
+
+// AddTo adds an override to a document.
+func AddTo(text, rule string, match map[string]string, limit string) (string, error) {
+	o := override{Match: match, Limit: limit}
+	return o.addTo(text, rule)
+}

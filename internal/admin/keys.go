@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A Key is a caller that a rule keeps state of.
+type Key struct {
+	Subject string     `json:"subject"`       // a hash; its beginning, where the store knows no more
+	Key     Attributes `json:"key,omitempty"` // who that is, if it called this node of late
+}
+
+// Keys are a page of callers.
+type Keys struct {
+	Keys []Key  `json:"keys"`
+	Next string `json:"next,omitempty"` // the cursor of the next page
+}
+
+// aboutKeys is how many a page of a listing looks at.
+const aboutKeys = 1000
+
+// listKeys lists the callers of a rule, a page at a time. A page may hold none and not be the last.
+func (a *Admin) listKeys(x *exchange) (any, error) {
+	q := x.query()
+	name, cursor := q.text("rule"), q.text("cursor")
+	if name == "" {
+		q.fail("rule", "is missing: whose callers")
+	}
+	if len(cursor) > 512 {
+		q.fail("cursor", "is not what the page before returned")
+	}
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	rule, err := a.rule(name)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := a.Store.Keys(x.r.Context(), rule.Subjects.Tag(), cursor, aboutKeys)
+	if err != nil {
+		return nil, err
+	}
+	names := a.names(rule)
+	told := Keys{[]Key{}, next}
+	for _, subject := range page {
+		told.Keys = append(told.Keys, Key{subject, names[subject]})
+	}
+	return told, nil
+}
+
+func (a *Admin) rule(name string) (*rules.Rule, error) {
+	for _, r := range a.Rules.Live.Load().Rules {
+		if r.Name == name {
+			return r, nil
+		}
+	}
+	return nil, problem(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", name))
+}
+
+// names are who the subjects of a rule are, of those that called of late: by their text as stores
+// list it, which may be only the beginning.
+func (a *Admin) names(r *rules.Rule) map[string]Attributes {
+	const known = 10 // characters, where a store does not know all
+	found := map[string]Attributes{}
+	for _, e := range a.Traffic.Recent(traffic.Filter{Rule: r.Name}, maxNames) {
+		for _, k := range e.Keys {
+			if k.Rule == r.Name { // of an earlier rule of the name no subject is listed
+				s := newSubject(rules.Considered{Rule: r, Key: k.Key})
+				text, who := s.id.String(), attributesOf(k.Key)
+				found[text], found[text[:known]+"…"] = who, who
+			}
+		}
+	}
+	return found
+}
+
+// maxNames is how many calls are looked at for names.
+const maxNames = 10_000
+
+// KeyStates are all that is known of a caller.
+type KeyStates struct {
+	Keys   []KeyState `json:"keys"`
+	Recent []Event    `json:"recent"` // the last calls that this node kept, the last first
+}
+
+// A KeyState is what one rule knows of a caller.
+type KeyState struct {
+	Rule         string        `json:"rule"`
+	Mode         string        `json:"mode"`
+	Key          Attributes    `json:"key"`
+	Subject      string        `json:"subject"`
+	Override     *int          `json:"override,omitempty"` // whose limits hold, counted from 0
+	Unlimited    bool          `json:"unlimited,omitempty"`
+	Limits       []LimitState  `json:"limits"`
+	CanBan       bool          `json:"can_ban"` // it has a penalty
+	BannedUntil  *time.Time    `json:"banned_until,omitempty"`
+	Strikes      int64         `json:"strikes"`
+	Bans         int64         `json:"bans"` // so far, until they are forgiven
+	Reservations []Reservation `json:"reservations"`
+	Reserved     int64         `json:"reserved"` // how many there are
+}
+
+// A Reservation is one of a caller.
+type Reservation struct {
+	Until  time.Time `json:"until"`
+	Closed bool      `json:"closed"` // settled or released
+	Cost   int64     `json:"cost"`   // of the limit that it takes most of
+}
+
+// shownReservations is how many of a caller are told.
+const shownReservations = 20
+
+// showKey tells all that is known of a caller.
+func (a *Admin) showKey(x *exchange) (any, error) {
+	var asked whom
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	found, err := a.find(&asked)
+	if err != nil {
+		return nil, err
+	}
+	told := KeyStates{[]KeyState{}, []Event{}}
+	for i := range found {
+		state, err := a.inspect(x.r.Context(), &found[i])
+		if err != nil {
+			return nil, err
+		}
+		told.Keys = append(told.Keys, *state)
+	}
+	for _, e := range a.Traffic.Recent(traffic.Filter{}, maxNames) {
+		if len(told.Recent) < shownEvents && slices.ContainsFunc(found, func(s subject) bool { return s.made(&e) }) {
+			told.Recent = append(told.Recent, eventOf(&e))
+		}
+	}
+	return told, nil
+}
+
+const shownEvents = 50
+
+func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
+	g := s.group()
+	seen, err := penstock.Inspect(ctx, a.Store, 0, []penstock.Group{g}, shownReservations)
+	if err != nil {
+		return nil, err
+	}
+	found, policies := &seen[0], s.Rule.Policies
+	told := &KeyState{
+		Rule: s.Rule.Name, Mode: s.Rule.Mode.String(), Key: attributesOf(s.Key), Subject: s.id.String(), Unlimited: s.Unlimited,
+		Limits: []LimitState{}, CanBan: s.Rule.Penalty != nil, Strikes: found.Group.Strikes, Bans: found.Group.Bans,
+		Reservations: []Reservation{}, Reserved: found.Reserved,
+	}
+	if s.Override != rules.NoOverride {
+		told.Override = &s.Override
+		if !s.Unlimited {
+			policies = s.Rule.Overrides[s.Override].Policies
+		}
+	}
+	if until := found.Group.BannedUntil; until != 0 {
+		at := until.Time()
+		told.BannedUntil = &at
+	}
+	for i := range found.Decisions {
+		m := g.Charges[i].Meter
+		told.Limits = append(told.Limits, limitState(&penstock.LimitVerdict{
+			Rule: s.Rule.Name, Policy: policies[i], Shadow: s.Rule.Mode == rules.Shadow, Banned: told.BannedUntil != nil,
+			Algorithm: m.Algorithm(), Count: m.Count, Window: time.Duration(m.Window) * time.Microsecond, Decision: found.Decisions[i],
+		}))
+	}
+	for _, r := range found.Reservations {
+		one := Reservation{Until: r.Until.Time(), Closed: r.Closed}
+		for _, receipt := range r.Receipts {
+			one.Cost = max(one.Cost, receipt.Cost)
+		}
+		told.Reservations = append(told.Reservations, one)
+	}
+	return told, nil
+}

@@ -1,0 +1,248 @@
+package admin_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/admin"
+)
+
+func search(s *stand, user string) bool { return s.call("user", user, "path", "/search") }
+
+func about(pairs ...any) string { return object(pairs...) }
+
+var u1 = map[string]string{"user": "u1"}
+
+// An operator finds a caller, sees what was counted, forgets it, bans and lifts.
+func TestLookAfterACaller(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store admin.Store) {
+		s := newStand(t, setup{store: store, local: newMemory(t)})
+		for i := range 4 {
+			if search(s, "u1") != (i < 3) {
+				t.Fatalf("call %d", i)
+			}
+		}
+		show := func() admin.KeyState {
+			t.Helper()
+			found := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", u1))
+			if len(found.Keys) != 1 {
+				t.Fatalf("%+v", found)
+			}
+			return found.Keys[0]
+		}
+		k := show()
+		if l := k.Limits[0]; k.Rule != "per-user" || l.Used != 3 || l.Limit != 3 || l.Remaining != 0 || l.Allowed != true || k.Strikes != 1 || !k.CanBan || k.BannedUntil != nil || k.Key["user"] != "u1" {
+			t.Errorf("%+v", k)
+		}
+		done := get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+		if len(done.Keys) != 1 || done.Keys[0].Rule != "per-user" {
+			t.Errorf("%+v", done)
+		}
+		if k := show(); k.Limits[0].Used != 0 || k.Strikes != 0 {
+			t.Errorf("after a reset: %+v", k)
+		}
+		if !search(s, "u1") {
+			t.Error("denied after a reset")
+		}
+
+		done = get[admin.Done](s, "POST", "/v1/bans", about("rule", "per-user", "attributes", u1, "duration", "1h"))
+		if len(done.Keys) != 1 || done.Keys[0].BannedUntil == nil {
+			t.Errorf("%+v", done)
+		}
+		if search(s, "u1") || !search(s, "u2") {
+			t.Error("the wrong one is banned")
+		}
+		if k := show(); k.BannedUntil == nil || !k.BannedUntil.Equal(*done.Keys[0].BannedUntil) {
+			t.Errorf("banned: %+v", k)
+		}
+		if done := get[admin.Done](s, "DELETE", "/v1/bans", about("attributes", u1)); done.Keys[0].BannedUntil != nil {
+			t.Errorf("%+v", done)
+		}
+		if !search(s, "u1") {
+			t.Error("denied after the ban was lifted")
+		}
+		var deeds []string
+		for _, e := range get[admin.Deeds](s, "GET", "/v1/audit", "").Events {
+			deeds = append(deeds, e.Action+" "+e.Detail)
+		}
+		if want := []string{`lift rule per-user user="u1"`, `ban for 1h rule per-user user="u1"`, `reset rule per-user user="u1"`, "save first"}; !slices.Equal(deeds, want) {
+			t.Errorf("%q", deeds)
+		}
+	})
+}
+
+// What a node decides by itself while the store is gone knows of bans and resets too.
+func TestLocalStoreHears(t *testing.T) {
+	local := newMemory(t)
+	s := newStand(t, setup{store: newMemory(t), local: local})
+	key := penstock.Attribute{Name: "user", Value: "u1"}
+	rule := s.live.Load().Rules[0]
+	who := rule.Subjects.Subject(key.Value)
+	banned := func() bool {
+		t.Helper()
+		seen, err := penstock.Inspect(t.Context(), local, 0, []penstock.Group{{Subject: who, Penalty: rule.Penalty, Charges: []penstock.Charge{{Meter: rule.Limits[0]}}}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen[0].Group.BannedUntil != 0
+	}
+	get[admin.Done](s, "POST", "/v1/bans", about("attributes", u1, "duration", "1h"))
+	if !banned() {
+		t.Error("the local store does not know of the ban")
+	}
+	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+	if banned() {
+		t.Error("the local store does not know of the reset")
+	}
+	get[admin.Done](s, "POST", "/v1/bans", about("attributes", u1, "duration", "1h"))
+	get[admin.Done](s, "DELETE", "/v1/bans", about("attributes", u1))
+	if banned() {
+		t.Error("the local store does not know that the ban was lifted")
+	}
+}
+
+func TestListKeys(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store admin.Store) {
+		s := newStand(t, setup{store: store})
+		want := map[string]bool{}
+		for i := range 30 {
+			user := fmt.Sprint("user-", i)
+			search(s, user)
+			want[user] = true
+		}
+		rule := s.live.Load().Rules[0]
+		foreign := rule.Subjects.Subject("silent") // no call of it was kept
+		ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: foreign, Charges: []penstock.Charge{{Meter: rule.Limits[0], Cost: 1}}}}}
+		if err := store.Take(t.Context(), &ticket, new(penstock.Outcome)); err != nil {
+			t.Fatal(err)
+		}
+		unknown := map[string]bool{}
+		for cursor := ""; ; {
+			page := get[admin.Keys](s, "GET", "/v1/keys?rule=per-user&cursor="+cursor, "")
+			for _, k := range page.Keys {
+				if user, ok := k.Key["user"]; ok {
+					delete(want, user)
+				} else {
+					unknown[k.Subject] = true
+				}
+			}
+			if cursor = page.Next; cursor == "" {
+				break
+			}
+		}
+		if len(want) != 0 || len(unknown) != 1 {
+			t.Errorf("not listed: %v; not known: %v", want, unknown)
+		}
+		for subject := range unknown {
+			if !strings.HasPrefix(foreign.String(), strings.TrimSuffix(subject, "…")) {
+				t.Errorf("%s is not %s", subject, foreign)
+			}
+		}
+	})
+}
+
+func TestShowReservationsAndCalls(t *testing.T) {
+	s := newStand(t, setup{rules: `
+attributes: {user: {header: X-User}}
+rules: [{name: tokens, key: [user], reserve: {ttl: 1h}, limits: [{rate: 100/1h, algorithm: token_bucket}]}]
+`})
+	c := penstock.Call{Cost: 7, Reserve: true, TTL: time.Hour, Attributes: []penstock.Attribute{{Name: "user", Value: "u1"}}}
+	var v penstock.Verdict
+	if err := s.engine.Decide(t.Context(), &c, &v); err != nil {
+		t.Fatal(err)
+	}
+	s.call("user", "u2")
+	found := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", u1, "rule", "tokens"))
+	if k := found.Keys[0]; k.Reserved != 1 || len(k.Reservations) != 1 || k.Reservations[0].Cost != 7 || k.Reservations[0].Closed || k.Limits[0].Used != 7 {
+		t.Errorf("%+v", k)
+	}
+	if len(found.Recent) != 1 || found.Recent[0].Attributes["user"] != "u1" || found.Recent[0].Cost != 7 {
+		t.Errorf("%+v", found.Recent)
+	}
+}
+
+// With overrides the limits are those that hold for the caller; a reset forgets what all have counted.
+func TestOverridesOfACaller(t *testing.T) {
+	s := newStand(t, setup{rules: `
+attributes: {user: {header: X-User}, plan: {header: X-Plan}}
+rules:
+  - name: per-user
+    key: [user]
+    limits: [{rate: 3/1h, algorithm: sliding_window_log}]
+    overrides:
+      - {match: {plan: gold}, limits: [{rate: 30/1h, algorithm: token_bucket}]}
+      - {match: {plan: free}, limits: unlimited}
+`})
+	s.call("user", "u1")
+	s.call("user", "u1", "plan", "gold")
+	used := func(plan string) (int64, admin.KeyState) {
+		t.Helper()
+		k := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", map[string]string{"user": "u1", "plan": plan})).Keys[0]
+		return k.Limits[0].Used, k
+	}
+	if n, k := used("gold"); n != 1 || k.Limits[0].Limit != 30 || *k.Override != 0 {
+		t.Errorf("%+v", k)
+	}
+	if n, k := used("silver"); n != 1 || k.Limits[0].Limit != 3 || k.Override != nil {
+		t.Errorf("%+v", k)
+	}
+	if n, k := used("free"); n != 1 || !k.Unlimited || *k.Override != 1 {
+		t.Errorf("%+v", k)
+	}
+	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+	for _, plan := range []string{"gold", "silver"} {
+		if n, k := used(plan); n != 0 {
+			t.Errorf("after a reset: %+v", k)
+		}
+	}
+}
+
+func TestCallersThatAreNotKnown(t *testing.T) {
+	s := newStand(t, setup{})
+	for _, path := range []string{"/v1/keys/show", "/v1/keys/reset"} {
+		s.refused("POST", path, object(), 400, admin.Invalid, `"at":"attributes"`)
+		s.refused("POST", path, about("attributes", map[string]string{"colour": "red"}), 404, admin.NotFound)
+		s.refused("POST", path, about("rule", "per-user", "attributes", map[string]string{"ip": "192.0.2.1"}), 404, admin.NotFound, "tells callers apart by [user]")
+		s.refused("POST", path, about("rule", "nonsense", "attributes", u1), 404, admin.NotFound, "there is no rule")
+		s.refused("POST", path, about("domain", "other", "attributes", u1), 404, admin.NotFound)
+	}
+	s.refused("POST", "/v1/bans", about("attributes", u1, "duration", "soon"), 400, admin.Invalid, `"at":"duration"`)
+	s.refused("POST", "/v1/bans", about("duration", "0s"), 400, admin.Invalid, `"at":"duration"`, `"at":"attributes"`)
+	s.refused("POST", "/v1/bans", about("attributes", map[string]string{"ip": "192.0.2.1"}, "duration", "1h"), 409, admin.Conflict, "give one a penalty")
+	s.refused("DELETE", "/v1/bans", about("rule", "per-ip", "attributes", map[string]string{"ip": "192.0.2.1"}), 409, admin.Conflict)
+	s.refused("GET", "/v1/keys", "", 400, admin.Invalid, `"at":"rule"`)
+	s.refused("GET", "/v1/keys?rule=nonsense", "", 404, admin.NotFound)
+	s.refused("GET", "/v1/keys?rule=per-user&cursor=nonsense", "", 400, admin.Invalid)
+
+	// One counter for all is meant by its name only.
+	if found := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("rule", "tried")); len(found.Keys) != 1 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// However long a key is and whatever is in it, what was done to it is written down.
+func TestAuditOfAHostileKey(t *testing.T) {
+	s := newStand(t, setup{rules: `rules: [{name: r, key: [a, b, c, d, e, f, g, h], limits: [1/1m]}]`})
+	hostile := map[string]string{}
+	for _, name := range strings.Split("abcdefgh", "") {
+		hostile[name] = strings.Repeat("\x00\u202e", 1000)
+	}
+	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", hostile))
+	e := get[admin.Deeds](s, "GET", "/v1/audit?limit=1", "").Events[0]
+	if e.Action != "reset" || !strings.HasPrefix(e.Detail, `rule r a="\x00\u202e\x00`) || len(e.Detail) > 4000 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Without a database the log is the audit.
+func TestAuditInTheLog(t *testing.T) {
+	s := newStand(t, setup{kind: admin.Files})
+	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", map[string]string{"user": "evil\n\x1b[31m"}))
+	if log := s.log.String(); !strings.Contains(log, `"msg":"audit"`) || !strings.Contains(log, `"action":"reset"`) || !strings.Contains(log, `user=\"evil\\n\\x1b[31m\"`) {
+		t.Errorf("%s", log)
+	}
+}

@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A Done is what was done to a caller, of each rule.
+type Done struct {
+	Keys []DoneKey `json:"keys"`
+}
+
+// A DoneKey is one rule's state of a caller that was changed.
+type DoneKey struct {
+	Rule        string     `json:"rule"`
+	Key         Attributes `json:"key"`
+	BannedUntil *time.Time `json:"banned_until,omitempty"`
+}
+
+// resetKey forgets a caller: what was counted, strikes and ban, and reservations.
+func (a *Admin) resetKey(x *exchange) (any, error) {
+	var asked whom
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	found, err := a.find(&asked)
+	if err != nil {
+		return nil, err
+	}
+	return a.operate(x, "reset", "", found, func(s *subject) (until *time.Time, err error) {
+		for _, g := range s.everything() {
+			if err := a.Store.Reset(x.r.Context(), &g); err != nil {
+				return nil, err
+			}
+			if local, ok := a.Local.(penstock.Resetter); ok {
+				err = local.Reset(x.r.Context(), &g)
+			}
+		}
+		return nil, err
+	})
+}
+
+// everything is all that a rule may have counted of a subject, whichever override held. A group has
+// only so many charges.
+func (s *subject) everything() []penstock.Group {
+	meters := map[uint64]*penstock.Meter{}
+	add := func(limits []*penstock.Meter, dedup *penstock.Dedup) {
+		for _, m := range limits {
+			meters[m.Fingerprint] = m
+		}
+		if dedup != nil {
+			meters[dedup.Budget.Fingerprint] = dedup.Budget
+		}
+	}
+	add(s.Rule.Limits, s.Rule.Dedup)
+	for i := range s.Rule.Overrides {
+		add(s.Rule.Overrides[i].Limits, s.Rule.Overrides[i].Dedup)
+	}
+	var groups []penstock.Group
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(meters)), penstock.MaxCharges) {
+		g := penstock.Group{Subject: s.id, Penalty: s.Rule.Penalty}
+		for _, fingerprint := range some {
+			g.Charges = append(g.Charges, penstock.Charge{Meter: meters[fingerprint]})
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func (a *Admin) ban(x *exchange) (any, error) {
+	var asked struct {
+		whom
+		Duration string `json:"duration"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	var mistakes []wire.Mistake
+	length, err := rules.ParseDuration(asked.Duration)
+	if err != nil || length < penstock.MinWindow || length > penstock.MaxWindow {
+		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("%.32q is no length of time from %v to %v, for example 1h", asked.Duration, penstock.MinWindow, rules.Duration(penstock.MaxWindow))})
+	}
+	return a.banFor(x, &asked.whom, "ban", length, mistakes...)
+}
+
+func (a *Admin) lift(x *exchange) (any, error) {
+	var asked whom
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	return a.banFor(x, &asked, "lift", 0)
+}
+
+// banFor bans by the rules that can, or lifts.
+func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration, mistakes ...wire.Mistake) (any, error) {
+	found, err := a.find(w, mistakes...)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(s subject) bool { return s.Rule.Penalty == nil })
+	if len(found) == 0 {
+		return nil, problem(http.StatusConflict, Conflict, "no rule that knows this caller bans: give one a penalty, or put the caller on the deny list")
+	}
+	detail := ""
+	if length != 0 {
+		detail = fmt.Sprintf("for %v ", rules.Duration(length))
+	}
+	return a.operate(x, action, detail, found, func(s *subject) (*time.Time, error) {
+		b := penstock.Ban{Subject: s.id, Penalty: s.Rule.Penalty, Length: length}
+		until, err := a.Store.Ban(x.r.Context(), &b)
+		if err != nil {
+			return nil, err
+		}
+		if local, ok := a.Local.(penstock.Banner); ok {
+			_, err = local.Ban(x.r.Context(), &b)
+		}
+		if length == 0 {
+			return nil, err
+		}
+		at := until.Time()
+		return &at, err
+	})
+}
+
+// operate does something to each of the subjects, and writes down for which it was done.
+func (a *Admin) operate(x *exchange, action, detail string, found []subject, do func(*subject) (*time.Time, error)) (any, error) {
+	done := Done{Keys: []DoneKey{}}
+	defer func() {
+		for _, k := range done.Keys {
+			a.record(x, action, detail+k.String())
+		}
+	}()
+	for i := range found {
+		until, err := do(&found[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s under rule %s: %w", action, found[i].Rule.Name, err)
+		}
+		done.Keys = append(done.Keys, DoneKey{found[i].Rule.Name, attributesOf(found[i].Key), until})
+	}
+	return done, nil
+}
+
+// String is the rule and the key, for the audit: quoted, as anybody may have chosen the values.
+func (k *DoneKey) String() string {
+	parts := []string{"rule " + k.Rule}
+	for _, name := range slices.Sorted(maps.Keys(k.Key)) {
+		parts = append(parts, fmt.Sprintf("%s=%.200q", name, k.Key[name]))
+	}
+	return strings.Join(parts, " ")
+}

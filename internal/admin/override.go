@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// addOverride gives some callers of a rule another limit, as a version of its own: the document stays
+// as it was written, comments included, but for what is added.
+func (a *Admin) addOverride(x *exchange) (any, error) {
+	var asked override
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	if a.Rules.Service == nil {
+		return nil, a.notHere()
+	}
+	if err := mistaken(asked.mistakes(a.Now())); err != nil {
+		return nil, err
+	}
+	now, err := a.Rules.now(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	name, base := x.r.PathValue("name"), now.number()
+	text, err := asked.addTo(string(now.files[0].Data), name)
+	if err != nil {
+		return nil, err
+	}
+	if asked.Base != nil {
+		base = *asked.Base
+	}
+	if asked.Message == "" {
+		asked.Message = "override of " + name
+	}
+	return a.save(x, ruledb.Change{Base: base, Message: asked.Message, Document: []byte(text)})
+}
+
+// An override is a limit for some callers of a rule.
+type override struct {
+	Match   map[string]string `json:"match"` // attributes; values may have wildcards
+	Limit   string            `json:"limit"` // 100/1m, or unlimited
+	Expires time.Time         `json:"expires"`
+	Base    *int64            `json:"base"` // the version that is current; not given: whichever is
+	Message string            `json:"message"`
+}
+
+const unlimited = "unlimited"
+
+func (o *override) mistakes(now time.Time) (all []wire.Mistake) {
+	if len(o.Match) == 0 {
+		all = append(all, wire.Mistake{At: "match", Message: `is missing: whose limit it is, for example {"user": "u1"}`})
+	}
+	if o.Limit == "" {
+		all = append(all, wire.Mistake{At: "limit", Message: "is missing: for example 100/1m, or unlimited"})
+	}
+	if !o.Expires.IsZero() && !o.Expires.After(now) {
+		all = append(all, wire.Mistake{At: "expires", Message: fmt.Sprintf("%s is over", o.Expires.Format(time.RFC3339))})
+	}
+	return all
+}
+
+// addTo returns a document in which the override comes before all others of the rule, so that it is
+// the one that holds. Whether it is sound is for who compiles it to say.
+func (o *override) addTo(text, rule string) (string, error) {
+	var doc rules.Document
+	reading := rules.Read(document, []byte(text), &doc)
+	i := slices.IndexFunc(doc.Rules, func(r rules.RuleTerms) bool { return r.Name == rule })
+	if i < 0 {
+		return "", problem(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", rule))
+	}
+	e := editor{text: text, json: strings.HasPrefix(strings.TrimSpace(text), "{")}
+	var edited string
+	if r := &doc.Rules[i]; len(r.Overrides) > 0 {
+		place, _ := reading.Place("rules", i, "overrides", 0)
+		edited = e.before(place, e.write(o))
+	} else {
+		place, _ := reading.Place("rules", i)
+		name, _ := reading.Place("rules", i, "name")
+		edited = e.within(place, name, e.write(o))
+	}
+	if !added(&doc, i, edited) {
+		return "", problem(http.StatusConflict, Conflict, "the document is written in a way that cannot be added to here: edit it, and save it as a whole")
+	}
+	return edited, nil
+}
+
+// added tells whether a text is a document with one more override, the first of the rule, and nothing
+// else is different.
+func added(doc *rules.Document, rule int, text string) bool {
+	var now rules.Document
+	if rules.Read(document, []byte(text), &now); rule >= len(now.Rules) || len(now.Rules[rule].Overrides) == 0 {
+		return false
+	}
+	now.Rules[rule].Overrides = now.Rules[rule].Overrides[1:]
+	return bytes.Equal(now.JSON(), doc.JSON())
+}
+
+// An editor adds to a text where a rule stands, in the way that it is written.
+type editor struct {
+	text string
+	json bool
+}
+
+// write returns an override on one line.
+func (e *editor) write(o *override) string {
+	match := make([]string, 0, len(o.Match))
+	for _, name := range slices.Sorted(maps.Keys(o.Match)) {
+		match = append(match, quote(name)+": "+quote(o.Match[name]))
+	}
+	limits := quote(unlimited)
+	if o.Limit != unlimited {
+		limits = "[" + quote(o.Limit) + "]"
+	}
+	text := fmt.Sprintf("{%s: {%s: {%s}}, %s: %s", e.name("match"), e.name("attributes"), strings.Join(match, ", "), e.name("limits"), limits)
+	if !o.Expires.IsZero() {
+		text += fmt.Sprintf(", %s: %s", e.name("expires_at"), quote(o.Expires.UTC().Format(time.RFC3339)))
+	}
+	return text + "}"
+}
+
+// name writes the name of a field.
+func (e *editor) name(field string) string {
+	if e.json {
+		return quote(field)
+	}
+	return field
+}
+
+// quote writes a text so that both YAML and JSON read the same.
+func quote(text string) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string: it cannot fail
+	return strings.TrimSpace(b.String())
+}
+
+// before adds an item to a list, before the one at a place.
+func (e *editor) before(at rules.Place, item string) string {
+	line, offset := e.line(at)
+	before := []rune(line)[:at.Column-1]
+	if dashes := string(before); strings.TrimSpace(dashes) == "-" {
+		return e.text[:offset] + dashes + item + "\n" + e.text[offset:]
+	}
+	offset += len(string(before))
+	return e.text[:offset] + item + ", " + e.text[offset:]
+}
+
+// within adds the field overrides to a rule that has none: after its name, or if the rule is written
+// in braces, after the first.
+func (e *editor) within(rule, name rules.Place, item string) string {
+	line, offset := e.line(rule)
+	before := string([]rune(line)[:rule.Column-1])
+	if rest := line[len(before):]; strings.HasPrefix(rest, "{") {
+		offset += len(before) + 1
+		return e.text[:offset] + e.name("overrides") + ": [" + item + "], " + e.text[offset:]
+	}
+	indent := strings.Repeat(" ", len([]rune(before)))
+	line, offset = e.line(name)
+	end := offset + len(line)
+	return e.text[:end] + "\n" + indent + "overrides:\n" + indent + "  - " + item + e.text[end:]
+}
+
+// line returns the line of a place, and where it begins.
+func (e *editor) line(at rules.Place) (string, int) {
+	offset := 0
+	for range at.Line - 1 {
+		offset += strings.IndexByte(e.text[offset:], '\n') + 1
+	}
+	line, _, _ := strings.Cut(e.text[offset:], "\n")
+	return strings.TrimSuffix(line, "\r"), offset
+}

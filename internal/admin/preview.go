@@ -1,0 +1,178 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A Preview is what two sets of rules make of the calls of late that this node has kept: each of them
+// once, at its instant, beginning with nothing used. Where there were more calls than were kept, it
+// is a sample, and both sets deny less than they would.
+type Preview struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+
+	Calls     int   `json:"calls"`      // that were replayed
+	StandsFor int64 `json:"stands_for"` // how many there were about
+
+	Current  Counts `json:"current"`
+	Proposed Counts `json:"proposed"`
+
+	NewlyDenied  int `json:"newly_denied"`  // that pass now
+	NewlyAllowed int `json:"newly_allowed"` // that do not
+
+	Rules    []RulePreview  `json:"rules"`
+	Keys     []KeyPreview   `json:"keys"`     // for whom it changes most
+	Problems rules.Problems `json:"problems"` // warnings
+}
+
+// Counts are of verdicts.
+type Counts struct {
+	Allowed int `json:"allowed"`
+	Denied  int `json:"denied"`
+	Shadow  int `json:"shadow"` // that rules which are only tried would have denied
+}
+
+// A RulePreview is what one rule decides: how often it is what denies, or would if it were not
+// only tried.
+type RulePreview struct {
+	Rule     string  `json:"rule"`
+	Current  *Counts `json:"current"` // null: the rule is not in these
+	Proposed *Counts `json:"proposed"`
+}
+
+// A KeyPreview is how often a rule denies one caller, shadow rules included.
+type KeyPreview struct {
+	Rule     string     `json:"rule"`
+	Key      Attributes `json:"key"`
+	Current  int        `json:"current_denied"`
+	Proposed int        `json:"proposed_denied"`
+}
+
+const (
+	maxReplayed = 10_000
+	shownKeys   = 50
+)
+
+func (a *Admin) previewRules(x *exchange) (any, error) {
+	var asked struct {
+		Document *string `json:"document"`
+	}
+	if err := x.readDocument(&asked); err != nil {
+		return nil, err
+	}
+	text, err := given(asked.Document)
+	if err != nil {
+		return nil, err
+	}
+	end, err := a.begin(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	proposed, warnings, err := rules.CompileFiles(fileOf(text), a.Rules.Compile)
+	if err != nil {
+		return nil, err
+	}
+	calls := a.Traffic.Recent(traffic.Filter{}, maxReplayed)
+	slices.Reverse(calls)
+	slices.SortStableFunc(calls, func(a, b traffic.Event) int { return a.At.Compare(b.At) })
+	p, err := a.compare(x.r.Context(), calls, a.Rules.Live.Load(), proposed)
+	if err != nil {
+		return nil, err
+	}
+	p.Problems = append(rules.Problems{}, warnings...)
+	return p, nil
+}
+
+func (a *Admin) compare(ctx context.Context, calls []traffic.Event, current, proposed *rules.Snapshot) (*Preview, error) {
+	before, err := a.newReplay(current)
+	if err != nil {
+		return nil, err
+	}
+	defer before.store.Close()
+	after, err := a.newReplay(proposed)
+	if err != nil {
+		return nil, err
+	}
+	defer after.store.Close()
+	p := &Preview{Calls: len(calls)}
+	if len(calls) > 0 {
+		p.From, p.To = calls[0].At, calls[len(calls)-1].At
+	}
+	for i := range calls {
+		p.StandsFor += calls[i].Weight()
+		was, err := before.decide(ctx, &calls[i])
+		if err != nil {
+			return nil, err
+		}
+		is, err := after.decide(ctx, &calls[i])
+		if err != nil {
+			return nil, err
+		}
+		if was && !is {
+			p.NewlyDenied++
+		} else if is && !was {
+			p.NewlyAllowed++
+		}
+	}
+	p.Current, p.Proposed = before.total, after.total
+	p.Rules, p.Keys = rulesOf(before, after), keysOf(before, after)
+	return p, nil
+}
+
+// rulesOf are those of either, in the order of the proposed ones.
+func rulesOf(before, after *replay) []RulePreview {
+	all := []RulePreview{}
+	for _, rule := range after.rules.Rules {
+		all = append(all, RulePreview{rule.Name, before.byRule[rule.Name], after.byRule[rule.Name]})
+	}
+	for _, rule := range before.rules.Rules {
+		if after.byRule[rule.Name] == nil {
+			all = append(all, RulePreview{Rule: rule.Name, Current: before.byRule[rule.Name]})
+		}
+	}
+	return all
+}
+
+// keysOf are those for whom most changes, and then those who are denied most.
+func keysOf(before, after *replay) []KeyPreview {
+	found := map[penstock.Subject]*KeyPreview{}
+	add := func(r *replay, count func(*KeyPreview) *int) {
+		for id, k := range r.byKey {
+			if found[id] == nil {
+				found[id] = &KeyPreview{Rule: k.rule, Key: attributesOf(k.key)}
+			}
+			*count(found[id]) = k.times
+		}
+	}
+	add(before, func(k *KeyPreview) *int { return &k.Current })
+	add(after, func(k *KeyPreview) *int { return &k.Proposed })
+	all := slices.Collect(maps.Values(found))
+	slices.SortFunc(all, func(a, b *KeyPreview) int {
+		return cmp.Or(cmp.Compare(b.change(), a.change()), cmp.Compare(b.Proposed, a.Proposed), cmp.Compare(a.Rule, b.Rule), compareKeys(a.Key, b.Key))
+	})
+	told := []KeyPreview{}
+	for _, k := range all[:min(len(all), shownKeys)] {
+		told = append(told, *k)
+	}
+	return told
+}
+
+func (k *KeyPreview) change() int { return max(k.Proposed-k.Current, k.Current-k.Proposed) }
+
+func compareKeys(a, b Attributes) int {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if c := cmp.Compare(a[name], b[name]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}

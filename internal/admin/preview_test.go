@@ -1,0 +1,72 @@
+package admin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/admin"
+)
+
+// Rules that are proposed are tried on the calls of late, beside those that hold.
+func TestPreview(t *testing.T) {
+	at := penstock.InstantOf(time.Now().Add(-time.Minute))
+	s := newStand(t, setup{now: func() penstock.Instant {
+		at = at.Add(time.Second)
+		return at
+	}})
+	for range 6 {
+		search(s, "u1")
+	}
+	for i := range 4 {
+		search(s, fmt.Sprint("other-", i))
+	}
+	proposed := strings.NewReplacer("3/1h", "5/1h", "name: tried", "name: all", "mode: shadow", "mode: enforce", "2/1h", "8/1h").Replace(someRules)
+	p := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", proposed))
+	if p.Calls != 10 || p.StandsFor != 10 || p.From.IsZero() || p.To.Before(p.From) {
+		t.Errorf("%+v", p)
+	}
+	// Now 3 of u1's pass and the others'; then 5 of u1's, and 3 of the 4 others' before all 8 are used.
+	if p.Current != (admin.Counts{Allowed: 7, Denied: 3, Shadow: 8}) || p.Proposed != (admin.Counts{Allowed: 8, Denied: 2}) || p.NewlyAllowed != 2 || p.NewlyDenied != 1 {
+		t.Errorf("%+v", p)
+	}
+	byRule := map[string]admin.RulePreview{}
+	for _, r := range p.Rules {
+		byRule[r.Rule] = r
+	}
+	if r := byRule["per-user"]; *r.Current != (admin.Counts{Allowed: 7, Denied: 3}) || *r.Proposed != (admin.Counts{Allowed: 9, Denied: 1}) {
+		t.Errorf("%+v %+v", r.Current, r.Proposed)
+	}
+	if r := byRule["tried"]; r.Proposed != nil || r.Current.Shadow != 8 {
+		t.Errorf("%+v", r)
+	}
+	if r := byRule["all"]; r.Current != nil || r.Proposed.Denied != 1 {
+		t.Errorf("%+v", r)
+	}
+	var found bool
+	for _, k := range p.Keys {
+		found = found || k.Rule == "per-user" && k.Key["user"] == "u1" && k.Current == 3 && k.Proposed == 1
+	}
+	if !found {
+		t.Errorf("%+v", p.Keys)
+	}
+
+	same := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", someRules))
+	if same.Current != same.Proposed || same.NewlyAllowed+same.NewlyDenied != 0 || same.Current.Denied != 3 {
+		t.Errorf("the same rules: %+v", same)
+	}
+	// Nothing of this was charged to anybody.
+	if k := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", u1)).Keys[0]; k.Limits[0].Used != 3 {
+		t.Errorf("%+v", k)
+	}
+}
+
+func TestPreviewWithoutTraffic(t *testing.T) {
+	s := newStand(t, setup{})
+	p := get[admin.Preview](s, "POST", "/v1/rules/preview", object("document", someRules))
+	if p.Calls != 0 || len(p.Rules) != 3 || len(p.Keys) != 0 {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// A query is the parameters of a request, each read once.
+type query struct {
+	given    url.Values
+	mistakes []wire.Mistake
+}
+
+func (x *exchange) query() *query { return &query{given: x.r.URL.Query()} }
+
+// text takes a parameter; "" if it was not given.
+func (q *query) text(name string) string {
+	values := q.given[name]
+	delete(q.given, name)
+	if len(values) > 1 {
+		q.fail(name, "is there twice")
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// number takes a parameter that is a number within bounds.
+func (q *query) number(name string, otherwise, least, most int64) int64 {
+	text := q.text(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		q.fail(name, fmt.Sprintf("%.32q is no number from %d to %d", text, least, most))
+	}
+	return n
+}
+
+func (q *query) flag(name string) bool {
+	text := q.text(name)
+	if text != "" && text != "true" && text != "false" {
+		q.fail(name, fmt.Sprintf("%.32q is not true or false", text))
+	}
+	return text == "true"
+}
+
+func (q *query) fail(name, message string) {
+	q.mistakes = append(q.mistakes, wire.Mistake{At: fmt.Sprintf("%.64s", name), Message: message})
+}
+
+// err is all that was wrong, parameters among it that nobody took.
+func (q *query) err() error {
+	for name := range q.given {
+		if len(q.mistakes) < wire.MaxMistakes {
+			q.fail(name, "there is no such parameter")
+		}
+	}
+	slices.SortFunc(q.mistakes, func(a, b wire.Mistake) int { return strings.Compare(a.At, b.At) })
+	return mistaken(q.mistakes)
+}

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A replay is rules that decide again what was decided.
+type replay struct {
+	rules  *rules.Snapshot
+	store  Scratch
+	engine *engine.Engine
+	now    penstock.Instant
+
+	total  Counts
+	byRule map[string]*Counts
+	byKey  map[penstock.Subject]*deniedKey
+
+	match   rules.Match
+	verdict penstock.Verdict
+}
+
+// A deniedKey is a caller that a rule denies.
+type deniedKey struct {
+	rule  string
+	key   []penstock.Attribute
+	times int
+}
+
+func (a *Admin) newReplay(s *rules.Snapshot) (*replay, error) {
+	r := &replay{rules: s, byRule: map[string]*Counts{}, byKey: map[penstock.Subject]*deniedKey{}}
+	for _, rule := range s.Rules {
+		r.byRule[rule.Name] = &Counts{}
+	}
+	var err error
+	if r.store, err = a.Scratch(); err != nil {
+		return nil, err
+	}
+	r.engine, err = engine.New(engine.Options{Store: r.store, Rules: engine.Fixed(s), Now: func() penstock.Instant { return r.now }})
+	if err != nil {
+		r.store.Close()
+	}
+	return r, err
+}
+
+// decide decides a call again, and tells whether it passes.
+func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
+	r.now = penstock.InstantOf(e.At)
+	call := penstock.Call{Domain: e.Domain, Attributes: e.Attributes, Cost: e.Cost, MaxDelay: penstock.AnyDelay}
+	err := r.engine.Decide(ctx, &call, &r.verdict)
+	if err != nil && !errors.Is(err, penstock.ErrInvalid) {
+		return false, err
+	}
+	v := &r.verdict
+	r.rules.Match(&call, r.now, &r.match)
+	shadow := false
+	for i := range r.match.Rules {
+		m := &r.match.Rules[i]
+		allowed, asked := says(v, m.Rule.Name)
+		if !asked {
+			continue
+		}
+		counts := r.byRule[m.Rule.Name]
+		switch {
+		case allowed:
+			counts.Allowed++
+			continue
+		case m.Rule.Mode == rules.Shadow:
+			counts.Shadow++
+			shadow = true
+		default:
+			counts.Denied++
+		}
+		r.deny(m)
+	}
+	if shadow {
+		r.total.Shadow++
+	}
+	if v.Allowed {
+		r.total.Allowed++
+	} else {
+		r.total.Denied++
+	}
+	return v.Allowed, nil
+}
+
+// says tells whether all limits of a rule let the call pass, and whether it was asked.
+func says(v *penstock.Verdict, rule string) (allowed, asked bool) {
+	allowed = true
+	for i := range v.Limits {
+		if v.Limits[i].Rule == rule {
+			asked = true
+			allowed = allowed && v.Limits[i].Allowed
+		}
+	}
+	return allowed, asked
+}
+
+func (r *replay) deny(m *rules.Matched) {
+	id := m.Rule.Subjects.Subject(m.Key...)
+	k := r.byKey[id]
+	if k == nil {
+		k = &deniedKey{rule: m.Rule.Name}
+		for i, value := range m.Key {
+			k.key = append(k.key, penstock.Attribute{Name: m.Rule.Key[i].Name, Value: value})
+		}
+		r.byKey[id] = k
+	}
+	k.times++
+}

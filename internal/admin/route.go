@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/penstock-io/penstock/docs"
+)
+
+// A route is one thing that can be asked, at a path of the OpenAPI document. What it returns is the
+// answer, as JSON, or why there is none.
+type route struct {
+	method, path string
+	role         Role
+	serve        func(*exchange) (any, error)
+}
+
+// answered is returned where the answer was written already.
+type answered struct{}
+
+// routes are all there are. A role stands with each, so that none is open by oversight.
+func (a *Admin) routes() []route {
+	return []route{
+		{"GET", "/healthz", Anybody, a.healthy},
+		{"GET", "/readyz", Anybody, a.ready},
+		{"GET", "/metrics", Viewer, a.metrics},
+		{"GET", "/openapi.json", Anybody, openAPI},
+
+		{"POST", "/v1/session", Anybody, a.login},
+		{"GET", "/v1/session", Viewer, a.session},
+		{"DELETE", "/v1/session", Viewer, a.logout},
+
+		{"GET", "/v1/status", Viewer, a.status},
+		{"GET", "/v1/stats", Viewer, a.stats},
+		{"GET", "/v1/events", Viewer, a.follow},
+		{"GET", "/v1/events/recent", Viewer, a.recent},
+
+		{"GET", "/v1/rules", Viewer, a.readRules},
+		{"PUT", "/v1/rules", Operator, a.saveRules},
+		{"POST", "/v1/rules/validate", Viewer, a.validateRules},
+		{"POST", "/v1/rules/diff", Viewer, a.diffRules},
+		{"POST", "/v1/rules/preview", Viewer, a.previewRules},
+		{"POST", "/v1/rules/rollback", Operator, a.rollbackRules},
+		{"GET", "/v1/rules/versions", Viewer, a.versions},
+		{"GET", "/v1/rules/versions/{number}", Viewer, a.version},
+		{"GET", "/v1/rules/schema", Viewer, schema},
+		{"POST", "/v1/rules/{name}/overrides", Operator, a.addOverride},
+
+		{"POST", "/v1/explain", Viewer, a.explain},
+		{"POST", "/v1/playground", Viewer, a.play},
+		{"GET", "/v1/keys", Viewer, a.listKeys},
+		{"POST", "/v1/keys/show", Viewer, a.showKey},
+		{"POST", "/v1/keys/reset", Operator, a.resetKey},
+		{"POST", "/v1/bans", Operator, a.ban},
+		{"DELETE", "/v1/bans", Operator, a.lift},
+
+		{"GET", "/v1/audit", Viewer, a.audit},
+	}
+}
+
+func (a *Admin) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range a.routes() {
+		mux.Handle(r.method+" "+r.path, a.exchange(r))
+	}
+	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.nothing(mux, w, r) }))
+	return mux
+}
+
+// nothing answers where no route does: there may be one for other methods, or the console has it.
+func (a *Admin) nothing(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {
+		other := http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := mux.Handler(&other); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	switch allow := strings.Join(allowed, ", "); {
+	case allow != "":
+		w.Header().Set("Allow", allow)
+		fail(w, problem(http.StatusMethodNotAllowed, Invalid, fmt.Sprintf("%.20s is not possible here; use %s", r.Method, allow)))
+	case a.Console != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/v1/"):
+		a.Console.ServeHTTP(w, r)
+	default:
+		fail(w, problem(http.StatusNotFound, NotFound, fmt.Sprintf("there is nothing at %.200q; /openapi.json lists what there is", r.URL.Path)))
+	}
+}
+
+func openAPI(x *exchange) (any, error) {
+	x.w.Header().Set("Content-Type", "application/json")
+	_, _ = x.w.Write(docs.AdminOpenAPI)
+	return answered{}, nil
+}

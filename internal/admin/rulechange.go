@@ -1,0 +1,236 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/rulediff"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// document is what problems call the one that was sent.
+const document = "document"
+
+// A Validation is what is wrong with a document, or may be.
+type Validation struct {
+	Valid    bool           `json:"valid"`
+	Rules    int            `json:"rules"`
+	Problems rules.Problems `json:"problems"` // mistakes, then warnings
+}
+
+func (a *Admin) validateRules(x *exchange) (any, error) {
+	var asked struct {
+		Document *string `json:"document"`
+	}
+	if err := x.readDocument(&asked); err != nil {
+		return nil, err
+	}
+	text, err := given(asked.Document)
+	if err != nil {
+		return nil, err
+	}
+	end, err := a.begin(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	snapshot, warnings, err := rules.CompileFiles(fileOf(text), a.Rules.Compile)
+	told := Validation{Valid: err == nil, Problems: append(rules.Problems{}, warnings...)}
+	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
+		told.Problems = append(mistakes, told.Problems...)
+	} else if err != nil {
+		return nil, err
+	} else {
+		told.Rules = len(snapshot.Rules)
+	}
+	return told, nil
+}
+
+// given returns a document that must be there.
+func given(text *string) (string, error) {
+	switch {
+	case text == nil:
+		return "", mistaken([]wire.Mistake{{At: "document", Message: "is missing: the rules, in YAML or JSON"}})
+	case len(*text) > ruledb.MaxDocument:
+		return "", mistaken([]wire.Mistake{{At: "document", Message: fmt.Sprintf("may have at most %d bytes, has %d", ruledb.MaxDocument, len(*text))}})
+	}
+	return *text, nil
+}
+
+func fileOf(text string) []rules.File {
+	return []rules.File{{Name: document, Data: []byte(text)}}
+}
+
+// diffRules compares a version with a document, or with another version.
+func (a *Admin) diffRules(x *exchange) (any, error) {
+	var asked struct {
+		From     int64   `json:"from"` // 0: what is there now
+		To       int64   `json:"to"`
+		Document *string `json:"document"`
+	}
+	if err := x.readDocument(&asked); err != nil {
+		return nil, err
+	}
+	if (asked.To == 0) == (asked.Document == nil) {
+		return nil, mistaken([]wire.Mistake{{At: "document", Message: "give either the document or the version (to) that is compared"}})
+	}
+	before, err := a.filesAt(x.r.Context(), asked.From)
+	if err != nil {
+		return nil, err
+	}
+	var after []rules.File
+	if asked.Document == nil {
+		after, err = a.filesAt(x.r.Context(), asked.To)
+	} else {
+		var text string
+		text, err = given(asked.Document)
+		after = fileOf(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	end, err := a.begin(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return rulediff.Of(before, after)
+}
+
+// filesAt are the rules of a version; of 0, those that are there now.
+func (a *Admin) filesAt(ctx context.Context, version int64) ([]rules.File, error) {
+	if version == 0 {
+		now, err := a.Rules.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if now.version == nil {
+			return now.files, nil
+		}
+		return []rules.File{{Name: fmt.Sprintf("version %d", now.number()), Data: now.version.Document}}, nil
+	}
+	db, err := a.database(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := db.Version(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return []rules.File{{Name: fmt.Sprintf("version %d", version), Data: found.Document}}, nil
+}
+
+// A Saved is a version that was made.
+type Saved struct {
+	Version   Version           `json:"version"`
+	Changed   bool              `json:"changed"` // false: these rules were there already
+	Changes   []rulediff.Change `json:"changes"`
+	Problems  rules.Problems    `json:"problems"`            // warnings
+	Published string            `json:"published,omitempty"` // why nodes that read from Redis do not have it yet
+}
+
+func (a *Admin) saveRules(x *exchange) (any, error) {
+	var asked struct {
+		Document *string `json:"document"`
+		Base     *int64  `json:"base"`
+		Message  string  `json:"message"`
+	}
+	if err := x.readDocument(&asked); err != nil {
+		return nil, err
+	}
+	if a.Rules.Service == nil {
+		return nil, a.notHere()
+	}
+	if asked.Base == nil {
+		return nil, mistaken([]wire.Mistake{{At: "base", Message: "is missing: the version that the change was made from, 0 if there was none"}})
+	}
+	text, err := given(asked.Document)
+	if err != nil {
+		return nil, err
+	}
+	return a.save(x, ruledb.Change{Base: *asked.Base, Message: asked.Message, Document: []byte(text)})
+}
+
+// save makes a version of a change, unless that is what there is.
+func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
+	end, err := a.begin(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	before, err := a.Rules.now(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if v := before.version; v != nil && v.Number == change.Base && bytes.Equal(v.Document, change.Document) {
+		return &Saved{Version: versionOf(v), Changes: []rulediff.Change{}, Problems: rules.Problems{}}, nil
+	}
+	change.Author = x.who.String()
+	applied, err := a.Rules.Service.Apply(x.r.Context(), document, change)
+	if err != nil {
+		return nil, err
+	}
+	return a.saved(x, before, &applied), nil
+}
+
+func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) *Saved {
+	told := &Saved{
+		Version: versionOf(&applied.Version), Changed: true, Changes: []rulediff.Change{},
+		Problems: append(rules.Problems{}, applied.Warnings...),
+	}
+	if d, err := rulediff.Of(before.files, applied.Version.Text().Files); err == nil { // else the old ones no longer compile
+		told.Changes = d.Changes
+	}
+	if applied.PublishErr != nil {
+		told.Published = applied.PublishErr.Error()
+	}
+	a.Log.Info("rules were saved", "actor", x.who.String(), "version", told.Version.Number, "restores", told.Version.Restores)
+	return told
+}
+
+func (a *Admin) rollbackRules(x *exchange) (any, error) {
+	var asked struct {
+		To      int64  `json:"to"`
+		Base    *int64 `json:"base"`
+		Message string `json:"message"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	if a.Rules.Service == nil {
+		return nil, a.notHere()
+	}
+	var mistakes []wire.Mistake
+	if asked.To < 1 {
+		mistakes = append(mistakes, wire.Mistake{At: "to", Message: fmt.Sprintf("%d is no version to go back to", asked.To)})
+	}
+	if asked.Base == nil {
+		mistakes = append(mistakes, wire.Mistake{At: "base", Message: "is missing: the version that is current"})
+	}
+	if err := mistaken(mistakes); err != nil {
+		return nil, err
+	}
+	end, err := a.begin(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	before, err := a.Rules.now(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if asked.To == before.number() {
+		return nil, problem(http.StatusConflict, Conflict, fmt.Sprintf("version %d is the current one", asked.To))
+	}
+	applied, err := a.Rules.Service.Rollback(x.r.Context(), asked.To, ruledb.Change{Base: *asked.Base, Author: x.who.String(), Message: asked.Message})
+	if err != nil {
+		return nil, err
+	}
+	return a.saved(x, before, &applied), nil
+}

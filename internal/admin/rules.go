@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A RuleSet is the rules as their origin has them.
+type RuleSet struct {
+	Kind     Kind   `json:"kind"`
+	Origin   string `json:"origin"`
+	Editable bool   `json:"editable"`         // here
+	Reason   string `json:"reason,omitempty"` // why not
+
+	Version  *Version   `json:"version,omitempty"` // none where versions are not kept, or before the first
+	Checksum string     `json:"checksum"`
+	Document string     `json:"document"`        // empty if there are several files
+	Files    []RuleFile `json:"files,omitempty"` // several that are one set
+
+	Served   RulesStatus    `json:"served"` // what this node decides by, which may be older
+	Rules    []RuleView     `json:"rules"`
+	Problems rules.Problems `json:"problems"` // warnings, and mistakes for which it is not served
+}
+
+// A RuleFile is one of several.
+type RuleFile struct {
+	Name     string `json:"name"`
+	Document string `json:"document"`
+}
+
+// A Version is one state of the rules.
+type Version struct {
+	Number   int64     `json:"version"`
+	At       time.Time `json:"at"`
+	Author   string    `json:"author"`
+	Message  string    `json:"message"`
+	Restores int64     `json:"restores,omitempty"` // the version whose document this is again
+	Size     int       `json:"bytes"`
+	Document string    `json:"document,omitempty"` // where one is asked for
+}
+
+func versionOf(v *ruledb.Version) Version {
+	return Version{Number: v.Number, At: v.At, Author: v.Author, Message: v.Message, Restores: v.Restores, Size: v.Size}
+}
+
+// A state is what the origin has now.
+type state struct {
+	files    []rules.File
+	checksum string
+	version  *ruledb.Version // nil: it keeps none, or has none yet
+}
+
+// none is a document before the first.
+var none = rules.File{Name: "rules", Data: []byte("rules: []\n")}
+
+// now reads the rules where they are kept.
+func (r *Rules) now(ctx context.Context) (*state, error) {
+	if r.Service != nil {
+		db, err := r.Service.Database.DB(ctx)
+		if err != nil {
+			return nil, err
+		}
+		current, err := db.Current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return stateOf(current), nil
+	}
+	text, err := r.Origin.Read(ctx)
+	if errors.Is(err, rules.ErrNoRules) {
+		return &state{files: []rules.File{none}}, nil
+	}
+	if err != nil {
+		return nil, problem(http.StatusServiceUnavailable, Unavailable, err.Error())
+	}
+	return &state{files: text.Files, checksum: text.Checksum()}, nil
+}
+
+func stateOf(v ruledb.Version) *state {
+	if v.Number == 0 {
+		return &state{files: []rules.File{none}}
+	}
+	text := v.Text()
+	return &state{files: text.Files, checksum: text.Checksum(), version: &v}
+}
+
+// number of the version; 0 if there is none.
+func (s *state) number() int64 {
+	if s.version == nil {
+		return 0
+	}
+	return s.version.Number
+}
+
+// compile returns what this node has compiled already if it is that.
+func (a *Admin) compile(files []rules.File, checksum string) (*rules.Snapshot, rules.Problems, error) {
+	if served := a.Rules.Live.Load(); checksum != "" && served.Checksum == checksum {
+		return served, a.Rules.Live.Status().Warnings, nil
+	}
+	return rules.CompileFiles(files, a.Rules.Compile)
+}
+
+func (a *Admin) readRules(x *exchange) (any, error) {
+	if err := x.query().err(); err != nil {
+		return nil, err
+	}
+	now, err := a.Rules.now(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	set := &RuleSet{
+		Kind: a.Rules.Kind, Origin: a.Rules.Origin.String(), Editable: a.Rules.Service != nil,
+		Checksum: now.checksum, Served: a.Rules.Status(), Rules: []RuleView{}, Problems: rules.Problems{},
+	}
+	if !set.Editable {
+		set.Reason = a.notHere().Detail
+	}
+	if now.version != nil {
+		shown := versionOf(now.version)
+		set.Version = &shown
+	}
+	if len(now.files) == 1 {
+		set.Document = string(now.files[0].Data)
+	} else {
+		for _, f := range now.files {
+			set.Files = append(set.Files, RuleFile{f.Name, string(f.Data)})
+		}
+	}
+	if a.Rules.Kind == Envoy {
+		return set, nil // these are not rules: there is nothing to compile
+	}
+	return set, a.show(x.r.Context(), now, set)
+}
+
+// show adds the single rules, as they are compiled.
+func (a *Admin) show(ctx context.Context, now *state, set *RuleSet) error {
+	end, err := a.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	snapshot, warnings, err := a.compile(now.files, now.checksum)
+	set.Problems = append(set.Problems, warnings...)
+	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
+		set.Problems = append(mistakes, set.Problems...)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	set.Rules, err = views(now.files, snapshot)
+	return err
+}
+
+// notHere says that rules are not changed here, and where they are.
+func (a *Admin) notHere() *Problem {
+	where := map[Kind]string{
+		Files: "files: change them there", Envoy: "files of envoyproxy/ratelimit: change them there",
+		Redis: "a node that has the database: change them at its admin door, or with penstock rules apply",
+	}[a.Rules.Kind]
+	return problem(http.StatusConflict, Conflict, fmt.Sprintf("the rules come from %s (%v)", where, a.Rules.Origin))
+}
+
+// database returns where versions and the audit are.
+func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
+	if a.Rules.Service == nil {
+		return nil, problem(http.StatusNotFound, NotFound, fmt.Sprintf("versions and audit are kept in a database, and the rules come from %v", a.Rules.Origin))
+	}
+	return a.Rules.Service.Database.DB(ctx)
+}
+
+// maxPage is how many versions or lines of the audit are told at once.
+const maxPage = 200
+
+// Versions are a page of the history.
+type Versions struct {
+	Versions []Version `json:"versions"`       // the newest first
+	Next     int64     `json:"next,omitempty"` // before which the next page is
+}
+
+func (a *Admin) versions(x *exchange) (any, error) {
+	q := x.query()
+	before, limit := q.number("before", 0, 0, 1<<53), q.number("limit", 50, 1, maxPage)
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	db, err := a.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	found, err := db.History(x.r.Context(), before, int(limit))
+	if err != nil {
+		return nil, err
+	}
+	page := Versions{Versions: []Version{}}
+	for i := range found {
+		page.Versions = append(page.Versions, versionOf(&found[i]))
+	}
+	if n := len(found); n == int(limit) && found[n-1].Number > 1 {
+		page.Next = found[n-1].Number
+	}
+	return page, nil
+}
+
+func (a *Admin) version(x *exchange) (any, error) {
+	number, err := strconv.ParseInt(x.r.PathValue("number"), 10, 64)
+	if err != nil || number < 1 {
+		return nil, invalid("version %.32q is no number from 1 on", x.r.PathValue("number"))
+	}
+	db, err := a.database(x.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	found, err := db.Version(x.r.Context(), number)
+	if err != nil {
+		return nil, err
+	}
+	told := versionOf(&found)
+	told.Document = string(found.Document)
+	return told, nil
+}
+
+func schema(x *exchange) (any, error) {
+	x.w.Header().Set("Content-Type", "application/schema+json")
+	_, _ = x.w.Write(rules.Schema())
+	return answered{}, nil
+}

@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A RuleView is one rule, for people.
+type RuleView struct {
+	Name         string          `json:"name"`
+	Domain       string          `json:"domain"`
+	Mode         string          `json:"mode"`
+	Match        string          `json:"match"` // in words
+	Key          []string        `json:"key"`
+	Limits       []LimitView     `json:"limits"`
+	Overrides    []OverrideView  `json:"overrides"`
+	Penalty      bool            `json:"penalty"` // whether it bans: bans by hand need that
+	OnStoreError string          `json:"on_store_error"`
+	Leased       bool            `json:"leased"`
+	Owner        string          `json:"owner,omitempty"`
+	Expires      *time.Time      `json:"expires_at,omitempty"`
+	File         string          `json:"file"`
+	Line         int             `json:"line"`   // in its file
+	Column       int             `json:"column"` // where the rule begins
+	Terms        json.RawMessage `json:"terms"`  // the rule as it is written, as JSON
+}
+
+// A LimitView is one limit.
+type LimitView struct {
+	Policy    string             `json:"policy"`
+	Text      string             `json:"text"`
+	Algorithm penstock.Algorithm `json:"algorithm"`
+	Limit     int64              `json:"limit"`
+	Count     int64              `json:"count"`
+	Window    int64              `json:"window_ms"`
+}
+
+// An OverrideView is what holds for some callers instead.
+type OverrideView struct {
+	Match     string      `json:"match"`
+	Unlimited bool        `json:"unlimited"`
+	Limits    []LimitView `json:"limits"`
+	Expires   *time.Time  `json:"expires_at,omitempty"`
+}
+
+// views are the rules of some files, which were compiled to the snapshot.
+func views(files []rules.File, s *rules.Snapshot) ([]RuleView, error) {
+	compiled := make(map[string]*rules.Rule, len(s.Rules))
+	for _, r := range s.Rules {
+		compiled[r.Name] = r
+	}
+	all := []RuleView{}
+	for _, f := range files {
+		var doc rules.Document
+		reading := rules.Read(f.Name, f.Data, &doc)
+		var written struct {
+			Rules []json.RawMessage `json:"rules"`
+		}
+		if err := json.Unmarshal(doc.JSON(), &written); err != nil {
+			return nil, fmt.Errorf("show the rules of %s: %w", f.Name, err)
+		}
+		for i := range doc.Rules {
+			t := &doc.Rules[i]
+			r := compiled[t.Name]
+			if r == nil {
+				continue // the text is another than the snapshot's
+			}
+			v := view(r, t)
+			place, _ := reading.Place("rules", i)
+			v.File, v.Line, v.Column, v.Terms = place.File, place.Line, place.Column, written.Rules[i]
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
+	v := RuleView{
+		Name: r.Name, Domain: r.Domain(), Mode: r.Mode.String(), Match: words(&t.Match), Key: []string{},
+		Limits: limitViews(r.Limits, r.Policies), Overrides: []OverrideView{},
+		Penalty: r.Penalty != nil, OnStoreError: r.OnStoreError.String(), Leased: r.Leased, Owner: r.Owner, Expires: timeOrNil(r.Expires),
+	}
+	for _, part := range r.Key {
+		v.Key = append(v.Key, part.String())
+	}
+	for i := range min(len(r.Overrides), len(t.Overrides)) {
+		o := &r.Overrides[i]
+		v.Overrides = append(v.Overrides, OverrideView{
+			Match: words(&t.Overrides[i].Match), Unlimited: o.Unlimited,
+			Limits: limitViews(o.Limits, o.Policies), Expires: timeOrNil(o.Expires),
+		})
+	}
+	return v
+}
+
+func limitViews(meters []*penstock.Meter, policies []string) []LimitView {
+	all := []LimitView{}
+	for i, m := range meters {
+		all = append(all, LimitView{
+			Policy: policies[i], Text: m.String(), Algorithm: m.Algorithm(),
+			Limit: m.Capacity, Count: m.Count, Window: m.Window / 1000,
+		})
+	}
+	return all
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// words say what a call must be like.
+func words(m *rules.MatchTerms) string {
+	var parts []string
+	add := func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if m.Domain != "" {
+		add("domain " + m.Domain)
+	}
+	add(strings.Join(m.Method, " or ") + " " + m.Path)
+	for _, name := range slices.Sorted(maps.Keys(m.Attributes)) {
+		add(name + " " + strings.Join(m.Attributes[name], " or "))
+	}
+	if m.When != "" {
+		add("when " + m.When)
+	}
+	if len(parts) == 0 {
+		return "every call"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,306 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+const (
+	patient       = 30 * time.Second // how long a test waits for what must come
+	operatorToken = "operator-0123456789"
+	viewerToken   = "viewer-0123456789"
+)
+
+const someRules = `# what the tests go by
+attributes:
+  user: {header: X-User}
+  plan: {header: X-Plan}
+rules:
+  - name: per-user # everybody's
+    match: {path: /search}
+    key: [user]
+    limits: [{rate: 3/1h, algorithm: sliding_window_log}]
+    penalty: {after: 100, within: 1h, bans: [1m]}
+  - name: per-ip
+    key: [ip]
+    limits: [{rate: 1000/1h, algorithm: sliding_window_log}]
+  - name: tried
+    mode: shadow
+    key: []
+    limits: [{rate: 2/1h, algorithm: sliding_window_log}]
+`
+
+// A setup is what a stand is to be like; the zero one is in memory, with rules in a database.
+type setup struct {
+	rules string // someRules if not given
+	store admin.Store
+	local penstock.Store
+	kind  admin.Kind
+	now   func() penstock.Instant // of calls; nil: the clock
+}
+
+// A stand is an admin API before the parts of a real node.
+type stand struct {
+	t       testing.TB
+	door    *admin.Admin
+	engine  *engine.Engine
+	live    *rules.Live
+	service *ruleservice.Service // nil: the rules are in files
+	traffic *traffic.Traffic
+	clock   *clock
+	log     *syncBuffer
+	callers int // how many different ones have asked
+}
+
+func newStand(t testing.TB, o setup) *stand {
+	t.Helper()
+	if o.rules == "" {
+		o.rules = someRules
+	}
+	if o.store == nil {
+		o.store = newMemory(t)
+	}
+	if o.kind == "" {
+		o.kind = admin.Database
+	}
+	s := &stand{t: t, clock: &clock{now: time.Now()}, log: &syncBuffer{}, traffic: traffic.New()}
+	t.Cleanup(s.traffic.Close)
+	log := slog.New(slog.NewJSONHandler(s.log, nil))
+	compile := rules.Options{Secret: "secret"}
+	var origin rules.Origin
+	var err error
+	origin, s.service = s.open(o, compile)
+	s.live, err = rules.Follow(t.Context(), origin, rules.LiveOptions{Compile: compile, Interval: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.live.Close)
+	s.engine, err = engine.New(engine.Options{Store: o.store, Rules: s.live, Observe: s.traffic.Observe, Now: o.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.door, err = admin.New(admin.Options{
+		Token: operatorToken, ViewerToken: viewerToken, Loopback: true,
+		Status: func() admin.Status {
+			return admin.Status{Ready: true, Addresses: map[string]string{}, Store: admin.StoreStatus{Kind: "memory", Connected: true, Nodes: 1}}
+		},
+		Ready: func() error { return nil },
+		Rules: admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
+		Store: o.store, Local: o.local, Traffic: s.traffic, Log: log, Now: s.clock.Now,
+		Scratch: func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			fmt.Fprintln(w, "penstock_up 1")
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.door.Close() })
+	return s
+}
+
+// open puts the rules where they are to come from.
+func (s *stand) open(o setup, compile rules.Options) (rules.Origin, *ruleservice.Service) {
+	s.t.Helper()
+	if o.kind != admin.Database {
+		file := filepath.Join(s.t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(file, []byte(o.rules), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		origin, err := rules.NewFiles(file)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return origin, nil
+	}
+	origin, err := ruledb.NewOrigin("sqlite:"+filepath.Join(s.t.TempDir(), "rules.db"), ruledb.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { origin.Close() })
+	service := &ruleservice.Service{Database: origin, Compile: compile}
+	if _, err := service.Apply(s.t.Context(), "rules", ruledb.Change{Author: "test", Message: "first", Document: []byte(o.rules)}); err != nil {
+		s.t.Fatal(err)
+	}
+	return origin, service
+}
+
+func newMemory(t testing.TB) *memstore.Store {
+	t.Helper()
+	m, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func newRedis(t testing.TB) *redisstore.Store {
+	t.Helper()
+	r, err := redisstore.Open(redisstore.Options{Addresses: []string{redistest.Start(t).Addr}, Timeout: patient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// onBothStores runs a test in memory and in Redis.
+func onBothStores(t *testing.T, test func(t *testing.T, store admin.Store)) {
+	t.Run("memory", func(t *testing.T) { test(t, newMemory(t)) })
+	t.Run("redis", func(t *testing.T) { test(t, newRedis(t)) })
+}
+
+// call decides one, and tells whether it passed.
+func (s *stand) call(attributes ...string) bool {
+	s.t.Helper()
+	c := penstock.Call{Cost: 1}
+	for i := 0; i < len(attributes); i += 2 {
+		c.Attributes = append(c.Attributes, penstock.Attribute{Name: attributes[i], Value: attributes[i+1]})
+	}
+	var v penstock.Verdict
+	if err := s.engine.Decide(context.Background(), &c, &v); err != nil {
+		s.t.Fatal(err)
+	}
+	return v.Allowed
+}
+
+// request is one of a caller that never asked before, unless its address is set.
+func (s *stand) request(method, path, body string, header ...string) *http.Request {
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
+	s.callers++
+	r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", s.callers>>16&255, s.callers>>8&255, s.callers&255)
+	r.Host = "localhost"
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// serve answers a request. What it answers is what the document says.
+func (s *stand) serve(r *http.Request) *httptest.ResponseRecorder {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	s.door.ServeHTTP(w, r)
+	conforms(s.t, r, w)
+	return w
+}
+
+// ask asks as an operator.
+func (s *stand) ask(method, path, body string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	return s.serve(s.request(method, path, body, "Authorization", "Bearer "+operatorToken))
+}
+
+// get asks as an operator for something that must be there.
+func get[T any](s *stand, method, path, body string) (found T) {
+	s.t.Helper()
+	w := s.ask(method, path, body)
+	if w.Code != http.StatusOK {
+		s.t.Fatalf("%s %s %.200s: %d %s", method, path, body, w.Code, w.Body)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &found); err != nil {
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+// refused asks as an operator for something that is not to be had, with the code that says why.
+func (s *stand) refused(method, path, body string, status int, code admin.Code, mentions ...string) *admin.Problem {
+	s.t.Helper()
+	w := s.ask(method, path, body)
+	var p admin.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		s.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+	if w.Code != status || p.Status != status || p.Code != code {
+		s.t.Errorf("%s %s %.200s: %d %s, want %d %s", method, path, body, w.Code, w.Body, status, code)
+	}
+	for _, text := range mentions {
+		if !strings.Contains(w.Body.String(), text) {
+			s.t.Errorf("%s %s %.200s does not mention %q: %s", method, path, body, text, w.Body)
+		}
+	}
+	return &p
+}
+
+// object writes JSON of names and values.
+func object(pairs ...any) string {
+	all := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		all[pairs[i].(string)] = pairs[i+1]
+	}
+	text, _ := json.Marshal(all)
+	return string(text)
+}
+
+// eventually waits until something holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patient); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", patient, what)
+		}
+	}
+}
+
+// A clock is put forward by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/gateway"
+)
+
+// A Status is what a node says of itself.
+type Status struct {
+	Build     Build                    `json:"build"`
+	Started   time.Time                `json:"started"`
+	Uptime    float64                  `json:"uptime_seconds"`
+	Ready     bool                     `json:"ready"`
+	NotReady  string                   `json:"not_ready,omitempty"`
+	Addresses map[string]string        `json:"addresses"`
+	Store     StoreStatus              `json:"store"`
+	Rules     RulesStatus              `json:"rules"`
+	Upstreams []gateway.UpstreamHealth `json:"upstreams,omitempty"`
+}
+
+// A Build says what the program was made from.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+// A StoreStatus is how the store is.
+type StoreStatus struct {
+	Kind      string         `json:"kind"` // memory or redis
+	Connected bool           `json:"connected"`
+	Error     string         `json:"error,omitempty"`
+	Breaker   *BreakerStatus `json:"breaker,omitempty"`
+	Nodes     int            `json:"nodes"` // that share the limits, as far as is known
+}
+
+// A BreakerStatus tells whether a store that failed is left alone.
+type BreakerStatus struct {
+	State   string    `json:"state"` // closed: calls go to the store; open: they do not
+	Since   time.Time `json:"since"`
+	Opened  int64     `json:"opened"`
+	Refused int64     `json:"refused"` // calls that were not sent
+}
+
+// A RulesStatus is which rules are served, and what stands in the way of newer ones.
+type RulesStatus struct {
+	Origin   string    `json:"origin"`
+	Rules    int       `json:"rules"`
+	Version  int64     `json:"version"`
+	Checksum string    `json:"checksum"`
+	Since    time.Time `json:"since"`
+	FromCopy bool      `json:"from_copy"`
+	Refused  string    `json:"refused,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// Status tells which rules these are.
+func (r *Rules) Status() RulesStatus {
+	now := r.Live.Status()
+	found := RulesStatus{
+		Origin: r.Origin.String(), Rules: len(r.Live.Load().Rules),
+		Version: now.Version, Checksum: now.Checksum, Since: now.Since, FromCopy: now.FromCopy,
+	}
+	if now.Refused != nil {
+		found.Refused = now.Refused.Err.Error()
+	}
+	if now.Err != nil {
+		found.Error = now.Err.Error()
+	}
+	return found
+}
+
+func (a *Admin) status(*exchange) (any, error) { return a.Status(), nil }
+
+func (a *Admin) healthy(x *exchange) (any, error) { return plain(x, http.StatusOK, "alive") }
+
+func (a *Admin) ready(x *exchange) (any, error) {
+	if err := a.Ready(); err != nil {
+		return plain(x, http.StatusServiceUnavailable, "not ready: "+err.Error())
+	}
+	if !a.Status().Store.Connected {
+		return plain(x, http.StatusOK, "ready, but the store does not answer: rules decide by their on_store_error")
+	}
+	return plain(x, http.StatusOK, "ready")
+}
+
+func plain(x *exchange, status int, text string) (any, error) {
+	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	x.w.WriteHeader(status)
+	fmt.Fprintln(x.w, text)
+	return answered{}, nil
+}
+
+// metrics take a token, on loopback too: to be on this machine is not to be trusted, and they tell
+// the names of all rules. Prometheus sends one by authorization.credentials_file.
+func (a *Admin) metrics(x *exchange) (any, error) {
+	if a.Metrics == nil {
+		return nil, problem(http.StatusNotFound, NotFound, "there are no metrics")
+	}
+	a.Metrics.ServeHTTP(x.w, x.r)
+	return answered{}, nil
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A subject is a caller as one rule sees it.
+type subject struct {
+	rules.Considered
+	id penstock.Subject
+}
+
+// whom is how a request says whom it is about.
+type whom struct {
+	asked
+	Rule string `json:"rule"` // "": all that keep state of the caller
+}
+
+// find returns whom a request is about, as rules see the caller: the one that is named, or else all
+// whose key the attributes fill, except where that tells nobody apart. There must be one. What else
+// is wrong with the request is told along with it.
+func (a *Admin) find(w *whom, mistakes ...wire.Mistake) ([]subject, error) {
+	call := w.call(&mistakes)
+	if len(call.Attributes) == 0 && w.Rule == "" {
+		mistakes = append(mistakes, wire.Mistake{At: "attributes", Message: `are missing: who is meant, for example {"user": "u1"}`})
+	}
+	if err := mistaken(mistakes); err != nil {
+		return nil, err
+	}
+	var found []subject
+	for _, c := range a.Rules.Live.Load().Keyed(call, penstock.InstantOf(a.Now())) {
+		tells := slices.ContainsFunc(c.Key, func(part penstock.Attribute) bool { return part.Value != "" })
+		if w.Rule == "" && tells || c.Rule.Name == w.Rule {
+			found = append(found, newSubject(c))
+		}
+	}
+	if len(found) == 0 {
+		return nil, a.unknown(w.Rule)
+	}
+	return found, nil
+}
+
+func newSubject(c rules.Considered) subject {
+	values := make([]string, len(c.Key))
+	for i, part := range c.Key {
+		values[i] = part.Value
+	}
+	return subject{c, c.Rule.Subjects.Subject(values...)}
+}
+
+// unknown says why no rule keeps state of somebody.
+func (a *Admin) unknown(rule string) error {
+	if rule == "" {
+		return problem(http.StatusNotFound, NotFound, "no rule tells callers apart by these attributes")
+	}
+	r, err := a.rule(rule)
+	if err != nil {
+		return err
+	}
+	return problem(http.StatusNotFound, NotFound,
+		fmt.Sprintf("rule %s tells callers apart by %v, which is not given; or it is off, has expired, or is of another domain", rule, r.Key))
+}
+
+// made tells whether a call was this subject's.
+func (s *subject) made(e *traffic.Event) bool {
+	return slices.ContainsFunc(e.Keys, func(k traffic.RuleKey) bool {
+		return k.Rule == s.Rule.Name && slices.Equal(k.Key, s.Key)
+	})
+}
+
+// group is what the rule's limits, as they hold for this subject, would be asked.
+func (s *subject) group() penstock.Group {
+	g := penstock.Group{Subject: s.id, Penalty: s.Rule.Penalty, Alone: true}
+	limits := s.Limits
+	if len(limits) == 0 { // unlimited: what was counted before is still there
+		limits = s.Rule.Limits
+	}
+	for _, m := range limits {
+		g.Charges = append(g.Charges, penstock.Charge{Meter: m})
+	}
+	return g
+}
