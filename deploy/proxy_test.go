@@ -140,11 +140,13 @@ func (p proxy) change(text string) string {
 
 // answers waits until our backend answers through the proxy: what answers could be somebody else's.
 func answers(process *child.Process, address, backend string) error {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	client := &http.Client{Timeout: 10 * time.Second} // somebody else's may never answer
+	defer client.CloseIdleConnections()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if process.Exited() {
 			return errors.New("it ended before it answered")
 		}
-		response, err := http.Get("http://" + address + "/")
+		response, err := client.Get("http://" + address + "/")
 		if err != nil {
 			continue
 		}

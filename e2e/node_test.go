@@ -58,7 +58,12 @@ func startIn(t *testing.T, dir string, parts ...string) *node {
 // launch runs the program with the arguments, and returns when it is ready for calls.
 func launch(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
-	n := &node{t: t, dir: dir, addresses: map[string]string{}, cmd: command(dir, args...)}
+	return launchCommand(t, dir, command(dir, args...))
+}
+
+func launchCommand(t *testing.T, dir string, c *exec.Cmd) *node {
+	t.Helper()
+	n := &node{t: t, dir: dir, addresses: map[string]string{}, cmd: c}
 	log := filepath.Join(dir, "log")
 	if err := os.RemoveAll(log); err != nil {
 		t.Fatal(err)
@@ -86,10 +91,15 @@ func launch(t *testing.T, dir string, args ...string) *node {
 	return n
 }
 
+// unhurried are settings under which a machine that is busy with other things makes no call fail.
+var unhurried = []string{
+	"PENSTOCK_GATEWAY_TIMEOUTS_DIAL=30s", "PENSTOCK_GATEWAY_TIMEOUTS_READ_HEADER=30s", "PENSTOCK_GATEWAY_TIMEOUTS_DRAIN=60s",
+}
+
 // command is the program, with nothing of this process's environment that could configure it.
 func command(dir string, args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
-	c.Dir, c.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	c.Dir, c.Env = dir, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, unhurried...)
 	return c
 }
 

@@ -70,7 +70,7 @@ func TestStartWithoutDatabaseAndRedis(t *testing.T) {
 func TestTerminateUnderLoad(t *testing.T) {
 	const held = 10
 	up := newUpstream(t)
-	n := start(t, up.config(), "gateway: {timeouts: {drain: 60s}}", rulesFile(t, perUser(1_000_000, "fixed_window")))
+	n := start(t, up.config(), rulesFile(t, perUser(1_000_000, "fixed_window")))
 	var underWay sync.WaitGroup
 	for _, path := range []string{"/held", "/begun"} {
 		for range held {
@@ -178,7 +178,7 @@ func TestTerminateWhileAsked(t *testing.T) {
 // A second signal does not wait.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	up := newUpstream(t)
-	n := start(t, up.config(), "gateway: {timeouts: {drain: 0s}}", rulesFile(t, "rules: []"))
+	n := start(t, up.config(), rulesFile(t, "rules: []"))
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)

@@ -1,5 +1,6 @@
-// Package watched measures what being watched costs: decisions in memory, the cheapest there are, with
-// nothing looking on, and with all that a server has: counts, the decision log, metrics and a live tail.
+// Package watched measures what being watched costs: decisions of a server that decides in memory, and
+// those of the engine alone, which are the cheapest there are, with nothing looking on, and with all
+// that a server has: counts, the decision log, metrics and a live tail.
 //
 // It is separate as it has no peers: the reference is the same engine, unobserved.
 package watched
@@ -9,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"sync"
@@ -17,7 +20,10 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/client"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
@@ -42,9 +48,18 @@ const (
 )
 
 var (
-	levels  = []string{unwatched, counted, logged, followed}
-	columns = []string{"allowed", "denied"}
+	levels = []string{unwatched, counted, logged, followed}
+	cells  = []cell{
+		{"server, allowed", "/allowed", true}, {"server, denied", "/denied", true},
+		{"engine, allowed", "/allowed", false}, {"engine, denied", "/denied", false},
+	}
 )
+
+// A cell is a column of the table.
+type cell struct {
+	name, path string
+	server     bool // asked over HTTP, at /v1/check
+}
 
 const document = `
 rules:
@@ -55,48 +70,51 @@ rules:
 // Measure runs the benchmark.
 func Measure(ctx context.Context, o Options) (report.Section, error) {
 	s := report.Section{Name: "watched", Title: "What being watched costs", Notes: []string{
-		fmt.Sprintf("engine.Decide in memory by two goroutines, %d callers, one rule each. The tail is read as fast as it comes.", o.Callers),
+		fmt.Sprintf("In memory, %d callers, one rule each. The server is asked by %d clients over loopback, the engine by %d goroutines. The tail is read as fast as it comes.", o.Callers, clients, goroutines),
 	}}
-	progress := report.Begin(o.Stderr, "watched", o.Repeat*len(levels)*len(columns))
+	progress := report.Begin(o.Stderr, "watched", o.Repeat*len(levels)*len(cells))
 	defer progress.End()
 	found := map[string][][]float64{}
 	for range o.Repeat {
-		for column, path := range columns {
+		for column, cell := range cells {
 			for level, name := range levels {
-				progress.Step("%s, %s", name, path)
-				rate, err := run(ctx, level, "/"+path, o)
+				progress.Step("%s, %s", name, cell.name)
+				rate, err := run(ctx, level, cell, o)
 				if err != nil {
 					return s, fmt.Errorf("%s: %w", name, err)
 				}
 				if found[name] == nil {
-					found[name] = make([][]float64, len(columns))
+					found[name] = make([][]float64, len(cells))
 				}
 				found[name][column] = append(found[name][column], rate)
 			}
 		}
 	}
 	t := report.Table{Title: "Decisions a second"}
-	for _, name := range columns {
-		t.Columns = append(t.Columns, report.Column{Name: name, Unit: "/s", Better: report.More, Against: unwatched})
+	for _, cell := range cells {
+		t.Columns = append(t.Columns, report.Column{Name: cell.name, Unit: "/s", Better: report.More, Against: unwatched})
 	}
 	for _, name := range levels {
 		row := report.Row{Name: name, Role: report.Ours}
-		for column := range columns {
+		for column := range cells {
 			row.Values = append(row.Values, report.Median(found[name][column]))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	s.Tables = append(s.Tables, t)
-	for column, name := range columns {
+	for column, cell := range cells {
+		if !cell.server {
+			continue
+		}
 		s.Goals = append(s.Goals, report.Goal{
-			Name: "watched: " + name + ", with everything, vs nothing", Bound: report.AtLeast, Want: 0.9, Measured: t.Ratio(followed, column), Unit: "×",
+			Name: "watched: " + cell.name + ", with everything, vs nothing", Bound: report.AtLeast, Want: 0.9, Measured: t.Ratio(followed, column), Unit: "×",
 		})
 	}
 	return s, nil
 }
 
 // run returns how many decisions there were in a second.
-func run(ctx context.Context, level int, path string, o Options) (float64, error) {
+func run(ctx context.Context, level int, c cell, o Options) (float64, error) {
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document)}}, rules.Options{Secret: "of the benchmark"})
 	if err != nil {
 		return 0, err
@@ -153,12 +171,51 @@ func run(ctx context.Context, level int, path string, o Options) (float64, error
 			}
 		}()
 	}
-	return drive(ctx, decider, path, o)
+	if c.server {
+		return ask(ctx, decider, c.path, o)
+	}
+	return drive(ctx, decider, c.path, o)
 }
 
-const goroutines = 2
+const (
+	goroutines = 2
+	clients    = 16
+)
+
+// ask drives a server on loopback.
+func ask(ctx context.Context, d penstock.Decider, path string, o Options) (float64, error) {
+	handler, err := newAPI(d)
+	if err != nil {
+		return 0, err
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	remote, err := client.NewHTTP(server.URL, client.Options{Timeout: time.Minute, OnError: client.Deny, Connections: clients})
+	if err != nil {
+		return 0, err
+	}
+	return driveBy(ctx, remote, path, o, clients)
+}
+
+func newAPI(d penstock.Decider) (http.Handler, error) {
+	none := func() []penstock.Source { return nil }
+	reader, err := httplimit.NewReader(httplimit.ReaderOptions{Sources: none})
+	if err != nil {
+		return nil, err
+	}
+	writer, err := httplimit.NewWriter(httplimit.WriterOptions{})
+	if err != nil {
+		return nil, err
+	}
+	concluder, _ := d.(penstock.Concluder)
+	return api.New(api.Options{Decider: d, Concluder: concluder, Reader: reader, Writer: writer})
+}
 
 func drive(ctx context.Context, d penstock.Decider, path string, o Options) (float64, error) {
+	return driveBy(ctx, d, path, o, goroutines)
+}
+
+func driveBy(ctx context.Context, d penstock.Decider, path string, o Options, goroutines int) (float64, error) {
 	users := make([]string, o.Callers)
 	for i := range users {
 		users[i] = "user " + strconv.Itoa(i)
@@ -172,7 +229,7 @@ func drive(ctx context.Context, d penstock.Decider, path string, o Options) (flo
 		var v penstock.Verdict
 		n := 0
 		for ; !until(n); n++ {
-			c.Attributes[1].Value = users[(from+n*7)%len(users)]
+			c.Attributes[1].Value = users[(from+n*goroutines)%len(users)]
 			if err := d.Decide(ctx, &c, &v); err != nil {
 				failure.Store(&err)
 				return
@@ -180,12 +237,15 @@ func drive(ctx context.Context, d penstock.Decider, path string, o Options) (flo
 		}
 		total.Add(int64(n))
 	}
-	work(0, func(n int) bool { return n == len(users) })
+	for g := range goroutines {
+		all.Go(func() { work(g, func(n int) bool { return n*goroutines >= len(users) }) })
+	}
+	all.Wait()
 	total.Store(0)
 	began := time.Now()
 	for g := range goroutines {
 		all.Go(func() {
-			work(g*len(users)/goroutines, func(n int) bool { return n%64 == 0 && time.Since(began) > o.Cell })
+			work(g, func(n int) bool { return n%64 == 0 && time.Since(began) > o.Cell })
 		})
 	}
 	all.Wait()

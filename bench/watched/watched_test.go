@@ -13,7 +13,7 @@ func TestMeasure(t *testing.T) {
 	for _, row := range s.Tables[0].Rows {
 		for i, v := range row.Values {
 			if v <= 0 {
-				t.Errorf("%s, %s: %v", row.Name, columns[i], v)
+				t.Errorf("%s, %s: %v", row.Name, cells[i].name, v)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func TestDeadUpstreams(t *testing.T) {
 // An upstream that takes requests and never answers is too late at some time.
 func TestSilentUpstream(t *testing.T) {
 	silent := newDyingUpstream(t, saysNothing)
-	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 100ms}}\nupstreams: [{url: %q}]\n", silent.url())})
+	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 1s}}\nupstreams: [{url: %q}]\n", silent.url())})
 	n.failsAs("/", http.StatusGatewayTimeout)
 	silent.well.Store(true)
 	eventually(t, "it is back", func() bool { return n.status("gateway", "/") == 200 })

@@ -96,7 +96,7 @@ func (n *node) files() int {
 func connectCrowd(t *testing.T, address string) (lines []net.Conn) {
 	t.Helper()
 	for len(lines) < crowd {
-		conn, err := net.DialTimeout("tcp", address, 3*time.Second)
+		conn, err := net.DialTimeout("tcp", address, 10*time.Second)
 		if err != nil {
 			break
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long tests wait for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // longer is how much more is tried in the long version of the tests.
 var longer = map[bool]int{false: 1, true: 20}[os.Getenv("PENSTOCK_LONG") != ""]
@@ -78,6 +78,16 @@ store: {memory: {max_bytes: 16MiB}}
 log: {decisions: none}
 `
 
+// unhurried gives time to machines that are busy with other things, where a test is not about that.
+func (s setup) unhurried() (env []string) {
+	for _, timeout := range []string{"dial", "read_header"} {
+		if !strings.Contains(s.config, timeout+":") {
+			env = append(env, "PENSTOCK_GATEWAY_TIMEOUTS_"+strings.ToUpper(timeout)+"=60s")
+		}
+	}
+	return env
+}
+
 // start runs a node and returns when it says where it is. It ends with the test.
 func start(t *testing.T, s setup) *node {
 	t.Helper()
@@ -101,6 +111,7 @@ func start(t *testing.T, s setup) *node {
 		addresses: map[string]string{}, client: &http.Client{Transport: transport, Timeout: 2 * patience},
 	}
 	n.cmd.Dir = dir
+	n.cmd.Env = append(os.Environ(), s.unhurried()...)
 	if n.process, err = child.Start(n.cmd, n.log); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +126,7 @@ func start(t *testing.T, s setup) *node {
 	return n
 }
 
-var greeting = regexp.MustCompile(`(?m)^  (gateway|http|grpc|admin) +(?:https?://)?(\S+)$`)
+var greeting = regexp.MustCompile(`(?m)^  (gateway|http|grpc|admin) +(?:https?://)?(\S+)\n`)
 
 func (n *node) greeted() bool {
 	if n.process.Exited() {

@@ -18,16 +18,16 @@ import (
 func TestSlowSenders(t *testing.T) {
 	const each = 200
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) { io.Copy(io.Discard, req.Body) })
-	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {body: 1s}}\nupstreams: [{url: %q}]\n", upstream)})
+	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {read_header: 5s, body: 1s}}\nupstreams: [{url: %q}]\n", upstream)})
 	stop := n.keepsServing("/")
 	var all sync.WaitGroup
 	for range each {
 		for _, slow := range []func(*testing.T, *line){slowHead, slowBody, slowChunks} {
-			l := dial(t, n.addresses["gateway"])
-			if l == nil {
-				continue
-			}
-			all.Go(func() { slow(t, l) })
+			all.Go(func() { // each says something as soon as it is connected
+				if l := dial(t, n.addresses["gateway"]); l != nil {
+					slow(t, l)
+				}
+			})
 		}
 	}
 	all.Wait()

@@ -142,7 +142,7 @@ func startServer(t *testing.T, name, file, config string, args ...string) (url, 
 }
 
 func answers(url string) bool {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience / 4}
 	res, err := client.Get(url + readyPath)
 	if err != nil {
 		return false

@@ -11,7 +11,7 @@ import (
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
 func (p *Process) awaitStopped() error {
-	const limit = 20 * time.Second
+	const limit = time.Minute
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
 		if err != nil {

@@ -97,7 +97,8 @@ func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
 func (s *Server) databaseURL(name string) string {
-	query := url.Values{"host": {s.dir}, "user": {superuser}}
+	// A server without its processor for seconds is not gone.
+	query := url.Values{"host": {s.dir}, "user": {superuser}, "connect_timeout": {fmt.Sprint(startLimit.Seconds())}}
 	return "postgres:///" + name + "?" + query.Encode()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,14 +12,15 @@ import (
 )
 
 // formLimit bounds the wait for servers to agree, where the caller's context does not end sooner.
-const formLimit = 60 * time.Second
+const formLimit = 2 * time.Minute
 
 const slots = 16384
 
-// Cluster is a Redis Cluster of masters without replicas, the slots dealt evenly in the order of Addrs.
+// Cluster is a Redis Cluster of masters, the slots dealt evenly in the order of Addrs.
 type Cluster struct {
-	Addrs []string
-	Nodes []*Server // to kill, pause and restart; a restarted node finds its cluster again
+	Addrs    []string
+	Nodes    []*Server // to kill, pause and restart; a restarted node finds its cluster again
+	Replicas []*Server // one for each of Nodes, or none
 }
 
 // LaunchCluster starts the masters and returns when every one of them sees all of them and all the slots.
@@ -30,7 +32,7 @@ func LaunchCluster(ctx context.Context, masters int) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, formLimit)
 	defer cancel()
 	c := &Cluster{}
-	if err := c.form(ctx, masters); err != nil {
+	if err := c.form(ctx, masters, "--cluster-node-timeout", nodeTimeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("launch a cluster of %d masters: %w", masters, err), c.Close())
 	}
 	return c, nil
@@ -48,7 +50,7 @@ func StartCluster(t testing.TB, masters int) *Cluster {
 }
 
 // Close kills the nodes and removes their data.
-func (c *Cluster) Close() error { return closeAll(c.Nodes) }
+func (c *Cluster) Close() error { return closeAll(slices.Concat(c.Replicas, c.Nodes)) }
 
 func closeAll(servers []*Server) error {
 	var errs []error
@@ -62,9 +64,9 @@ func closeAll(servers []*Server) error {
 // a node without its processor for seconds.
 const nodeTimeout = "60000"
 
-func (c *Cluster) form(ctx context.Context, masters int) error {
+func (c *Cluster) form(ctx context.Context, masters int, args ...string) error {
 	for i := range masters {
-		s, err := Launch(ctx, "--cluster-enabled", "yes", "--cluster-node-timeout", nodeTimeout)
+		s, err := Launch(ctx, append([]string{"--cluster-enabled", "yes"}, args...)...)
 		if err != nil {
 			return err
 		}
@@ -89,21 +91,28 @@ func (c *Cluster) form(ctx context.Context, masters int) error {
 			}
 		}
 	}
-	for _, addr := range c.Addrs {
-		if err := await(ctx, func() error { return inCluster(ctx, addr, masters) }); err != nil {
+	return c.awaitAgreement(ctx)
+}
+
+// awaitAgreement waits until every node knows all of them.
+func (c *Cluster) awaitAgreement(ctx context.Context) error {
+	all := slices.Concat(c.Nodes, c.Replicas)
+	for _, s := range all {
+		if err := await(ctx, func() error { return inCluster(ctx, s.Addr, len(all), len(c.Nodes)) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inCluster is nil when the node at addr serves as one of n masters, all known to it by name.
-func inCluster(ctx context.Context, addr string, n int) error {
+// inCluster is nil when the node at addr serves as one of known nodes, all known to it by name, of which so many are
+// masters.
+func inCluster(ctx context.Context, addr string, known, masters int) error {
 	info, err := command(ctx, addr, "CLUSTER", "INFO")
 	if err != nil {
 		return err
 	}
-	if err := hasLines(info, "cluster_state:ok", fmt.Sprint("cluster_known_nodes:", n), fmt.Sprint("cluster_size:", n)); err != nil {
+	if err := hasLines(info, "cluster_state:ok", fmt.Sprint("cluster_known_nodes:", known), fmt.Sprint("cluster_size:", masters)); err != nil {
 		return fmt.Errorf("CLUSTER INFO of %s: %w", addr, err)
 	}
 	nodes, err := command(ctx, addr, "CLUSTER", "NODES")

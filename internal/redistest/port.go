@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync"
 )
 
 // A cluster node also listens on its port + busOffset.
@@ -16,34 +15,35 @@ const busOffset = 10000
 // given to a client: not only could the server not return, a client dialling it could even connect to itself.
 const firstPort = 11000
 
-// taken holds the ports of this process's servers, dead ones too until they are closed.
-var taken = struct {
-	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+// A claim keeps a port for one server, dead or alive, until that is closed: in a test of what happens without a server
+// nobody else's must answer there, and a server that returns must find its port free. The tests of other packages run
+// in other processes, so the claim is one that the kernel knows of and ends with ours: the UDP port of that number,
+// which Redis has no use for.
+type claim struct {
+	port int
+	udp  net.PacketConn
+}
 
-// takePort finds a port that is free along with its bus port. Another process may still bind it before the server
-// does; launch then tries again.
-func takePort() (int, error) {
-	taken.Lock()
-	defer taken.Unlock()
+// claimPort finds a port that nobody has claimed and that is free along with its bus port. Who makes no claims may still
+// bind it before the server does; launch then tries again.
+func claimPort() (claim, error) {
 	const attempts = 200
 	for range attempts {
 		port := firstPort + rand.IntN(busOffset)
-		if !taken.ports[port] && isFree(port) && isFree(port+busOffset) {
-			taken.ports[port] = true
-			return port, nil
+		udp, err := net.ListenPacket("udp", loopback(port))
+		if err != nil {
+			continue
 		}
+		if isFree(port) && isFree(port+busOffset) {
+			return claim{port, udp}, nil
+		}
+		udp.Close()
 	}
-	return 0, fmt.Errorf("find a free port from %d to %d for redis-server: %d tries, all in use",
+	return claim{}, fmt.Errorf("find a free port from %d to %d for redis-server: %d tries, all in use",
 		firstPort, firstPort+busOffset-1, attempts)
 }
 
-func releasePort(port int) {
-	taken.Lock()
-	defer taken.Unlock()
-	delete(taken.ports, port)
-}
+func (c claim) release() { c.udp.Close() }
 
 func isFree(port int) bool {
 	l, err := net.Listen("tcp", loopback(port))

@@ -13,9 +13,9 @@ import (
 )
 
 // Command sends one command on a connection of its own and returns the reply as text: the elements of an array, nested
-// ones too, one per line, and "(nil)" for nothing. An error reply is an error. It gives up after five seconds.
+// ones too, one per line, and "(nil)" for nothing. An error reply is an error. It gives up after half a minute.
 func Command(addr string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return command(ctx, addr, args...)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // startLimit bounds the wait for one server to answer, where the caller's context does not end sooner.
-const startLimit = 20 * time.Second
+const startLimit = time.Minute
 
 // errPortTaken means that another process bound the port between our look at it and the server's.
 var errPortTaken = errors.New("port was taken by another process")
@@ -26,7 +26,7 @@ var errPortTaken = errors.New("port was taken by another process")
 type Server struct {
 	Addr string // 127.0.0.1:port; the same after Restart
 
-	port int
+	claim
 	dir  string   // configuration, log and working directory
 	args []string // after the configuration file on the command line
 
@@ -84,15 +84,15 @@ func launch(ctx context.Context, config string, args ...string) (*Server, error)
 
 // create prepares the port and the directory of a server and does not start it.
 func create(config string, args []string) (*Server, error) {
-	port, err := takePort()
+	claim, err := claimPort()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Addr: loopback(port), port: port, args: args}
+	s := &Server{Addr: loopback(claim.port), claim: claim, args: args}
 	if s.dir, err = os.MkdirTemp("", "penstock-redis-"); err != nil {
 		return nil, errors.Join(fmt.Errorf("create a directory for redis-server: %w", err), s.Close())
 	}
-	config = fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %q\n%s", port, s.dir, config)
+	config = fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %q\n%s", s.port, s.dir, config)
 	if err := os.WriteFile(s.configFile(), []byte(config), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("configure redis-server: %w", err), s.Close())
 	}
@@ -131,7 +131,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			}
 			return errors.New("it exited before it answered")
 		}
-		info, err := command(ctx, s.Addr, "INFO", "server")
+		info, err := s.whoAnswers(ctx)
 		switch {
 		case err == nil && strings.Contains(info, ours):
 			return nil
@@ -146,6 +146,13 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			return fmt.Errorf("%w; last: %w", err, last)
 		}
 	}
+}
+
+// whoAnswers does not wait for ever: whoever won the port may never answer, and by then ours has ended.
+func (s *Server) whoAnswers(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return command(ctx, s.Addr, "INFO", "server")
 }
 
 // pause waits for d or for the end of ctx, whose error it returns.
@@ -219,7 +226,7 @@ func (s *Server) Close() error {
 	if s.proc != nil {
 		s.proc.Kill()
 	}
-	releasePort(s.port)
+	s.release()
 	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("remove the data of redis-server on %s: %w", s.Addr, err)
 	}

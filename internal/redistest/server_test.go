@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -109,6 +110,10 @@ func TestKillAndRestartKeepTheAddress(t *testing.T) {
 	}
 	if s.Pause() == nil {
 		t.Error("pausing a killed server must fail")
+	}
+	if other, err := net.ListenPacket("udp", addr); err == nil {
+		other.Close()
+		t.Error("another process could claim a killed server's port")
 	}
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)

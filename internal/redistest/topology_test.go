@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,9 +41,49 @@ func TestRestartedNodeRejoinsItsCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), formLimit)
 	defer cancel()
 	for _, addr := range c.Addrs {
-		if err := await(ctx, func() error { return inCluster(ctx, addr, 3) }); err != nil {
+		if err := await(ctx, func() error { return inCluster(ctx, addr, 3, 3) }); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A replica takes over from a master that is gone, with what it knew.
+func TestReplicaTakesOver(t *testing.T) {
+	t.Parallel()
+	// A factor of 0: however long it takes to notice, the replica is not too old for it.
+	c := StartReplicatedCluster(t, 3, "--cluster-node-timeout", nodeTimeout, "--cluster-replica-validity-factor", "0")
+	owner := -1
+	for i, n := range c.Nodes {
+		if _, err := Command(n.Addr, "SET", "key", "v"); err == nil {
+			owner = i
+		}
+	}
+	if owner < 0 {
+		t.Fatal("no master took the key")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), formLimit)
+	defer cancel()
+	replica := c.Replicas[owner].Addr
+	has := func(want string, args ...string) error {
+		reply, err := command(ctx, replica, args...)
+		if err == nil && !strings.Contains(reply, want) {
+			err = fmt.Errorf("%v: got %q, want %q in it", args, reply, want)
+		}
+		return err
+	}
+	if err := await(ctx, func() error { return has("1", "DBSIZE") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Nodes[owner].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range slices.Concat(c.Nodes, c.Replicas) {
+		if s != c.Nodes[owner] { // only now: a master without its processor for a second is not gone
+			mustCommand(t, s.Addr, "CONFIG", "SET", "cluster-node-timeout", "1000")
+		}
+	}
+	if err := await(ctx, func() error { return has("v", "GET", "key") }); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -66,6 +107,9 @@ func TestSentinelsFailOver(t *testing.T) {
 		}
 	}
 	if err := s.Servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Hurry(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), formLimit)
