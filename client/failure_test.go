@@ -36,15 +36,20 @@ func wantUnchecked(t *testing.T, v *penstock.Verdict, err error, allowed bool) {
 	}
 }
 
-// nobody is an address at which nobody listens.
+// nobody is an address at which nobody listens, nor can: a connection has it until the test ends.
 func nobody(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Close()
-	return listener.Addr().String()
+	t.Cleanup(func() { listener.Close() })
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.LocalAddr().String()
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -259,7 +264,7 @@ func TestOwnClient(t *testing.T) {
 	}))
 	defer server.Close()
 	own := &http.Client{Transport: signed{http.DefaultTransport}}
-	c, err := client.NewHTTP(server.URL+"/limits/", client.Options{Client: own})
+	c, err := client.NewHTTP(server.URL+"/limits/", client.Options{Client: own, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

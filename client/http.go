@@ -75,8 +75,10 @@ func transport(connections int) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
 	t.DisableCompression = true
-	// Sooner than the service would: a charge on a connection that is just being closed is lost.
-	t.IdleConnTimeout = 30 * time.Second
+	// Sooner than the service would: a charge on a connection that is just being closed is lost. It gives
+	// up after 5 s on a connection on which nothing has been asked yet, and such are made: a request that
+	// waits for one may be sent on another that comes free.
+	t.IdleConnTimeout = 4 * time.Second
 	return t
 }
 

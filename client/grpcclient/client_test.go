@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
@@ -21,6 +22,9 @@ import (
 )
 
 // What both clients promise is tested in package client. Here is what only gRPC has.
+
+// patience is for what must happen: no test depends on how soon.
+const patience = 30 * time.Second
 
 // service answers as it is told, and keeps what it was asked.
 type service struct {
@@ -54,8 +58,11 @@ func connect(t *testing.T, s *service) *grpcclient.Client {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	c, err := grpcclient.New(listener.Addr().String(), grpcclient.Options{
-		Timeout: 30 * time.Second, ResponseHeaders: []string{"X-Cost", "X-Other"},
-		Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Timeout: patience, ResponseHeaders: []string{"X-Cost", "X-Other"},
+		Dial: []grpc.DialOption{
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
