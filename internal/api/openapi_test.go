@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,14 +13,7 @@ import (
 
 func TestDocumentHasEveryRoute(t *testing.T) {
 	d := theDocument(t)
-	var documented []string
-	for path, item := range d.root["paths"].(map[string]any) {
-		for method := range item.(map[string]any) {
-			if method != "parameters" {
-				documented = append(documented, strings.ToUpper(method)+" "+path)
-			}
-		}
-	}
+	documented := slices.Collect(maps.Keys(d.Operations()))
 	served := append(api.Routes(), "POST /json") // which is internal/rls's, proved there
 	slices.Sort(documented)
 	slices.Sort(served)
@@ -28,58 +22,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	}
 }
 
-func TestDocumentIsSound(t *testing.T) {
-	d := theDocument(t)
-	if version := d.root["openapi"].(string); !strings.HasPrefix(version, "3.1.") {
-		t.Errorf("OpenAPI %s", version)
-	}
-	for name := range d.root["components"].(map[string]any)["schemas"].(map[string]any) {
-		d.schema(t, "components", "schemas", name)
-	}
-	ids := map[string]bool{}
-	for path, item := range d.root["paths"].(map[string]any) {
-		item := item.(map[string]any)
-		if _, ok := item["parameters"]; ok != strings.Contains(path, "{id}") {
-			t.Errorf("%s: parameters of the path: %v", path, ok)
-		}
-		for method, operation := range item {
-			if method == "parameters" {
-				continue
-			}
-			operation := operation.(map[string]any)
-			id := operation["operationId"].(string)
-			if ids[id] {
-				t.Errorf("operation %s twice", id)
-			}
-			ids[id] = true
-			for status := range operation["responses"].(map[string]any) {
-				response, _ := d.at("paths", path, method, "responses", status)
-				if response == nil || response.(map[string]any)["description"] == "" {
-					t.Errorf("%s %s: no description of %s", method, path, status)
-				}
-			}
-		}
-	}
-	d.everyReference(t, d.root)
-}
-
-func (d *document) everyReference(t *testing.T, in any) {
-	switch in := in.(type) {
-	case map[string]any:
-		if ref, ok := in["$ref"].(string); ok {
-			if found, _ := d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...); found == nil {
-				t.Errorf("%s leads nowhere", ref)
-			}
-		}
-		for _, value := range in {
-			d.everyReference(t, value)
-		}
-	case []any:
-		for _, value := range in {
-			d.everyReference(t, value)
-		}
-	}
-}
+func TestDocumentIsSound(t *testing.T) { theDocument(t).Sound(t) }
 
 // A step of the examples' story: one request, and the example that it is answered with.
 type step struct {
@@ -108,7 +51,7 @@ func TestExamples(t *testing.T) {
 	for _, s := range story {
 		operation := []string{"paths", s.path, strings.ToLower(s.method)}
 		body := s.request
-		if request, where := d.at(append(operation, "requestBody", "content", "application/json", "examples", s.request, "value")...); request != nil {
+		if request, where := d.At(append(operation, "requestBody", "content", "application/json", "examples", s.request, "value")...); request != nil {
 			told[strings.Join(where, " ")] = true
 			text, _ := json.Marshal(request)
 			body = string(text)
@@ -127,12 +70,12 @@ func TestExamples(t *testing.T) {
 		}
 		where := append(operation, "responses", "200", "content", "application/json", "examples", s.example, "value")
 		told[strings.Join(where, " ")] = true
-		want, _ := d.at(where...)
+		want, _ := d.At(where...)
 		if !sameJSON(t, got, want) {
 			t.Errorf("%s %s answers, unlike the example %s,\n%s", s.method, s.path, s.example, got)
 		}
 	}
-	for _, where := range examples(nil, d.root) {
+	for _, where := range examples(nil, d.Root) {
 		if !told[where] && !strings.HasPrefix(where, "paths /json ") {
 			t.Errorf("nothing proves the example %s", where)
 		}
