@@ -35,12 +35,12 @@ func BenchmarkDecide(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				var v penstock.Verdict
 				c := penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "path", Value: "/login"}, {Name: "ip"}}}
-				users := make([]string, 1000)
+				users := make([]string, 50_000)
 				for i := range users {
 					users[i] = strconv.Itoa(int(callers.Add(1)))
 				}
 				for i := 0; pb.Next(); i++ {
-					c.Attributes[1].Value = users[i%1000]
+					c.Attributes[1].Value = users[i%len(users)]
 					if err := e.Decide(b.Context(), &c, &v); err != nil {
 						b.Error(err)
 					}

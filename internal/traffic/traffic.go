@@ -17,7 +17,7 @@ import (
 const beat = 250 * time.Millisecond
 
 // maxShards bounds the memory of nodes with very many processors.
-const maxShards = 16
+const maxShards = 64
 
 // A Traffic remembers calls. Its Observe is for engine.Options.
 type Traffic struct {
@@ -35,7 +35,7 @@ type Traffic struct {
 
 // New returns a Traffic that knows of nothing yet. Close it to end its goroutine.
 func New() *Traffic {
-	t := &Traffic{shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
+	t := &Traffic{shards: make([]shard, min(8*runtime.GOMAXPROCS(0), maxShards))}
 	t.history.begin(time.Now())
 	t.tails.Store(new([]*Tail))
 	ctx, stop := context.WithCancel(context.Background())
