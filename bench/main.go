@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-io/penstock/bench/doors"
 	"github.com/penstock-io/penstock/bench/envoy"
 	"github.com/penstock-io/penstock/bench/guards"
+	"github.com/penstock-io/penstock/bench/hot"
 	"github.com/penstock-io/penstock/bench/inprocess"
 	"github.com/penstock-io/penstock/bench/keys"
 	"github.com/penstock-io/penstock/bench/latency"
@@ -65,7 +66,7 @@ func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) erro
 		}
 		r.Sections = append(r.Sections, section)
 	}
-	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("propagation") || o.asks("envoy")) {
+	if failed == nil && (o.asks("redis") || o.asks("latency") || o.asks("guards") || o.asks("propagation") || o.asks("envoy") || o.asks("hot")) {
 		r.Machine.Redis, failed = redisVersion(ctx)
 	}
 	write := r.Text
@@ -88,6 +89,8 @@ func measure(ctx context.Context, name string, o options, stderr *os.File) (repo
 		return redis.Measure(ctx, redis.Options{Keys: s.redisKeys, LogKeys: s.logKeys, Cell: s.redisCell, Repeat: o.repeat, Stderr: stderr})
 	case "latency":
 		return latency.Measure(ctx, latency.Options{Keys: s.redisKeys, Cell: s.latencyCell, Calls: s.travels, Repeat: o.repeat, Stderr: stderr})
+	case "hot":
+		return hot.Measure(ctx, hot.Options{Cell: s.hotCell, Scarce: s.scarce, Repeat: o.repeat, Stderr: stderr})
 	case "rules":
 		return rules.Measure(rules.Options{Rules: s.rules, Cell: s.rulesCell, Repeat: o.repeat, Stderr: stderr})
 	case "doors":

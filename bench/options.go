@@ -18,6 +18,8 @@ const help = `bench measures Penstock beside other limiters, in one run on one m
            Redis memory per key
   latency  calls on a fixed schedule at half of the saturation rate, and one script
            against four round trips over a slower network
+  hot      exact decisions, cached denials and permits taken ahead beside each other and
+           beside the script alone; one hot key on three nodes, and what it asks of Redis
   guards   what a call with a penalty, an id or a reservation makes a store remember, in
            bytes, and what it costs a decision
   rules    finding the rules of a call among 10, 1,000 and 100,000; bytes per rule, and
@@ -64,6 +66,8 @@ type sizes struct {
 	logKeys     int
 	latencyCell time.Duration
 	travels     int
+	hotCell     time.Duration
+	scarce      int64
 	guardedKeys int
 	rules       int
 	rulesCell   time.Duration
@@ -85,6 +89,7 @@ var (
 		weighedKeys: 10_000_000,
 		redisKeys:   100_000, redisCell: time.Second, logKeys: 200,
 		latencyCell: 5 * time.Second, travels: 200,
+		hotCell: 2 * time.Second, scarce: 200_000,
 		guardedKeys: 100_000,
 		rules:       100_000, rulesCell: 500 * time.Millisecond,
 		changes: 100, changedRules: 100, pollInterval: 500 * time.Millisecond,
@@ -97,6 +102,7 @@ var (
 		weighedKeys: 1_000_000,
 		redisKeys:   5_000, redisCell: 50 * time.Millisecond, logKeys: 50,
 		latencyCell: 300 * time.Millisecond, travels: 25,
+		hotCell: 50 * time.Millisecond, scarce: 5_000,
 		guardedKeys: 20_000,
 		rules:       100_000, rulesCell: 20 * time.Millisecond,
 		changes: 10, changedRules: 100, pollInterval: 100 * time.Millisecond,
@@ -112,7 +118,7 @@ const (
 )
 
 func benchmarks() []string {
-	return []string{"memory", "keys", "redis", "latency", "guards", "rules", "propagation", "doors", "envoy", "watched"}
+	return []string{"memory", "keys", "redis", "latency", "hot", "guards", "rules", "propagation", "doors", "envoy", "watched"}
 }
 
 func (o options) asks(name string) bool { return slices.Contains(o.only, name) }

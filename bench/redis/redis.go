@@ -135,7 +135,7 @@ func (b *bench) visit(ctx context.Context, r runner, c cell) error {
 		}
 		load.Keys = []string{hotKey}
 	}
-	before, err := serverCPU(b.addr)
+	before, err := ServerCPU(b.addr)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (b *bench) visit(ctx context.Context, r runner, c cell) error {
 	if err != nil {
 		return err
 	}
-	after, err := serverCPU(b.addr)
+	after, err := ServerCPU(b.addr)
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,9 @@ func infoNumber(addr, section, field string) (float64, error) {
 	return v, nil
 }
 
-// serverCPU is the processor time the server has used so far, in seconds. Unlike elapsed time it
+// ServerCPU is the processor time the server has used so far, in seconds. Unlike elapsed time it
 // does not grow while somebody else has the processor.
-func serverCPU(addr string) (float64, error) {
+func ServerCPU(addr string) (float64, error) {
 	user, err := infoNumber(addr, "cpu", "used_cpu_user")
 	if err != nil {
 		return 0, err

@@ -1,0 +1,113 @@
+package hot
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A load is callers that each ask again as soon as they have their answer, all about one key.
+type load struct {
+	nodes      []penstock.Decider // caller i asks the i-th, and so on round
+	callers    int
+	path, user string
+	duration   time.Duration
+	window     time.Duration // that what passes is counted by
+}
+
+// served is what came of a load.
+type served struct {
+	decisions int64
+	elapsed   time.Duration
+	latency   *hdrhistogram.Histogram    // ns
+	windows   map[penstock.Instant]int64 // what passed in each, by its start
+}
+
+func newServed() served {
+	return served{
+		latency: hdrhistogram.New(1, time.Minute.Nanoseconds(), 2),
+		windows: map[penstock.Instant]int64{},
+	}
+}
+
+func (s *served) perSecond() float64 { return float64(s.decisions) / s.elapsed.Seconds() }
+
+// micros is a percentile of the latency.
+func (s *served) micros(percentile float64) float64 {
+	return float64(s.latency.ValueAtPercentile(percentile)) / 1e3
+}
+
+func (s *served) admitted() (all int64) {
+	for _, n := range s.windows {
+		all += n
+	}
+	return all
+}
+
+// fullest is the most that passed in one window.
+func (s *served) fullest() (most int64) {
+	for _, n := range s.windows {
+		most = max(most, n)
+	}
+	return most
+}
+
+func (s *served) add(more served) {
+	s.decisions += more.decisions
+	s.latency.Merge(more.latency)
+	for start, n := range more.windows {
+		s.windows[start] += n
+	}
+}
+
+func (l load) run(ctx context.Context) (served, error) {
+	total := newServed()
+	var failed error
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	began := time.Now()
+	for i := range l.callers {
+		callers.Go(func() {
+			one, err := l.call(ctx, l.nodes[i%len(l.nodes)], began.Add(l.duration))
+			mu.Lock()
+			defer mu.Unlock()
+			total.add(one)
+			if failed == nil { // a server that is gone fails all callers alike
+				failed = err
+			}
+		})
+	}
+	callers.Wait()
+	total.elapsed = time.Since(began)
+	return total, failed
+}
+
+// call asks until the time is up, and once in any case.
+func (l load) call(ctx context.Context, node penstock.Decider, until time.Time) (served, error) {
+	s := newServed()
+	c := newCall(l.path, l.user, 1)
+	var v penstock.Verdict
+	window := penstock.Instant(l.window.Microseconds())
+	for now := time.Now(); ; {
+		if err := node.Decide(ctx, c, &v); err != nil {
+			return s, fmt.Errorf("%s of %q: %w", l.path, l.user, err)
+		}
+		after := time.Now()
+		s.decisions++
+		if v.Allowed {
+			// Permits do not outlive their window, so the verdict's time is in the one that was charged.
+			s.windows[v.Now-v.Now%window]++
+		}
+		if err := s.latency.RecordValue(max(1, after.Sub(now).Nanoseconds())); err != nil {
+			return s, fmt.Errorf("note a latency of %v: %w", after.Sub(now), err)
+		}
+		if now = after; !now.Before(until) {
+			return s, nil
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package hot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/engine/lease"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Paths, each with its rule.
+const (
+	exactPath  = "/exact"
+	leasedPath = "/leased"
+	deniedPath = "/denied"
+	scarcePath = "/scarce"
+)
+
+const (
+	roomy        = 1_000_000_000 // more than a benchmark takes
+	roomyWindow  = 366 * 24 * time.Hour
+	scarceWindow = time.Second
+)
+
+// document are the rules of all nodes. That of the denied does not forget during a benchmark that somebody
+// has had his one call.
+func document(scarce int64) string {
+	return fmt.Sprintf(`
+rules:
+  - {name: exact, match: {path: %s}, key: [user], limits: [{rate: %d/366d, algorithm: fixed_window}]}
+  - {name: leased, match: {path: %s}, key: [user], consistency: leased, limits: [{rate: %d/366d, algorithm: fixed_window}]}
+  - {name: denied, match: {path: %s}, key: [user], limits: [{rate: 1/366d, algorithm: token_bucket}]}
+  - {name: scarce, match: {path: %s}, key: [user], consistency: leased, limits: [{rate: %d/1s, algorithm: fixed_window}]}
+`, exactPath, roomy, leasedPath, roomy, deniedPath, scarcePath, scarce)
+}
+
+func compile(scarce int64) (*rules.Snapshot, error) {
+	s, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document(scarce))}}, rules.Options{Secret: "of the benchmark"})
+	return s, err
+}
+
+// timeout is long, so that a machine that is busy with other things slows a benchmark down and does not
+// end it.
+const timeout = 10 * time.Second
+
+// A node is an engine with connections, permits and denials of its own, as in cmd/penstock.
+type node struct {
+	*engine.Engine
+	redis *redisstore.Store
+	ends  []func()
+}
+
+func openNode(o redisstore.Options, s *rules.Snapshot) (n *node, err error) {
+	n = &node{}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		return n, err
+	}
+	n.ends = append(n.ends, func() { memory.Close() })
+	o.Timeout = timeout
+	if n.redis, err = redisstore.Open(o); err != nil {
+		return n, err
+	}
+	n.ends = append(n.ends, func() { n.redis.Close() })
+	around, err := breaker.New(breaker.Options{Store: n.redis, Probe: n.redis.PingZone})
+	if err != nil {
+		return n, err
+	}
+	n.ends = append(n.ends, around.Close)
+	leases, err := lease.New(around, lease.Options{})
+	if err != nil {
+		return n, err
+	}
+	denied, err := denycache.New(leases, denycache.Options{})
+	if err != nil {
+		return n, err
+	}
+	n.Engine, err = engine.New(engine.Options{Store: denied, Local: memory, Rules: engine.Fixed(s)})
+	return n, err
+}
+
+// close ends what was opened, the last first.
+func (n *node) close() {
+	for i := range n.ends {
+		n.ends[len(n.ends)-1-i]()
+	}
+}
+
+// used is how much of its limit a caller of the exact rule has used, as Redis has it.
+func (n *node) used(ctx context.Context, user string) (int64, error) {
+	var v penstock.Verdict
+	if err := n.Decide(ctx, newCall(exactPath, user, 0), &v); err != nil {
+		return 0, err
+	}
+	if len(v.Limits) != 1 {
+		return 0, errors.New("the exact rule does not apply")
+	}
+	return v.Limits[0].Used, nil
+}
+
+func newCall(path, user string, cost int64) *penstock.Call {
+	return &penstock.Call{Cost: cost, Attributes: []penstock.Attribute{{Name: "path", Value: path}, {Name: "user", Value: user}}}
+}
