@@ -7,13 +7,15 @@ SHELL := /bin/bash
 # Packages also run under the race detector: those that share memory between goroutines.
 # The detector costs several times the run time, so it is not for every package.
 RACE_PKGS ?= ./memstore ./redisstore ./storetest ./rules ./internal/race ./internal/ruledb \
-	./engine ./engine/breaker ./engine/denycache ./engine/lease ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./cmd/penstock
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./cmd/penstock
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
 # What `make build` says it has built.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
 GOTESTFLAGS ?=
+# A busy machine may take longer over a package than the ten minutes that `go test` grants by itself.
+GOTEST = go test -timeout 30m
 
 # -modfile takes the tool from tools/go.mod and runs it here, so the root module never requires it.
 STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
@@ -25,10 +27,14 @@ scripts  := $(wildcard scripts/*) .ci/run
 
 .PHONY: help
 help: ## list the targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-10s %s\n' "$$t" "$$d"; done
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-12s %s\n' "$$t" "$$d"; done
+
+.PHONY: console
+console: ## build the web console, if Node is there; the binary embeds it
+	@scripts/console
 
 .PHONY: build
-build: ## write bin/penstock
+build: console ## write bin/penstock, console included
 	CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-s -w -X main.version=$(VERSION)") -o bin/penstock ./cmd/penstock
 
 .PHONY: run
@@ -36,20 +42,20 @@ run: build ## serve with sample rules before a demo upstream; what it keeps is i
 	@bin/penstock serve --demo --data-dir bin/demo
 
 .PHONY: needs
-needs: ## find or install redis-server and postgres, and if possible luacheck, shellcheck, gcc, nginx, caddy, haproxy and ab
-	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab
+needs: ## find or install redis-server and postgres, and if possible what further tests and checks need
+	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium
 
 .PHONY: check
 check: ## formatting, go vet, staticcheck, shellcheck (luacheck runs as a test of redisstore)
-	@unformatted=$$(gofmt -l .); [[ -z $$unformatted ]] || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l $$(find . -name node_modules -prune -o -name "*.go" -print)); [[ -z $$unformatted ]] || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
 	@for m in $(modules); do (cd $$m && echo "vet, staticcheck: $$m" && go vet ./... && $(STATICCHECK) ./...); done
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "note: shellcheck is not installed; scripts not checked"; fi
 
 .PHONY: test
-test: needs check ## check, then every test of every module, and RACE_PKGS once more under the race detector
-	@for m in $(modules); do (cd $$m && echo "test: $$m" && go test $(GOTESTFLAGS) ./...); done
+test: needs check console ## check, then every test of every module, and RACE_PKGS once more under the race detector
+	@for m in $(modules); do (cd $$m && echo "test: $$m" && $(GOTEST) $(GOTESTFLAGS) ./...); done
 ifneq ($(race),)
-	@if [[ $$(go env CGO_ENABLED) == 1 ]]; then echo "race: $(race)"; go test -race -short $(GOTESTFLAGS) $(race); \
+	@if [[ $$(go env CGO_ENABLED) == 1 ]]; then echo "race: $(race)"; $(GOTEST) -race -short $(GOTESTFLAGS) $(race); \
 	else echo "note: no C compiler; not run under the race detector: $(race)"; fi
 endif
 
@@ -57,6 +63,13 @@ endif
 test-long: export PENSTOCK_LONG = 1
 test-long: GOTESTFLAGS += -timeout 0
 test-long: test ## the same with the long versions of the tests and no time limit
+
+.PHONY: test-faults
+test-faults: export PENSTOCK_LONG = 1
+test-faults: export PENSTOCK_FAULTS = $(CURDIR)/bin/faults.md
+test-faults: needs ## break Redis, its network, nodes and clocks under load, one after the other; a table of what callers notice
+	@go test -count=1 -timeout 60m -v $(GOTESTFLAGS) ./e2e/faults
+	@cat bin/faults.md
 
 .PHONY: bench
 bench: needs ## measure against other limiters, on this machine

@@ -112,7 +112,7 @@ func (s *Store) takePart(ctx context.Context, p *part, hold uint64) error {
 		c.hold = hold
 	}
 	if err := s.exchange(ctx, s.laneAt(p.slot), c); err != nil {
-		return err
+		return &partError{err, p.ticket.Groups[0].Subject}
 	}
 	p.now, p.found = c.now, slices.Clone(c.found)
 	if c.guarded {

@@ -25,7 +25,7 @@ func Example() {
 	rate := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 2, Window: time.Hour}.MustCompile()
 	quota := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5000, Period: penstock.Month, Location: berlin}.MustCompile()
 
-	store, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}})
+	store, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second})
 	if err != nil {
 		panic(err)
 	}

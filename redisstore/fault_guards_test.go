@@ -203,7 +203,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 func TestSilentServerForOperators(t *testing.T) {
 	server := redistest.Start(t)
 	patient := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Minute})
-	hasty := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 100 * time.Millisecond})
+	hasty := dialHasty(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 100 * time.Millisecond})
 	m := spacious()
 	recovers(t, patient, m)
 	recovers(t, hasty, m)

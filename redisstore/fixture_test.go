@@ -32,6 +32,18 @@ func dial(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
+// dialHasty opens a store that has less time than a busy machine may take to connect.
+func dialHasty(t testing.TB, o redisstore.Options) (s *redisstore.Store) {
+	t.Helper()
+	await(t, "a connection", func() bool {
+		var err error
+		s, err = redisstore.Open(o)
+		return err == nil
+	})
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // serve starts a server and opens a store on it.
 func serve(t testing.TB, args ...string) (*redistest.Server, *redisstore.Store) {
 	t.Helper()

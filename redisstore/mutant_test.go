@@ -31,6 +31,7 @@ func TestMutants(t *testing.T) {
 	if by, err := lab.examine(); err != nil {
 		t.Fatalf("the scripts themselves are found faulty by %s: %v", by, err)
 	}
+	lab.timeout = 5 * time.Second // from here on some never end
 	everywhere := append(mutants(redisstore.ScriptText()), mutants(redisstore.AmendScriptText())...)
 	for _, e := range equivalents {
 		for _, mistake := range e.mistakes {
@@ -85,6 +86,7 @@ type laboratory struct {
 	t           *testing.T
 	server      *redistest.Server
 	store       *redisstore.Store
+	timeout     time.Duration
 	take, amend string // the scripts
 	twin, edges []trace
 }
@@ -92,14 +94,15 @@ type laboratory struct {
 func newLaboratory(t *testing.T, twin, edges []trace) *laboratory {
 	// A script that never ends is reported soon, so that the server can be replaced.
 	server := redistest.Start(t, "--lua-time-limit", "100")
-	store := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 5 * time.Second})
-	return &laboratory{t, server, store, redisstore.ScriptText(), redisstore.AmendScriptText(), twin, edges}
+	const patience = time.Minute
+	store := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: patience})
+	return &laboratory{t, server, store, patience, redisstore.ScriptText(), redisstore.AmendScriptText(), twin, edges}
 }
 
 // dial connects anew.
 func (l *laboratory) dial() {
 	l.store.Close()
-	l.store = dial(l.t, redisstore.Options{Addresses: []string{l.server.Addr}, Timeout: 5 * time.Second})
+	l.store = dial(l.t, redisstore.Options{Addresses: []string{l.server.Addr}, Timeout: l.timeout, ConnectTimeout: time.Minute})
 }
 
 // examine looks for a fault in the scripts and returns which examination found it.
@@ -134,6 +137,7 @@ func (l *laboratory) examine() (by string, fault error) {
 	} {
 		err := e.find()
 		if errors.Is(err, context.DeadlineExceeded) && l.idle() { // the machine was slow, not the script
+			l.clean()
 			err = e.find()
 		}
 		if err != nil {

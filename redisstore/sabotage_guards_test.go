@@ -15,13 +15,15 @@ import (
 )
 
 // endsAt checks that a key ends at an instant of the server's clock, rounded up to milliseconds; if
-// the instant was given by a ticket, the key has an hour on the real clock at least.
-func endsAt(addr, key string, end penstock.Instant, given bool) error {
+// the instant was given by a ticket, the key has an hour on the real clock at least. Between its look
+// at the clock and the writing of the key the server may have been held up, at most since then.
+func endsAt(addr, key string, since time.Time, end penstock.Instant, given bool) error {
 	reply, err := redistest.Command(addr, "EVAL",
 		`return string.format('%.0f %.0f', redis.call('PEXPIRETIME', KEYS[1]), redis.call('PTTL', KEYS[1]))`, "1", key)
 	if err != nil {
 		return err
 	}
+	heldUp := time.Since(since).Microseconds()
 	var at, left int64
 	if _, err := fmt.Sscan(reply, &at, &left); err != nil {
 		return err
@@ -33,7 +35,7 @@ func endsAt(addr, key string, end penstock.Instant, given bool) error {
 		}
 		return nil
 	}
-	if off := at*1000 - int64(end); off < 0 || off > 3000 {
+	if off := at*1000 - int64(end); off < 0 || off > 3000+heldUp {
 		return fmt.Errorf("%s ends %d µs after it should", key, off)
 	}
 	return nil
@@ -63,6 +65,7 @@ func recordEnds(store *redisstore.Store, addr string, now penstock.Instant) erro
 	g := &t.Groups[0]
 	g.Dedup, g.Call = dedupOf(oddWindow), newCallID()
 	var first, out penstock.Outcome
+	since := time.Now()
 	for i := range 2 {
 		if err := store.Take(context.Background(), t, &out); err != nil {
 			return err
@@ -73,7 +76,7 @@ func recordEnds(store *redisstore.Store, addr string, now penstock.Instant) erro
 		if replay := i > 0; out.Groups[0].Replay != replay {
 			return fmt.Errorf("call %d: replay %v", i, !replay)
 		}
-		if err := endsAt(addr, recordKey(g), first.Now.Add(oddWindow), now != 0); err != nil {
+		if err := endsAt(addr, recordKey(g), since, first.Now.Add(oddWindow), now != 0); err != nil {
 			return err
 		}
 	}
@@ -86,6 +89,7 @@ func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant)
 	t := one(now, stranger(), charge(m, 1))
 	g := &t.Groups[0]
 	key := reservationsKey(g.Subject)
+	since := time.Now()
 	var end penstock.Instant
 	for _, length := range []time.Duration{oddWindow, oddWindow / 2, 3 * oddWindow} {
 		var out penstock.Outcome
@@ -95,7 +99,7 @@ func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant)
 			return err
 		}
 		end = max(end, out.Now.Add(g.Reserve))
-		if err := endsAt(addr, key, end, now != 0); err != nil {
+		if err := endsAt(addr, key, since, end, now != 0); err != nil {
 			return fmt.Errorf("reserved for %v: %w", g.Reserve, err)
 		}
 	}
@@ -112,7 +116,7 @@ func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant)
 			return fmt.Errorf("renewed until %d, want %d", out.Until, want)
 		}
 		end = max(end, out.Until)
-		if err := endsAt(addr, key, end, now != 0); err != nil {
+		if err := endsAt(addr, key, since, end, now != 0); err != nil {
 			return fmt.Errorf("%v: %w", c.verb, err)
 		}
 	}
@@ -123,6 +127,7 @@ func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant)
 func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error {
 	t := one(now, inNode(0), charge(eachKind(time.Hour)[0], 1))
 	t.Groups = append(t.Groups, penstock.Group{Subject: inNode(2), Charges: t.Groups[0].Charges})
+	since := time.Now()
 	var out penstock.Outcome
 	if err := (redisstore.Across{Store: store}).Take(context.Background(), t, &out); err != nil {
 		return err
@@ -130,7 +135,7 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 	for _, g := range t.Groups {
 		key := reservationsKey(g.Subject)
 		if now != 0 {
-			if err := endsAt(addr, key, 0, true); err != nil {
+			if err := endsAt(addr, key, since, 0, true); err != nil {
 				return err
 			}
 			continue
@@ -141,7 +146,7 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 			return fmt.Errorf("a hold of %q (%v)", text, err)
 		}
 		until := new(big.Int).SetBytes([]byte(text[1:8])).Int64()
-		if err := endsAt(addr, key, penstock.Instant(until), false); err != nil {
+		if err := endsAt(addr, key, since, penstock.Instant(until), false); err != nil {
 			return fmt.Errorf("hold: %w", err)
 		}
 	}
@@ -152,12 +157,13 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more time.Duration) error {
 	const forgive = time.Minute + 999*time.Microsecond
 	b := &penstock.Ban{Now: now, Subject: stranger(), Penalty: penaltyOf(3, time.Minute, forgive), Length: oddWindow + more}
+	since := time.Now()
 	until, err := store.Ban(context.Background(), b)
 	if err != nil {
 		return err
 	}
 	key := redisstore.SubjectKey(prefix, b.Subject)
-	if err := endsAt(addr, key, until.Add(forgive), now != 0); err != nil {
+	if err := endsAt(addr, key, since, until.Add(forgive), now != 0); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
 	// One that a call brings on is no different.
@@ -169,7 +175,7 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 			return err
 		}
 	}
-	if err := endsAt(addr, theValue(t), out.Groups[0].BannedUntil.Add(forgive), now != 0); err != nil {
+	if err := endsAt(addr, theValue(t), since, out.Groups[0].BannedUntil.Add(forgive), now != 0); err != nil {
 		return fmt.Errorf("strike: %w", err)
 	}
 	if b.Length = 0; now == 0 {
@@ -178,7 +184,7 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 	if _, err := store.Ban(context.Background(), b); err != nil {
 		return err
 	}
-	return endsAt(addr, key, 0, true)
+	return endsAt(addr, key, since, 0, true)
 }
 
 // settledEnds: after a settlement, a value ends as after a charge.

@@ -143,16 +143,14 @@ func TestScriptFlush(t *testing.T) {
 	var passed atomic.Int64
 	var stop atomic.Bool
 	var flusher sync.WaitGroup
-	flushes := 0
 	flusher.Go(func() {
 		for !stop.Load() {
 			ask(t, server.Addr, "SCRIPT", "FLUSH")
-			flushes++
 		}
 	})
 	few := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 700, Window: penstock.MaxWindow}.MustCompile()
 	atOnce(64, func(int) {
-		for range 50 {
+		for i := 0; i < 50 || store.Stats().NoScript <= 20; i++ { // until it was forgotten during a call
 			if hit(t, store, 0, who, few) {
 				passed.Add(1)
 			}
@@ -162,9 +160,6 @@ func TestScriptFlush(t *testing.T) {
 	flusher.Wait()
 	expect(t, "calls that passed", int(passed.Load()), 700)
 	expect(t, "used", int(used(t, store, 0, who, few)), 700)
-	if s := store.Stats(); s.NoScript <= 20 {
-		t.Errorf("%+v: the script was never forgotten during a call (%d flushes)", s, flushes)
-	}
 }
 
 // A caller that gives up while its call waits is not charged; what was sent may have been.

@@ -11,6 +11,10 @@ import (
 func slotOf(s penstock.Subject) int {
 	var tag [22]byte
 	base64.RawURLEncoding.Encode(tag[:], s[:])
+	return slotOfTag(tag[:])
+}
+
+func slotOfTag(tag []byte) int {
 	crc := uint16(0)
 	for _, b := range tag {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type Store struct {
 
 	script   luaScript // decides
 	amend    luaScript // settles and bans
+	mode     Mode
 	prefix   string
 	timeout  time.Duration // of a call
 	patience time.Duration // of who may wait for a connection
@@ -36,6 +38,10 @@ type Store struct {
 }
 
 var _ penstock.Store = (*Store)(nil)
+
+// suspicion is after how long without a word a connection is asked whether it is still one. Not all that
+// are lost say so.
+const suspicion = 250 * time.Millisecond
 
 // slots is how many a Redis Cluster has.
 const slots = 16384
@@ -58,13 +64,14 @@ func Open(o Options) (*Store, error) {
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 	}
 	option.Dialer.Timeout = o.ConnectTimeout
+	option.Dialer.KeepAlive = suspicion
 	if o.Mode == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
 			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
 		}
 	}
 	s := &Store{
-		script: takeScript, amend: amendScript, prefix: o.KeyPrefix,
+		script: takeScript, amend: amendScript, mode: o.Mode, prefix: o.KeyPrefix,
 		timeout: o.Timeout, patience: max(o.Timeout, o.ConnectTimeout), lanes: make([]lane, 1),
 	}
 	s.open, s.close = context.WithCancel(context.Background())
@@ -93,9 +100,10 @@ func (s *Store) connect(option rueidis.ClientOption, mode Mode) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	for range 3 { // the first has a connection to make
+	key := s.prefix + "{" + s.tagIn(rand.IntN(mode.Zones())) + "}" // PING would go to any address, gone or not
+	for range 3 {                                                  // the first has a connection to make
 		start := time.Now()
-		if err := s.direct.Do(ctx, s.direct.B().Ping().Build()).Error(); err != nil {
+		if err := s.direct.Do(ctx, s.direct.B().Exists().Key(key).Build()).Error(); err != nil {
 			return err
 		}
 		s.pace.roundTrip.Store(int64(time.Since(start)))

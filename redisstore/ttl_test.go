@@ -35,6 +35,7 @@ func ends(addr string, who penstock.Subject, out penstock.Outcome, meters []*pen
 			}
 			continue
 		}
+		// The server sets the end a moment after it has read its clock, and has done so by now.
 		from, least, most := out.Now, d.ResetAfter, time.Duration(0)
 		for _, other := range meters {
 			switch {
@@ -48,7 +49,7 @@ func ends(addr string, who penstock.Subject, out penstock.Outcome, meters []*pen
 		if given { // the hour is one of the real clock, which has gone on
 			from, least, most = now, max(least, time.Hour)-time.Minute, max(most, time.Hour)
 		}
-		if end < from.Add(least) || end > from.Add(most+5*time.Millisecond) {
+		if end < from.Add(least) || end > now.Add(most+5*time.Millisecond) {
 			return fmt.Errorf("%v: %s ends %v after the decision, want from %v to %v", m, key, end.Sub(from), least, most)
 		}
 	}

@@ -28,8 +28,15 @@ type Store interface {
 type Options struct {
 	Store Store
 
-	// Probe tells whether the store serves again: a real operation that harms nobody.
-	Probe func(context.Context) error
+	// Probe tells whether the store serves again, in one of its zones: a real operation that harms nobody.
+	Probe func(ctx context.Context, zone int) error
+
+	// Zones are parts of the store that fail by themselves; by default there is one. The breaker opens
+	// for the zone that has failed, and calls that need no other do not notice. ZoneOf tells, from 0, in
+	// which one a subject is decided. A ticket may need several: an error then names the zone that has
+	// failed by a method Subject() penstock.Subject, or is not counted.
+	Zones  int
+	ZoneOf func(penstock.Subject) int
 
 	// Judge says how bad an error is of which the store is not innocent by itself (see innocent). By
 	// default it is a failure.
@@ -39,8 +46,8 @@ type Options struct {
 	// It is probed at once.
 	Down error
 
-	// OnChange is told of every change and its cause, nil when it closes. It is called by one
-	// goroutine at a time, in order, and holds up the next probe.
+	// OnChange is told when the first zone opens, and why, and when none is open any more. It is called
+	// by one goroutine at a time, in order, and holds up the next probe.
 	OnChange func(State, error)
 
 	InARow   int           // failures that open it; default 20
@@ -73,9 +80,12 @@ type Breaker struct {
 	Store   // operators' verbs
 	options Options
 
-	phase   atomic.Pointer[phase]
+	zones   []zone
 	opened  atomic.Int64
 	refused atomic.Int64
+
+	mu   sync.Mutex // around OnChange
+	open int        // zones, as far as told
 
 	closing context.Context
 	close   context.CancelFunc
@@ -86,6 +96,12 @@ var (
 	_ penstock.Store   = (*Breaker)(nil)
 	_ penstock.Settler = (*Breaker)(nil)
 )
+
+// MaxZones is how many a store can have.
+const MaxZones = 16
+
+// A zone is what opens and closes at once.
+type zone struct{ phase atomic.Pointer[phase] }
 
 // A phase is the time between two changes. A call that began in one and ends in another has no say.
 type phase struct {
@@ -104,6 +120,9 @@ func New(o Options) (*Breaker, error) {
 	if o.InARow < 0 || o.InARow > window || o.Interval < 0 || o.Patience < 0 {
 		errs = append(errs, fmt.Errorf("%d failures in a row (at most %d), interval %v, patience %v: must be positive", o.InARow, window, o.Interval, o.Patience))
 	}
+	if o.Zones < 0 || o.Zones > MaxZones || o.Zones > 1 && o.ZoneOf == nil {
+		errs = append(errs, fmt.Errorf("%d zones: must be from 1 to %d, and more than one need ZoneOf", o.Zones, MaxZones))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new breaker: %w: %w", penstock.ErrInvalid, err)
 	}
@@ -115,11 +134,17 @@ func New(o Options) (*Breaker, error) {
 	if o.OnChange == nil {
 		o.OnChange = func(State, error) {}
 	}
-	b := &Breaker{Store: o.Store, options: o}
+	if o.Zones <= 1 {
+		o.ZoneOf = func(penstock.Subject) int { return 0 }
+	}
+	b := &Breaker{Store: o.Store, options: o, zones: make([]zone, max(1, o.Zones))}
 	b.closing, b.close = context.WithCancel(context.Background())
-	b.phase.Store(&phase{since: time.Now()})
-	if o.Down != nil {
-		b.open(b.phase.Load(), o.Down, 0)
+	for z := range b.zones {
+		p := &phase{since: time.Now()}
+		b.zones[z].phase.Store(p)
+		if o.Down != nil {
+			b.openZone(z, p, o.Down, 0)
+		}
 	}
 	return b, nil
 }
@@ -132,45 +157,88 @@ func (b *Breaker) Close() {
 
 // Take asks the store, or refuses at once.
 func (b *Breaker) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-	p := b.phase.Load()
-	if p.refusal != nil {
-		b.refused.Add(1)
-		return p.refusal
+	var w way
+	for i := range t.Groups {
+		if err := b.enter(&w, t.Groups[i].Subject); err != nil {
+			return err
+		}
 	}
 	err := b.Store.Take(ctx, t, out)
-	b.note(p, ctx, err)
+	b.note(&w, ctx, err)
 	return err
 }
 
 // Settle asks the store, or refuses at once. It may be sent again when the store is back.
 func (b *Breaker) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
-	p := b.phase.Load()
-	if p.refusal != nil {
-		b.refused.Add(1)
-		return p.refusal
+	var w way
+	if err := b.enter(&w, s.Subject); err != nil {
+		return err
 	}
 	err := b.Store.Settle(ctx, s, out)
-	b.note(p, ctx, err)
+	b.note(&w, ctx, err)
 	return err
 }
 
+// A way is the zones that a call needs, each in the phase in which the call began; nil: it does not.
+type way [MaxZones]*phase
+
+// enter adds a subject's zone, or refuses.
+func (b *Breaker) enter(w *way, who penstock.Subject) error {
+	z := b.options.ZoneOf(who)
+	w[z] = b.zones[z].phase.Load()
+	if w[z].refusal != nil {
+		b.refused.Add(1)
+	}
+	return w[z].refusal
+}
+
 // note counts what became of a call, which may open the breaker.
-func (b *Breaker) note(p *phase, ctx context.Context, err error) {
+func (b *Breaker) note(w *way, ctx context.Context, err error) {
 	if err == nil {
-		p.tally.success()
+		for _, p := range w[:len(b.zones)] {
+			if p != nil {
+				p.tally.success()
+			}
+		}
 		return
 	}
 	if innocent(ctx, err) {
 		return
 	}
+	z := b.blamed(w, err)
+	if z < 0 {
+		return
+	}
 	switch b.options.Judge(err) {
 	case Failure:
-		if p.tally.failure(b.options.InARow) {
-			b.open(p, err, b.options.Interval)
+		if w[z].tally.failure(b.options.InARow) {
+			b.openZone(z, w[z], err, b.options.Interval)
 		}
 	case Down:
-		b.open(p, err, b.options.Interval)
+		b.openZone(z, w[z], err, b.options.Interval)
 	}
+}
+
+// blamed is the zone that an error is of; -1 if that is not known.
+func (b *Breaker) blamed(w *way, err error) int {
+	var named interface{ Subject() penstock.Subject }
+	if errors.As(err, &named) {
+		if z := b.options.ZoneOf(named.Subject()); w[z] != nil {
+			return z
+		}
+		return -1
+	}
+	blamed := -1
+	for z, p := range w[:len(b.zones)] {
+		switch {
+		case p == nil:
+		case blamed >= 0: // one of several
+			return -1
+		default:
+			blamed = z
+		}
+	}
+	return blamed
 }
 
 // innocent tells errors that say nothing about whether the store serves others:
@@ -185,19 +253,29 @@ func innocent(ctx context.Context, err error) bool {
 
 // Stats are what a breaker did since it was made.
 type Stats struct {
-	State   State
+	State   State     // Open if any zone is
+	Zones   int       // that are open
 	Since   time.Time // in this state
-	Cause   error     // why it is open; nil if it is not
-	Opened  int64     // how often
+	Cause   error     // why a zone is open; nil if none is
+	Opened  int64     // how often any was
 	Refused int64     // calls that were not sent
 }
 
 // Stats returns the state and the counts so far.
 func (b *Breaker) Stats() Stats {
-	p := b.phase.Load()
-	s := Stats{Since: p.since, Cause: p.cause, Opened: b.opened.Load(), Refused: b.refused.Load()}
-	if p.refusal != nil {
-		s.State = Open
+	s := Stats{Opened: b.opened.Load(), Refused: b.refused.Load()}
+	for z := range b.zones {
+		p := b.zones[z].phase.Load()
+		if p.refusal == nil {
+			if s.Zones == 0 && p.since.After(s.Since) { // the last to close
+				s.Since = p.since
+			}
+			continue
+		}
+		if s.Zones == 0 || p.since.Before(s.Since) { // the first to open
+			s.Since, s.Cause = p.since, p.cause
+		}
+		s.State, s.Zones = Open, s.Zones+1
 	}
 	return s
 }

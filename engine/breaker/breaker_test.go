@@ -28,7 +28,7 @@ func TestContract(t *testing.T) {
 		t.Cleanup(func() { memory.Close() })
 		stores := make([]penstock.Store, nodes)
 		for i := range stores {
-			b, err := breaker.New(breaker.Options{Store: memory, Probe: func(context.Context) error { return nil }})
+			b, err := breaker.New(breaker.Options{Store: memory, Probe: func(context.Context, int) error { return nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,9 +46,9 @@ func TestOpensProbesAndCloses(t *testing.T) {
 		var n news
 		var probed []time.Duration
 		f, start := newFaulty(t), time.Now()
-		b := newBreaker(t, f, breaker.Options{OnChange: n.told, Probe: func(ctx context.Context) error {
+		b := newBreaker(t, f, breaker.Options{OnChange: n.told, Probe: func(ctx context.Context, zone int) error {
 			probed = append(probed, time.Since(start))
-			return f.Probe(ctx)
+			return f.Probe(ctx, zone)
 		}})
 		f.failWith(errDown)
 		if err := call(b, t.Context()); err != errDown {
@@ -97,7 +97,7 @@ func TestStartsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, start := newFaulty(t), time.Now()
 		probes := 0
-		b := newBreaker(t, f, breaker.Options{Down: errors.New("not tried yet"), Probe: func(ctx context.Context) error {
+		b := newBreaker(t, f, breaker.Options{Down: errors.New("not tried yet"), Probe: func(ctx context.Context, zone int) error {
 			if probes++; probes > 1 {
 				return nil
 			}
@@ -123,7 +123,7 @@ func TestLateFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty(t)
 		f.held = make(chan struct{})
-		b := newBreaker(t, f, breaker.Options{Probe: func(context.Context) error { return nil }})
+		b := newBreaker(t, f, breaker.Options{Probe: func(context.Context, int) error { return nil }})
 		f.failWith(errDown)
 		var late sync.WaitGroup
 		for range 50 {

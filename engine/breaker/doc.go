@@ -8,6 +8,9 @@
 // decides. There is no half-open state in which some calls are the probe: a probe is an operation of
 // its own, so no caller ever waits to find out.
 //
+// A store may have zones, as a cluster has masters: each is open or closed for itself, so that one that
+// is lost is nobody's trouble who does not need it.
+//
 // Nothing is ever tried again: a call that failed may have been charged. And there is no timer here:
 // how long a call may take is for the store to keep, which can put the deadline on its connection.
 //

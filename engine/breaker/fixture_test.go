@@ -56,7 +56,7 @@ func (f *faulty) Settle(ctx context.Context, s *penstock.Settlement, out *pensto
 }
 
 // Probe succeeds when calls would.
-func (f *faulty) Probe(context.Context) error { return *f.fault.Load() }
+func (f *faulty) Probe(context.Context, int) error { return *f.fault.Load() }
 
 var (
 	errTimeout = fmt.Errorf("%w: no answer within 10ms", penstock.ErrUnavailable)

@@ -8,34 +8,44 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// open ends a phase in which calls went to the store, unless somebody has already.
-func (b *Breaker) open(p *phase, cause error, wait time.Duration) {
+// openZone ends a phase in which calls went to the store, unless somebody has already.
+func (b *Breaker) openZone(z int, p *phase, cause error, wait time.Duration) {
 	refusal := fmt.Errorf("not asked, as the store has failed: %w: %w", penstock.ErrUnavailable, cause)
-	if b.phase.CompareAndSwap(p, &phase{refusal: refusal, cause: cause, since: time.Now()}) {
+	if b.zones[z].phase.CompareAndSwap(p, &phase{refusal: refusal, cause: cause, since: time.Now()}) {
 		b.opened.Add(1)
-		b.ended.Go(func() { b.recover(cause, wait) })
+		b.ended.Go(func() { b.recover(z, cause, wait) })
 	}
 }
 
-// recover probes until the store serves again.
-func (b *Breaker) recover(cause error, wait time.Duration) {
-	b.options.OnChange(Open, cause)
+// recover probes until the zone serves again.
+func (b *Breaker) recover(z int, cause error, wait time.Duration) {
+	b.tell(1, Open, cause)
 	for {
 		select {
 		case <-b.closing.Done():
 			return
 		case <-time.After(wait):
 		}
-		if b.probe() == nil {
+		if b.probe(z) == nil {
 			break
 		}
 		wait = b.options.Interval
 	}
-	b.options.OnChange(Closed, nil) // before the next opening can be told
-	b.phase.Store(&phase{since: time.Now()})
+	b.tell(-1, Closed, nil) // before the next opening can be told
+	b.zones[z].phase.Store(&phase{since: time.Now()})
 }
 
-func (b *Breaker) probe() (err error) {
+// tell counts a zone that has opened, or is about to close, and tells of the first and the last.
+func (b *Breaker) tell(more int, now State, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open += more
+	if now == Open && b.open == 1 || now == Closed && b.open == 0 {
+		b.options.OnChange(now, cause)
+	}
+}
+
+func (b *Breaker) probe(z int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the probe panicked: %v", p)
@@ -43,5 +53,5 @@ func (b *Breaker) probe() (err error) {
 	}()
 	ctx, cancel := context.WithTimeout(b.closing, b.options.Patience)
 	defer cancel()
-	return b.options.Probe(ctx)
+	return b.options.Probe(ctx, z)
 }

@@ -16,7 +16,7 @@ func LaunchReplicatedCluster(ctx context.Context, masters int, args ...string) (
 	defer cancel()
 	c := &Cluster{}
 	// Without the delay, in which a master waits for further replicas, the first sync starts at once.
-	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
+	args = append([]string{"--repl-diskless-sync-delay", "0", "--cluster-node-timeout", nodeTimeout}, args...)
 	err := c.form(ctx, masters, args...)
 	if err == nil {
 		err = c.replicate(ctx, args...)

@@ -1,0 +1,138 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A fault is one thing that breaks.
+type fault struct {
+	name  string
+	short bool // run always, in a short form
+
+	lives int // as in bound
+
+	// balanced is a load whose calls are sent to another node when one is gone. Those that were under
+	// way may then be charged twice.
+	balanced bool
+
+	arrange func(t *testing.T) arrangement
+}
+
+// An arrangement is what a fault needs: servers, how nodes use them, and how to break them.
+type arrangement struct {
+	store  string              // what nodes are configured with
+	rules  func(string) string // and where the text of rules goes; nil: to a file
+	inject func(s *stage)      // breaks it, and returns when it is mended
+}
+
+// A stage is where a fault is tried.
+type stage struct {
+	*testing.T
+	arrangement
+	nodes []*node
+	load  *load
+}
+
+// hold lets the fault last.
+func (s *stage) hold() { time.Sleep(run.lasting) }
+
+// A scale is how large a run is.
+type scale struct {
+	nodes, rate            int           // calls a second
+	before, lasting, after time.Duration // the fault
+}
+
+var run = func() scale {
+	if long {
+		return scale{3, 600, 2 * time.Second, 3 * time.Second, 3 * time.Second}
+	}
+	return scale{2, 300, 700 * time.Millisecond, time.Second, 800 * time.Millisecond}
+}()
+
+func TestFaults(t *testing.T) {
+	for _, f := range slices.Concat(redisFaults, linkFaults, sentinelFaults, clusterFaults, otherFaults) {
+		if !f.short && !long {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			if !long { // where latencies are not looked at, others may be run beside
+				t.Parallel()
+			}
+			f.try(t)
+		})
+	}
+}
+
+func (f *fault) try(t *testing.T) {
+	s := f.stage(t)
+	time.Sleep(run.before)
+	var during span
+	during.from = s.load.now()
+	s.inject(s)
+	during.to = s.load.now()
+	time.Sleep(run.after)
+	answers := s.load.stop()
+	for i, n := range s.nodes {
+		eventually(t, fmt.Sprintf("node %d decides in Redis again", i), func() bool { return n.decidesExactly(i) })
+	}
+	figures := judge(answers, during, bound{run.nodes, f.lives})
+	figures.fault = f.name
+	figures.publish()
+	figures.check(t)
+	t.Logf("longest answer %v, %d sent again, %d files and %d MiB in use\n%s",
+		figures.max, figures.retried, s.mostFiles(), s.mostMemory(), figures.row())
+}
+
+// stage starts the nodes, and the load on them.
+func (f *fault) stage(t *testing.T) *stage {
+	s := &stage{T: t, arrangement: f.arrange(t)}
+	slack := 1
+	if f.balanced {
+		slack = 2
+	}
+	rules := s.rules
+	if rules == nil {
+		rules = func(text string) string { return rulesFile(t, text) }
+	}
+	from := rules(rulesText(slack))
+	var deciders []penstock.Decider
+	for range run.nodes {
+		n := startNode(t, t.TempDir(), s.store+fmt.Sprintf("\nnodes: %d", run.nodes), from)
+		eventually(t, "the node is connected to Redis", n.connected)
+		s.nodes, deciders = append(s.nodes, n), append(deciders, n)
+	}
+	s.load = startLoad(t, &load{nodes: deciders, perSecond: run.rate, retry: f.balanced})
+	return s
+}
+
+// rulesFile configures rules from a new file.
+func rulesFile(t *testing.T, text string) (config string) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	return "rules: {file: '" + file + "'}"
+}
+
+// onRedis configures a store.
+func onRedis(mode string, addresses ...string) (config string) {
+	return fmt.Sprintf("store: {redis: {mode: %s, addresses: ['%s']}}", mode, strings.Join(addresses, "', '"))
+}
+
+// decidesExactly tells whether the node decides a call of a stranger in the shared store.
+func (n *node) decidesExactly(i int) bool {
+	if n.process.Exited() {
+		return true // it was the one that broke
+	}
+	var v penstock.Verdict
+	stranger := caller{&kinds[0], i, int(time.Now().UnixNano())}
+	err := n.Decide(context.Background(), stranger.call(), &v)
+	return err == nil && v.Allowed && v.Quality == penstock.QualityExact
+}

@@ -1,0 +1,148 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A span is a part of a load's time.
+type span struct{ from, to time.Duration }
+
+func (s span) has(d time.Duration) bool { return s.from <= d && d < s.to }
+
+// figures are what callers have noticed of a fault.
+type figures struct {
+	fault string
+
+	decisions, lost, errors, retried int
+
+	falseDenials int     // of calls that had to pass
+	over, bound  int     // admitted beyond the limits of greedy callers, and how many may be at most
+	mistakes     []error // each of the above that may not be, and further ones
+
+	lasted        time.Duration
+	exact         float64 // the share of answers during the fault
+	p50, p99, max time.Duration
+	p999          time.Duration
+	late          time.Duration // p99 of how long after its time a call was sent: this machine's own share of the latencies
+	again         time.Duration // from the end of the fault until most answers were exact again, to the tenth of a second
+}
+
+// judge looks at every answer.
+func judge(answers []*answer, fault span, most bound) *figures {
+	f := &figures{decisions: len(answers), lasted: fault.to - fault.from}
+	f.countFailures(answers)
+	f.countAdmitted(answers, most)
+	f.measure(answers, fault)
+	return f
+}
+
+func (f *figures) blame(format string, args ...any) {
+	const most = 20
+	if len(f.mistakes) < most {
+		f.mistakes = append(f.mistakes, fmt.Errorf(format, args...))
+	}
+}
+
+func (f *figures) countFailures(answers []*answer) {
+	for _, a := range answers {
+		if a.retried {
+			f.retried++
+		}
+		switch {
+		case a.err == nil:
+		case errors.Is(a.err, context.DeadlineExceeded):
+			f.lost++
+			f.blame("lost: %v, %v after the beginning: %w", a.caller, a.due, a.err)
+		default:
+			f.errors++
+			f.blame("error: %v, %v after the beginning: %w", a.caller, a.due, a.err)
+		}
+	}
+}
+
+// countAdmitted compares what passed with what may.
+func (f *figures) countAdmitted(answers []*answer, most bound) {
+	sent, admitted := map[caller]int{}, map[caller]int{}
+	for _, a := range answers {
+		if a.err != nil {
+			continue
+		}
+		sent[a.caller]++
+		switch {
+		case a.allowed:
+			admitted[a.caller]++
+		case a.kind.tame:
+			f.falseDenials++
+			f.blame("false denial: %v, %v after the beginning, call %d by quality %v", a.caller, a.due, sent[a.caller], a.quality)
+		}
+	}
+	for c, calls := range sent {
+		passed := admitted[c]
+		if c.kind.tame {
+			continue
+		}
+		f.over += max(0, passed-c.kind.limit)
+		f.bound += max(0, min(calls, most.of(c.kind))-c.kind.limit)
+		if passed > most.of(c.kind) {
+			f.blame("too much: %d calls of %v passed, at most %d may, with a limit of %d", passed, c, most.of(c.kind), c.kind.limit)
+		}
+		// Unspent permits of a lease are lost, and so is an unspent part of a limit that is divided.
+		if least := min(calls, c.kind.limit); passed < least && !c.kind.leased && !c.kind.divided {
+			f.falseDenials += least - passed
+			f.blame("false denial: %d of %d calls of %v passed, with a limit of %d", passed, calls, c, c.kind.limit)
+		}
+	}
+}
+
+// tick is the resolution of when answers were exact again.
+const tick = 100 * time.Millisecond
+
+func (f *figures) measure(answers []*answer, fault span) {
+	felt := span{fault.from, max(fault.to, fault.from+run.lasting)} // one that lasts but a moment too
+	var took, late []time.Duration
+	exact := 0
+	all, bad := map[int]int{}, map[int]int{} // by tick since the end of the fault
+	for _, a := range answers {
+		if felt.has(a.due) {
+			took, late = append(took, a.took), append(late, a.late)
+			if a.exact() {
+				exact++
+			}
+		}
+		if a.due >= fault.to {
+			all[int((a.due-fault.to)/tick)]++
+			if !a.exact() {
+				bad[int((a.due-fault.to)/tick)]++
+			}
+		}
+	}
+	for i, n := range bad {
+		if 2*n >= all[i] {
+			f.again = max(f.again, time.Duration(i+1)*tick)
+		}
+	}
+	if len(took) == 0 {
+		return
+	}
+	f.p50, f.p99, f.p999, f.max = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 0.999), slices.Max(took)
+	f.late = quantile(late, 0.99)
+	f.exact = float64(exact) / float64(len(took))
+}
+
+func quantile(all []time.Duration, part float64) time.Duration {
+	slices.Sort(all)
+	return all[min(len(all)-1, int(part*float64(len(all))))]
+}
+
+// check fails the test for every mistake.
+func (f *figures) check(t *testing.T) {
+	t.Helper()
+	for _, err := range f.mistakes {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,61 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// long tells whether all faults are to be run, and for how long.
+var long = os.Getenv("PENSTOCK_LONG") == "1"
+
+// program is the path of the binary.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "penstock-faults-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "penstock")
+	build := exec.Command("go", "build", "-o", program, "github.com/penstock-io/penstock/cmd/penstock")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
+		return 1
+	}
+	status := m.Run()
+	if err := writeReport(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return status
+}
+
+// atLast bounds the wait for what must come, whatever it has to wait for: sentinels on a busy machine
+// may need several elections.
+const atLast = 2 * time.Minute
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(atLast); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", atLast, what)
+		}
+	}
+}
+
+// must fails the test for an error of what a fault is made with.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,142 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/client"
+	"github.com/penstock-io/penstock/internal/child"
+)
+
+const adminToken = "token-of-the-admin-door"
+
+// A node is a penstock process.
+type node struct {
+	t       *testing.T
+	dir     string
+	process *child.Process
+	doors   map[string]string // their addresses
+	*client.HTTP
+}
+
+var _ penstock.Decider = (*node)(nil)
+
+// startNode runs a node in a directory until the test ends. It is ready for calls, by itself or with
+// its store.
+func startNode(t *testing.T, dir, store, rules string) *node {
+	t.Helper()
+	config := `
+listen: {gateway: "", grpc: "", http: "127.0.0.1:0", admin: "127.0.0.1:0"}
+admin: {token: ` + adminToken + `}
+key_secret: 0123456789abcdef0123456789abcdef
+log: {decisions: none}
+` + store + "\n" + rules
+	file := filepath.Join(dir, "penstock.yaml")
+	must(t, os.WriteFile(file, []byte(config), 0o600))
+	n := &node{t: t, dir: dir, doors: map[string]string{}}
+	must(t, os.RemoveAll(n.log()))
+	cmd := exec.Command(program, "serve", "--config", file)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	var err error
+	n.process, err = child.Start(cmd, n.log())
+	must(t, err)
+	t.Cleanup(func() { n.end() })
+	eventually(t, "the node says where its doors are", func() bool { return n.process.Exited() || n.readDoors() })
+	if n.process.Exited() {
+		t.Fatalf("the node ended:\n%s", child.LogTail(n.log()))
+	}
+	eventually(t, "the node is ready", func() bool { return n.get("/readyz", nil) })
+	// Every call has an answer in the end: what the client would say instead is not of interest.
+	n.HTTP, err = client.NewHTTP("http://"+n.doors["http"], client.Options{Timeout: patient, OnError: client.Deny, Connections: 256})
+	must(t, err)
+	return n
+}
+
+func (n *node) log() string { return filepath.Join(n.dir, "log") }
+
+var greeted = regexp.MustCompile(`(?m)^  (http|admin) +http://(\S+)\n`)
+
+// readDoors takes the addresses from the greeting, of which the admin door's is the last.
+func (n *node) readDoors() bool {
+	text, err := os.ReadFile(n.log())
+	must(n.t, err)
+	for _, found := range greeted.FindAllStringSubmatch(string(text), -1) {
+		n.doors[found[1]] = found[2]
+	}
+	return n.doors["admin"] != ""
+}
+
+// alarms are what no node may ever say, whatever breaks.
+var alarms = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE)|http: panic serving`)
+
+func (n *node) end() {
+	n.process.Kill()
+	if n.HTTP != nil {
+		n.HTTP.Close()
+	}
+	text, err := os.ReadFile(n.log())
+	if err != nil {
+		n.t.Error(err)
+	}
+	if at := alarms.FindIndex(text); at != nil {
+		n.t.Errorf("a node raised an alarm:\n%s", text[at[0]:min(len(text), at[0]+5000)])
+	}
+	if n.t.Failed() {
+		n.t.Logf("what a node said:\n%s", child.LogTail(n.log()))
+	}
+}
+
+// get asks the admin door, and reads its JSON if that is wanted.
+func (n *node) get(path string, into any) bool {
+	n.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, "http://"+n.doors["admin"]+path, nil)
+	must(n.t, err)
+	request.Header.Set("Authorization", "Bearer "+adminToken)
+	request.Close = true
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer reply.Body.Close()
+	if into != nil {
+		must(n.t, json.NewDecoder(reply.Body).Decode(into))
+	}
+	return reply.StatusCode == http.StatusOK
+}
+
+// connected tells whether the node decides in the shared store.
+func (n *node) connected() bool {
+	var s struct{ Store struct{ Connected bool } }
+	return n.get("/v1/status", &s) && s.Store.Connected
+}
+
+// mostFiles is how many files a node has open, at most; 0 where that cannot be seen.
+func (s *stage) mostFiles() (most int) {
+	for _, n := range s.nodes {
+		files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.process.Pid())) // only Linux has it
+		most = max(most, len(files))
+	}
+	return most
+}
+
+var resident = regexp.MustCompile(`VmRSS:\s+(\d+)`)
+
+// mostMemory is how much memory a node uses, at most, in MiB.
+func (s *stage) mostMemory() (most int) {
+	for _, n := range s.nodes {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.process.Pid()))
+		if found := resident.FindSubmatch(status); found != nil {
+			kib, _ := strconv.Atoi(string(found[1]))
+			most = max(most, kib/1024)
+		}
+	}
+	return most
+}

@@ -1,0 +1,135 @@
+package faults
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// onServer is a fault of a single Redis.
+func onServer(inject func(*stage, *redistest.Server), args ...string) func(*testing.T) arrangement {
+	return func(t *testing.T) arrangement {
+		redis := redistest.Start(t, args...)
+		return arrangement{store: onRedis("single", redis.Addr), inject: func(s *stage) { inject(s, redis) }}
+	}
+}
+
+// onLink is a fault of the link to it.
+func onLink(inject func(*stage, *proxy)) func(*testing.T) arrangement {
+	return func(t *testing.T) arrangement {
+		p := startProxy(t, redistest.Start(t).Addr)
+		return arrangement{store: onRedis("single", p.Addr), inject: func(s *stage) { inject(s, p) }}
+	}
+}
+
+var redisFaults = []fault{
+	{name: "none", lives: 1, arrange: onServer(func(s *stage, _ *redistest.Server) { s.hold() })},
+	{name: "Redis killed, back empty", short: true, lives: 2, arrange: onServer(killed)},
+	{name: "Redis killed, back with its AOF", lives: 1, arrange: onServer(killed, "--appendonly", "yes")},
+	{name: "Redis stopped (SIGSTOP)", short: true, lives: 1, arrange: onServer(func(s *stage, redis *redistest.Server) {
+		must(s.T, redis.Pause())
+		s.hold()
+		must(s.T, redis.Resume())
+	})},
+	{name: "SCRIPT FLUSH storm", short: true, lives: 1, arrange: onServer(func(s *stage, redis *redistest.Server) {
+		s.repeat(func() { s.ask(redis.Addr, "SCRIPT", "FLUSH") })
+	})},
+	{name: "maxmemory reached, noeviction", lives: 1, arrange: onServer(func(s *stage, redis *redistest.Server) {
+		s.ask(redis.Addr, "CONFIG", "SET", "maxmemory", "1")
+		s.hold()
+		s.ask(redis.Addr, "CONFIG", "SET", "maxmemory", "0")
+	})},
+	{name: "Redis demoted to a replica (READONLY)", lives: 1, arrange: onServer(func(s *stage, redis *redistest.Server) {
+		s.ask(redis.Addr, "REPLICAOF", "127.0.0.1", "1") // nobody, so that it keeps what it has
+		s.hold()
+		s.ask(redis.Addr, "REPLICAOF", "NO", "ONE")
+	})},
+	{name: "Redis restarted with much to load (LOADING)", lives: 1, arrange: onServer(loading,
+		"--appendonly", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "500")},
+	{name: "somebody's endless script (BUSY)", lives: 1, arrange: onServer(busy)},
+}
+
+var linkFaults = []fault{
+	{name: "replies lost after execution, 2 %", short: true, lives: 1, arrange: onLink(func(s *stage, p *proxy) {
+		p.set(link{lose: 0.02})
+		s.hold()
+		p.set(link{})
+	})},
+	{name: "connections reset, 2 % of requests", lives: 1, arrange: onLink(func(s *stage, p *proxy) {
+		p.set(link{reset: 0.02})
+		s.hold()
+		p.set(link{})
+	})},
+	{name: "all connections reset again and again", lives: 1, arrange: onLink(func(s *stage, p *proxy) { s.repeat(p.cut) })},
+	{name: "link 2 × 3 ms slower", lives: 1, arrange: onLink(slower(3 * time.Millisecond))},
+	{name: "link 2 × 20 ms slower", lives: 1, arrange: onLink(slower(20 * time.Millisecond))},
+	{name: "link 2 × 1 s slower", lives: 1, arrange: onLink(slower(time.Second))},
+	{name: "link silent, half-open", lives: 1, arrange: onLink(func(s *stage, p *proxy) {
+		p.set(link{silent: true})
+		s.hold()
+		p.set(link{})
+	})},
+	{name: "all connections swallowed, new ones work", lives: 1, arrange: onLink(func(_ *stage, p *proxy) { p.swallow() })},
+}
+
+func killed(s *stage, redis *redistest.Server) {
+	must(s.T, redis.Kill())
+	s.hold()
+	must(s.T, redis.Restart())
+}
+
+func slower(by time.Duration) func(*stage, *proxy) {
+	return func(s *stage, p *proxy) {
+		p.set(link{delay: by})
+		s.hold()
+		p.set(link{})
+	}
+}
+
+// loading restarts a server that has thousands of keys to read, and takes its time for each.
+func loading(s *stage, redis *redistest.Server) {
+	s.ask(redis.Addr, "EVAL", "for i = 1, 4000 do redis.call('SET', 'other:' .. i, i) end", "0")
+	must(s.T, redis.Restart())
+	eventually(s.T, "Redis has loaded", func() bool {
+		return strings.Contains(s.ask(redis.Addr, "INFO", "persistence"), "\nloading:0")
+	})
+}
+
+// busy runs a script that does not end. For the first moments Redis is silent, then says BUSY.
+func busy(s *stage, redis *redistest.Server) {
+	s.ask(redis.Addr, "CONFIG", "SET", "busy-reply-threshold", "500")
+	conn, err := net.Dial("tcp", redis.Addr)
+	must(s.T, err)
+	defer conn.Close()
+	_, err = fmt.Fprint(conn, "EVAL \"while true do end\" 0\r\n")
+	must(s.T, err)
+	s.hold()
+	s.eventuallyAsk(redis.Addr, "SCRIPT", "KILL")
+}
+
+// repeat does something again and again for as long as a fault lasts.
+func (s *stage) repeat(do func()) {
+	for end := time.Now().Add(run.lasting); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		do()
+	}
+}
+
+func (s *stage) ask(addr string, args ...string) string {
+	s.Helper()
+	reply, err := redistest.Command(addr, args...)
+	must(s.T, err)
+	return reply
+}
+
+// eventuallyAsk asks until there is an answer.
+func (s *stage) eventuallyAsk(addr string, args ...string) {
+	s.Helper()
+	eventually(s.T, fmt.Sprint("an answer to ", args), func() bool {
+		_, err := redistest.Command(addr, args...)
+		return err == nil
+	})
+}

@@ -1,0 +1,108 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// Each test here runs twice: with the wiring as it is, where the judge must find nothing, and with
+// one thing spoilt, which it must find.
+
+// retrying asks again after an error, as Redis clients do unless they are told not to.
+type retrying struct{ breaker.Store }
+
+func (r retrying) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) (err error) {
+	for range 3 {
+		if err = r.Store.Take(ctx, t, out); !errors.Is(err, penstock.ErrUnavailable) {
+			return err
+		}
+	}
+	return err
+}
+
+func TestRetriesChargeTwice(t *testing.T) {
+	lossy := func(s spoiler) *figures {
+		link := startProxy(t, redistest.Start(t).Addr)
+		nodes := []penstock.Decider{embed(t, link.Addr, s), embed(t, link.Addr, s)}
+		link.set(losing)
+		return judge(drive(nodes, 0, 4000), span{}, bound{len(nodes), 1})
+	}
+	lossy(spoiler{}).check(t)
+	spoilt := lossy(spoiler{store: func(s breaker.Store) breaker.Store { return retrying{s} }})
+	if spoilt.falseDenials == 0 {
+		t.Error("calls whose replies are lost are sent again, and nobody was denied for having been charged twice")
+	}
+}
+
+// losing is a link that loses one reply in twenty.
+var losing = link{lose: 0.05}
+
+func TestEvictionFreesTheBlocked(t *testing.T) {
+	pressed := func(policy string) *figures {
+		redis := redistest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", policy)
+		nodes := []penstock.Decider{embed(t, redis.Addr, spoiler{}), embed(t, redis.Addr, spoiler{})}
+		const half = 600
+		answers := drive(nodes, 0, half)
+		crowdOut(t, redis.Addr)
+		_, err := redistest.Command(redis.Addr, "CONFIG", "SET", "maxmemory", "0")
+		must(t, err)
+		return judge(append(answers, drive(nodes, half, 2*half)...), span{}, exactly)
+	}
+	pressed("noeviction").check(t)
+	if spoilt := pressed("allkeys-lru"); spoilt.over == 0 || len(spoilt.mistakes) == 0 {
+		t.Errorf("the state of callers was evicted, and it was not noticed: %d over", spoilt.over)
+	}
+}
+
+// crowdOut fills a server with keys of others until it has none of ours left, or takes no more.
+func crowdOut(t *testing.T, addr string) {
+	t.Helper()
+	for end := time.Now().Add(atLast); ; {
+		const fill = "for i = 1, 500 do redis.call('SET', 'other:' .. ARGV[1] .. i, string.rep('x', 500)) end return #redis.call('KEYS', 'pen:*')"
+		ours, err := redistest.Command(addr, "EVAL", fill, "0", time.Now().Format(time.RFC3339Nano))
+		if err != nil || ours == "0" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after %v there are still %s keys of ours", atLast, ours)
+		}
+	}
+}
+
+func TestCallersClocksShow(t *testing.T) {
+	skewed := func(by time.Duration) *figures {
+		redis := redistest.Start(t)
+		var nodes []penstock.Decider
+		for i := range 2 {
+			s := spoiler{}
+			if by != 0 {
+				s.now = func() penstock.Instant { return penstock.InstantOf(time.Now().Add(time.Duration(i) * by)) }
+			}
+			nodes = append(nodes, embed(t, redis.Addr, s))
+		}
+		return judge(drive(nodes, 0, 2000), span{}, exactly)
+	}
+	skewed(0).check(t)
+	if spoilt := skewed(40 * day); spoilt.over == 0 || len(spoilt.mistakes) == 0 {
+		t.Errorf("nodes decided by clocks that differ by more than the window, and it was not noticed: %d over", spoilt.over)
+	}
+}
+
+// broken is a node that does not answer, or says that it cannot.
+type broken struct{ err error }
+
+func (b broken) Decide(context.Context, *penstock.Call, *penstock.Verdict) error { return b.err }
+
+func TestFailuresAreCounted(t *testing.T) {
+	nodes := []penstock.Decider{broken{context.DeadlineExceeded}, broken{errors.New("500 Internal Server Error")}}
+	const calls = 200
+	if f := judge(drive(nodes, 0, calls), span{}, exactly); f.lost+f.errors != calls || f.lost == 0 || f.errors == 0 || len(f.mistakes) == 0 {
+		t.Errorf("%d lost and %d errors of %d calls that were one or the other", f.lost, f.errors, calls)
+	}
+}

@@ -1,0 +1,43 @@
+package faults
+
+import (
+	"testing"
+
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// What the replica had not seen when it became the master is forgotten: a greedy caller may have all
+// of its limit once more.
+var sentinelFaults = []fault{
+	{name: "Sentinel fails over as told", lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
+		s.eventuallyAsk(all.Addrs[0], "SENTINEL", "FAILOVER", redistest.MasterName)
+	})},
+	{name: "master killed under Sentinel", lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
+		must(s.T, all.Servers[0].Kill())
+	})},
+	{name: "master stopped (SIGSTOP) under Sentinel", lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
+		must(s.T, all.Servers[0].Pause())
+	})},
+}
+
+// onSentinel is a fault that ends when the replica is the master. The old one stays away.
+func onSentinel(begin func(*stage, *redistest.Sentinel)) func(*testing.T) arrangement {
+	return func(t *testing.T) arrangement {
+		all := redistest.StartSentinel(t)
+		must(t, all.Hurry())
+		return arrangement{
+			store: onRedis("sentinel, master: "+redistest.MasterName, all.Addrs...),
+			inject: func(s *stage) {
+				begin(s, all)
+				eventually(t, "the sentinels name the other master", func() bool {
+					for _, addr := range all.Addrs {
+						if now, err := redistest.CurrentMaster(addr); err != nil || now == all.Master {
+							return false
+						}
+					}
+					return true
+				})
+			},
+		}
+	}
+}
