@@ -94,6 +94,18 @@ var rules = []rule{
 		of: anyOf(under("internal/api"), under("internal/gateway"), under("internal/grpcapi"), under("internal/rls")), not: anyOf(own("engine"), linksSQL, linksRedis), through: true,
 		because: "doors are handed a penstock.Decider and know nothing of how it decides",
 	},
+	{
+		of: func(p string) bool { return p != "internal/telemetry" && !under("cmd")(p) }, not: linksTelemetry,
+		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
+	},
+	{
+		of: under("internal/console"), not: anyOf(thirdParty, sibling("internal/console")),
+		because: "the console is files: the admin API is all it knows",
+	},
+	{
+		of: anyOf(under("internal/admin"), under("internal/traffic"), under("internal/playground")), not: anyOf(linksRedis, linksGRPC),
+		because: "operators' tools are handed the store and the engine, whatever these are",
+	},
 }
 
 func TestImports(t *testing.T) {
@@ -150,6 +162,9 @@ func TestImportRulesObject(t *testing.T) {
 		{"client", "database/sql"},
 		{"client", "google.golang.org/grpc"},
 		{"internal/api", module + "/engine"},
+		{"engine", "github.com/prometheus/client_golang/prometheus"},
+		{"internal/console", module + "/internal/admin"},
+		{"internal/admin", module + "/redisstore"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
 			t.Errorf("%q may import %s", test.of, test.imported)
@@ -169,6 +184,8 @@ func TestImportRulesObject(t *testing.T) {
 		{"grpclimit", "google.golang.org/grpc"},
 		{"client/grpcclient", "google.golang.org/grpc"},
 		{"internal/gateway", module + "/httplimit"},
+		{"internal/telemetry", "github.com/prometheus/client_golang/prometheus"},
+		{"internal/admin", module + "/internal/traffic"},
 	} {
 		for _, r := range rules {
 			if r.of(test.of) && r.not(test.imported) {
@@ -249,6 +266,10 @@ func linksRedis(p string) bool { return strings.Contains(p, "redis") }
 func linksGRPC(p string) bool { return strings.HasPrefix(p, "google.golang.org/grpc") }
 
 func linksCEL(p string) bool { return strings.HasPrefix(p, "cel.dev/") }
+
+func linksTelemetry(p string) bool {
+	return strings.HasPrefix(p, "github.com/prometheus/") || strings.HasPrefix(p, "go.opentelemetry.io/")
+}
 
 func linksEnvoy(p string) bool { return strings.Contains(p, "envoyproxy/") }
 
