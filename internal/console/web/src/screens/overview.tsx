@@ -134,7 +134,8 @@ function trend(r: RuleStats): string {
 }
 
 function TopKeys({ rules }: { rules: RuleStats[] }) {
-  const all = rules.flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k }))).sort((a, b) => b.denied - a.denied)
+  // Of rules that are only tried nobody was denied.
+  const all = rules.filter((r) => r.total.denied > 0).flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k }))).sort((a, b) => b.denied - a.denied)
   return (
     <section>
       <h2>Denied most</h2>
