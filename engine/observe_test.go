@@ -40,6 +40,27 @@ func decideAll(t *testing.T, e *engine.Engine, calls ...penstock.Call) {
 	}
 }
 
+// An observer sees whom each rule took the caller for; of a call that is invalid there is nothing to see,
+// not even of the call before.
+func TestObserveKeys(t *testing.T) {
+	var seen []string
+	e := newEngine(t, `rules: [{name: one, key: [user], limits: [1/1h]}]`, engine.Options{Observe: func(o *engine.Observation) {
+		line := fmt.Sprint(o.Rules.Version)
+		for _, m := range o.Matched {
+			line += fmt.Sprintf(" %s=%v", m.Rule.Name, m.Key)
+		}
+		seen = append(seen, line)
+	}})
+	decideAll(t, e,
+		penstock.Call{Cost: 1, Attributes: attributes("user", "u1")},
+		penstock.Call{Cost: -1, Attributes: attributes("user", "u2")},
+		penstock.Call{Cost: 1, Attributes: attributes("user", "u3")},
+	)
+	if got := strings.Join(seen, "; "); got != "1 one=[u1]; 1; 1 one=[u3]" {
+		t.Errorf("observed %s", got)
+	}
+}
+
 func TestObserveEveryVerdict(t *testing.T) {
 	var o observed
 	e := newEngine(t, `

@@ -25,16 +25,11 @@ type Deeds struct {
 }
 
 func (a *Admin) audit(x *exchange) (any, error) {
-	q := x.query()
-	before, limit := q.number("before", 0, 0, 1<<53), q.number("limit", 50, 1, maxPage)
-	if err := q.err(); err != nil {
-		return nil, err
-	}
-	db, err := a.database(x.r.Context())
+	db, before, limit, err := a.page(x)
 	if err != nil {
 		return nil, err
 	}
-	found, err := db.Audit(x.r.Context(), before, int(limit))
+	found, err := db.Audit(x.r.Context(), before, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +37,7 @@ func (a *Admin) audit(x *exchange) (any, error) {
 	for _, e := range found {
 		page.Events = append(page.Events, Deed(e))
 	}
-	if n := len(found); n == int(limit) {
+	if n := len(found); n == limit {
 		page.Next = found[n-1].Number
 	}
 	return page, nil

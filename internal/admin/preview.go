@@ -62,22 +62,12 @@ const (
 )
 
 func (a *Admin) previewRules(x *exchange) (any, error) {
-	var asked struct {
-		Document *string `json:"document"`
-	}
-	if err := x.readDocument(&asked); err != nil {
-		return nil, err
-	}
-	text, err := given(asked.Document)
-	if err != nil {
-		return nil, err
-	}
-	end, err := a.begin(x.r.Context())
+	files, end, err := a.proposed(x)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	proposed, warnings, err := rules.CompileFiles(fileOf(text), a.Rules.Compile)
+	proposed, warnings, err := rules.CompileFiles(files, a.Rules.Compile)
 	if err != nil {
 		return nil, err
 	}

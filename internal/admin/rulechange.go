@@ -25,22 +25,12 @@ type Validation struct {
 }
 
 func (a *Admin) validateRules(x *exchange) (any, error) {
-	var asked struct {
-		Document *string `json:"document"`
-	}
-	if err := x.readDocument(&asked); err != nil {
-		return nil, err
-	}
-	text, err := given(asked.Document)
-	if err != nil {
-		return nil, err
-	}
-	end, err := a.begin(x.r.Context())
+	files, end, err := a.proposed(x)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	snapshot, warnings, err := rules.CompileFiles(fileOf(text), a.Rules.Compile)
+	snapshot, warnings, err := rules.CompileFiles(files, a.Rules.Compile)
 	told := Validation{Valid: err == nil, Problems: append(rules.Problems{}, warnings...)}
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
 		told.Problems = append(mistakes, told.Problems...)
@@ -50,6 +40,22 @@ func (a *Admin) validateRules(x *exchange) (any, error) {
 		told.Rules = len(snapshot.Rules)
 	}
 	return told, nil
+}
+
+// proposed reads a document that is to be compiled, and waits for a turn to do so; end gives it up.
+func (a *Admin) proposed(x *exchange) (files []rules.File, end func(), err error) {
+	var asked struct {
+		Document *string `json:"document"`
+	}
+	if err := x.readDocument(&asked); err != nil {
+		return nil, nil, err
+	}
+	text, err := given(asked.Document)
+	if err != nil {
+		return nil, nil, err
+	}
+	end, err = a.begin(x.r.Context())
+	return fileOf(text), end, err
 }
 
 // given returns a document that must be there.

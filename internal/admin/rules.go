@@ -179,6 +179,17 @@ func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 // maxPage is how many versions or lines of the audit are told at once.
 const maxPage = 200
 
+// page reads which part of a list is asked for, and where the list is.
+func (a *Admin) page(x *exchange) (db *ruledb.DB, before int64, limit int, err error) {
+	q := x.query()
+	before, limit = q.number("before", 0, 0, 1<<53), int(q.number("limit", 50, 1, maxPage))
+	if err := q.err(); err != nil {
+		return nil, 0, 0, err
+	}
+	db, err = a.database(x.r.Context())
+	return db, before, limit, err
+}
+
 // Versions are a page of the history.
 type Versions struct {
 	Versions []Version `json:"versions"`       // the newest first
@@ -186,16 +197,11 @@ type Versions struct {
 }
 
 func (a *Admin) versions(x *exchange) (any, error) {
-	q := x.query()
-	before, limit := q.number("before", 0, 0, 1<<53), q.number("limit", 50, 1, maxPage)
-	if err := q.err(); err != nil {
-		return nil, err
-	}
-	db, err := a.database(x.r.Context())
+	db, before, limit, err := a.page(x)
 	if err != nil {
 		return nil, err
 	}
-	found, err := db.History(x.r.Context(), before, int(limit))
+	found, err := db.History(x.r.Context(), before, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +209,7 @@ func (a *Admin) versions(x *exchange) (any, error) {
 	for i := range found {
 		page.Versions = append(page.Versions, versionOf(&found[i]))
 	}
-	if n := len(found); n == int(limit) && found[n-1].Number > 1 {
+	if n := len(found); n == limit && found[n-1].Number > 1 {
 		page.Next = found[n-1].Number
 	}
 	return page, nil

@@ -66,6 +66,9 @@ func TestSideBySide(t *testing.T) {
 			t.Errorf("%s: %d allowed, %d denied of %d", l.Algorithm, l.Allowed, l.Denied, l.Limit)
 		}
 	}
+	if bucket := played.Lanes[2].Curve; bucket[len(bucket)-1].Used != 0 {
+		t.Errorf("six seconds after the last call %d coins are still missing", bucket[len(bucket)-1].Used)
+	}
 	fixed := played.Lanes[0]
 	denied := fixed.Steps[3]
 	if denied.RetryAfter == nil || *denied.RetryAfter != 500 || denied.Headers["RateLimit"] == "" || fixed.Steps[0].Used != 1 {

@@ -169,11 +169,12 @@ type budget struct {
 	seen, next, spent int
 }
 
-// generous is how many are kept before the distances double.
-const generous = 64
+// generous is how many all shards together keep before the distances double. A shard by itself keeps
+// enough that few calls, unevenly spread, are all kept.
+const generous, leastGenerous = 256, 16
 
 // spend tells how many calls the one at hand is to stand for if it is kept; 0: it is not.
-func (b *budget) spend() (weight int64) {
+func (b *budget) spend(generous int) (weight int64) {
 	b.seen++
 	if b.seen < b.next {
 		return 0

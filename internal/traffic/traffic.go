@@ -25,6 +25,8 @@ type Traffic struct {
 	tails  atomic.Pointer[[]*Tail] // followed at the moment; replaced as a whole
 	busy   atomic.Bool
 
+	generous int // of each shard
+
 	mu      sync.Mutex // after a shard's
 	history history
 
@@ -36,6 +38,7 @@ type Traffic struct {
 // New returns a Traffic that knows of nothing yet. Close it to end its goroutine.
 func New() *Traffic {
 	t := &Traffic{shards: make([]shard, min(8*runtime.GOMAXPROCS(0), maxShards))}
+	t.generous = max(leastGenerous, generous/len(t.shards))
 	t.history.begin(time.Now())
 	t.tails.Store(new([]*Tail))
 	ctx, stop := context.WithCancel(context.Background())
@@ -83,7 +86,7 @@ func (t *Traffic) Observe(o *engine.Observation) {
 		s.follow(o.Rules)
 	}
 	s.count(o)
-	if weight := s.budgets[kindOf(o)].spend(); weight > 0 || wanted && s.forced() {
+	if weight := s.budgets[kindOf(o)].spend(t.generous); weight > 0 || wanted && s.forced() {
 		s.kept = append(s.kept, keep(o, weight))
 	}
 	s.mu.Unlock()

@@ -165,7 +165,7 @@ func TestNamed(t *testing.T) {
 
 // Every call is counted once, whatever is asked and changed meanwhile.
 func TestExactly(t *testing.T) {
-	snapshots := [2]*rules.Snapshot{compile(t, document), compile(t, strings.ReplaceAll(document, "search", "find"))}
+	snapshots := [2]*rules.Snapshot{compile(t, document), compile(t, `rules: [{name: find, match: {path: /find}, key: [user], limits: [{rate: 10/1h, algorithm: fixed_window}]}]`)}
 	n := newNodeOf(t, alternating(snapshots))
 	const callers, each = 8, 2000
 	var all sync.WaitGroup
@@ -279,19 +279,22 @@ func TestRecent(t *testing.T) {
 
 // Of very many calls the last and the denied are kept, and no more than there is room for.
 func TestBounded(t *testing.T) {
-	n := newNode(t, document)
-	n.call(t, "path=/login", "ip=198.51.100.7")
-	n.call(t, "path=/login", "ip=198.51.100.7")
-	for i := range 50_000 {
-		n.call(t, "path=/elsewhere", fmt.Sprint("user=u", i))
-	}
-	all := n.Recent(traffic.Filter{}, 1_000_000)
-	if len(all) > 2*4096 || len(all) < 100 {
-		t.Errorf("%d calls are kept", len(all))
-	}
-	if denied := n.Recent(traffic.Filter{Denied: true}, 10); len(denied) != 1 {
-		t.Errorf("%d denied calls are kept, want the one there was", len(denied))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, document+"lists: {deny: [{user: mallory}]}")
+		for i := range 50_000 {
+			n.call(t, "path=/elsewhere", fmt.Sprint("user=u", i))
+		}
+		for range 2 {
+			n.call(t, "path=/login", "ip=198.51.100.7")
+			n.call(t, "path=/elsewhere", "user=mallory")
+		}
+		if all := n.Recent(traffic.Filter{}, 1_000_000); len(all) > 4096 || len(all) < 100 {
+			t.Errorf("%d calls are kept", len(all))
+		}
+		if denied := n.Recent(traffic.Filter{Denied: true}, 10); len(denied) != 3 {
+			t.Errorf("%d denied calls are kept, want the three there were", len(denied))
+		}
+	})
 }
 
 func TestFollow(t *testing.T) {
@@ -313,6 +316,9 @@ func TestFollow(t *testing.T) {
 		}
 		if missed := all.Dropped(); missed < 10_000 || len(all.Events()) < 100 {
 			t.Errorf("of 20,002 calls %d came and %d were missed", len(all.Events()), missed)
+		}
+		if kept := len(n.Recent(traffic.Filter{}, 10_000)); kept > 3000 {
+			t.Errorf("%d of calls that came at once are kept", kept)
 		}
 		one.Close()
 		one.Close()
