@@ -112,15 +112,17 @@ func (c *compiler) snapshot() *Snapshot {
 	sum := sha256.Sum256([]byte(c.source.text))
 	s := &Snapshot{Version: c.options.Version, Checksum: hex.EncodeToString(sum[:]), Hasher: c.hasher, byNumber: map[uint64]*Rule{}}
 	s.Sources = c.sources()
-	for i := range c.doc.Rules {
-		r := c.rule(i)
+	all := make([]Rule, len(c.doc.Rules))
+	for i := range all {
+		r := &all[i]
+		c.rule(i, r)
 		s.Rules = append(s.Rules, r)
 		s.byNumber[r.Subjects.Number()] = r
 	}
 	allow := c.list(c.doc.Lists.Allow, path{"lists", "allow"})
 	deny := c.list(c.doc.Lists.Deny, path{"lists", "deny"})
 	if c.mistakes == 0 {
-		s.index = newIndex(s.Rules, allow, deny)
+		s.index = newIndex(all, allow, deny)
 	}
 	return s
 }
@@ -143,15 +145,15 @@ func (c *compiler) list(entries []Patterns, at path) []listEntry {
 	return list
 }
 
-func (c *compiler) rule(i int) *Rule {
+func (c *compiler) rule(i int, r *Rule) {
 	t, at := &c.doc.Rules[i], path{"rules", i}
-	r := &Rule{
+	*r = Rule{
 		Name: t.Name, Index: i, Key: t.Key,
 		Mode: t.Mode, OnStoreError: t.OnStoreError, Leased: t.Consistency == Leased,
 		Owner: t.Owner, Expires: t.ExpiresAt,
 	}
 	if c.source.find(at).kind != mappingNode {
-		return r // which was told
+		return // which was told
 	}
 	c.name(t, i, at)
 	r.conditions = c.conditions(&t.Match, at.with("match"), nil)
@@ -181,7 +183,6 @@ func (c *compiler) rule(i int) *Rule {
 		names[k] = t.Key[k].Name
 	}
 	r.Subjects = c.hasher.Rule(r.conditions.domain, t.Name, names...)
-	return r
 }
 
 func (c *compiler) name(t *RuleTerms, i int, at path) {

@@ -66,7 +66,8 @@ func (x *index) explain(call *penstock.Call, now penstock.Instant) *Explanation 
 	if e.Denied = e.consult(&x.deny, "deny", &v); !e.Denied {
 		e.Allowed = e.consult(&x.allow, "allow", &v)
 	}
-	for _, r := range x.all {
+	for i := range x.all {
+		r := &x.all[i]
 		e.Rules = append(e.Rules, x.consider(r, now, &v))
 	}
 	return e
@@ -96,7 +97,7 @@ func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considere
 	c.Matches, c.Limits = true, r.Limits
 	for _, part := range r.Key {
 		k := keyCheck(part, r.conditions.path, x.slots)
-		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.part(&k)})
+		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.part(k)})
 	}
 	c.override(now, v)
 	return c

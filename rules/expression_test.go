@@ -83,7 +83,7 @@ func TestExpressionsThatFailDoNotHold(t *testing.T) {
 		if got, err := e.holds(valuesOf(callOf("", "path", "/a"))); got || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want a failure that says %q", text, got, err, want)
 		}
-		x := newIndex([]*Rule{{conditions: conditions{when: e}}}, nil, nil)
+		x := newIndex([]Rule{{conditions: conditions{when: e}}}, nil, nil)
 		var m Match
 		if x.match(callOf("", "path", "/a"), 1, &m); len(m.Rules) != 0 {
 			t.Errorf("%s fails and its rule matches", text)

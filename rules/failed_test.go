@@ -61,7 +61,7 @@ func TestListsThatFailAreNoRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := []listEntry{{conditions{when: fails}}}
-	x := newIndex([]*Rule{{Name: "a"}}, entry, entry)
+	x := newIndex([]Rule{{Name: "a"}}, entry, entry)
 	var m Match
 	if x.match(callOf("", "plan", "x"), 1, &m); told(&m) != "a()" || len(m.Failed) != 0 {
 		t.Errorf("%q, failed %+v", told(&m), m.Failed)
@@ -89,7 +89,7 @@ func TestExpressionsThatPanicFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newIndex([]*Rule{
+	x := newIndex([]Rule{
 		{Name: "panics", conditions: conditions{when: panics}},
 		{Name: "override-panics", Overrides: []Override{{conditions: conditions{when: panics}}}},
 		{Name: "other"},

@@ -1,6 +1,10 @@
 package rules
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
 
 // crowd is how many candidates share a drawer before it is divided.
 const crowd = 8
@@ -13,14 +17,39 @@ const maxCopies = 64
 type treeBuilder struct {
 	slots  slots
 	facets [][]facet // by item
+	places []int32   // by item, where its record is on the tape
+	tape   []byte
+	edges  map[edge]int32
+	leads  []lead
 	made   tree
 }
 
-// add adds an item, which may be changed until the next is added.
-func (b *treeBuilder) add(c *conditions, key []KeyPart) *item {
+// An edge leads from a node of a path by a literal segment to the next.
+type edge struct {
+	from    int32
+	segment string
+}
+
+// A lead is what the table will hold.
+type lead struct {
+	hash uint64
+	to   int32
+}
+
+// add adds conditions with what belongs to them, in the order of their numbers.
+func (b *treeBuilder) add(number int, c *conditions, key []KeyPart, overrides *tree, expires penstock.Instant) {
+	more := 0
+	has := extra{c.when, overrides, expires}
+	if len(b.made.extras) == 0 {
+		b.made.extras = []extra{{}}
+	}
+	if has != (extra{}) {
+		more = len(b.made.extras)
+		b.made.extras = append(b.made.extras, has)
+	}
+	b.places = append(b.places, int32(len(b.tape)))
+	b.tape = appendRecord(b.tape, number, more, c, key, b.slots)
 	b.facets = append(b.facets, facetsOf(c))
-	b.made.items = append(b.made.items, b.made.checks.add(c, key, b.slots))
-	return &b.made.items[len(b.made.items)-1]
 }
 
 // tree returns the tree of all that was added. It holds no more memory than it needs.
@@ -29,13 +58,20 @@ func (b *treeBuilder) tree() *tree {
 	for i := range all {
 		all[i] = filing{item: int32(i), copies: 1}
 	}
+	b.edges = map[edge]int32{}
 	root := b.file(all)
 	t := b.made // a copy: the builder goes
 	t.root = root
 	t.drawers = slices.Clone(t.drawers)
-	t.items = slices.Clone(t.items)
-	t.checks.all = slices.Clone(t.checks.all)
-	t.checks.networks = slices.Clone(t.checks.networks)
+	t.here = slices.Clone(t.here)
+	t.looks = slices.Clone(t.looks)
+	t.nodes = slices.Clone(t.nodes)
+	t.table = newTable(len(b.leads))
+	for _, l := range b.leads {
+		t.table.add(l.hash, l.to)
+	}
+	t.tape = string(b.tape)
+	t.extras = slices.Clone(t.extras)
 	return &t
 }
 
@@ -52,9 +88,9 @@ func (b *treeBuilder) file(filings []filing) ref {
 	case len(filings) == 0:
 		return 0
 	case len(filings) == 1:
-		return toCandidate(filings[0].item)
+		return toCandidate(b.places[filings[0].item])
 	case len(filings) <= crowd:
-		return b.keep(drawer{here: items(filings)})
+		return b.keep(filings, nil, nil)
 	}
 	count := b.count(filings)
 	var here []filing
@@ -76,31 +112,79 @@ func (b *treeBuilder) file(filings []filing) ref {
 			at[p] = append(at[p], f)
 		}
 	}
-	d := drawer{here: items(here)}
-	if len(order) > 0 {
-		d.branches = &branches{}
-		for _, p := range order {
-			d.branches.add(p, b.file(at[p]))
+	divided := make([]ref, len(order)) // before the drawer itself: what is a drawer's lies together
+	for i, p := range order {
+		divided[i] = b.file(at[p])
+	}
+	return b.keep(here, order, divided)
+}
+
+// keep adds a drawer with what is in it, and what is filed under labels that divide it.
+func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
+	t := &b.made
+	d := drawer{here: stretch{from: uint32(len(t.here))}, looks: stretch{from: uint32(len(t.looks))}}
+	for _, f := range here {
+		t.here = append(t.here, b.places[f.item])
+	}
+	at := map[look]int{}
+	for i, p := range labels {
+		l := lookFor(p)
+		number, ok := at[l]
+		if !ok {
+			number = len(t.looks)
+			at[l] = number
+			if l.kind == onPath {
+				l.at = b.grow()
+			}
+			t.looks = append(t.looks, l)
 		}
-		d.branches.finish()
+		if l.kind == onPath {
+			b.pave(t.looks[number].at, p.text, divided[i])
+		} else {
+			b.leads = append(b.leads, lead{mixed(labelHash(p, l), uint64(number)), int32(divided[i])})
+		}
 	}
-	return b.keep(d)
+	d.here.to, d.looks.to = uint32(len(t.here)), uint32(len(t.looks))
+	t.drawers = append(t.drawers, d)
+	return toDrawer(len(t.drawers) - 1)
 }
 
-func (b *treeBuilder) keep(d drawer) ref {
-	b.made.drawers = append(b.made.drawers, d)
-	return toDrawer(len(b.made.drawers) - 1)
+// pave has a pattern lead from a node to where it is filed.
+func (b *treeBuilder) pave(at int32, pattern string, filed ref) {
+	for pattern != "" {
+		var segment string
+		segment, pattern = nextSegment(pattern)
+		switch {
+		case !isWildcard(segment):
+			to, ok := b.edges[edge{at, segment}]
+			if !ok {
+				to = b.grow()
+				b.edges[edge{at, segment}] = to
+				b.leads = append(b.leads, lead{edgeHash(at, segment), to})
+				b.made.nodes[at].leads = true
+			}
+			at = to
+		case isRest(segment):
+			b.made.nodes[at].rest = filed
+			return
+		default:
+			if b.made.nodes[at].any == 0 {
+				to := b.grow()
+				b.made.nodes[at].any = to
+			}
+			at = b.made.nodes[at].any
+		}
+	}
+	b.made.nodes[at].here = filed
 }
 
-func items(filings []filing) []int32 {
-	if len(filings) == 0 {
-		return nil
+// grow adds a node. The first leads nowhere: 0 means none.
+func (b *treeBuilder) grow() int32 {
+	if len(b.made.nodes) == 0 {
+		b.made.nodes = append(b.made.nodes, pathNode{})
 	}
-	out := make([]int32, len(filings))
-	for i, f := range filings {
-		out[i] = f.item
-	}
-	return out
+	b.made.nodes = append(b.made.nodes, pathNode{})
+	return int32(len(b.made.nodes) - 1)
 }
 
 // count tells how many filings could be filed under each label.

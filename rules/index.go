@@ -11,9 +11,9 @@ import (
 // An index finds the rules that match a call. It is immutable.
 type index struct {
 	slots       slots
-	texts       texts // until it is made
-	all         []*Rule
-	rules       *tree // of those that are not off
+	texts       texts  // until it is made
+	all         []Rule // in a row: finding one is no read of memory
+	rules       *tree  // of those that are not off
 	allow, deny list
 }
 
@@ -25,10 +25,11 @@ type list struct {
 
 // newIndex makes the index of rules in their order. It adopts them: rules belong to one index
 // only.
-func newIndex(all []*Rule, allow, deny []listEntry) *index {
+func newIndex(all []Rule, allow, deny []listEntry) *index {
 	x := &index{slots: newSlots(), texts: texts{}, all: all}
 	b := treeBuilder{slots: x.slots}
-	for _, r := range all {
+	for i := range all {
+		r := &all[i]
 		overrides := x.overrides(r)
 		x.adopt(&r.conditions)
 		for i := range r.Key {
@@ -37,8 +38,7 @@ func newIndex(all []*Rule, allow, deny []listEntry) *index {
 			}
 		}
 		if r.Mode != Off {
-			it := b.add(&r.conditions, r.Key)
-			it.rule, it.expires, it.overrides = r, endOf(r.Expires), overrides
+			b.add(i, &r.conditions, r.Key, overrides, endOf(r.Expires))
 		}
 	}
 	x.rules = b.tree()
@@ -87,7 +87,7 @@ func (x *index) overrides(r *Rule) *tree {
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
 		x.adopt(&o.conditions)
-		b.add(&o.conditions, nil).expires = endOf(o.Expires)
+		b.add(i, &o.conditions, nil, nil, endOf(o.Expires))
 	}
 	return b.tree()
 }
@@ -96,7 +96,7 @@ func (x *index) list(entries []listEntry) list {
 	b := treeBuilder{slots: x.slots}
 	for i := range entries {
 		x.adopt(&entries[i].conditions)
-		b.add(&entries[i].conditions, nil)
+		b.add(i, &entries[i].conditions, nil, nil, 0)
 	}
 	return list{entries, b.tree()}
 }

@@ -42,10 +42,10 @@ func (c *Considered) fill(x *index, v *callValues) bool {
 		switch k.kind {
 		case isSegment, isRemains:
 			if value, there = v.call.Attribute(part.Name); !there && v.values[pathSlot].there && c.Rule.conditions.pathHolds(v) {
-				value, there = v.part(&k), true
+				value, there = v.part(k), true
 			}
 		default:
-			value, there = v.part(&k), v.values[k.at].there
+			value, there = v.part(k), v.values[k.at].there
 		}
 		if !there && !part.Optional {
 			return false

@@ -19,8 +19,8 @@ type Match struct {
 	Failed []Failed
 
 	values     callValues
-	candidates []int32 // rules
-	few        []int32 // overrides, or entries of a list
+	candidates []int32 // for rules
+	few        []int32 // for overrides, or entries of a list
 	keys       []string
 }
 
@@ -60,16 +60,21 @@ func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
 	}
 	t := x.rules
 	m.candidates = inOrder(t.candidates(&m.values, m.candidates[:0]))
-	for _, i := range m.candidates {
-		it := &t.items[i]
-		m.values.rule = it.rule
-		if holds, err := t.holds(it, &m.values, now); !holds {
-			m.note(it.rule, err)
+	m.values.awaited += t.ask(m.candidates)
+	for _, at := range m.candidates {
+		r := recordAt(t.tape, at)
+		rule := &x.all[r.number]
+		m.values.rule = rule
+		from := len(m.keys)
+		var holds bool
+		var err error
+		if m.keys, holds, err = t.holds(r, &m.values, now, m.keys); !holds {
+			m.note(rule, err)
 			continue
 		}
-		found := Matched{Rule: it.rule, Override: NoOverride, Key: m.key(t.checks.all[it.key:it.to])}
-		if it.overrides != nil {
-			found.Override = m.first(it.overrides, now, it.rule)
+		found := Matched{Rule: rule, Override: NoOverride, Key: m.keys[from:len(m.keys):len(m.keys)]}
+		if overrides := t.extras[r.extra].overrides; overrides != nil {
+			found.Override = m.first(overrides, now, rule)
 		}
 		m.Rules = append(m.Rules, found)
 	}
@@ -81,14 +86,15 @@ func inOrder(candidates []int32) []int32 {
 	return slices.Compact(candidates)
 }
 
-// first returns the number of the first item that holds, or -1. The items are a rule's overrides,
+// first returns the number of the first record that holds, or -1. The records are a rule's overrides,
 // or a list's entries.
 func (m *Match) first(t *tree, now penstock.Instant, of *Rule) int {
 	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
-	for _, i := range m.few {
-		holds, err := t.holds(&t.items[i], &m.values, now)
+	for _, at := range m.few {
+		r := recordAt(t.tape, at)
+		_, holds, err := t.holds(r, &m.values, now, nil)
 		if holds {
-			return int(i)
+			return int(r.number)
 		}
 		m.note(of, err)
 	}
@@ -99,13 +105,4 @@ func (m *Match) note(r *Rule, err error) {
 	if err != nil && r != nil {
 		m.Failed = append(m.Failed, Failed{r, err})
 	}
-}
-
-// key returns the call's values of a key.
-func (m *Match) key(parts []check) []string {
-	from := len(m.keys)
-	for i := range parts {
-		m.keys = append(m.keys, m.values.part(&parts[i]))
-	}
-	return m.keys[from:len(m.keys):len(m.keys)]
 }

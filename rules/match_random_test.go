@@ -114,9 +114,9 @@ func compileWritten(t rapid.TB, w *writtenRules) *index {
 		}
 		return c
 	}
-	var all []*Rule
+	var all []Rule
 	for i, r := range w.rules {
-		rule := &Rule{Name: fmt.Sprint("rule-", i), conditions: match(r.match), Key: r.key, Expires: r.expires}
+		rule := Rule{Name: fmt.Sprint("rule-", i), conditions: match(r.match), Key: r.key, Expires: r.expires}
 		if r.off {
 			rule.Mode = Off
 		}
@@ -162,7 +162,7 @@ func (m written) conditions(l *language) (c conditions, err error) {
 func (x *index) verdict(m *Match) verdict {
 	v := verdict{denied: m.Denied, allowed: m.Allowed}
 	for _, r := range m.Rules {
-		v.rules = append(v.rules, slices.Index(x.all, r.Rule))
+		v.rules = append(v.rules, slices.IndexFunc(x.all, func(rule Rule) bool { return rule.Name == r.Rule.Name }))
 		v.overrides = append(v.overrides, r.Override)
 		v.keys = append(v.keys, append([]string{}, r.Key...))
 	}
@@ -197,7 +197,7 @@ func checkExplainedAt(t rapid.TB, x *index, call *penstock.Call, now penstock.In
 	}
 	var matched []Matched
 	for i, c := range e.Rules {
-		if c.Rule != x.all[i] || c.Matches != (c.Reason == "") || c.Matches != (c.Why == "") {
+		if c.Rule != &x.all[i] || c.Matches != (c.Reason == "") || c.Matches != (c.Why == "") {
 			t.Fatalf("%+v: rule %d explained as %+v", call, i, c)
 		}
 		if c.Matches {

@@ -10,27 +10,38 @@ import "github.com/penstock-io/penstock"
 //
 // What is in the drawers are candidates, of which everything is checked: a drawer must only never
 // lack one.
+//
+// Among many rules nearly all of a match's time is spent waiting for memory. So what all drawers
+// hold lies in a few arrays, small and without pointers, and what a match will need is asked for
+// before the first of it is used.
 type tree struct {
 	root    ref
 	drawers []drawer
-	items   []item
-	checks  checks
+	here    []int32    // what the drawers hold themselves
+	looks   []look     // how they are divided
+	nodes   []pathNode // of divisions by path
+	table   table      // where looks and nodes lead
+	tape    string     // records, in their order
+	extras  []extra
 }
 
 // A ref leads to what is filed under a label: nothing (0), one candidate alone (above 0), or a
-// drawer (below 0).
+// drawer (below 0). A candidate is the place of its record on the tape.
 type ref int32
 
-func toCandidate(item int32) ref { return ref(item + 1) }
-func toDrawer(i int) ref         { return ref(-i - 1) }
+func toCandidate(at int32) ref { return ref(at + 1) }
+func toDrawer(i int) ref       { return ref(-i - 1) }
 
 // A drawer is where several conditions are filed.
 type drawer struct {
-	here     []int32   // candidates for whatever call leads here
-	branches *branches // nil: none
+	here  stretch // candidates for whatever call leads here
+	looks stretch // at what else a call may lead to
 }
 
-// candidates appends the numbers of all items that may hold for a call, in no order, some perhaps
+// A stretch is a part of an array.
+type stretch struct{ from, to uint32 }
+
+// candidates appends the places of all records that may hold for a call, in no order, some perhaps
 // twice.
 func (t *tree) candidates(v *callValues, out []int32) []int32 { return t.follow(t.root, v, out) }
 
@@ -42,21 +53,94 @@ func (t *tree) follow(r ref, v *callValues, out []int32) []int32 {
 		return append(out, int32(r-1))
 	}
 	d := &t.drawers[-r-1]
-	out = append(out, d.here...)
-	if d.branches != nil {
-		out = d.branches.candidates(t, v, out)
+	out = append(out, t.here[d.here.from:d.here.to]...)
+	if d.looks.from < d.looks.to {
+		out = t.search(d.looks, v, out)
 	}
 	return out
 }
 
-// holds tells whether an item holds for a call at an instant, the expression last. An error is the
-// expression's: the item does not hold.
-func (t *tree) holds(it *item, v *callValues, now penstock.Instant) (bool, error) {
-	if !t.checks.pass(it, v, now) {
-		return false, nil
+// search follows all looks to where a call's values lead. It asks for all places of the table first,
+// and goes on from them when they are there.
+func (t *tree) search(looks stretch, v *callValues, out []int32) []int32 {
+	began := len(v.hashes)
+	for i := looks.from; i < looks.to; i++ {
+		hash := t.looks[i].hash(v)
+		if hash != 0 {
+			hash = mixed(hash, uint64(i))
+			v.awaited += t.table.places[t.table.first(hash)].tag
+		}
+		v.hashes = append(v.hashes, hash)
 	}
-	if it.when == nil {
-		return true, nil
+	for i := looks.from; i < looks.to; i++ {
+		if l := &t.looks[i]; l.kind == onPath {
+			if path := &v.values[pathSlot]; path.there {
+				out = t.walk(l.at, path.text, v, out)
+			}
+			continue
+		}
+		hash := v.hashes[began+int(i-looks.from)]
+		if hash == 0 {
+			continue
+		}
+		for to, next := t.table.find(hash, t.table.first(hash)); to != 0; to, next = t.table.find(hash, next) {
+			out = t.follow(ref(to), v, out)
+		}
 	}
-	return it.when.holds(v)
+	v.hashes = v.hashes[:began]
+	return out
+}
+
+// A pathNode is where a path leads, segment by segment; the table holds what literal ones lead to.
+type pathNode struct {
+	any   int32 // the node after {name}; 0: none
+	here  ref   // for a path that ends here
+	rest  ref   // for {name...} here
+	leads bool  // on to literal segments
+}
+
+// walk appends the candidates of what is left of a path at a node. It goes no deeper than patterns are
+// long.
+func (t *tree) walk(at int32, path string, v *callValues, out []int32) []int32 {
+	n := &t.nodes[at]
+	if path == "" {
+		return t.follow(n.here, v, out)
+	}
+	out = t.follow(n.rest, v, out)
+	segment, path := nextSegment(path)
+	if n.leads {
+		hash := edgeHash(at, segment)
+		for to, next := t.table.find(hash, t.table.first(hash)); to != 0; to, next = t.table.find(hash, next) {
+			out = t.walk(to, path, v, out)
+		}
+	}
+	if n.any != 0 && segment != "" {
+		out = t.walk(n.any, path, v, out)
+	}
+	return out
+}
+
+// ask begins to read the records of candidates. What it returns means nothing, but must be kept.
+func (t *tree) ask(candidates []int32) (awaited uint32) {
+	const line = 64 // bytes that come at once
+	for _, at := range candidates {
+		awaited += uint32(t.tape[at]) + uint32(t.tape[min(int(at)+line, len(t.tape)-1)])
+	}
+	return awaited
+}
+
+// holds tells whether a record holds for a call at an instant, the expression last, and appends the
+// values of its key if it does. An error is the expression's: the record does not hold.
+func (t *tree) holds(r record, v *callValues, now penstock.Instant, key []string) (with []string, holds bool, err error) {
+	more := &t.extras[r.extra]
+	if more.expires != 0 && now >= more.expires {
+		return key, false, nil
+	}
+	with, holds = r.pass(v, key)
+	if holds && more.when != nil {
+		if holds, err = more.when.holds(v); !holds {
+			with = key
+		}
+	}
+	return with, holds, err
 }

@@ -1,65 +1,43 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/penstock-io/penstock"
 	"pgregory.net/rapid"
 )
 
-// refs calls f with every reference of a tree, of which it may change any.
-func (t *tree) refs(f func(ref) ref) {
-	t.root = f(t.root)
-	for i := range t.drawers {
-		b := t.drawers[i].branches
-		if b == nil {
-			continue
+// lose forgets the i-th of all that a tree leads to: candidates, drawers and nodes. It returns how
+// many there are.
+func (t *tree) lose(lost int) (all int) {
+	loses := func() bool {
+		all++
+		return all == lost+1
+	}
+	for i := range t.table.places {
+		if p := &t.table.places[i]; p.to != 0 && loses() {
+			p.tag = ^p.tag // others are found behind it
 		}
-		for _, at := range []map[slotText]ref{b.values.at, b.prefixes.at, b.suffixes.at} {
-			for _, text := range slices.SortedFunc(maps.Keys(at), func(x, y slotText) int {
-				return cmp.Or(cmp.Compare(x.slot, y.slot), cmp.Compare(x.text, y.text))
-			}) {
-				at[text] = f(at[text])
-			}
-		}
-		for _, n := range b.networks {
-			for _, network := range n.table.AllSorted() {
-				network.to = f(network.to)
-			}
-		}
-		if b.paths != nil {
-			for i := range b.paths.nodes {
-				n := &b.paths.nodes[i]
-				n.here, n.rest = f(n.here), f(n.rest)
+	}
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		for _, leads := range []*ref{&n.here, &n.rest, (*ref)(&n.any)} {
+			if *leads != 0 && loses() {
+				*leads = 0
 			}
 		}
 	}
-}
-
-// lose forgets the i-th of all candidates that are filed. It returns how many there were.
-func (t *tree) lose(lost int) (filed int) {
-	t.refs(func(r ref) ref {
-		if r <= 0 {
-			return r
-		}
-		if filed++; filed == lost+1 {
-			return 0
-		}
-		return r
-	})
 	for i := range t.drawers {
-		d := &t.drawers[i]
-		for k := range d.here {
-			if filed++; filed == lost+1 {
-				d.here = slices.Delete(slices.Clone(d.here), k, k+1)
+		here := &t.drawers[i].here
+		for k := here.from; k < here.to; k++ {
+			if loses() {
+				t.here[k] = t.here[here.to-1]
+				here.to--
 			}
 		}
 	}
-	return filed
+	return all
 }
 
 // An index that loses any one of its candidates must be caught, or the comparison with the naive
@@ -195,7 +173,7 @@ func TestListsDoNotMultiply(t *testing.T) {
 		w.rules = append(w.rules, writtenRule{match: m})
 	}
 	x := compileWritten(t, w)
-	filed := x.rules.lose(-1)
+	filed := len(x.rules.here)
 	if most := 20 * 200; filed > most {
 		t.Errorf("filed %d times, want at most %d", filed, most)
 	}

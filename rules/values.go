@@ -11,6 +11,9 @@ type callValues struct {
 	call   *penstock.Call
 	values []value // by slot
 	rule   *Rule   // the one at hand, as expressions know its wildcards; nil: none
+
+	hashes  []uint64 // of the looks under way
+	awaited uint32   // reading a place of memory into it asks for all that is around
 }
 
 // A value is that of one attribute.
@@ -19,6 +22,14 @@ type value struct {
 	there bool
 	read  reading
 	addr  netip.Addr // once read
+	known uint64     // its hash; 0: not yet
+}
+
+func (v *value) hash() uint64 {
+	if v.known == 0 {
+		v.known = hashOf(v.text)
+	}
+	return v.known
 }
 
 // reading says what is known of a value as an address.
@@ -95,7 +106,7 @@ func domainOf(call *penstock.Call) string {
 }
 
 // part returns the value of a part of a key.
-func (v *callValues) part(k *check) string {
+func (v *callValues) part(k check) string {
 	switch k.kind {
 	case isSegment, isRemains:
 		w := wildcard{segment: int(k.at), rest: k.kind == isRemains}

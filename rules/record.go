@@ -1,0 +1,215 @@
+package rules
+
+import (
+	"encoding/binary"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Records are conditions once more, as a match goes through them: what one asks for lies in a row on
+// a tape, texts included, so that checking it is one read of memory or two. A record is the number of
+// the item, with hasExtra that of its extra, and its checks:
+//
+//	kind  slot  length  text     as the kind has them, numbers as varints
+
+// A record is what a tree finds.
+type record struct {
+	number uint32 // of the item, in the order they were added
+	extra  uint32 // which of the extras; the first is that of nearly all records
+	checks string // then what is no more of it
+}
+
+const hasExtra = 1 << 31
+
+// An extra is what few records have.
+type extra struct {
+	when      *expression      // nil: none
+	overrides *tree            // nil: none
+	expires   penstock.Instant // 0: never
+}
+
+// A check asks one thing of one value.
+type check struct {
+	kind checkKind
+	more bool   // or the next one
+	at   int32  // the value's slot; of wildcards which segment
+	text string // to compare with
+}
+
+type checkKind uint8
+
+const (
+	noCheck    checkKind = iota // the record ends
+	hasDefault                  // the domain is the one without a name: what nearly all rules ask for
+
+	// What has a text.
+	isEqual
+	isLike   // with wildcards
+	isWithin // a network
+	isOnPath
+
+	// What is part of a key.
+	isThere
+	isMissing // or not
+	isSegment // a wildcard
+	isRemains // one for all that follow
+
+	moreFlag = 1 << 7 // beside the kind
+)
+
+// recordAt reads the record at a place of a tape.
+func recordAt(tape string, at int32) (r record) {
+	r.number, r.checks = uint32At(tape[at:]), tape[at+4:]
+	if r.number&hasExtra != 0 {
+		r.number &^= hasExtra
+		r.extra, r.checks = uint32At(r.checks), r.checks[4:]
+	}
+	return r
+}
+
+// next takes the next check.
+func (r *record) next() (k check) {
+	rest := r.checks[1:]
+	k.kind, k.more = checkKind(r.checks[0])&^moreFlag, r.checks[0]&moreFlag != 0
+	if k.kind >= isEqual {
+		var at uint32
+		at, rest = uvarint(rest)
+		k.at = int32(at)
+	}
+	if isEqual <= k.kind && k.kind <= isOnPath {
+		var length uint32
+		length, rest = uvarint(rest)
+		k.text, rest = rest[:length], rest[length:]
+	}
+	r.checks = rest
+	return k
+}
+
+func uint32At(text string) uint32 {
+	_ = text[3]
+	return uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24
+}
+
+// uvarint is as encoding/binary writes it. Records are never damaged: they are made here.
+func uvarint(text string) (n uint32, rest string) {
+	for i, shift := 0, 0; ; i, shift = i+1, shift+7 {
+		n |= uint32(text[i]&0x7f) << shift
+		if text[i] < 0x80 {
+			return n, text[i+1:]
+		}
+	}
+}
+
+// pass tells whether a call passes all checks, and appends the values of the key if it does.
+func (r record) pass(v *callValues, key []string) (with []string, passes bool) {
+	with = key
+	passed := false // one of those of which any will do
+	for k := r.next(); k.kind != noCheck; k = r.next() {
+		passed = passed || k.passes(v)
+		switch {
+		case k.more:
+			continue
+		case !passed:
+			return key, false
+		case k.kind >= isThere:
+			with = append(with, v.part(k))
+		}
+		passed = false
+	}
+	return with, true
+}
+
+func (k *check) passes(v *callValues) bool {
+	switch k.kind {
+	case hasDefault:
+		return v.values[domainSlot].text == penstock.DefaultDomain
+	case isSegment, isRemains:
+		return true // the path fits
+	}
+	have := &v.values[k.at]
+	if !have.there {
+		return k.kind == isMissing
+	}
+	switch k.kind {
+	case isEqual:
+		return have.text == k.text
+	case isLike:
+		return fitsWildcards(k.text, have.text)
+	case isOnPath:
+		return pathPattern{k.text}.fits(have.text)
+	case isWithin:
+		addr, ok := have.address()
+		return ok && within(k.text, addr)
+	}
+	return true
+}
+
+// appendRecord writes the record of conditions, the cheapest first, and of a key.
+func appendRecord(tape []byte, number, extra int, c *conditions, key []KeyPart, s slots) []byte {
+	if extra == 0 {
+		tape = binary.LittleEndian.AppendUint32(tape, uint32(number))
+	} else {
+		tape = binary.LittleEndian.AppendUint32(tape, uint32(number)|hasExtra)
+		tape = binary.LittleEndian.AppendUint32(tape, uint32(extra))
+	}
+	switch c.domain {
+	case "":
+	case penstock.DefaultDomain:
+		tape = append(tape, byte(hasDefault))
+	default:
+		tape = check{kind: isEqual, at: domainSlot, text: c.domain}.append(tape)
+	}
+	for i, method := range c.methods {
+		tape = check{kind: isEqual, at: methodSlot, text: method, more: i < len(c.methods)-1}.append(tape)
+	}
+	for i := range c.attributes {
+		a := &c.attributes[i]
+		for i := range a.patterns {
+			k := patternCheck(&a.patterns[i])
+			k.at, k.more = int32(a.slot), i < len(a.patterns)-1
+			tape = k.append(tape)
+		}
+	}
+	if c.path.text != "" {
+		tape = check{kind: isOnPath, at: pathSlot, text: c.path.text}.append(tape)
+	}
+	for i := range key {
+		tape = keyCheck(key[i], c.path, s).append(tape)
+	}
+	return append(tape, byte(noCheck))
+}
+
+func (k check) append(tape []byte) []byte {
+	kind := byte(k.kind)
+	if k.more {
+		kind |= moreFlag
+	}
+	tape = binary.AppendUvarint(append(tape, kind), uint64(k.at))
+	if isEqual <= k.kind && k.kind <= isOnPath {
+		tape = append(binary.AppendUvarint(tape, uint64(len(k.text))), k.text...)
+	}
+	return tape
+}
+
+func patternCheck(p *valuePattern) check {
+	switch {
+	case p.network.IsValid():
+		return check{kind: isWithin, text: networkText(p.network)}
+	case p.wild:
+		return check{kind: isLike, text: p.text}
+	}
+	return check{kind: isEqual, text: p.text}
+}
+
+func keyCheck(part KeyPart, p pathPattern, s slots) check {
+	if w, ok := p.wildcard(part.Name); ok {
+		if w.rest {
+			return check{at: int32(w.segment), kind: isRemains}
+		}
+		return check{at: int32(w.segment), kind: isSegment}
+	}
+	if part.Optional {
+		return check{at: int32(s.of(part.Name)), kind: isMissing}
+	}
+	return check{at: int32(s.of(part.Name)), kind: isThere}
+}

@@ -1,0 +1,61 @@
+package rules
+
+import (
+	"hash/maphash"
+	"math/bits"
+)
+
+// A table tells where labels lead. It knows them by their hashes alone: a label costs eight bytes, and
+// finding one is one read of memory. Two labels may have the same hash; then both are found, and what
+// is filed under the wrong one is a candidate that does not hold.
+type table struct{ places []place }
+
+// A place is where a hash is kept; to is 0 if there is none.
+type place struct {
+	tag uint32
+	to  int32
+}
+
+// Hashes are keyed anew in every process, and never 0.
+var (
+	hashSeed = maphash.MakeSeed()
+	hashKey  = maphash.String(hashSeed, "key")
+)
+
+func hashOf(text string) uint64 { return maphash.String(hashSeed, text) | 1<<63 }
+
+func mixed(a, b uint64) uint64 {
+	high, low := bits.Mul64(a^hashKey, b^0x9e3779b97f4a7c15)
+	return (high ^ low) | 1<<63
+}
+
+// newTable returns a table for so many labels, a fifth of it at least free.
+func newTable(labels int) table {
+	if labels == 0 {
+		return table{}
+	}
+	return table{make([]place, 1<<bits.Len(uint(labels+labels/4)))}
+}
+
+func (t *table) add(hash uint64, to int32) {
+	at := t.first(hash)
+	for ; t.places[at].to != 0; at = t.after(at) {
+	}
+	t.places[at] = place{uint32(hash >> 32), to}
+}
+
+// find returns where a hash leads, and at which place to go on; 0 if it leads nowhere else.
+func (t *table) find(hash uint64, at uint32) (to int32, next uint32) {
+	for {
+		p := t.places[at]
+		at = t.after(at)
+		if p.to == 0 || p.tag == uint32(hash>>32) {
+			return p.to, at
+		}
+	}
+}
+
+// first is the place at which to begin. There must be a label.
+func (t *table) first(hash uint64) uint32 { return uint32(hash) & uint32(len(t.places)-1) }
+
+func (t *table) after(at uint32) uint32 { return (at + 1) & uint32(len(t.places)-1) }
