@@ -141,7 +141,7 @@ func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
 		if l.kind == onPath {
 			b.pave(t.looks[number].at, p.text, divided[i])
 		} else {
-			b.leads = append(b.leads, lead{mixed(labelHash(p, l), uint64(number)), int32(divided[i])})
+			b.leads = append(b.leads, lead{labelHash(p, l, uint32(number)), int32(divided[i])})
 		}
 	}
 	d.here.to, d.looks.to = uint32(len(t.here)), uint32(len(t.looks))

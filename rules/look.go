@@ -21,35 +21,36 @@ func lookFor(p label) look {
 	return l
 }
 
-// labelHash is the hash by which the label's look finds it.
-func labelHash(p label, l look) uint64 {
+// labelHash is the hash by which the label's look, of which this is the number, finds it.
+func labelHash(p label, l look, number uint32) uint64 {
 	if p.kind == inNetwork {
-		return networkHash(p.network.Addr(), l.at)
+		return networkHash(bitsOf(p.network.Addr()), l.at, number)
 	}
-	return hashOf(p.text)
+	return mixed(hashOf(p.text), uint64(number))
 }
 
 // hash returns the hash of what the look asks for in a call; 0 if the call does not have it, and of a
 // path, which is walked.
-func (l *look) hash(v *callValues) uint64 {
+func (l *look) hash(v *callValues, number uint32) uint64 {
 	have := &v.values[l.slot]
 	if !have.there {
 		return 0
 	}
+	length := int(l.at)
 	switch l.kind {
 	case withValue:
-		return have.hash()
+		return mixed(have.hash(), uint64(number))
 	case withPrefix:
-		if length := int(l.at); length <= len(have.text) {
-			return hashOf(have.text[:length])
+		if length <= len(have.text) {
+			return mixed(hashOf(have.text[:length]), uint64(number))
 		}
 	case withSuffix:
-		if length := int(l.at); length <= len(have.text) {
-			return hashOf(have.text[len(have.text)-length:])
+		if length <= len(have.text) {
+			return mixed(hashOf(have.text[len(have.text)-length:]), uint64(number))
 		}
 	case inNetwork:
-		if addr, ok := have.address(); ok {
-			return networkHash(addr, l.at)
+		if have.isAddress() {
+			return networkHash(have.bits, l.at, number)
 		}
 	}
 	return 0

@@ -14,13 +14,29 @@ func networkText(network netip.Prefix) string {
 	return string(b[:]) + string([]byte{byte(128 - addr.BitLen() + network.Bits())})
 }
 
+// addressBits are those of an address.
+type addressBits struct {
+	high, low uint64
+	narrow    bool // IPv4
+}
+
+func bitsOf(addr netip.Addr) addressBits {
+	b := addr.As16()
+	return addressBits{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:]), addr.Is4()}
+}
+
+// masked returns the first bits, as many as that; the rest is 0.
+func (a addressBits) masked(length int32) (high, low uint64) {
+	return a.high &^ (^uint64(0) >> min(length, 64)), a.low &^ (^uint64(0) >> max(length-64, 0))
+}
+
 // within tells whether an address is in a network. An IPv4 address is only in those of its kind.
-func within(network string, addr netip.Addr) bool {
+func (a addressBits) within(network string) bool {
 	length := int32(network[16])
-	if addr.Is4() && length < 96 {
+	if a.narrow && length < 96 {
 		return false
 	}
-	high, low := masked(addr, length)
+	high, low := a.masked(length)
 	return high == bigEndian(network) && low == bigEndian(network[8:])
 }
 
@@ -31,16 +47,8 @@ func bigEndian(text string) (n uint64) {
 	return n
 }
 
-// masked returns the first bits of an address, as many as that; the rest is 0.
-func masked(addr netip.Addr, length int32) (high, low uint64) {
-	b := addr.As16()
-	high = binary.BigEndian.Uint64(b[:8]) &^ (^uint64(0) >> min(length, 64))
-	low = binary.BigEndian.Uint64(b[8:]) &^ (^uint64(0) >> max(length-64, 0))
-	return high, low
-}
-
-// networkHash is that of the network of so many bits around an address.
-func networkHash(addr netip.Addr, length int32) uint64 {
-	high, low := masked(addr, length)
-	return mixed(mixed(high, low), uint64(length))
+// networkHash is that of the network of so many bits around an address, for a look.
+func networkHash(a addressBits, length int32, look uint32) uint64 {
+	high, low := a.masked(length)
+	return mixed(high^uint64(look)<<32, low)
 }

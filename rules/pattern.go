@@ -82,7 +82,7 @@ func parseValueAddr(value string) (addr netip.Addr, ok bool) {
 func (p *valuePattern) fits(v *value) bool {
 	switch {
 	case p.network.IsValid():
-		addr, ok := v.address()
+		addr, ok := parseValueAddr(v.text)
 		return ok && p.network.Contains(addr)
 	case p.wild:
 		return fitsWildcards(p.text, v.text)

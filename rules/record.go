@@ -138,8 +138,7 @@ func (k *check) passes(v *callValues) bool {
 	case isOnPath:
 		return pathPattern{k.text}.fits(have.text)
 	case isWithin:
-		addr, ok := have.address()
-		return ok && within(k.text, addr)
+		return have.isAddress() && have.bits.within(k.text)
 	}
 	return true
 }

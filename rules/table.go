@@ -29,12 +29,12 @@ func mixed(a, b uint64) uint64 {
 	return (high ^ low) | 1<<63
 }
 
-// newTable returns a table for so many labels, a fifth of it at least free.
+// newTable returns a table for so many labels, a third of it at least free.
 func newTable(labels int) table {
 	if labels == 0 {
 		return table{}
 	}
-	return table{make([]place, 1<<bits.Len(uint(labels+labels/4)))}
+	return table{make([]place, 1<<bits.Len(uint(labels+labels/2)))}
 }
 
 func (t *table) add(hash uint64, to int32) {

@@ -54,12 +54,12 @@ func TestWithin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := within(networkText(network), addr), network.Contains(addr); got != want {
+		if got, want := bitsOf(addr).within(networkText(network)), network.Contains(addr); got != want {
 			t.Errorf("%v in %v: %v, want %v", addr, network, got, want)
 		}
 		p := label{kind: inNetwork, network: network}
 		l := lookFor(p)
-		if network.Contains(addr) && networkHash(addr, l.at) != labelHash(p, l) {
+		if network.Contains(addr) && networkHash(bitsOf(addr), l.at, 3) != labelHash(p, l, 3) {
 			t.Errorf("%v is not found under %v", addr, network)
 		}
 	})

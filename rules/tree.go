@@ -65,9 +65,8 @@ func (t *tree) follow(r ref, v *callValues, out []int32) []int32 {
 func (t *tree) search(looks stretch, v *callValues, out []int32) []int32 {
 	began := len(v.hashes)
 	for i := looks.from; i < looks.to; i++ {
-		hash := t.looks[i].hash(v)
+		hash := t.looks[i].hash(v, i)
 		if hash != 0 {
-			hash = mixed(hash, uint64(i))
 			v.awaited += t.table.places[t.table.first(hash)].tag
 		}
 		v.hashes = append(v.hashes, hash)

@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"net/netip"
-
-	"github.com/penstock-io/penstock"
-)
+import "github.com/penstock-io/penstock"
 
 // CallValues are a call's attributes, laid out so that conditions find them by number.
 type callValues struct {
@@ -21,8 +17,8 @@ type value struct {
 	text  string
 	there bool
 	read  reading
-	addr  netip.Addr // once read
-	known uint64     // its hash; 0: not yet
+	bits  addressBits // once read
+	known uint64      // its hash; 0: not yet
 }
 
 func (v *value) hash() uint64 {
@@ -41,15 +37,15 @@ const (
 	noAddress
 )
 
-// address reads the value as an address, the first time that somebody asks.
-func (v *value) address() (netip.Addr, bool) {
+// isAddress reads the value as an address, the first time that somebody asks.
+func (v *value) isAddress() bool {
 	if v.read == unread {
 		v.read = noAddress
 		if addr, ok := parseValueAddr(v.text); ok {
-			v.addr, v.read = addr, isAddress
+			v.bits, v.read = bitsOf(addr), isAddress
 		}
 	}
-	return v.addr, v.read == isAddress
+	return v.read == isAddress
 }
 
 // Slots number the attributes that rules ask for.
