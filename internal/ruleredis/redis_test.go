@@ -1,6 +1,7 @@
 package ruleredis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -146,6 +147,36 @@ func TestCluster(t *testing.T) {
 	publish(t, publisher, 1)
 	n := startNode(t, connect(t, "node", at), rules.LiveOptions{Interval: never})
 	publish(t, publisher, 2)
+	n.await(t, "version 2", serves(2))
+}
+
+// A node learns what is published after the master was lost, from the replica that Sentinel put in its place.
+func TestSentinel(t *testing.T) {
+	watched := redistest.StartSentinel(t)
+	for _, server := range watched.Servers {
+		grant(t, server.Addr, " +role")
+	}
+	at := Options{Addresses: watched.Addrs, Master: redistest.MasterName}
+	publisher := connect(t, "publisher", at)
+	publish(t, publisher, 1)
+	n := startNode(t, connect(t, "node", at), rules.LiveOptions{Interval: 20 * time.Millisecond})
+	n.await(t, "version 1", serves(1))
+	if err := watched.Servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := watched.Hurry(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err := errors.New("not tried"); err != nil; {
+		attempt, end := context.WithTimeout(ctx, 2*time.Second)
+		err = publisher.Publish(attempt, version(2))
+		end()
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
 	n.await(t, "version 2", serves(2))
 }
 
