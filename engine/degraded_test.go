@@ -125,6 +125,35 @@ func runFleet(t *testing.T, rt *rapid.T) (complaint string) {
 	return ""
 }
 
+// A ban that the store has told of holds while the store is away, also under a rule that then lets
+// everybody else pass.
+func TestKnownBansHold(t *testing.T) {
+	for _, policy := range []string{"local", "{local: divided}", "allow"} {
+		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [user], on_store_error: %s, limits: [{rate: 1/1h, algorithm: fixed_window}], penalty: {after: 1, within: 1h, bans: [30m]}}]`, policy), 1, newLocal(t))
+		decide := func(user string) string {
+			var v penstock.Verdict
+			err := f.engines[0].Decide(t.Context(), &penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "user", Value: user}}}, &v)
+			return fmt.Sprintf("%v %s %s %v", v.Allowed, v.Reason, v.Quality, err != nil)
+		}
+		decide("bad")
+		decide("bad")
+		if got := decide("bad"); got != "false banned exact false" {
+			t.Fatalf("%s: with the store: %s", policy, got)
+		}
+		f.store.down.Store(true)
+		if got := decide("bad"); got != "false banned local true" {
+			t.Errorf("%s: without the store: %s", policy, got)
+		}
+		want := "true ok local true"
+		if policy == "allow" {
+			want = "true store_error open true"
+		}
+		if got := decide("good"); got != want {
+			t.Errorf("%s: somebody else, without the store: %s, want %s", policy, got, want)
+		}
+	}
+}
+
 // asleep is a local store that learns nothing while the shared one answers.
 type asleep struct {
 	penstock.Store

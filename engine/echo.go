@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// The local store is told what the shared one has taken for this node, all the time: when the shared
+// The local store is told what the shared one has taken for this node, and whom it has banned, all the time: when the shared
 // one goes away, the node goes on from what it has let pass, and does so on a path that is not new to
 // it. What it says of that is not heard.
 //
@@ -37,13 +37,10 @@ func (e *Engine) echo(w *work) {
 	}
 	for i := range w.asked {
 		g, out, r := &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i], w.asked[i].rule
-		if !countsHere(r) {
-			continue
-		}
 		if out.BannedUntil != 0 {
 			w.echo.tellBan(e, g, w.turn.Ticket.Now, out.BannedUntil-w.turn.Outcome.Now)
 		}
-		if out.Taken && !out.Replay && g.Reserve == 0 {
+		if countsHere(r) && out.Taken && !out.Replay && g.Reserve == 0 {
 			w.echo.tell(e, e.sharesFor(w.snapshot), r, g.Subject, g.Charges, w.turn.Ticket.Now, w.turn.Ticket.MaxDelay)
 		}
 	}
@@ -73,4 +70,15 @@ func (x *echo) tellBan(e *Engine, g *penstock.Group, now, left penstock.Instant)
 	var err error // that it could not is no worse than not knowing
 	defer contain(&err)
 	_, err = e.localBans.Ban(context.Background(), &x.ban)
+}
+
+// isBanned tells whether the local store knows of a ban. It asks for nothing else, and leaves nothing.
+func (x *echo) isBanned(e *Engine, g *penstock.Group, now penstock.Instant) bool {
+	if g.Penalty == nil || g.Alone {
+		return false
+	}
+	x.charge[0] = penstock.Charge{Meter: g.Charges[0].Meter}
+	x.groups[0] = penstock.Group{Subject: g.Subject, Penalty: g.Penalty, Charges: x.charge[:]}
+	x.turn.Ticket = penstock.Ticket{Now: now, Groups: x.groups[:]}
+	return take(context.Background(), e.local, &x.turn) == nil && x.turn.Outcome.Groups[0].BannedUntil != 0
 }

@@ -32,16 +32,17 @@ func (e *Engine) standIn(v *penstock.Verdict, w *work) (asksLocal bool) {
 			return false
 		}
 	}
-	return e.local != nil && w.keepLocal(e.sharesFor(w.snapshot))
+	return e.local != nil && e.keepLocal(w)
 }
 
 // keepLocal leaves of the ticket the groups that are to be decided locally, with the limits that one
-// node enforces, and tells whether there are any.
-func (w *work) keepLocal(shares *shares) bool {
+// node enforces, and those that are known to be banned. It tells whether there are any.
+func (e *Engine) keepLocal(w *work) bool {
+	shares := e.sharesFor(w.snapshot)
 	groups, kept := w.turn.Ticket.Groups[:0], w.asked[:0]
 	for i, g := range w.turn.Ticket.Groups {
 		r := w.asked[i].rule
-		if !countsHere(r) {
+		if !countsHere(r) && !w.echo.isBanned(e, &g, w.turn.Ticket.Now) {
 			continue
 		}
 		for j := range g.Charges {
