@@ -14,13 +14,14 @@ import (
 	"os/signal"
 
 	"github.com/penstock-io/penstock/internal/race"
+	"github.com/penstock-io/penstock/internal/race/ours"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	command := race.Command{Name: "atomicity", Stdout: os.Stdout, Stderr: os.Stderr, Extra: []race.Way{ours}, Launch: launch}
+	command := race.Command{Name: "atomicity", Stdout: os.Stdout, Stderr: os.Stderr, Extra: []race.Way{ours.Way}, Launch: launch}
 	err := command.Run(ctx, os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "atomicity:", err)

@@ -32,16 +32,22 @@ type settings struct {
 	svgDir string
 }
 
+// ErrUsage is wrapped by what was not understood.
+var ErrUsage = errors.New("see --help")
+
 // Run returns when the race is over; flag.ErrHelp when help was asked for and given.
 func (c Command) Run(ctx context.Context, args []string) (err error) {
 	s, err := c.parse(args)
-	if err != nil {
+	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
+	if err == nil && s.Addr == "" && c.Launch == nil {
+		err = errors.New("no server to race on: give --redis ADDR")
+	}
+	if err != nil {
+		return fmt.Errorf("%w; %w", err, ErrUsage)
+	}
 	if s.Addr == "" {
-		if c.Launch == nil {
-			return errors.New("no server to race on: give --redis ADDR")
-		}
 		addr, stop, err := c.Launch(ctx)
 		if err != nil {
 			return fmt.Errorf("start a Redis server (or give --redis ADDR): %w", err)
@@ -88,7 +94,11 @@ func (c Command) parse(args []string) (settings, error) {
 	s := settings{Options: Options{Patience: 10 * time.Second}}
 	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // a mistake is answered by one line, not by the whole help
-	flags.StringVar(&s.Addr, "redis", "", "`address` of a Redis or Valkey to race on; empty starts one for the run")
+	what := "`address` of a Redis or Valkey to race on"
+	if c.Launch != nil {
+		what += "; empty starts one for the run"
+	}
+	flags.StringVar(&s.Addr, "redis", "", what)
 	flags.IntVar(&s.Nodes, "nodes", 4, "independent clients, each with its own connection")
 	flags.IntVar(&s.Trials, "trials", 20, "bursts per cell; one more, not counted, warms up")
 	flags.IntVar(&s.Limit.Calls, "limit", 10, "calls allowed per window")
@@ -97,7 +107,7 @@ func (c Command) parse(args []string) (settings, error) {
 	roundTrips := flags.String("rtt", "0,1ms,2ms", "round trips added between nodes and server, a `list`")
 	contention := flags.String("contention", "2,5,10,20,50,100", "callers of the plots (at 1ms), a `list`; empty for no plots")
 	ways := flags.String("ways", "", "only these ways, a `list` of names; empty for all")
-	flags.StringVar(&s.format, "o", "table", "output `format`: table, markdown or json")
+	flags.StringVar(&s.format, "o", "text", "output `format`: text, markdown or json")
 	flags.StringVar(&s.svgDir, "svg", "", "write the plots as SVG into this `directory`")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(c.Stdout, helpText, c.Name, waysHelp(c.ways()), c.Name, c.Name)
@@ -105,13 +115,13 @@ func (c Command) parse(args []string) (settings, error) {
 		flags.PrintDefaults()
 		return s, err
 	} else if err != nil {
-		return s, fmt.Errorf("%w: see --help", err)
+		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unexpected argument %q: see --help", flags.Arg(0))
+		return s, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if !slices.Contains([]string{"table", "markdown", "json"}, s.format) {
-		return s, fmt.Errorf("-o %q: want table, markdown or json", s.format)
+	if !slices.Contains([]string{"text", "markdown", "json"}, s.format) {
+		return s, fmt.Errorf("-o %q: want text, markdown or json", s.format)
 	}
 	var errs [4]error
 	s.Callers, errs[0] = parseList("--callers", *callers, strconv.Atoi)
@@ -130,7 +140,7 @@ func (c Command) choose(list string) ([]Way, error) {
 	return parseList("--ways", list, func(name string) (Way, error) {
 		i := slices.IndexFunc(c.ways(), func(w Way) bool { return w.Name == name })
 		if i < 0 {
-			return Way{}, errors.New("no such way: see --help")
+			return Way{}, errors.New("no such way")
 		}
 		return c.ways()[i], nil
 	})

@@ -30,8 +30,8 @@ Reading the table:
   p50, p99        from a caller's release to its answer
 
 Examples:
-  %s --trials 5 --callers 50 --rtt 1ms --contention ""
-  %s --ways "check then add,EVALSHA" --svg charts
+  %s --redis 127.0.0.1:6379 --trials 5 --callers 50 --rtt 1ms --contention ""
+  %s --redis 127.0.0.1:6379 --ways "check then add,EVALSHA" --svg charts
 
 Flags:
 `

@@ -1,4 +1,5 @@
-package main
+// Package ours enters Penstock's own store in the race. It is apart from it: the race shares no code with the stores.
+package ours
 
 import (
 	"context"
@@ -9,10 +10,10 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// ours is Penstock's own store with the same kind of limit as the other ways: an exact log.
-var ours = race.NewWay("Penstock", "EVALSHA of a general script; callers of one node that would wait travel together", openOurs)
+// Way is the store with the same kind of limit as the other ways: an exact log.
+var Way = race.NewWay("Penstock", "EVALSHA of a general script; callers of one node that would wait travel together", open)
 
-func openOurs(_ context.Context, addr string, limit race.Limit) (func(context.Context, string) (bool, error), func(), error) {
+func open(_ context.Context, addr string, limit race.Limit) (func(context.Context, string) (bool, error), func(), error) {
 	meter, err := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: int64(limit.Calls), Window: limit.Window}.Compile()
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"errors"
+	"flag"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/race"
+	"github.com/penstock-io/penstock/internal/race/ours"
+)
+
+func newRaceCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "race",
+		Short: "Race the usual ways of keeping a limit in Redis, and count what each admits",
+		Example: `  penstock race --redis 127.0.0.1:6379
+  penstock race --help                         # the ways, and how to read the table`,
+		DisableFlagParsing: true, // the race has its own, which its help explains
+		RunE: func(c *cobra.Command, args []string) error {
+			command := race.Command{Name: "penstock race", Stdout: a.stdout, Stderr: a.stderr, Extra: []race.Way{ours.Way}}
+			err := command.Run(c.Context(), args)
+			switch {
+			case errors.Is(err, flag.ErrHelp):
+				return nil
+			case errors.Is(err, race.ErrUsage):
+				return misused("%w", err)
+			}
+			return err
+		},
+	}
+}
