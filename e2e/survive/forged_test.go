@@ -21,7 +21,7 @@ rules:
 
 // identities are headers by which one proxy or another says where a request comes from.
 var identities = []string{
-	"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
+	"X-Forwarded-For", "Forwarded", "Forwarded-For", "X-Forwarded", "Client-IP", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
 	"X-Cluster-Client-IP", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Remote-IP", "X-Remote-Addr", "X-Originating-IP",
 }
 

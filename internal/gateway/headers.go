@@ -23,7 +23,7 @@ func (g *Gateway) meaningOf(name string) meaning {
 		return whence
 	case "Ratelimit", "Ratelimit-Policy":
 		return ours
-	case "Forwarded", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Fastly-Client-Ip",
+	case "Forwarded", "Forwarded-For", "X-Forwarded", "Client-Ip", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Fastly-Client-Ip",
 		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Original-Url",
 		"X-Rewrite-Url", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip", "X-Request-Id":
 		return whence

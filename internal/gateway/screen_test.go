@@ -129,7 +129,7 @@ func TestEscapedSlashes(t *testing.T) {
 // forgeries are headers by which a client may try to be somebody else.
 func forgeries() []string {
 	names := []string{
-		"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
+		"X-Forwarded-For", "Forwarded", "Forwarded-For", "X-Forwarded", "Client-IP", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
 		"X-Cluster-Client-IP", "X-Original-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 		"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Client-Cert", "X-Original-URL", "X-Rewrite-URL", "X-Remote-Addr",
 		"X-Penstock-Verdict", "X-RateLimit-Remaining", "RateLimit", "RateLimit-Policy", "X-Envoy-External-Address",
