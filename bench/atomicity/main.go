@@ -12,16 +12,18 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/race"
-	"github.com/penstock-io/penstock/internal/race/ours"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	command := race.Command{Name: "atomicity", Stdout: os.Stdout, Stderr: os.Stderr, Extra: []race.Way{ours.Way}, Launch: launch}
+	command := race.Command{Name: "atomicity", Stdout: os.Stdout, Stderr: os.Stderr, Extra: []race.Way{ours}, Launch: launch}
 	err := command.Run(ctx, os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "atomicity:", err)
@@ -36,3 +38,11 @@ func launch(ctx context.Context) (string, func() error, error) {
 	}
 	return server.Addr, server.Close, nil
 }
+
+var ours = race.Store("Penstock", "EVALSHA of a general script; callers of one node that would wait travel together", func(addr string) (penstock.Store, func(), error) {
+	store, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: 10 * time.Second})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() { store.Close() }, nil
+})

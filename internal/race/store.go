@@ -1,0 +1,31 @@
+package race
+
+import (
+	"context"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Store returns the way of a store that is opened on a server, with the same kind of limit as the other
+// ways: an exact log.
+func Store(name, what string, open func(addr string) (store penstock.Store, end func(), err error)) Way {
+	return NewWay(name, what, func(_ context.Context, addr string, limit Limit) (func(context.Context, string) (bool, error), func(), error) {
+		meter, err := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: int64(limit.Calls), Window: limit.Window}.Compile()
+		if err != nil {
+			return nil, nil, err
+		}
+		store, end, err := open(addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		hasher := penstock.NewHasher("")
+		take := func(ctx context.Context, key string) (bool, error) {
+			subject := hasher.Subject("race", "one", penstock.Attribute{Name: "key", Value: key})
+			ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: subject, Charges: []penstock.Charge{{Meter: meter, Cost: 1}}}}}
+			var out penstock.Outcome
+			err := store.Take(ctx, &ticket, &out)
+			return out.Allowed, err
+		}
+		return take, end, nil
+	})
+}
