@@ -14,11 +14,20 @@
 //	sliding_window_counter  the counter's own bound in every W − ℓ
 //	token_bucket            at most B + r·(T + ℓ) in any time T (continuous refill)
 //
-// Less may pass than without leases: what a node does not spend is lost for the subject, as if it had
-// been spent. Permits are not given back. That would take a reservation and a settlement for each
-// lease, two more writes, to save what a node that falls silent had left: about what it spent in the
-// last ℓ, at most. A machine that is suspended as a whole, its clock included, still has its permits when
-// it goes on.
+// Less may pass than without leases: what a node does not spend within ℓ is lost for the subject, as if
+// it had been spent. That is at most about what it spent in the ℓ before. A machine that is suspended as a
+// whole, its clock included, still has its permits when it goes on.
+//
+// # A node that ends
+//
+// gives back what it has not spent, by [Store.Return]. For that the store remembers each lease for ℓ and a
+// quarter of a second, as a reservation under the ticket's nonce, in the same step that charges it; Return
+// settles it for what was spent of it, which takes effect once, however often it is sent. Afterwards a window
+// and a counter are as if only that had ever been charged. So is a bucket that was not full in the
+// meantime; one that was went on refilling where it would have been full, within the bound above.
+//
+// A denial by the store may so turn into a pass before its time. To end a node is an operator's hand
+// ([penstock.GroupOutcome.FirmUntil]), and a denial is believed for a second at most.
 //
 // # How many
 //
@@ -46,6 +55,6 @@
 //
 // # Operators
 //
-// A reset through this node drops the subject's permits here; other nodes hold theirs for at most ℓ.
+// Leases show as reservations of their subject. A reset through this node drops the subject's permits here; other nodes hold theirs for at most ℓ.
 // What was charged before a limit was changed may be spent for as long.
 package lease

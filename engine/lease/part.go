@@ -16,6 +16,7 @@ type part struct {
 	fetch uint64 // names the lease to be taken
 	ahead int64  // its permits; 0: none
 	life  int64  // in µs
+	nonce uint64 // under which it is remembered; 0: it is not
 }
 
 func (p *part) covered() bool { return p.grant != 0 }
@@ -27,6 +28,9 @@ func (p *part) cover(table *table, t *penstock.Ticket, group int, now penstock.I
 	sh, set := table.of(&g.Subject)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if sh.closed {
+		return
+	}
 	pool := sh.find(set, table.sets, g, now, t.Now != 0)
 	p.shard, p.pool, p.owner = sh, pool, pool.owner
 	sh.expired += pool.expire(now)
@@ -88,7 +92,7 @@ func (p *part) collect(g *penstock.Group, granted bool, decisions []penstock.Dec
 		}
 		return
 	}
-	p.shard.expired += pool.add(grant{number: p.fetch, size: p.ahead, left: p.ahead, sent: sent, until: until, at: said})
+	p.shard.expired += pool.add(grant{number: p.fetch, nonce: p.nonce, size: p.ahead, left: p.ahead, sent: sent, until: until, at: said})
 }
 
 // giveBack returns the permits to the grant they came from, or to nobody if that is gone.

@@ -5,11 +5,11 @@ import "github.com/penstock-io/penstock"
 // A pool is what this node holds of one subject's limits, and what it knows of them. Its shard's
 // lock guards it.
 type pool struct {
+	meters  [maxLimits]*penstock.Meter // nil where there are fewer
 	subject penstock.Subject
-	limits  [maxLimits]uint64 // fingerprints; 0 where there are fewer
-	owner   uint64            // a number that no other use of this memory has; 0: free
-	asked   uint64            // when last, in lookups of the shard
-	given   bool              // instants are tickets' own, not of this node's clock
+	owner   uint64 // a number that no other use of this memory has; 0: free
+	asked   uint64 // when last, in lookups of the shard
+	given   bool   // instants are tickets' own, not of this node's clock
 
 	grants [2]grant // the older first
 
@@ -29,6 +29,7 @@ type pool struct {
 // by, at is the store's.
 type grant struct {
 	number      uint64
+	nonce       uint64 // under which the store remembers it; 0: it does not
 	size, left  int64
 	sent, until penstock.Instant
 	at          penstock.Instant

@@ -13,7 +13,7 @@ import (
 // Options of a Store.
 type Options struct {
 	// Pools is how many keys can have permits at the same time, about; 0 is DefaultPools. Each takes
-	// less than 400 bytes. Where there are more hot keys, those used least recently lose theirs.
+	// 352 bytes. Where there are more hot keys, those used least recently lose theirs.
 	Pools int
 }
 
@@ -26,21 +26,25 @@ const (
 // A Store decides by permits where it has them, and asks the store it is around for everything else.
 // It may be used by any number of goroutines.
 type Store struct {
-	store penstock.Store
-	table table
-	began time.Time
-	works sync.Pool // of *work
-	calls atomic.Int64
-	exact atomic.Int64
+	store   penstock.Store
+	settler penstock.Settler // the same; nil: it cannot take anything back
+	table   table
+	began   time.Time
+	works   sync.Pool // of *work
+	calls   atomic.Int64
+	exact   atomic.Int64
+
+	returned, kept atomic.Int64 // of what was to be returned
 }
 
-// Stats are what a store has done since it was made. Permits = spent + Expired + those still held.
+// Stats are what a store has done since it was made. Permits = spent + Expired + Returned + those still held.
 type Stats struct {
 	Leased     int64 // groups decided by permits
 	Exact      int64 // groups marked Leased that the store decided
 	StoreCalls int64 // for tickets with such groups
 	Permits    int64 // taken ahead, in units of cost
 	Expired    int64 // of them, never spent
+	Returned   int64 // of them, given back
 }
 
 // New returns a store around another.
@@ -55,6 +59,7 @@ func New(store penstock.Store, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w lease: Pools must be from %d to %d, got %d", penstock.ErrInvalid, MinPools, MaxPools, o.Pools)
 	}
 	s := &Store{store: store, began: time.Now()}
+	s.settler, _ = store.(penstock.Settler)
 	s.table.sets = uint64(o.Pools / MinPools)
 	s.works.New = func() any { return new(work) }
 	return s, nil
@@ -64,6 +69,8 @@ func New(store penstock.Store, o Options) (*Store, error) {
 func (s *Store) Stats() Stats {
 	st := s.table.stats()
 	st.StoreCalls, st.Exact = s.calls.Load(), s.exact.Load()
+	st.Returned = s.returned.Load()
+	st.Expired += s.kept.Load()
 	return st
 }
 
@@ -114,11 +121,11 @@ func (s *Store) takeAll(ctx context.Context, t *penstock.Ticket, out *penstock.O
 // takeRest has the store decide what permits do not cover, and takes permits ahead on the way.
 func (s *Store) takeRest(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, w *work) error {
 	s.count(t, w)
-	w.write(t)
+	w.write(t, s.settler != nil)
 	w.outcome.States = w.outcome.States[:0]
 	err := s.store.Take(ctx, &w.ticket, &w.outcome)
 	if err == nil {
-		w.receive(t, s.instant(t))
+		w.receive(t, s.instant(t.Now))
 	} else if w.asked > 0 {
 		w.giveBack(t, true)
 		return err
@@ -141,11 +148,11 @@ func (s *Store) count(t *penstock.Ticket, w *work) {
 	}
 }
 
-// instant is the ticket's if it has one. The others' are of a clock of this node that never steps:
+// instant is the one that a ticket gives. The others' are of a clock of this node that never steps:
 // what counts is how long ago something was sent.
-func (s *Store) instant(t *penstock.Ticket) penstock.Instant {
-	if t.Now != 0 {
-		return t.Now
+func (s *Store) instant(given penstock.Instant) penstock.Instant {
+	if given != 0 {
+		return given
 	}
 	return penstock.Instant(time.Since(s.began).Microseconds())
 }

@@ -27,7 +27,9 @@ type shard struct {
 
 	leased, permits, expired int64
 
-	_ [40]byte // a hot key's lock is on a cache line of its own
+	closed bool // there are no pools any more
+
+	_ [48]byte // a hot key's lock is on a cache line of its own
 }
 
 // of returns the shard of a subject, and where its set begins.
@@ -36,7 +38,8 @@ func (t *table) of(s *penstock.Subject) (_ *shard, set uint64) {
 	return &t.shards[n%shards], n / shards % t.sets * ways
 }
 
-// find returns the group's pool. A pool of instants of the other kind begins anew. The caller has the lock.
+// find returns the group's pool. A pool of instants of the other kind begins anew. The caller has the lock,
+// and the shard is not closed.
 func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant, given bool) *pool {
 	if sh.pools == nil {
 		sh.pools = make([]pool, sets*ways)
@@ -52,6 +55,7 @@ func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant,
 				break
 			}
 			p.asked = sh.asked
+			p.measure(g)
 			return p
 		}
 		if p.asked < victim.asked {
@@ -60,9 +64,7 @@ func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant,
 	}
 	sh.drop(victim)
 	*victim = pool{subject: g.Subject, owner: sh.next(), asked: sh.asked, given: given, since: now}
-	for i := range g.Charges {
-		victim.limits[i] = g.Charges[i].Meter.Fingerprint
-	}
+	victim.measure(g)
 	return victim
 }
 
@@ -70,12 +72,19 @@ func (p *pool) is(g *penstock.Group) bool {
 	if p.subject != g.Subject {
 		return false
 	}
-	for i := range p.limits {
-		if i < len(g.Charges) && p.limits[i] != g.Charges[i].Meter.Fingerprint || i >= len(g.Charges) && p.limits[i] != 0 {
+	for i, m := range p.meters {
+		if (m == nil) != (i >= len(g.Charges)) || m != nil && m.Fingerprint != g.Charges[i].Meter.Fingerprint {
 			return false
 		}
 	}
 	return true
+}
+
+// measure has the pool know the group's meters, which may have other numbers than before.
+func (p *pool) measure(g *penstock.Group) {
+	for i := range g.Charges {
+		p.meters[i] = g.Charges[i].Meter
+	}
 }
 
 func (sh *shard) next() uint64 {

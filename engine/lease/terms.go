@@ -13,6 +13,7 @@ const (
 	maxLife  = int64(time.Second / time.Microsecond)
 	minLife  = int64(5 * time.Millisecond / time.Microsecond) // below that a reply comes too late for too many
 	fewCalls = 8                                              // that a lease must be enough for, or it is not worth it
+	travel   = 250 * time.Millisecond                         // for what is given back
 	share    = 8                                              // of what is left, one lease takes at most one part in so many
 )
 
@@ -48,6 +49,12 @@ func lifeOf(g *penstock.Group) int64 {
 		life = min(life, g.Charges[i].Meter.Window/partOf)
 	}
 	return life
+}
+
+// reserve is how long the store remembers a lease, so that it can be given back: as long as its permits
+// live, and some time to travel.
+func reserve(life int64) time.Duration {
+	return time.Duration(life)*time.Microsecond + travel
 }
 
 // within cuts a life down so that the permits do not outlive their windows, of which the decisions

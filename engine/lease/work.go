@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/penstock-io/penstock"
@@ -26,7 +28,7 @@ type work struct {
 
 // plan covers with permits what it can.
 func (w *work) plan(s *Store, t *penstock.Ticket) {
-	w.now = s.instant(t)
+	w.now = s.instant(t.Now)
 	w.asked, w.fetches = 0, 0
 	w.outcome.Allowed, w.decided = true, penstock.MaxInstant
 	w.parts = slices.Grow(w.parts[:0], len(t.Groups))[:len(t.Groups)]
@@ -47,8 +49,8 @@ func (w *work) plan(s *Store, t *penstock.Ticket) {
 	}
 }
 
-// write makes the ticket for the store.
-func (w *work) write(t *penstock.Ticket) {
+// write makes the ticket for the store. Leases are named in it if the store can take them back.
+func (w *work) write(t *penstock.Ticket, named bool) {
 	w.ticket = penstock.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
 	w.charges = slices.Grow(w.charges[:0], w.fetches*maxLimits) // groups point into it: it must not move
 	for i := range w.parts {
@@ -66,8 +68,22 @@ func (w *work) write(t *penstock.Ticket) {
 			w.charges = append(w.charges, penstock.Charge{Meter: t.Groups[i].Charges[j].Meter, Cost: p.ahead})
 		}
 		lease := penstock.Group{Subject: t.Groups[i].Subject, Charges: w.charges[from:len(w.charges):len(w.charges)], Alone: true}
+		if named && !w.guards(&lease.Subject) {
+			w.ticket.Nonce = cmp.Or(w.ticket.Nonce, rand.Uint64()|1)
+			p.nonce, lease.Reserve = w.ticket.Nonce, reserve(p.life)
+		}
 		w.ticket.Groups = append(w.ticket.Groups, lease)
 	}
+}
+
+// guards tells whether the ticket has a guarded group of the subject: there can be only one.
+func (w *work) guards(s *penstock.Subject) bool {
+	for i := range w.ticket.Groups {
+		if g := &w.ticket.Groups[i]; g.Subject == *s && g.Guarded() {
+			return true
+		}
+	}
+	return false
 }
 
 // receive takes in what the store said: of the groups it decided, then of the leases.

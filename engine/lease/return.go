@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/penstock-io/penstock"
+)
+
+const (
+	atOnce   = 64 // leases that are given back side by side: the store has them travel together
+	attempts = 3  // to give one back; the store does it once, however often it is told
+)
+
+// A remnant is what is left of a lease.
+type remnant struct {
+	subject    penstock.Subject
+	meters     [maxLimits]*penstock.Meter
+	nonce      uint64
+	size, left int64
+}
+
+// Return gives back the permits that nobody has spent, and ends leasing: whatever is called from then
+// on, the store decides. It is for a node that ends. now is as a ticket's.
+//
+// No permit is both spent and given back, whoever calls meanwhile. Permits that come from the store
+// only now, or from a call that was under way and is denied, expire. So do those that the store has not taken
+// back by the end of the context; the error says how many and why.
+func (s *Store) Return(ctx context.Context, now penstock.Instant) error {
+	remnants := s.table.shut(s.instant(now), now != 0)
+	var next atomic.Int64
+	errs := make([]error, min(atOnce, len(remnants)))
+	before := s.kept.Load()
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			for n := next.Add(1); n <= int64(len(remnants)); n = next.Add(1) {
+				r := &remnants[n-1]
+				if err := s.giveBack(ctx, now, r); err != nil {
+					s.kept.Add(r.left)
+					errs[i] = err // the last says enough
+				} else {
+					s.returned.Add(r.left)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("return permits: %d were not taken back and expire: %w", s.kept.Load()-before, err)
+		}
+	}
+	return nil
+}
+
+// giveBack settles a lease for what was spent of it.
+func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) (err error) {
+	settlement := penstock.Settlement{Now: now, Subject: r.subject, Nonce: r.nonce, Verb: penstock.Settle}
+	for _, m := range r.meters {
+		if m != nil {
+			settlement.Charges = append(settlement.Charges, penstock.Charge{Meter: m, Cost: r.size - r.left})
+		}
+	}
+	var out penstock.Settled
+	for range attempts {
+		if err = s.settler.Settle(ctx, &settlement, &out); !errors.Is(err, penstock.ErrUnavailable) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// shut empties all pools for good, and returns what is left of leases that can be given back.
+func (t *table) shut(now penstock.Instant, given bool) (remnants []remnant) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		for j := range sh.pools {
+			p := &sh.pools[j]
+			sh.expired += p.expire(now)
+			for k := range p.grants {
+				if g := &p.grants[k]; g.left > 0 && g.nonce != 0 && p.given == given {
+					remnants = append(remnants, remnant{p.subject, p.meters, g.nonce, g.size, g.left})
+					g.left = 0
+				}
+			}
+			sh.drop(p) // calls under way know it by its owner
+		}
+		sh.closed, sh.pools = true, nil
+		sh.mu.Unlock()
+	}
+	return remnants
+}
