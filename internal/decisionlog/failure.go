@@ -7,8 +7,9 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// shownHash is how much of a caller's hash is written: enough to find him, too little to be him.
-const shownHash = 8
+// shownHash is how much of a caller's hash is written: enough to find him, too little to be him. The first
+// 32 bits are the rule's tag.
+const shownHash = 12
 
 func (l *Log) ruleFailed(f *engine.RuleFailure) {
 	if nth, keep := l.failing.count(f.Rule.Name, ruleFailure); keep {

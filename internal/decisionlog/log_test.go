@@ -164,7 +164,7 @@ func TestStoreFailure(t *testing.T) {
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Error("(-want +got):\n" + diff)
 		}
-		if len(hash) != 8 || strings.Contains(fmt.Sprint(got), "alice") {
+		if len(hash) != 12 || strings.Contains(fmt.Sprint(got), "alice") {
 			t.Errorf("got %v", got)
 		}
 	})
