@@ -41,6 +41,10 @@ build: console ## write bin/penstock, console included
 run: build ## serve with sample rules before a demo upstream; what it keeps is in bin/demo
 	@bin/penstock serve --demo --data-dir bin/demo
 
+.PHONY: demo
+demo: build ## the same with made-up callers, so that the console has something to show
+	@bin/penstock serve --demo --traffic --data-dir bin/demo
+
 .PHONY: needs
 needs: ## find or install redis-server and postgres, and if possible what further tests and checks need
 	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium

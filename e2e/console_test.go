@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,32 +9,61 @@ import (
 
 	"github.com/penstock-io/penstock/internal/child"
 	"github.com/penstock-io/penstock/internal/console"
+	"github.com/penstock-io/penstock/internal/redistest"
 )
 
+const viewerToken = "viewer-0123456789"
+
 // The console is walked in a real browser, with real calls: internal/console/web/test/console.mjs says
-// what is done. PENSTOCK_SHOTS keeps the pictures it takes.
+// what is done.
 func TestConsole(t *testing.T) {
+	browser := browserFor(t)
+	dir := t.TempDir()
+	demo := command(dir, "serve", "--demo", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
+		"--listen-grpc", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
+	demo.Env = append(demo.Env, "PENSTOCK_ADMIN_TOKEN="+adminToken, "PENSTOCK_ADMIN_VIEWER_TOKEN="+viewerToken)
+	walk(t, "console.mjs", launchCommand(t, dir, demo), browser)
+}
+
+// Three nodes on one Redis are seen together, as they are and as one ends: nodes.mjs.
+func TestConsoleOfNodes(t *testing.T) {
+	browser := browserFor(t)
+	server := redistest.Start(t)
+	redis := onRedis("single", server.Addr)
+	rules := rulesFile(t, "rules: [{name: per-ip, key: [ip], limits: [15/1h]}]")
+	others := rulesFile(t, "rules: [{name: per-ip, key: [ip], limits: [14/1h]}]")
+	north := start(t, newUpstream(t).config(), redis, rules, "node_name: north")
+	south := start(t, newUpstream(t).config(), redis, rules, "node_name: south")
+	start(t, newUpstream(t).config(), redis, others, "node_name: west")
+	walk(t, "nodes.mjs", north, browser, fmt.Sprint("PENSTOCK_OTHER=", south.cmd.Process.Pid), "PENSTOCK_REDIS="+server.Addr)
+}
+
+// browserFor finds what a walk needs.
+func browserFor(t *testing.T) (chromium string) {
+	t.Helper()
 	if !console.Built() {
 		t.Skip("the console is not in this build; make console")
 	}
-	browser, err := exec.LookPath("chromium")
+	chromium, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no chromium; apt-get install chromium")
 	}
+	return chromium
+}
+
+// walk runs a script that walks the console of a node. PENSTOCK_SHOTS keeps the pictures it takes.
+func walk(t *testing.T, script string, n *node, browser string, env ...string) {
+	t.Helper()
 	shots := os.Getenv("PENSTOCK_SHOTS")
 	if shots == "" {
 		shots = t.TempDir()
 	}
-	dir := t.TempDir()
-	demo := command(dir, "serve", "--demo", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
-		"--listen-grpc", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
-	demo.Env = append(demo.Env, "PENSTOCK_ADMIN_TOKEN="+adminToken)
-	n := launchCommand(t, dir, demo)
-	walk := exec.Command("node", filepath.Join("test", "console.mjs"))
-	walk.Dir = filepath.Join("..", "internal", "console", "web")
-	walk.Env = append(os.Environ(), "PENSTOCK_ADMIN="+n.url("admin", ""), "PENSTOCK_GATEWAY="+n.url("gateway", ""),
-		"PENSTOCK_TOKEN="+adminToken, "PENSTOCK_CHROMIUM="+browser, "PENSTOCK_SHOTS="+shots)
-	if out, err := child.Run(walk); err != nil {
+	c := exec.Command("node", filepath.Join("test", script))
+	c.Dir = filepath.Join("..", "internal", "console", "web")
+	c.Env = append(os.Environ(), "PENSTOCK_ADMIN="+n.url("admin", ""), "PENSTOCK_GATEWAY="+n.url("gateway", ""),
+		"PENSTOCK_TOKEN="+adminToken, "PENSTOCK_VIEWER_TOKEN="+viewerToken, "PENSTOCK_CHROMIUM="+browser, "PENSTOCK_SHOTS="+shots)
+	c.Env = append(c.Env, env...)
+	if out, err := child.Run(c); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

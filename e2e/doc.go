@@ -13,6 +13,10 @@
 //	shadow_test.go    rules that are only tried
 //	change_test.go    rules change under load
 //	reserve_test.go   reservations and leases across nodes
+//	leased_test.go    permits that were taken ahead are given back at the end
+//	upgrade_test.go   two versions on one Redis
+//	drain_test.go     a rolling restart under load that nobody notices
+//	held_test.go      calls that are under way for as long as a test wants
 //	outage_test.go    a start without database and Redis, an end under load
 //	command_test.go   the command line against a running server
 //

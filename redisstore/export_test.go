@@ -14,6 +14,9 @@ func ScriptText() string { return takeScript.text }
 // AmendScriptText returns the script that settles and bans, as it is sent.
 func AmendScriptText() string { return amendScript.text }
 
+// BeatScriptText returns the script by which nodes know each other, as it is sent.
+func BeatScriptText() string { return beatText }
+
 // UseScript makes the store decide by another script: a deliberately broken one.
 func (s *Store) UseScript(text string) { s.script = newScript(text) }
 

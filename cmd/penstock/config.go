@@ -16,12 +16,14 @@ type config struct {
 	KeySecret      secret           `key:"key_secret" doc:"keys the hash of callers; the same on all nodes. Empty: one is made and kept in data_dir; a store in Redis needs one to be given"`
 	KeySecretFile  string           `key:"key_secret_file" doc:"a file that holds key_secret"`
 	Nodes          int              `key:"nodes" doc:"how many nodes share the limits, for rules that divide them while Redis does not answer; 0: learned through Redis, and kept in data_dir"`
+	NodeName       string           `key:"node_name" doc:"what people call this node; empty: the host's name and some letters"`
 	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the made secret are"`
 	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
 	Admin          adminConfig      `key:"admin"`
 	Log            logConfig        `key:"log"`
 
-	demo bool // a database without rules gets the sample, a gateway without upstreams a demo
+	demo    bool // a database without rules gets the sample, a gateway without upstreams a demo
+	traffic bool // of made-up callers, from the start
 }
 
 type listenConfig struct {
@@ -75,6 +77,7 @@ type timeoutsConfig struct {
 	Dial           time.Duration `key:"dial" doc:"to connect to an upstream"`
 	ResponseHeader time.Duration `key:"response_header" doc:"for an upstream to begin its answer"`
 	Request        time.Duration `key:"request" doc:"for a whole request; streams need none"`
+	DrainDelay     time.Duration `key:"drain_delay" doc:"how long every door stays open when the server stops and /readyz says so: longer than load balancers need to notice"`
 	Drain          time.Duration `key:"drain" doc:"for calls under way to end when the server stops, at every door"`
 }
 

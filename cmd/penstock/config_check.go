@@ -39,6 +39,9 @@ func (l *loader) checkTogether() {
 	if n := l.config.Nodes; n > membership.Most {
 		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it", n, membership.Most)
 	}
+	if name := l.config.NodeName; name != "" && !membership.IsWord(name) {
+		l.wrong("node_name", "%.80q is not of 1 to 64 letters, digits and -._:+()", name)
+	}
 	if l.config.DataDir == "" {
 		l.wrong("data_dir", "it is empty; for the working directory: .")
 	}

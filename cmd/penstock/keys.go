@@ -30,9 +30,9 @@ A caller is named by attributes, as rules tell callers apart: user=u1, ip=198.51
 All rules whose key these attributes fill are meant, whatever else they ask of a call;
 --rule names one of them.
 
-The server is asked at its admin door (listen.admin). Its token is admin.token, or
-admin.viewer_token to look only; give it as PENSTOCK_ADMIN_TOKEN, where nobody sees it
-in the list of processes.`,
+The server is asked at its admin door (listen.admin). Its token is admin.token; with
+admin.viewer_token there is the list only, of hashes instead of names. Give it as
+PENSTOCK_ADMIN_TOKEN, where nobody sees it in the list of processes.`,
 		Example: `  export PENSTOCK_ADMIN_TOKEN=…                # a server without one prints it at its start
   penstock keys list search-per-user            # who has been counted
   penstock keys show user=u1                    # used, limit, when it resets, bans

@@ -105,7 +105,8 @@ func TestKeysRefused(t *testing.T) {
 		{[]string{"ban", "--rule", "site", "--for", "1h"}, exitNo, "give one a penalty"},
 		{[]string{"show", "user=u1", "--token", "nonsense"}, exitNo, "this token is not known here"},
 		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
-		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitYes, ""},
+		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
+		{[]string{"list", "site", "--token", "0123456789abcdef"}, exitYes, ""},
 		{[]string{"show", "user=u1", "--server", n.url("http", "")}, exitFailed, "is it one?"},
 	} {
 		if code, _, errs := n.keys(test.args...); code != test.code || !strings.Contains(errs, test.says) {

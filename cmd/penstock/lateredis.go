@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
@@ -90,13 +90,25 @@ func (r *lateRedis) Stats() (none redisstore.Stats) {
 	return none
 }
 
-// Beat is the store's, see internal/membership.
-func (r *lateRedis) Beat(ctx context.Context, node string, within time.Duration) (nodes int, err error) {
+// Beat and Leave are the store's, for internal/membership.
+func (r *lateRedis) Beat(ctx context.Context, node, about string) (nodes int, peers []membership.Peer, err error) {
 	s, err := r.store()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return s.Beat(ctx, node, within)
+	nodes, alive, err := s.Beat(ctx, node, about, membership.Believed)
+	for _, p := range alive {
+		peers = append(peers, membership.Peer{ID: p.Name, About: p.About, Ago: p.Ago})
+	}
+	return nodes, peers, err
+}
+
+func (r *lateRedis) Leave(ctx context.Context, node string) error {
+	s, err := r.store()
+	if err != nil {
+		return err
+	}
+	return s.Leave(ctx, node)
 }
 
 func (r *lateRedis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -30,7 +32,7 @@ var configFlags = []struct{ flag, path, usage string }{
 
 func newServeCommand(a *app) *cobra.Command {
 	var file string
-	var demo, check bool
+	var demo, traffic, check bool
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway and the decision APIs",
@@ -45,6 +47,7 @@ the environment beats the file. docs/configuration.md lists all keys.
 
 SIGTERM and SIGINT let calls under way end; a second one ends the server at once.`,
 		Example: `  penstock serve --demo
+  penstock serve --demo --traffic                    # with callers, to see it work
   penstock serve --upstream http://127.0.0.1:3000 --rules rules.yaml
   penstock serve --config penstock.yaml
   penstock serve --config penstock.yaml --check      # only look for mistakes
@@ -54,6 +57,11 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 			conf, err := a.configure(file, demo, c.Flags())
 			if err != nil {
 				return no(err)
+			}
+			if conf.traffic = traffic; traffic {
+				if err := conf.takesTraffic(); err != nil {
+					return no(err)
+				}
 			}
 			if check {
 				if err := rehearse(c.Context(), conf); err != nil {
@@ -70,6 +78,7 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().BoolVar(&demo, "demo", false, "a demo upstream behind the gateway, and sample rules if there are none")
+	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: calls of made-up callers from the start; the console turns them on and off")
 	c.Flags().BoolVar(&check, "check", false, "look for mistakes in the configuration and do nothing else")
 	addConfigFlags(c.Flags())
 	return c
@@ -109,6 +118,19 @@ func (a *app) load(file string, demo bool, flags *pflag.FlagSet) *loader {
 	unconfigured := file == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
 	c.demo = demo || unconfigured
 	return l
+}
+
+// takesTraffic tells why there can be no demo traffic.
+func (c *config) takesTraffic() error {
+	switch {
+	case !c.demo || len(c.Upstreams) > 0:
+		return errors.New("--traffic goes with --demo and without upstreams: made-up callers call nothing but the demo upstream")
+	case c.Listen.Gateway == "":
+		return errors.New("--traffic needs the gateway: listen.gateway is empty")
+	case c.Gateway.TLS.Certificate != "":
+		return errors.New("--traffic needs a gateway without TLS: made-up callers have no certificates")
+	}
+	return nil
 }
 
 // serve runs a server until the context ends.
@@ -169,5 +191,12 @@ func (s *server) greet(w io.Writer) {
 	if gateway := s.door("gateway"); gateway != nil && s.config.demo && s.config.Rules.Database != "" {
 		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last answer here is a 429:\n\n"+
 			"  for i in $(seq 11); do curl -s -o /dev/null -w '%%{http_code}\\n' http://%s/; done\n\n", gateway.address())
+	}
+	switch {
+	case s.demo == nil:
+	case s.config.traffic:
+		fmt.Fprintf(w, "Made-up callers call it, up to %d times a second. The console turns them off.\n\n", demoRate)
+	default:
+		fmt.Fprintf(w, "For traffic to look at, press “Send demo traffic” in the console, or start it with callers:\n\n  %s serve --demo --traffic\n\n", os.Args[0])
 	}
 }

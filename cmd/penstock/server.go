@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
+	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
@@ -32,10 +34,12 @@ type server struct {
 
 	store   *store
 	rules   *ruleSource
+	members *membership.Members // the nodes that share the limits
 	engine  *engine.Engine
 	decider decider                                       // the engine, timed
 	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway *gateway.Gateway                              // nil: off
+	demo    *demoTraffic                                  // nil: this is none
 	health  *health.Server
 	envoy   *rls.Server
 
@@ -44,10 +48,16 @@ type server struct {
 	tracing *telemetry.Tracing        // nil: nobody wants traces
 	observe func(*engine.Observation) // sees every decision
 
-	doors    []*door // of calls
-	admin    *door   // nil: off; it is open until the others are closed
-	token    string  // of the admin door
-	streams  func()  // ends those of the admin door
+	doors   []*door // of calls
+	admin   *door   // nil: off; it is open until the others are closed
+	token   string  // of the admin door
+	streams func()  // ends those of the admin door
+
+	refusedLogins func() map[string]int64 // at the admin door; nil: it is off
+
+	demoUpstream bool       // the gateway stands before it, and nothing else
+	demoSource   netip.Addr // of demo traffic; zero: any
+
 	draining atomic.Bool
 
 	ballast []byte
@@ -68,7 +78,7 @@ func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openAdmin} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openDemo, s.openAdmin} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -106,9 +116,12 @@ func (s *server) openEngine(context.Context) error {
 // atEnd adds to what Close does.
 func (s *server) atEnd(end func()) { s.ends = append(s.ends, end) }
 
-// Run answers until the context ends, then lets calls under way end. It fails if one of the doors
-// does.
+// Run answers until the context ends, and as long again as others need to notice; then it lets calls
+// under way end. It fails if one of the doors does.
 func (s *server) Run(ctx context.Context) error {
+	if s.demo != nil && s.config.traffic {
+		s.demo.Turn(true)
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	calls, drain := context.WithCancel(context.WithoutCancel(ctx))
 	defer drain()
@@ -135,10 +148,15 @@ func (s *server) Run(ctx context.Context) error {
 		<-ctx.Done()
 		s.draining.Store(true) // so that nobody sends more
 		s.health.Shutdown()
+		time.Sleep(s.config.Gateway.Timeouts.DrainDelay) // and whoever has not noticed yet is served
+		if s.demo != nil {
+			s.demo.Turn(false)
+		}
 		if s.streams != nil {
 			s.streams()
 		}
 		drain()
+		s.returnPermits()
 		return nil
 	})
 	return all.Wait()

@@ -63,16 +63,20 @@ func (s *server) newAdmin() (http.Handler, error) {
 	if !ok {
 		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.shared)
 	}
-	door, err := admin.New(admin.Options{
+	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Loopback: loopback(s.config.Listen.Admin),
-		Status: s.status, Ready: s.ready, Store: store, Local: s.store.local, Scratch: newScratch,
+		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.local, Scratch: newScratch,
 		Rules:   admin.Rules{Live: s.rules.live, Origin: origin, Kind: kind, Service: s.rules.service, Compile: s.rules.compile},
 		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
-	})
+	}
+	if s.demo != nil {
+		options.Demo = s.demo
+	}
+	door, err := admin.New(options)
 	if err != nil {
 		return nil, err
 	}
-	s.streams = door.Drain
+	s.streams, s.refusedLogins = door.Drain, door.RefusedLogins
 	s.atEnd(func() { door.Close() })
 	return door, nil
 }
@@ -96,7 +100,7 @@ func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{
 
 func (s *server) status() admin.Status {
 	found := admin.Status{
-		Build: thisBuild(), Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
+		Node: s.members.All()[0].Node.Name, Build: thisBuild(), Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
 		Store: s.store.status(), Rules: s.rules.status(),
 	}
 	if err := s.ready(); err != nil {

@@ -59,6 +59,16 @@ func TestViewerToken(t *testing.T) {
 	if answer, _ := n.send("POST", n.url("admin", "/v1/keys/reset"), "{}", viewer...); answer.StatusCode != http.StatusForbidden {
 		t.Errorf("a viewer resets: %s", answer.Status)
 	}
+	if _, body := n.get(n.url("admin", "/v1/events/recent"), viewer...); strings.Contains(body, "192.0.2.1") || !strings.Contains(body, `"ip":"#`) {
+		t.Errorf("a viewer sees who calls: %.500s", body)
+	}
+	if answer, _ := n.get(n.url("admin", "/v1/stats"), "Authorization", "Bearer nonsense"); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %s", answer.Status)
+	}
+	const refused = `penstock_admin_logins_refused_total{reason="wrong_token"} 1`
+	if _, body := n.get(n.url("admin", "/metrics"), viewer...); !strings.Contains(body, refused) {
+		t.Errorf("the metrics lack %s", refused)
+	}
 }
 
 // Whoever watches does not keep the server from ending.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/penstock-io/penstock/httplimit"
@@ -8,6 +9,8 @@ import (
 )
 
 func (s *server) newGateway() (serve, error) {
+	options := s.readerOptions()
+	options.MaxDelay = s.config.Gateway.MaxDelay
 	if len(s.config.Upstreams) == 0 { // so it is a demo
 		address, err := s.startDemoUpstream()
 		if err != nil {
@@ -16,9 +19,11 @@ func (s *server) newGateway() (serve, error) {
 		u := defaultUpstream()
 		u.URL = "http://" + address
 		s.config.Upstreams = []upstreamConfig{u}
+		s.demoUpstream, s.demoSource = true, newDemoSource()
+		if s.demoSource.IsValid() {
+			options.TrustedProxies = append(options.TrustedProxies, netip.PrefixFrom(s.demoSource, s.demoSource.BitLen()))
+		}
 	}
-	options := s.readerOptions()
-	options.MaxDelay = s.config.Gateway.MaxDelay
 	reader, err := httplimit.NewReader(options)
 	if err != nil {
 		return nil, err

@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/engine/denycache"
 	"github.com/penstock-io/penstock/engine/lease"
-	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 )
@@ -97,29 +94,29 @@ func (s *server) openRedis(o redisstore.Options, memory penstock.Store) (err err
 		return err
 	}
 	s.store.shared, s.store.local, s.store.redis = s.store.denied, memory, late
-	if s.config.Nodes != 0 {
-		return nil
-	}
-	return s.joinNodes(late)
+	return nil
 }
 
-// believed is for how long a node counts that is not heard of any more: some beats may get lost.
-const believed = 10 * time.Second
+// parting is how long a node that ends has to give back its permits. Those that it cannot expire.
+const parting = time.Second
 
-// joinNodes learns how many nodes there are from Redis, while it is there.
-func (s *server) joinNodes(late *lateRedis) error {
-	name := rand.Text()
-	members, err := membership.Join(membership.Options{
-		Beat:   func(ctx context.Context) (int, error) { return late.Beat(ctx, name, believed) },
-		File:   filepath.Join(s.config.DataDir, "nodes.last-seen"),
-		Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) },
-	})
-	if err != nil {
-		return err
+// returnPermits gives back what was taken ahead and not spent: before calls under way have ended, as
+// by then it would have expired. Those that are still to be decided are decided by the store.
+func (s *server) returnPermits() {
+	if s.store.leases == nil {
+		return
 	}
-	s.atEnd(members.Close)
-	s.store.nodes = members.Nodes
-	return nil
+	ctx, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	err := s.store.leases.Return(ctx, 0)
+	stats := s.store.leases.Stats()
+	log := s.log.With("taken", stats.Permits, "expired", stats.Expired, "returned", stats.Returned)
+	switch {
+	case err != nil:
+		log.Warn("permits of leased rules were not given back", "error", err)
+	case stats.Permits > 0:
+		log.Info("permits of leased rules are given back")
+	}
 }
 
 // status tells how the store is.

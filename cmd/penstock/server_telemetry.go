@@ -63,6 +63,9 @@ func (s *server) state() (found telemetry.State) {
 	live := s.rules.live.Status()
 	found.Rules.Count, found.Rules.Version = len(s.rules.live.Load().Rules), live.Version
 	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil
+	if s.refusedLogins != nil {
+		found.RefusedLogins = s.refusedLogins()
+	}
 	memory := s.store.memory.Stats()
 	found.Memory = &telemetry.Memory{Keys: memory.Keys, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
 	if s.store.redis == nil {

@@ -162,7 +162,7 @@ func TestAdminDoor(t *testing.T) {
 		}
 	}
 	s := n.statusNow()
-	if !s.Ready || s.Store.Kind != "memory" || s.Rules.Version != 1 || s.Rules.Rules != 2 || len(s.Addresses) != 4 {
+	if !s.Ready || s.Store.Kind != "memory" || s.Rules.Version != 1 || s.Rules.Rules != 5 || len(s.Addresses) != 4 {
 		t.Errorf("status: %+v", s)
 	}
 }

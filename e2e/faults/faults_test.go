@@ -39,6 +39,7 @@ type stage struct {
 	*testing.T
 	arrangement
 	nodes []*node
+	watch *watch
 	load  *load
 }
 
@@ -86,10 +87,11 @@ func (f *fault) try(t *testing.T) {
 	}
 	figures := judge(answers, during, bound{run.nodes, f.lives})
 	figures.fault = f.name
+	figures.countHoldings(s.watch.end(s.load.most, patient))
 	figures.publish()
 	figures.check(t)
-	t.Logf("longest answer %v, %d sent again, %d files and %d MiB in use\n%s",
-		figures.max, figures.retried, s.mostFiles(), s.mostMemory(), figures.row())
+	t.Logf("longest answer %v, %d sent again; a node held %+v at most, %d calls were under way\n%s",
+		figures.max, figures.retried, figures.held, s.load.most, figures.row())
 }
 
 // stage starts the nodes, and the load on them.
@@ -110,6 +112,7 @@ func (f *fault) stage(t *testing.T) *stage {
 		eventually(t, "the node is connected to Redis", n.connected)
 		s.nodes, deciders = append(s.nodes, n), append(deciders, n)
 	}
+	s.watch = startWatch(t, s.nodes)
 	s.load = startLoad(t, &load{nodes: deciders, perSecond: run.rate, retry: f.balanced})
 	return s
 }

@@ -24,6 +24,8 @@ type figures struct {
 	over, bound  int     // admitted beyond the limits of greedy callers, and how many may be at most
 	mistakes     []error // each of the above that may not be, and further ones
 
+	held holding // by one node, at most
+
 	lasted        time.Duration
 	exact         float64 // the share of answers during the fault
 	p50, p99, max time.Duration
@@ -95,6 +97,16 @@ func (f *figures) countAdmitted(answers []*answer, most bound) {
 		if least := min(calls, c.kind.limit); passed < least && !c.kind.leased && !c.kind.divided {
 			f.falseDenials += least - passed
 			f.blame("false denial: %d of %d calls of %v passed, with a limit of %d", passed, calls, c, c.kind.limit)
+		}
+	}
+}
+
+// countHoldings compares what nodes held with what they may.
+func (f *figures) countHoldings(all []holdings) {
+	for i := range all {
+		f.held = f.held.max(all[i].most)
+		for _, err := range all[i].mistakes() {
+			f.blame("%w", err)
 		}
 	}
 }

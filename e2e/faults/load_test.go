@@ -38,6 +38,7 @@ type load struct {
 	began    time.Time
 	stopping atomic.Bool
 	done     chan struct{}
+	most     int // calls under way at once
 	mu       sync.Mutex
 	answers  []*answer
 }
@@ -65,6 +66,7 @@ func (l *load) run() {
 			continue
 		}
 		places <- struct{}{}
+		l.most = max(l.most, len(places))
 		a := &answer{caller: callerOf(n), node: nodeOf(n) % len(l.nodes), due: due}
 		l.mu.Lock()
 		l.answers = append(l.answers, a)

@@ -2,13 +2,11 @@ package faults
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"testing"
 
 	"github.com/penstock-io/penstock"
@@ -94,14 +92,21 @@ func (n *node) end() {
 	}
 }
 
+// ask asks the admin door, over a connection that is not kept.
+func (n *node) ask(path string) (*http.Response, error) {
+	request, err := http.NewRequest(http.MethodGet, "http://"+n.doors["admin"]+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+adminToken)
+	request.Close = true
+	return (&http.Client{Timeout: patient}).Do(request)
+}
+
 // get asks the admin door, and reads its JSON if that is wanted.
 func (n *node) get(path string, into any) bool {
 	n.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://"+n.doors["admin"]+path, nil)
-	must(n.t, err)
-	request.Header.Set("Authorization", "Bearer "+adminToken)
-	request.Close = true
-	reply, err := http.DefaultClient.Do(request)
+	reply, err := n.ask(path)
 	if err != nil {
 		return false
 	}
@@ -116,27 +121,4 @@ func (n *node) get(path string, into any) bool {
 func (n *node) connected() bool {
 	var s struct{ Store struct{ Connected bool } }
 	return n.get("/v1/status", &s) && s.Store.Connected
-}
-
-// mostFiles is how many files a node has open, at most; 0 where that cannot be seen.
-func (s *stage) mostFiles() (most int) {
-	for _, n := range s.nodes {
-		files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.process.Pid())) // only Linux has it
-		most = max(most, len(files))
-	}
-	return most
-}
-
-var resident = regexp.MustCompile(`VmRSS:\s+(\d+)`)
-
-// mostMemory is how much memory a node uses, at most, in MiB.
-func (s *stage) mostMemory() (most int) {
-	for _, n := range s.nodes {
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.process.Pid()))
-		if found := resident.FindSubmatch(status); found != nil {
-			kib, _ := strconv.Atoi(string(found[1]))
-			most = max(most, kib/1024)
-		}
-	}
-	return most
 }

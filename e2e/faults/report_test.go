@@ -66,7 +66,12 @@ func writeReport() error {
 	if file == "" || len(report.rows) == 0 {
 		return nil
 	}
-	text := table(report.rows) + fmt.Sprintf("\n✗: a goal missed. Goals: nothing lost, no errors, no false denials, over-admission within its bound, p99 ≤ %v, exact again within %v.\n", goalP99, goalAgain)
+	var held holding
+	for _, f := range report.rows {
+		held = held.max(f.held)
+	}
+	text := table(report.rows) + fmt.Sprintf("\n✗: a goal missed. Goals: nothing lost, no errors, no false denials, over-admission within its bound, p99 ≤ %v, exact again within %v.\n"+
+		"\nNo node held more than %d goroutines, %d open files and %d MiB of memory at any time.\n", goalP99, goalAgain, held.goroutines, held.files, held.mib)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}

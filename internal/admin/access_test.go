@@ -89,7 +89,7 @@ func (s *stand) routeRequest(route admin.Route) *http.Request {
 	over, end := context.WithCancel(s.t.Context())
 	end()
 	r := s.request(route.Method, strings.NewReplacer("{number}", "1", "{name}", "per-user").Replace(route.Path), "")
-	if route.Path == "/v1/events" {
+	if route.Path == "/v1/events" || route.Path == "/v1/overview" {
 		r = r.WithContext(over)
 	}
 	return r
@@ -100,7 +100,7 @@ func TestEveryRouteNamesItsRole(t *testing.T) {
 		if r.Role == admin.Nobody {
 			t.Errorf("%s %s is for nobody", r.Method, r.Path)
 		}
-		if r.Method != "GET" && r.Role == admin.Viewer && !strings.Contains("/v1/session /v1/rules/validate /v1/rules/diff /v1/rules/preview /v1/explain /v1/keys/show /v1/playground", r.Path) {
+		if r.Method != "GET" && r.Role == admin.Viewer && !strings.Contains("/v1/session /v1/rules/validate /v1/rules/diff /v1/explain /v1/playground", r.Path) {
 			t.Errorf("%s %s changes something, for viewers", r.Method, r.Path)
 		}
 	}
@@ -219,5 +219,40 @@ func TestLogTellsNoToken(t *testing.T) {
 	}
 	if !strings.Contains(s.log.String(), `"msg":"login"`) || !strings.Contains(s.log.String(), "a login was refused") {
 		t.Errorf("the log is %s", s.log)
+	}
+}
+
+// Whoever is refused is counted. Of many there is a line now and then, which names no address.
+func TestRefusedLoginsAreCounted(t *testing.T) {
+	s := newStand(t, setup{})
+	if got := s.door.RefusedLogins(); len(got) != 2 || got["wrong_token"] != 0 || got["too_many_attempts"] != 0 {
+		t.Errorf("before any: %v", got)
+	}
+	attempt := func(r *http.Request) {
+		r.RemoteAddr = "192.0.2.7:1"
+		s.serve(r)
+	}
+	for range 6 {
+		attempt(s.request("POST", "/v1/session", object("token", "nonsense")))
+		attempt(s.request("GET", "/v1/status", "", "Authorization", "Bearer nonsense"))
+	}
+	s.login(operatorToken)
+	if got := s.door.RefusedLogins(); got["wrong_token"] != 10 || got["too_many_attempts"] != 2 {
+		t.Errorf("%v", got)
+	}
+	const line = `"msg":"a login was refused"`
+	if n := strings.Count(s.log.String(), line); n != 1 {
+		t.Errorf("%d lines: %s", n, s.log)
+	}
+	s.clock.pass(11 * time.Second)
+	attempt(s.request("POST", "/v1/session", object("token", "nonsense")))
+	from := admin.Veiled("secret", "ip", "192.0.2.7")
+	for _, want := range []string{`"level":"WARN"`, from, `"reason":"wrong_token"`, `"reason":"too_many_attempts"`, `"since_last_line":12`} {
+		if !strings.Contains(s.log.String(), want) {
+			t.Errorf("the log lacks %s: %s", want, s.log)
+		}
+	}
+	if n := strings.Count(s.log.String(), line); n != 2 || strings.Contains(s.log.String(), "192.0.2.7") {
+		t.Errorf("%d lines: %s", n, s.log)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
@@ -21,13 +22,15 @@ type Options struct {
 	Loopback    bool   // the door is for this machine only, and answers to its names only
 
 	Status func() Status
-	Ready  func() error // why calls should not be sent here; nil: they should
+	Nodes  func() []membership.Known // that share the limits, this one first
+	Ready  func() error              // why calls should not be sent here; nil: they should
 
 	Rules   Rules
 	Store   Store
 	Local   penstock.Store // what counts while Store does not answer; nil: none
 	Traffic *traffic.Traffic
 	Metrics http.Handler // nil: none
+	Demo    Demo         // nil: this is none
 
 	// Scratch makes a store that is empty, in memory: for limiting logins, and for trying rules out.
 	Scratch func() (Scratch, error)
@@ -91,8 +94,13 @@ type Admin struct {
 	access   *access
 	sessions *sessions
 	logins   *logins
+	veil     *veil
+	reveals  *reveals
 	heavy    chan struct{} // work that takes long: so many at a time
 	beat     time.Duration // between two signs of life of a stream
+
+	looks     chan struct{} // at the overview: so many at a time
+	lookEvery time.Duration
 
 	draining context.Context
 	drain    context.CancelFunc
@@ -111,16 +119,12 @@ func New(o Options) (*Admin, error) {
 	}
 	need(o.Token == "", "a token")
 	need(o.Token != "" && o.Token == o.ViewerToken, "two tokens that differ")
-	need(o.Status == nil || o.Ready == nil, "a status")
+	need(o.Status == nil || o.Ready == nil || o.Nodes == nil, "a status")
 	need(o.Rules.Live == nil || o.Rules.Origin == nil, "rules")
 	need(o.Store == nil || o.Scratch == nil, "stores")
 	need(o.Traffic == nil, "traffic")
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("new admin API: %w: %w", penstock.ErrInvalid, errors.Join(errs...))
-	}
-	logins, err := newLogins(o)
-	if err != nil {
-		return nil, fmt.Errorf("new admin API: %w", err)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -128,7 +132,14 @@ func New(o Options) (*Admin, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &Admin{Options: o, logins: logins, heavy: make(chan struct{}, atATime), beat: heartbeat}
+	veil := newVeil(o.Rules.Compile.Secret)
+	logins, err := newLogins(o, &refusals{log: o.Log, veil: veil, now: o.Now})
+	if err != nil {
+		return nil, fmt.Errorf("new admin API: %w", err)
+	}
+	a := &Admin{Options: o, veil: veil, logins: logins, heavy: make(chan struct{}, atATime), beat: heartbeat}
+	a.looks, a.lookEvery = make(chan struct{}, maxLooks), lookEvery
+	a.reveals = newReveals(a)
 	a.sessions = newSessions(o.Now)
 	a.access = newAccess(o.Token, o.ViewerToken, a.sessions, a.logins)
 	a.draining, a.drain = context.WithCancel(context.Background())
@@ -144,6 +155,7 @@ func (a *Admin) Drain() { a.drain() }
 // Close gives back what the API holds.
 func (a *Admin) Close() error {
 	a.drain()
+	a.reveals.writing.Wait()
 	return a.logins.store.Close()
 }
 

@@ -15,8 +15,11 @@ type Deed struct {
 	Actor   string    `json:"actor"`
 	Action  string    `json:"action"`
 	Version int64     `json:"version,omitempty"`
-	Detail  string    `json:"detail"`
+	Detail  Detail    `json:"detail"`
 }
+
+// A Detail says what was done, in words. Callers are in it as name="value".
+type Detail string
 
 // Deeds are a page of the audit.
 type Deeds struct {
@@ -35,7 +38,7 @@ func (a *Admin) audit(x *exchange) (any, error) {
 	}
 	page := Deeds{Events: []Deed{}}
 	for _, e := range found {
-		page.Events = append(page.Events, Deed(e))
+		page.Events = append(page.Events, Deed{e.Number, e.At, e.Actor, e.Action, e.Version, Detail(e.Detail)})
 	}
 	if n := len(found); n == limit {
 		page.Next = found[n-1].Number

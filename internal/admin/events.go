@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -92,10 +91,13 @@ func eventOf(e *traffic.Event) Event {
 	return told
 }
 
-func filterOf(q *query) traffic.Filter {
+func (x *exchange) filter(q *query) traffic.Filter {
 	f := traffic.Filter{Rule: q.text("rule"), Denied: q.flag("denied"), Attribute: q.text("attribute"), Value: q.text("value")}
 	if f.Attribute == "" && f.Value != "" {
 		q.fail("value", "needs an attribute")
+	}
+	if x.who.role < Operator && f.Attribute != "" && !unveiled(f.Attribute) {
+		q.fail("attribute", fmt.Sprintf("only operators may search by %.64q: to find a value is to know it", f.Attribute))
 	}
 	return f
 }
@@ -110,7 +112,7 @@ type Events struct {
 
 func (a *Admin) recent(x *exchange) (any, error) {
 	q := x.query()
-	filter, most := filterOf(q), q.number("limit", 100, 1, maxEvents)
+	filter, most := x.filter(q), q.number("limit", 100, 1, maxEvents)
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -122,19 +124,14 @@ func (a *Admin) recent(x *exchange) (any, error) {
 	return told, nil
 }
 
-// Of a stream.
-const (
-	heartbeat    = 10 * time.Second // so that a client or proxy that is gone is noticed
-	patience     = 10 * time.Second // with who does not take what is written
-	maxBatch     = 256              // events that are written before they are sent
-	streamStatus = ": penstock\n\n"
-)
+// maxBatch is how many events are written before they are sent.
+const maxBatch = 256
 
 // follow streams calls as they are decided, as server-sent events: verdict, each with one call, and
 // dropped, with how many were missed so far. It ends with the session, or when the server stops.
 func (a *Admin) follow(x *exchange) (any, error) {
 	q := x.query()
-	filter := filterOf(q)
+	filter := x.filter(q)
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -146,76 +143,51 @@ func (a *Admin) follow(x *exchange) (any, error) {
 		return nil, err
 	}
 	defer tail.Close()
-	x.w.Header().Set("Content-Type", "text/event-stream")
-	x.w.Header().Set("X-Accel-Buffering", "no") // a proxy is to pass events on as they come
-	x.w.WriteHeader(http.StatusOK)
-	if x.r.Method == http.MethodHead {
-		return answered{}, nil
+	f := &follower{stream: newStream(x), tail: tail}
+	if f.begin() {
+		f.run()
 	}
-	s := &stream{Admin: a, exchange: x, tail: tail, control: http.NewResponseController(x.w)}
-	s.run()
 	return answered{}, nil
 }
 
-// A stream is one that follows.
-type stream struct {
-	*Admin
-	*exchange
-	tail    *traffic.Tail
-	control *http.ResponseController
-	told    int64 // of those dropped
+// A follower is a stream of calls.
+type follower struct {
+	*stream
+	tail *traffic.Tail
+	told int64 // of those dropped
 }
 
-func (s *stream) run() {
-	beat := time.NewTicker(s.beat)
+func (f *follower) run() {
+	beat := time.NewTicker(f.admin.beat)
 	defer beat.Stop()
-	ok := s.send(func() { fmt.Fprint(s.w, streamStatus) })
-	for ok {
+	for ok := true; ok; {
 		select {
-		case <-s.draining.Done():
+		case <-f.admin.draining.Done():
 			return
-		case <-s.r.Context().Done():
+		case <-f.r.Context().Done():
 			return
 		case <-beat.C:
-			ok = s.lasts() && s.send(func() { fmt.Fprint(s.w, ":\n\n") })
-		case e := <-s.tail.Events():
-			ok = s.send(func() { s.write(&e) })
+			ok = f.lasts() && f.send(func() { fmt.Fprint(f.w, ":\n\n") })
+		case e := <-f.tail.Events():
+			ok = f.send(func() { f.write(&e) })
 		}
 	}
 }
 
-// lasts tells whether who follows is still let in.
-func (s *stream) lasts() bool { return s.who.session == nil || s.sessions.lasts(s.who.session) }
-
-// send writes and flushes. A reader that does not read is given up on.
-func (s *stream) send(write func()) bool {
-	_ = s.control.SetWriteDeadline(time.Now().Add(patience)) // where there are no deadlines there is no network
-	write()
-	return s.control.Flush() == nil
-}
-
 // write writes an event and those that have come meanwhile.
-func (s *stream) write(e *traffic.Event) {
-	s.verdict(e)
+func (f *follower) write(e *traffic.Event) {
+	f.event("verdict", eventOf(e))
 	for range maxBatch {
 		select {
-		case next := <-s.tail.Events():
-			s.verdict(&next)
+		case next := <-f.tail.Events():
+			f.event("verdict", eventOf(&next))
 			continue
 		default:
 		}
 		break
 	}
-	if dropped := s.tail.Dropped(); dropped != s.told {
-		s.told = dropped
-		fmt.Fprintf(s.w, "event: dropped\ndata: {\"dropped\":%d}\n\n", dropped)
+	if dropped := f.tail.Dropped(); dropped != f.told {
+		f.told = dropped
+		fmt.Fprintf(f.w, "event: dropped\ndata: {\"dropped\":%d}\n\n", dropped)
 	}
-}
-
-func (s *stream) verdict(e *traffic.Event) {
-	data, err := json.Marshal(eventOf(e)) // escapes line ends
-	if err != nil {
-		return // texts, numbers and times: it cannot be
-	}
-	fmt.Fprintf(s.w, "event: verdict\ndata: %s\n\n", data)
 }

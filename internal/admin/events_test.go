@@ -65,9 +65,9 @@ type stream struct {
 	lines  *bufio.Scanner
 }
 
-func (s *stand) stream(t *testing.T, at, query string, show func(*http.Request)) *stream {
+func (s *stand) stream(t *testing.T, at, path string, show func(*http.Request)) *stream {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", at+"/v1/events?"+query, nil)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", at+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,8 @@ func TestFollow(t *testing.T) {
 	s := newStand(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
-	all := s.stream(t, server.URL, "", bearer(viewerToken))
-	denied := s.stream(t, server.URL, "denied=true&rule=per-user&attribute=user&value=u1", bearer(viewerToken))
+	all := s.stream(t, server.URL, "/v1/events", bearer(viewerToken))
+	denied := s.stream(t, server.URL, "/v1/events?denied=true&rule=per-user&attribute=user&value=u1", bearer(operatorToken))
 	for range 4 {
 		search(s, "u1")
 	}
@@ -144,7 +144,7 @@ func TestFollowTellsWhatWasDropped(t *testing.T) {
 	s := newStand(t, setup{})
 	server := httptest.NewServer(s.door)
 	defer server.Close()
-	one := s.stream(t, server.URL, "", bearer(viewerToken))
+	one := s.stream(t, server.URL, "/v1/events", bearer(viewerToken))
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -181,7 +181,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 		func(*http.Cookie) { s.clock.pass(31 * time.Minute) },
 	} {
 		cookie := s.login(viewerToken)
-		one := s.stream(t, server.URL, "", with(cookie))
+		one := s.stream(t, server.URL, "/v1/events", with(cookie))
 		one.until("", ":")
 		one.until("", ":")
 		end(cookie)
@@ -237,7 +237,7 @@ func TestTooManyFollow(t *testing.T) {
 	defer server.Close()
 	defer s.door.Drain()
 	for range 16 {
-		s.stream(t, server.URL, "", bearer(viewerToken))
+		s.stream(t, server.URL, "/v1/events", bearer(viewerToken))
 	}
 	s.refused("GET", "/v1/events", "", 503, admin.Unavailable, "too many are watching")
 }

@@ -20,9 +20,11 @@ const (
 
 // An exchange is one request and its answer.
 type exchange struct {
-	w   http.ResponseWriter
-	r   *http.Request
-	who caller
+	w     http.ResponseWriter
+	r     *http.Request
+	who   caller
+	admin *Admin
+	named bool // callers: that is written down already
 }
 
 // exchange serves a route to those who may have it.
@@ -30,11 +32,12 @@ func (a *Admin) exchange(to route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, refused := a.access.admit(r, to.role)
 		if refused != nil {
-			a.Log.Debug("refused", "path", r.URL.Path, "from", who.address, "code", refused.Code)
+			a.Log.Debug("refused", "path", r.URL.Path, "from", a.veil.value("ip", who.address.String()), "code", refused.Code)
 			fail(w, refused)
 			return
 		}
-		answer, err := to.serve(&exchange{w: w, r: r, who: who})
+		x := &exchange{w: w, r: r, who: who, admin: a}
+		answer, err := to.serve(x)
 		if err != nil {
 			p := problemOf(err)
 			if p.Code == Internal {
@@ -44,9 +47,22 @@ func (a *Admin) exchange(to route) http.Handler {
 			return
 		}
 		if _, done := answer.(answered); !done {
-			reply(w, answer)
+			reply(w, x.seen(answer))
 		}
 	})
+}
+
+// seen is an answer, or an event of a stream, as who asks may see it: viewers through a veil. That
+// somebody else was shown who calls is written down.
+func (x *exchange) seen(answer any) any {
+	if x.who.role < Operator {
+		return x.admin.veil.over(answer)
+	}
+	if !x.named && namesSomebody(answer) {
+		x.named = true
+		x.admin.reveals.note(x)
+	}
+	return answer
 }
 
 func reply(w http.ResponseWriter, answer any) {

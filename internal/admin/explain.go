@@ -20,17 +20,21 @@ type Explanation struct {
 
 // A Considered is what one rule makes of it.
 type Considered struct {
-	Rule      string     `json:"rule"`
-	Applies   bool       `json:"applies"`
-	Mode      string     `json:"mode"`
-	Reason    string     `json:"reason,omitempty"` // what stands in the way
-	Why       string     `json:"why,omitempty"`
-	Key       Attributes `json:"key,omitempty"`
-	Limits    []string   `json:"limits,omitempty"`
-	Unlimited bool       `json:"unlimited,omitempty"`
-	Override  *int       `json:"override,omitempty"` // counted from 0
-	Failures  []string   `json:"failures,omitempty"`
+	Rule      string   `json:"rule"`
+	Applies   bool     `json:"applies"`
+	Mode      string   `json:"mode"`
+	Reason    string   `json:"reason,omitempty"` // what stands in the way
+	Why       string   `json:"why,omitempty"`
+	Key       Echo     `json:"key,omitempty"`
+	Limits    []string `json:"limits,omitempty"`
+	Unlimited bool     `json:"unlimited,omitempty"`
+	Override  *int     `json:"override,omitempty"` // counted from 0
+	Failures  []string `json:"failures,omitempty"`
 }
+
+// An Echo is what was asked, told back. Other than [Attributes] it is told to everybody as it is: to
+// veil it would tell viewers what stands for a value of their choice.
+type Echo map[string]string
 
 // Explain tells which rules apply to a call, and why the others do not.
 func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *Explanation {
@@ -59,7 +63,7 @@ func consider(c *rules.Considered) Considered {
 	if c.Override != rules.NoOverride {
 		r.Override = &c.Override
 	}
-	r.Key = attributesOf(c.Key)
+	r.Key = Echo(attributesOf(c.Key))
 	for _, meter := range c.Limits {
 		r.Limits = append(r.Limits, meter.String())
 	}

@@ -10,7 +10,8 @@ type Route struct {
 
 // Routes are all that are served.
 func Routes() (all []Route) {
-	for _, r := range new(Admin).routes() {
+	a := &Admin{Options: Options{Demo: struct{ Demo }{}}}
+	for _, r := range a.routes() {
 		all = append(all, Route{r.method, r.path, r.role})
 	}
 	return all
@@ -21,6 +22,12 @@ const Nobody = nobody
 
 // Beat sets how often streams give a sign of life, before there are any.
 func (a *Admin) Beat(every time.Duration) { a.beat = every }
+
+// LookEvery sets how often streams of the overview tell it anew, before there are any.
+func (a *Admin) LookEvery(d time.Duration) { a.lookEvery = d }
+
+// Veiled is what viewers see of a value.
+func Veiled(secret, attribute, value string) string { return newVeil(secret).value(attribute, value) }
 
 // AddTo adds an override to a document.
 func AddTo(text, rule string, match map[string]string, limit string) (string, error) {

@@ -67,7 +67,9 @@ func TestLookAfterACaller(t *testing.T) {
 		}
 		var deeds []string
 		for _, e := range get[admin.Deeds](s, "GET", "/v1/audit", "").Events {
-			deeds = append(deeds, e.Action+" "+e.Detail)
+			if e.Action != "reveal" { // which is written down in its own time
+				deeds = append(deeds, e.Action+" "+string(e.Detail))
+			}
 		}
 		if want := []string{`lift rule per-user user="u1"`, `ban for 1h rule per-user user="u1"`, `reset rule per-user user="u1"`, "save first"}; !slices.Equal(deeds, want) {
 			t.Errorf("%q", deeds)
@@ -233,7 +235,7 @@ func TestAuditOfAHostileKey(t *testing.T) {
 	}
 	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", hostile))
 	e := get[admin.Deeds](s, "GET", "/v1/audit?limit=1", "").Events[0]
-	if e.Action != "reset" || !strings.HasPrefix(e.Detail, `rule r a="\x00\u202e\x00`) || len(e.Detail) > 4000 {
+	if e.Action != "reset" || !strings.HasPrefix(string(e.Detail), `rule r a="\x00\u202e\x00`) || len(e.Detail) > 4000 {
 		t.Errorf("%+v", e)
 	}
 }

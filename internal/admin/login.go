@@ -25,9 +25,11 @@ type logins struct {
 	meter  *penstock.Meter
 	hasher penstock.Hasher
 	now    func() time.Time // nil: the store's clock
+
+	refusals *refusals
 }
 
-func newLogins(o Options) (*logins, error) {
+func newLogins(o Options, r *refusals) (*logins, error) {
 	meter, err := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: maxAttempts, Window: attemptWindow}.Compile()
 	if err != nil {
 		return nil, err
@@ -36,7 +38,7 @@ func newLogins(o Options) (*logins, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &logins{store: store, meter: meter, hasher: penstock.NewHasher(rand.Text()), now: o.Now}, nil
+	return &logins{store: store, meter: meter, hasher: penstock.NewHasher(rand.Text()), now: o.Now, refusals: r}, nil
 }
 
 // attempt counts one, and tells how long to wait if there were too many.
@@ -58,6 +60,7 @@ func (l *logins) attempt(ctx context.Context, from netip.Addr) *Problem {
 	if out.Allowed {
 		return nil
 	}
+	l.refusals.add(tooMany, from)
 	wait := int64(math.Ceil(out.Decisions[0].RetryAfter.Seconds()))
 	p := problem(http.StatusTooManyRequests, Limited, fmt.Sprintf("more than %d attempts within %v; retry in %d s", maxAttempts, attemptWindow, wait))
 	p.retryAfter = wait
@@ -70,6 +73,12 @@ func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
 	if p := l.attempt(ctx, from); p != nil {
 		return p
 	}
+	return l.unknown(from)
+}
+
+// unknown refuses a token that was counted as an attempt.
+func (l *logins) unknown(from netip.Addr) *Problem {
+	l.refusals.add(wrongToken, from)
 	return problem(http.StatusUnauthorized, Unauthorized, "this token is not known here")
 }
 
@@ -93,8 +102,7 @@ func (a *Admin) login(x *exchange) (any, error) {
 	}
 	g := a.access.granted(asked.Token)
 	if g == nil {
-		a.Log.Warn("a login was refused", "from", x.who.address)
-		return nil, problem(http.StatusUnauthorized, Unauthorized, "this token is not known here")
+		return nil, a.logins.unknown(x.who.address)
 	}
 	begun, secret := a.sessions.begin(g, sessionOf(x.r))
 	http.SetCookie(x.w, newCookie(x.r, secret))

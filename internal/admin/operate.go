@@ -21,7 +21,7 @@ type Done struct {
 // A DoneKey is one rule's state of a caller that was changed.
 type DoneKey struct {
 	Rule        string     `json:"rule"`
-	Key         Attributes `json:"key"`
+	Key         Echo       `json:"key"`
 	BannedUntil *time.Time `json:"banned_until,omitempty"`
 }
 
@@ -143,7 +143,7 @@ func (a *Admin) operate(x *exchange, action, detail string, found []subject, do 
 		if err != nil {
 			return nil, fmt.Errorf("%s under rule %s: %w", action, found[i].Rule.Name, err)
 		}
-		done.Keys = append(done.Keys, DoneKey{found[i].Rule.Name, attributesOf(found[i].Key), until})
+		done.Keys = append(done.Keys, DoneKey{found[i].Rule.Name, Echo(attributesOf(found[i].Key)), until})
 	}
 	return done, nil
 }

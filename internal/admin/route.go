@@ -19,9 +19,11 @@ type route struct {
 // answered is returned where the answer was written already.
 type answered struct{}
 
-// routes are all there are. A role stands with each, so that none is open by oversight.
+// routes are all there are. A role stands with each, so that none is open by oversight. What answers
+// from calls to a question that the caller chose, as a preview does, is for operators: a viewer could
+// guess with it until he knew who calls.
 func (a *Admin) routes() []route {
-	return []route{
+	all := []route{
 		{"GET", "/healthz", Anybody, a.healthy},
 		{"GET", "/readyz", Anybody, a.ready},
 		{"GET", "/metrics", Viewer, a.metrics},
@@ -32,7 +34,9 @@ func (a *Admin) routes() []route {
 		{"DELETE", "/v1/session", Viewer, a.logout},
 
 		{"GET", "/v1/status", Viewer, a.status},
+		{"GET", "/v1/nodes", Viewer, a.nodes},
 		{"GET", "/v1/stats", Viewer, a.stats},
+		{"GET", "/v1/overview", Viewer, a.overview},
 		{"GET", "/v1/events", Viewer, a.follow},
 		{"GET", "/v1/events/recent", Viewer, a.recent},
 
@@ -40,7 +44,7 @@ func (a *Admin) routes() []route {
 		{"PUT", "/v1/rules", Operator, a.saveRules},
 		{"POST", "/v1/rules/validate", Viewer, a.validateRules},
 		{"POST", "/v1/rules/diff", Viewer, a.diffRules},
-		{"POST", "/v1/rules/preview", Viewer, a.previewRules},
+		{"POST", "/v1/rules/preview", Operator, a.previewRules},
 		{"POST", "/v1/rules/rollback", Operator, a.rollbackRules},
 		{"GET", "/v1/rules/versions", Viewer, a.versions},
 		{"GET", "/v1/rules/versions/{number}", Viewer, a.version},
@@ -50,13 +54,17 @@ func (a *Admin) routes() []route {
 		{"POST", "/v1/explain", Viewer, a.explain},
 		{"POST", "/v1/playground", Viewer, a.play},
 		{"GET", "/v1/keys", Viewer, a.listKeys},
-		{"POST", "/v1/keys/show", Viewer, a.showKey},
+		{"POST", "/v1/keys/show", Operator, a.showKey},
 		{"POST", "/v1/keys/reset", Operator, a.resetKey},
 		{"POST", "/v1/bans", Operator, a.ban},
 		{"DELETE", "/v1/bans", Operator, a.lift},
 
 		{"GET", "/v1/audit", Viewer, a.audit},
 	}
+	if a.Demo != nil {
+		all = append(all, a.demoRoutes()...)
+	}
+	return all
 }
 
 func (a *Admin) mux() *http.ServeMux {

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleservice"
@@ -59,6 +60,7 @@ type setup struct {
 	local penstock.Store
 	kind  admin.Kind
 	now   func() penstock.Instant // of calls; nil: the clock
+	nodes []membership.Known      // that there are; none: one
 }
 
 // A stand is an admin API before the parts of a real node.
@@ -72,6 +74,7 @@ type stand struct {
 	clock   *clock
 	log     *syncBuffer
 	callers int // how many different ones have asked
+	demo    *switched
 }
 
 func newStand(t testing.TB, o setup) *stand {
@@ -85,7 +88,10 @@ func newStand(t testing.TB, o setup) *stand {
 	if o.kind == "" {
 		o.kind = admin.Database
 	}
-	s := &stand{t: t, clock: &clock{now: time.Now()}, log: &syncBuffer{}, traffic: traffic.New()}
+	if o.nodes == nil {
+		o.nodes = []membership.Known{{ID: "ME", Self: true, Node: &membership.Node{Name: "here", Version: "1.0", Quality: membership.Exact}}}
+	}
+	s := &stand{t: t, demo: &switched{}, clock: &clock{now: time.Now()}, log: &syncBuffer{}, traffic: traffic.New()}
 	t.Cleanup(s.traffic.Close)
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	compile := rules.Options{Secret: "secret"}
@@ -106,9 +112,10 @@ func newStand(t testing.TB, o setup) *stand {
 		Status: func() admin.Status {
 			return admin.Status{Ready: true, Addresses: map[string]string{}, Store: admin.StoreStatus{Kind: "memory", Connected: true, Nodes: 1}}
 		},
+		Nodes: func() []membership.Known { return o.nodes },
 		Ready: func() error { return nil },
 		Rules: admin.Rules{Live: s.live, Origin: origin, Kind: o.kind, Service: s.service, Compile: compile},
-		Store: o.store, Local: o.local, Traffic: s.traffic, Log: log, Now: s.clock.Now,
+		Store: o.store, Local: o.local, Traffic: s.traffic, Log: log, Now: s.clock.Now, Demo: s.demo,
 		Scratch: func() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 8 << 20}) },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")

@@ -55,6 +55,15 @@ func attributesOf(list []penstock.Attribute) Attributes {
 }
 
 func (a *Admin) stats(x *exchange) (any, error) {
+	last, err := x.last()
+	if err != nil {
+		return nil, err
+	}
+	return statsOf(a.Traffic.Stats(last)), nil
+}
+
+// last is how far back is asked for, which is all that may be.
+func (x *exchange) last() (time.Duration, error) {
 	q := x.query()
 	last := 15 * time.Minute
 	if text := q.text("last"); text != "" {
@@ -63,10 +72,7 @@ func (a *Admin) stats(x *exchange) (any, error) {
 			q.fail("last", fmt.Sprintf("%.32q is no length of time up to %v, for example 15m", text, rules.Duration(traffic.Reach)))
 		}
 	}
-	if err := q.err(); err != nil {
-		return nil, err
-	}
-	return statsOf(a.Traffic.Stats(last)), nil
+	return last, q.err()
 }
 
 func statsOf(s traffic.Stats) *Stats {

@@ -10,6 +10,7 @@ import (
 
 // A Status is what a node says of itself.
 type Status struct {
+	Node      string                   `json:"node"` // its name
 	Build     Build                    `json:"build"`
 	Started   time.Time                `json:"started"`
 	Uptime    float64                  `json:"uptime_seconds"`

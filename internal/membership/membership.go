@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +18,18 @@ const Most = 10_000
 
 // Options of a membership.
 type Options struct {
-	// Beat says that this node is alive, and returns how many are.
-	Beat func(context.Context) (nodes int, err error)
+	// ID tells this node from all others, whatever they are called.
+	ID string
+
+	// Self is asked before every beat what this node says of itself, by one goroutine at a time.
+	Self func() Node
+
+	// Beat passes on what this node says, and returns how many nodes are alive and what they say. nil:
+	// there is nowhere to look, and this node is alone.
+	Beat func(ctx context.Context, about string) (nodes int, peers []Peer, err error)
+
+	// Leave says that this node ends; nil: the others notice a little later.
+	Leave func(context.Context) error
 
 	// File keeps the last number for the next start; "": it is not kept. Failed is told when it
 	// cannot be.
@@ -33,18 +40,26 @@ type Options struct {
 	Timeout  time.Duration // of one; default 1 s
 }
 
-// Members is how many nodes there are. It may be asked by any number of goroutines.
+// A Peer is a node as Beat tells of it.
+type Peer struct {
+	ID, About string
+	Ago       time.Duration // since it was heard of
+}
+
+// Members are the nodes there are. They may be asked by any number of goroutines.
 type Members struct {
 	options Options
 	nodes   atomic.Int64
+	known   atomic.Pointer[[]Known] // this node first
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
 }
 
 // Join begins to beat. Before the first beat the number is the last one on disk, or 1.
 func Join(o Options) (*Members, error) {
-	if o.Beat == nil || o.Interval < 0 || o.Timeout < 0 {
-		return nil, fmt.Errorf("join the nodes: %w: it needs a beat, and interval %v and timeout %v must be positive", penstock.ErrInvalid, o.Interval, o.Timeout)
+	if o.Self == nil || !IsWord(o.ID) || o.Interval < 0 || o.Timeout < 0 {
+		return nil, fmt.Errorf("join the nodes: %w: it needs what to say of itself, an ID that is a word, not %.80q, and interval %v and timeout %v must be positive",
+			penstock.ErrInvalid, o.ID, o.Interval, o.Timeout)
 	}
 	o.Interval, o.Timeout = cmp.Or(o.Interval, 3*time.Second), cmp.Or(o.Timeout, time.Second)
 	if o.Failed == nil {
@@ -59,76 +74,69 @@ func Join(o Options) (*Members, error) {
 			o.Failed(err)
 		}
 	}
+	self := o.Self()
+	m.hear(&self, nil)
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
-	m.ended.Go(func() { m.keepBeating(ctx) })
+	m.ended.Go(func() { m.keepBeating(ctx, &self) })
 	return m, nil
 }
 
 // Nodes returns how many there are, this one included, as far as is known.
 func (m *Members) Nodes() int { return int(m.nodes.Load()) }
 
-// Close ends the beating. The others notice a little later.
+// Close ends the beating, and tells the others.
 func (m *Members) Close() {
 	m.stop()
 	m.ended.Wait()
+	if m.options.Leave == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), m.options.Timeout)
+	defer cancel()
+	_ = m.options.Leave(ctx) // they will notice
 }
 
-func (m *Members) keepBeating(ctx context.Context) {
+func (m *Members) keepBeating(ctx context.Context, self *Node) {
 	ticker := time.NewTicker(m.options.Interval)
 	defer ticker.Stop()
 	for {
-		m.beat(ctx)
+		m.beat(ctx, self)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			next := m.options.Self()
+			self = &next
 		}
 	}
 }
 
-// beat leaves the number as it is if nobody can be asked: that is when it is needed.
-func (m *Members) beat(ctx context.Context) {
+// beat leaves the number and what the others said as they are if nobody can be asked: that is when they
+// are needed.
+func (m *Members) beat(ctx context.Context, self *Node) {
+	if m.options.Beat == nil {
+		m.hear(self, nil)
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, m.options.Timeout)
 	defer cancel()
-	n, err := m.options.Beat(ctx)
-	if err != nil || n < 1 || n > Most || m.nodes.Swap(int64(n)) == int64(n) || m.options.File == "" {
+	n, peers, err := m.options.Beat(ctx, self.write())
+	if err != nil { // calls will notice too
+		cut := *self
+		cut.Quality = Degraded
+		m.rememberOthers(&cut)
+		return
+	}
+	if n < 1 || n > Most {
+		m.rememberOthers(self)
+		return
+	}
+	m.hear(self, peers)
+	if m.nodes.Swap(int64(n)) == int64(n) || m.options.File == "" {
 		return
 	}
 	if err := write(m.options.File, n); err != nil {
 		m.options.Failed(err)
 	}
-}
-
-func read(path string) (int64, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	text := make([]byte, 16)
-	length, _ := file.Read(text) // what is not there is no number
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text[:length])), 10, 64)
-	if err != nil || n < 1 || n > Most {
-		return 0, fmt.Errorf("read the number of nodes from %s: %.16q is none from 1 to %d; delete the file, it is written anew", path, text[:length], Most)
-	}
-	return n, nil
-}
-
-// write replaces the file at once: who reads it finds the old number or the new one.
-func write(path string, n int) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if err == nil {
-		_, err = fmt.Fprintln(file, n)
-		if err = errors.Join(err, file.Close()); err == nil {
-			err = os.Rename(file.Name(), path)
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("keep the number of nodes in %s: %w; a start without the store would not know it", path, err)
-	}
-	return nil
 }

@@ -17,12 +17,21 @@ import (
 
 func join(t *testing.T, o membership.Options) *membership.Members {
 	t.Helper()
+	if o.Self == nil {
+		o.Self = func() membership.Node { return someNode }
+	}
+	o.ID = "ME"
 	m, err := membership.Join(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
 	return m
+}
+
+var someNode = membership.Node{
+	Name: "web-1", Version: "v1.2.3-rc.1+dirty", Started: time.Unix(1_000_000, 0).UTC(),
+	Rules: 7, Checksum: "0123456789abcdef", Quality: membership.Exact, Calls: 12.5, Denied: 0.25,
 }
 
 var errGone = errors.New("gone")
@@ -38,10 +47,10 @@ func TestFollowsAndStays(t *testing.T) {
 		var now atomic.Pointer[answer]
 		now.Store(&answer{3, nil})
 		var beats atomic.Int64
-		m := join(t, membership.Options{File: file, Beat: func(context.Context) (int, error) {
+		m := join(t, membership.Options{File: file, Beat: func(context.Context, string) (int, []membership.Peer, error) {
 			beats.Add(1)
 			a := now.Load()
-			return a.n, a.err
+			return a.n, nil, a.err
 		}})
 		for _, step := range []struct {
 			n    int
@@ -59,7 +68,10 @@ func TestFollowsAndStays(t *testing.T) {
 			t.Errorf("%d beats", beats.Load())
 		}
 		m.Close()
-		silent := func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+		silent := func(ctx context.Context, _ string) (int, []membership.Peer, error) {
+			<-ctx.Done()
+			return 0, nil, ctx.Err()
+		}
 		if again := join(t, membership.Options{File: file, Beat: silent}); again.Nodes() != 2 {
 			t.Errorf("after a start without the store: %d nodes, want the last number, 2", again.Nodes())
 		}
@@ -75,7 +87,7 @@ func TestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told error
-		m := join(t, membership.Options{File: file, Failed: func(err error) { told = err }, Beat: func(context.Context) (int, error) { return 0, errGone }})
+		m := join(t, membership.Options{File: file, Failed: func(err error) { told = err }, Beat: func(context.Context, string) (int, []membership.Peer, error) { return 0, nil, errGone }})
 		if m.Nodes() != 1 || told == nil || !strings.Contains(told.Error(), file) {
 			t.Errorf("%s: %d nodes, told %v", name, m.Nodes(), told)
 		}
@@ -83,7 +95,7 @@ func TestFile(t *testing.T) {
 	}
 	told := make(chan error, 1)
 	m := join(t, membership.Options{
-		File: filepath.Join(dir, "nowhere", "nodes"), Failed: func(err error) { told <- err }, Beat: func(context.Context) (int, error) { return 4, nil },
+		File: filepath.Join(dir, "nowhere", "nodes"), Failed: func(err error) { told <- err }, Beat: func(context.Context, string) (int, []membership.Peer, error) { return 4, nil, nil },
 	})
 	if err := <-told; !errors.Is(err, os.ErrNotExist) || m.Nodes() != 4 {
 		t.Errorf("%d nodes, told %v", m.Nodes(), err)
@@ -94,7 +106,10 @@ func TestFile(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if _, err := membership.Join(membership.Options{}); !errors.Is(err, penstock.ErrInvalid) {
-		t.Errorf("got %v", err)
+	self := func() membership.Node { return someNode }
+	for _, o := range []membership.Options{{}, {ID: "ME"}, {Self: self}, {Self: self, ID: "no word"}, {Self: self, ID: "ME", Interval: -1}} {
+		if _, err := membership.Join(o); !errors.Is(err, penstock.ErrInvalid) {
+			t.Errorf("%+v: got %v", o, err)
+		}
 	}
 }

@@ -27,6 +27,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	if !s.Rules.Checked.IsZero() {
 		out.gauge(rulesAge, float64(s.Rules.Checked.UnixMilli())/1000)
 	}
+	for why, n := range s.RefusedLogins {
+		out.count(loginsRefused, n, why)
+	}
 	out.gauge(buildInfo, 1, c.options.Version, c.options.GoVersion)
 	c.stores(out, &s)
 }

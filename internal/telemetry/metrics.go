@@ -43,6 +43,8 @@ type State struct {
 	Memory *Memory
 	Denied *Denied
 	Leases *Leases
+
+	RefusedLogins map[string]int64 // at the admin door, by why
 }
 
 // Store is the state of the shared store.

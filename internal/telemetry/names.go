@@ -28,13 +28,14 @@ var (
 	leasePermits = describe("lease_permits_total", "Permits taken ahead of the shared limits.")
 	leaseExpired = describe("lease_permits_expired_total", "Permits that nobody used in time.")
 
-	nodes        = describe("nodes", "Nodes that share the limits, as far as this one knows.")
-	rulesCount   = describe("rules", "Rules in force.")
-	rulesVersion = describe("rules_version", "Version of the rules in force.")
-	rulesAge     = describe("rules_checked_timestamp_seconds", "When the origin of the rules last answered.")
-	rulesRefused = describe("rules_refused", "1 if there are newer rules that do not compile, and the old ones serve on.")
-	ready        = describe("ready", "1 if this node says it is ready.")
-	buildInfo    = describe("build_info", "1, with the version of this binary.", "version", "goversion")
+	nodes         = describe("nodes", "Nodes that share the limits, as far as this one knows.")
+	rulesCount    = describe("rules", "Rules in force.")
+	rulesVersion  = describe("rules_version", "Version of the rules in force.")
+	rulesAge      = describe("rules_checked_timestamp_seconds", "When the origin of the rules last answered.")
+	rulesRefused  = describe("rules_refused", "1 if there are newer rules that do not compile, and the old ones serve on.")
+	loginsRefused = describe("admin_logins_refused_total", "Attempts to be let in at the admin door that were refused, by why.", "reason")
+	ready         = describe("ready", "1 if this node says it is ready.")
+	buildInfo     = describe("build_info", "1, with the version of this binary.", "version", "goversion")
 )
 
 // Names of what is timed. Their lowest buckets say what the seeds of alerts ask.

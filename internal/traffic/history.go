@@ -115,7 +115,7 @@ func (h *history) took(d time.Duration) {
 // add takes over what a shard holds.
 func (h *history) add(s *shard) {
 	h.totals.add(&s.totals)
-	h.series[fineSlot(h.now)%fines].add(s.totals.counts())
+	h.series[fineSlot(h.now)%fines].add(s.totals.Counts())
 	for i := range s.tallies {
 		h.count(s.tallies[i].rule.Name, &s.tallies[i].counts)
 	}

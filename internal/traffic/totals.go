@@ -101,7 +101,8 @@ func (t *RuleTotals) counts() (c Counts) {
 	return c
 }
 
-func (t *Totals) counts() (c Counts) {
+// Counts are the totals in the few numbers that are shown over time.
+func (t *Totals) Counts() (c Counts) {
 	for r := range t.Decisions {
 		for q := range t.Decisions[r] {
 			denied, allowed := t.Decisions[r][q][0], t.Decisions[r][q][1]

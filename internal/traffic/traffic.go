@@ -122,7 +122,7 @@ func (t *Traffic) collect(now time.Time) {
 func (t *Traffic) calls() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.history.totals.counts()
+	c := t.history.totals.Counts()
 	return c.Allowed + c.Denied
 }
 

@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { get, query } from './api'
+import { get, mayChange, query } from './api'
 import { screens } from './app'
 import { readAttributes } from './format'
 import type { RuleSet } from './types'
@@ -80,7 +80,7 @@ function results(text: string, rules: string[]) {
   const found: { kind: string; name: string; path: string }[] = []
   if (wanted === '') return found
   if (wanted.includes('=') && readAttributes(text).wrong === '') {
-    found.push({ kind: 'Caller', name: text.trim(), path: '/keys' + query({ q: text.trim() }) })
+    if (mayChange()) found.push({ kind: 'Caller', name: text.trim(), path: '/keys' + query({ q: text.trim() }) })
     found.push({ kind: 'Explain', name: text.trim(), path: '/explain' + query({ q: text.trim() }) })
   }
   for (const s of screens) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })

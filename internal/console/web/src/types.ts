@@ -63,7 +63,30 @@ export interface Verdict {
   weight: number
 }
 
+export interface Node {
+  id: string
+  self: boolean
+  silent: boolean
+  heard_ago_seconds: number
+  about: {
+    name: string
+    version: string
+    started: string
+    rules_version: number
+    rules_checksum: string
+    rules: 'current' | 'behind' | 'different'
+    quality: string
+    calls_per_second: number
+    denied_per_second: number
+  } | null
+}
+
+export interface Nodes {
+  nodes: Node[]
+}
+
 export interface Status {
+  node: string
   build: { version: string; commit: string; go: string }
   started: string
   uptime_seconds: number

@@ -1,64 +1,6 @@
-// Walks every screen of the console of a running server in a real browser, as an operator would. The server and its
-// traffic are the Go test's (browser_test.go), which gives: PENSTOCK_ADMIN and PENSTOCK_GATEWAY (URLs), PENSTOCK_TOKEN,
-// PENSTOCK_CHROMIUM (the browser), and PENSTOCK_SHOTS (a directory for screenshots).
+// Walks every screen of the console of a running server, as an operator would.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { join } from 'node:path'
-import { chromium } from 'playwright-core'
-
-const admin = process.env.PENSTOCK_ADMIN
-const gateway = process.env.PENSTOCK_GATEWAY
-const token = process.env.PENSTOCK_TOKEN
-const shots = process.env.PENSTOCK_SHOTS
-const patience = 60_000 // for anything: a busy machine is no fault of the console
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-const browser = await chromium.launch({ executablePath: process.env.PENSTOCK_CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
-const troubles = []
-
-async function open(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
-  context.setDefaultTimeout(patience)
-  const page = await context.newPage()
-  page.on('pageerror', (e) => troubles.push(`error in the page: ${e.message}`))
-  page.on('dialog', (d) => (d.type() === 'confirm' ? d.accept() : (troubles.push(`a dialog: ${d.message()}`), d.dismiss())))
-  page.on('console', (m) => { if (/Content Security Policy/i.test(m.text())) troubles.push(m.text()) })
-  page.on('request', (r) => { if (!r.url().startsWith(admin) && !r.url().startsWith('data:')) troubles.push(`a request to ${r.url()}`) })
-  return { context, page }
-}
-
-async function logIn(page) {
-  await page.goto(admin)
-  await page.getByLabel('Admin token').fill(token)
-  await page.getByRole('button', { name: 'Log in' }).click()
-  await page.getByRole('heading', { name: 'Overview' }).waitFor()
-}
-
-// looked takes a picture, and asks axe what would keep people out.
-async function looked(page, name) {
-  await page.screenshot({ path: join(shots, name + '.png'), fullPage: false })
-  await page.evaluate(axe)
-  const found = await page.evaluate(() => window.axe.run())
-  for (const v of found.violations) troubles.push(`${name}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(' ')}`)
-}
-
-const call = (path, headers = {}) => fetch(gateway + path, { headers })
-
-async function calls(n, path, headers) {
-  const statuses = []
-  for (let i = 0; i < n; i++) statuses.push((await call(path, headers)).status)
-  return statuses
-}
-
-// until waits for a condition that traffic brings about.
-async function until(what, condition) {
-  const end = Date.now() + patience
-  while (!(await condition())) {
-    assert(Date.now() < end, `waited in vain: ${what}`)
-    await new Promise((r) => setTimeout(r, 200))
-  }
-}
+import { admin, call, calls, gateway, logIn, looked, open, until, viewerToken, walk } from './browser.mjs'
 
 async function steps() {
   const { context, page } = await open({ colorScheme: 'light' })
@@ -69,6 +11,20 @@ async function steps() {
   await page.getByText('That is not the token.').waitFor()
   await looked(page, 'login')
   await logIn(page)
+
+  // One click brings callers, and another sends them away.
+  await page.getByRole('button', { name: 'Send demo traffic' }).waitFor()
+  await looked(page, 'empty')
+  await page.getByRole('button', { name: 'Send demo traffic' }).click()
+  await page.getByRole('button', { name: 'Stop demo traffic' }).first().waitFor() // until calls come it is there twice
+  await page.locator('.chart canvas').waitFor()
+  await page.getByRole('link', { name: /ip=192\.0\.2\.66|ip=127\./ }).first().waitFor() // where loopback has one address, all are there
+  await page.getByRole('link', { name: 'System' }).click()
+  await page.getByRole('button', { name: 'Stop demo traffic' }).waitFor()
+  await looked(page, 'demo')
+  await page.getByRole('button', { name: 'Stop demo traffic' }).click()
+  await page.getByRole('button', { name: 'Send demo traffic' }).waitFor()
+  await page.getByRole('link', { name: 'Overview' }).click()
 
   // Traffic appears.
   assert((await calls(30, '/')).includes(429))
@@ -218,6 +174,32 @@ async function hostile() {
   await context.close()
 }
 
+// A viewer sees that somebody calls, and not who.
+async function viewer() {
+  const { context, page } = await open({ colorScheme: 'light' })
+  await logIn(page, viewerToken)
+  await page.getByText(/ip=#/).first().waitFor()
+  assert.equal(await page.getByRole('button', { name: /demo traffic/ }).count(), 0)
+  await looked(page, 'overview-viewer')
+  await page.getByRole('link', { name: 'Live tail' }).click()
+  await page.getByText('Waiting for calls').waitFor()
+  await until('a call is seen', async () => {
+    await call('/', { 'X-User': 'somebody' })
+    return (await page.locator('.calls').getByText(/ip=#/).count()) > 0
+  })
+  await looked(page, 'tail-viewer')
+  const tail = await page.locator('main').innerText()
+  await page.getByRole('link', { name: 'Keys' }).click()
+  await page.getByText(/ip=#/).first().waitFor()
+  await looked(page, 'keys-viewer')
+  const keys = await page.locator('main').innerText()
+  await page.getByRole('link', { name: 'Audit' }).click()
+  await page.getByText(/user=#/).first().waitFor()
+  const audit = await page.locator('main').innerText()
+  for (const text of [tail, keys, audit]) assert(!/127\.0\.0\.1|192\.0\.2\.|user=u|user="u/.test(text.replaceAll(/ at \S+/g, '')), text)
+  await context.close()
+}
+
 // In the dark, and on a phone.
 async function themes() {
   const dark = await open({ colorScheme: 'dark' })
@@ -242,13 +224,4 @@ async function themes() {
   await phone.context.close()
 }
 
-try {
-  for (const part of [steps, hostile, themes]) {
-    console.log(part.name)
-    await part()
-  }
-} finally {
-  await browser.close()
-}
-assert.deepEqual(troubles, [])
-console.log('ok')
+await walk(steps, viewer, hostile, themes)

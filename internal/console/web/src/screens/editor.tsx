@@ -85,7 +85,7 @@ export function Editor() {
       {wrong?.diff && <><h3>What others changed meanwhile</h3><Diff text={wrong.diff} /></>}
       {saved && <p class="good" role="status">{saved}</p>}
       <div class="row">
-        <button type="button" onClick={() => void tryOut()} disabled={broken}>Preview on recent calls</button>
+        {mayChange() && <button type="button" onClick={() => void tryOut()} disabled={broken}>Preview on recent calls</button>}
         <button type="button" onClick={() => void compare()} disabled={broken || !changed}>Show the changes</button>
         {writable && (
           <>

@@ -1,10 +1,11 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
 import { ask, Failure, get, mayChange, post, query } from '../api'
-import { attributes, count, duration, instant, percent, readAttributes, writeAttributes } from '../format'
+import { attributes, count, duration, instant, percent, readAttributes } from '../format'
 import type { Attributes, KeyState, LimitState, RuleSet, Stats, Verdict } from '../types'
 import { Badge, Empty, Trouble, useLoad } from '../ui/load'
 import { Calls } from '../ui/calls'
+import { Veiled, Who } from '../ui/who'
 
 export function Keys() {
   const { query: asked, route } = useLocation()
@@ -19,10 +20,12 @@ export function Keys() {
     <>
       <h1>Keys</h1>
       <form class="row" onSubmit={find}>
-        <label class="grow">
-          Who
-          <input class="wide" placeholder="ip=198.51.100.7   or   user=u1 plan=gold" value={text} onInput={(e) => setText(e.currentTarget.value)} />
-        </label>
+        {mayChange() && (
+          <label class="grow">
+            Who
+            <input class="wide" placeholder="ip=198.51.100.7   or   user=u1 plan=gold" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+          </label>
+        )}
         <label>
           Rule
           <select value={asked.rule ?? ''} onChange={(e) => route('/keys' + query({ q: asked.q, rule: e.currentTarget.value }))}>
@@ -30,9 +33,10 @@ export function Keys() {
             {rules.data?.rules.map((r) => <option key={r.name} value={r.name}>{r.name}</option>)}
           </select>
         </label>
-        <button type="submit" class="primary">Find</button>
+        {mayChange() && <button type="submit" class="primary">Find</button>}
       </form>
-      {asked.q ? <Key text={asked.q} rule={asked.rule} /> : <List rule={asked.rule} />}
+      <Veiled />
+      {asked.q && mayChange() ? <Key text={asked.q} rule={asked.rule} /> : <List rule={asked.rule} />}
     </>
   )
 }
@@ -47,7 +51,7 @@ function List({ rule }: { rule?: string }) {
         <h2>Denied most in the last hour, at this node</h2>
         {rows.length === 0 ? (
           <Empty title="Nobody was denied">
-            <p>Write above whose counters you want to see, by the attributes that the rules' keys name.</p>
+            {mayChange() && <p>Write above whose counters you want to see, by the attributes that the rules' keys name.</p>}
           </Empty>
         ) : (
           <div class="scroll">
@@ -56,7 +60,7 @@ function List({ rule }: { rule?: string }) {
               <tbody>
                 {rows.slice(0, 50).map((k) => (
                   <tr key={k.rule + attributes(k.key)}>
-                    <td><a href={'/keys' + query({ q: writeAttributes(k.key), rule: k.rule })}><code>{attributes(k.key) || '(everybody)'}</code></a></td>
+                    <td><Who of={k.key} rule={k.rule} /></td>
                     <td>{k.rule}</td>
                     <td class="num">{count(k.allowed)}</td>
                     <td class="num">{count(k.denied)}</td>
@@ -101,7 +105,7 @@ function Stored({ rule }: { rule: string }) {
         {keys.map((k) => (
           <li key={k.subject}>
             <code class="quiet">{k.subject.slice(0, 12)}</code>{' '}
-            {k.key && <a href={'/keys' + query({ q: writeAttributes(k.key), rule })}><code>{attributes(k.key)}</code></a>}
+            {k.key && <Who of={k.key} rule={rule} />}
           </li>
         ))}
       </ul>
@@ -192,7 +196,7 @@ function State({ state: s, attributes: of, done }: { state: KeyState; attributes
       {dialog === 'ban' && <BanForm cancel={() => setDialog('')} ban={(d) => run(() => post('/v1/bans', { rule: s.rule, attributes: of, duration: d }))} />}
       {dialog === 'override' && (
         <OverrideForm cancel={() => setDialog('')} add={(limit, hours) => run(() => post(`/v1/rules/${encodeURIComponent(s.rule)}/overrides`, {
-          match: s.key, limit, expires: new Date(Date.now() + hours * 3600e3).toISOString(), message: `Override for ${attributes(s.key)}`,
+          match: s.key, limit, expires: new Date(Date.now() + hours * 3600e3).toISOString(),
         }))} />
       )}
       <div class="meters">{s.limits.map((l) => <Meter key={l.policy} limit={l} />)}</div>

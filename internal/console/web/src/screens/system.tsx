@@ -1,13 +1,21 @@
 import { duration, instant } from '../format'
-import type { Status } from '../types'
+import type { Nodes as Listed, Status } from '../types'
+import { DemoTraffic } from '../ui/demo'
 import { Badge, Show, useLoad } from '../ui/load'
+import { Nodes } from '../ui/nodes'
 
 export function System() {
   const status = useLoad<Status>('/v1/status', 2000)
+  const nodes = useLoad<Listed>('/v1/nodes', 3000)
   return (
     <>
       <h1>System</h1>
+      <DemoTraffic />
       <Show of={status}>{(s) => <Node status={s} />}</Show>
+      <section>
+        <h2>Nodes that share the limits</h2>
+        <Show of={nodes}>{(n) => <Nodes list={n.nodes} />}</Show>
+      </section>
     </>
   )
 }
@@ -19,6 +27,7 @@ function Node({ status: s }: { status: Status }) {
         <h2>This node {s.ready ? <Badge kind="allowed">ready</Badge> : <Badge kind="denied">not ready</Badge>}</h2>
         <dl>
           {s.not_ready && <><dt>Why not</dt><dd>{s.not_ready}</dd></>}
+          <dt>Name</dt><dd>{s.node}</dd>
           <dt>Version</dt><dd>{s.build.version} ({s.build.go})</dd>
           <dt>Commit</dt><dd><code>{s.build.commit}</code></dd>
           <dt>Up for</dt><dd>{duration(s.uptime_seconds * 1000)}, since {instant(s.started)}</dd>

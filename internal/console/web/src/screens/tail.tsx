@@ -1,10 +1,11 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { query } from '../api'
+import { mayChange, query } from '../api'
 import { count } from '../format'
 import type { Verdict } from '../types'
 import { Calls } from '../ui/calls'
 import { Badge, Empty } from '../ui/load'
+import { Veiled } from '../ui/who'
 
 const shown = 200
 
@@ -57,9 +58,10 @@ export function Tail() {
       <form class="row" onSubmit={choose}>
         <label class="check"><input type="checkbox" checked={filter.denied} onChange={(e) => set({ denied: e.currentTarget.checked })} /> Denied only</label>
         <label>Rule <input value={filter.rule ?? ''} onChange={(e) => set({ rule: e.currentTarget.value })} /></label>
-        <label>Attribute <input placeholder="user=u1" value={by} onInput={(e) => setBy(e.currentTarget.value)} /></label>
-        <button type="submit">Filter</button>
+        {mayChange() && <label>Attribute <input placeholder="user=u1" value={by} onInput={(e) => setBy(e.currentTarget.value)} /></label>}
+        {mayChange() && <button type="submit">Filter</button>}
       </form>
+      <Veiled />
       {missed > 0 && <p class="quiet">About {count(missed)} calls are not shown: of very many, some are. A filter finds every call it wants, up to a thousand a second.</p>}
       {list.length === 0 ? <Empty title="Waiting for calls"><p>They appear within half a second of being decided at this node.</p></Empty> : <Calls list={list} />}
     </>

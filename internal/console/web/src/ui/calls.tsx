@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { query } from '../api'
+import { mayChange, query } from '../api'
 import { attributes, duration, time, visible, writeAttributes } from '../format'
 import type { Verdict } from '../types'
 import { Answer, Badge } from './load'
@@ -60,7 +60,7 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
           ))}
         </tbody>
       </table>
-      <p><a class="button" href={'/explain' + query({ q: writeAttributes(v.attributes) })}>Explain this call</a></p>
+      {mayChange() && <p><a class="button" href={'/explain' + query({ q: writeAttributes(v.attributes) })}>Explain this call</a></p>}
     </div>
   )
 }

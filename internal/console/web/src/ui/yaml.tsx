@@ -66,6 +66,7 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
         ],
       }),
     })
+    made.scrollDOM.tabIndex = 0 // so that a long document can be scrolled by keys alone
     view.current = made
     return () => made.destroy()
   }, [readOnly])

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// nodes are those that a node tells of, by name; those that say nothing by their ID.
+func (n *node) nodes() (names string, all map[string]admin.Node) {
+	n.t.Helper()
+	answer, body := n.get(n.url("admin", "/v1/nodes"), "Authorization", "Bearer "+n.token)
+	var told admin.Nodes
+	if err := json.Unmarshal([]byte(body), &told); err != nil || answer.StatusCode != http.StatusOK {
+		n.t.Fatalf("%s: %v: %s", answer.Status, err, body)
+	}
+	all = map[string]admin.Node{}
+	for _, one := range told.Nodes {
+		name := one.ID
+		if one.About != nil {
+			name = one.About.Name
+		}
+		names += name + " "
+		all[name] = one
+	}
+	return strings.TrimSpace(names), all
+}
+
+// Nodes on one Redis know each other by name, rules and quality; who ends is gone, and nothing that
+// somebody else writes there gets to be one.
+func TestNodesKnowEachOther(t *testing.T) {
+	redis := redistest.Start(t)
+	file := "rules: {file: " + rulesFile(t, "rules: [{name: per-user, key: [user], limits: [5/1h]}]") + "}\n"
+	yaml := onRedis("single", redis.Addr)
+	a, b := startNode(t, yaml+file+"node_name: a"), startNode(t, yaml+file+"node_name: b")
+	c := startNode(t, yaml+"node_name: c\nnodes: 7") // with rules of its own, and told how many there are
+	for _, n := range []*node{b, c} {
+		eventually(t, "a node knows the others", func() bool {
+			names, all := n.nodes()
+			return len(all) == 3 && strings.HasPrefix(names, n.statusNow().Node)
+		})
+	}
+	eventually(t, "what they say is so", func() bool {
+		names, all := a.nodes()
+		if names != "a b c" {
+			return false
+		}
+		b, c, here := all["b"].About, all["c"].About, a.statusNow()
+		return b.Rules == "different" && c.Rules == "current" && c.RulesVersion == 1 && c.Quality == "exact" &&
+			b.RulesChecksum == here.Rules.Checksum[:16] && b.Version == here.Build.Version
+	})
+	if n := c.statusNow().Store.Nodes; n != 7 {
+		t.Errorf("who is told that there are 7 nodes counts %d", n)
+	}
+
+	b.stop()
+	<-b.done
+	b.Close()
+	eventually(t, "who has ended is gone; what others write counts, and is told without what it says", func() bool {
+		writeNonsense(t, redis.Addr)
+		_, all := a.nodes()
+		return a.statusNow().Store.Nodes == 6 && len(all) == 5 && all["b"].ID == "" &&
+			all["HOSTILE"].ID != "" && all["LONG"].ID != "" && all["TWO"].ID != "" && all["TWO"].About == nil
+	})
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "without Redis it says that it is degraded, and what it last heard", func() bool {
+		names, all := a.nodes()
+		return all["a"].About.Quality == "degraded" && strings.HasPrefix(names, "a c ")
+	})
+}
+
+// writeNonsense puts where nodes look what no node would.
+func writeNonsense(t *testing.T, redis string) {
+	t.Helper()
+	ask := func(command ...string) string {
+		t.Helper()
+		reply, err := redistest.Command(redis, command...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	now := strings.Fields(ask("TIME"))[0]
+	for id, said := range map[string]string{
+		"<script>alert(1)</script>": "",
+		"HOSTILE":                   `{"v":1,"name":"<img src=x onerror=alert(1)>","version":"1","checksum":"1","quality":"exact"}`,
+		"LONG":                      strings.Repeat("x", 10_000),
+		"TWO":                       `{"v":2,"name":"later"}`,
+	} {
+		ask("ZADD", "pen:nodes", now, id)
+		ask("HSET", "pen:{pen:nodes}", id, said)
+	}
+}
+
+// In memory there is one node, which has a name.
+func TestOneNodeInMemory(t *testing.T) {
+	n := startNode(t, "")
+	name := n.statusNow().Node
+	if names, all := n.nodes(); names != name || len(all) != 1 || !all[name].Self || all[name].About.Rules != "current" {
+		t.Errorf("%q is not %q", names, name)
+	}
+}

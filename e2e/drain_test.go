@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// openFor is how long doors stay open when a node was told to end. Nothing waits for it to be enough:
+// what a client sends after it, as it was held up itself, is nobody's mistake.
+const openFor = time.Second
+
+// A fleet is nodes behind a load balancer that knows them by their /readyz, and takes one out when it has
+// said no, not sooner.
+type fleet struct {
+	t     *testing.T
+	parts []string // of the nodes' configuration
+
+	mu     sync.Mutex
+	in     []*watched
+	next   int
+	passed int
+	late   int // calls that were sent to a closed door too late
+
+	watching sync.WaitGroup
+	stop     context.CancelFunc
+	ctx      context.Context
+}
+
+// A watched is a node of a fleet.
+type watched struct {
+	*node
+	told time.Time     // to end, not later than that; guarded by the fleet's mutex
+	out  chan struct{} // closed when the balancer has taken it out
+}
+
+func newFleet(t *testing.T, parts ...string) *fleet {
+	f := &fleet{t: t, parts: append(parts, fmt.Sprintf("gateway: {timeouts: {drain_delay: %v}}", openFor))}
+	f.ctx, f.stop = context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		f.stop()
+		f.watching.Wait()
+	})
+	return f
+}
+
+// add starts a node and has it take part.
+func (f *fleet) add() *watched {
+	f.t.Helper()
+	w := &watched{node: start(f.t, f.parts...), out: make(chan struct{})}
+	w.awaitStore()
+	f.mu.Lock()
+	f.in = append(f.in, w)
+	f.mu.Unlock()
+	f.watching.Go(func() { f.watch(w) })
+	return w
+}
+
+// watch looks every few milliseconds whether the node is ready.
+func (f *fleet) watch(w *watched) {
+	for ; f.ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		a, err := trySend(http.MethodGet, w.url("admin", "/readyz"), "")
+		switch {
+		case err != nil && f.ctx.Err() == nil:
+			f.t.Errorf("a node went away without a word: %v", err)
+			return
+		case a.StatusCode == http.StatusServiceUnavailable:
+			f.mu.Lock()
+			f.in = slices.DeleteFunc(f.in, func(other *watched) bool { return other == w })
+			f.mu.Unlock()
+			close(w.out)
+			return
+		}
+	}
+}
+
+// pick returns the node whose turn it is.
+func (f *fleet) pick() *watched {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next++
+	return f.in[f.next%len(f.in)]
+}
+
+// terminate tells a node to end.
+func (f *fleet) terminate(w *watched) {
+	f.mu.Lock()
+	w.told = time.Now()
+	f.mu.Unlock()
+	w.terminate()
+}
+
+// isOpen tells whether the doors of the node cannot have closed yet.
+func (f *fleet) isOpen(w *watched) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return w.told.IsZero() || time.Since(w.told) < openFor
+}
+
+// count judges a call.
+func (f *fleet) count(w *watched, door string, err error) {
+	open := f.isOpen(w)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err == nil:
+		f.passed++
+	case open:
+		f.t.Errorf("%s, after %d calls: %v", door, f.passed, err)
+	default:
+		f.late++
+	}
+}
+
+// ways are those by which clients ask. A call that is not let pass by the shared state has failed.
+var ways = map[string]func(ctx context.Context, n *node, user string) error{
+	"gateway": func(_ context.Context, n *node, user string) error {
+		a, err := trySend(http.MethodGet, n.url("gateway", "/x"), "", "X-User: "+user)
+		if err == nil && a.StatusCode != http.StatusOK {
+			err = fmt.Errorf("got %s: %s", a.Status, a.body)
+		}
+		return err
+	},
+	"http": func(ctx context.Context, n *node, user string) error { return passes(ctx, n.http, user) },
+	"grpc": func(ctx context.Context, n *node, user string) error { return passes(ctx, n.grpc, user) },
+}
+
+func passes(ctx context.Context, c remote, user string) error {
+	call := newCall(user)
+	var v penstock.Verdict
+	if err := c.Decide(ctx, &call, &v); err != nil {
+		return err
+	}
+	if !v.Allowed || v.Quality != penstock.QualityExact {
+		return fmt.Errorf("got %+v", v)
+	}
+	return nil
+}
+
+// Three nodes are restarted one after the other while clients go on at every door, some of them with calls
+// under way as SIGTERM comes. A node says first that it is not ready and serves on, then closes its
+// doors, and ends when its last call was answered. No call fails, and each is counted once.
+func TestRollingRestart(t *testing.T) {
+	const user = "u"
+	up := newUpstream(t)
+	f := newFleet(t, rulesFile(t, perUser(1_000_000, "fixed_window")), onRedis("single", redistest.Start(t).Addr), up.config())
+	var nodes []*watched
+	for range 3 {
+		nodes = append(nodes, f.add())
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var calling sync.WaitGroup
+	defer calling.Wait()
+	defer stop()
+	for door, ask := range ways {
+		for range 2 {
+			calling.Go(func() {
+				for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+					w := f.pick()
+					f.count(w, door, ask(t.Context(), w.node, user))
+				}
+			})
+		}
+	}
+
+	held := 0
+	for _, w := range nodes {
+		underWay := holdCalls(t, w.node, up, user)
+		f.terminate(w)
+		awaitClosed(t, w.out, "the balancer has noticed")
+		for door, ask := range ways { // new connections too
+			if err := ask(t.Context(), w.fresh(), user); err == nil {
+				held++
+			} else if f.isOpen(w) {
+				t.Errorf("%s, of a node that is not ready and has time: %v", door, err)
+			}
+		}
+		if serves, err := underWay.isHealthy(); (serves || err != nil) && f.isOpen(w) {
+			t.Errorf("over gRPC it says that it serves is %v: %v", serves, err)
+		}
+		for door := range ways {
+			eventually(t, "nobody else gets in", func() bool { return refuses(w.addresses[door]) })
+		}
+		if w.process.Exited() {
+			t.Fatal("it did not wait for calls under way")
+		}
+		held += underWay.finish()
+		w.awaitEnd()
+		f.add()
+	}
+	stop()
+	calling.Wait()
+	if f.passed < 100 {
+		t.Errorf("only %d calls came in", f.passed)
+	}
+	used := int(f.pick().peek(user).used("per-user"))
+	if all := f.passed + held; used < all || used > all+f.late {
+		t.Errorf("%d were counted of %d that passed, and %d that came too late", used, all, f.late)
+	}
+	t.Logf("%d calls passed; %d were held up here until doors had closed", f.passed, f.late)
+}
+
+// fresh is the node with clients that have no connection yet.
+func (w *watched) fresh() *node {
+	n := &node{t: w.t, dir: w.dir, addresses: w.addresses, cmd: w.cmd, process: w.process}
+	n.connect()
+	return n
+}
+
+func awaitClosed(t *testing.T, c <-chan struct{}, what string) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+func refuses(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, patient)
+	if err == nil {
+		conn.Close()
+	}
+	return err != nil
+}

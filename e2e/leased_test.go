@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// A node that ends gives back the permits that it did not spend: what Redis has counted is what passed, and
+// what had expired before. Permits live for a second, so a machine that is held up may leave none to
+// give back; then it is tried again.
+func TestPermitsAreGivenBack(t *testing.T) {
+	const rules = `
+attributes: {user: {header: X-User}}
+rules: [{name: per-user, key: [user], consistency: leased, limits: [{rate: 1000000/30d, algorithm: fixed_window}]}]
+`
+	config := []string{rulesFile(t, rules), onRedis("single", redistest.Start(t).Addr), newUpstream(t).config()}
+	witness := start(t, config...)
+	witness.awaitStore()
+	for _, user := range strings.Split("abcdefghij", "") {
+		n := start(t, config...)
+		n.awaitStore()
+		passed := int64(0)
+		eventually(t, "permits decide", func() bool {
+			call := newCall(user)
+			var v penstock.Verdict
+			if err := n.http.Decide(t.Context(), &call, &v); err != nil || !v.Allowed {
+				t.Fatalf("%v: %+v", err, v)
+			}
+			passed++
+			return v.Quality == penstock.QualityLeased
+		})
+		n.terminate()
+		n.awaitEnd()
+		said := n.readParting()
+		if used := witness.peek(user).used("per-user"); used != passed+said.Expired {
+			t.Errorf("%d were counted, and %d passed; the node said %+v", used, passed, said)
+		}
+		if said.Returned > 0 {
+			return
+		}
+	}
+	t.Error("no permits were given back by any of ten nodes")
+}
+
+// A parting is what a node says of its permits when it ends.
+type parting struct{ Taken, Expired, Returned int64 }
+
+func (n *node) readParting() (last parting) {
+	n.t.Helper()
+	file, err := os.Open(filepath.Join(n.dir, "log"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer file.Close()
+	found := false
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if strings.Contains(lines.Text(), "permits of leased rules are given back") {
+			found = json.Unmarshal(lines.Bytes(), &last) == nil
+		}
+	}
+	if !found {
+		n.t.Error("the node said nothing of its permits")
+	}
+	return last
+}

@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock/internal/wire"
+)
+
+// A Demo sends calls of made-up callers to the node's own gateway, for a server that is only tried
+// out. To turn it on twice is to turn it on.
+type Demo interface {
+	Turn(on bool)
+	Status() DemoStatus
+}
+
+// A DemoStatus is what a demo has done since the server started.
+type DemoStatus struct {
+	Running bool       `json:"running"`
+	Since   *time.Time `json:"since,omitempty"` // while it runs
+	Rate    int        `json:"per_second"`      // about how many calls it makes
+	Allowed int64      `json:"allowed"`
+	Denied  int64      `json:"denied"`
+	Failed  int64      `json:"failed"` // that had no answer, or another
+}
+
+// demoRoutes are there only where there is a demo.
+func (a *Admin) demoRoutes() []route {
+	return []route{
+		{"GET", "/v1/demo", Viewer, a.showDemo},
+		{"PUT", "/v1/demo", Operator, a.turnDemo},
+	}
+}
+
+func (a *Admin) showDemo(x *exchange) (any, error) {
+	if err := x.query().err(); err != nil {
+		return nil, err
+	}
+	return a.Demo.Status(), nil
+}
+
+func (a *Admin) turnDemo(x *exchange) (any, error) {
+	var asked struct {
+		Running *bool `json:"running"`
+	}
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	if asked.Running == nil {
+		return nil, mistaken([]wire.Mistake{{At: "running", Message: "is missing: whether calls are to be made, true or false"}})
+	}
+	a.Demo.Turn(*asked.Running)
+	detail := "demo traffic off"
+	if *asked.Running {
+		detail = "demo traffic on"
+	}
+	a.record(x, "demo", detail)
+	return a.Demo.Status(), nil
+}

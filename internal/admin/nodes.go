@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock/internal/membership"
+)
+
+// Nodes are those that share the limits, as far as this one knows.
+type Nodes struct {
+	Nodes []Node `json:"nodes"` // this one first
+}
+
+// A Node is one of them.
+type Node struct {
+	ID     string     `json:"id"`
+	Self   bool       `json:"self"`   // the one that answers
+	Silent bool       `json:"silent"` // not heard of for longer than a node is believed to be there
+	Heard  float64    `json:"heard_ago_seconds"`
+	About  *NodeAbout `json:"about"` // null: it says nothing that this one can read, as an older version
+}
+
+// A NodeAbout is what a node says of itself.
+type NodeAbout struct {
+	Name          string    `json:"name"`
+	Version       string    `json:"version"`
+	Started       time.Time `json:"started"`
+	RulesVersion  int64     `json:"rules_version"`
+	RulesChecksum string    `json:"rules_checksum"` // the beginning of it
+	Rules         string    `json:"rules"`
+	Quality       string    `json:"quality"`
+	Calls         float64   `json:"calls_per_second"`
+	Denied        float64   `json:"denied_per_second"`
+}
+
+// How a node's rules stand to the newest that a node serves which is heard of.
+const (
+	rulesCurrent   = "current"
+	rulesBehind    = "behind"
+	rulesDifferent = "different" // and nobody can tell which are newer
+)
+
+func (a *Admin) nodes(*exchange) (any, error) { return nodesOf(a.Nodes(), time.Now()), nil }
+
+func nodesOf(all []membership.Known, now time.Time) Nodes {
+	newest := newestOf(all, now)
+	told := Nodes{[]Node{}}
+	for i := range all {
+		k := &all[i]
+		one := Node{ID: k.ID, Self: k.Self, Silent: k.Silent(now), Heard: max(0, now.Sub(k.Heard).Round(time.Millisecond).Seconds())}
+		if n := k.Node; n != nil {
+			one.About = &NodeAbout{
+				Name: n.Name, Version: n.Version, Started: n.Started.UTC(),
+				RulesVersion: n.Rules, RulesChecksum: n.Checksum, Rules: standing(n, newest),
+				Quality: n.Quality, Calls: n.Calls, Denied: n.Denied,
+			}
+		}
+		told.Nodes = append(told.Nodes, one)
+	}
+	return told
+}
+
+// newestOf is a node with the newest rules: the first of them, which is this one if it has them.
+func newestOf(all []membership.Known, now time.Time) (newest *membership.Node) {
+	for i := range all {
+		if n := all[i].Node; n != nil && !all[i].Silent(now) && (newest == nil || n.Rules > newest.Rules) {
+			newest = n
+		}
+	}
+	return newest
+}
+
+func standing(n, newest *membership.Node) string {
+	switch {
+	case newest == nil || n.Checksum == newest.Checksum:
+		return rulesCurrent
+	case n.Rules > 0 && n.Rules < newest.Rules:
+		return rulesBehind
+	}
+	return rulesDifferent
+}

@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// A refusal is why somebody was not let in.
+type refusal uint8
+
+const (
+	wrongToken refusal = iota
+	tooMany            // attempts, whichever token was shown
+	refusalKinds
+)
+
+func (r refusal) String() string { return [...]string{"wrong_token", "too_many_attempts"}[r] }
+
+// refusals counts who was not let in. Of many it logs some: whoever tries tokens is not to fill the
+// log, from however many addresses.
+type refusals struct {
+	log  *slog.Logger
+	veil *veil
+	now  func() time.Time
+
+	mu     sync.Mutex
+	counts [refusalKinds]int64
+	logged time.Time
+	unsaid int // since then
+}
+
+// refusalLogEvery is how often there is a line at most.
+const refusalLogEvery = 10 * time.Second
+
+func (r *refusals) add(why refusal, from netip.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[why]++
+	r.unsaid++
+	now := r.now()
+	if !r.logged.IsZero() && now.Sub(r.logged) < refusalLogEvery {
+		return
+	}
+	r.log.Warn("a login was refused", "reason", why.String(), "from", r.veil.value("ip", from.String()), "since_last_line", r.unsaid)
+	r.logged, r.unsaid = now, 0
+}
+
+// RefusedLogins are how many were not let in since the start, by why. Every reason is there.
+func (a *Admin) RefusedLogins() map[string]int64 {
+	r := a.logins.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string]int64, refusalKinds)
+	for why, n := range r.counts {
+		all[refusal(why).String()] = n
+	}
+	return all
+}

@@ -1,0 +1,46 @@
+import { signal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
+import { ask, Failure, mayChange } from '../api'
+import { count } from '../format'
+import { Badge, Trouble, useLoad } from './load'
+
+interface Demo {
+  running: boolean
+  per_second: number
+  allowed: number
+  denied: number
+  failed: number
+}
+
+// Only a server that is tried out has one; of others it is asked once.
+const none = signal(false)
+
+// DemoTraffic turns made-up callers on and off, where there are some. With whileOn it is there only while they call.
+export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
+  const demo = useLoad<Demo>(none.value ? null : '/v1/demo', 2000)
+  const [wrong, setWrong] = useState<Failure>()
+  const absent = demo.error?.status === 404
+  useEffect(() => { if (absent) none.value = true }, [absent])
+  const d = demo.data
+  if (none.value || !d || (whileOn && !d.running)) return null
+  const turn = async () => {
+    try {
+      await ask('PUT', '/v1/demo', { running: !d.running })
+      setWrong(undefined)
+    } catch (err) {
+      setWrong(err as Failure)
+    }
+    demo.again()
+  }
+  return (
+    <div class="demo">
+      {d.running && <Badge kind="shadow">demo traffic</Badge>}
+      <span class="quiet">
+        {d.running ? `${count(d.allowed)} allowed, ${count(d.denied)} denied so far` : `Made-up callers can call this gateway, up to ${d.per_second} times a second.`}
+        {d.failed > 0 && `, ${count(d.failed)} without an answer`}
+      </span>
+      {mayChange() && <button type="button" class={d.running ? 'small' : 'primary'} onClick={() => void turn()}>{d.running ? 'Stop demo traffic' : 'Send demo traffic'}</button>}
+      {wrong && <Trouble error={wrong} />}
+    </div>
+  )
+}

@@ -1,0 +1,76 @@
+// What walks of the console have in common: a real browser, whose pages must not fail, ask elsewhere, or keep anybody out.
+// The Go test (e2e/console_test.go) has the servers and gives: PENSTOCK_ADMIN and PENSTOCK_GATEWAY (URLs), PENSTOCK_TOKEN,
+// PENSTOCK_VIEWER_TOKEN, PENSTOCK_CHROMIUM (the browser), and PENSTOCK_SHOTS (a directory for screenshots).
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+
+export const admin = process.env.PENSTOCK_ADMIN
+export const gateway = process.env.PENSTOCK_GATEWAY
+export const token = process.env.PENSTOCK_TOKEN
+export const viewerToken = process.env.PENSTOCK_VIEWER_TOKEN
+const shots = process.env.PENSTOCK_SHOTS
+const patience = 60_000 // for anything: a busy machine is no fault of the console
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+const browser = await chromium.launch({ executablePath: process.env.PENSTOCK_CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+const troubles = []
+
+export async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
+  context.setDefaultTimeout(patience)
+  const page = await context.newPage()
+  page.on('pageerror', (e) => troubles.push(`error in the page: ${e.message}`))
+  page.on('dialog', (d) => (d.type() === 'confirm' ? d.accept() : (troubles.push(`a dialog: ${d.message()}`), d.dismiss())))
+  page.on('console', (m) => { if (/Content Security Policy/i.test(m.text())) troubles.push(m.text()) })
+  page.on('request', (r) => { if (!r.url().startsWith(admin) && !r.url().startsWith('data:')) troubles.push(`a request to ${r.url()}`) })
+  return { context, page }
+}
+
+export async function logIn(page, as = token) {
+  await page.goto(admin)
+  await page.getByLabel('Admin token').fill(as)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+}
+
+// looked takes a picture, and asks axe what would keep people out.
+export async function looked(page, name) {
+  await page.screenshot({ path: join(shots, name + '.png'), fullPage: false })
+  await page.evaluate(axe)
+  const found = await page.evaluate(() => window.axe.run())
+  for (const v of found.violations) troubles.push(`${name}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(' ')}`)
+}
+
+export const call = (path, headers = {}) => fetch(gateway + path, { headers })
+
+export async function calls(n, path, headers) {
+  const statuses = []
+  for (let i = 0; i < n; i++) statuses.push((await call(path, headers)).status)
+  return statuses
+}
+
+// until waits for a condition that traffic brings about.
+export async function until(what, condition) {
+  const end = Date.now() + patience
+  while (!(await condition())) {
+    assert(Date.now() < end, `waited in vain: ${what}`)
+    await new Promise((r) => setTimeout(r, 200))
+  }
+}
+
+// walk does one part after the other. Nothing may have gone wrong on the way.
+export async function walk(...parts) {
+  try {
+    for (const part of parts) {
+      console.log(part.name)
+      await part()
+    }
+  } finally {
+    await browser.close()
+  }
+  assert.deepEqual(troubles, [])
+  console.log('ok')
+}
