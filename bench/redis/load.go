@@ -71,9 +71,10 @@ func (l Load) Run(ctx context.Context, limiter remote.Limiter) (Served, error) {
 func (l Load) call(ctx context.Context, take remote.Take, seed uint64, until time.Time) (Served, error) {
 	s := Served{Latency: NewHistogram()}
 	random := rand.New(rand.NewPCG(seed, uint64(until.UnixNano())))
+	patient := context.WithoutCancel(ctx) // every limiter has a timeout of its own
 	for now := time.Now(); ; {
 		key := l.Keys[random.IntN(len(l.Keys))]
-		allowed, err := take(ctx, key)
+		allowed, err := take(patient, key)
 		after := time.Now()
 		switch {
 		case err != nil && l.MayGiveUp && ctx.Err() == nil:
@@ -88,8 +89,8 @@ func (l Load) call(ctx context.Context, take remote.Take, seed uint64, until tim
 				return s, fmt.Errorf("note a latency of %v: %w", after.Sub(now), err)
 			}
 		}
-		if now = after; !now.Before(until) {
-			return s, nil
+		if now = after; !now.Before(until) || ctx.Err() != nil {
+			return s, context.Cause(ctx)
 		}
 	}
 }
