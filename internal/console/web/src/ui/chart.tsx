@@ -37,6 +37,8 @@ export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: {
         tzDate: (ts) => (utc.value ? uPlot.tzDate(new Date(ts * 1000), 'Etc/UTC') : new Date(ts * 1000)),
         scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
         axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) }],
+        // What is stacked is filled down to the one below it only.
+        bands: order.flatMap((l, i) => (stacked && l.fill && order[i + 1] ? [{ series: [i + 1, i + 2] as [number, number] }] : [])),
         series: [
           {},
           ...order.map((l, i) => ({
