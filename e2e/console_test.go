@@ -46,6 +46,9 @@ func browserFor(t *testing.T) (chromium string) {
 	}
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
 		t.Skip("no chromium; apt-get install chromium")
 	}
 	return chromium

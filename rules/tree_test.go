@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/penstock-io/penstock"
@@ -235,6 +236,25 @@ func BenchmarkMatch(b *testing.B) {
 			}
 			if len(m.Rules) != 1 {
 				b.Errorf("%d rules match, want 1", len(m.Rules))
+			}
+		})
+	}
+}
+
+// Of networks, each length that rules use is a look of its own.
+func BenchmarkNetworkLengths(b *testing.B) {
+	for _, lengths := range []int{1, 8, 31} {
+		b.Run(fmt.Sprint(lengths), func(b *testing.B) {
+			w := &writtenRules{}
+			for i := range 3000 {
+				network := netip.PrefixFrom(netip.AddrFrom4([4]byte{128 | byte(i>>8), byte(i), byte(i * 7), byte(i * 13)}), 32-i%lengths).Masked()
+				w.rules = append(w.rules, writtenRule{match: written{domain: "default", attributes: attrs("ip", network.String())}})
+			}
+			x := compileWritten(b, w)
+			call := callOf("", "method", "GET", "ip", "10.1.2.3")
+			var m Match
+			for b.Loop() {
+				x.match(call, 1, &m)
 			}
 		})
 	}

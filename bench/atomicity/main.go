@@ -39,7 +39,7 @@ func launch(ctx context.Context) (string, func() error, error) {
 	return server.Addr, server.Close, nil
 }
 
-var ours = race.Store("Penstock", "EVALSHA of a general script; callers of one node that would wait travel together", func(addr string) (penstock.Store, func(), error) {
+var ours = race.Store(func(addr string) (penstock.Store, func(), error) {
 	store, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: 10 * time.Second})
 	if err != nil {
 		return nil, nil, err

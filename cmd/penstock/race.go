@@ -35,7 +35,7 @@ func newRaceCommand(a *app) *cobra.Command {
 
 // ownWay enters the store that nodes share.
 func ownWay() race.Way {
-	return race.Store("Penstock", "EVALSHA of a general script; callers of one node that would wait travel together", func(addr string) (penstock.Store, func(), error) {
+	return race.Store(func(addr string) (penstock.Store, func(), error) {
 		store, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: 10 * time.Second})
 		if err != nil {
 			return nil, nil, err

@@ -6,10 +6,11 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Store returns the way of a store that is opened on a server, with the same kind of limit as the other
-// ways: an exact log.
-func Store(name, what string, open func(addr string) (store penstock.Store, end func(), err error)) Way {
-	return NewWay(name, what, func(_ context.Context, addr string, limit Limit) (func(context.Context, string) (bool, error), func(), error) {
+// Store returns Penstock's own way: its store, opened on a server, with the same kind of limit as the
+// other ways, an exact log.
+func Store(open func(addr string) (store penstock.Store, end func(), err error)) Way {
+	const what = "EVALSHA of a general script; callers of one node that would wait travel together"
+	return NewWay("Penstock", what, func(_ context.Context, addr string, limit Limit) (func(context.Context, string) (bool, error), func(), error) {
 		meter, err := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: int64(limit.Calls), Window: limit.Window}.Compile()
 		if err != nil {
 			return nil, nil, err
