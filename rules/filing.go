@@ -19,8 +19,9 @@ type treeBuilder struct {
 	facets [][]facet // by item
 	places []int32   // by item, where its record is on the tape
 	tape   []byte
-	edges  map[edge]int32
-	leads  []lead
+	nodes  map[edge]int32
+	labels []lead
+	edges  []lead
 	made   tree
 }
 
@@ -30,7 +31,7 @@ type edge struct {
 	segment string
 }
 
-// A lead is what the table will hold.
+// A lead is what a table will hold.
 type lead struct {
 	hash uint64
 	to   int32
@@ -52,24 +53,25 @@ func (b *treeBuilder) add(number int, c *conditions, key []KeyPart, overrides *t
 	b.facets = append(b.facets, facetsOf(c))
 }
 
-// tree returns the tree of all that was added. It holds no more memory than it needs.
+// tree returns the tree of all that was added.
 func (b *treeBuilder) tree() *tree {
 	all := make([]filing, len(b.facets))
 	for i := range all {
 		all[i] = filing{item: int32(i), copies: 1}
 	}
-	b.edges = map[edge]int32{}
-	root := b.file(all)
+	b.nodes = map[edge]int32{}
+	b.made.root = b.file(all)
+	return b.finish()
+}
+
+// finish returns the tree of all that was filed. It holds no more memory than it needs.
+func (b *treeBuilder) finish() *tree {
 	t := b.made // a copy: the builder goes
-	t.root = root
 	t.drawers = slices.Clone(t.drawers)
 	t.here = slices.Clone(t.here)
 	t.looks = slices.Clone(t.looks)
 	t.nodes = slices.Clone(t.nodes)
-	t.table = newTable(len(b.leads))
-	for _, l := range b.leads {
-		t.table.add(l.hash, l.to)
-	}
+	t.labels, t.edges = newTable(b.labels), newTable(b.edges)
 	t.tape = string(b.tape)
 	t.extras = slices.Clone(t.extras)
 	return &t
@@ -141,7 +143,7 @@ func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
 		if l.kind == onPath {
 			b.pave(t.looks[number].at, p.text, divided[i])
 		} else {
-			b.leads = append(b.leads, lead{labelHash(p, l, uint32(number)), int32(divided[i])})
+			b.labels = append(b.labels, lead{labelHash(p, l, uint32(number)), int32(divided[i])})
 		}
 	}
 	d.here.to, d.looks.to = uint32(len(t.here)), uint32(len(t.looks))
@@ -156,11 +158,11 @@ func (b *treeBuilder) pave(at int32, pattern string, filed ref) {
 		segment, pattern = nextSegment(pattern)
 		switch {
 		case !isWildcard(segment):
-			to, ok := b.edges[edge{at, segment}]
+			to, ok := b.nodes[edge{at, segment}]
 			if !ok {
 				to = b.grow()
-				b.edges[edge{at, segment}] = to
-				b.leads = append(b.leads, lead{edgeHash(at, segment), to})
+				b.nodes[edge{at, segment}] = to
+				b.edges = append(b.edges, lead{edgeHash(at, segment), to})
 				b.made.nodes[at].leads = true
 			}
 			at = to

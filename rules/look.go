@@ -56,7 +56,5 @@ func (l *look) hash(v *callValues, number uint32) uint64 {
 	return 0
 }
 
-// edgeHash is that of a literal segment after a node of a path. Nodes are told apart from looks.
-func edgeHash(node int32, segment string) uint64 {
-	return mixed(hashOf(segment), ^uint64(node))
-}
+// edgeHash is that of a literal segment after a node of a path.
+func edgeHash(node int32, segment string) uint64 { return mixed(hashOf(segment), uint64(node)) }

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A table tells where labels lead. It knows them by their hashes alone: a label costs eight bytes, and
-// finding one is one read of memory. Two labels may have the same hash; then both are found, and what
-// is filed under the wrong one is a candidate that does not hold.
+// A table tells where labels lead. It knows them by a part of their hashes alone: a label costs eight
+// bytes, and finding one is one read of memory. So any label may lead where another does, beside where
+// it leads itself: what is found there are candidates that do not hold.
 type table struct{ places []place }
 
 // A place is where a hash is kept; to is 0 if there is none.
@@ -29,12 +29,15 @@ func mixed(a, b uint64) uint64 {
 	return (high ^ low) | 1<<63
 }
 
-// newTable returns a table for so many labels, a third of it at least free.
-func newTable(labels int) table {
-	if labels == 0 {
-		return table{}
+// newTable returns a table of leads, half of it free at least.
+func newTable(leads []lead) (t table) {
+	if n := len(leads); n > 0 {
+		t.places = make([]place, 1<<bits.Len(uint(2*n-1)))
 	}
-	return table{make([]place, 1<<bits.Len(uint(labels+labels/2)))}
+	for _, l := range leads {
+		t.add(l.hash, l.to)
+	}
+	return t
 }
 
 func (t *table) add(hash uint64, to int32) {

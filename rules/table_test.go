@@ -13,15 +13,16 @@ func TestTable(t *testing.T) {
 		hashes := rapid.SliceOfN(rapid.SampledFrom([]uint64{
 			1, 2, 3, 1 << 32, 1<<32 | 1, 7<<32 | 1, 7 << 32, 1<<63 | 7, ^uint64(0), 1<<63 | 1<<32,
 		}), 1, 40).Draw(t, "hashes")
-		table := newTable(len(hashes))
+		var leads []lead
 		want := map[uint64]map[int32]bool{}
 		for i, hash := range hashes {
-			table.add(hash, int32(i+1))
+			leads = append(leads, lead{hash, int32(i + 1)})
 			if want[hash] == nil {
 				want[hash] = map[int32]bool{}
 			}
 			want[hash][int32(i+1)] = true
 		}
+		table := newTable(leads)
 		for hash, all := range want {
 			for to, next := table.find(hash, table.first(hash)); to != 0; to, next = table.find(hash, next) {
 				delete(all, to)

@@ -20,7 +20,8 @@ type tree struct {
 	here    []int32    // what the drawers hold themselves
 	looks   []look     // how they are divided
 	nodes   []pathNode // of divisions by path
-	table   table      // where looks and nodes lead
+	labels  table      // where looks lead, to refs
+	edges   table      // where literal segments lead, to nodes
 	tape    string     // records, in their order
 	extras  []extra
 }
@@ -43,38 +44,46 @@ type stretch struct{ from, to uint32 }
 
 // candidates appends the places of all records that may hold for a call, in no order, some perhaps
 // twice.
-func (t *tree) candidates(v *callValues, out []int32) []int32 { return t.follow(t.root, v, out) }
+func (t *tree) candidates(v *callValues, out []int32) []int32 {
+	return t.follow(t.root, len(t.drawers), v, out)
+}
 
-func (t *tree) follow(r ref, v *callValues, out []int32) []int32 {
-	if r == 0 {
+// follow goes to where a ref leads from a drawer. Divisions come before what they divide: a ref that
+// leads anywhere else was found under the hash of another label, and would go round in circles.
+func (t *tree) follow(r ref, from int, v *callValues, out []int32) []int32 {
+	if r >= 0 {
+		if r > 0 {
+			out = append(out, int32(r-1))
+		}
 		return out
 	}
-	if r > 0 {
-		return append(out, int32(r-1))
+	at := int(-r - 1)
+	if at >= from {
+		return out
 	}
-	d := &t.drawers[-r-1]
+	d := &t.drawers[at]
 	out = append(out, t.here[d.here.from:d.here.to]...)
 	if d.looks.from < d.looks.to {
-		out = t.search(d.looks, v, out)
+		out = t.search(at, d.looks, v, out)
 	}
 	return out
 }
 
-// search follows all looks to where a call's values lead. It asks for all places of the table first,
-// and goes on from them when they are there.
-func (t *tree) search(looks stretch, v *callValues, out []int32) []int32 {
+// search follows all looks of a drawer to where a call's values lead. It asks for all places of the
+// table first, and goes on from them when they are there.
+func (t *tree) search(drawer int, looks stretch, v *callValues, out []int32) []int32 {
 	began := len(v.hashes)
 	for i := looks.from; i < looks.to; i++ {
 		hash := t.looks[i].hash(v, i)
 		if hash != 0 {
-			v.awaited += t.table.places[t.table.first(hash)].tag
+			v.awaited += t.labels.places[t.labels.first(hash)].tag
 		}
 		v.hashes = append(v.hashes, hash)
 	}
 	for i := looks.from; i < looks.to; i++ {
 		if l := &t.looks[i]; l.kind == onPath {
 			if path := &v.values[pathSlot]; path.there {
-				out = t.walk(l.at, path.text, v, out)
+				out = t.walk(l.at, path.text, drawer, v, out)
 			}
 			continue
 		}
@@ -82,8 +91,8 @@ func (t *tree) search(looks stretch, v *callValues, out []int32) []int32 {
 		if hash == 0 {
 			continue
 		}
-		for to, next := t.table.find(hash, t.table.first(hash)); to != 0; to, next = t.table.find(hash, next) {
-			out = t.follow(ref(to), v, out)
+		for to, next := t.labels.find(hash, t.labels.first(hash)); to != 0; to, next = t.labels.find(hash, next) {
+			out = t.follow(ref(to), drawer, v, out)
 		}
 	}
 	v.hashes = v.hashes[:began]
@@ -98,23 +107,23 @@ type pathNode struct {
 	leads bool  // on to literal segments
 }
 
-// walk appends the candidates of what is left of a path at a node. It goes no deeper than patterns are
-// long.
-func (t *tree) walk(at int32, path string, v *callValues, out []int32) []int32 {
+// walk appends the candidates of what is left of a path at a node, for a drawer. It goes no deeper than
+// the path is long.
+func (t *tree) walk(at int32, path string, drawer int, v *callValues, out []int32) []int32 {
 	n := &t.nodes[at]
 	if path == "" {
-		return t.follow(n.here, v, out)
+		return t.follow(n.here, drawer, v, out)
 	}
-	out = t.follow(n.rest, v, out)
+	out = t.follow(n.rest, drawer, v, out)
 	segment, path := nextSegment(path)
 	if n.leads {
 		hash := edgeHash(at, segment)
-		for to, next := t.table.find(hash, t.table.first(hash)); to != 0; to, next = t.table.find(hash, next) {
-			out = t.walk(to, path, v, out)
+		for to, next := t.edges.find(hash, t.edges.first(hash)); to != 0; to, next = t.edges.find(hash, next) {
+			out = t.walk(to, path, drawer, v, out)
 		}
 	}
 	if n.any != 0 && segment != "" {
-		out = t.walk(n.any, path, v, out)
+		out = t.walk(n.any, path, drawer, v, out)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/penstock-io/penstock"
@@ -16,9 +17,11 @@ func (t *tree) lose(lost int) (all int) {
 		all++
 		return all == lost+1
 	}
-	for i := range t.table.places {
-		if p := &t.table.places[i]; p.to != 0 && loses() {
-			p.tag = ^p.tag // others are found behind it
+	for _, places := range [][]place{t.labels.places, t.edges.places} {
+		for i := range places {
+			if p := &places[i]; p.to != 0 && loses() {
+				p.tag = ^p.tag // others are found behind it
+			}
 		}
 	}
 	for i := range t.nodes {
@@ -74,6 +77,67 @@ func TestALostCandidateIsCaught(t *testing.T) {
 		if !caught {
 			t.Errorf("candidate %d of %d was lost and nobody noticed", lost, filed)
 		}
+	}
+}
+
+// Hashes may be alike. Here each leads to everything that any of its kind leads to, and what it should
+// lead to is the last of it: all that should be found still is, once, and nothing goes round in circles.
+func TestHashesThatAreAlike(t *testing.T) {
+	w := &writtenRules{}
+	for i := range 8 * crowd {
+		both := append(attrs("user", fmt.Sprint("u", i%2)), attrs("plan", fmt.Sprint("p", i/2%2))...)
+		w.rules = append(w.rules, writtenRule{match: written{domain: "default", methods: []string{"GET"}, attributes: both}})
+	}
+	for i := range 3 * crowd {
+		w.rules = append(w.rules,
+			writtenRule{match: written{domain: "default", path: fmt.Sprintf("/p%d/x", i), attributes: attrs("ip", fmt.Sprintf("10.0.%d.0/24", i))}},
+			writtenRule{match: written{domain: "default", attributes: attrs("host", fmt.Sprintf("*.%d.com", i))}})
+	}
+	x := compileWritten(t, w)
+	b := treeBuilder{slots: x.slots, nodes: map[edge]int32{}}
+	all := make([]filing, len(x.all))
+	for i := range x.all {
+		b.add(i, &x.all[i].conditions, nil, nil, 0)
+		all[i] = filing{item: int32(i), copies: 1}
+	}
+	b.made.root = b.file(all)
+	confuse := func(leads []lead) (confused []lead) {
+		for _, l := range leads {
+			for _, other := range leads {
+				if other.to != l.to {
+					confused = append(confused, lead{l.hash, other.to})
+				}
+			}
+			confused = append(confused, l)
+		}
+		return confused
+	}
+	b.labels, b.edges = confuse(b.labels), confuse(b.edges)
+	x.rules = b.finish()
+	var m Match
+	for i := range 3 * crowd {
+		call := callOf("", "path", fmt.Sprintf("/p%d/x", i), "method", "GET", "user", fmt.Sprint("u", i%2), "plan", "p1", "ip", fmt.Sprintf("10.0.%d.1", i), "host", fmt.Sprintf("a.%d.com", i))
+		if diff := differ(x, w, call, &m); diff != "" {
+			t.Errorf("%+v: %s", call, diff)
+		}
+	}
+}
+
+// Texts and numbers of attributes that take more than a byte to write down.
+func TestLongRecords(t *testing.T) {
+	w := &writtenRules{}
+	call := callOf("")
+	for i := range 200 {
+		name, value := fmt.Sprint("a", i), fmt.Sprint(i, strings.Repeat("x", i*5))
+		w.rules = append(w.rules, writtenRule{match: written{domain: "default", attributes: attrs(name, value)}, key: []KeyPart{{Name: name}}})
+		if i%3 != 0 {
+			call.Attributes = append(call.Attributes, penstock.Attribute{Name: name, Value: value})
+		}
+	}
+	x := compileWritten(t, w)
+	var m Match
+	if diff := differ(x, w, call, &m); diff != "" || len(m.Rules) != len(call.Attributes) {
+		t.Errorf("%d rules of %d match: %s", len(m.Rules), len(call.Attributes), diff)
 	}
 }
 
