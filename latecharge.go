@@ -1,0 +1,70 @@
+package penstock
+
+import (
+	"context"
+	"fmt"
+)
+
+// A LateCharger charges requests that were admitted without it.
+type LateCharger interface {
+	// ChargeLate adds to the subject's counters what still counts of the late charge. It takes
+	// effect once, by its nonce, and so may be sent again after an error. It never denies: an amount
+	// is cut where the counter reaches the limit's capacity plus its overdraft.
+	ChargeLate(ctx context.Context, c *LateCharge) error
+}
+
+// A LateCharge is what one node admitted for a subject while the store did not answer and that the
+// store has certainly not charged.
+type LateCharge struct {
+	Now     Instant // as a ticket's
+	Subject Subject
+	Nonce   uint64
+	Amounts []LateAmount
+}
+
+// A LateAmount is what was admitted under one limit, as a counter that holds only that, dated by the
+// store's clock. The store brings the counter up to now before it adds it: windows that have ended
+// count nothing, buckets have drained since.
+type LateAmount struct {
+	Meter *Meter
+	State State   // of a fixed-size kind
+	Log   []Entry // of a log, as [Meter.RecordLog] writes it; entries that would be out of order are dropped
+}
+
+// MaxLateEntries bounds the log of a late amount, its base entry included.
+const MaxLateEntries = 1_000
+
+// CanChargeLate reports whether the meter's admissions can be charged afterwards. Permits have been
+// given back or have expired by then, and requests that a leaky bucket let go have left.
+func (m *Meter) CanChargeLate() bool { return m.Kind != KindLeases && m.Kind != KindLeaky }
+
+// Validate reports what no store can charge.
+func (c *LateCharge) Validate() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w late charge: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case c.Now < 0 || c.Now > MaxInstant:
+		return fail("now %d is not from 0 to %d µs", c.Now, MaxInstant)
+	case c.Nonce == 0:
+		return fail("no nonce")
+	case len(c.Amounts) == 0 || len(c.Amounts) > MaxCharges:
+		return fail("%d amounts, must be from 1 to %d", len(c.Amounts), MaxCharges)
+	}
+	for i, a := range c.Amounts {
+		switch {
+		case a.Meter == nil:
+			return fail("amount %d has no meter", i)
+		case !a.Meter.CanChargeLate():
+			return fail("amount %d: %q cannot be charged afterwards", i, a.Meter)
+		case len(a.Log) > MaxLateEntries:
+			return fail("amount %d: %d log entries, at most %d", i, len(a.Log), MaxLateEntries)
+		}
+		for k := range i {
+			if c.Amounts[k].Meter.Fingerprint == a.Meter.Fingerprint {
+				return fail("charges %q twice", a.Meter)
+			}
+		}
+	}
+	return nil
+}
