@@ -1,0 +1,123 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-io/penstock"
+)
+
+var _ penstock.LateCharger = (*Store)(nil)
+
+// ChargeLate charges what was admitted elsewhere. It is one step under the lock of the subject's shard;
+// with an error nothing has changed.
+func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return ended("charge late", err)
+	}
+	w := works.Get().(*work)
+	w.store = s
+	w.layOutLate(c)
+	w.lock()
+	err := w.chargeLate(c)
+	w.unlock()
+	w.forget()
+	works.Put(w)
+	if err != nil {
+		return fmt.Errorf("charge late in memory: %w", err)
+	}
+	return nil
+}
+
+// layOutLate makes the charge a ticket, so that the same code finds its states and makes room.
+func (w *work) layOutLate(c *penstock.LateCharge) {
+	g := penstock.Group{Subject: c.Subject, Charges: make([]penstock.Charge, len(c.Amounts))}
+	for i, a := range c.Amounts {
+		g.Charges[i].Meter = a.Meter
+	}
+	w.ownGroup[0] = g
+	w.own = penstock.Ticket{Now: c.Now, Groups: w.ownGroup[:]}
+	w.ticket = &w.own
+	w.list()
+}
+
+// A lateItem is what becomes of an item's state.
+type lateItem struct {
+	state   penstock.State
+	entries []penstock.Entry // to insert, of a log
+}
+
+func (w *work) chargeLate(c *penstock.LateCharge) error {
+	w.now, _ = w.store.instant(w.ticket, false)
+	clear(w.found)
+	record := spot{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
+	if record.look() != nil {
+		return nil
+	}
+	after := make([]lateItem, len(w.items))
+	for i := range w.items {
+		it, a, late := &w.items[i], &after[i], &c.Amounts[i]
+		s := it.look()
+		if it.Meter.Kind == penstock.KindLog {
+			a.entries = it.Meter.LateEntries(it.sh.list(s), late.Log, w.now)
+			it.wanted = len(a.entries) > 0
+		} else {
+			a.state, it.wanted = it.Meter.AddLate(it.sh.load(s, it.Meter.Kind), late.State, w.now)
+		}
+	}
+	if err := w.makeRoomForLate(after); err != nil {
+		return err
+	}
+	for i := range w.items {
+		if w.items[i].wanted {
+			w.saveLate(&w.items[i], &after[i])
+		}
+	}
+	w.report(&penstock.Settled{}) // which dates what was written
+	s := record.slotApart()
+	s.head = head(w.now, w.now+penstock.Instant(c.TTL()), apart|givenFlag(w.isGiven()))
+	return nil
+}
+
+// makeRoomForLate makes room for everything that is written, and for the record of the charge.
+func (w *work) makeRoomForLate(after []lateItem) error {
+	r := &room{w.ticket, w.store.seed, w.now}
+	n := uint32(1)
+	for i := range w.items {
+		if it := &w.items[i]; it.wanted && it.missing {
+			n++
+		}
+	}
+	if err := w.items[0].sh.makeRoom(n, r); err != nil {
+		return err
+	}
+	for i := range w.items {
+		if it := &w.items[i]; it.wanted && it.spills() {
+			if err := it.makeBlock(len(after[i].entries)+1, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *work) saveLate(it *item, after *lateItem) {
+	if it.Meter.Kind != penstock.KindLog {
+		it.save(after.state)
+		return
+	}
+	s := it.slot()
+	if s == nil {
+		s = it.add()
+	}
+	it.setList(s, it.Meter.InsertLate(it.sh.list(s), after.entries, w.now))
+}
+
+// lateKey names the slot that a late charge leaves behind, so that it takes effect once.
+func lateKey(s *penstock.Subject, nonce, seed uint64) key {
+	const late = 0x6c61746520636867 // "late chg", where a call has half of its id
+	return keyApart(s, nonce, late, seed)
+}
