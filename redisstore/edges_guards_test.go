@@ -28,7 +28,7 @@ func (r teller) settle(now penstock.Instant, t *penstock.Ticket, verb penstock.V
 func aroundIt(at penstock.Instant) []penstock.Instant { return []penstock.Instant{at - 1, at, at + 1} }
 
 // guardStories are what random traces seldom meet around charges.
-var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd}
+var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters}
 
 // repeatsAtTheEnd: a call is repeated when its record ends, and by a clock that stepped back as far.
 func repeatsAtTheEnd(r teller) {

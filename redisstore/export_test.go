@@ -53,6 +53,11 @@ func ReservationsKey(prefix string, s penstock.Subject) string {
 	return string(appendReservationsKey(nil, prefix, s))
 }
 
+// LateKey returns the key that a late charge leaves behind.
+func LateKey(prefix string, s penstock.Subject, nonce uint64) string {
+	return string(appendLateKey(nil, prefix, s, nonce))
+}
+
 // SlotOf returns the slot in which everything of the subject lives.
 func SlotOf(s penstock.Subject) int { return slotOf(s) }
 

@@ -189,6 +189,17 @@ func TestLostReplyOfASettlement(t *testing.T) {
 			expect(t, fmt.Sprintf("%v: used after the second", verb), int(used(t, store, 0, g.Subject, m)), int(want))
 		}
 	}
+	for _, m := range lateKinds(time.Hour) {
+		who := stranger()
+		c := lateCharge(0, who, admittedAt(m, 2, penstock.InstantOf(time.Now())))
+		lose(func() error { return store.ChargeLate(t.Context(), c) })
+		for range 2 {
+			expect(t, fmt.Sprintf("%v: used after a late charge", m), int(used(t, store, 0, who, m)), 2)
+			if err := store.ChargeLate(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	lose(func() error { _, err := store.Ban(t.Context(), &warm); return err })
 	if _, err := store.Ban(t.Context(), &warm); err != nil {
 		t.Error(err)
@@ -218,6 +229,9 @@ func TestSilentServerForOperators(t *testing.T) {
 			return err
 		},
 		"reset": func(ctx context.Context, s *redisstore.Store) error { return s.Reset(ctx, g) },
+		"charge late": func(ctx context.Context, s *redisstore.Store) error {
+			return s.ChargeLate(ctx, lateCharge(0, g.Subject, admittedAt(m, 1, 0)))
+		},
 		"reservations": func(ctx context.Context, s *redisstore.Store) error {
 			_, _, err := s.Reservations(ctx, 0, g.Subject, 9)
 			return err
@@ -255,7 +269,7 @@ func TestSilentServerForOperators(t *testing.T) {
 	recovers(t, hasty, m)
 	g.Subject = stranger() // what nobody waited for may have been done to the other
 	take(t, patient, ticket)
-	for _, name := range []string{"settle", "reservations", "keys", "size", "ban", "reset"} {
+	for _, name := range []string{"settle", "charge late", "reservations", "keys", "size", "ban", "reset"} {
 		if err := verbs[name](t.Context(), patient); err != nil {
 			t.Errorf("%s, when the server answers again: %v", name, err)
 		}

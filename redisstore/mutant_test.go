@@ -133,6 +133,7 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"give-backs", func() error { return checkGiveBack(l.store, l.server.Addr) }},
 		{"refused", func() error { return checkRefused(l.store, l.server.Addr) }},
 		{"closed", func() error { return checkClosed(l.store, l.server.Addr) }},
+		{"late charges", func() error { return checkLate(l.store, l.server.Addr) }},
 		{"settled dates", func() error { return checkSettleDates(l.store) }},
 	} {
 		err := e.find()

@@ -34,6 +34,7 @@ type keeper interface {
 	penstock.Banner
 	penstock.Resetter
 	penstock.Inspector
+	penstock.LateCharger
 }
 
 // recorder is a store that remembers what it was asked and what it answered.
@@ -131,6 +132,20 @@ func (r *recorder) Reset(ctx context.Context, g *penstock.Group) (err error) {
 		}
 		return nil, e
 	}, g.Subject)
+	return err
+}
+
+func (r *recorder) ChargeLate(ctx context.Context, c *penstock.LateCharge) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	late, first := *c, true
+	r.record(func(store keeper) (any, error) {
+		e := store.ChargeLate(ctx, &late)
+		if first {
+			err, first = e, false
+		}
+		return nil, e
+	}, c.Subject)
 	return err
 }
 

@@ -1,8 +1,9 @@
 -- Changes what was decided before: settles, releases or renews what a group took, bans its subject
--- by hand, forgets it, or undoes what a call took here before it was denied in another slot. Twin
--- of reservation.go.
+-- by hand, forgets it, undoes what a call took here before it was denied in another slot, or charges
+-- requests that were admitted without the store. Twin of reservation.go.
 --
--- KEYS     the state of the subject, its reservations, then its logs and leases
+-- KEYS     the state of the subject, its reservations (or the record of a late charge), then its logs
+--          and leases
 -- ARGV[1]  the request, packed by settle.go
 -- returns  a status; then allowed and again, now, until, and for each charge ok and its state
 
@@ -10,7 +11,8 @@ local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6,
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT, RECEIPT, LONGEST = 70, 20, 172800000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
-local RENEW, BAN, RESET, UNDO = 2, 3, 4, 5 -- verbs; 0 and 1 settle and release
+local RENEW, BAN, RESET, UNDO, LATE = 2, 3, 4, 5, 6 -- verbs; 0 and 1 settle and release
+local MAXLATE, MAXLOG = 1000, 100000
 local FIRST, REPLAY, AGAIN = 1, 2, 3
 local DENY, DEBT = 0, 2 -- what becomes of an overage; 1 is allowed
 local DATED, LOGGED, LEASED = 1, 2, 3
@@ -30,6 +32,7 @@ local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_l
 --@include giveback
 --@include concurrency
 --@include usage
+--@include late
 
 local v = look('GET', KEYS[1])
 if v == nil or v and (string.byte(v) ~= VERSION or (#v - 1) % SLOT ~= 0) then
@@ -73,6 +76,10 @@ for o = 0, last, STRIDE do
     if not opened then return pack('>B', CORRUPT) end
     c[o + LIST] = opened
   end
+  if verb == LATE then -- what is charged stands behind the limit: entries, or a state
+    c[o + MORE] = pos
+    pos = pos + (form == LOGGED and 13 * cost or 21)
+  end
   only_leases = only_leases and form == LEASED
 end
 local function load(o)
@@ -114,6 +121,37 @@ if verb == RESET then
   end
   if #slots == 1 then redis.call('DEL', KEYS[1])
   else redis.call('SET', KEYS[1], table.concat(slots), 'KEEPTTL') end
+  return pack('>BBI7I7', DONE, 1, now, 0)
+end
+
+if verb == LATE then
+  local done = look('GET', KEYS[2])
+  if done == nil then return pack('>B', CORRUPT) end
+  for o = 0, done and -1 or last, STRIDE do
+    load(o)
+    local list = c[o + LIST]
+    if list then
+      weigh_log(list, now, 0)
+      local ats, costs = late_entries(list, c[o + MORE], c[o + COST])
+      c[o + PLAN] = #ats > 0 and plan_late(list, ats, costs)
+      if list.damaged then return pack('>B', CORRUPT) end
+    else
+      local at, a, b = advance()
+      local more, previous = add_late(at, a, b, read('>I7I7I7', request, c[o + MORE]))
+      c[o + PLAN] = (more ~= a or previous ~= b) and {at = at, a = more, b = previous}
+    end
+  end
+  if not done then
+    local ttl = length / 1000
+    redis.call('SET', KEYS[2], pack('>I7', now), 'PX', string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
+    for o = 0, last, STRIDE do
+      load(o)
+      local plan = c[o + PLAN]
+      if plan and c[o + LIST] then insert_late(c[o + LIST], plan)
+      elseif plan then put(plan.at, plan.a, plan.b) end
+    end
+    if lasts > 0 then save() end
+  end
   return pack('>BBI7I7', DONE, 1, now, 0)
 end
 

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/penstock-io/penstock"
+)
+
+var _ penstock.LateCharger = (*Store)(nil)
+
+// verbLate is a verb of amend.lua.
+const verbLate = verbUndo + 1
+
+// ChargeLate charges what was admitted without Redis, in one round trip.
+func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	a := amendment{now: c.Now, verb: verbLate, nonce: c.Nonce, length: c.TTL()}
+	a.keys.add(appendSubjectKey(nil, s.prefix, c.Subject))
+	a.keys.add(appendLateKey(nil, s.prefix, c.Subject, c.Nonce))
+	for i := range c.Amounts {
+		a.late(s.prefix, c.Subject, &c.Amounts[i])
+	}
+	if _, err := s.run(ctx, &a, 0); err != nil {
+		return fmt.Errorf("redis: charge late: %w", err)
+	}
+	return nil
+}
+
+// late adds an amount: of a log its entries, each with its cost; of any other limit a state.
+func (a *amendment) late(prefix string, who penstock.Subject, amount *penstock.LateAmount) {
+	m := amount.Meter
+	if m.Kind != penstock.KindLog {
+		a.meter(prefix, who, m, 0)
+		a.body = appendUint56(a.body, int64(amount.State.At))
+		a.body = appendUint56(a.body, min(amount.State.A, m.Most))
+		a.body = appendUint56(a.body, min(amount.State.B, m.Most))
+		return
+	}
+	a.meter(prefix, who, m, int64(max(0, len(amount.Log)-1)))
+	for i := 1; i < len(amount.Log); i++ {
+		e := amount.Log[i]
+		a.body = appendUint56(a.body, int64(e.At))
+		a.body = appendUint48(a.body, min(e.N-amount.Log[i-1].N, m.Most))
+	}
+}
+
+func appendUint48(b []byte, v int64) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(v>>32))
+	return binary.BigEndian.AppendUint32(b, uint32(v))
+}
+
+// appendLateKey writes the key that a late charge leaves behind, so that it takes effect once.
+func appendLateKey(b []byte, prefix string, s penstock.Subject, nonce uint64) []byte {
+	b = append(appendSubjectKey(b, prefix, s), 'a')
+	return base64.RawURLEncoding.AppendEncode(b, binary.BigEndian.AppendUint64(nil, nonce))
+}

@@ -1,0 +1,241 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// lateKinds are the limits of eachKind that can be charged late.
+func lateKinds(window time.Duration) []*penstock.Meter {
+	return slices.DeleteFunc(eachKind(window), func(m *penstock.Meter) bool { return !m.CanChargeLate() })
+}
+
+// admittedAt is the counter of a node that has admitted a cost at each of some instants.
+func admittedAt(m *penstock.Meter, cost int64, at ...penstock.Instant) penstock.LateAmount {
+	a := penstock.LateAmount{Meter: m}
+	for _, now := range at {
+		if m.Kind == penstock.KindLog {
+			w := m.WeighLog(a.Log, now, 0)
+			w.Passes = true
+			a.Log = m.RecordLog(a.Log, w, cost)
+			continue
+		}
+		a.State, _, _ = m.Weigh(a.State, now, 0, 0)
+		a.State = m.Charge(a.State, cost)
+	}
+	return a
+}
+
+func lateCharge(now penstock.Instant, who penstock.Subject, amounts ...penstock.LateAmount) *penstock.LateCharge {
+	return &penstock.LateCharge{Now: now, Subject: who, Nonce: uint64(strangers.Add(1)), Amounts: amounts}
+}
+
+func (r teller) chargeLate(now penstock.Instant, who penstock.Subject, amounts ...penstock.LateAmount) {
+	r.ChargeLate(context.Background(), lateCharge(now, who, amounts...))
+}
+
+// lateEntries: late entries before, between and behind those of a log that is longer than what may be
+// rewritten, of one of which the newest entry counts nothing, and of one that is about as full as it can be.
+func lateEntries(r teller) {
+	long := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3000, Window: time.Hour}.MustCompile()
+	for _, entries := range []penstock.Instant{999, 1000, 1001, 1002} {
+		for _, at := range []penstock.Instant{0, 1, 2, 3} {
+			who := stranger()
+			for i := range entries {
+				r.take(one(monday+i, who, charge(long, 1)))
+			}
+			r.chargeLate(monday+5000, who, admittedAt(long, 2, monday+at, monday+500, monday+entries-1, monday+2000))
+			r.take(one(monday+5000, who, charge(long, 0)))
+			for i := range penstock.Instant(4) {
+				r.take(one(monday+i+seconds(3600), who, charge(long, 0)))
+			}
+		}
+	}
+	full := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxLog, Window: time.Hour, Overdraft: 9}.MustCompile()
+	for _, cost := range []int64{penstock.MaxLog - 3, penstock.MaxLog - 2, penstock.MaxLog} {
+		who := stranger()
+		r.take(one(monday, who, charge(full, cost)))
+		r.chargeLate(monday, who, admittedAt(full, 1, monday, monday, monday, monday))
+		r.take(one(monday, who, charge(full, 0)))
+	}
+	short := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 9, Window: time.Hour, Overdraft: 3}.MustCompile()
+	for _, at := range []penstock.Instant{0, 10, 19, 20, 21, 30} {
+		for released := range 3 {
+			who := stranger()
+			var last *penstock.Ticket
+			for i := range penstock.Instant(3) {
+				last = one(monday+10*i, who, charge(short, 2))
+				last.Groups[0].Reserve = time.Minute
+				r.take(last)
+			}
+			if released > 0 {
+				r.settle(monday+40, last, penstock.Release, 0)
+			}
+			back := monday + 40
+			if released > 1 { // time stands by the newest
+				back = monday + 15
+			}
+			r.chargeLate(back, who, admittedAt(short, 3, monday+at, monday+at, monday+at+5))
+			r.take(one(back, who, charge(short, 1)))
+			for i := range penstock.Instant(4) {
+				r.take(one(monday+10*i+seconds(3600), who, charge(short, 0)))
+			}
+		}
+	}
+}
+
+// lateCounters: late counters of the windows around now, to the microsecond.
+func lateCounters(r teller) {
+	for _, m := range append(lateKinds(time.Second), lateKinds(20*time.Second)...) {
+		limit := m.Limit()
+		limit.Overdraft = 2
+		with := limit.MustCompile()
+		for _, m := range []*penstock.Meter{m, with} {
+			start := monday - monday%penstock.Instant(m.Window)
+			for _, ago := range []penstock.Instant{0, 1, 2} {
+				for _, off := range []penstock.Instant{-1, 0, 1} {
+					for _, cost := range []int64{1, 3} {
+						who := stranger()
+						now := start + 2*penstock.Instant(m.Window) + 1
+						r.take(one(now-2, who, charge(m, 1)))
+						if ago > 1 {
+							now += penstock.Instant(m.Window)/3 + 500
+						}
+						r.take(one(now, who, charge(m, 1)))
+						for _, at := range []penstock.Instant{now - ago*penstock.Instant(m.Window) + off, now - penstock.Instant(m.Window)*2/3} {
+							r.chargeLate(now, who, admittedAt(m, cost, at), admittedAt(spacious(), 1, at))
+							r.take(one(now, who, charge(m, 0)))
+						}
+						for i := range penstock.Instant(5) {
+							r.take(one(now+i*penstock.Instant(m.Window)/2, who, charge(m, 0)))
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkLate looks at what a late charge leaves behind: when it ends, and what it does not overwrite.
+func checkLate(store *redisstore.Store, addr string) error {
+	return errors.Join(lateEnds(store, addr), lateForeign(store, addr))
+}
+
+// lateEnds: the state ends as after a charge, and the record of a late charge when nothing of it can
+// count any more, or after a day.
+func lateEnds(store *redisstore.Store, addr string) error {
+	for _, now := range clocks {
+		for _, window := range []time.Duration{oddWindow, time.Hour, 30 * time.Hour} {
+			for _, m := range lateKinds(window) {
+				if m.Kind == penstock.KindCalendar && window == 30*time.Hour {
+					continue
+				}
+				who, since := stranger(), time.Now()
+				at := now
+				if now == 0 {
+					at = penstock.InstantOf(since)
+				}
+				for _, cost := range []int64{1, 1, 9} { // the last is cut
+					c := lateCharge(now, who, admittedAt(m, cost, at))
+					if err := store.ChargeLate(context.Background(), c); err != nil {
+						return err
+					}
+					least := penstock.InstantOf(since) + penstock.Instant(min(m.Life, penstock.LateChargeTTL.Microseconds()))
+					if err := endsWithin(addr, redisstore.LateKey(prefix, who, c.Nonce), since, least, now != 0); err != nil {
+						return err
+					}
+					var out penstock.Outcome
+					if err := store.Take(context.Background(), one(now, who, charge(m, 0)), &out); err != nil {
+						return err
+					}
+					if err := ends(addr, who, out, []*penstock.Meter{m}, now != 0); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// endsWithin is endsAt for an instant that is known to the time since.
+func endsWithin(addr, key string, since time.Time, least penstock.Instant, given bool) error {
+	var at, left int64
+	reply, err := redistest.Command(addr, "EVAL", `return string.format('%.0f %.0f', redis.call('PEXPIRETIME', KEYS[1]), redis.call('PTTL', KEYS[1]))`, "1", key)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(reply, &at, &left); err != nil {
+		return err
+	}
+	if given && left >= time.Hour.Milliseconds()-60_000 {
+		return nil
+	}
+	most := least + penstock.Instant(time.Since(since).Microseconds()) + 3000
+	if end := penstock.Instant(at * 1000); given || end < least || end > most {
+		return fmt.Errorf("%s ends %v after it should, in %d ms", key, end.Sub(least), left)
+	}
+	return nil
+}
+
+// lateForeign: what is not ours under the keys of a late charge is an error, and nothing is overwritten.
+func lateForeign(store *redisstore.Store, addr string) error {
+	put := func(f foreign, key string) error {
+		args := slices.Clone(f.make)
+		args[1] = key
+		_, err := redistest.Command(addr, args...)
+		return err
+	}
+	meters := lateKinds(time.Hour)
+	var errs []error
+	for _, m := range meters {
+		for _, f := range foreigners(m.Kind) {
+			who := stranger()
+			if err := put(f, keyOf(who, m)); err != nil {
+				return err
+			}
+			var amounts []penstock.LateAmount
+			for _, m := range meters { // one that is damaged among others that are not
+				amounts = append(amounts, admittedAt(m, 1, monday-5))
+			}
+			c := lateCharge(monday, who, amounts...)
+			errs = append(errs, refuses(addr, fmt.Sprintf("%v: a late charge over %s", m, f.name), who, func() error {
+				return store.ChargeLate(context.Background(), c)
+			}))
+		}
+	}
+	for _, f := range append(otherTypes, foreign{"list", []string{"RPUSH", "KEY", "1"}}) {
+		c := lateCharge(monday, stranger(), admittedAt(meters[0], 1, monday))
+		if err := put(f, redisstore.LateKey(prefix, c.Subject, c.Nonce)); err != nil {
+			return err
+		}
+		errs = append(errs, refuses(addr, "a late charge whose record is a "+f.name, c.Subject, func() error {
+			return store.ChargeLate(context.Background(), c)
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+func TestLateCharges(t *testing.T) {
+	server, store := serve(t)
+	if err := checkLate(store, server.Addr); err != nil {
+		t.Error(err)
+	}
+}
+
+// The keys of a late charge share the subject's slot, so that a cluster takes it in one script.
+func TestLateChargeIsOneSlot(t *testing.T) {
+	who := stranger()
+	key := redisstore.LateKey(prefix, who, 1<<63)
+	if tagged := prefix + "{" + who.String() + "}a"; key[:len(tagged)] != tagged {
+		t.Errorf("the record is kept at %s", key)
+	}
+}
