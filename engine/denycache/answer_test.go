@@ -263,7 +263,7 @@ func TestAbilitiesAreTheStores(t *testing.T) {
 	_, sizeErr := c.Size(t.Context())
 	for what, err := range map[string]error{
 		"settle": c.Settle(t.Context(), &penstock.Settlement{}, nil), "reset": c.Reset(t.Context(), &penstock.Group{}),
-		"ban": banErr, "reservations": reservationsErr, "keys": keysErr, "size": sizeErr,
+		"charge late": c.ChargeLate(t.Context(), &penstock.LateCharge{}), "ban": banErr, "reservations": reservationsErr, "keys": keysErr, "size": sizeErr,
 	} {
 		if !errors.Is(err, penstock.ErrInvalid) {
 			t.Errorf("%s by a store that cannot: %v", what, err)

@@ -8,12 +8,13 @@ import (
 )
 
 var (
-	_ penstock.Store     = (*Cache)(nil)
-	_ penstock.Settler   = (*Cache)(nil)
-	_ penstock.Banner    = (*Cache)(nil)
-	_ penstock.Resetter  = (*Cache)(nil)
-	_ penstock.Inspector = (*Cache)(nil)
-	_ penstock.Lister    = (*Cache)(nil)
+	_ penstock.Store       = (*Cache)(nil)
+	_ penstock.Settler     = (*Cache)(nil)
+	_ penstock.Banner      = (*Cache)(nil)
+	_ penstock.Resetter    = (*Cache)(nil)
+	_ penstock.Inspector   = (*Cache)(nil)
+	_ penstock.Lister      = (*Cache)(nil)
+	_ penstock.LateCharger = (*Cache)(nil)
 )
 
 // Forget drops what is known of a subject, and refuses what the store was asked about it before: for
@@ -58,6 +59,16 @@ func (c *Cache) Reservations(ctx context.Context, now penstock.Instant, s pensto
 		return nil, 0, c.cannot("inspect")
 	}
 	return inspector.Reservations(ctx, now, s, most)
+}
+
+// ChargeLate charges through the store. Denials stay right, but not the numbers that are cached with them.
+func (c *Cache) ChargeLate(ctx context.Context, late *penstock.LateCharge) error {
+	charger, ok := c.store.(penstock.LateCharger)
+	if !ok {
+		return c.cannot("charge late")
+	}
+	defer c.Forget(late.Subject)
+	return charger.ChargeLate(ctx, late)
 }
 
 // Keys are the store's.

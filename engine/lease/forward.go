@@ -10,12 +10,13 @@ import (
 // What is not deciding is the inner store's to do.
 
 var (
-	_ penstock.Store     = (*Store)(nil)
-	_ penstock.Settler   = (*Store)(nil)
-	_ penstock.Banner    = (*Store)(nil)
-	_ penstock.Resetter  = (*Store)(nil)
-	_ penstock.Inspector = (*Store)(nil)
-	_ penstock.Lister    = (*Store)(nil)
+	_ penstock.Store       = (*Store)(nil)
+	_ penstock.Settler     = (*Store)(nil)
+	_ penstock.Banner      = (*Store)(nil)
+	_ penstock.Resetter    = (*Store)(nil)
+	_ penstock.Inspector   = (*Store)(nil)
+	_ penstock.Lister      = (*Store)(nil)
+	_ penstock.LateCharger = (*Store)(nil)
 )
 
 func (s *Store) cannot(what string) error {
@@ -56,6 +57,14 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject 
 		return inner.Reservations(ctx, now, subject, most)
 	}
 	return nil, 0, s.cannot("inspect")
+}
+
+// ChargeLate implements [penstock.LateCharger]. What a lease admitted was charged when it was taken.
+func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	if inner, ok := s.store.(penstock.LateCharger); ok {
+		return inner.ChargeLate(ctx, c)
+	}
+	return s.cannot("charge late")
 }
 
 // Keys implements [penstock.Lister].
