@@ -4,7 +4,7 @@
 //
 //	func TestContract(t *testing.T) { storetest.Run(t, open) }
 //
-// A store has to be [Able]: to settle, ban, reset and inspect beside deciding. A [Suite] that is
+// A store has to be [Able]: to settle, ban, reset, inspect and charge late beside deciding. A [Suite] that is
 // Plain asks for decisions only. The parts, each also a method of Suite:
 //
 //	Scenarios     stories with their expected numbers, in testdata/*.scenario
@@ -64,7 +64,9 @@
 //	at 5s: ban for 1h
 //	at 5s: lift
 //	at 5s: reset
+//	at 5s: charge late 3 of 0s, 1 of 4s with nonce 9
 //
 // A settlement "passes", is done "again" in vain, is "denied" for its overage, or its reservation is
-// "closed" in another way or "unknown". Without "overage" it is to be denied.
+// "closed" in another way or "unknown". Without "overage" it is to be denied. What is charged late was
+// admitted at those instants, in that order, under every limit, by a node that could not ask.
 package storetest

@@ -51,6 +51,8 @@ var edges = []edge{
 	{"an ended context changes nothing", true, checkEndedContexts},
 	{"some of several reservations", true, checkInspection},
 	{"a settlement's answer may be used again", true, checkSettledReuse},
+	{"invalid late charges", true, checkInvalidLate},
+	{"late charges to a long log", true, checkLongLog},
 	{"guards at the first and last instants", true, checkGuardedExtremes},
 }
 

@@ -68,6 +68,11 @@ func checkEndedContexts(nodes []penstock.Store) error {
 			return err
 		},
 		"reset": func() error { return node.Reset(ctx, &g) },
+		"charge late": func() error {
+			a := lateAmount{meter: m}
+			a.admit(scenarioStart, 1)
+			return node.ChargeLate(ctx, &penstock.LateCharge{Now: scenarioStart, Subject: who[0], Nonce: 7, Amounts: []penstock.LateAmount{a.amount()}})
+		},
 		"inspect": func() error {
 			_, _, err := node.Reservations(ctx, scenarioStart, who[0], 10)
 			return err

@@ -19,6 +19,7 @@ type rule struct {
 	named   []named            // what may be given back, the newest last
 	moments []penstock.Instant // at which answers change, the newest last
 	settled *step              // the last settlement
+	charged *step              // the last late charge
 	called  penstock.Instant   // when the last call was made
 }
 
@@ -126,7 +127,11 @@ func (g *generator) around(s step) step {
 		s.ban = &penstock.Ban{Now: g.now, Penalty: g.rule.penalty, Length: pick(g.r, 0, g.span(), pick(g.r, g.rule.penalty.Terms().Bans...))}
 		s.who = s.who[:1]
 		return s
-	case n < 29:
+	case n < 34:
+		if late, ok := g.late(); ok {
+			return late
+		}
+	case n < 35:
 		s.reset = &penstock.Group{Penalty: g.rule.penalty, Dedup: g.rule.dedup, Charges: g.pickCharges(len(g.meters))}
 		s.who = s.who[:1]
 		return s
@@ -246,6 +251,8 @@ func (g *generator) learn(s *step, a *answer) {
 	case s.ban != nil:
 		g.moment(a.until)
 	case s.reset != nil:
+	case s.late != nil:
+		r.charged = s
 	default:
 		r.called = s.ticket.Now
 		for i := range s.ticket.Groups {

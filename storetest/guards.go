@@ -47,6 +47,8 @@ var guards = []guard{
 	{"leases", true, leasesAsHeld},
 	{"an overdraft has an end", false, overdraftEnds},
 	{"a reset forgets", true, resetForgets},
+	{"a late charge counts once, and what still counts", true, lateCountsOnce},
+	{"a late charge harms nobody", true, lateHarmsNobody},
 }
 
 func (g guard) hold(nodes []penstock.Store, seed uint64, n int) error {

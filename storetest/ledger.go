@@ -33,14 +33,15 @@ type takenUnder struct {
 	nonce   uint64
 }
 
-// A ledger is the whole state of a store and says in sequence what a ticket, a settlement or a ban
-// does to it. It is what [Model] guards with a lock, and what the linearizability check steps
+// A ledger is the whole state of a store and says in sequence what a ticket, a settlement, a ban or a
+// late charge does to it. It is what [Model] guards with a lock, and what the linearizability check steps
 // through.
 type ledger struct {
 	balances     map[account]balance
 	calls        map[callOf]penstock.Record
 	reservations map[takenUnder]penstock.Reservation
-	tally        *tally // nil: nobody counts
+	late         map[takenUnder]bool // late charges that have taken effect
+	tally        *tally              // nil: nobody counts
 }
 
 func newLedger() ledger {
@@ -48,17 +49,19 @@ func newLedger() ledger {
 		balances:     map[account]balance{},
 		calls:        map[callOf]penstock.Record{},
 		reservations: map[takenUnder]penstock.Reservation{},
+		late:         map[takenUnder]bool{},
 	}
 }
 
 func (l ledger) clone() ledger {
-	return ledger{maps.Clone(l.balances), maps.Clone(l.calls), maps.Clone(l.reservations), l.tally}
+	return ledger{maps.Clone(l.balances), maps.Clone(l.calls), maps.Clone(l.reservations), maps.Clone(l.late), l.tally}
 }
 
 func (l ledger) equal(other ledger) bool {
 	return maps.EqualFunc(l.balances, other.balances, func(a, b balance) bool {
 		return a.state == b.state && slices.Equal(a.entries, b.entries)
-	}) && maps.Equal(l.calls, other.calls) && maps.EqualFunc(l.reservations, other.reservations, sameReservation)
+	}) && maps.Equal(l.calls, other.calls) && maps.EqualFunc(l.reservations, other.reservations, sameReservation) &&
+		maps.Equal(l.late, other.late)
 }
 
 func sameReservation(a, b penstock.Reservation) bool {

@@ -58,6 +58,17 @@ func (m *Model) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 	return until, err
 }
 
+// ChargeLate implements [penstock.LateCharger].
+func (m *Model) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	return m.locked(ctx, func() error {
+		m.ledger.chargeLate(c, instantOf(c.Now))
+		return nil
+	})
+}
+
 // Reset implements [penstock.Resetter].
 func (m *Model) Reset(ctx context.Context, g *penstock.Group) error {
 	return m.locked(ctx, func() error {

@@ -66,6 +66,14 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"renews for nothing":         {renewsForNothing, []string{"guarded twin", "scenario", "leases"}},
 		"releases another's lease":   {releasesAnothers, []string{"guarded twin", "scenario", "leases"}},
 		"resets half":                {resetsHalf, []string{"guarded twin", "scenario", "a reset forgets"}},
+		"ignores late charges":       {ignoresLateCharges, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
+		"charges late twice":         {chargesLateTwice, []string{"guarded twin", "scenario", "a late charge counts once, and what still counts"}},
+		"charges late as new":        {chargesLateAsNew, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
+		"replaced by a late charge":  {replacesByLate, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts", "a late charge harms nobody"}},
+		"charges late without a cut": {chargesLateWithoutCut, []string{"guarded twin", "scenario", "a late charge counts once, and what still counts"}},
+		"believes late instants":     {believesLateInstants, []string{"guarded twin", "scenario", "a late charge harms nobody"}},
+		"forgets late on reset":      {func() penstock.Store { return forgetsLateOnReset{NewModel()} }, []string{"guarded twin", "scenario"}},
+		"appends late entries":       {appendsLate, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
 		"reads, then writes":         {racyGuards, []string{"guarded linear", "storms"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An aroundEvent is something done around the calls: a settlement, a ban or a reset.
+// An aroundEvent is something done around the calls: a settlement, a ban, a reset or a late
+// charge.
 type aroundEvent struct {
 	settle  *penstock.Settlement // without charges, which are the limits' at that time
 	cost    int64
@@ -19,6 +20,9 @@ type aroundEvent struct {
 	length time.Duration // 0: lifted
 
 	reset bool
+
+	late  []flow // what was admitted without the store
+	nonce uint64 // of the late charge
 
 	at     penstock.Instant
 	expect []expectation
@@ -50,6 +54,8 @@ func (e *aroundEvent) play(node Able, g penstock.Group) error {
 		return err
 	case e.reset:
 		return node.Reset(ctx, &g)
+	case e.late != nil:
+		return node.ChargeLate(ctx, e.lateCharge(&g))
 	}
 	s := *e.settle
 	s.Now, s.Subject = e.at, g.Subject
@@ -69,6 +75,55 @@ func (e *aroundEvent) play(node Able, g penstock.Group) error {
 		return nil
 	}
 	return check(e.expect, out.Decisions, nil, out.Now)
+}
+
+// lateCharge is of all limits of the group that can be charged late.
+func (e *aroundEvent) lateCharge(g *penstock.Group) *penstock.LateCharge {
+	c := &penstock.LateCharge{Now: e.at, Subject: g.Subject, Nonce: e.nonce}
+	for i := range g.Charges {
+		a := lateAmount{meter: g.Charges[i].Meter}
+		if !a.meter.CanChargeLate() {
+			continue
+		}
+		for _, f := range e.late {
+			a.admit(f.at, f.amount)
+		}
+		c.Amounts = append(c.Amounts, a.amount())
+	}
+	return c
+}
+
+// parseLate reads "3 of 0s, 1 of 4s with nonce 9".
+func (e *aroundEvent) parseLate(clauses []string) error {
+	for i, clause := range clauses {
+		w := &words{left: strings.Fields(clause)}
+		amount, err := w.number()
+		if err != nil {
+			return err
+		}
+		if !w.skip("of") {
+			return fmt.Errorf("want %q in %q", "<amount> of <instant>", clause)
+		}
+		at, err := parseInstant(w.next())
+		if err != nil {
+			return err
+		}
+		e.late = append(e.late, flow{at, amount})
+		if i == len(clauses)-1 {
+			if !w.skip("with") || !w.skip("nonce") {
+				return fmt.Errorf("want %q at the end of %q", "with nonce N", clause)
+			}
+			nonce, err := w.number()
+			if err != nil {
+				return err
+			}
+			e.nonce = uint64(nonce)
+		}
+		if len(w.left) > 0 {
+			return fmt.Errorf("unknown word %q", w.left[0])
+		}
+	}
+	return nil
 }
 
 // parseGuard reads "penalty after 3 within 10m bans 1m,5m forgive 1h", "dedup ttl 5m replays 1
@@ -137,7 +192,8 @@ func parseDedup(w *words) (*penstock.Dedup, error) {
 }
 
 // parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again",
-// "renew nonce 7 for 10m passes", "ban for 1h", "lift" or "reset"; false if it is none of them.
+// "renew nonce 7 for 10m passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with nonce 9";
+// false if it is none of them.
 func (p *scenarioParser) parseAround(at penstock.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
 	w := &words{left: strings.Fields(clauses[0])}
 	e := &aroundEvent{at: at}
@@ -154,6 +210,12 @@ func (p *scenarioParser) parseAround(at penstock.Instant, clauses []string) (_ *
 		e.ban = true
 	case "reset":
 		e.reset = true
+	case "charge":
+		if !w.skip("late") {
+			return nil, true, fmt.Errorf("want %q", "charge late")
+		}
+		clauses[0] = strings.Join(w.left, " ")
+		return e, true, e.parseLate(clauses)
 	case "settle", "release", "renew":
 		e.settle = &penstock.Settlement{Verb: map[string]penstock.Verb{"settle": penstock.Settle, "release": penstock.Release, "renew": penstock.Renew}[word]}
 		err = e.parseSettlement(w)

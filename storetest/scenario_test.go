@@ -59,6 +59,10 @@ func TestScenarioMistakes(t *testing.T) {
 		{limit + "at 0s: release nonce 7 passes now", `x:2: unknown word "now"`},
 		{limit + "at 0s: release nonce 7 passes, remainig 3", `unknown word "remainig"`},
 		{limit + "at 0s: ban 1h", "x:2: want \"ban for\""},
+		{limit + "at 0s: charge 3 of 0s", "x:2: want \"charge late\""},
+		{limit + "at 0s: charge late 3 at 0s", "x:2: want \"<amount> of <instant>\""},
+		{limit + "at 0s: charge late 3 of 0s, 1 of 4s", "x:2: want \"with nonce N\""},
+		{limit + "at 0s: charge late 3 of 0s with nonce 7 now", `x:2: unknown word "now"`},
 		{limit + "at 0s: lift, used 3", `x:2: nothing can be expected of "lift"`},
 	} {
 		_, err := parseScenario("x", c.text)

@@ -26,7 +26,7 @@ type Suite struct {
 	OneSubject bool
 
 	// Plain is for stores that decide tickets and are not asked for more: nothing is settled,
-	// banned by hand, reset or inspected. Without it a store must be [Able].
+	// banned by hand, reset, inspected or charged late. Without it a store must be [Able].
 	Plain bool
 }
 
@@ -37,6 +37,7 @@ type Able interface {
 	penstock.Banner
 	penstock.Resetter
 	penstock.Inspector
+	penstock.LateCharger
 }
 
 // open returns the nodes, if they can do what will be asked of them.
@@ -51,7 +52,7 @@ func (s Suite) open(t testing.TB, n int) []penstock.Store {
 func (s Suite) able(nodes []penstock.Store) error {
 	for _, node := range nodes {
 		if _, able := node.(Able); !able && !s.Plain {
-			return fmt.Errorf("%T is not Able: it decides, but does not settle, ban, reset and inspect; a Suite that is Plain asks for decisions only", node)
+			return fmt.Errorf("%T is not Able: it decides, but does not settle, ban, reset, inspect and charge late; a Suite that is Plain asks for decisions only", node)
 		}
 	}
 	return nil

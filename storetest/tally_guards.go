@@ -20,6 +20,8 @@ var (
 		"renew", "renew no reservation", "renew closed",
 		"overage deny", "overage allow", "overage debt", "give-back", "charge that was not reserved",
 		"lease settled", "reserved lease renewed", "renewal of a lost lease", "ban by hand", "lift", "reset",
+		"late charge", "late charge again", "late charge cut", "late charge of which nothing counts",
+		"late entry in between", "late charge to a state dated anew",
 	}
 )
 
@@ -58,6 +60,7 @@ func (t *tally) answered(s *step, a *answer) {
 		t.see("ban by hand", true)
 	case s.reset != nil:
 		t.see("reset", true)
+	case s.late != nil: // counted by the ledger
 	default:
 		decisions := a.outcome.Decisions
 		for i := range s.ticket.Groups {

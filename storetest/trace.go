@@ -22,6 +22,7 @@ type step struct {
 	settle *penstock.Settlement
 	ban    *penstock.Ban
 	reset  *penstock.Group
+	late   *penstock.LateCharge
 }
 
 // on returns the step's ticket for a cast.
@@ -70,6 +71,10 @@ func play(nodes []penstock.Store, cast []penstock.Subject, s *step) (a answer, e
 		group := *s.reset
 		group.Subject = who
 		err = node.(penstock.Resetter).Reset(ctx, &group)
+	case s.late != nil:
+		late := *s.late
+		late.Subject = who
+		err = node.(penstock.LateCharger).ChargeLate(ctx, &late)
 	default:
 		err = node.Take(ctx, s.on(cast), &a.outcome)
 	}
@@ -131,6 +136,8 @@ func (s *step) String() string {
 		return fmt.Sprintf("%s, subject %d: banned for %v under [%s]", when(s.ban.Now), s.who[0], s.ban.Length, describePenalty(s.ban.Penalty))
 	case s.reset != nil:
 		return fmt.Sprintf("subject %d: reset", s.who[0])
+	case s.late != nil:
+		return fmt.Sprintf("%s, subject %d: %s", when(s.late.Now), s.who[0], describeLate(s.late))
 	}
 	return describeTicket(&s.ticket, func(i int) string { return fmt.Sprintf("subject %d", s.who[i]) })
 }

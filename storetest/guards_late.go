@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/penstock-io/penstock"
+)
+
+// lateMeter is a small meter that can be charged late, with or without an overdraft.
+func (t *tale) lateMeter() *penstock.Meter {
+	for {
+		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()
+		if l.Overdraft = 0; often(t.r, 50) {
+			l.Overdraft = t.r.Int64N(20)
+		}
+		if m, err := l.Compile(); err == nil && m.CanChargeLate() {
+			return m
+		}
+	}
+}
+
+// admitBefore admits some requests in the last windows up to now, without the store.
+func (t *tale) admitBefore(m *penstock.Meter) (lateAmount, []flow) {
+	a := lateAmount{meter: m}
+	var admitted []flow
+	at := t.now - penstock.Instant(t.r.Int64N(2*m.Window))
+	for range 1 + t.r.IntN(8) {
+		f := flow{at, 1 + t.r.Int64N(max(1, m.Capacity/4))}
+		a.admit(f.at, f.amount)
+		admitted = append(admitted, f)
+		at += penstock.Instant(t.r.Int64N(int64(t.now-at) + 1))
+	}
+	return a, admitted
+}
+
+// lateCountsOnce charges late what a list of admissions says, and compares what is used then with
+// what counts of that list by other arithmetic.
+func lateCountsOnce(t *tale) error {
+	m := t.lateMeter()
+	most := m.Capacity + m.Overdraft
+	for range 6 {
+		t.now += penstock.Instant(t.r.Int64N(m.Window))
+		if t.now > latest {
+			return nil
+		}
+		if _, err := t.ask(group(m, 1+t.r.Int64N(m.Capacity))); err != nil {
+			return err
+		}
+		before, err := t.peek(m)
+		if err != nil {
+			return err
+		}
+		a, admitted := t.admitBefore(m)
+		counts := stillCounts(m, admitted, t.now)
+		s := lateStep(t.now, t.r.Uint64()|1, a)
+		for again := range 3 {
+			if err := t.chargeLate(s); err != nil {
+				return err
+			}
+			after, err := t.peek(m)
+			if err != nil {
+				return err
+			}
+			least, atMost := before.Used+int64(math.Floor(counts-1e-6)), before.Used+int64(math.Ceil(counts-1e-6))
+			switch m.Kind {
+			case penstock.KindBucket: // what is used is rounded up twice
+				least--
+			case penstock.KindCounter: // of the previous window, what it had no room for is cut
+				current, _ := held(perWindow(m), admitted, t.now)
+				least = before.Used + current
+			}
+			least, atMost = max(before.Used, min(least, most)), max(before.Used, min(atMost, most))
+			if after.Used < least || after.Used > atMost {
+				return fmt.Errorf("%v: charged late %d times, %v of %v count: %d used, then %d, want from %d to %d",
+					m, again+1, counts, admitted, before.Used, after.Used, least, atMost)
+			}
+		}
+	}
+	return nil
+}
+
+// perWindow is a fixed window of the same length.
+func perWindow(m *penstock.Meter) *penstock.Meter {
+	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: m.Count, Window: m.Limit().Window}.MustCompile()
+}
+
+// stillCounts is how much of what was admitted, in order, counts at an instant that is not before.
+func stillCounts(m *penstock.Meter, admitted []flow, now penstock.Instant) (sum float64) {
+	windows := func(at penstock.Instant) int64 { return int64(at) / m.Window }
+	last := now
+	for i, f := range admitted {
+		amount := float64(f.amount)
+		switch m.Kind {
+		case penstock.KindBucket, penstock.KindInterval:
+			if i > 0 {
+				sum = drained(m, sum, last, f.at)
+			}
+			sum = min(sum, float64(m.Capacity+m.Overdraft)) + amount
+			last = f.at
+		case penstock.KindCounter:
+			left := 1 - math.Floor(float64(int64(now)%m.Window/m.Tick))/float64(m.Ticks)
+			switch windows(now) - windows(f.at) {
+			case 0:
+				sum += amount
+			case 1:
+				sum += amount * left
+			}
+		default:
+			if n, _ := held(m, []flow{f}, now); n > 0 {
+				sum += amount
+			}
+		}
+	}
+	if m.Kind == penstock.KindBucket || m.Kind == penstock.KindInterval {
+		return drained(m, min(sum, float64(m.Capacity+m.Overdraft)), last, now)
+	}
+	return sum
+}
+
+// drained is what is left of a bucket's level.
+func drained(m *penstock.Meter, level float64, from, to penstock.Instant) float64 {
+	if m.Kind == penstock.KindInterval {
+		return max(0, level-float64(m.Count*(int64(to)/m.Window-int64(from)/m.Window)))
+	}
+	ticks := int64(to)/m.Tick - int64(from)/m.Tick
+	return max(0, level-float64(m.Count)*float64(ticks)/float64(m.Ticks))
+}
+
+func (t *tale) chargeLate(s step) error {
+	a, err := t.play(s)
+	if err == nil && a.refusal != nil {
+		err = a.refusal
+	}
+	return err
+}
+
+// lateHarmsNobody charges late what a wrong clock dated: nobody has less used than before, or more
+// than the overdraft allows, nothing is blocked for longer than the limit could, and others notice
+// nothing.
+func lateHarmsNobody(t *tale) error {
+	m := t.lateMeter()
+	if _, err := t.ask(group(m, m.Capacity)); err != nil {
+		return err
+	}
+	before, err := t.peek(m)
+	if err != nil {
+		return err
+	}
+	a := lateAmount{meter: m}
+	ahead := penstock.Instant(pick(t.r, 1, m.Window-1, m.Window, m.Window+1, 2*m.Window, 100*m.Window, int64(latest-t.now)))
+	a.admit(min(t.now+ahead, latest), 1+t.r.Int64N(m.Capacity))
+	if err := t.chargeLate(lateStep(t.now, t.r.Uint64()|1, a)); err != nil {
+		return err
+	}
+	after, err := t.peek(m)
+	if err != nil {
+		return err
+	}
+	if after.Used < before.Used || after.Used > m.Capacity+m.Overdraft {
+		return fmt.Errorf("%v: %d used, after a late charge from the future %d", m, before.Used, after.Used)
+	}
+	t.now += penstock.Instant(m.Life)
+	if t.now > latest {
+		return nil
+	}
+	if d, err := t.peek(m); err != nil || d.Used != 0 {
+		return fmt.Errorf("%v: when nothing can count any more, %d are used (%w)", m, d.Used, err)
+	}
+	other := asked(t.now, 1, group(m, 0))
+	other.who = []int{1}
+	out, err := t.play(other)
+	if err != nil || out.outcome.Decisions[0].Used != 0 {
+		return fmt.Errorf("%v: another subject is charged (%w)", m, err)
+	}
+	return nil
+}

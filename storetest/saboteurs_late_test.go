@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A lateSaboteur is a model that charges late in another way.
+type lateSaboteur struct {
+	*Model
+	charge func(l ledger, c *penstock.LateCharge)
+}
+
+func (s *lateSaboteur) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		mine := *c
+		mine.Now = instantOf(c.Now)
+		mine.Amounts = append([]penstock.LateAmount(nil), c.Amounts...)
+		s.charge(s.ledger, &mine)
+		return nil
+	})
+}
+
+func chargesLateBy(charge func(l ledger, c *penstock.LateCharge)) penstock.Store {
+	return &lateSaboteur{NewModel(), charge}
+}
+
+func ignoresLateCharges() penstock.Store {
+	return chargesLateBy(func(ledger, *penstock.LateCharge) {})
+}
+
+// chargesLateTwice forgets the nonce.
+func chargesLateTwice() penstock.Store {
+	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+		l.chargeLate(c, c.Now)
+		delete(l.late, takenUnder{c.Subject, c.Nonce})
+	})
+}
+
+// dates returns a late charge as if all of it had been admitted at an instant.
+func dates(c *penstock.LateCharge, at func(penstock.Instant) penstock.Instant) {
+	for i := range c.Amounts {
+		a := &c.Amounts[i]
+		a.State.At = at(a.State.At)
+		log := append([]penstock.Entry(nil), a.Log...)
+		for k := range log {
+			log[k].At = at(log[k].At)
+		}
+		a.Log = log
+	}
+}
+
+// chargesLateAsNew charges all of it as of now.
+func chargesLateAsNew() penstock.Store {
+	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+		dates(c, func(penstock.Instant) penstock.Instant { return c.Now })
+		l.chargeLate(c, c.Now)
+	})
+}
+
+// replacesByLate takes the late counter for the shared one.
+func replacesByLate() penstock.Store {
+	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+		for _, a := range c.Amounts {
+			delete(l.balances, account{c.Subject, a.Meter.Fingerprint})
+		}
+		l.chargeLate(c, c.Now)
+	})
+}
+
+// chargesLateWithoutCut charges beyond capacity and overdraft.
+func chargesLateWithoutCut() penstock.Store {
+	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+		for i := range c.Amounts {
+			limit := c.Amounts[i].Meter.Limit()
+			limit.Overdraft += 5
+			if m, err := limit.Compile(); err == nil {
+				c.Amounts[i].Meter = m
+			}
+		}
+		l.chargeLate(c, c.Now)
+	})
+}
+
+// believesLateInstants brings the state up to a late instant that has not come yet.
+func believesLateInstants() penstock.Store {
+	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+		now := c.Now
+		for _, a := range c.Amounts {
+			now = max(now, a.State.At)
+			for _, e := range a.Log {
+				now = max(now, e.At)
+			}
+		}
+		l.chargeLate(c, now)
+	})
+}
+
+// forgetsLateOnReset forgets with a subject what was charged late.
+type forgetsLateOnReset struct{ *Model }
+
+func (s forgetsLateOnReset) Reset(ctx context.Context, g *penstock.Group) error {
+	return s.locked(ctx, func() error {
+		for name := range s.ledger.late {
+			if name.subject == g.Subject {
+				delete(s.ledger.late, name)
+			}
+		}
+		s.ledger.reset(g)
+		return nil
+	})
+}
+
+// appendsLate puts late entries behind all others, as of now.
+func appendsLate() penstock.Store {
+	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+		for i := range c.Amounts {
+			a := &c.Amounts[i]
+			b := l.balances[account{c.Subject, a.Meter.Fingerprint}]
+			if n := len(b.entries); n > 0 && len(a.Log) > 0 {
+				one := *c
+				one.Amounts = []penstock.LateAmount{*a}
+				dates(&one, func(at penstock.Instant) penstock.Instant { return max(at, b.entries[n-1].At) })
+				a.Log = one.Amounts[0].Log
+			}
+		}
+		l.chargeLate(c, c.Now)
+	})
+}
