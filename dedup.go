@@ -32,6 +32,7 @@ type DedupTerms struct {
 	Window   time.Duration
 	Period   Period
 	Location *time.Location
+	Scope    uint64 // of the limits that the budget stands beside
 }
 
 // Bounds of dedup terms.
@@ -58,7 +59,7 @@ func (d DedupTerms) Compile() (*Dedup, error) {
 	if d.MaxReplays < 1 || d.MaxReplays > MaxReplays {
 		problems = append(problems, &FieldError{"max_replays", d.MaxReplays, fmt.Sprintf("must be from 1 to %d", MaxReplays)})
 	}
-	budget, err := Limit{Algorithm: FixedWindow, Count: d.Budget, Window: d.Window, Period: d.Period, Location: d.Location}.Compile()
+	budget, err := Limit{Algorithm: FixedWindow, Count: d.Budget, Window: d.Window, Period: d.Period, Location: d.Location, Scope: d.Scope}.Compile()
 	if err != nil {
 		problems = append(problems, fmt.Errorf("replay_budget: %w", err))
 	}

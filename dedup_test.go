@@ -80,6 +80,9 @@ func TestBudgetFingerprint(t *testing.T) {
 	claim("budget a minute", minute.Fingerprint)
 	claim("budget an hour", hour.Fingerprint)
 	claim("budget a day", day.Fingerprint)
+	scoped := onceAMinute
+	scoped.Scope = 7
+	claim("budget a minute of another scope", dedup(t, scoped).Budget.Fingerprint)
 	if minute.Kind != KindWindow || day.Kind != KindCalendar {
 		t.Errorf("budgets are of kinds %d and %d", minute.Kind, day.Kind)
 	}

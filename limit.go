@@ -114,6 +114,11 @@ type Limit struct {
 
 	// Ordinal tells apart limits of one rule that are otherwise of the same kind and window.
 	Ordinal uint8
+
+	// Scope separates the counters of limits that one subject has side by side, such as those of a
+	// rule, with scope 0, and of an override with counters of its own. Limits of different scopes
+	// share no counter, except with probability 2^-45.
+	Scope uint64
 }
 
 // Bounds of a Limit's numbers. They keep every intermediate result exact in a double.

@@ -3,6 +3,7 @@ package penstock
 import (
 	"encoding"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -142,6 +143,10 @@ func TestFingerprint(t *testing.T) {
 		{Algorithm: Concurrency, Count: 5, Window: time.Minute},
 	} {
 		base[l.String()] = l
+		for _, scope := range []uint64{1, 1 << 44, 1<<45 - 1, 0x5eed_5eed_5eed_5eed} {
+			l.Scope = scope
+			base[fmt.Sprintf("%v in scope %x", l, scope)] = l
+		}
 	}
 	seen := map[uint64]string{}
 	for name, l := range base {

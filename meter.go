@@ -138,18 +138,35 @@ func (l Limit) MustCompile() *Meter {
 // fingerprint names the state of a limit within its subject: kind, ordinal, and window or
 // period and zone, in 56 bits. Count, burst and queue are not in it, so that changing them keeps
 // what callers have consumed.
+//
+//	kind(4) ordinal(5) 00 window(45)
+//	kind(4) ordinal(5) 1  period(3) zone(43)
+//	kind(4) ordinal(5) 01 window, or period(3) and zone(42), XOR scope(45)
+//
+// A limit with a scope never has the fingerprint of one without, and limits of one scope differ
+// wherever they would without it.
 func (l Limit) fingerprint(k Kind, window int64) uint64 {
-	const windowBits = 47
 	v := uint64(window)
 	if k == KindCalendar {
 		h := fnv.New64a()
 		h.Write([]byte(zone(l.Location).String()))
 		v = 1<<46 | uint64(l.Period)<<43 | h.Sum64()>>21
 	}
-	return uint64(k)<<kindShift | uint64(l.Ordinal)<<windowBits | v
+	if l.Scope != 0 {
+		if k == KindCalendar {
+			v = v & (1<<46 - 1) >> 1
+		}
+		v = 1<<scopeBits | (v^l.Scope)&(1<<scopeBits-1)
+	}
+	return uint64(k)<<kindShift | uint64(l.Ordinal)<<ordinalShift | v
 }
 
-const kindShift = 52 // in a fingerprint
+// Where the parts of a fingerprint are.
+const (
+	kindShift    = 52
+	ordinalShift = 47
+	scopeBits    = 45
+)
 
 func zone(loc *time.Location) *time.Location {
 	if loc == nil {

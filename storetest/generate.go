@@ -51,7 +51,11 @@ func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
 		m := anyMeter(r, pick(r, kinds...))
 		if often(r, 25) { // two of the same kind and window side by side
 			l := m.Limit()
-			l.Ordinal = (l.Ordinal + 1) % (penstock.MaxOrdinal + 1)
+			if often(r, 50) {
+				l.Ordinal = (l.Ordinal + 1) % (penstock.MaxOrdinal + 1)
+			} else {
+				l.Scope = r.Uint64() | 1
+			}
 			g.meters = append(g.meters, l.MustCompile())
 		}
 		g.meters = append(g.meters, m)
