@@ -56,5 +56,10 @@
 // # Operators
 //
 // Leases show as reservations of their subject. A reset through this node drops the subject's permits here; other nodes hold theirs for at most ℓ.
-// What was charged before a limit was changed may be spent for as long.
+//
+// # Changed limits
+//
+// A permit is spent only under the limit it was taken under. When a limit's numbers change, a node drops
+// its permits as soon as it decides by the new ones; the store has charged them, and they stay charged.
+// So a lowered limit admits nothing beyond what the store allows, on every node that has the new rules.
 package lease

@@ -59,21 +59,68 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// Permits that were charged to a limit which has other numbers now go back to the same state.
+// Permits of a limit that has other numbers now are not returned under them: they are lost, and the
+// counter refills only by the limit in force.
 func TestReturnAfterAChange(t *testing.T) {
 	inner := memory(t, little)
 	s, subject := around(t, inner), stranger()
 	bucket := func(count int64) *penstock.Meter {
 		return penstock.Limit{Algorithm: penstock.TokenBucket, Count: count, Burst: 20_000, Window: time.Second}.MustCompile()
 	}
-	calls := heat(t, s, monday, leased(subject, 1, bucket(10_000)))
+	calls := int64(heat(t, s, monday, leased(subject, 1, bucket(10_000))))
+	held := s.held()
 	g := leased(subject, 1, bucket(20_000))
-	take(t, s, monday, g)
+	calls += int64(heat(t, s, monday, g))
 	if err := s.Return(t.Context(), monday+ms); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := used(t, inner, monday+ms, g), int64(max(0, calls+1-20)); got != want {
-		t.Errorf("%d are used a millisecond after %d calls, want %d", got, calls+1, want)
+	if got, want := used(t, inner, monday+ms, g), max(0, calls+held-20); got != want || s.Stats().Expired != held {
+		t.Errorf("%d are used a millisecond after %d calls and %d lost permits, want %d; %+v", got, calls, held, want, s.Stats())
+	}
+}
+
+// Permits are spent only under the limit they were taken under, whether it is lowered or raised.
+func TestChangedLimit(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		before, after int64
+		allowed       bool
+	}{
+		{"lowered below what is used", 100_000, 10, false},
+		{"lowered", 100_000, 50_000, true},
+		{"raised", 50_000, 100_000, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inner := memory(t, little)
+			s, subject := around(t, inner), stranger()
+			old, changed := leased(subject, 1, perSecond(test.before)), leased(subject, 1, perSecond(test.after))
+			calls := int64(heat(t, s, monday, old))
+			held := s.held()
+			if calls+held <= 10 || held == 0 {
+				t.Fatalf("%d calls and %d permits are too few for this test", calls, held)
+			}
+			for range 5 { // while permits of the old limit would still be valid
+				out := take(t, s, monday, changed)
+				if out.Groups[0].Leased || out.Allowed != test.allowed {
+					t.Fatalf("allowed %v, by permits %v; want %v, by the store", out.Allowed, out.Groups[0].Leased, test.allowed)
+				}
+			}
+			if s.Stats().Expired != held {
+				t.Errorf("%d permits are lost, %d were held", s.Stats().Expired, held)
+			}
+			if out := take(t, s, monday, old); out.Groups[0].Leased {
+				t.Error("a request under the old limit finds its permits again")
+			}
+		})
+	}
+}
+
+// Rules that are compiled again, with the same numbers, keep their permits.
+func TestSameLimitCompiledAgain(t *testing.T) {
+	s, subject := around(t, memory(t, little)), stranger()
+	heat(t, s, monday, leased(subject, 1, perSecond(10_000)))
+	if out := take(t, s, monday, leased(subject, 1, perSecond(10_000))); !out.Groups[0].Leased {
+		t.Error("the permits are gone")
 	}
 }
 

@@ -38,8 +38,9 @@ func (t *table) of(s *penstock.Subject) (_ *shard, set uint64) {
 	return &t.shards[n%shards], n / shards % t.sets * ways
 }
 
-// find returns the group's pool. A pool of instants of the other kind begins anew. The caller has the lock,
-// and the shard is not closed.
+// find returns the group's pool. A pool of instants of the other kind starts empty, and so does one
+// whose limits have other numbers now: a lease is spent only under the limits it was taken under.
+// The caller has the lock, and the shard is not closed.
 func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant, given bool) *pool {
 	if sh.pools == nil {
 		sh.pools = make([]pool, sets*ways)
@@ -50,12 +51,11 @@ func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant,
 	for i := range pools {
 		p := &pools[i]
 		if p.owner != 0 && p.is(g) {
-			if p.given != given {
+			if p.given != given || !p.unchanged(g) {
 				victim = p
 				break
 			}
 			p.asked = sh.asked
-			p.measure(g)
 			return p
 		}
 		if p.asked < victim.asked {
@@ -64,10 +64,13 @@ func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant,
 	}
 	sh.drop(victim)
 	*victim = pool{subject: g.Subject, owner: sh.next(), asked: sh.asked, given: given, since: now}
-	victim.measure(g)
+	for i := range g.Charges {
+		victim.meters[i] = g.Charges[i].Meter
+	}
 	return victim
 }
 
+// is tells whether the pool is of the group's counters.
 func (p *pool) is(g *penstock.Group) bool {
 	if p.subject != g.Subject {
 		return false
@@ -80,11 +83,14 @@ func (p *pool) is(g *penstock.Group) bool {
 	return true
 }
 
-// measure has the pool know the group's meters, which may have other numbers than before.
-func (p *pool) measure(g *penstock.Group) {
+// unchanged tells whether the group's limits are those that the pool's permits were taken under.
+func (p *pool) unchanged(g *penstock.Group) bool {
 	for i := range g.Charges {
-		p.meters[i] = g.Charges[i].Meter
+		if now := g.Charges[i].Meter; p.meters[i] != now && p.meters[i].Numbers != now.Numbers {
+			return false
+		}
 	}
+	return true
 }
 
 func (sh *shard) next() uint64 {
