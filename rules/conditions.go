@@ -89,7 +89,8 @@ func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCon
 
 func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override {
 	var out []Override
-	seen := map[string]int{} // matches that never expire
+	seen := map[string]int{}     // matches that never expire
+	names := map[uint64]uint64{} // of counters, and the match that has them
 	for i := range t.Overrides {
 		o, at := &t.Overrides[i], at.with("overrides", i)
 		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt}
@@ -101,10 +102,19 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override
 			}
 			c.hidden(seen, o, i, at)
 		}
+		made.MatchID = made.conditions.matchID()
+		made.OwnCounters = !o.Limits.Unlimited && !sharesCounters(rule, t.Key, &made.conditions)
 		if !o.Limits.Unlimited {
-			limits := c.limits(limitList{o.Limits.Limits, func(k int) path { return at.with("limits", k) }, at.with("limits")}, t, path{"rules", at[1]})
+			list := limitList{terms: o.Limits.Limits, at: func(k int) path { return at.with("limits", k) }, whole: at.with("limits")}
+			if made.OwnCounters {
+				list.scope = made.MatchID
+			}
+			limits := c.limits(list, t, path{"rules", at[1]})
 			made.Limits, made.Policies = limits.meters, policies(t.Name, limits.compiled)
 			made.Dedup = c.dedup(t.Dedup, limits, path{"rules", at[1], "dedup"})
+		}
+		if made.OwnCounters {
+			c.separate(names, &made, at)
 		}
 		out = append(out, made)
 	}

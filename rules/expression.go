@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 )
 
@@ -18,6 +19,7 @@ import (
 // rule's own limits, and nobody gets onto an allow list by an error. Explain tells of the failure.
 type expression struct {
 	text    string
+	reads   []string // the variables in it
 	program cel.Program
 }
 
@@ -35,7 +37,10 @@ const (
 var alwaysThere = []string{"domain", "host", "ip", "method", "path"}
 
 // A language compiles expressions over the same variables.
-type language struct{ env *cel.Env }
+type language struct {
+	env       *cel.Env
+	variables []string // sorted
+}
 
 // newLanguage returns the language with the given attributes as variables. An attribute that CEL
 // cannot name (x-user, in) is none.
@@ -49,16 +54,15 @@ func newLanguage(attributes []string) (*language, error) {
 		cel.RegexProgramSizeLimit(maxRegexProgram),
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
 	}
-	for _, name := range slices.Compact(names) {
-		if isVariable(name) {
-			options = append(options, cel.Variable(name, cel.StringType))
-		}
+	variables := slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isVariable(name) })
+	for _, name := range variables {
+		options = append(options, cel.Variable(name, cel.StringType))
 	}
 	env, err := cel.NewEnv(options...)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the language of when: %w", err)
 	}
-	return &language{env}, nil
+	return &language{env, variables}, nil
 }
 
 // notVariables cannot be the name of a variable in CEL: they are words of the language, or name
@@ -89,7 +93,21 @@ func (l *language) compile(text string) (*expression, error) {
 	if err != nil {
 		return nil, flaw(1, 1, "%v", err)
 	}
-	return &expression{text, program}, nil
+	return &expression{text, l.reads(ast), program}, nil
+}
+
+// reads returns the variables that an expression names, and those that a variable of its own hides.
+func (l *language) reads(a *cel.Ast) (names []string) {
+	ast.PostOrderVisit(a.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.IdentKind {
+			return
+		}
+		name := strings.TrimPrefix(e.AsIdent(), ".") // as .user may be written for user
+		if _, ok := slices.BinarySearch(l.variables, name); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}))
+	return names
 }
 
 // An expressionFlaw is what is wrong at a place of an expression's text. Line and column count

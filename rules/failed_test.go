@@ -85,7 +85,7 @@ func TestExpressionsThatPanicFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	panics, err := (&language{env}).compile("explode(plan)")
+	panics, err := (&language{env: env}).compile("explode(plan)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ type limitList struct {
 	terms []LimitTerms
 	at    func(i int) path
 	whole path
+	scope uint64 // of an override with counters of its own; 0: the rule's counters
 }
 
 // Compiled limits, as far as they are sound.
@@ -25,7 +26,7 @@ type compiledLimits struct {
 
 // ownLimits returns a rule's limits, written out where they are short forms.
 func (c *compiler) ownLimits(t *RuleTerms, at path) limitList {
-	list := limitList{t.Limits, func(i int) path { return at.with("limits", i) }, at.with("limits")}
+	list := limitList{terms: t.Limits, at: func(i int) path { return at.with("limits", i) }, whole: at.with("limits")}
 	var short []LimitTerms
 	var names []string
 	for _, s := range []struct {
@@ -51,7 +52,7 @@ func (c *compiler) ownLimits(t *RuleTerms, at path) limitList {
 	if len(short) == 0 && c.sound(list.whole) {
 		c.fail(list.whole, complain("limits is missing").but("write for example limits: [100/1m]"))
 	}
-	return limitList{short, func(i int) path { return at.with(names[i]) }, at}
+	return limitList{terms: short, at: func(i int) path { return at.with(names[i]) }, whole: at}
 }
 
 // limits compiles limits that are charged together.
@@ -64,6 +65,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 			out.complete = false
 			continue
 		}
+		limit.Scope = list.scope
 		c.lend(&limit, t)
 		if !c.validate(limit, &list.terms[i], list.at(i), ruleAt) {
 			out.complete = false

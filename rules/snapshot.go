@@ -58,7 +58,14 @@ type Override struct {
 	Policies   []string
 	Dedup      *penstock.Dedup // with the budget that goes with these limits
 	Unlimited  bool
-	Expires    time.Time // zero: never
+
+	// OwnCounters says that the limits have counters of their own, named by MatchID. Otherwise they
+	// share the rule's: everything the match reads is part of the key, so that a key always gets
+	// the same limits.
+	OwnCounters bool
+	MatchID     uint64 // names what the match asks for, wherever the override stands; never 0
+
+	Expires time.Time // zero: never
 }
 
 // A Cost says what a call costs under a rule. The zero Cost is what the call itself says. Whatever
