@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/penstock-io/penstock"
@@ -12,6 +14,7 @@ import (
 // keeps every state in a map. It knows neither tickets nor guards.
 type naive struct {
 	rules  *rules.Snapshot
+	terms  []rules.RuleTerms // the rules as they are written
 	states map[string]penstock.State
 }
 
@@ -73,10 +76,39 @@ func (n *naive) limits(r *rules.Considered, c *penstock.Call) (limits []naiveLim
 		policies = r.Rule.Overrides[r.Override].Policies
 	}
 	for i, m := range r.Limits {
-		place := fmt.Sprintf("%s %q %x", r.Rule.Name, r.Key, m.Fingerprint)
+		l := m.Limit()
+		place := fmt.Sprintf("%s %q %s: %v %v %v %v %d", r.Rule.Name, r.Key, n.counters(r), l.Algorithm, l.Window, l.Period, l.Refill, l.Ordinal)
 		limits = append(limits, naiveLimit{rule: r.Rule, policy: policies[i], meter: m, cost: naiveCost(&r.Rule.Cost, c), place: place})
 	}
 	return limits
+}
+
+// counters tells whose counters hold for a call: the rule's own, or those of an override whose match reads
+// what is not in the rule's key.
+func (n *naive) counters(r *rules.Considered) string {
+	t := &n.terms[r.Rule.Index]
+	if r.Override == rules.NoOverride {
+		return ""
+	}
+	match := &t.Overrides[r.Override].Match
+	reads := slices.Collect(maps.Keys(match.Attributes))
+	if match.Path != "" {
+		reads = append(reads, "path")
+	}
+	reads = append(reads, naiveReads[match.When]...)
+	for _, name := range reads {
+		if !slices.ContainsFunc(t.Key, func(part rules.KeyPart) bool { return part.Name == name }) {
+			return fmt.Sprintf("%+v", *match)
+		}
+	}
+	return ""
+}
+
+// naiveReads are what the expressions of overrides read.
+var naiveReads = map[string][]string{
+	"":                                nil,
+	`user == "b"`:                     {"user"},
+	`user in ["a", "b"] || plan > ""`: {"user", "plan"},
 }
 
 // naiveCosts are what the texts mean under {attribute: tokens, default: 2, max: 5}.
@@ -146,10 +178,11 @@ func naiveReason(v *penstock.Verdict) {
 	}
 }
 
-// A trial is rules and calls.
+// A trial is rules and calls. The second half of the calls is decided by the rules with their overrides in
+// another order.
 type trial struct {
-	text  string
-	calls []trialCall
+	text, moved string
+	calls       []trialCall
 }
 
 type trialCall struct {
@@ -159,7 +192,7 @@ type trialCall struct {
 
 func (t trial) String() string {
 	var b strings.Builder
-	b.WriteString(t.text)
+	b.WriteString(t.text + "then\n" + t.moved)
 	for _, c := range t.calls {
 		fmt.Fprintf(&b, "+%dµs %+v\n", c.after, c.call)
 	}

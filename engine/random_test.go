@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
+	"github.com/penstock-io/penstock/rules"
 	"pgregory.net/rapid"
 )
 
@@ -23,18 +24,30 @@ var (
 		"4/1m", "6/1s", "{rate: 5/10s, burst: 7, algorithm: token_bucket}", "{rate: 2/10s, burst: 4, refill: interval, algorithm: token_bucket}",
 		"{rate: 6/1m, queue: 3, algorithm: leaky_bucket}",
 	}
-	trialMatches = []string{"", "match: {attributes: {user: [a, b]}}", "match: {attributes: {plan: gold}}", "match: {path: '/x/{id}'}", "match: {domain: other}"}
-	trialKeys    = []string{"[]", "[user]", "[user, plan?]", "[plan]"}
-	trialCosts   = []string{"", "cost: 2", "cost: {attribute: tokens, default: 2, max: 5}"}
-	trialModes   = []string{"", "", "mode: shadow", "mode: 'off'", "count_denied: true", "mode: shadow, count_denied: true", "expires_at: 2027-01-15T08:01:00Z"}
-	trialLists   = []string{"", "", "", "lists: {deny: [{user: c}], allow: [{user: [c, b], plan: gold}]}"}
-	trialTokens  = slices.Sorted(maps.Keys(naiveCosts))
+	trialMatches   = []string{"", "match: {attributes: {user: [a, b]}}", "match: {attributes: {plan: gold}}", "match: {path: '/x/{id}'}", "match: {domain: other}"}
+	trialKeys      = []string{"[]", "[user]", "[user, plan?]", "[plan]"}
+	trialCosts     = []string{"", "cost: 2", "cost: {attribute: tokens, default: 2, max: 5}"}
+	trialModes     = []string{"", "", "mode: shadow", "mode: 'off'", "count_denied: true", "mode: shadow, count_denied: true", "expires_at: 2027-01-15T08:01:00Z"}
+	trialOverrides = []string{
+		"{match: {attributes: {plan: gold}}, limits: unlimited}",
+		"{match: {attributes: {user: a}}, limits: LIMITS, expires_at: 2027-01-15T08:01:00Z}",
+		"{match: {attributes: {user: a}}, limits: LIMITS}",
+		"{match: {attributes: {plan: gold}}, limits: LIMITS}",
+		"{match: {attributes: {user: [a, b], plan: free}}, limits: LIMITS}",
+		"{match: {path: '/x/{any}'}, limits: LIMITS}",
+		"{match: {when: 'user == \"b\"'}, limits: LIMITS}",
+		"{match: {when: 'user in [\"a\", \"b\"] || plan > \"\"'}, limits: LIMITS}",
+		"{match: {}, limits: LIMITS}",
+	}
+	trialLists  = []string{"", "", "", "lists: {deny: [{user: c}], allow: [{user: [c, b], plan: gold}]}"}
+	trialTokens = slices.Sorted(maps.Keys(naiveCosts))
 )
 
 // trials draws rules, as text, and calls.
 var trials = rapid.Custom(func(t *rapid.T) trial {
-	var b strings.Builder
-	b.WriteString("attributes: {user: {header: U}, plan: {header: P}, tokens: {header: T}}\nrules:\n")
+	var b, moved strings.Builder
+	write := func(text string) { b.WriteString(text); moved.WriteString(text) }
+	write("attributes: {user: {header: U}, plan: {header: P}, tokens: {header: T}}\nrules:\n")
 	pick := func(from []string, what string) string { return rapid.SampledFrom(from).Draw(t, what) }
 	limits := func() string {
 		return strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(trialLimits), 1, 3, rapid.ID).Draw(t, "limits"), ", ")
@@ -50,16 +63,20 @@ var trials = rapid.Custom(func(t *rapid.T) trial {
 				parts = append(parts, part)
 			}
 		}
-		switch rapid.IntRange(0, 5).Draw(t, "override") {
-		case 0:
-			parts = append(parts, "overrides: [{match: {attributes: {plan: gold}}, limits: unlimited}]")
-		case 1:
-			parts = append(parts, "overrides: [{match: {attributes: {user: a}}, limits: ["+limits()+"], expires_at: 2027-01-15T08:01:00Z}, {match: {attributes: {plan: gold}}, limits: [9/1m]}]")
+		overrides := rapid.SliceOfNDistinct(rapid.SampledFrom(trialOverrides), 0, 3, rapid.ID).Draw(t, "overrides")
+		for k, o := range overrides {
+			overrides[k] = strings.ReplaceAll(o, "LIMITS", "["+limits()+"]")
 		}
-		fmt.Fprintf(&b, "  - {%s}\n", strings.Join(parts, ", "))
+		if len(overrides) > 0 {
+			parts = append(parts, "overrides: [OVERRIDES]")
+		}
+		rule := fmt.Sprintf("  - {%s}\n", strings.Join(parts, ", "))
+		b.WriteString(strings.Replace(rule, "OVERRIDES", strings.Join(overrides, ", "), 1))
+		slices.Reverse(overrides)
+		moved.WriteString(strings.Replace(rule, "OVERRIDES", strings.Join(overrides, ", "), 1))
 	}
-	b.WriteString(pick(trialLists, "lists") + "\n")
-	return trial{b.String(), rapid.SliceOfN(trialCalls, 10, 40).Draw(t, "calls")}
+	write(pick(trialLists, "lists") + "\n")
+	return trial{b.String(), moved.String(), rapid.SliceOfN(trialCalls, 10, 40).Draw(t, "calls")}
 })
 
 var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
@@ -81,12 +98,22 @@ var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
 
 // disagreement returns where an engine and the naive evaluation differ; "" if nowhere.
 func disagreement(t *testing.T, trial trial, s sabotage) string {
-	snapshot := compile(t, trial.text)
+	stand := &stand{now: beginning}
+	n := naive{states: map[string]penstock.State{}}
+	load := func(text string) {
+		n.rules, n.terms, stand.rules = compile(t, text), terms(t, text), compile(t, text)
+		if s.rules != nil {
+			s.rules(stand.rules)
+		}
+	}
+	load(trial.text)
 	now := beginning
 	store := &tampered{newMemory(t), s}
-	e := newEngine(t, "", engine.Options{Store: store, Rules: engine.Fixed(snapshot), Now: func() penstock.Instant { return now }})
-	n := naive{snapshot, map[string]penstock.State{}}
+	e := newEngine(t, "", engine.Options{Store: store, Rules: stand, Now: func() penstock.Instant { return now }})
 	for i := range trial.calls {
+		if i == len(trial.calls)/2 {
+			load(trial.moved)
+		}
 		c := &trial.calls[i]
 		now += c.after
 		var v penstock.Verdict
@@ -102,6 +129,14 @@ func disagreement(t *testing.T, trial trial, s sabotage) string {
 		}
 	}
 	return ""
+}
+
+func terms(t *testing.T, text string) []rules.RuleTerms {
+	doc, err := rules.Parse("rules.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Rules
 }
 
 func TestEngineAgreesWithNaive(t *testing.T) {
@@ -125,6 +160,14 @@ func TestNaiveNotices(t *testing.T) {
 				v.Decision = v.Limits[n-1].Decision
 			}
 		}},
+		{name: "one counter for a rule and its overrides", rules: scopes(func(int, *rules.Override) uint64 { return 0 })},
+		{name: "overrides always have other counters", rules: scopes(func(_ int, o *rules.Override) uint64 { return o.MatchID })},
+		{name: "counters named by position", rules: scopes(func(i int, o *rules.Override) uint64 {
+			if !o.OwnCounters {
+				return 0
+			}
+			return uint64(i) + 1
+		})},
 		{name: "one subject for all", ticket: everyGroup(func(g *penstock.Group) { clear(g.Subject[4:]) })},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -36,6 +36,7 @@ type taken struct {
 	rule     *rules.Rule
 	limits   []*penstock.Meter // all of them, or the leases alone
 	policies []string          // of the limits
+	match    uint16            // of an override that shares the rule's counters; 0: of another, or the rule itself
 	subject  penstock.Subject
 	nonce    uint64
 }
@@ -74,16 +75,21 @@ func (w *work) appendTaken(id []byte, i int, nonce uint64) []byte {
 	id = append(id, g.Subject[:]...)
 	id = binary.BigEndian.AppendUint64(id, nonce)
 	id = binary.BigEndian.AppendUint16(id, override)
-	return binary.BigEndian.AppendUint32(id, digest(t.limits))
+	return binary.BigEndian.AppendUint32(id, t.digest())
 }
 
 // pick takes those of a rule's limits, or of an override's, that a reservation is of.
 func (t *taken) pick(r *rules.Rule, override uint16) {
 	limits, policies := r.Limits, r.Policies
+	t.match = 0
 	if n := int(override &^ onlyLeases); n > len(r.Overrides) {
 		limits = nil
 	} else if n > 0 {
-		limits, policies = r.Overrides[n-1].Limits, r.Overrides[n-1].Policies
+		o := &r.Overrides[n-1]
+		limits, policies = o.Limits, o.Policies
+		if !o.OwnCounters {
+			t.match = uint16(o.MatchID) | 1
+		}
 	}
 	t.rule, t.limits, t.policies = r, nil, nil
 	for i, m := range limits {
@@ -93,19 +99,30 @@ func (t *taken) pick(r *rules.Rule, override uint16) {
 	}
 }
 
-// find picks the limits that a reservation is of, by what names their state: they may have moved to
-// another override and have other counts now. It tells whether they are still there.
+// find picks the limits that a reservation is of, by what names their counters: they may have moved to
+// another override and have other counts now. Of those that share the rule's counters, the override
+// with the same match comes first, so that a counter is refilled by the limit it belongs to; if there
+// is none, the document has put another limit on the counter. It tells whether there are limits.
 func (t *taken) find(r *rules.Rule, override uint16, limits uint32) bool {
-	if t.pick(r, override); digest(t.limits) == limits {
+	t.pick(r, override)
+	if t.digest() == limits || digest(t.limits) == limits { // the latter of an earlier release
 		return true
 	}
 	for n := range uint16(len(r.Overrides) + 1) {
-		if t.pick(r, n|override&onlyLeases); digest(t.limits) == limits {
+		if t.pick(r, n|override&onlyLeases); t.digest() == limits {
+			return true
+		}
+	}
+	for n := range uint16(len(r.Overrides) + 1) {
+		if t.pick(r, n|override&onlyLeases); (n == 0 || t.match != 0) && len(t.limits) > 0 && digest(t.limits)>>16 == limits>>16 {
 			return true
 		}
 	}
 	return false
 }
+
+// digest is of the limits' counters in its upper half, and of the override in its lower half too.
+func (t *taken) digest() uint32 { return digest(t.limits) ^ uint32(t.match) }
 
 // digest is of limits as sets, as their order means nothing.
 func digest(limits []*penstock.Meter) (sum uint32) {

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -16,6 +17,7 @@ import (
 type sabotage struct {
 	scenario, name string
 
+	rules   func(*rules.Snapshot)      // once they are compiled
 	ticket  func(*penstock.Ticket)     // before the store sees it
 	settle  func(*penstock.Settlement) // likewise
 	verdict func(*penstock.Verdict)    // before the script sees it
@@ -35,6 +37,17 @@ var sabotages = []sabotage{
 	{scenario: "overrides", name: "ignores an override", old: "plan: gold", new: "plan: none"},
 	{scenario: "overrides", name: "limits the unlimited", old: "limits: unlimited", new: "limits: [1/1s]"},
 	{scenario: "overrides", name: "an override for ever", old: ", expires_at: 2027-01-15T08:00:10Z", new: ""},
+	{scenario: "overrides", name: "one counter for all limits", rules: scopes(func(int, *rules.Override) uint64 { return 0 })},
+	{scenario: "overrides", name: "always other counters", rules: scopes(func(_ int, o *rules.Override) uint64 { return o.MatchID })},
+	{scenario: "override-counters", name: "one counter for all limits", rules: scopes(func(int, *rules.Override) uint64 { return 0 })},
+	{scenario: "override-counters", name: "always other counters", rules: scopes(func(_ int, o *rules.Override) uint64 { return o.MatchID })},
+	{scenario: "override-counters", name: "named by position", rules: scopes(func(i int, o *rules.Override) uint64 {
+		if !o.OwnCounters {
+			return 0
+		}
+		return uint64(i) + 1
+	})},
+	{scenario: "changed-overrides", name: "whichever override stands there", rules: everyOverride(func(_ int, o *rules.Override) { o.MatchID = 1 })},
 	{scenario: "costs", name: "every call costs 1", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = min(c.Cost, 1) })},
 	{scenario: "costs", name: "charges peeks", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = max(c.Cost, 1) })},
 	{scenario: "costs", name: "no default", old: "default: 2", new: "default: 1"},
@@ -92,7 +105,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		delete(unproved, s.scenario)
 		t.Run(s.scenario+"/"+s.name, func(t *testing.T) {
 			o := engine.Options{Store: &tampered{newMemory(t), s}}
-			if len(runWith(t, s.rewritten(t, all[s.scenario]), o, s.verdict)) == 0 {
+			if len(runWith(t, s.rewritten(t, all[s.scenario]), o, s)) == 0 {
 				t.Error("the scenario did not notice")
 			}
 		})
@@ -194,4 +207,25 @@ func tells(which int) func(*penstock.Verdict) {
 		}
 		v.Rule, v.Decision = v.Limits[i].Rule, v.Limits[i].Decision
 	}
+}
+
+func everyOverride(do func(i int, o *rules.Override)) func(*rules.Snapshot) {
+	return func(s *rules.Snapshot) {
+		for _, r := range s.Rules {
+			for i := range r.Overrides {
+				do(i, &r.Overrides[i])
+			}
+		}
+	}
+}
+
+// scopes gives overrides other counters than they have.
+func scopes(scope func(i int, o *rules.Override) uint64) func(*rules.Snapshot) {
+	return everyOverride(func(i int, o *rules.Override) {
+		for k, m := range o.Limits {
+			l := m.Limit()
+			l.Scope = scope(i, o)
+			o.Limits[k] = l.MustCompile()
+		}
+	})
 }

@@ -36,6 +36,7 @@ type script struct {
 	files []txtar.File
 	stand *stand
 	names map[string]string // of reservations
+	alter func(*rules.Snapshot)
 	diffs []string
 }
 
@@ -56,19 +57,19 @@ const beginning = penstock.Instant(1_800_000_000_000_000) // a multiple of an ho
 // run plays the script with an engine of such options and returns what it answered otherwise.
 func run(t *testing.T, files []txtar.File, o engine.Options) (diffs []string) {
 	t.Helper()
-	return runWith(t, files, o, nil)
+	return runWith(t, files, o, sabotage{})
 }
 
-// runWith is run with verdicts that somebody alters.
-func runWith(t *testing.T, files []txtar.File, o engine.Options, alter func(*penstock.Verdict)) (diffs []string) {
+// runWith is run with rules and verdicts that a sabotage alters.
+func runWith(t *testing.T, files []txtar.File, o engine.Options, sabotage sabotage) (diffs []string) {
 	t.Helper()
-	s := &script{files: files, stand: &stand{now: beginning}, names: map[string]string{}}
-	s.stand.rules = compile(t, s.file("rules.yaml"))
+	s := &script{files: files, stand: &stand{now: beginning}, names: map[string]string{}, alter: sabotage.rules}
+	s.load(t, "rules.yaml")
 	o.Rules = s.stand
 	o.Now = func() penstock.Instant { return s.stand.now }
 	e := newEngine(t, "", o)
-	if s.stand.engine = e; alter != nil {
-		s.stand.engine = altered{e, alter}
+	if s.stand.engine = e; sabotage.verdict != nil {
+		s.stand.engine = altered{e, sabotage.verdict}
 	}
 	for number, line := range strings.Split(s.file("script"), "\n") {
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
@@ -97,6 +98,14 @@ func (s *script) file(name string) string {
 	return string(s.files[i].Data)
 }
 
+// load compiles a file of rules, to decide by from now on.
+func (s *script) load(t *testing.T, file string) {
+	s.stand.rules = compile(t, s.file(file))
+	if s.alter != nil {
+		s.alter(s.stand.rules)
+	}
+}
+
 func (s *script) play(t *testing.T, words []string) (answer string, err error) {
 	if len(words) < 2 {
 		return "", errors.New("it says when, and what")
@@ -120,7 +129,7 @@ func (s *script) play(t *testing.T, words []string) (answer string, err error) {
 		}
 		return render(&v, err), nil
 	case "rules":
-		s.stand.rules = compile(t, s.file(words[0]))
+		s.load(t, words[0])
 		return "", nil
 	}
 	c, err := s.readConclusion(verb, words)
