@@ -14,7 +14,7 @@ import (
 // rule with these conditions.
 func sharesCounters(rule *conditions, key []KeyPart, override *conditions) bool {
 	k := keyReader{rule, key}
-	if override.domain != "" && !k.tells("domain") || len(override.methods) > 0 && !k.tells("method") || !k.tellsPath(override.path) {
+	if len(override.methods) > 0 && !k.tells("method") || !k.tellsPath(override.path) {
 		return false
 	}
 	for i := range override.attributes {
@@ -51,7 +51,7 @@ func (k keyReader) tells(name string) bool {
 	}
 	switch name {
 	case "domain":
-		return k.rule.domain != ""
+		return true // the rule is for one
 	case "path": // made of literals and wildcards
 		return k.rule.path.text != "" && !slices.ContainsFunc(k.rule.path.wildcards(), func(name string) bool { return !k.tells(name) })
 	}
