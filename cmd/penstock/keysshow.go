@@ -84,7 +84,8 @@ func newKeysShowCommand(a *app) *cobra.Command {
 		Use:   "show name=value...",
 		Short: "Show what was counted of a caller",
 		Long: `Show what was counted of a caller: used, limit, what is left, when it is as if never seen,
-bans, strikes and reservations. Nothing is charged.
+bans, strikes and reservations. Nothing is charged. An override with counters of its own is
+shown if it has counted something, or if the attributes given select it.
 
 Exit status: 0 if some rule knows the caller, 1 if none does, 3 if the server or its
 store did not answer.`,
@@ -125,6 +126,15 @@ func (a *app) tellKeyStates(found *admin.KeyStates) error {
 				limit = "unlimited"
 			}
 			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%s\n", l.Policy, keyText(k.Key), l.Used, limit, l.Remaining, resets(&l))
+		}
+		for _, other := range k.Others {
+			of := " (rule)"
+			if other.Override != nil {
+				of = fmt.Sprintf(" (override %d)", *other.Override)
+			}
+			for _, l := range other.Limits {
+				fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Policy+of, keyText(k.Key), l.Used, l.Limit, l.Remaining, resets(&l))
+			}
 		}
 	}
 	if err := table.Flush(); err != nil {

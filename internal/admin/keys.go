@@ -100,12 +100,19 @@ type KeyState struct {
 	Override     *int          `json:"override,omitempty"` // whose limits hold, counted from 0
 	Unlimited    bool          `json:"unlimited,omitempty"`
 	Limits       []LimitState  `json:"limits"`
-	CanBan       bool          `json:"can_ban"` // it has a penalty
+	Others       []Counters    `json:"other_counters,omitempty"` // that have counted something
+	CanBan       bool          `json:"can_ban"`                  // it has a penalty
 	BannedUntil  *time.Time    `json:"banned_until,omitempty"`
 	Strikes      int64         `json:"strikes"`
 	Bans         int64         `json:"bans"` // so far, until they are forgiven
 	Reservations []Reservation `json:"reservations"`
 	Reserved     int64         `json:"reserved"` // how many there are
+}
+
+// Counters are those of a rule, or of one of its overrides, that hold for other requests of a client.
+type Counters struct {
+	Override *int         `json:"override,omitempty"` // counted from 0; none: the rule's own
+	Limits   []LimitState `json:"limits"`
 }
 
 // A Reservation is one of a caller.
@@ -168,12 +175,9 @@ func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 		at := until.Time()
 		told.BannedUntil = &at
 	}
-	for i := range found.Decisions {
-		m := g.Charges[i].Meter
-		told.Limits = append(told.Limits, limitState(&penstock.LimitVerdict{
-			Rule: s.Rule.Name, Policy: policies[i], Shadow: s.Rule.Mode == rules.Shadow, Banned: told.BannedUntil != nil,
-			Algorithm: m.Algorithm(), Count: m.Count, Window: time.Duration(m.Window) * time.Microsecond, Decision: found.Decisions[i],
-		}))
+	told.Limits = s.limitStates(g.Charges, policies, found.Decisions, told.BannedUntil != nil)
+	if told.Others, err = a.others(ctx, s, told.BannedUntil != nil); err != nil {
+		return nil, err
 	}
 	for _, r := range found.Reservations {
 		one := Reservation{Until: r.Until.Time(), Closed: r.Closed}
@@ -181,6 +185,51 @@ func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 			one.Cost = max(one.Cost, receipt.Cost)
 		}
 		told.Reservations = append(told.Reservations, one)
+	}
+	return told, nil
+}
+
+func (s *subject) limitStates(charges []penstock.Charge, policies []string, decisions []penstock.Decision, banned bool) []LimitState {
+	told := []LimitState{}
+	for i := range decisions {
+		m := charges[i].Meter
+		told = append(told, limitState(&penstock.LimitVerdict{
+			Rule: s.Rule.Name, Policy: policies[i], Shadow: s.Rule.Mode == rules.Shadow, Banned: banned,
+			Algorithm: m.Algorithm(), Count: m.Count, Window: time.Duration(m.Window) * time.Microsecond, Decision: decisions[i],
+		}))
+	}
+	return told
+}
+
+// others looks at the counters of a client that its attributes do not select, and returns those that have
+// counted something.
+func (a *Admin) others(ctx context.Context, s *subject, banned bool) (told []Counters, err error) {
+	for some := range slices.Chunk(s.otherCounters(), penstock.MaxGroups) {
+		var t penstock.Ticket
+		for _, c := range some {
+			g := penstock.Group{Subject: s.id, Alone: true}
+			for _, m := range c.limits {
+				g.Charges = append(g.Charges, penstock.Charge{Meter: m})
+			}
+			t.Groups = append(t.Groups, g)
+		}
+		var out penstock.Outcome
+		if err := a.Store.Take(ctx, &t, &out); err != nil {
+			return nil, fmt.Errorf("inspect: %w", err)
+		}
+		decisions := out.Decisions
+		for i, c := range some {
+			own := decisions[:len(c.limits)]
+			decisions = decisions[len(c.limits):]
+			if !slices.ContainsFunc(own, func(d penstock.Decision) bool { return d.Used > 0 }) {
+				continue
+			}
+			found := Counters{Limits: s.limitStates(t.Groups[i].Charges, c.policies, own, banned)}
+			if c.override != rules.NoOverride {
+				found.Override = &c.override
+			}
+			told = append(told, found)
+		}
 	}
 	return told, nil
 }

@@ -203,6 +203,71 @@ rules:
 	}
 }
 
+// Overrides with counters of their own are shown where they have counted something, and a reset forgets
+// them all, however many there are.
+func TestCountersOfOverrides(t *testing.T) {
+	const many = penstock.MaxGroups + 6
+	var overrides []string
+	for i := range many {
+		overrides = append(overrides, fmt.Sprintf("{match: {plan: p%d}, limits: [{rate: 2/1h, algorithm: fixed_window}]}", i))
+	}
+	document := `
+attributes: {user: {header: X-User}, plan: {header: X-Plan}}
+rules:
+  - name: per-user
+    key: [user]
+    limits: [{rate: 1/1h, algorithm: fixed_window}]
+    overrides: [` + strings.Join(overrides, ", ") + `]
+`
+	onBothStores(t, func(t *testing.T, store admin.Store) {
+		s := newStand(t, setup{store: store, local: newMemory(t), rules: document})
+		last := fmt.Sprint("p", many-1)
+		spend := func() {
+			t.Helper()
+			for i, plan := range []string{"none", "p0", "p0", last} {
+				if !s.call("user", "u1", "plan", plan) {
+					t.Fatalf("call %d, of plan %s, is denied", i, plan)
+				}
+			}
+			if s.call("user", "u1", "plan", "none") || s.call("user", "u1", "plan", "p0") {
+				t.Fatal("more passes than the limit")
+			}
+		}
+		show := func(pairs ...string) string {
+			t.Helper()
+			attributes := map[string]string{"user": "u1"}
+			for i := 0; i < len(pairs); i += 2 {
+				attributes[pairs[i]] = pairs[i+1]
+			}
+			k := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", attributes)).Keys[0]
+			text := fmt.Sprintf("%d/%d", k.Limits[0].Used, k.Limits[0].Limit)
+			for _, c := range k.Others {
+				of := "rule"
+				if c.Override != nil {
+					of = fmt.Sprint(*c.Override)
+				}
+				text += fmt.Sprintf(", %s %d/%d", of, c.Limits[0].Used, c.Limits[0].Limit)
+			}
+			return text
+		}
+		spend()
+		for _, test := range [][2]string{
+			{"none", fmt.Sprintf("1/1, 0 2/2, %d 1/2", many-1)},
+			{"p0", fmt.Sprintf("2/2, rule 1/1, %d 1/2", many-1)},
+			{"p1", fmt.Sprintf("0/2, rule 1/1, 0 2/2, %d 1/2", many-1)},
+		} {
+			if got := show("plan", test[0]); got != test[1] {
+				t.Errorf("plan %s: %s, want %s", test[0], got, test[1])
+			}
+		}
+		get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", u1))
+		if got := show(); got != "0/1" {
+			t.Errorf("after a reset: %s", got)
+		}
+		spend()
+	})
+}
+
 func TestCallersThatAreNotKnown(t *testing.T) {
 	s := newStand(t, setup{})
 	for _, path := range []string{"/v1/keys/show", "/v1/keys/reset"} {

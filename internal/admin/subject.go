@@ -87,3 +87,31 @@ func (s *subject) group() penstock.Group {
 	}
 	return g
 }
+
+// counters are those of a rule's limits or of an override's.
+type counters struct {
+	override int // or rules.NoOverride
+	limits   []*penstock.Meter
+	policies []string
+}
+
+// otherCounters are those of the rule and of its overrides with counters of their own, except the ones
+// that group asks about.
+func (s *subject) otherCounters() (all []counters) {
+	const ofTheRule = 0
+	asked := uint64(ofTheRule)
+	if s.Override != rules.NoOverride && s.Rule.Overrides[s.Override].OwnCounters {
+		asked = s.Rule.Overrides[s.Override].MatchID
+	}
+	seen := map[uint64]bool{asked: true}
+	if asked != ofTheRule {
+		all = append(all, counters{rules.NoOverride, s.Rule.Limits, s.Rule.Policies})
+	}
+	for i := range s.Rule.Overrides {
+		if o := &s.Rule.Overrides[i]; o.OwnCounters && !seen[o.MatchID] {
+			seen[o.MatchID] = true
+			all = append(all, counters{i, o.Limits, o.Policies})
+		}
+	}
+	return all
+}

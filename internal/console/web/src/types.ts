@@ -220,6 +220,7 @@ export interface KeyState {
   override?: number
   unlimited?: boolean
   limits: LimitState[]
+  other_counters?: { override?: number; limits: LimitState[] }[]
   can_ban: boolean
   banned_until?: string
   strikes: number

@@ -200,6 +200,12 @@ function State({ state: s, attributes: of, done }: { state: KeyState; attributes
         }))} />
       )}
       <div class="meters">{s.limits.map((l) => <Meter key={l.policy} limit={l} />)}</div>
+      {s.other_counters?.map((c) => (
+        <section key={c.override ?? -1}>
+          <p class="quiet">{c.override === undefined ? 'Counted by the rule itself' : `Counted by override ${c.override}`}</p>
+          <div class="meters">{c.limits.map((l) => <Meter key={l.policy} limit={l} />)}</div>
+        </section>
+      ))}
       <p class="quiet">
         {s.can_ban && `${s.strikes} strikes, banned ${s.bans} times. `}
         {s.reserved > 0 && `${s.reserved} reservations. `}
