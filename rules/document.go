@@ -51,7 +51,7 @@ type RuleTerms struct {
 	Consistency  Consistency     `rules:"consistency" doc:"exact, or leased: permits fetched ahead for hot keys, never over the limit."`
 	OnStoreError Failure         `rules:"on_store_error" doc:"What is decided while the store does not answer."`
 	Mode         Mode            `rules:"mode" doc:"enforce; shadow decides and reports but never denies; off."`
-	Overrides    []OverrideTerms `rules:"overrides" max:"1000" doc:"The first whose match holds replaces the limits."`
+	Overrides    []OverrideTerms `rules:"overrides" max:"1000" doc:"The first whose match holds replaces the limits. It shares the rule's counters if everything its match reads is part of the key; otherwise it has counters of its own."`
 	Owner        string          `rules:"owner" max:"128" doc:"Who to ask about the rule."`
 	ExpiresAt    time.Time       `rules:"expires_at,nullable" doc:"When the rule ceases to apply."`
 }
@@ -128,9 +128,9 @@ type PenaltyTerms struct {
 
 // OverrideTerms replace a rule's limits for some calls.
 type OverrideTerms struct {
-	Match     MatchTerms     `rules:"match,required" as:"match: {plan: gold}" doc:"Of the calls that the rule matches, those like this."`
+	Match     MatchTerms     `rules:"match,required" as:"match: {plan: gold}" doc:"Of the calls that the rule matches, those like this. Counters of the override's own are named by it: changing it starts fresh, moving the override does not."`
 	Limits    OverrideLimits `rules:"limits,required" as:"limits: [1000/1m], or limits: unlimited" doc:"What holds instead: limits, or unlimited."`
-	ExpiresAt time.Time      `rules:"expires_at,nullable" doc:"When the override ceases to apply."`
+	ExpiresAt time.Time      `rules:"expires_at,nullable" doc:"When the override ceases to apply. Counters that it shares with the rule keep what was consumed."`
 }
 
 // OverrideLimits are limits, or none at all.

@@ -93,7 +93,11 @@ func reasons(r *admin.Considered) string {
 	}
 	parts = append(parts, "key "+keyText(r.Key))
 	if r.Override != nil {
-		parts = append(parts, fmt.Sprintf("override %d", *r.Override))
+		override := fmt.Sprintf("override %d", *r.Override)
+		if r.Own {
+			override += ", with counters of its own"
+		}
+		parts = append(parts, override)
 	}
 	if r.Unlimited {
 		parts = append(parts, "unlimited")

@@ -28,7 +28,8 @@ type Considered struct {
 	Key       Echo     `json:"key,omitempty"`
 	Limits    []string `json:"limits,omitempty"`
 	Unlimited bool     `json:"unlimited,omitempty"`
-	Override  *int     `json:"override,omitempty"` // counted from 0
+	Override  *int     `json:"override,omitempty"`     // counted from 0
+	Own       bool     `json:"own_counters,omitempty"` // the override's, not the rule's
 	Failures  []string `json:"failures,omitempty"`
 }
 
@@ -61,7 +62,7 @@ func consider(c *rules.Considered) Considered {
 		return r
 	}
 	if c.Override != rules.NoOverride {
-		r.Override = &c.Override
+		r.Override, r.Own = &c.Override, c.Rule.Overrides[c.Override].OwnCounters
 	}
 	r.Key = Echo(attributesOf(c.Key))
 	for _, meter := range c.Limits {

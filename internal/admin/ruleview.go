@@ -47,6 +47,7 @@ type OverrideView struct {
 	Match     string      `json:"match"`
 	Unlimited bool        `json:"unlimited"`
 	Limits    []LimitView `json:"limits"`
+	Own       bool        `json:"own_counters"` // it does not share the rule's
 	Expires   *time.Time  `json:"expires_at,omitempty"`
 }
 
@@ -94,7 +95,7 @@ func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 		o := &r.Overrides[i]
 		v.Overrides = append(v.Overrides, OverrideView{
 			Match: words(&t.Overrides[i].Match), Unlimited: o.Unlimited,
-			Limits: limitViews(o.Limits, o.Policies), Expires: timeOrNil(o.Expires),
+			Limits: limitViews(o.Limits, o.Policies), Own: o.OwnCounters, Expires: timeOrNil(o.Expires),
 		})
 	}
 	return v

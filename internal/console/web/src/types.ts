@@ -172,7 +172,7 @@ export interface RuleView {
   match: string
   key: string[]
   limits: LimitView[]
-  overrides: { match: string; unlimited: boolean; limits: LimitView[]; expires_at?: string }[]
+  overrides: { match: string; unlimited: boolean; limits: LimitView[]; own_counters: boolean; expires_at?: string }[]
   penalty: boolean
   on_store_error: string
   leased: boolean
