@@ -182,10 +182,6 @@ func (m *Meter) InsertLate(log, entries []Entry, now Instant) []Entry {
 	default: // what has left the window might come back: time stands by an entry older than now
 		log = log[:copy(log, log[w.First-1:])]
 	}
-	newest := entries[len(entries)-1].At
-	if spent(log) && log[len(log)-1].At <= newest {
-		log = log[:len(log)-1] // it counts nothing, and time stands by the one that follows
-	}
 	more := int64(0)
 	for _, e := range entries {
 		more += e.N

@@ -57,6 +57,12 @@ func lateEntries(r teller) {
 			for i := range penstock.Instant(4) {
 				r.take(one(monday+i+seconds(3600), who, charge(long, 0)))
 			}
+			for _, i := range []penstock.Instant{2, 9, 500} { // when some have left the window
+				now := monday + i + seconds(3600)
+				r.chargeLate(now, who, admittedAt(long, 1, monday+i, monday+i+1, monday+i+2, monday+i+3, monday+500))
+				r.take(one(now, who, charge(long, 0)))
+				r.take(one(now+2, who, charge(long, 0)))
+			}
 		}
 	}
 	full := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxLog, Window: time.Hour, Overdraft: 9}.MustCompile()
@@ -94,6 +100,14 @@ func lateEntries(r teller) {
 
 // lateCounters: late counters of the windows around now, to the microsecond.
 func lateCounters(r teller) {
+	large := penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 1e9, Window: 20 * time.Second}.MustCompile()
+	for i := range penstock.Instant(20) { // in between two ticks
+		now, who := monday-monday%seconds(20)+seconds(5)+i*53, stranger()
+		r.take(one(now, who, charge(large, 9e8)))
+		r.chargeLate(now, who, admittedAt(large, 1e9, now-seconds(20)))
+		r.take(one(now, who, charge(large, 0)))
+		r.take(one(now+seconds(10), who, charge(large, 0)))
+	}
 	for _, m := range append(lateKinds(time.Second), lateKinds(20*time.Second)...) {
 		limit := m.Limit()
 		limit.Overdraft = 2

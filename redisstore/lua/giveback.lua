@@ -33,10 +33,15 @@ local function plan_give_back(log, at, back)
   return plan
 end
 
-local function give_back_log(log, plan)
-  redis.call('LTRIM', log.key, 0, plan.first - 1)
+-- Keeps the elements from base on up to those of the plan, and puts these behind them.
+local function rewrite_log(log, base, plan)
+  redis.call('LTRIM', log.key, base, plan.first - 1)
   for i = 1, #plan.elements, 1000 do
     redis.call('RPUSH', log.key, spread(plan.elements, i, math.min(i + 999, #plan.elements)))
   end
+end
+
+local function give_back_log(log, plan)
+  rewrite_log(log, 0, plan)
   log.sum, log.spent, log.before = log.sum - plan.back, plan.spent, plan.before
 end

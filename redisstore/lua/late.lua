@@ -49,12 +49,11 @@ end
 
 -- What it takes to insert them: the elements from first on, rewritten.
 local function plan_late(log, ats, costs)
-  local k, old, total, first, spent = #ats, {}, 0, 0, log.spent
+  local k, old, total, first = #ats, {}, 0, 1
   if log.repaired then
-    old, spent = {pack('>I7I6', now, log.sum)}, log.sum == 0
+    old, log.base = {pack('>I7I6', now, log.sum)}, 0
   elseif not log.empty then
     first = last_entry(log, log.start, ats[k]) + 1
-    if spent then first = math.min(first, log.size - 1) end
     local _
     _, total = log_entry(log, first - 1)
     old = redis.call('LRANGE', log.key, first, -1)
@@ -72,10 +71,7 @@ local function plan_late(log, ats, costs)
     end
     local when, sum = read('>I7I6', old[i])
     while k > 0 and ats[k] < when do put_late() end
-    -- What counts nothing is kept only as the newest: time stands by it.
-    if not (i == #old and spent and k > 0) then
-      plan.elements[#plan.elements + 1] = pack('>I7I6', when, (sum + more) % WRAP)
-    end
+    plan.elements[#plan.elements + 1] = pack('>I7I6', when, (sum + more) % WRAP)
     total = sum
   end
   while k > 0 do put_late() end
@@ -86,12 +82,8 @@ local function insert_late(log, plan)
   if log.empty or log.repaired then
     redis.call('DEL', log.key)
     redis.call('RPUSH', log.key, pack('>I7I6', 0, 0))
-  else
-    redis.call('LTRIM', log.key, log.base, plan.first - 1)
   end
-  for i = 1, #plan.elements, 1000 do
-    redis.call('RPUSH', log.key, spread(plan.elements, i, math.min(i + 999, #plan.elements)))
-  end
+  rewrite_log(log, log.base, plan)
   local ttl = (log.at + window - now) / 1000
   redis.call('PEXPIRE', log.key, string.format('%.0f', math.max(floor, ttl - ttl % 1 + 2)))
 end
