@@ -92,7 +92,9 @@ func (w *work) weighGuards() {
 
 func (w *work) weighGuard(g *penstock.Group, v *guard, sight *penstock.Sight) {
 	if g.Penalty != nil {
-		sight.Penalty, sight.Banned, v.mended = g.Penalty.Weigh(v.penalty.look().penalty(), w.now)
+		s := v.penalty.look()
+		sight.Penalty, sight.Banned, v.mended = g.Penalty.Weigh(s.penalty(), w.now)
+		s.extend(sight.Penalty.At+penstock.Instant(g.Penalty.Forgive), w.isGiven())
 	}
 	if g.Remembers() && !sight.Banned {
 		sight.First = v.record.sh.record(v.record.look())

@@ -127,13 +127,18 @@ func (w *work) decide(coarse bool, out *penstock.Outcome) error {
 	return nil
 }
 
-// dateAll dates what was written by what the caller is told.
+// dateAll dates what was written by what the caller is told, and has what was only looked at kept as
+// long as that says.
 func (w *work) dateAll(decisions []penstock.Decision) {
 	for i := range w.items {
-		if it := &w.items[i]; it.written {
+		it, d := &w.items[i], &decisions[i]
+		switch {
+		case it.written:
 			s := it.slot()
-			date(s, it.at, &decisions[i], w.isGiven(), w.now)
+			date(s, it.at, d, w.isGiven(), w.now)
 			it.tighten(s)
+		case it.Meter.Kind.Fixed() && !it.missing:
+			it.slot().extend(w.now.Add(d.ResetAfter), w.isGiven())
 		}
 	}
 }

@@ -94,6 +94,15 @@ func (s *slot) deadAt(now penstock.Instant) bool {
 	return s.head&given == 0 && s.at()+s.life()+grace <= now
 }
 
+// extend has the state kept until the limit in force is clear: one that drained faster may have
+// written it. Given and real instants cannot be compared. The slot may be nil.
+func (s *slot) extend(clear penstock.Instant, isGiven bool) {
+	if s == nil || isGiven != (s.head&given != 0) || s.at()+s.life() >= clear {
+		return
+	}
+	s.head = head(s.at(), clear, s.head&(1<<flagBits-1))
+}
+
 // left returns how long the state still says something. An instant that a ticket brought along
 // and one of the real clock cannot be compared: there it is as if just written.
 func (s *slot) left(now penstock.Instant, isGiven bool) penstock.Instant {

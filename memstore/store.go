@@ -159,6 +159,8 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	if write {
 		sh.save(at, m.Kind, st)
 		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
+	} else {
+		at.extend(now.Add(out.Decisions[0].ResetAfter), t.Now != 0)
 	}
 	sh.mu.Unlock()
 	return nil

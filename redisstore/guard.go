@@ -108,6 +108,7 @@ func appendPenalty(b []byte, p *penstock.Penalty) []byte {
 		Count:       p.After,
 		Capacity:    int64(len(p.Bans)),
 		Window:      p.Within,
+		Drain:       p.Forgive,
 		Life:        p.Forgive,
 	})
 	for _, ban := range p.Bans {

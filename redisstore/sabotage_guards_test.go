@@ -155,7 +155,8 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 
 // banEnds: a ban is remembered until it is forgiven, a lifted one too.
 func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more time.Duration) error {
-	const forgive = time.Minute + 999*time.Microsecond
+	forgive := time.Minute + 999*time.Microsecond
+	kept := time.Duration(penstock.CodeLife(penstock.LifeCode(forgive.Microseconds()))) * time.Microsecond
 	b := &penstock.Ban{Now: now, Subject: stranger(), Penalty: penaltyOf(3, time.Minute, forgive), Length: oddWindow + more}
 	since := time.Now()
 	until, err := store.Ban(context.Background(), b)
@@ -163,7 +164,7 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 		return err
 	}
 	key := redisstore.SubjectKey(prefix, b.Subject)
-	if err := endsAt(addr, key, since, until.Add(forgive), now != 0); err != nil {
+	if err := endsAt(addr, key, since, until.Add(kept), now != 0); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
 	// One that a call brings on is no different.
@@ -175,7 +176,7 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 			return err
 		}
 	}
-	if err := endsAt(addr, theValue(t), since, out.Groups[0].BannedUntil.Add(forgive), now != 0); err != nil {
+	if err := endsAt(addr, theValue(t), since, out.Groups[0].BannedUntil.Add(kept), now != 0); err != nil {
 		return fmt.Errorf("strike: %w", err)
 	}
 	if b.Length = 0; now == 0 {

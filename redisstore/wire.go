@@ -220,8 +220,20 @@ func appendNumbers(b []byte, m *penstock.Numbers) []byte {
 	b = appendUint56(b, full)
 	b = appendUint56(b, m.Most)
 	b = appendUint56(b, m.Drain)
-	b = appendUint56(b, m.Life)
-	return append(b, penstock.LifeCode(m.Life))
+	code := penstock.LifeCode(m.Life)
+	b = appendUint56(b, keptFor(m, code))
+	return append(b, code)
+}
+
+// keptFor returns for how many µs after its date a state is kept. Where a change of the limit may change
+// that, it is what the life code stands for: a state that was kept with the same code then lives long
+// enough, and one with a smaller code does not.
+func keptFor(m *penstock.Numbers, code uint8) int64 {
+	switch m.Kind {
+	case penstock.KindBucket, penstock.KindLeaky, penstock.KindInterval, penstock.KindPenalty:
+		return penstock.CodeLife(code)
+	}
+	return m.Life
 }
 
 // formOf says how take.lua has to read a charge of the kind.

@@ -14,6 +14,7 @@
 //	Promise       retry-after and reset-after are kept, to the microsecond
 //	Exactly       of many callers at once exactly as many pass as the limit allows
 //	Linearizable  what concurrent callers were told fits some order of their calls
+//	Expiry        a counter whose limit is lowered is not forgotten before that limit allows
 //	Twin          random traces, every field of every answer the same as the [Model]'s
 //
 // A failure of a random part names its seed. These environment variables steer the size:

@@ -24,6 +24,7 @@ var parts = map[string]func(nodes []penstock.Store) error{
 	"scenario": everyScenario,
 	"bounds":   everyBound,
 	"laws":     everyLaw,
+	"expiry":   expiry,
 }
 
 func init() {
@@ -93,22 +94,25 @@ func TestSabotageIsNoticed(t *testing.T) {
 		store   func() penstock.Store
 		noticed []string
 	}{
-		"reads, then writes":       {racy, []string{"exactly", "fading", "linear"}},
-		"charges denied calls":     {chargesDenied, []string{"twin", "scenario"}},
-		"one too many":             {oneTooMany, []string{"twin", "exactly", "linear", "scenario", "bounds", "hostile keys"}},
-		"one too few":              {oneTooFew, []string{"twin", "exactly", "linear", "scenario", "bounds"}},
-		"forgets on a step back":   {forgetsOnStepBack, []string{"twin", "scenario"}},
-		"charges peeks":            {chargesPeeks, []string{"twin", "linear", "scenario", "a peek writes nothing"}},
-		"charges some of several":  {chargesSome, []string{"twin", "linear", "scenario"}},
-		"promises too much":        {promisesTooMuch, []string{"twin", "promise", "linear", "scenario"}},
-		"promises too little":      {promisesTooLittle, []string{"twin", "promise", "linear", "scenario"}},
-		"resets too early":         {resetsTooEarly, []string{"twin", "promise"}},
-		"ignores the context":      {ignoresContext, []string{"an ended context charges nothing"}},
-		"appends to the outcome":   {appendsToOutcome, []string{"an outcome may be used again"}},
-		"takes invalid tickets":    {takesInvalid, []string{"invalid tickets"}},
-		"confuses subjects":        {confusesSubjects, []string{"twin", "laws"}},
-		"answers another's call":   {answersAnothers, []string{"one store, many callers"}},
-		"unaware of denials":       {unawareOfDenials, []string{"twin"}},
+		"reads, then writes":      {racy, []string{"exactly", "fading", "linear"}},
+		"charges denied calls":    {chargesDenied, []string{"twin", "scenario"}},
+		"one too many":            {oneTooMany, []string{"twin", "exactly", "linear", "scenario", "bounds", "hostile keys"}},
+		"one too few":             {oneTooFew, []string{"twin", "exactly", "linear", "scenario", "bounds"}},
+		"forgets on a step back":  {forgetsOnStepBack, []string{"twin", "scenario"}},
+		"charges peeks":           {chargesPeeks, []string{"twin", "linear", "scenario", "a peek writes nothing"}},
+		"charges some of several": {chargesSome, []string{"twin", "linear", "scenario"}},
+		"promises too much":       {promisesTooMuch, []string{"twin", "promise", "linear", "scenario"}},
+		"promises too little":     {promisesTooLittle, []string{"twin", "promise", "linear", "scenario"}},
+		"resets too early":        {resetsTooEarly, []string{"twin", "promise"}},
+		"ignores the context":     {ignoresContext, []string{"an ended context charges nothing"}},
+		"appends to the outcome":  {appendsToOutcome, []string{"an outcome may be used again"}},
+		"takes invalid tickets":   {takesInvalid, []string{"invalid tickets"}},
+		"confuses subjects":       {confusesSubjects, []string{"twin", "laws"}},
+		"answers another's call":  {answersAnothers, []string{"one store, many callers"}},
+		"unaware of denials":      {unawareOfDenials, []string{"twin"}},
+		"forgets by the writer": {func() penstock.Store {
+			return &forgetsByTheWriter{NewModel(), map[account]penstock.Instant{}}
+		}, []string{"expiry"}},
 		"charges impossible costs": {chargesImpossible, []string{"twin", "an impossible cost touches nothing"}},
 	} {
 		t.Run(name, func(t *testing.T) {

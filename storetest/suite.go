@@ -67,6 +67,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Promise", s.Promise)
 	t.Run("Exactly", s.Exactly)
 	t.Run("Linearizable", s.Linearizable)
+	t.Run("Expiry", s.Expiry)
 	t.Run("Twin", s.Twin)
 }
 

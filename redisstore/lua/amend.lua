@@ -88,7 +88,7 @@ end
 
 -- The state of the limit at hand, brought up to now.
 local function advance()
-  local cost, maxdelay, guard, at, a, b, repaired, passes = 0, 0, nil, 0, 0, 0
+  local cost, maxdelay, guard, at, a, b, repaired, passes, lives = 0, 0, nil, 0, 0, 0
   --@include state
   local since = at
   --@include weigh

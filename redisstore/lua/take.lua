@@ -73,10 +73,10 @@ end
 local ttls = {false} -- of the subjects to write at the end, each once
 local replies, parts = {pack('>I7', clock), ''}, 1
 -- The items of the ticket at hand, so many values each.
-local STRIDE = 13
+local STRIDE = 14
 local UNIT, OFFSET, COST, KEY, LIST, PASSES, AT, A, B, REPAIRED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local FORM, GUARD, AMOUNT = 11, 12, 13
-local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local FORM, GUARD, AMOUNT, SHORT = 11, 12, 13, 14
+local c = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false}
 
 for _ = 1, tickets do
   -- A ticket, its first group and that group's first item.
@@ -135,7 +135,7 @@ for _ = 1, tickets do
       if c[o + UNIT] == unit then
         --@include limit
         local passes
-        local list, at, a, b, repaired = c[o + LIST], 0, 0, 0, false
+        local list, at, a, b, repaired, short = c[o + LIST], 0, 0, 0, false, false
         local guard = c[o + GUARD]
         form, cost = c[o + FORM], c[o + COST]
         if form >= OVERDRAWN and cost > 1 then cost = 1 end -- passes if anything is left
@@ -150,11 +150,13 @@ for _ = 1, tickets do
             passes = weigh_leases(list, now, cost)
           end
         else
-          local v = value[c[o + KEY]]
+          local v, lives = value[c[o + KEY]], code
           --@include state
+          short = lives < code and at + life > now -- a limit that drained faster has set its end
           --@include weigh
         end
         c[o + PASSES], c[o + AT], c[o + A], c[o + B], c[o + REPAIRED] = passes, at, a, b, repaired
+        c[o + SHORT] = short and not repaired
         if not guard then
           all = all and passes
         elseif form == PENAL then
@@ -217,8 +219,12 @@ for _ = 1, tickets do
           end
         end
         c[o + AT], c[o + A], c[o + B] = at, a, b
-        if write then
-          local v, ttl = value[key], at + life - now
+        if write or c[o + SHORT] then
+          local v, lives = value[key], code
+          if not write then -- the state stays as it is, and is kept for as long as its limit needs
+            --@include state
+          end
+          local ttl = at + life - now
           --@include slot
           value[key] = v
           ttl = ttl / 1000

@@ -66,7 +66,7 @@ elseif kind == WINDOW or kind == CALENDAR then -- twin of fixedwindow.go, calend
   end
   passes = a + cost <= count
 elseif kind == PENALTY then -- twin of penalty.go; a window is what strikes count within
-  if at + life <= now then
+  if at + drain <= now then
     at, a, b = 0, 0, 0
   else
     local reach = window

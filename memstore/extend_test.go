@@ -1,0 +1,75 @@
+package memstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A counter whose limit is lowered is swept when the lowered limit says so, once anything has looked at
+// it, and when the old one says so if nothing has.
+func TestLooksExtendCounters(t *testing.T) {
+	fast := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Second, Burst: 1000}
+	slow := fast
+	slow.Count = 1
+	strikes := func(forgive time.Duration) *penstock.Penalty {
+		p, err := penstock.PenaltyTerms{After: 9, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: forgive}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	other := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5, Window: time.Hour}.MustCompile()
+	for name, c := range map[string]struct {
+		look    func(g *penstock.Group, t *penstock.Ticket)
+		forgets bool
+	}{
+		"nothing":             {nil, true},
+		"a denied request":    {func(*penstock.Group, *penstock.Ticket) {}, false},
+		"a peek":              {func(g *penstock.Group, _ *penstock.Ticket) { g.Charges[0].Cost = 0 }, false},
+		"a denial by another": {func(_ *penstock.Group, t *penstock.Ticket) { t.Denied = true }, false},
+		"a request of several": {func(g *penstock.Group, _ *penstock.Ticket) {
+			g.Charges = append(g.Charges, penstock.Charge{Meter: other})
+		}, false},
+		"a peek at a given instant": {func(g *penstock.Group, t *penstock.Ticket) { t.Now, g.Charges[0].Cost = 1<<40, 0 }, true},
+	} {
+		store, err := New(Options{MaxBytes: MinBytes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		var out penstock.Outcome
+		who := penstock.Subject{1}
+		take := func(ticket penstock.Ticket) {
+			t.Helper()
+			if err := store.Take(t.Context(), &ticket, &out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spend := penstock.Group{Subject: who, Charges: []penstock.Charge{{Meter: fast.MustCompile(), Cost: 1000}}}
+		take(penstock.Ticket{Groups: []penstock.Group{spend}})
+		spend.Charges[0].Cost, spend.Penalty = 1000, strikes(time.Second)
+		take(penstock.Ticket{Groups: []penstock.Group{spend}}) // which is a strike
+		written := out.Now
+		if c.look != nil {
+			ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: who, Charges: []penstock.Charge{{Meter: slow.MustCompile(), Cost: 1}}, Penalty: strikes(time.Hour)}}}
+			c.look(&ticket.Groups[0], &ticket)
+			take(ticket)
+		}
+		before := store.Stats().Keys
+		for i := range store.shards { // as the clock's goroutine does in time
+			sh := &store.shards[i]
+			sh.mu.Lock()
+			sh.sweep(int(sh.size()), written.Add(10*time.Second)) // the fast limit is clear, the grace over
+			sh.mu.Unlock()
+		}
+		left, want := store.Stats().Keys, before
+		if c.forgets {
+			want = 0
+		}
+		if left != want {
+			t.Errorf("looked at by %s: %d of %d states are left, want %d", name, left, before, want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Expiry checks on the store's own clock that a counter whose limit changes lives as long as the new
+// limit needs, once anything has looked at it: a denied request, a peek, a request that was denied
+// elsewhere. What nothing has looked at may expire when the limit that wrote it no longer needs it.
+func (s Suite) Expiry(t *testing.T) {
+	if err := expiry(s.open(t, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// expiry plays all cases beside each other, and waits once for all of them.
+func expiry(nodes []penstock.Store) error {
+	const tries = 20 // a busy machine may look too late
+	cases := lowered()
+	for range tries {
+		var again []*loweredLimit
+		for _, c := range cases {
+			seen, err := c.spend(nodes[0])
+			if err != nil {
+				return err
+			}
+			if !seen {
+				again = append(again, c)
+			}
+		}
+		if len(again) < len(cases) {
+			time.Sleep(spentLife + 300*time.Millisecond)
+		}
+		var errs []error
+		for _, c := range cases {
+			if c.since != 0 {
+				errs = append(errs, c.check(nodes[0]))
+			}
+		}
+		if err := errors.Join(errs...); err != nil || len(again) == 0 {
+			return err
+		}
+		cases = again
+	}
+	return fmt.Errorf("of %d counters, none could be looked at within %v of being written", len(cases), spentLife)
+}
+
+// spentLife is how long the limits need that the counters are written by.
+const spentLife = time.Second
+
+// A loweredLimit is a counter that one group writes and another, of a lower limit, looks at.
+type loweredLimit struct {
+	name        string
+	spends, now penstock.Group
+	denied      bool // the look is of a ticket that was denied elsewhere
+
+	subject penstock.Subject
+	since   penstock.Instant // when it was written; 0: not seen in time
+}
+
+func lowered() (all []*loweredLimit) {
+	add := func(name string, denied bool, spends, now penstock.Group) {
+		all = append(all, &loweredLimit{name: name, denied: denied, spends: spends, now: now})
+	}
+	for _, l := range []penstock.Limit{
+		{Algorithm: penstock.TokenBucket, Burst: 1000},
+		{Algorithm: penstock.TokenBucket, Burst: 1000, Refill: penstock.Interval},
+		{Algorithm: penstock.LeakyBucket, Queue: 999},
+	} {
+		l.Count, l.Window = 1000, spentLife
+		spends := group(l.MustCompile(), 1000)
+		l.Count = 1
+		m := l.MustCompile()
+		name := fmt.Sprint(m)
+		add(name+" denies", false, spends, group(m, 1))
+		add(name+" is looked at", false, spends, group(m, 0))
+		add(name+" is denied elsewhere", true, spends, group(m, 1))
+		several := group(m, 1)
+		several.Charges = append(several.Charges, penstock.Charge{Meter: perMinute(5), Cost: 1})
+		add(name+" denies beside another", false, spends, several)
+	}
+	terms := penstock.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: spentLife}
+	log := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 1, Window: time.Minute}.MustCompile()
+	spends := group(log, 1)
+	spends.Penalty = must(terms.Compile())
+	terms.ForgiveAfter = time.Hour
+	now := group(log, 0)
+	now.Penalty = must(terms.Compile())
+	add("a strike is looked at", false, spends, now)
+	return all
+}
+
+func (c *loweredLimit) ask(node penstock.Store, g penstock.Group, denied bool) (out penstock.Outcome, err error) {
+	g.Subject = c.subject
+	t := penstock.Ticket{Nonce: 1, MaxDelay: penstock.AnyDelay, Denied: denied, Groups: []penstock.Group{g}}
+	if err := node.Take(context.Background(), &t, &out); err != nil {
+		return out, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return out, nil
+}
+
+// spend writes the counter and looks at it by the lowered limit, and tells whether it was in time.
+func (c *loweredLimit) spend(node penstock.Store) (seen bool, err error) {
+	c.subject, c.since = newcomer(), 0
+	out, err := c.ask(node, c.spends, false)
+	if err != nil {
+		return false, err
+	}
+	written := out.Now
+	if c.spends.Penalty != nil { // the second is a strike
+		if out, err = c.ask(node, c.spends, false); err != nil {
+			return false, err
+		}
+	}
+	if out, err = c.ask(node, c.now, c.denied); err != nil {
+		return false, err
+	}
+	if c.left(&out) == nil {
+		c.since = written
+	}
+	return c.since != 0, nil
+}
+
+// left checks that an answer knows what was written.
+func (c *loweredLimit) left(out *penstock.Outcome) error {
+	if c.spends.Penalty != nil {
+		if n := out.Groups[0].Strikes; n != 1 {
+			return fmt.Errorf("%s: %d strikes after %v, want 1", c.name, n, out.Now.Sub(c.since))
+		}
+		return nil
+	}
+	const most = 990 // drained by 1 a second, and looked at within a few
+	if used := out.Decisions[0].Used; used < most && out.Now.Sub(c.since) < (1000-most)*time.Second || used == 0 {
+		return fmt.Errorf("%s: %d are used after %v", c.name, used, out.Now.Sub(c.since))
+	}
+	return nil
+}
+
+// check looks again when the limit that wrote it no longer needs the counter.
+func (c *loweredLimit) check(node penstock.Store) error {
+	peek := c.now
+	peek.Charges = []penstock.Charge{{Meter: c.now.Charges[0].Meter}}
+	out, err := c.ask(node, peek, false)
+	if err != nil {
+		return err
+	}
+	return c.left(&out)
+}

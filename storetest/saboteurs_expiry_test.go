@@ -1,0 +1,43 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/penstock-io/penstock"
+)
+
+// forgetsByTheWriter forgets a counter when the limit that wrote it no longer needs it, whatever has
+// looked at it since.
+type forgetsByTheWriter struct {
+	*Model
+	ends map[account]penstock.Instant
+}
+
+func (s *forgetsByTheWriter) Take(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := instantOf(t.Now)
+	for where, end := range s.ends {
+		if end <= now {
+			delete(s.ledger.balances, where)
+		}
+	}
+	before := s.ledger.clone()
+	s.ledger.take(t, now, out)
+	for _, g := range t.Groups {
+		lives := map[uint64]int64{}
+		for _, c := range g.Charges {
+			lives[c.Meter.Fingerprint] = c.Meter.Life
+		}
+		if g.Penalty != nil {
+			lives[penstock.PenaltyFingerprint] = g.Penalty.Forgive
+		}
+		for fingerprint, life := range lives {
+			where := account{g.Subject, fingerprint}
+			if now := s.ledger.balances[where]; now.state != before.balances[where].state {
+				s.ends[where] = now.state.At + penstock.Instant(life)
+			}
+		}
+	}
+	return nil
+}
