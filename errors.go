@@ -11,8 +11,12 @@ var (
 	// answer. Whether the call was charged is then unknown, so it must not be sent again.
 	ErrUnavailable = errors.New("store unavailable")
 
+	// ErrNotTaken is wrapped by errors of Take that prove that nothing was charged: the ticket was
+	// not sent. It wraps ErrUnavailable.
+	ErrNotTaken error = notTaken{}
+
 	// ErrFull is what a bounded store says when it has no room to remember another subject
-	// without forgetting one that is spent. It wraps ErrUnavailable: the rule's failure policy
+	// without forgetting one that is spent. It wraps ErrNotTaken: the rule's failure policy
 	// answers.
 	ErrFull error = full{}
 
@@ -29,10 +33,15 @@ var (
 	ErrCorrupt error = corrupt{}
 )
 
+type notTaken struct{}
+
+func (notTaken) Error() string { return "store unavailable, nothing charged" }
+func (notTaken) Unwrap() error { return ErrUnavailable }
+
 type full struct{}
 
 func (full) Error() string { return "store full: every sampled subject is spent" }
-func (full) Unwrap() error { return ErrUnavailable }
+func (full) Unwrap() error { return ErrNotTaken }
 
 type noReservation struct{}
 

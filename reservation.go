@@ -89,7 +89,16 @@ type Settlement struct {
 
 	Overage Overage
 	TTL     time.Duration // with Renew, of a reservation; leases have their limit's
+
+	// Lost, with Release, says that the reply to the ticket was lost: the ticket may have been taken,
+	// or not, or may still arrive. A store that can receive tickets late takes nothing for one that
+	// arrives within [LostFor] after its release, and answers it with [ErrClosed].
+	Lost bool
 }
+
+// LostFor is for how long a store remembers that a lost ticket was released. It is longer than the
+// operating system resends what was written to a connection that has been closed since.
+const LostFor = 2 * time.Minute
 
 // Settled is what became of a settlement. Reuse one to settle without allocating.
 type Settled struct {
@@ -116,6 +125,8 @@ func (s *Settlement) Validate() error {
 		return fail("no nonce to name what is meant")
 	case len(s.Charges) == 0 || len(s.Charges) > MaxCharges:
 		return fail("%d charges, must be from 1 to %d", len(s.Charges), MaxCharges)
+	case s.Lost && s.Verb != Release:
+		return fail("only a release can be of a lost ticket")
 	case s.Verb == Renew && (s.TTL < MinWindow || s.TTL > MaxReserve):
 		return fail("ttl %v is not from %v to %v", s.TTL, MinWindow, MaxReserve)
 	}

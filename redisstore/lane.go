@@ -174,7 +174,7 @@ func (s *Store) send(ctx context.Context, client rueidis.Client, r *request, bat
 	batch = slices.DeleteFunc(batch, func(c *call) bool {
 		late := now.Sub(c.since) > s.timeout
 		if late { // certainly not charged; sending it now would help nobody
-			c.err = fmt.Errorf("not sent within %v: %w", s.timeout, context.DeadlineExceeded)
+			c.err = fmt.Errorf("%w within %v: %w", errNotSent, s.timeout, context.DeadlineExceeded)
 			c.done <- struct{}{}
 		}
 		return late

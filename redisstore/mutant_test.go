@@ -135,6 +135,7 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"closed", func() error { return checkClosed(l.store, l.server.Addr) }},
 		{"late charges", func() error { return checkLate(l.store, l.server.Addr) }},
 		{"settled dates", func() error { return checkSettleDates(l.store) }},
+		{"lost", func() error { return checkLost(l.store, l.server.Addr) }},
 	} {
 		err := e.find()
 		if errors.Is(err, context.DeadlineExceeded) && l.idle() { // the machine was slow, not the script

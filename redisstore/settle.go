@@ -33,7 +33,13 @@ func (s *Store) Settle(ctx context.Context, t *penstock.Settlement, out *penstoc
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	a := amendment{now: t.Now, verb: byte(t.Verb), overage: t.Overage, nonce: t.Nonce, length: t.TTL.Microseconds()}
+	a := amendment{now: t.Now, verb: byte(t.Verb), overage: t.Overage, nonce: t.Nonce}
+	switch {
+	case t.Verb == penstock.Renew:
+		a.length = t.TTL.Microseconds()
+	case t.Lost:
+		a.length = penstock.LostFor.Microseconds()
+	}
 	a.keys.add(appendSubjectKey(nil, s.prefix, t.Subject))
 	a.keys.add(appendReservationsKey(nil, s.prefix, t.Subject))
 	for i, c := range t.Charges {
@@ -70,7 +76,7 @@ type amendment struct {
 	overage penstock.Overage
 	nonce   uint64
 	hold    holdID
-	length  int64 // µs, of a renewal, a ban or a hold
+	length  int64 // µs, of a renewal, a ban, a hold, or for which a lost ticket is remembered
 	record  int   // the number of its key, where a call is to be forgotten
 
 	keys    keyList

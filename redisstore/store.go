@@ -129,7 +129,7 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redis: not asked: %w: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("redis: not asked: %w: %w", penstock.ErrNotTaken, err)
 	}
 	l, one := s.lane(t)
 	if !one {
@@ -137,6 +137,9 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	}
 	c := newCall(t)
 	if err := s.exchange(ctx, l, c); err != nil {
+		if errors.Is(err, errNotSent) {
+			err = fmt.Errorf("%w: %w", penstock.ErrNotTaken, err)
+		}
 		return err
 	}
 	c.settle(t, out)
@@ -158,7 +161,7 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	}
 	if err := c.wait(ctx, s.timeout); err != nil {
 		if l.leave(c) {
-			return fmt.Errorf("redis: not sent: %w: %w", penstock.ErrUnavailable, err)
+			return fmt.Errorf("redis: %w: %w: %w", errNotSent, penstock.ErrUnavailable, err)
 		}
 		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", penstock.ErrUnavailable, err)
 	}
@@ -171,6 +174,9 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	}
 	return nil
 }
+
+// errNotSent is wrapped by errors of calls that were never sent.
+var errNotSent = errors.New("not sent")
 
 // inPlace reports whether a run ends when the context does, or so soon that its caller may send it
 // himself all the same, without a goroutine for it. The client knows deadlines only, and none in a

@@ -341,6 +341,8 @@ func errStatus(reply string) error {
 	switch reply[0] {
 	case statusCorrupt:
 		return fmt.Errorf("a key of its subjects: %w", penstock.ErrCorrupt)
+	case statusClosed:
+		return penstock.ErrClosed
 	case statusClock:
 		return errors.New("this node's clock is more than a calendar period away from Redis'")
 	}

@@ -72,7 +72,7 @@ func (r *lateRedis) store() (*redisstore.Store, error) {
 	if s := r.current.Load(); s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("redis: not connected: %w: %w", penstock.ErrUnavailable, *r.problem.Load())
+	return nil, fmt.Errorf("redis: not connected: %w: %w", penstock.ErrNotTaken, *r.problem.Load())
 }
 
 // Close ends the connections. No probe may be under way.

@@ -11,9 +11,10 @@ local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6,
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT, RECEIPT, LONGEST = 70, 20, 172800000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
-local RENEW, BAN, RESET, UNDO, LATE = 2, 3, 4, 5, 6 -- verbs; 0 and 1 settle and release
+local RELEASE, RENEW, BAN, RESET, UNDO, LATE = 1, 2, 3, 4, 5, 6 -- verbs; 0 settles
 local MAXLATE, MAXLOG = 1000, 100000
 local FIRST, REPLAY, AGAIN = 1, 2, 3
+local LOST = '\255' -- behind a nonce: a tombstone
 local DENY, DEBT = 0, 2 -- what becomes of an overage; 1 is allowed
 local DATED, LOGGED, LEASED = 1, 2, 3
 
@@ -24,6 +25,7 @@ local now, verb, overage, nonce, hold, length, charges, record, pos = read('>I7B
 local clock = redis.call('TIME')
 local given, floor = now > 0, 0
 if given then floor = HOUR else now = clock[1] * 1000000 + clock[2] end
+local uncertain = verb == RELEASE and length > 0 -- the take's reply was lost: it may still arrive
 local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
 
 local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
@@ -172,6 +174,11 @@ elseif kept then
 end
 if kept == nil then return pack('>B', CORRUPT) end
 if kept and (till <= now or till > now + LONGEST) then kept, receipts = false, {} end
+local released = false -- what is to be undone, as lost
+if verb == UNDO and kept and how ~= REPLAY then
+  local reservation = look('HGET', KEYS[2], nonce)
+  if reservation and string.byte(reservation) == 1 then released, receipts = true, {} end
+end
 
 -- Look at everything first.
 local acts = kept and closed == 0 and verb ~= RENEW -- settles, releases or undoes
@@ -229,14 +236,21 @@ for o = 0, last, STRIDE do
   end
 end
 if closed == 1 and kept and (not again or verb == RENEW) then return pack('>B', CLOSED) end
-if not kept and (verb == UNDO or not (only_leases and (held or verb ~= RENEW))) then return pack('>B', UNKNOWN) end
+if not kept and not uncertain and (verb == UNDO or not (only_leases and (held or verb ~= RENEW))) then return pack('>B', UNKNOWN) end
 if verb == RENEW and kept and lost then return pack('>B', UNKNOWN) end
 if not kept and not held then again = true end
+
+-- Lets a key live at least as long as what was put into it.
+local function outlive(key, length)
+  local ttl = length / 1000
+  ttl = math.max(floor, ttl - ttl % 1 + 2)
+  if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, string.format('%.0f', ttl)) end
+end
 
 -- Then write. What adds comes first: a server without memory refuses a script's first write or none.
 local ends = 0
 if verb == UNDO then
-  redis.call('HDEL', KEYS[2], hold, nonce)
+  redis.call('HDEL', KEYS[2], hold, released and hold or nonce)
   if how == REPLAY or how == FIRST or how == AGAIN then
     local key = KEYS[2 + record]
     local text = look('GET', key)
@@ -250,6 +264,17 @@ if verb == UNDO then
         redis.call('SET', key, sub(kept, 9, 31), 'KEEPTTL')
       end
     end
+  end
+elseif uncertain and not kept and not held then -- leave a tombstone: a take that arrives later takes nothing
+  for o = 0, only_leases and last or -1, STRIDE do
+    load(o)
+    local short = math.min(length, window) -- later takes let the key live that long
+    redis.call('ZADD', c[o + LIST].key, string.format('%.0f', -now - short), nonce)
+    outlive(c[o + LIST].key, short)
+  end
+  if not only_leases then
+    redis.call('HSET', KEYS[2], nonce .. LOST, pack('>BI7', 0, now + length))
+    outlive(KEYS[2], length)
   end
 elseif kept and closed == 0 and allowed then
   local text
@@ -265,11 +290,7 @@ elseif kept and closed == 0 and allowed then
     text = table.concat(costs)
   end
   redis.call('HSET', KEYS[2], nonce, text)
-  local ttl = length / 1000
-  ttl = math.max(floor, ttl - ttl % 1 + 2)
-  if verb == RENEW and redis.call('PTTL', KEYS[2]) < ttl then
-    redis.call('PEXPIRE', KEYS[2], string.format('%.0f', ttl))
-  end
+  if verb == RENEW then outlive(KEYS[2], length) end
 end
 local writes = allowed and not again
 local parts = {}

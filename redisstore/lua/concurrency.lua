@@ -1,9 +1,11 @@
--- Twin of concurrency.go. Leases are a sorted set: expiry by the nonce that took it.
+-- Twin of concurrency.go. Leases are a sorted set: expiry by the nonce that took it. A negative score
+-- is a tombstone: the nonce's take was given up and takes nothing if it arrives before -score.
 
 -- Returns nil if the key holds something else.
 function open_leases(key, nonce)
-  if not look('ZCARD', key) then return nil end
-  return {key = key, nonce = nonce}
+  local expiry = look('ZSCORE', key, nonce)
+  if expiry == nil then return nil end
+  return {key = key, nonce = nonce, lost = expiry and tonumber(expiry) < 0}
 end
 
 function weigh_leases(leases, now, cost)
@@ -41,7 +43,7 @@ function finish_leases(leases, now, cost, passes, taken, writes, floor)
   end
   if taken and writes then
     redis.call('ZADD', key, expiry, leases.nonce) -- first: refused where there is no memory
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
+    redis.call('ZREMRANGEBYSCORE', key, string.format('%.0f', -now), string.format('%.0f', now))
     at = latest
     if not leases.held then live = live + 1 end
   end

@@ -3,9 +3,11 @@
 --   record       first 7 | replays 1 | departs 7 | nonce 8
 --   reservation  a field of a hash, under its nonce: closed 1 | until 7 | receipts
 --   hold         another, of nine bytes: record 1 | until 7 | replaced record 23, if so | receipts
+--   tombstone    another, the nonce and LOST: 0 | until 7. Its take was given up and takes nothing
 --   receipt      fingerprint 7 | at 7 | cost 6
 
 local REMEMBERS, RESERVES, SPENDS, HOLDS = 4, 8, 16, 32 -- bits of a guard; 1 is alone, 2 a penalty
+local LOST = '\255' -- the number of no group
 local FIRST, REPLAY, AGAIN = 1, 2, 3 -- what a hold says of the record: made, counted, or made in place of another
 
 local function has(guard, bit) return guard.bits % (2 * bit) >= bit end
@@ -29,9 +31,13 @@ function open_guard(guard, at)
   if has(guard, RESERVES) then
     key, guard.reserved, at = read('>HI7', request, at)
     guard.reserves, guard.receipts = KEYS[subjects + key], {}
-    if look('HLEN', guard.reserves) == nil then guard.corrupt = true end
   end
   if guard.remembers or guard.reserves then guard.nonce, at = read('>c8', request, at) end
+  if guard.reserves then
+    local tombstone = look('HGET', guard.reserves, guard.nonce .. LOST)
+    if tombstone == nil then guard.corrupt = true end
+    guard.closed = tombstone -- released as lost, before it arrived
+  end
   if has(guard, HOLDS) then
     key, guard.held, guard.hold, at = read('>HI7c9', request, at)
     guard.holds, guard.receipts = KEYS[subjects + key], {}

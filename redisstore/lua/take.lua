@@ -14,7 +14,7 @@
 local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LOG, LEASES, PENALTY = 1, 2, 3, 4, 6, 7, 8, 9
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT = 70                           -- bytes of a limit in the request
-local DECIDED, CORRUPT, CLOCK = 0, 1, 2    -- statuses of a ticket
+local DECIDED, CORRUPT, CLOCK, CLOSED = 0, 1, 2, 4 -- statuses of a ticket
 local FIXED, DATED, LOGGED = 0, 1, 2       -- how an item keeps its state; 3 is leased
 local PENAL, BUDGET, OVERDRAWN = 4, 8, 12  -- added to it: what the item is, if not a plain charge
 
@@ -117,7 +117,8 @@ for _ = 1, tickets do
         local opened
         if form == LOGGED then opened = open_log(KEYS[subjects + list])
         else opened = open_leases(KEYS[subjects + list], nonce) end
-        if not opened then failed = CORRUPT end
+        if not opened then failed = CORRUPT
+        elseif opened.lost then failed = CLOSED end
         c[n + LIST] = opened
       end
       n = n + STRIDE
@@ -125,7 +126,8 @@ for _ = 1, tickets do
     if guard then
       guard.unit = alone * units
       pos = open_guard(guard, pos)
-      if guard.corrupt then failed = CORRUPT end
+      if guard.corrupt then failed = CORRUPT
+      elseif guard.closed then failed = CLOSED end
     end
   end
 
