@@ -80,7 +80,6 @@ var equivalents = []struct {
 	{"if first + i - 1 <= stop then sum = before + math.min((sum - before) % WRAP, left)", []string{"< for <= at 18"}, sameAtEqual},
 	{"if not plan.spent and i < #elements then plan.before = when end", []string{"<= for < at 25"}, "asked for only if the newest counts nothing, and then it is not set there"},
 	{"c[o + PLAN] = more < 0 and plan_give_back(list, receipt.at, -more)", []string{"<= for < at 20"}, "gives nothing back, and writes the log as it is"},
-	{"if verb == RENEW and redis.call('PTTL', KEYS[2]) < ttl then", []string{"<= for < at 50"}, sameAtEqual},
 	{"at, a, b = finish_leases(list, now, 0, true, false, false, floor)", []string{"true for false at 46"}, writesNothing},
 	{"at, a, b = finish_log(list, false, now, c[o + MORE], 0, false, false, false, floor)", []string{"true for false at 29", "true for false at 64"}, writesNothing},
 	{"at, a, b = finish_log(list, false, now, 0, plan, true, true, plan > 0, floor)", []string{"true for false at 29"}, "whether denied calls count is not asked of what is taken"},

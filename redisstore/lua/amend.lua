@@ -174,10 +174,9 @@ elseif kept then
 end
 if kept == nil then return pack('>B', CORRUPT) end
 if kept and (till <= now or till > now + LONGEST) then kept, receipts = false, {} end
-local released = false -- what is to be undone, as lost
 if verb == UNDO and kept and how ~= REPLAY then
   local reservation = look('HGET', KEYS[2], nonce)
-  if reservation and string.byte(reservation) == 1 then released, receipts = true, {} end
+  if reservation and string.byte(reservation) == 1 then receipts = {} end -- released before, as lost
 end
 
 -- Look at everything first.
@@ -250,7 +249,7 @@ end
 -- Then write. What adds comes first: a server without memory refuses a script's first write or none.
 local ends = 0
 if verb == UNDO then
-  redis.call('HDEL', KEYS[2], hold, released and hold or nonce)
+  redis.call('HDEL', KEYS[2], hold, nonce)
   if how == REPLAY or how == FIRST or how == AGAIN then
     local key = KEYS[2 + record]
     local text = look('GET', key)
