@@ -12,7 +12,8 @@ import (
 
 // Conclude settles, releases or renews what a verdict's call has reserved. Of several rules each is
 // concluded by itself; after an error, or a denial, it may be sent again. The verdict names the
-// reservation if it is still open.
+// reservation if it is still open. A settlement or release that the store did not confirm is an error,
+// and the engine goes on sending it.
 func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
 	s := e.rules.Load()
 	v.Reset()
@@ -61,17 +62,22 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 	if c.Verb == penstock.Renew {
 		s.TTL = cmp.Or(c.TTL, t.rule.Reserve, settleWithin)
 	}
+	var echoed *rules.Rule
+	if v.Quality == penstock.QualityExact {
+		echoed = t.rule
+	}
 	var out penstock.Settled
 	isShadow := t.rule.Mode == rules.Shadow
 	if err := e.settle(ctx, settler, &s, &out); err != nil {
 		if isShadow && errors.Is(err, penstock.ErrInvalid) {
 			return nil // a shadow rule has no say
 		}
+		if errors.Is(err, penstock.ErrUnavailable) && c.Verb != penstock.Renew {
+			e.settleLater(settler, &s, echoed)
+		}
 		return err
 	}
-	if e.local != nil && v.Quality == penstock.QualityExact && c.Verb == penstock.Settle && out.Allowed && !out.Again && countsHere(t.rule) {
-		new(echo).tell(e, e.sharesFor(e.rules.Load()), t.rule, t.subject, s.Charges, s.Now, 0)
-	}
+	e.echoSettled(echoed, &s, &out)
 	v.Now = out.Now
 	if !out.Allowed && !isShadow {
 		v.Allowed, v.Reason = false, penstock.ReasonOverLimit
@@ -83,7 +89,7 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 }
 
 // giveUpPlaces ends the leases that shadow rules have taken for a call that was denied and will never
-// run. What else they have charged stays. If it fails, the leases end by themselves.
+// run. What else they have charged stays.
 func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store) {
 	settler, ok := store.(penstock.Settler)
 	if !ok {
@@ -102,7 +108,9 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 		}
 		if len(s.Charges) > 0 {
 			var out penstock.Settled
-			_ = e.settle(ctx, settler, &s, &out)
+			if err := e.settle(ctx, settler, &s, &out); errors.Is(err, penstock.ErrUnavailable) {
+				e.settleLater(settler, &s, nil)
+			}
 		}
 	}
 }

@@ -60,6 +60,13 @@ func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who penstock.Subje
 	}
 }
 
+// echoSettled tells the local store what a reservation of the shared one came to.
+func (e *Engine) echoSettled(r *rules.Rule, s *penstock.Settlement, out *penstock.Settled) {
+	if e.local != nil && r != nil && countsHere(r) && s.Verb == penstock.Settle && out.Allowed && !out.Again {
+		new(echo).tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
+	}
+}
+
 // tellBan makes the local store know of a ban for as long as it has still to run.
 func (x *echo) tellBan(e *Engine, g *penstock.Group, now, left penstock.Instant) {
 	length := time.Duration(left) * time.Microsecond

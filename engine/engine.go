@@ -84,6 +84,8 @@ type Engine struct {
 	expiry atomic.Pointer[expiry] // of the rules seen last
 	shares atomic.Pointer[shares]
 	works  sync.Pool // of *work
+
+	unconfirmed *unconfirmedSet
 }
 
 var (
@@ -103,7 +105,7 @@ func New(o Options) (*Engine, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
-	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now}
+	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
 	e.localBans, _ = o.Local.(penstock.Banner)
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
@@ -175,6 +177,7 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 	case errors.Is(err, penstock.ErrInvalid):
 		v.Now = e.instant() // and the verdict denies, as it was made
 	default:
+		e.releaseLost(&w.turn.Ticket, err)
 		e.without(v, w)
 	}
 	return err

@@ -148,6 +148,7 @@ func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
 	case err == nil:
 		p.clear(ctx, e, e.store)
 	case !errors.Is(err, penstock.ErrInvalid):
+		e.releaseLost(&p.turn.Ticket, err)
 		p.without(e)
 	}
 }

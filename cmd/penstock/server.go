@@ -109,8 +109,18 @@ func (s *server) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.atEnd(s.closeEngine)
 	s.decider = s.metrics.Decider(s.engine, s.tracer())
 	return nil
+}
+
+// closeEngine gives releases and settlements that the store did not confirm a last chance.
+func (s *server) closeEngine() {
+	ctx, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	if err := s.engine.Close(ctx); err != nil {
+		s.log.Warn("stopped with unconfirmed releases", "error", err)
+	}
 }
 
 // atEnd adds to what Close does.

@@ -71,10 +71,11 @@ func (s *server) state() (found telemetry.State) {
 	if s.store.redis == nil {
 		return found
 	}
-	broken, redis := s.store.breaker.Stats(), s.store.redis.Stats()
+	broken, redis, conclusions := s.store.breaker.Stats(), s.store.redis.Stats(), s.engine.Stats()
 	found.Store = &telemetry.Store{
 		Up: broken.State == breaker.Closed, Refused: broken.Refused, Opened: broken.Opened,
 		RoundTrips: redis.Runs, NoScript: redis.NoScript,
+		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped,
 	}
 	denied, leased := s.store.denied.Stats(), s.store.leases.Stats()
 	found.Denied = &telemetry.Denied{Hits: denied.Hits, Entries: denied.Entries}

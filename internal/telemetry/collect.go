@@ -67,6 +67,8 @@ func (c *collector) stores(out sender, s *State) {
 		out.count(storeOpened, s.Store.Opened)
 		out.count(roundTrips, s.Store.RoundTrips)
 		out.count(scriptsSent, s.Store.NoScript)
+		out.gauge(unconfirmed, float64(s.Store.Unconfirmed))
+		out.count(unconcluded, s.Store.Dropped)
 	}
 	if s.Memory != nil {
 		out.gauge(memoryKeys, float64(s.Memory.Keys))

@@ -51,6 +51,7 @@ type State struct {
 type Store struct {
 	Up                                    bool
 	Refused, Opened, RoundTrips, NoScript int64
+	Unconfirmed, Dropped                  int64 // releases and settlements
 }
 
 // Memory is the state of the store in memory.

@@ -15,6 +15,8 @@ var (
 	storeRefused = describe("store_calls_refused_total", "Calls that were not sent to the store, as it had failed.")
 	storeOpened  = describe("store_failures_total", "Times that the store was given up on, until it served again.")
 	scriptsSent  = describe("store_scripts_sent_total", "Runs that had to be sent again with the script's text.")
+	unconfirmed  = describe("unconfirmed_conclusions", "Releases and settlements that the store did not confirm and that are being sent again.")
+	unconcluded  = describe("conclusions_dropped_total", "Releases and settlements given up: too many were unconfirmed, or the store did not answer before the reservation expired or the node stopped.")
 	roundTrips   = describe("store_round_trips_total", "Round trips to Redis for decisions.")
 
 	memoryKeys    = describe("memory_keys", "Keys in this node's memory.")

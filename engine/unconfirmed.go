@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A release or settlement that the store did not confirm is sent again, with backoff, until the store
+// answers or what it is about has expired. It takes effect once, by its name. So is the release of a
+// ticket whose reply was lost: it may have taken a permit or a reservation that no request holds.
+
+const (
+	maxUnconfirmed = 10_000
+	retriesAtOnce  = 16
+	firstPause     = 10 * time.Millisecond
+	longestPause   = time.Second
+)
+
+// An unconfirmed is a settlement to be sent again.
+type unconfirmed struct {
+	settler    penstock.Settler
+	settlement penstock.Settlement
+	rule       *rules.Rule // whose local counters learn of the settled cost; nil: none do
+	expires    penstock.Instant
+}
+
+// A takenName names what one ticket took of one subject.
+type takenName struct {
+	subject penstock.Subject
+	nonce   uint64
+}
+
+// An unconfirmedSet is what is sent again, each by a goroutine of its own.
+type unconfirmedSet struct {
+	mu      sync.Mutex
+	waiting map[takenName]struct{}
+	closing bool
+
+	flush, stop chan struct{} // closed when no time is left for backoff, and when no time is left
+	turns       chan struct{} // one for each attempt under way
+	ended       sync.WaitGroup
+	dropped     atomic.Int64
+}
+
+func newUnconfirmedSet() *unconfirmedSet {
+	return &unconfirmedSet{
+		waiting: map[takenName]struct{}{},
+		flush:   make(chan struct{}), stop: make(chan struct{}), turns: make(chan struct{}, retriesAtOnce),
+	}
+}
+
+// Stats count what the engine did since it was made.
+type Stats struct {
+	Unconfirmed int64 // releases and settlements that are being sent again
+	Dropped     int64 // of those, given up: there were too many, or they expired, or the engine was closed
+}
+
+// Stats returns the counts so far.
+func (e *Engine) Stats() Stats {
+	s := e.unconfirmed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{Unconfirmed: int64(len(s.waiting)), Dropped: s.dropped.Load()}
+}
+
+// Close sends releases and settlements that the store did not confirm once more, without backoff,
+// until all are confirmed or the context ends. What is not confirmed after that is dropped. The engine
+// still decides, and sends nothing again.
+func (e *Engine) Close(ctx context.Context) error {
+	s := e.unconfirmed
+	s.mu.Lock()
+	first := !s.closing
+	s.closing = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	close(s.flush)
+	ended := make(chan struct{})
+	go func() {
+		s.ended.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	left := e.Stats().Unconfirmed
+	close(s.stop)
+	return fmt.Errorf("%d releases and settlements were not confirmed: %w", left, ctx.Err())
+}
+
+// retry sends a settlement again until the store answers.
+func (e *Engine) retry(u unconfirmed) {
+	s, name := e.unconfirmed, takenName{u.settlement.Subject, u.settlement.Nonce}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.waiting[name]; there {
+		return // only one of them can take effect
+	}
+	if s.closing || len(s.waiting) == maxUnconfirmed {
+		s.dropped.Add(1)
+		return
+	}
+	s.waiting[name] = struct{}{}
+	s.ended.Go(func() {
+		if !e.confirm(&u) {
+			s.dropped.Add(1)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, name)
+	})
+}
+
+// confirm reports whether the store answered in time. Any answer is final, a refusal too.
+func (e *Engine) confirm(u *unconfirmed) bool {
+	s := e.unconfirmed
+	for pause := firstPause; s.wait(pause); pause = min(2*pause, longestPause) {
+		if e.instant() >= u.expires {
+			return false
+		}
+		s.turns <- struct{}{}
+		var out penstock.Settled
+		err := e.settle(context.Background(), u.settler, &u.settlement, &out)
+		<-s.turns
+		if err == nil {
+			e.echoSettled(u.rule, &u.settlement, &out)
+		}
+		if !errors.Is(err, penstock.ErrUnavailable) {
+			return true
+		}
+	}
+	return false
+}
+
+// wait waits out a pause, a short one if the set is being flushed. It reports false if no time is left.
+func (s *unconfirmedSet) wait(pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+	case <-s.flush:
+		select {
+		case <-time.After(firstPause):
+		case <-s.stop:
+		}
+	}
+	select {
+	case <-s.stop:
+		return false
+	default:
+		return true
+	}
+}
+
+// releaseLost releases what a ticket may have taken whose reply was lost.
+func (e *Engine) releaseLost(t *penstock.Ticket, err error) {
+	settler, ok := e.store.(penstock.Settler)
+	if !ok || t.Nonce == 0 || errors.Is(err, penstock.ErrNotTaken) {
+		return
+	}
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if !g.Names() {
+			continue
+		}
+		s := penstock.Settlement{Subject: g.Subject, Nonce: t.Nonce, Verb: penstock.Release, Lost: true}
+		for _, c := range g.Charges {
+			if g.Reserve != 0 || c.Meter.Kind == penstock.KindLeases {
+				s.Charges = append(s.Charges, c)
+			}
+		}
+		e.retry(unconfirmed{settler: settler, settlement: s, expires: e.instant().Add(g.Reserve + longestLease(s.Charges))})
+	}
+}
+
+// settleLater sends a settlement again that the store did not confirm.
+func (e *Engine) settleLater(settler penstock.Settler, s *penstock.Settlement, r *rules.Rule) {
+	open := longestLease(s.Charges)
+	if !s.OnlyLeases() {
+		open = penstock.MaxReserve // its own time to live is known to the store alone
+	}
+	e.retry(unconfirmed{settler: settler, settlement: *s, rule: r, expires: e.instant().Add(open)})
+}
+
+func longestLease(charges []penstock.Charge) (longest time.Duration) {
+	for _, c := range charges {
+		if c.Meter.Kind == penstock.KindLeases {
+			longest = max(longest, time.Duration(c.Meter.Window)*time.Microsecond)
+		}
+	}
+	return longest
+}
