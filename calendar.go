@@ -36,6 +36,16 @@ func (c *calendar) around(now Instant) (start, end Instant) {
 	return s.start, s.end
 }
 
+// WindowAt returns the length of the window that holds an instant, for telling it to clients. A
+// calendar period has its real length: a day has 23 hours when clocks go forward, February 28 days.
+func (m *Meter) WindowAt(now Instant) time.Duration {
+	if m.Kind != KindCalendar {
+		return time.Duration(m.Window) * time.Microsecond
+	}
+	start, end := m.calendar.around(now)
+	return end.Sub(start)
+}
+
 // PeriodStarts returns the starts of four consecutive calendar periods: the one before that which
 // holds now, that one, and the two after it. Redis knows no time zones, so a caller sends these
 // and the script picks the one that holds the server's instant.

@@ -180,3 +180,35 @@ func TestCalendarAroundBoundaries(t *testing.T) {
 		}
 	}
 }
+
+// The window that clients are told is the length of the current period, not a bound on all.
+func TestWindowAt(t *testing.T) {
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		limit Limit
+		at    time.Time
+		want  time.Duration
+	}{
+		{Limit{Period: Hour}, time.Date(2026, 7, 1, 10, 30, 0, 0, time.UTC), time.Hour},
+		{Limit{Period: Day}, time.Date(2026, 7, 1, 10, 30, 0, 0, time.UTC), day},
+		{Limit{Period: Day, Location: newYork}, time.Date(2026, 3, 8, 10, 0, 0, 0, newYork), 23 * time.Hour},
+		{Limit{Period: Day, Location: newYork}, time.Date(2026, 11, 1, 10, 0, 0, 0, newYork), 25 * time.Hour},
+		{Limit{Period: Week}, time.Date(2026, 7, 1, 10, 30, 0, 0, time.UTC), 7 * day},
+		{Limit{Period: Week, Location: newYork}, time.Date(2026, 3, 6, 0, 0, 0, 0, newYork), 7*day - time.Hour},
+		{Limit{Period: Month}, time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC), 28 * day},
+		{Limit{Period: Month}, time.Date(2028, 2, 1, 0, 0, 0, 0, time.UTC), 29 * day},
+		{Limit{Period: Month}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 31 * day},
+		{Limit{Period: Year}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 365 * day},
+		{Limit{Period: Year}, time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC), 366 * day},
+		{Limit{Window: time.Minute}, time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC), time.Minute},
+	} {
+		c.limit.Algorithm, c.limit.Count = FixedWindow, 2
+		if got := c.limit.MustCompile().WindowAt(InstantOf(c.at)); got != c.want {
+			t.Errorf("%v at %v: %v, want %v", c.limit, c.at, got, c.want)
+		}
+	}
+}

@@ -77,7 +77,7 @@ type LimitVerdict struct {
 
 	Algorithm Algorithm
 	Count     int64         // how much passes per window; a bucket's capacity is Limit
-	Window    time.Duration // of a concurrency limit, its leases' time to live
+	Window    time.Duration // of a calendar limit, the length of the current period; of a concurrency limit, its leases' time to live
 	Decision
 }
 

@@ -45,7 +45,7 @@ type Numbers struct {
 	Fingerprint uint64 // 56 bits; names the state within its subject
 	Count       int64  // L
 	Capacity    int64  // L, B, Q+1 or N
-	Window      int64  // W in µs; the longest possible one of a calendar period
+	Window      int64  // W in µs; of a calendar period a bound on its length, see [Meter.WindowAt]
 	Tick        int64  // µs in a tick
 	Ticks       int64  // W in ticks
 	Overdraft   int64  // how far a charge that must be recorded may go beyond Capacity

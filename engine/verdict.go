@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
@@ -70,7 +69,7 @@ func add(v *penstock.Verdict, r *rules.Rule, policy string, m *penstock.Meter, d
 	shadow := r.Mode == rules.Shadow
 	v.Limits = append(v.Limits, penstock.LimitVerdict{
 		Rule: r.Name, Policy: policy, Shadow: shadow,
-		Algorithm: m.Algorithm(), Count: m.Count, Window: time.Duration(m.Window) * time.Microsecond, Decision: *d,
+		Algorithm: m.Algorithm(), Count: m.Count, Window: m.WindowAt(v.Now), Decision: *d,
 	})
 	if shadow {
 		return false

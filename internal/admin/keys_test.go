@@ -313,3 +313,19 @@ func TestAuditInTheLog(t *testing.T) {
 		t.Errorf("%s", log)
 	}
 }
+
+// A calendar limit is shown with the length of its period.
+func TestCalendarWindow(t *testing.T) {
+	s := newStand(t, setup{rules: `
+attributes: {user: {header: X-User}}
+rules: [{name: per-user, key: [user], limits: [{rate: 2/day, algorithm: fixed_window, timezone: UTC}]}]
+`})
+	s.call("user", "u1")
+	const day = 24 * 60 * 60 * 1000
+	if got := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", u1)).Keys[0].Limits[0].Window; got != day {
+		t.Errorf("key: window of %d ms, want %d", got, day)
+	}
+	if w := s.ask("GET", "/v1/rules", ""); !strings.Contains(w.Body.String(), `"window_ms":86400000`) {
+		t.Errorf("rule: %s", w.Body)
+	}
+}

@@ -102,11 +102,11 @@ func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 }
 
 func limitViews(meters []*penstock.Meter, policies []string) []LimitView {
-	all := []LimitView{}
+	all, now := []LimitView{}, penstock.InstantOf(time.Now())
 	for i, m := range meters {
 		all = append(all, LimitView{
 			Policy: policies[i], Text: m.String(), Algorithm: m.Algorithm(),
-			Limit: m.Capacity, Count: m.Count, Window: m.Window / 1000,
+			Limit: m.Capacity, Count: m.Count, Window: m.WindowAt(now).Milliseconds(),
 		})
 	}
 	return all
