@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -192,9 +193,19 @@ func take(ctx context.Context, store penstock.Store, t *penstock.Turn) (err erro
 // contain is deferred around a store.
 func contain(err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: it panicked: %v", penstock.ErrUnavailable, p)
+		*err = fmt.Errorf("%w: %w", penstock.ErrUnavailable, newPanicError(p))
 	}
 }
+
+// A PanicError is a panic that was made the failure of one request.
+type PanicError struct {
+	Value any
+	Stack []byte // where it came from
+}
+
+func newPanicError(value any) *PanicError { return &PanicError{value, debug.Stack()} }
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *work, err error) {
 	w.observation = Observation{

@@ -93,7 +93,7 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.charges = w.charges[:from]
-			err = fmt.Errorf("evaluate rule %q: panic: %v", m.Rule.Name, p)
+			err = fmt.Errorf("evaluate rule %q: %w", m.Rule.Name, newPanicError(p))
 		}
 	}()
 	r := m.Rule

@@ -92,7 +92,7 @@ func (s *server) openEngine(context.Context) error {
 		keyPrefix = s.config.Store.Redis.KeyPrefix
 	}
 	decisions, err := decisionlog.New(decisionlog.Options{
-		Log: s.log, Mode: decisionlog.Mode(s.config.Log.Decisions), Rules: s.rules.live, KeyPrefix: keyPrefix,
+		Log: s.log, Mode: decisionlog.Mode(s.config.Log.Decisions), KeyPrefix: keyPrefix,
 		Cause: func(err error) string { return string(redisstore.KindOf(err)) },
 	})
 	if err != nil {

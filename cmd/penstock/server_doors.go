@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/grpcapi"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
 // A door is a listener and what answers there.
@@ -170,7 +171,7 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: serverlog.New(log),
 	}
 }
 

@@ -1,8 +1,10 @@
 package decisionlog
 
 import (
+	"errors"
 	"log/slog"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -12,64 +14,74 @@ import (
 const shownHash = 12
 
 func (l *Log) ruleFailed(f *engine.RuleFailure) {
-	if nth, keep := l.failing.count(f.Rule.Name, ruleFailure); keep {
-		l.write(ruleFailure, nth, []slog.Attr{slog.String("rule", f.Rule.Name), slog.Any("error", f.Err)})
+	if nth, keep := l.sample(&l.failing, f.Rule.Name, ruleFailure); keep {
+		l.write(ruleFailure, nth, append(errorAttrs(f.Err), slog.String("rule", f.Rule.Name)))
 	}
 }
 
 func (l *Log) invalid(o *engine.Observation) {
-	if nth, keep := l.failing.count("", invalidCall); keep {
-		l.write(invalidCall, nth, []slog.Attr{slog.Any("error", o.Err)})
+	if nth, keep := l.sample(&l.failing, "", invalidCall); keep {
+		l.write(invalidCall, nth, errorAttrs(o.Err))
 	}
 }
 
-// storeFailed writes whose state could not be had. The verdict does not say: the call is matched
-// once more, as it is written seldom enough. Failures are counted by their cause and not by rule: a
-// store fails for all of them at once.
+// storeFailed writes whose state could not be had. Failures are counted by their cause and not by
+// rule: a store fails for all of them at once.
 func (l *Log) storeFailed(o *engine.Observation) {
 	cause := l.options.Cause(o.Err)
-	nth, keep := l.failing.count(cause, storeFailure)
+	nth, keep := l.sample(&l.failing, cause, storeFailure)
 	if !keep {
 		return
 	}
-	attrs := []slog.Attr{slog.Any("error", o.Err), slog.Bool("allowed", o.Verdict.Allowed), slog.String("quality", o.Verdict.Quality.String())}
+	attrs := append(errorAttrs(o.Err), slog.Bool("allowed", o.Verdict.Allowed), slog.String("quality", o.Verdict.Quality.String()))
 	if cause != "" {
 		attrs = append(attrs, slog.String("cause", cause))
 	}
-	var m rules.Match
-	l.options.Rules.Load().Match(o.Call, o.Verdict.Now, &m)
-	if concerned := concernedBy(&m, o.Verdict.Rule); concerned != nil {
-		attrs = append(attrs, l.stateAttrs(concerned)...)
+	concerned := concernedBy(o)
+	if concerned == nil && len(o.Matched) > 0 {
+		concerned = &o.Matched[0]
+	}
+	if concerned != nil {
+		attrs = append(attrs, l.stateAttrs(concerned, o.Verdict.Now)...)
 	}
 	l.write(storeFailure, nth, attrs)
 }
 
-// concernedBy returns the rule of that name, or else the first.
-func concernedBy(m *rules.Match, name string) *rules.Matched {
-	for i := range m.Rules {
-		if m.Rules[i].Rule.Name == name {
-			return &m.Rules[i]
-		}
+// errorAttrs tell an error, and where it came from if it is a panic.
+func errorAttrs(err error) []slog.Attr {
+	attrs := []slog.Attr{slog.Any("error", err)}
+	var panicked *engine.PanicError
+	if errors.As(err, &panicked) {
+		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	}
-	if len(m.Rules) == 0 {
-		return nil
-	}
-	return &m.Rules[0]
+	return attrs
 }
 
-func (l *Log) stateAttrs(m *rules.Matched) []slog.Attr {
+// concernedBy returns the rule that speaks for the verdict; nil if none does.
+func concernedBy(o *engine.Observation) *rules.Matched {
+	for i := range o.Matched {
+		if o.Matched[i].Rule.Name == o.Verdict.Rule {
+			return &o.Matched[i]
+		}
+	}
+	return nil
+}
+
+// keyHash is the part of a client's hash that is written.
+func keyHash(m *rules.Matched) string { return m.Rule.Subjects.Subject(m.Key...).String()[:shownHash] }
+
+func (l *Log) stateAttrs(m *rules.Matched, now penstock.Instant) []slog.Attr {
 	limits := m.Rule.Limits
 	if m.Override != rules.NoOverride {
 		limits = m.Rule.Overrides[m.Override].Limits
 	}
-	hash := m.Rule.Subjects.Subject(m.Key...).String()[:shownHash]
+	hash := keyHash(m)
 	attrs := []slog.Attr{slog.String("rule", m.Rule.Name), slog.String("key_hash", hash)}
 	if l.options.KeyPrefix != "" {
 		attrs = append(attrs, slog.String("redis_key", l.options.KeyPrefix+"{"+hash+"…"))
 	}
 	if len(limits) > 0 {
-		limit := limits[0].Limit()
-		attrs = append(attrs, slog.Int64("limit", limit.Count), slog.Float64("window_seconds", limit.Window.Seconds()))
+		attrs = append(attrs, slog.Int64("limit", limits[0].Count), slog.Float64("window_seconds", limits[0].WindowAt(now).Seconds()))
 	}
 	return attrs
 }

@@ -18,7 +18,7 @@ import (
 type Mode string
 
 const (
-	All     Mode = "all"     // every decision
+	All     Mode = "all"     // every decision and every failure
 	Sampled Mode = "sampled" // of each rule the first, every power of ten, and a summary
 	None    Mode = "none"    // failures only, sampled
 )
@@ -27,7 +27,6 @@ const (
 type Options struct {
 	Log   *slog.Logger
 	Mode  Mode          // default Sampled
-	Rules engine.Rules  // for telling whose state a store failed on
 	Every time.Duration // between two summaries; default 10 s
 
 	// KeyPrefix is what the store's keys begin with; "": its keys have no names.
@@ -42,7 +41,7 @@ type Options struct {
 type Log struct {
 	options Options
 	sampled sampler // of decisions
-	failing sampler // of failures, in every mode
+	failing sampler // of failures, in every mode but All
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -52,8 +51,8 @@ type Log struct {
 func New(o Options) (*Log, error) {
 	o.Mode, o.Every = cmp.Or(o.Mode, Sampled), cmp.Or(o.Every, 10*time.Second)
 	var errs []error
-	if o.Log == nil || o.Rules == nil {
-		errs = append(errs, errors.New("it needs a logger and rules"))
+	if o.Log == nil {
+		errs = append(errs, errors.New("it needs a logger"))
 	}
 	if o.Mode != All && o.Mode != Sampled && o.Mode != None {
 		errs = append(errs, fmt.Errorf("mode %q is none of all, sampled, none", o.Mode))
@@ -96,13 +95,17 @@ func (l *Log) Observe(o *engine.Observation) {
 	if l.options.Mode == None || !l.options.Log.Enabled(context.Background(), kind.level()) {
 		return
 	}
-	nth, keep := int64(0), true
-	if l.options.Mode == Sampled {
-		nth, keep = l.sampled.count(o.Verdict.Rule, kind)
+	if nth, keep := l.sample(&l.sampled, o.Verdict.Rule, kind); keep {
+		l.write(kind, nth, decisionAttrs(o))
 	}
-	if keep {
-		l.write(kind, nth, decisionAttrs(o.Verdict))
+}
+
+// sample counts one, unless all are written, and tells which it was and whether it is one to write.
+func (l *Log) sample(s *sampler, of string, k kind) (nth int64, keep bool) {
+	if l.options.Mode == All {
+		return 0, true
 	}
+	return s.count(of, k)
 }
 
 // write writes a record; nth, if not 0, is which of its kind it was since the last summary.
@@ -113,9 +116,13 @@ func (l *Log) write(kind kind, nth int64, attrs []slog.Attr) {
 	l.options.Log.LogAttrs(context.Background(), kind.level(), kind.String(), attrs...)
 }
 
-func decisionAttrs(v *penstock.Verdict) []slog.Attr {
+func decisionAttrs(o *engine.Observation) []slog.Attr {
+	v := o.Verdict
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs, slog.String("rule", v.Rule), slog.String("reason", v.Reason.String()))
+	if concerned := concernedBy(o); concerned != nil {
+		attrs = append(attrs, slog.String("key_hash", keyHash(concerned)))
+	}
 	if limit := limitOf(v); limit != nil {
 		attrs = append(attrs, slog.Int64("used", limit.Used), slog.Int64("limit", limit.Limit),
 			slog.Float64("window_seconds", limit.Window.Seconds()))

@@ -41,7 +41,7 @@ func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.S
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	o.Log, o.Rules = slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level})), engine.Fixed(snapshot)
+	o.Log = slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level}))
 	l, err := decisionlog.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.S
 		defer memory.Close()
 		store = memory
 	}
-	e, err := engine.New(engine.Options{Store: store, Rules: o.Rules, Observe: l.Observe})
+	e, err := engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot), Observe: l.Observe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +93,13 @@ func TestAllowedAndDenied(t *testing.T) {
 		if len(got) != 4 {
 			t.Fatalf("%d records, want 4: %v", len(got), got)
 		}
+		hash, _ := got[0]["key_hash"].(string)
+		if len(hash) != 12 {
+			t.Errorf("key_hash %q, want the first 12 characters of the key's hash", hash)
+		}
 		want := []map[string]any{
-			{"level": "INFO", "msg": "allowed", "rule": "per-user", "reason": "ok", "used": 1.0, "limit": 3.0, "window_seconds": 60.0},
-			{"level": "WARN", "msg": "denied", "rule": "per-user", "reason": "over_limit", "used": 3.0, "limit": 3.0, "window_seconds": 60.0, "retry_after_seconds": 60.0},
+			{"level": "INFO", "msg": "allowed", "rule": "per-user", "key_hash": hash, "reason": "ok", "used": 1.0, "limit": 3.0, "window_seconds": 60.0},
+			{"level": "WARN", "msg": "denied", "rule": "per-user", "key_hash": hash, "reason": "over_limit", "used": 3.0, "limit": 3.0, "window_seconds": 60.0, "retry_after_seconds": 60.0},
 		}
 		if diff := cmp.Diff(want, []map[string]any{got[0], got[3]}); diff != "" {
 			t.Error("(-want +got):\n" + diff)
@@ -168,6 +172,38 @@ func TestStoreFailure(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+// Under all every failure is written, and none is summed up.
+func TestAllStoreFailures(t *testing.T) {
+	broken := deny{fmt.Errorf("redis: %w", penstock.ErrUnavailable)}
+	got := run(t, decisionlog.Options{Mode: decisionlog.All}, slog.LevelError, broken, func(decide func(...string)) {
+		for range 25 {
+			decide("user", "alice")
+		}
+	})
+	if len(got) != 25 {
+		t.Fatalf("%d records of 25 failures", len(got))
+	}
+	for _, r := range got {
+		if r["msg"] != "the store failed" || r["nth"] != nil || len(fmt.Sprint(r["key_hash"])) != 12 {
+			t.Fatalf("got %v", r)
+		}
+	}
+}
+
+// panics is a store that does nothing else.
+type panics struct{}
+
+func (panics) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error { panic("for the test") }
+
+func TestStackOfAPanic(t *testing.T) {
+	got := run(t, decisionlog.Options{Mode: decisionlog.None}, slog.LevelInfo, panics{}, func(decide func(...string)) {
+		decide("user", "alice")
+	})
+	if stack := fmt.Sprint(got[0]["stack"]); got[0]["level"] != "ERROR" || !strings.Contains(stack, "decisionlog_test.panics.Take") {
+		t.Errorf("got %v", got[0])
+	}
 }
 
 // changing is a store that fails in one way after the other.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
 // Serve serves the listener until the context ends, and then drains: no connection is accepted any
@@ -66,7 +68,7 @@ func (g *Gateway) newServer(requests context.Context) *http.Server {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: g.limits.MaxConcurrentStreams, WriteByteTimeout: g.timeouts.Write},
 		Protocols:         new(http.Protocols),
 		ConnState:         g.count,
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // clients' mistakes, mostly
+		ErrorLog:          serverlog.New(g.log),
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)
