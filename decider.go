@@ -43,7 +43,7 @@ type Verdict struct {
 	Allowed   bool
 	Reason    Reason
 	Quality   Quality
-	Duplicate bool // a repeat of an allowed call: some rule charged nothing for it
+	Duplicate bool // of an allowed request: some rule charged nothing for it
 
 	// Rule is the one that decided, and Decision its numbers: of the limits that deny, the one
 	// with the longest wait; of a call that passes, the one with the least left. Empty and zero if
@@ -60,9 +60,16 @@ type Verdict struct {
 	// Limits are all that applied, in the rules' order, shadow rules included.
 	Limits []LimitVerdict
 
-	// Reservation names what was reserved, for a Conclusion; "" if nothing was. Whoever runs the
-	// call concludes it when the call is over.
+	// Reservation names what this request reserved, for a Conclusion; "" if it reserved nothing.
+	// Whoever runs the request concludes it when the request is over. A duplicate reserves only
+	// permits of concurrency limits.
 	Reservation string
+
+	// OriginalReservation, of a duplicate, names what the original request reserved, also if the
+	// duplicate is denied. The original may still be running, and concludes it. A client that lost the
+	// reply to the original takes over: it releases Reservation, which is only a second permit, and
+	// runs and concludes the request under this name.
+	OriginalReservation string
 
 	RulesVersion int64
 	Now          Instant // the instant it was decided at

@@ -26,13 +26,13 @@ type DedupTerms struct {
 	TTL        time.Duration // from the first sight; a repeat does not prolong it
 	MaxReplays int64         // of one id; the next is a first sight again
 
-	// Budget is how many repeats a subject has for all its ids together, per Window or Period:
-	// so a caller that makes up ids gets at most this much more than its limit.
-	Budget   int64
-	Window   time.Duration
-	Period   Period
-	Location *time.Location
-	Scope    uint64 // of the limits that the budget stands beside
+	// Budget is how many duplicates a subject has for all its ids together, so that a client that makes
+	// up ids gets at most this many more than the limit that Budget stands beside. They are counted by
+	// that limit's algorithm over its window or period, in its scope, so the sum of both holds wherever the limit
+	// does: in any trailing window beside a sliding log. Beside a leaky bucket it is a token bucket;
+	// beside a concurrency limit, which counts nothing over time, a fixed window of its Window.
+	Budget int64
+	Beside Limit
 }
 
 // Bounds of dedup terms.
@@ -47,7 +47,7 @@ type Dedup struct {
 
 	TTL        int64 // µs
 	MaxReplays int64
-	Budget     *Meter // a fixed window of its own that repeats are charged to
+	Budget     *Meter // of its own, which duplicates are charged to
 }
 
 // Compile checks the terms; every mistake is reported at once.
@@ -59,16 +59,37 @@ func (d DedupTerms) Compile() (*Dedup, error) {
 	if d.MaxReplays < 1 || d.MaxReplays > MaxReplays {
 		problems = append(problems, &FieldError{"max_replays", d.MaxReplays, fmt.Sprintf("must be from 1 to %d", MaxReplays)})
 	}
-	budget, err := Limit{Algorithm: FixedWindow, Count: d.Budget, Window: d.Window, Period: d.Period, Location: d.Location, Scope: d.Scope}.Compile()
+	budget, err := d.budget().Compile()
 	if err != nil {
 		problems = append(problems, fmt.Errorf("replay_budget: %w", err))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("%w dedup: %w", ErrInvalid, errors.Join(problems...))
 	}
-	// A state of its own, never one of the rule's limits.
-	budget.Fingerprint = budget.Fingerprint&(1<<kindShift-1) | uint64(kindBudget)<<kindShift
+	budget.Fingerprint = budgetFingerprint(budget)
 	return &Dedup{terms: d, TTL: d.TTL.Microseconds(), MaxReplays: d.MaxReplays, Budget: budget}, nil
+}
+
+// budget is the limit on duplicates.
+func (d DedupTerms) budget() Limit {
+	l := Limit{Algorithm: d.Beside.Algorithm, Count: d.Budget, Window: d.Beside.Window, Period: d.Beside.Period, Location: d.Beside.Location, Refill: d.Beside.Refill, Scope: d.Beside.Scope}
+	if l.Algorithm == LeakyBucket {
+		l.Algorithm = TokenBucket
+	}
+	if l.Algorithm == Concurrency || l.Algorithm == TokenBucket && l.Count == 0 { // a bucket holds at least one
+		l.Algorithm, l.Refill = FixedWindow, Continuous
+	}
+	return l
+}
+
+// budgetFingerprint names a state that is never one of the rule's limits. A budget has no ordinal: the
+// kind takes its place, except of windows, which were the only kind once and keep their names.
+func budgetFingerprint(m *Meter) uint64 {
+	f := m.Fingerprint&(1<<kindShift-1) | uint64(kindBudget)<<kindShift
+	if m.Kind != KindWindow && m.Kind != KindCalendar {
+		f |= uint64(m.Kind) << ordinalShift
+	}
+	return f
 }
 
 // Terms returns what was compiled.

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var onceAMinute = DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Window: time.Minute}
+var onceAMinute = DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: Limit{Algorithm: FixedWindow, Window: time.Minute}}
 
 func TestDedupTerms(t *testing.T) {
 	const ttl, replays = "must be from 1ms to 24h0m0s in whole microseconds", "must be from 1 to 255"
@@ -19,7 +19,7 @@ func TestDedupTerms(t *testing.T) {
 		want   []string // every mistake; none is sound
 	}{
 		{"sound", func(*DedupTerms) {}, nil},
-		{"a calendar period", func(d *DedupTerms) { d.Window, d.Period, d.Location = 0, Day, time.UTC }, nil},
+		{"a calendar period", func(d *DedupTerms) { d.Beside = Limit{Algorithm: FixedWindow, Period: Day, Location: time.UTC} }, nil},
 		{"no budget at all", func(d *DedupTerms) { d.Budget = 0 }, nil},
 		{"shortest", func(d *DedupTerms) { d.TTL = MinWindow }, nil},
 		{"shorter", func(d *DedupTerms) { d.TTL = MinWindow - time.Microsecond }, []string{"ttl 999µs: " + ttl}},
@@ -29,11 +29,17 @@ func TestDedupTerms(t *testing.T) {
 		{"no replays", func(d *DedupTerms) { d.MaxReplays = 0 }, []string{"max_replays 0: " + replays}},
 		{"most replays", func(d *DedupTerms) { d.MaxReplays = MaxReplays }, nil},
 		{"more replays", func(d *DedupTerms) { d.MaxReplays = MaxReplays + 1 }, []string{"max_replays 256: " + replays}},
-		{"all at once", func(d *DedupTerms) { *d = DedupTerms{MaxReplays: -1, Budget: -1, Window: time.Minute} }, []string{
+		{"all at once", func(d *DedupTerms) {
+			*d = DedupTerms{MaxReplays: -1, Budget: -1, Beside: Limit{Algorithm: FixedWindow, Window: time.Minute}}
+		}, []string{
 			"ttl 0s: " + ttl, "max_replays -1: " + replays,
 			`replay_budget: invalid limit "fixed_window -1/1m0s": count -1: must be from 0 to 1000000000000 for fixed_window`}},
-		{"no window", func(d *DedupTerms) { d.Window = 0 }, []string{
+		{"no window", func(d *DedupTerms) { d.Beside.Window = 0 }, []string{
 			`replay_budget: invalid limit "fixed_window 1/0s": window 0s: must be from 1ms to 8784h0m0s`}},
+		{"beside no limit", func(d *DedupTerms) { d.Beside = Limit{} }, []string{
+			`replay_budget: invalid limit " 1/0s": algorithm : must be one of [fixed_window sliding_window_log sliding_window_counter token_bucket leaky_bucket concurrency]`}},
+		{"more than a log holds", func(d *DedupTerms) { d.Budget, d.Beside.Algorithm = MaxLog+1, SlidingWindowLog }, []string{
+			`replay_budget: invalid limit "sliding_window_log 100001/1m0s": count 100001: must be from 0 to 100000 for sliding_window_log`}},
 	} {
 		terms := onceAMinute
 		test.change(&terms)
@@ -75,16 +81,21 @@ func TestBudgetFingerprint(t *testing.T) {
 	}
 	claim("day", compile(t, Limit{Algorithm: FixedWindow, Count: 1, Period: Day}).Fingerprint)
 	minute := dedup(t, onceAMinute).Budget
-	hour := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Window: time.Hour}).Budget
-	day := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Period: Day}).Budget
+	hour := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: Limit{Algorithm: FixedWindow, Window: time.Hour}}).Budget
+	day := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: Limit{Algorithm: FixedWindow, Period: Day}}).Budget
 	claim("budget a minute", minute.Fingerprint)
 	claim("budget an hour", hour.Fingerprint)
 	claim("budget a day", day.Fingerprint)
+	for _, beside := range []Limit{
+		{Algorithm: SlidingWindowLog, Window: time.Minute}, {Algorithm: SlidingWindowCounter, Window: time.Minute},
+		{Algorithm: TokenBucket, Window: time.Minute}, {Algorithm: TokenBucket, Window: time.Minute, Refill: Interval},
+	} {
+		claim("budget beside "+beside.String(), dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: beside}).Budget.Fingerprint)
+	}
 	scoped := onceAMinute
-	scoped.Scope = 7
-	claim("budget a minute of another scope", dedup(t, scoped).Budget.Fingerprint)
-	if minute.Kind != KindWindow || day.Kind != KindCalendar {
-		t.Errorf("budgets are of kinds %d and %d", minute.Kind, day.Kind)
+	scoped.Beside.Scope = 7
+	if got := dedup(t, scoped).Budget.Fingerprint; got == minute.Fingerprint {
+		t.Errorf("a budget of another scope has the fingerprint %x as well", got)
 	}
 	raised := onceAMinute
 	raised.Budget = 7
@@ -93,8 +104,77 @@ func TestBudgetFingerprint(t *testing.T) {
 	}
 }
 
+// A budget is counted by the algorithm of the limit it stands beside.
+func TestBudgetAlgorithm(t *testing.T) {
+	for _, test := range []struct {
+		beside string // as Limit.String writes it
+		limit  Limit
+		budget int64
+		want   string
+	}{
+		{"window", Limit{Algorithm: FixedWindow, Count: 100, Window: time.Minute, CountDenied: true, Overdraft: 5}, 10, "fixed_window 10/1m0s"},
+		{"calendar", Limit{Algorithm: FixedWindow, Count: 100, Period: Day, Location: time.UTC}, 10, "fixed_window 10/day UTC"},
+		{"log", Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute, Ordinal: 3}, 10, "sliding_window_log 10/1m0s"},
+		{"log, none", Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute}, 0, "sliding_window_log 0/1m0s"},
+		{"counter", Limit{Algorithm: SlidingWindowCounter, Count: 100, Window: time.Minute}, 10, "sliding_window_counter 10/1m0s"},
+		{"bucket", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Burst: 500}, 10, "token_bucket 10/1m0s"},
+		{"bucket, none", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Refill: Interval}, 0, "fixed_window 0/1m0s"},
+		{"interval", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Refill: Interval}, 10, "token_bucket 10/1m0s refill interval"},
+		{"queue", Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Minute, Queue: 7}, 10, "token_bucket 10/1m0s"},
+		{"queue, none", Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Minute, Queue: 7}, 0, "fixed_window 0/1m0s"},
+		{"permits", Limit{Algorithm: Concurrency, Count: 100, Window: time.Minute}, 10, "fixed_window 10/1m0s"},
+	} {
+		got := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: test.budget, Beside: test.limit}).Budget
+		if got.String() != test.want {
+			t.Errorf("beside a %s: %v, want %s", test.beside, got, test.want)
+		}
+	}
+}
+
+// Beside a sliding log no trailing window holds more than limit and budget, and beside a token bucket
+// no stretch of time more than both let pass.
+func TestBudgetHoldsWhereTheLimitDoes(t *testing.T) {
+	for _, algorithm := range []Algorithm{SlidingWindowLog, TokenBucket} {
+		rapid.Check(t, func(t *rapid.T) {
+			limit := Limit{Algorithm: algorithm, Count: 5, Window: time.Second}
+			const count, budgeted = 5, 2
+			d := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: MaxReplays, Budget: budgeted, Beside: limit})
+			originals, duplicates := &book{meter: limit.MustCompile()}, &book{meter: d.Budget}
+			var passed []Instant
+			now := epoch
+			for range 80 {
+				now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * time.Millisecond)
+				of := pickBook(originals, duplicates, rapid.Bool().Draw(t, "duplicate"))
+				if !of.take(now, 1, 0).Allowed {
+					continue
+				}
+				passed = append(passed, now)
+				for i, from := range passed {
+					n, span := int64(len(passed)-i), int64(now-from)
+					most := int64(count + budgeted)
+					if algorithm == TokenBucket {
+						most += span * (count + budgeted) / 1e6
+					} else if span >= 1e6 {
+						continue
+					}
+					if n > most {
+						t.Fatalf("%v: %d passed in %d µs, want at most %d", limit, n, span, most)
+					}
+				}
+			}
+		})
+	}
+}
+
+func pickBook(a, b *book, second bool) *book {
+	if second {
+		return b
+	}
+	return a
+}
+
 func TestRecalls(t *testing.T) {
-	d := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 2, Budget: 1, Window: time.Minute})
+	d := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 2, Budget: 1, Beside: Limit{Algorithm: FixedWindow, Window: time.Minute}})
 	for _, test := range []struct {
 		name   string
 		record Record
@@ -125,7 +205,7 @@ func TestRecalls(t *testing.T) {
 func TestReplaysAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		terms := DedupTerms{TTL: time.Duration(rapid.IntRange(1, 3).Draw(t, "ttl")) * time.Second, MaxReplays: rapid.Int64Range(1, 3).Draw(t, "replays"),
-			Budget: rapid.Int64Range(0, 3).Draw(t, "budget"), Window: time.Second}
+			Budget: rapid.Int64Range(0, 3).Draw(t, "budget"), Beside: Limit{Algorithm: FixedWindow, Window: time.Second}}
 		d := dedup(t, terms)
 		limit := &book{meter: Limit{Algorithm: FixedWindow, Count: rapid.Int64Range(1, 5).Draw(t, "count"), Window: time.Second}.MustCompile()}
 		budget := &book{meter: d.Budget}

@@ -222,20 +222,34 @@ func TestSettleWithGuards(t *testing.T) {
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}, {Allowed: true}},
 				Decisions: []Decision{{Limit: 3, Remaining: 3, RetryAfter: 2 * time.Minute}, {Allowed: true, Limit: 3, Remaining: 3}}}},
 
-		{"a repeat shows the numbers, the first call's departure and its nonce", []Group{{Dedup: d, Charges: charges(minute, leaky)}},
+		{"a duplicate shows the numbers, the original's departure and its nonce", []Group{{Dedup: d, Charges: charges(minute, leaky)}},
 			[]Found{full, {State: State{At: epoch, A: 2 * leaky.Ticks}}}, []Sight{repeat},
-			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Nonce: 77}}, Decisions: []Decision{
+			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}}, Decisions: []Decision{
 				{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute},
 				{Allowed: true, Limit: 7, Used: 2, Remaining: 5, ResetAfter: 30 * time.Second, Delay: 20 * time.Second}}}},
 		{"a repeat after the departure starts at once", []Group{{Dedup: d, Charges: charges(leaky)}}, []Found{{}},
 			[]Sight{{Replay: true, First: Record{First: epoch - 9, Departs: epoch - 5}}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true}}, Decisions: []Decision{{Allowed: true, Limit: 7, Remaining: 7}}}},
-		{"a repeat of a reservation has the first one's nonce", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}}, []Found{full}, []Sight{repeat},
-			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Nonce: 77}},
+		{"a duplicate of a reservation reserves nothing itself", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}}, []Found{full}, []Sight{repeat},
+			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}},
 				Decisions: []Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}}}},
 		{"a repeat that another rule denies", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute)}, other}, []Found{full, full}, []Sight{repeat, {}},
-			Outcome{Groups: []GroupOutcome{{Allowed: true, Replay: true}, {FirmUntil: epoch.Add(time.Minute)}},
+			Outcome{Groups: []GroupOutcome{{Allowed: true, Replay: true, Original: 77}, {FirmUntil: epoch.Add(time.Minute)}},
 				Decisions: []Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, denied}}},
+		{"a duplicate takes a permit of its own", []Group{{Dedup: d, Reserve: time.Minute, Charges: charges(minute, leases)}},
+			[]Found{full, {State: at(time.Minute, 2), Passes: true}}, []Sight{repeat},
+			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Nonce: 5, Original: 77}},
+				Decisions: []Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, took(leases, 2, time.Minute)}}},
+		{"or is denied, without a strike", []Group{{Dedup: d, Penalty: p, Charges: charges(minute, leases)}},
+			[]Found{full, {State: State{At: epoch.Add(time.Minute), A: 2, B: int64(epoch.Add(20 * time.Second))}}}, []Sight{{Replay: true, First: first, Penalty: struck}},
+			Outcome{Groups: []GroupOutcome{{Replay: true, Original: 77, Strikes: 2}}, Decisions: []Decision{
+				{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, {Limit: 2, Used: 2, RetryAfter: 20 * time.Second, ResetAfter: time.Minute}}}},
+		{"and takes none where another rule denies", []Group{{Dedup: d, Charges: charges(leases)}, other}, []Found{{State: at(time.Minute, 1), Passes: true}, full}, []Sight{repeat, {}},
+			Outcome{Groups: []GroupOutcome{{Allowed: true, Replay: true, Original: 77}, {FirmUntil: epoch.Add(time.Minute)}},
+				Decisions: []Decision{{Allowed: true, Limit: 2, Used: 1, Remaining: 1, ResetAfter: time.Minute}, denied}}},
+		{"a look at permits denies no duplicate", []Group{{Dedup: d, Charges: append(charges(minute), Charge{Meter: leases})}}, []Found{full, {State: at(time.Minute, 3)}}, []Sight{repeat},
+			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}},
+				Decisions: []Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, {Allowed: true, Limit: 2, Used: 3, ResetAfter: time.Minute}}}},
 		{"a repeat tells of strikes", []Group{{Dedup: d, Penalty: p, Charges: charges(minute)}}, []Found{full}, []Sight{{Replay: true, Penalty: struck}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Strikes: 2}},
 				Decisions: []Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}}}},
@@ -267,7 +281,7 @@ func TestSettleWithGuards(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Of another call.
-			got := Outcome{Groups: []GroupOutcome{{true, true, 1, 2, 3, 4, true, true, 5}}, Decisions: make([]Decision, 1)}
+			got := Outcome{Groups: []GroupOutcome{{true, true, 1, 2, 3, 4, true, 5, true, 6}}, Decisions: make([]Decision, 1)}
 			got.Settle(&ticket, epoch, test.found, test.sights)
 			test.want.Now, test.want.States = epoch, statesOf(test.found)
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -293,7 +307,7 @@ func TestSettleOfADeniedCall(t *testing.T) {
 		t.Error("its groups pass together")
 	}
 	free := Decision{Allowed: true, Limit: 3, Remaining: 3}
-	want := Outcome{Now: epoch, Groups: []GroupOutcome{{Allowed: true}, {Allowed: true, Taken: true}, {Allowed: true, Replay: true}}, Decisions: []Decision{
+	want := Outcome{Now: epoch, Groups: []GroupOutcome{{Allowed: true}, {Allowed: true, Taken: true}, {Allowed: true, Replay: true, Original: 77}}, Decisions: []Decision{
 		free, {Allowed: true, Limit: 3, Used: 1, Remaining: 2, ResetAfter: time.Minute, Receipt: Receipt{m["minute"].Fingerprint, 1, epoch}}, free}}
 	var got Outcome
 	got.Settle(&ticket, epoch, found, sights)

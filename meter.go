@@ -20,7 +20,7 @@ const (
 	KindLog      Kind = 7
 	KindLeases   Kind = 8
 	KindPenalty  Kind = 9  // of a [Penalty], not a meter
-	kindBudget   Kind = 10 // in the fingerprint of a [Dedup]'s budget, which is a KindWindow or KindCalendar
+	kindBudget   Kind = 10 // in the fingerprint of a [Dedup]'s budget, which is of one of the kinds above
 )
 
 // PenaltyFingerprint names a penalty's state within its subject, as a meter's names its own.

@@ -28,8 +28,8 @@ type Ticket struct {
 }
 
 // A Group is what one matching rule asks: a subject, its guards and its charges. Within a group a
-// ban comes first, then a repeated call is recognised, then the charges are weighed, and a denial
-// by them is a strike.
+// ban comes first, then a duplicate is recognised, then the charges are weighed, and a denial by them
+// is a strike. A duplicate's charges are only looked at, except for permits of a concurrency limit.
 type Group struct {
 	Subject Subject
 	Charges []Charge
@@ -71,6 +71,10 @@ func (c *Charge) Need() int64 {
 	return c.Cost
 }
 
+// TakesPermit reports whether the charge takes a permit of a concurrency limit. Every request that runs
+// holds one of its own, a duplicate too.
+func (c *Charge) TakesPermit() bool { return c.Meter.Kind == KindLeases && c.Cost > 0 }
+
 // Guarded tells groups that are more than their charges.
 func (g *Group) Guarded() bool {
 	return g.Penalty != nil || g.Dedup != nil || g.Reserve != 0
@@ -96,8 +100,12 @@ func (g *Group) Names() bool {
 	if g.Reserve != 0 {
 		return g.Spends()
 	}
+	return g.takesPermits()
+}
+
+func (g *Group) takesPermits() bool {
 	for i := range g.Charges {
-		if g.Charges[i].Meter.Kind == KindLeases && g.Charges[i].Cost > 0 {
+		if g.Charges[i].TakesPermit() {
 			return true
 		}
 	}
@@ -248,8 +256,13 @@ type GroupOutcome struct {
 	Bans        int64   // so far, until they are forgiven
 
 	Leased bool   // decided by permits that were taken ahead
-	Replay bool   // a repeat of an allowed call: nothing was charged
-	Nonce  uint64 // under which what was taken can be given back, the first call's if this is a repeat; 0: nothing can
+	Nonce  uint64 // under which what this request took can be given back; 0: nothing can
+
+	// Replay marks a duplicate of an allowed request. Nothing was charged, but it takes permits of its
+	// own, or is denied. Original is the nonce of the request it duplicates, 0 if that request took
+	// nothing that can be given back: it may still be running.
+	Replay   bool
+	Original uint64
 }
 
 // Found is what a store found for one charge: whether it passes by itself, its state as the call
@@ -276,7 +289,7 @@ func (t *Ticket) Together(found []Found, sights []Sight) bool {
 	}
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		if !g.Alone && !g.passes(found[:len(g.Charges)], sightOf(sights, i)) {
+		if !g.Alone && !g.Passes(found[:len(g.Charges)], sightOf(sights, i)) {
 			return false
 		}
 		found = found[len(g.Charges):]
@@ -291,12 +304,15 @@ func sightOf(sights []Sight, i int) *Sight {
 	return &sights[i]
 }
 
-func (g *Group) passes(found []Found, sight *Sight) bool {
-	if sight != nil && (sight.Banned || sight.Replay) {
-		return !sight.Banned
+// Passes reports whether the group passes by itself. A duplicate is denied only by the permits it has to
+// take. Without guards, sight may be nil.
+func (g *Group) Passes(found []Found, sight *Sight) bool {
+	if sight != nil && sight.Banned {
+		return false
 	}
+	replay := sight != nil && sight.Replay
 	for j := range found {
-		if !found[j].Passes {
+		if !found[j].Passes && (!replay || g.Charges[j].TakesPermit()) {
 			return false
 		}
 	}
@@ -332,11 +348,12 @@ func resize[T any](s []T, n int) []T {
 
 func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, decisions []Decision) {
 	g := &t.Groups[i]
-	allowed := g.passes(found, sight)
+	allowed := g.Passes(found, sight)
+	replay := sight != nil && sight.Replay
 	group := GroupOutcome{Allowed: allowed, Taken: allowed && (g.Alone || o.Allowed)}
 	for j := range found {
 		c, d := &g.Charges[j], &decisions[j]
-		if sight != nil && sight.Replay {
+		if replay && !c.TakesPermit() {
 			c.Meter.report(d, found[j].State, o.Now, 0, true, false, 0)
 			if c.Meter.Kind == KindLeaky && group.Taken {
 				d.Delay = max(0, sight.First.Departs.Sub(o.Now))
@@ -356,7 +373,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 			group.FirmUntil = max(group.FirmUntil, until)
 		}
 	}
-	if g.Names() && group.Taken {
+	if group.Taken && (g.Names() && !replay || g.takesPermits()) {
 		group.Nonce = t.Nonce
 	}
 	if g.Guarded() {
@@ -369,10 +386,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 func (o *GroupOutcome) guarded(g *Group, now Instant, sight *Sight, decisions []Decision) {
 	o.FirmUntil = 0
 	if sight.Replay {
-		o.Replay = true
-		if o.Taken {
-			o.Nonce = sight.First.Nonce
-		}
+		o.Replay, o.Original = true, sight.First.Nonce
 	}
 	if g.Penalty == nil {
 		return

@@ -97,7 +97,7 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 	}
 	for i := range w.turn.Outcome.Groups {
 		g := &w.turn.Outcome.Groups[i]
-		if g.Nonce == 0 || g.Replay { // of a repeat it is the first call's, which may be running
+		if g.Nonce == 0 {
 			continue
 		}
 		s := penstock.Settlement{Subject: w.turn.Ticket.Groups[i].Subject, Nonce: g.Nonce, Verb: penstock.Release}

@@ -41,11 +41,16 @@ type taken struct {
 	nonce    uint64
 }
 
-// reservation names what the call has taken that can be given back; "" if there is nothing.
-func (w *work) reservation(local bool) string {
+// reservation names what the request took that can be given back, or what the original of a duplicate
+// took; "" if there is nothing. A duplicate takes only permits.
+func (w *work) reservation(local, original bool) string {
 	var id []byte
 	for i := range w.turn.Outcome.Groups {
-		nonce := w.turn.Outcome.Groups[i].Nonce
+		out := &w.turn.Outcome.Groups[i]
+		nonce, permits := out.Nonce, out.Replay || w.turn.Ticket.Groups[i].Reserve == 0
+		if original {
+			nonce, permits = out.Original, w.turn.Ticket.Groups[i].Reserve == 0
+		}
 		if nonce == 0 {
 			continue
 		}
@@ -55,7 +60,7 @@ func (w *work) reservation(local bool) string {
 				id[1] |= reservationLocal
 			}
 		}
-		id = w.appendTaken(id, i, nonce)
+		id = w.appendTaken(id, i, nonce, permits)
 	}
 	if id == nil {
 		return ""
@@ -63,10 +68,10 @@ func (w *work) reservation(local bool) string {
 	return base64.RawURLEncoding.EncodeToString(append(id, checksum(w.snapshot, id)...))
 }
 
-func (w *work) appendTaken(id []byte, i int, nonce uint64) []byte {
+func (w *work) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte {
 	g, a := &w.turn.Ticket.Groups[i], &w.asked[i]
 	override := uint16(a.override + 1)
-	if g.Reserve == 0 {
+	if permits {
 		override |= onlyLeases
 	}
 	var t taken

@@ -75,6 +75,12 @@ var sabotages = []sabotage{
 	{scenario: "repeats", name: "forgets calls", ticket: everyGroup(func(g *penstock.Group) { g.Call = penstock.CallID{} })},
 	{scenario: "repeats", name: "the call's id, always", old: ", attribute: order", new: ""},
 	{scenario: "repeats", name: "does not say so", verdict: func(v *penstock.Verdict) { v.Duplicate = false }},
+	{scenario: "repeats-places", name: "does not name the original", verdict: func(v *penstock.Verdict) { v.OriginalReservation = "" }},
+	{scenario: "repeats-places", name: "concludes the original", verdict: func(v *penstock.Verdict) {
+		if v.OriginalReservation != "" && v.Reservation != "" {
+			v.Reservation = v.OriginalReservation
+		}
+	}},
 	{scenario: "repeats-override", name: "the rule's own budget", old: "rate: 20/1m", new: "rate: 2/1m"},
 	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *penstock.Group) { g.Penalty = nil })},
 	{scenario: "bans", name: "does not say so", verdict: func(v *penstock.Verdict) { v.BannedUntil = 0 }},

@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 // with the time since the beginning, in which nothing but the script's time passes. What it is about is
 //
 //	call name=value…         attributes; cost=, id=, delay=, reserve or reserve=ttl, domain=
-//	settle R cost=           R is how the call called its reservation: as=R
+//	settle R cost=           R is how the call called its reservation: as=R, or its original's: original=R
 //	settle R name:value…     with a response of these headers, and bytes:
 //	release R, renew R ttl=
 //	rules file               from now on
@@ -119,13 +119,16 @@ func (s *script) play(t *testing.T, words []string) (answer string, err error) {
 	var v penstock.Verdict
 	switch verb {
 	case "call":
-		c, as, err := readCall(words)
+		c, as, original, err := readCall(words)
 		if err != nil {
 			return "", err
 		}
 		err = s.stand.engine.Decide(context.Background(), c, &v)
 		if as != "" {
 			s.names[as] = v.Reservation
+		}
+		if original != "" {
+			s.names[original] = v.OriginalReservation
 		}
 		return render(&v, err), nil
 	case "rules":
@@ -140,7 +143,7 @@ func (s *script) play(t *testing.T, words []string) (answer string, err error) {
 	return render(&v, err), nil
 }
 
-func readCall(words []string) (c *penstock.Call, as string, err error) {
+func readCall(words []string) (c *penstock.Call, as, original string, err error) {
 	c = &penstock.Call{Cost: 1}
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
@@ -160,12 +163,14 @@ func readCall(words []string) (c *penstock.Call, as string, err error) {
 			}
 		case "as":
 			as = value
+		case "original":
+			original = value
 		default:
 			c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
 		}
 		err = errors.Join(err, wrong)
 	}
-	return c, as, err
+	return c, as, original, err
 }
 
 func (s *script) readConclusion(verb string, words []string) (*penstock.Conclusion, error) {
@@ -198,7 +203,7 @@ func (s *script) readConclusion(verb string, words []string) (*penstock.Conclusi
 
 // render writes a verdict as
 //
-//	allow reason [quality] [rule used/limit] [wait=] [delay=] [banned=] [duplicate] [reserved] [error=] { policy used/limit … }
+//	allow reason [quality] [rule used/limit] [wait=] [delay=] [banned=] [duplicate] [reserved] [original] [error=] { policy used/limit … }
 //
 // with the limits if there are others than the one that decided: ! denies, ~ is of a shadow rule, * has
 // banned.
@@ -220,6 +225,7 @@ func render(v *penstock.Verdict, err error) string {
 	add(v.BannedUntil != 0, "banned=%v", v.BannedUntil.Sub(v.Now))
 	add(v.Duplicate, "duplicate")
 	add(v.Reservation != "", "reserved")
+	add(v.OriginalReservation != "", "original")
 	add(err != nil, "error=%s", kindOf(err))
 	if len(v.Limits) > 1 || len(v.Limits) == 1 && v.Limits[0].Shadow {
 		add(true, "{")

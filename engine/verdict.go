@@ -18,8 +18,10 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 		w.report(v, i, decisions[:n])
 		decisions = decisions[n:]
 	}
+	local := q == penstock.QualityLocal
+	v.OriginalReservation = w.reservation(local, true)
 	if v.Allowed {
-		v.Reservation = w.reservation(q == penstock.QualityLocal)
+		v.Reservation = w.reservation(local, false)
 	} else {
 		e.giveUpPlaces(ctx, w, store)
 	}

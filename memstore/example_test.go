@@ -97,7 +97,7 @@ func ExampleStore_Take_duplicates() {
 	defer store.Close()
 	hasher := penstock.NewHasher("secret")
 	perMinute := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Minute}.MustCompile()
-	dedup, err := penstock.DedupTerms{TTL: 10 * time.Second, MaxReplays: 1, Budget: 1, Window: time.Minute}.Compile()
+	dedup, err := penstock.DedupTerms{TTL: 10 * time.Second, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		panic(err)
 	}

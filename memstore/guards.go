@@ -9,17 +9,18 @@ import (
 // A guard is what a group asks beside its charges: where its subject's ban, its record, the budget
 // for repeats and its reservation are. All of it is in the subject's shard.
 type guard struct {
-	penalty, record, budget, reservation spot
+	penalty, record, reservation spot
 
 	mended  bool           // a wrong clock wrote the penalty's state
-	repeats penstock.State // of the budget, up to date
+	budget  item           // what a duplicate is charged to
+	repeats penstock.Found // of the budget
 }
 
 // guardSlots is how many slots a guard can add.
 const guardSlots = 4
 
 func (v *guard) spots() [guardSlots]*spot {
-	return [...]*spot{&v.penalty, &v.record, &v.budget, &v.reservation}
+	return [...]*spot{&v.penalty, &v.record, &v.budget.spot, &v.reservation}
 }
 
 // newSlots counts the slots that the shard may have to add.
@@ -54,7 +55,7 @@ func (w *work) listGuards() {
 		}
 		if g.Remembers() {
 			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
-			v.budget = spot{key: k, sh: sh}
+			v.budget = item{spot: spot{key: k, sh: sh}, Charge: penstock.Charge{Meter: g.Dedup.Budget, Cost: 1}}
 			v.record = spot{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
 		}
 		if g.Reserve != 0 {
@@ -72,7 +73,7 @@ func (w *work) sightsOrNil() []penstock.Sight {
 }
 
 // weighGuards looks for bans and repeats, and tells the charges: under a ban they leave no trace,
-// and those of a repeat are only looked at. No two groups have a guard in common, so it does not
+// and those of a duplicate are only looked at, except for permits. No two groups have a guard in common, so it does not
 // matter that those that are alone are decided later.
 func (w *work) weighGuards() {
 	first := 0
@@ -83,7 +84,7 @@ func (w *work) weighGuards() {
 		first += len(g.Charges)
 		for j := range items {
 			items[j].barred = sight.Banned
-			if sight.Replay {
+			if sight.Replay && !items[j].TakesPermit() {
 				items[j].Cost = 0
 			}
 		}
@@ -99,8 +100,8 @@ func (w *work) weighGuard(g *penstock.Group, v *guard, sight *penstock.Sight) {
 	if g.Remembers() && !sight.Banned {
 		sight.First = v.record.sh.record(v.record.look())
 		if g.Dedup.Recalls(sight.First, w.now) {
-			m := g.Dedup.Budget
-			v.repeats, sight.Replay, _ = m.Weigh(v.budget.sh.load(v.budget.look(), m.Kind), w.now, 1, 0)
+			w.weigh(&v.budget, &v.repeats)
+			sight.Replay = v.repeats.Passes
 		}
 	}
 	if g.Reserve != 0 {
@@ -156,6 +157,11 @@ func (w *work) holdGuards(r *room) error {
 				return err
 			}
 		}
+		if v.budget.wanted && v.budget.spills() {
+			if err := v.budget.makeBlock(1, r); err != nil {
+				return err
+			}
+		}
 		if v.reservation.wanted {
 			if err := v.reservation.holdBlock(reservationEntries(len(g.Charges)), r); err != nil {
 				return err
@@ -179,22 +185,17 @@ func (w *work) writeGuards(out *penstock.Outcome) {
 		case !out.Groups[i].Taken:
 		case w.sights[i].Replay:
 			v.record.sh.countReplay(v.record.slot())
-			w.chargeBudget(g.Dedup.Budget, v)
+			w.chargeBudget(v)
 		default:
 			w.remember(g, v, out.Groups[i].Nonce, decisions)
 		}
 	}
 }
 
-func (w *work) chargeBudget(m *penstock.Meter, v *guard) {
-	s := v.budget.slot()
-	if s == nil {
-		s = v.budget.sh.add(slot{key: v.budget.key, head: state})
-	}
-	st := m.Charge(v.repeats, 1)
-	d := m.Report(st, w.now, 1, true, true, 0)
-	v.budget.sh.save(s, m.Kind, st)
-	date(s, st.At, &d, w.isGiven(), w.now)
+func (w *work) chargeBudget(v *guard) {
+	w.apply(&v.budget, &v.repeats, true)
+	d := v.budget.Meter.Report(v.repeats.State, w.now, 1, true, true, 0)
+	w.date(&v.budget, &d)
 }
 
 // remember writes the record and the reservation of a call that was taken.

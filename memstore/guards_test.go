@@ -22,7 +22,7 @@ func penaltyOf(t testing.TB, p penstock.PenaltyTerms) *penstock.Penalty {
 
 func dedupOf(t testing.TB, ttl time.Duration) *penstock.Dedup {
 	t.Helper()
-	dedup, err := penstock.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 1000, Window: time.Hour}.Compile()
+	dedup, err := penstock.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestGuardsExpire(t *testing.T) {
 		if all, total, err := s.Reservations(t.Context(), 0, subject(8), 10); total != 1 || err != nil || len(all[0].Receipts) != 1 {
 			t.Errorf("%v, %d, %v", all, total, err)
 		}
-		if out := take(t, s, guarded(8, 1)); !out.Allowed || !out.Groups[0].Replay || out.Groups[0].Bans != 1 || out.Groups[0].Nonce == 0 {
+		if out := take(t, s, guarded(8, 1)); !out.Allowed || !out.Groups[0].Replay || out.Groups[0].Bans != 1 || out.Groups[0].Original == 0 {
 			t.Errorf("shortly before its end a call is not recognised: %+v", out)
 		}
 		time.Sleep(80 * time.Second)
@@ -335,7 +335,7 @@ func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
 		reserve := time.Duration(second%2) * time.Hour
 		for repeat := range 2 {
 			out := take(t, s, at(second, reserve)).Groups[0]
-			if !out.Taken || out.Replay != (repeat == 1) || (out.Nonce != 0) != (reserve != 0) {
+			if !out.Taken || out.Replay != (repeat == 1) || (out.Nonce|out.Original != 0) != (reserve != 0) {
 				t.Errorf("second %d: %+v", second, out)
 			}
 		}

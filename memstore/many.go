@@ -117,7 +117,7 @@ func (w *work) decide(coarse bool, out *penstock.Outcome) error {
 	}
 	for i := range w.items {
 		if !w.items[i].alone {
-			w.apply(i, passes)
+			w.apply(&w.items[i], &w.found[i], passes)
 		}
 	}
 	w.decideAlone()
@@ -134,13 +134,17 @@ func (w *work) dateAll(decisions []penstock.Decision) {
 		it, d := &w.items[i], &decisions[i]
 		switch {
 		case it.written:
-			s := it.slot()
-			date(s, it.at, d, w.isGiven(), w.now)
-			it.tighten(s)
+			w.date(it, d)
 		case it.Meter.Kind.Fixed() && !it.missing:
 			it.slot().extend(w.now.Add(d.ResetAfter), w.isGiven())
 		}
 	}
+}
+
+func (w *work) date(it *item, d *penstock.Decision) {
+	s := it.slot()
+	date(s, it.at, d, w.isGiven(), w.now)
+	it.tighten(s)
 }
 
 func (w *work) isGiven() bool { return w.ticket.Now != 0 }
@@ -148,16 +152,14 @@ func (w *work) isGiven() bool { return w.ticket.Now != 0 }
 // weighAll weighs every charge and tells whether those that go together pass.
 func (w *work) weighAll() (passes bool) {
 	for i := range w.items {
-		w.weigh(i)
+		w.weigh(&w.items[i], &w.found[i])
 	}
 	return w.ticket.Together(w.found, w.sightsOrNil())
 }
 
-func (w *work) weigh(i int) {
-	it := &w.items[i]
+func (w *work) weigh(it *item, f *penstock.Found) {
 	m, need := it.Meter, it.Need()
 	s := it.look()
-	f := &w.found[i]
 	*f = penstock.Found{}
 	switch m.Kind {
 	case penstock.KindLog:
@@ -228,11 +230,11 @@ func (w *work) decideAlone() {
 		end := first + len(group.Charges)
 		if group.Alone {
 			for i := first; i < end; i++ {
-				w.weigh(i)
+				w.weigh(&w.items[i], &w.found[i])
 			}
-			taken := w.passes(g, w.found[first:end])
+			taken := group.Passes(w.found[first:end], w.sight(g))
 			for i := first; i < end; i++ {
-				w.apply(i, taken)
+				w.apply(&w.items[i], &w.found[i], taken)
 			}
 			w.strike(g, w.found[first:end])
 		}
@@ -240,22 +242,16 @@ func (w *work) decideAlone() {
 	}
 }
 
-// passes tells whether a group passes by itself.
-func (w *work) passes(g int, found []penstock.Found) bool {
-	if len(w.sights) > 0 && (w.sights[g].Banned || w.sights[g].Replay) {
-		return !w.sights[g].Banned
+// sight returns what was found for the guards of a group, nil if no group has any.
+func (w *work) sight(g int) *penstock.Sight {
+	if len(w.sights) == 0 {
+		return nil
 	}
-	for i := range found {
-		if !found[i].Passes {
-			return false
-		}
-	}
-	return true
+	return &w.sights[g]
 }
 
 // apply carries a charge out that was weighed: taken, or denied by itself or another.
-func (w *work) apply(i int, taken bool) {
-	it, f := &w.items[i], &w.found[i]
+func (w *work) apply(it *item, f *penstock.Found, taken bool) {
 	m := it.Meter
 	if !m.Kind.Fixed() {
 		w.applyList(it, f, taken)

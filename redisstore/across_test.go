@@ -46,7 +46,7 @@ func acrossTickets(store penstock.Store, seed uint64, steps int) error {
 		penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile(),
 		penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile())
 	penalty, _ := penstock.PenaltyTerms{After: 3, Within: time.Hour, Bans: []time.Duration{time.Minute, time.Hour}, ForgiveAfter: 2 * time.Hour}.Compile()
-	dedup, _ := penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 3, Window: time.Hour}.Compile()
+	dedup, _ := penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 3, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
 	now := monday
 	for i := range steps {
 		now += penstock.Instant(r.Int64N(int64(10 * time.Minute / time.Microsecond)))

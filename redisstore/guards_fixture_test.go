@@ -16,7 +16,7 @@ func penaltyOf(after int64, ban, forgive time.Duration) *penstock.Penalty {
 }
 
 func dedupOf(ttl time.Duration) *penstock.Dedup {
-	return must(penstock.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 3, Window: time.Hour}.Compile())
+	return must(penstock.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 3, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
 }
 
 func must[T any](v T, err error) T {

@@ -85,7 +85,7 @@ func TestTrapRequestIDInTheLog(t *testing.T) {
 	expect(t, "61 repeats of one caller", count(61, func(i int) bool { return hit(t, store, every(i), caller, meter) }), 31)
 
 	// With ids that are recognised as such: the limit, and the budget for repeats, in every window.
-	dedup, err := penstock.DedupTerms{TTL: 10 * time.Minute, MaxReplays: 1, Budget: 2, Window: time.Minute}.Compile()
+	dedup, err := penstock.DedupTerms{TTL: 10 * time.Minute, MaxReplays: 1, Budget: 2, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

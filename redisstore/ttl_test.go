@@ -174,7 +174,7 @@ func TestGuardsDisappear(t *testing.T) {
 	ticket := one(0, stranger(), charge(slidingLog(1, brief), 1))
 	g := &ticket.Groups[0]
 	g.Penalty = must(penstock.PenaltyTerms{After: 1, Within: brief, Bans: []time.Duration{brief}, ForgiveAfter: brief}.Compile())
-	g.Dedup, g.Call, g.Reserve = must(penstock.DedupTerms{TTL: brief, MaxReplays: 1, Budget: 1, Window: brief}.Compile()), newCallID(), brief
+	g.Dedup, g.Call, g.Reserve = must(penstock.DedupTerms{TTL: brief, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: brief}}.Compile()), newCallID(), brief
 	for range 4 { // first, repeated, denied, banned
 		take(t, store, ticket)
 	}

@@ -104,6 +104,7 @@ func (r *request) packTicket(t *penstock.Ticket, hold uint64, prefix string, now
 			}
 			if bits&guardRemembers != 0 {
 				b = appendItem(b, r.limit(g.Dedup.Budget, t.Now, now), 1, formBudget+formOf(g.Dedup.Budget.Kind))
+				b = r.appendList(b, g.Dedup.Budget, g.Subject, t.Nonce, prefix)
 			}
 		}
 		for _, c := range g.Charges {
@@ -113,10 +114,7 @@ func (r *request) packTicket(t *penstock.Ticket, hold uint64, prefix string, now
 				form += formOverdrawn
 			}
 			b = appendItem(b, r.limit(c.Meter, t.Now, now), c.Cost, form)
-			if !c.Meter.Kind.Fixed() {
-				b = binary.BigEndian.AppendUint16(b, uint16(r.list(g.Subject, c.Meter, prefix)))
-				b = binary.BigEndian.AppendUint64(b, t.Nonce)
-			}
+			b = r.appendList(b, c.Meter, g.Subject, t.Nonce, prefix)
 		}
 		if bits > guardAlone {
 			b = r.appendGuard(b, g, bits, t.Nonce, prefix)
@@ -134,6 +132,15 @@ func appendItem(b []byte, limit int, cost int64, form byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(cost>>32))
 	b = binary.BigEndian.AppendUint32(b, uint32(cost))
 	return append(b, form)
+}
+
+// appendList writes where the item's log or permits are, if it keeps a list.
+func (r *request) appendList(b []byte, m *penstock.Meter, s penstock.Subject, nonce uint64, prefix string) []byte {
+	if m.Kind.Fixed() {
+		return b
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(r.list(s, m, prefix)))
+	return binary.BigEndian.AppendUint64(b, nonce)
 }
 
 // keepsSlots tells whether the group has a state that is kept in its subject's value.

@@ -106,29 +106,33 @@ penalty: {after: 1, within: 1m, bans: [1m, 5m, 1h], forgive_after: 24h}`)
 	}
 }
 
-// A replay budget goes by the smallest limit of those that hold.
+// A replay budget goes by the smallest limit of those that hold, and counts as that limit does.
 func TestReplayBudget(t *testing.T) {
 	for _, c := range []struct {
 		limits, budget string
 		count          int64
-		window         time.Duration
-		period         penstock.Period
+		meter          string
 	}{
-		{"[100/1m]", "", 10, time.Minute, 0},
-		{"[100/1m]", "replay_budget: 25%", 25, time.Minute, 0},
-		{"[100/1m]", "replay_budget: 7", 7, time.Minute, 0},
-		{"[5/1m]", "", 1, time.Minute, 0},
-		{"[5/1m, 100/1h]", "replay_budget: 100%", 5, time.Minute, 0},
-		{"[100/1m, 100/1h]", "replay_budget: 50%", 50, time.Hour, 0},
-		{"[1000/1h, {rate: 50/day, algorithm: fixed_window}]", "replay_budget: 10%", 5, 0, penstock.Day},
-		{"[{concurrent: 1, ttl: 30s}, 100/1m]", "", 10, time.Minute, 0},
-		{"[{concurrent: 20, ttl: 30s}]", "", 2, 30 * time.Second, 0},
-		{"[{rate: 1_000_000_000_000/day, algorithm: fixed_window}]", "replay_budget: 99%", 990_000_000_000, 0, penstock.Day},
+		{"[{rate: 100/1m, algorithm: fixed_window}]", "", 10, "fixed_window 10/1m0s"},
+		{"[{rate: 100/1m, algorithm: sliding_window_log}]", "", 10, "sliding_window_log 10/1m0s"},
+		{"[{rate: 100/1m, algorithm: sliding_window_counter}]", "", 10, "sliding_window_counter 10/1m0s"},
+		{"[{rate: 100/1m, algorithm: token_bucket, burst: 500}]", "", 10, "token_bucket 10/1m0s"},
+		{"[{rate: 100/1m, algorithm: token_bucket, refill: interval}]", "", 10, "token_bucket 10/1m0s refill interval"},
+		{"[{rate: 100/1m, algorithm: leaky_bucket, queue: 20}]", "", 10, "token_bucket 10/1m0s"},
+		{"[100/1m]", "replay_budget: 25%", 25, "sliding_window_counter 25/1m0s"},
+		{"[100/1m]", "replay_budget: 7", 7, "sliding_window_counter 7/1m0s"},
+		{"[5/1m]", "", 1, "sliding_window_counter 1/1m0s"},
+		{"[5/1m, 100/1h]", "replay_budget: 100%", 5, "sliding_window_counter 5/1m0s"},
+		{"[100/1m, 100/1h]", "replay_budget: 50%", 50, "sliding_window_counter 50/1h0m0s"},
+		{"[1000/1h, {rate: 50/day, algorithm: fixed_window}]", "replay_budget: 10%", 5, "fixed_window 5/day"},
+		{"[{concurrent: 1, ttl: 30s}, 100/1m]", "", 10, "sliding_window_counter 10/1m0s"},
+		{"[{concurrent: 20, ttl: 30s}]", "", 2, "fixed_window 2/30s"},
+		{"[{rate: 1_000_000_000_000/day, algorithm: fixed_window}]", "replay_budget: 99%", 990_000_000_000, "fixed_window 990000000000/day"},
 	} {
 		r := ruleWith(t, "limits: "+c.limits+"\ndedup: {ttl: 10s, "+c.budget+"}")
 		got := r.Dedup.Terms()
-		if got.Budget != c.count || got.Window != c.window || got.Period != c.period || got.MaxReplays != 1 {
-			t.Errorf("%s %s: %+v", c.limits, c.budget, got)
+		if meter := r.Dedup.Budget.String(); got.Budget != c.count || meter != c.meter || got.MaxReplays != 1 {
+			t.Errorf("%s %s: %s, %+v", c.limits, c.budget, meter, got)
 		}
 	}
 	r := ruleWith(t, `
@@ -137,7 +141,7 @@ dedup: {ttl: 10s, max_replays: 3}
 overrides:
   - {match: {plan: gold}, limits: [5000/1h]}
   - {match: {plan: platinum}, limits: unlimited}`)
-	if got := r.Overrides[0].Dedup.Terms(); got.Budget != 500 || got.Window != time.Hour || got.MaxReplays != 3 {
+	if got := r.Overrides[0].Dedup.Terms(); got.Budget != 500 || got.Beside.Window != time.Hour || got.MaxReplays != 3 {
 		t.Errorf("override: %+v", got)
 	}
 	if o := r.Overrides[1]; o.Dedup != nil || o.Limits != nil || !o.Unlimited {

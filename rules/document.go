@@ -103,7 +103,7 @@ type CostTerms struct {
 type DedupTerms struct {
 	TTL          Duration `rules:"ttl,required" as:"ttl: 10s" doc:"How long a call is remembered, from the first on."`
 	MaxReplays   int64    `rules:"max_replays" min:"1" max:"255" doc:"Repeats of one id; 1 if not given."`
-	ReplayBudget Budget   `rules:"replay_budget" doc:"Repeats of one caller, per window of the smallest limit: a number or a percentage of it; 10% if not given."`
+	ReplayBudget Budget   `rules:"replay_budget" doc:"Duplicates of one client, beside the smallest limit and counted as it counts: a number or a percentage of that limit; 10% if not given."`
 	Attribute    string   `rules:"attribute" max:"63" doc:"The attribute that holds the call's id."`
 }
 

@@ -132,10 +132,7 @@ func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *penstoc
 		return nil
 	}
 	least := slices.MinFunc(limits.compiled, smaller)
-	terms := penstock.DedupTerms{
-		TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1),
-		Window: least.Window, Period: least.Period, Location: least.Location, Scope: least.Scope,
-	}
+	terms := penstock.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
 	const defaultPercent = 10
 	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
 		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)

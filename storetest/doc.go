@@ -35,7 +35,7 @@
 // and the guards of the first group, each of which may be given anew later:
 //
 //	penalty after 3 within 10m bans 1m,5m,1h forgive 1d
-//	dedup ttl 5m replays 1 budget 1/60s
+//	dedup ttl 5m replays 1 budget 1/60s [beside <algorithm>]
 //	reserve 10m
 //
 // then calls, at offsets from a day on which windows of 1 to 10 days start, or at RFC 3339 times,

@@ -22,6 +22,7 @@ type storm struct {
 var storms = []storm{
 	{"one id", false, oneIDAtOnce},
 	{"every id four times", false, fourTimesAtOnce},
+	{"one id among permits", true, permitsAtOnce},
 	{"strikes", false, strikesAtOnce},
 	{"releases", true, releasesAtOnce},
 	{"leases come and go", true, leasesAtOnce},
@@ -110,6 +111,31 @@ func repeatsAtOnce(nodes []penstock.Store, trial, callers int, id func(i int) in
 	}
 	if charged != limit || repeated > budget || id(0) == id(callers-1) && repeated != budget {
 		return fmt.Errorf("%d were charged and %d repeated, limit %d and budget %d", charged, repeated, limit, budget)
+	}
+	return nil
+}
+
+// permitsAtOnce: one id, many requests, and no more run at the same time than there are permits.
+func permitsAtOnce(nodes []penstock.Store, trial int) error {
+	permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
+	g := group(permits, 1)
+	g.Subject, g.Call = newcomer(), hasher.Call("one")
+	g.Dedup = repeats(penstock.MaxDedupTTL, penstock.MaxReplays, 1000, penstock.MaxWindow)
+	outs, err := takeAtOnce(nodes, 20, func(int) penstock.Group { return g })
+	if err != nil {
+		return err
+	}
+	var running, originals int64
+	for i := range outs {
+		if o := &outs[i].Groups[0]; o.Taken {
+			running++
+			if !o.Replay {
+				originals++
+			}
+		}
+	}
+	if running != permits.Count || originals != 1 {
+		return fmt.Errorf("%d run, %d of them originals, with %d permits and one id", running, originals, permits.Count)
 	}
 	return nil
 }

@@ -90,10 +90,9 @@ func (g *generator) anyPenalty() *penstock.Penalty {
 
 func (g *generator) anyDedup() *penstock.Dedup {
 	terms := penstock.DedupTerms{TTL: min(g.span(), penstock.MaxDedupTTL), MaxReplays: pick[int64](g.r, 1, 1, 2, 3, penstock.MaxReplays), Budget: g.r.Int64N(6)}
-	if often(g.r, 20) {
-		terms.Period, terms.Location = penstock.Day, location(pick(g.r, zones...))
-	} else {
-		terms.Window = g.span()
+	terms.Beside = anyMeter(g.r, pick(g.r, kinds...)).Limit()
+	if often(g.r, 70) { // mostly of a length that matters
+		terms.Beside = pick(g.r, g.meters...).Limit()
 	}
 	return must(terms.Compile())
 }
@@ -258,7 +257,7 @@ func (g *generator) learn(s *step, a *answer) {
 		for i := range s.ticket.Groups {
 			group, out := &s.ticket.Groups[i], &a.outcome.Groups[i]
 			if out.Nonce != 0 {
-				r.named = append(r.named, named{s.who[i], out.Nonce, group.Charges})
+				r.named = append(r.named, named{s.who[i], out.Nonce, takenBy(group, out)})
 			}
 			if group.Reserve != 0 && out.Taken {
 				g.moment(g.now.Add(group.Reserve))
@@ -275,6 +274,14 @@ func (g *generator) learn(s *step, a *answer) {
 			}
 		}
 	}
+}
+
+// takenBy returns what can be given back: of a duplicate, its own permits.
+func takenBy(g *penstock.Group, out *penstock.GroupOutcome) []penstock.Charge {
+	if !out.Replay {
+		return g.Charges
+	}
+	return slices.DeleteFunc(slices.Clone(g.Charges), func(c penstock.Charge) bool { return !c.TakesPermit() })
 }
 
 func (g *generator) moment(at penstock.Instant) {

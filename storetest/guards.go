@@ -42,6 +42,8 @@ var guards = []guard{
 	{"every id four times", false, everyIDFourTimes},
 	{"repeats for ten minutes", false, repeatsForMinutes},
 	{"a denied id is decided anew", false, deniedIDs},
+	{"duplicates in any trailing window", false, duplicatesOverLogs},
+	{"duplicates hold permits", true, duplicatesHoldPermits},
 	{"what is given back counts once", true, givenBackOnce},
 	{"settling never exceeds a limit", true, settlesWithin},
 	{"leases", true, leasesAsHeld},

@@ -129,7 +129,7 @@ func bannedTouchesNothing(t *tale) error {
 	guarded := func(now penstock.Instant, cost int64, nonce uint64) step {
 		g := group(m, cost)
 		g.Penalty = p
-		g.Dedup = must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 5, Window: time.Hour}.Compile())
+		g.Dedup = must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 5, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
 		g.Call = hasher.Call(fmt.Sprint(nonce % 3))
 		s := asked(now, nonce, g)
 		s.ticket.MaxDelay = penstock.AnyDelay

@@ -9,7 +9,7 @@ import (
 
 // repeats are the terms of a rule that recognises them.
 func repeats(ttl time.Duration, replays, budget int64, window time.Duration) *penstock.Dedup {
-	return must(penstock.DedupTerms{TTL: ttl, MaxReplays: replays, Budget: budget, Window: window}.Compile())
+	return must(penstock.DedupTerms{TTL: ttl, MaxReplays: replays, Budget: budget, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: window}}.Compile())
 }
 
 // repeatsAsAgreed keeps the first sight of each id and counts its repeats.
@@ -109,6 +109,116 @@ func repeatsForMinutes(t *tale) error {
 			}
 		}
 		t.now = t.now.Add(time.Second)
+	}
+	return nil
+}
+
+// duplicatesOverLogs: beside a sliding log no trailing window holds more than limit and budget, wherever
+// fixed windows begin.
+func duplicatesOverLogs(t *tale) error {
+	const limit, window = 10, time.Minute
+	budget, ids := 1+t.r.Int64N(4), 1+t.r.IntN(40)
+	g := group(penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: limit, Window: window}.MustCompile(), 1)
+	g.Dedup = must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: penstock.MaxReplays, Budget: budget, Beside: g.Charges[0].Meter.Limit()}.Compile())
+	var passed []penstock.Instant
+	for range 300 {
+		g.Call = hasher.Call(fmt.Sprint(t.r.IntN(ids)))
+		out, err := t.ask(g)
+		if err != nil {
+			return err
+		}
+		if out.Allowed {
+			passed = append(passed, t.now)
+		}
+		if n := len(passed) - limit - int(budget) - 1; n >= 0 && passed[n] > t.now.Add(-window) {
+			return fmt.Errorf("%d requests passed within %v, limit %d and budget %d", limit+budget+1, t.now.Sub(passed[n]), limit, budget)
+		}
+		t.now = t.now.Add(time.Duration(t.r.Int64N(int64(5 * time.Second))))
+	}
+	return nil
+}
+
+// duplicatesHoldPermits: however many ids are sent twice, no more requests run than there are permits.
+// A duplicate is charged nothing, and releasing what it took leaves the original's permit taken.
+func duplicatesHoldPermits(t *tale) error {
+	const ttl = time.Minute
+	permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: 1 + t.r.Int64N(3), Window: ttl}.MustCompile()
+	quota := penstock.Limit{Algorithm: penstock.FixedWindow, Count: penstock.MaxCount, Window: penstock.MaxWindow}.MustCompile()
+	g := penstock.Group{Charges: []penstock.Charge{{Meter: quota, Cost: 1}, {Meter: permits, Cost: 1}}}
+	g.Dedup = repeats(ttl, penstock.MaxReplays, 1000, penstock.MaxWindow)
+	g.Penalty = must(penstock.PenaltyTerms{After: 1, Within: ttl, Bans: []time.Duration{time.Millisecond}, ForgiveAfter: time.Hour}.Compile())
+	if often(t.r, 50) {
+		g.Reserve = ttl
+	}
+	running := map[uint64]penstock.Instant{} // until when each holds a permit
+	originals := map[penstock.CallID]struct {
+		nonce uint64
+		first penstock.Instant
+	}{}
+	var charged int64
+	for range 60 {
+		t.wait(ttl / 4)
+		for nonce, until := range running {
+			if until <= t.now {
+				delete(running, nonce)
+			}
+		}
+		if t.r.IntN(3) == 0 {
+			if err := t.endOne(running, permits); err != nil {
+				return err
+			}
+			continue
+		}
+		g.Call = hasher.Call(fmt.Sprint(t.r.IntN(3)))
+		original := originals[g.Call]
+		replay := original.nonce != 0 && t.now < original.first.Add(ttl)
+		nonce := t.r.Uint64() | 1
+		a, err := t.play(asked(t.now, nonce, g))
+		if err != nil {
+			return err
+		}
+		o, pass := a.outcome.Groups[0], int64(len(running)) < permits.Count
+		if o.BannedUntil != 0 && !replay { // by the strike of an original that found no permit
+			t.now = o.BannedUntil
+			if pass {
+				return fmt.Errorf("banned with %d of %d permits taken", len(running), permits.Count)
+			}
+			continue
+		}
+		want := penstock.GroupOutcome{Allowed: pass, Taken: pass, Replay: replay, Strikes: o.Strikes, Bans: o.Bans}
+		if pass {
+			running[nonce], want.Nonce = t.now.Add(ttl), nonce
+		}
+		switch {
+		case replay:
+			want.Original = original.nonce
+		case pass:
+			charged++
+			original.nonce, original.first = nonce, t.now
+			originals[g.Call] = original
+		}
+		if o != want {
+			return fmt.Errorf("with %d of %d permits taken the outcome is %+v, want %+v", len(running), permits.Count, o, want)
+		}
+		if d := a.outcome.Decisions; d[0].Used != charged || d[1].Used != int64(len(running)) {
+			return fmt.Errorf("%d charged and %d permits taken, want %d and %d", d[0].Used, d[1].Used, charged, len(running))
+		}
+	}
+	return nil
+}
+
+// endOne releases the permit of one request that runs, and no other.
+func (t *tale) endOne(running map[uint64]penstock.Instant, permits *penstock.Meter) error {
+	for nonce := range running {
+		a, err := t.play(settled(penstock.Settlement{Now: t.now, Nonce: nonce, Verb: penstock.Release, Charges: group(permits, 1).Charges}))
+		if err != nil {
+			return err
+		}
+		delete(running, nonce)
+		if a.refusal != nil || a.settled.Again || a.settled.Decisions[0].Used != int64(len(running)) {
+			return fmt.Errorf("released one of %d: %+v, %v", len(running)+1, a.settled, a.refusal)
+		}
+		break
 	}
 	return nil
 }

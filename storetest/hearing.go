@@ -5,20 +5,25 @@ import "github.com/penstock-io/penstock"
 // A hearing is one group on its way through the ledger: its guards, around its charges.
 type hearing struct {
 	*penstock.Group
+	ticket  *penstock.Ticket
 	now     penstock.Instant
 	charges []*weighing
 
 	sight        penstock.Sight
-	wrongPenalty bool           // a wrong clock wrote the penalty's state
-	budget       penstock.State // for repeats, up to date
+	wrongPenalty bool      // a wrong clock wrote the penalty's state
+	budget       *weighing // of a duplicate
 }
 
 func newHearing(t *penstock.Ticket, g *penstock.Group, now penstock.Instant) *hearing {
-	h := &hearing{Group: g, now: now}
+	h := &hearing{Group: g, ticket: t, now: now}
 	for _, c := range g.Charges {
-		h.charges = append(h.charges, &weighing{Charge: c, account: account{g.Subject, c.Meter.Fingerprint}, now: now, ticket: t})
+		h.charges = append(h.charges, h.weighing(c))
 	}
 	return h
+}
+
+func (h *hearing) weighing(c penstock.Charge) *weighing {
+	return &weighing{Charge: c, account: account{h.Subject, c.Meter.Fingerprint}, now: h.now, ticket: h.ticket, cost: c.Need()}
 }
 
 // hear looks at everything and writes nothing: the ban, then whether it is a repeat, then charges.
@@ -30,17 +35,17 @@ func (h *hearing) hear(l ledger) {
 		l.tally.see("forgiven", state.B != 0 && h.sight.Penalty.B == 0)
 	}
 	if h.Remembers() && !h.sight.Banned {
-		var affordable bool
 		h.sight.First = l.calls[callOf{h.Subject, h.Call}]
-		h.budget, affordable, _ = h.Dedup.Budget.Weigh(l.balances[h.budgetAccount()].state, h.now, 1, 0)
+		h.budget = h.weighing(penstock.Charge{Meter: h.Dedup.Budget, Cost: 1})
+		h.budget.weigh(l.balances[h.budget.account])
+		affordable := h.budget.found.Passes
 		recalls := h.Dedup.Recalls(h.sight.First, h.now)
 		h.sight.Replay = affordable && recalls
 		l.tally.see("repeat beyond the budget", recalls && !affordable)
 		l.tally.see("repeat too often or too late", h.sight.First.First != 0 && !recalls)
 	}
 	for _, w := range h.charges {
-		w.cost = w.Need()
-		if h.sight.Replay {
+		if h.sight.Replay && !w.TakesPermit() {
 			w.cost = 0 // is only looked at
 		}
 		w.weigh(l.balances[w.account])
@@ -48,21 +53,8 @@ func (h *hearing) hear(l ledger) {
 }
 
 func (h *hearing) penaltyAccount() account { return account{h.Subject, penstock.PenaltyFingerprint} }
-func (h *hearing) budgetAccount() account {
-	return account{h.Subject, h.Dedup.Budget.Fingerprint}
-}
 
-func (h *hearing) passes() bool {
-	if h.sight.Banned || h.sight.Replay {
-		return !h.sight.Banned
-	}
-	for _, w := range h.charges {
-		if !w.found.Passes {
-			return false
-		}
-	}
-	return true
-}
+func (h *hearing) passes() bool { return h.Passes(h.found(), &h.sight) }
 
 func (h *hearing) found() (found []penstock.Found) {
 	for _, w := range h.charges {
@@ -73,9 +65,9 @@ func (h *hearing) found() (found []penstock.Found) {
 
 // conclude writes what follows from the verdict on all groups that stand or fall together.
 func (h *hearing) conclude(l ledger, pass bool) {
-	touchable := !h.sight.Banned && !h.sight.Replay
+	isNew := !h.sight.Banned && !h.sight.Replay
 	for _, w := range h.charges {
-		after, write := w.conclude(pass, touchable)
+		after, write := w.conclude(pass, isNew || h.sight.Replay && w.TakesPermit())
 		if write {
 			l.balances[w.account] = after
 		}
@@ -87,8 +79,8 @@ func (h *hearing) conclude(l ledger, pass bool) {
 		record := h.sight.First
 		record.Replays++
 		l.calls[callOf{h.Subject, h.Call}] = record
-		l.balances[h.budgetAccount()] = balance{state: h.Dedup.Budget.Charge(h.budget, 1)}
-	case touchable && h.IsStrike(h.found()):
+		l.balances[h.budget.account] = h.budget.charged()
+	case isNew && h.IsStrike(h.found()):
 		h.sight.Penalty = h.Penalty.Strike(h.sight.Penalty, h.now)
 		l.balances[h.penaltyAccount()] = balance{state: h.sight.Penalty}
 	case h.wrongPenalty && !h.sight.Replay && h.Spends():

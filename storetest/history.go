@@ -85,7 +85,7 @@ func (h *history) make(nodes []penstock.Store, client int, a *act) {
 	})
 	for i, g := range got.outcome.Groups {
 		if g.Nonce != 0 {
-			h.named = append(h.named, named{a.who[i], g.Nonce, a.ticket.Groups[i].Charges})
+			h.named = append(h.named, named{a.who[i], g.Nonce, takenBy(&a.ticket.Groups[i], &g)})
 		}
 	}
 }
@@ -188,7 +188,7 @@ func shortGuards(r *rand.Rand, g *penstock.Group) {
 		}.Compile())
 	}
 	if often(r, 60) {
-		g.Dedup = must(penstock.DedupTerms{TTL: shortSpan(r), MaxReplays: 1 + r.Int64N(3), Budget: 1 + r.Int64N(5), Window: shortSpan(r)}.Compile())
+		g.Dedup = must(penstock.DedupTerms{TTL: shortSpan(r), MaxReplays: 1 + r.Int64N(3), Budget: 1 + r.Int64N(5), Beside: pick(r, g.Charges...).Meter.Limit()}.Compile())
 	}
 	for _, c := range g.Charges {
 		if c.Meter.Returns() != nil {

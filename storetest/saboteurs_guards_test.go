@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -201,6 +202,50 @@ func chargesReplays() penstock.Store {
 		if out.Replay && out.Taken {
 			bare := penstock.Group{Subject: g.Subject, Charges: g.Charges}
 			l.take(&penstock.Ticket{Now: t.Now, Nonce: t.Nonce, MaxDelay: t.MaxDelay, Groups: []penstock.Group{bare}}, t.Now, new(penstock.Outcome))
+		}
+	})
+}
+
+// countsBudgetInWindows counts duplicates in fixed windows, whatever limit they stand beside.
+func countsBudgetInWindows() penstock.Store {
+	return beforeTakes(func(_ ledger, t *penstock.Ticket) {
+		for i := range t.Groups {
+			if d := t.Groups[i].Dedup; d != nil {
+				terms := d.Terms()
+				terms.Beside = penstock.Limit{Algorithm: penstock.FixedWindow, Window: terms.Beside.Window, Period: terms.Beside.Period, Location: terms.Beside.Location}
+				t.Groups[i].Dedup = must(terms.Compile())
+			}
+		}
+	})
+}
+
+// permitlessReplays lets a duplicate run without a permit of its own.
+func permitlessReplays() penstock.Store {
+	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+		for _, c := range g.Charges {
+			if out.Replay && out.Taken && c.TakesPermit() {
+				a := account{g.Subject, c.Meter.Fingerprint}
+				entries, _ := c.Meter.DropLease(slices.Clone(l.balances[a].entries), t.Now, t.Nonce)
+				l.balances[a] = balance{entries: entries}
+			}
+		}
+	})
+}
+
+// concludesOriginals names what the original took as if the duplicate had taken it.
+func concludesOriginals() penstock.Store {
+	return afterGroups(func(_ ledger, _ *penstock.Ticket, _ *penstock.Group, out *penstock.GroupOutcome) {
+		if out.Replay && out.Taken {
+			out.Nonce = out.Original
+		}
+	})
+}
+
+// strikesForReplays counts a strike for a duplicate that finds no permit.
+func strikesForReplays() penstock.Store {
+	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+		if g.Penalty != nil && out.Replay && !out.Allowed {
+			strike(l, g, t.Now)
 		}
 	})
 }

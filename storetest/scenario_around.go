@@ -127,7 +127,7 @@ func (e *aroundEvent) parseLate(clauses []string) error {
 }
 
 // parseGuard reads "penalty after 3 within 10m bans 1m,5m forgive 1h", "dedup ttl 5m replays 1
-// budget 1/60s" or "reserve 10m": what the group has from then on.
+// budget 1/60s beside sliding_window_log" or "reserve 10m": what the group has from then on.
 func parseGuard(kind string, w *words) (func(g *penstock.Group), error) {
 	switch kind {
 	case "penalty":
@@ -180,7 +180,10 @@ func parseDedup(w *words) (*penstock.Dedup, error) {
 		case "replays":
 			t.MaxReplays, err = w.number()
 		case "budget":
-			t.Budget, t.Window, t.Period, err = parseRate(w.next())
+			t.Beside.Algorithm = penstock.FixedWindow
+			t.Budget, t.Beside.Window, t.Beside.Period, err = parseRate(w.next())
+		case "beside":
+			err = t.Beside.Algorithm.UnmarshalText([]byte(w.next()))
 		default:
 			err = fmt.Errorf("unknown word %q in a dedup", word)
 		}

@@ -11,6 +11,7 @@ var (
 	guardedCalls = []string{
 		"strike", "ban", "second ban", "banned call", "banned peek", "forgiven", "penalty dated anew", "ban in another's denial",
 		"replay", "replay that another group denies", "replay of a queued call", "replay that names the first",
+		"replay that takes a permit", "replay without a permit",
 		"repeat beyond the budget", "repeat too often or too late", "reservation", "reservation denied", "alone and guarded",
 		"overdraft", "overdraft cut", "overdraft denied",
 	}
@@ -107,7 +108,9 @@ func (t *tally) guarded(g *penstock.Group, out *penstock.Outcome, i int, decisio
 	see("ban in another's denial", begun && len(out.Groups) > 1 && !g.Alone)
 	see("replay", o.Replay && o.Taken)
 	see("replay that another group denies", o.Replay && !o.Taken)
-	see("replay that names the first", o.Replay && o.Nonce != 0)
+	see("replay that names the first", o.Replay && o.Original != 0)
+	see("replay that takes a permit", o.Replay && o.Nonce != 0)
+	see("replay without a permit", o.Replay && !o.Allowed)
 	see("reservation", g.Reserve != 0 && o.Nonce != 0 && !o.Replay)
 	see("reservation denied", g.Reserve != 0 && !o.Taken)
 	see("alone and guarded", g.Alone && g.Guarded())

@@ -43,7 +43,7 @@ func rules() []rule {
 	tight := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour}.MustCompile()
 	leases := penstock.Limit{Algorithm: penstock.Concurrency, Count: penstock.MaxLog, Window: time.Hour}.MustCompile()
 	penalty := must(penstock.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: 24 * time.Hour}.Compile())
-	dedup := must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: 1, Budget: 1000, Window: time.Hour}.Compile())
+	dedup := must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: 1, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
 	of := func(meters ...*penstock.Meter) (g penstock.Group) {
 		for _, m := range meters {
 			g.Charges = append(g.Charges, penstock.Charge{Meter: m, Cost: 1})

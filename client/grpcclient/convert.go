@@ -48,7 +48,8 @@ func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 		return fmt.Errorf("%w: the answer is no verdict: it has no reason or quality", penstock.ErrUnavailable)
 	}
 	*v = penstock.Verdict{
-		Allowed: a.Allowed, Rule: a.Rule, Duplicate: a.Duplicate, Reservation: a.Reservation, RulesVersion: a.RulesVersion,
+		Allowed: a.Allowed, Rule: a.Rule, Duplicate: a.Duplicate, RulesVersion: a.RulesVersion,
+		Reservation: a.Reservation, OriginalReservation: a.OriginalReservation,
 		Reason:  penstock.Reason(a.Reason - 1), // the names agree: a test of proto/penstock/v1
 		Quality: penstock.Quality(a.Quality - 1),
 		Delay:   fromMilliseconds(&a.DelayMs), Now: remote.Now(), Limits: v.Limits,

@@ -58,7 +58,7 @@ func TestAnswersAsTheStore(t *testing.T) {
 			s.ban(start, g, time.Minute)
 			s.compare(start+1, g)
 			s.asks(0, func() { s.compare(start+900_000, g) })
-			dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Window: time.Hour}.Compile()
+			dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
 			s.check(err)
 			g.Dedup, g.Call, g.Reserve = dedup, penstock.CallID{1}, time.Minute
 			s.asks(0, func() { s.compare(start+900_001, g) })

@@ -65,7 +65,7 @@ var laws = map[string]func(s *stage){
 	},
 	"a repeat is recognised": func(s *stage) {
 		g := group(hourly(1), 1)
-		dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 10, Budget: 10, Window: time.Hour}.Compile()
+		dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 10, Budget: 10, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
 		s.check(err)
 		first, second := g, g
 		first.Dedup, first.Call = dedup, penstock.CallID{1}

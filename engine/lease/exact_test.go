@@ -23,7 +23,7 @@ func TestStaysExact(t *testing.T) {
 	for i := range uint8(5) {
 		five = append(five, limit(penstock.Limit{Algorithm: penstock.FixedWindow, Ordinal: i})...)
 	}
-	dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Window: time.Minute}.Compile()
+	dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

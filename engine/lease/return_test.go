@@ -203,7 +203,7 @@ func TestReturnInVain(t *testing.T) {
 func TestReturnBesideAGuard(t *testing.T) {
 	inner := memory(t, little)
 	s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
-	dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Window: time.Minute}.Compile()
+	dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,6 +108,9 @@ func appendVerdict(b []byte, v *penstock.Verdict) []byte {
 	if v.Reservation != "" {
 		b = appendText(append(b, `,"reservation":`...), v.Reservation)
 	}
+	if v.OriginalReservation != "" {
+		b = appendText(append(b, `,"original_reservation":`...), v.OriginalReservation)
+	}
 	if v.BannedUntil != 0 {
 		b = appendMilliseconds(append(b, `,"banned_for_ms":`...), max(0, v.BannedUntil.Sub(v.Now)))
 	}

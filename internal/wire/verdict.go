@@ -11,21 +11,24 @@ import (
 
 // verdict is the format, in its order.
 type verdict struct {
-	Allowed      bool             `json:"allowed"`
-	Rule         string           `json:"rule"`
-	Reason       penstock.Reason  `json:"reason"`
-	Quality      penstock.Quality `json:"quality"`
-	Limit        int64            `json:"limit"`
-	Remaining    int64            `json:"remaining"`
-	RetryAfter   *int64           `json:"retry_after_ms"`
-	ResetAfter   *int64           `json:"reset_after_ms"`
-	Delay        int64            `json:"delay_ms"`
-	Duplicate    bool             `json:"duplicate"`
-	Limits       []limit          `json:"limits"`
-	Reservation  string           `json:"reservation,omitempty"`
-	BannedFor    *int64           `json:"banned_for_ms,omitempty"`
-	RulesVersion int64            `json:"rules_version,omitempty"`
-	Error        string           `json:"error,omitempty"`
+	Allowed     bool             `json:"allowed"`
+	Rule        string           `json:"rule"`
+	Reason      penstock.Reason  `json:"reason"`
+	Quality     penstock.Quality `json:"quality"`
+	Limit       int64            `json:"limit"`
+	Remaining   int64            `json:"remaining"`
+	RetryAfter  *int64           `json:"retry_after_ms"`
+	ResetAfter  *int64           `json:"reset_after_ms"`
+	Delay       int64            `json:"delay_ms"`
+	Duplicate   bool             `json:"duplicate"`
+	Limits      []limit          `json:"limits"`
+	Reservation string           `json:"reservation,omitempty"`
+
+	OriginalReservation string `json:"original_reservation,omitempty"`
+
+	BannedFor    *int64 `json:"banned_for_ms,omitempty"`
+	RulesVersion int64  `json:"rules_version,omitempty"`
+	Error        string `json:"error,omitempty"`
 }
 
 type limit struct {
@@ -84,7 +87,8 @@ func ParseResults(body []byte, now penstock.Instant, verdicts []penstock.Verdict
 func (r *verdict) fill(v *penstock.Verdict, now penstock.Instant) {
 	v.Allowed, v.Rule, v.Reason, v.Quality = r.Allowed, r.Rule, r.Reason, r.Quality
 	v.Duplicate, v.Delay = r.Duplicate, fromMilliseconds(&r.Delay)
-	v.Reservation, v.RulesVersion, v.Now = r.Reservation, r.RulesVersion, now
+	v.Reservation, v.OriginalReservation = r.Reservation, r.OriginalReservation
+	v.RulesVersion, v.Now = r.RulesVersion, now
 	if r.BannedFor != nil {
 		v.BannedUntil = now.Add(fromMilliseconds(r.BannedFor))
 	}

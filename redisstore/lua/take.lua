@@ -141,7 +141,7 @@ for _ = 1, tickets do
         local guard = c[o + GUARD]
         form, cost = c[o + FORM], c[o + COST]
         if form >= OVERDRAWN and cost > 1 then cost = 1 end -- passes if anything is left
-        if guard and guard.replay then cost = 0 end -- nothing is charged: only look
+        if guard and guard.replay and kind ~= LEASES then cost = 0 end -- a duplicate takes only permits
         if list then
           if kind == LOG then
             if unit > 0 then list = open_log(list.key) end -- a group before may have written to it
@@ -166,7 +166,9 @@ for _ = 1, tickets do
           all = all and passes
         elseif form >= BUDGET and form < OVERDRAWN then
           guard.replay = passes and recalls(guard, now)
-        elseif not guard.replay then
+        elseif guard.replay then
+          all = all and (passes or kind ~= LEASES or cost == 0)
+        else
           all = all and passes
           guard.denied = guard.denied or cost > 0 and not passes
           guard.never = guard.never or cost > capacity and kind ~= LEASES
@@ -197,9 +199,10 @@ for _ = 1, tickets do
             end
           elseif form >= BUDGET and form < OVERDRAWN then
             writes = guard.replay and all
-          elseif guard.banned or guard.replay then
+          elseif guard.banned then
             writes = false
-            if guard.replay then cost = 0 end
+          elseif guard.replay and kind ~= LEASES then
+            writes, cost = false, 0
           end
         end
         if list then

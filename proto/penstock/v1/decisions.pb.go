@@ -638,24 +638,28 @@ func (x *ReleaseRequest) GetReservation() string {
 
 // Milliseconds are rounded up.
 type Verdict struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Allowed       bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	Rule          string                 `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"` // that decided; the numbers are its limit's
-	Reason        Reason                 `protobuf:"varint,3,opt,name=reason,proto3,enum=penstock.v1.Reason" json:"reason,omitempty"`
-	Quality       Quality                `protobuf:"varint,4,opt,name=quality,proto3,enum=penstock.v1.Quality" json:"quality,omitempty"`
-	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
-	Remaining     int64                  `protobuf:"varint,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	RetryAfterMs  *int64                 `protobuf:"varint,7,opt,name=retry_after_ms,json=retryAfterMs,proto3,oneof" json:"retry_after_ms,omitempty"` // 0 if allowed; absent if it can never pass
-	ResetAfterMs  *int64                 `protobuf:"varint,8,opt,name=reset_after_ms,json=resetAfterMs,proto3,oneof" json:"reset_after_ms,omitempty"` // absent: never
-	DelayMs       int64                  `protobuf:"varint,9,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`                        // to be held for so long before it goes on
-	Duplicate     bool                   `protobuf:"varint,10,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	Limits        []*LimitVerdict        `protobuf:"bytes,11,rep,name=limits,proto3" json:"limits,omitempty"`
-	Reservation   string                 `protobuf:"bytes,12,opt,name=reservation,proto3" json:"reservation,omitempty"`                             // to be concluded when the call is over; empty: nothing was taken
-	BannedForMs   *int64                 `protobuf:"varint,13,opt,name=banned_for_ms,json=bannedForMs,proto3,oneof" json:"banned_for_ms,omitempty"` // absent if not banned
-	RulesVersion  int64                  `protobuf:"varint,14,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	Error         string                 `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"` // of a batch: why this call could not be decided
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Allowed      bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Rule         string                 `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"` // that decided; the numbers are its limit's
+	Reason       Reason                 `protobuf:"varint,3,opt,name=reason,proto3,enum=penstock.v1.Reason" json:"reason,omitempty"`
+	Quality      Quality                `protobuf:"varint,4,opt,name=quality,proto3,enum=penstock.v1.Quality" json:"quality,omitempty"`
+	Limit        int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	Remaining    int64                  `protobuf:"varint,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	RetryAfterMs *int64                 `protobuf:"varint,7,opt,name=retry_after_ms,json=retryAfterMs,proto3,oneof" json:"retry_after_ms,omitempty"` // 0 if allowed; absent if it can never pass
+	ResetAfterMs *int64                 `protobuf:"varint,8,opt,name=reset_after_ms,json=resetAfterMs,proto3,oneof" json:"reset_after_ms,omitempty"` // absent: never
+	DelayMs      int64                  `protobuf:"varint,9,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`                        // to be held for so long before it goes on
+	Duplicate    bool                   `protobuf:"varint,10,opt,name=duplicate,proto3" json:"duplicate,omitempty"`                                  // of an allowed request: some rule charged nothing for it
+	Limits       []*LimitVerdict        `protobuf:"bytes,11,rep,name=limits,proto3" json:"limits,omitempty"`
+	Reservation  string                 `protobuf:"bytes,12,opt,name=reservation,proto3" json:"reservation,omitempty"`                             // what this request took, to be concluded when it is over; empty: nothing was taken
+	BannedForMs  *int64                 `protobuf:"varint,13,opt,name=banned_for_ms,json=bannedForMs,proto3,oneof" json:"banned_for_ms,omitempty"` // absent if not banned
+	RulesVersion int64                  `protobuf:"varint,14,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	Error        string                 `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"` // of a batch: why this call could not be decided
+	// Of a duplicate, allowed or denied: what the original request took. The original concludes it. A
+	// client that lost the reply to the original releases reservation, which is only a second permit,
+	// and runs and concludes the request under this name.
+	OriginalReservation string `protobuf:"bytes,16,opt,name=original_reservation,json=originalReservation,proto3" json:"original_reservation,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Verdict) Reset() {
@@ -789,6 +793,13 @@ func (x *Verdict) GetRulesVersion() int64 {
 func (x *Verdict) GetError() string {
 	if x != nil {
 		return x.Error
+	}
+	return ""
+}
+
+func (x *Verdict) GetOriginalReservation() string {
+	if x != nil {
+		return x.OriginalReservation
 	}
 	return ""
 }
@@ -982,7 +993,7 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x15\n" +
 	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\"2\n" +
 	"\x0eReleaseRequest\x12 \n" +
-	"\vreservation\x18\x01 \x01(\tR\vreservation\"\xc8\x04\n" +
+	"\vreservation\x18\x01 \x01(\tR\vreservation\"\xfb\x04\n" +
 	"\aVerdict\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12+\n" +
@@ -999,7 +1010,8 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\vreservation\x18\f \x01(\tR\vreservation\x12'\n" +
 	"\rbanned_for_ms\x18\r \x01(\x03H\x02R\vbannedForMs\x88\x01\x01\x12#\n" +
 	"\rrules_version\x18\x0e \x01(\x03R\frulesVersion\x12\x14\n" +
-	"\x05error\x18\x0f \x01(\tR\x05errorB\x11\n" +
+	"\x05error\x18\x0f \x01(\tR\x05error\x121\n" +
+	"\x14original_reservation\x18\x10 \x01(\tR\x13originalReservationB\x11\n" +
 	"\x0f_retry_after_msB\x11\n" +
 	"\x0f_reset_after_msB\x10\n" +
 	"\x0e_banned_for_ms\"\xcc\x03\n" +
