@@ -35,8 +35,11 @@ type Conclusion struct {
 // A Response is what is known of a call when it is over.
 type Response struct {
 	Header func(name string) string // the first value; "" if there is none
-	Bytes  int64                    // of the body
+	Bytes  int64                    // of the body; UnknownBytes keeps the estimate of rules that charge them
 }
+
+// UnknownBytes is the size of a response nobody could count.
+const UnknownBytes = -1
 
 // A Verdict is the answer to a call. Reuse one to decide without allocating.
 type Verdict struct {
@@ -64,6 +67,10 @@ type Verdict struct {
 	// Whoever runs the request concludes it when the request is over. A duplicate reserves only
 	// permits of concurrency limits.
 	Reservation string
+
+	// ReservedFor is how long Reservation stays open unless it is renewed; 0 if there is none. What it
+	// is of several rules ends at different times: this is the first.
+	ReservedFor time.Duration
 
 	// OriginalReservation, of a duplicate, names what the original request reserved, also if the
 	// duplicate is denied. The original may still be running, and concludes it. A client that lost the

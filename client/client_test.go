@@ -78,7 +78,7 @@ func TestVerdict(t *testing.T) {
 		},
 		"allowed": {
 			Allowed: true, Reason: penstock.ReasonDuplicate, Duplicate: true, Rule: "b", Limits: limits[1:], Now: now,
-			Delay: 20 * time.Millisecond, Reservation: "some", Decision: penstock.Decision{Allowed: true, Limit: 5, Remaining: 4},
+			Delay: 20 * time.Millisecond, Reservation: "some", ReservedFor: 30 * time.Second, OriginalReservation: "first", Decision: penstock.Decision{Allowed: true, Limit: 5, Remaining: 4},
 		},
 		"never":   {Reason: penstock.ReasonDenyList, Now: now, Decision: penstock.Decision{RetryAfter: penstock.Never}},
 		"no rule": {Allowed: true, Reason: penstock.ReasonNoRule, Now: now, Decision: penstock.Decision{Allowed: true}},
@@ -266,5 +266,57 @@ func TestReservations(t *testing.T) {
 				t.Errorf("%+v: %v, want it invalid", bad, err)
 			}
 		}
+	})
+}
+
+// A client whose reply was lost sends the request again, and takes over what the original reserved: it
+// is charged once, and no permit stays taken.
+func TestLostReply(t *testing.T) {
+	overBoth(t, func(t *testing.T, over transport) {
+		c := over.connect(t, newEngine(t))
+		reserve := func() *penstock.Verdict {
+			t.Helper()
+			var v penstock.Verdict
+			call := call("/jobs", "u1")
+			call.ID, call.Cost, call.Reserve = "job-1", 40, true
+			if err := c.Decide(t.Context(), &call, &v); err != nil {
+				t.Fatal(err)
+			}
+			return &v
+		}
+		conclude := func(reservation string, verb penstock.Verb, cost int64) {
+			t.Helper()
+			var v penstock.Verdict
+			if err := c.Conclude(t.Context(), &penstock.Conclusion{Reservation: reservation, Verb: verb, Cost: cost}, &v); err != nil || !v.Allowed {
+				t.Fatalf("%v: %+v, %v", verb, v, err)
+			}
+			if verb == penstock.Renew && v.ReservedFor != 30*time.Second {
+				t.Errorf("renewed for %v, want the permit's 30s", v.ReservedFor)
+			}
+		}
+		wantUsed := func(permits, cost int64) {
+			t.Helper()
+			if l := peek(t, c, "/jobs", "u1").Limits; l[0].Used != permits || l[1].Used != cost {
+				t.Errorf("%d permits and %d are used, want %d and %d", l[0].Used, l[1].Used, permits, cost)
+			}
+		}
+
+		lost := reserve()
+		if lost.Duplicate || lost.OriginalReservation != "" || lost.ReservedFor != 30*time.Second {
+			t.Fatalf("the original: %+v", lost)
+		}
+		again := reserve()
+		if !again.Allowed || !again.Duplicate || again.Reservation == "" || again.Reservation == again.OriginalReservation || again.OriginalReservation != lost.Reservation {
+			t.Fatalf("the duplicate: %+v", again)
+		}
+		wantUsed(2, 40)
+		if denied := reserve(); denied.Allowed || denied.Reservation != "" || denied.OriginalReservation != lost.Reservation {
+			t.Errorf("a duplicate without a permit: %+v", denied)
+		}
+		conclude(again.Reservation, penstock.Release, 0)
+		wantUsed(1, 40)
+		conclude(again.OriginalReservation, penstock.Renew, 0)
+		conclude(again.OriginalReservation, penstock.Settle, 5000)
+		wantUsed(0, 5000)
 	})
 }

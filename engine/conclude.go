@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
@@ -79,6 +80,9 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 	}
 	e.echoSettled(echoed, &s, &out)
 	v.Now = out.Now
+	if c.Verb == penstock.Renew {
+		v.ReservedFor = shorter(v.ReservedFor, renewedFor(&s, &out))
+	}
 	if !out.Allowed && !isShadow {
 		v.Allowed, v.Reason = false, penstock.ReasonOverLimit
 	}
@@ -86,6 +90,17 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 		add(v, t.rule, policies[i], s.Charges[i].Meter, &out.Decisions[i])
 	}
 	return nil
+}
+
+// renewedFor returns how long all of what was renewed stays reserved.
+func renewedFor(s *penstock.Settlement, out *penstock.Settled) time.Duration {
+	ttl := out.Until.Sub(out.Now)
+	for _, c := range s.Charges {
+		if c.Meter.Kind == penstock.KindLeases {
+			ttl = shorter(ttl, permitTTL(c.Meter))
+		}
+	}
+	return ttl
 }
 
 // giveUpPlaces ends the leases that shadow rules have taken for a call that was denied and will never

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
@@ -66,6 +67,37 @@ func (w *work) reservation(local, original bool) string {
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(append(id, checksum(w.snapshot, id)...))
+}
+
+// reservedFor returns how long all of what the request took stays reserved.
+func (w *work) reservedFor() (ttl time.Duration) {
+	for i := range w.turn.Outcome.Groups {
+		g, out := &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i]
+		if out.Nonce == 0 {
+			continue
+		}
+		if !out.Replay {
+			ttl = shorter(ttl, g.Reserve)
+		}
+		for j := range g.Charges {
+			if g.Charges[j].TakesPermit() {
+				ttl = shorter(ttl, permitTTL(g.Charges[j].Meter))
+			}
+		}
+	}
+	return ttl
+}
+
+func permitTTL(m *penstock.Meter) time.Duration {
+	return time.Duration(m.Window) * time.Microsecond
+}
+
+// shorter is min for durations of which 0 says nothing.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (w *work) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte {

@@ -21,7 +21,9 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 	local := q == penstock.QualityLocal
 	v.OriginalReservation = w.reservation(local, true)
 	if v.Allowed {
-		v.Reservation = w.reservation(local, false)
+		if v.Reservation = w.reservation(local, false); v.Reservation != "" {
+			v.ReservedFor = w.reservedFor()
+		}
 	} else {
 		e.giveUpPlaces(ctx, w, store)
 	}

@@ -16,6 +16,8 @@ type answer struct {
 	mu       sync.Mutex
 	metadata metadata.MD // headers and trailers
 	bytes    int64       // of the messages, as protobuf encodes them
+	begun    bool        // the header or a message was sent
+	unknown  bool        // a message is not of protobuf: nobody knows its size
 }
 
 func (a *answer) set(md metadata.MD) {
@@ -25,21 +27,41 @@ func (a *answer) set(md metadata.MD) {
 }
 
 func (a *answer) sent(message any) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.bytes += int64(proto.Size(m))
+	a.begun = true
+	if m, ok := message.(proto.Message); ok {
+		a.bytes += int64(proto.Size(m))
+	} else {
+		a.unknown = true
+	}
 }
 
-func (a *answer) response() *penstock.Response {
+// sentHeader notes that the answer has begun, and with what metadata.
+func (a *answer) sentHeader(md metadata.MD) {
+	a.set(md)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	md := a.metadata
+	a.begun = true
+}
+
+func (a *answer) hasBegun() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
+}
+
+// response is what rules take their cost from. How long the answer would have been for a client that
+// left before its first byte, nobody knows.
+func (a *answer) response(isGone bool) *penstock.Response {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	md, bytes := a.metadata, a.bytes
+	if a.unknown || isGone && bytes == 0 {
+		bytes = penstock.UnknownBytes
+	}
 	return &penstock.Response{
-		Bytes: a.bytes,
+		Bytes: bytes,
 		Header: func(name string) string {
 			if values := md.Get(name); len(values) > 0 {
 				return values[0]
@@ -69,7 +91,7 @@ func (t *transportAnswer) SetHeader(md metadata.MD) error {
 }
 
 func (t *transportAnswer) SendHeader(md metadata.MD) error {
-	t.answer.set(md)
+	t.answer.sentHeader(md)
 	return t.ServerTransportStream.SendHeader(md)
 }
 
@@ -93,7 +115,7 @@ func (s *streamAnswer) SetHeader(md metadata.MD) error {
 }
 
 func (s *streamAnswer) SendHeader(md metadata.MD) error {
-	s.answer.set(md)
+	s.answer.sentHeader(md)
 	return s.ServerStream.SendHeader(md)
 }
 

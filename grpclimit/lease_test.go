@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,12 +101,7 @@ func TestCostFromBytes(t *testing.T) {
 
 func wantUsed(t *testing.T, e *engine.Engine, path string, want int64) {
 	t.Helper()
-	var v penstock.Verdict
-	peek := penstock.Call{Attributes: []penstock.Attribute{{Name: "path", Value: path}}}
-	if err := e.Decide(t.Context(), &peek, &v); err != nil {
-		t.Fatal(err)
-	}
-	if got := v.Limits[0].Used; got != want {
+	if got := used(t, e, path); got != want {
 		t.Errorf("used %d, want %d", got, want)
 	}
 }
@@ -200,4 +196,179 @@ func TestRenewed(t *testing.T) {
 			t.Fatalf("the place is not free: %v", err)
 		}
 	})
+}
+
+const slowTokens = "rules:\n  - {name: tokens, key: [], reserve: {ttl: 30s}, limits: [{rate: 10000/1h, algorithm: fixed_window}], cost: {response_header: X-Cost, default: 10, max: 10000}, dedup: {ttl: 10m, replay_budget: 5}}\n"
+
+// transport is what a handler's metadata is sent over, without a network.
+type transport struct{}
+
+func (transport) Method() string               { return unaryCall }
+func (transport) SetHeader(metadata.MD) error  { return nil }
+func (transport) SendHeader(metadata.MD) error { return nil }
+func (transport) SetTrailer(metadata.MD) error { return nil }
+
+// tell makes a call with an id whose handler tells a cost at its end.
+func tell(ctx context.Context, l *grpclimit.Limiter, id, cost string, handler func()) error {
+	ctx = grpc.NewContextWithServerTransportStream(fromPeer(ctx), transport{})
+	md, _ := metadata.FromIncomingContext(ctx)
+	ctx = metadata.NewIncomingContext(ctx, metadata.Join(md, metadata.Pairs("idempotency-key", id)))
+	_, err := l.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryCall}, func(ctx context.Context, _ any) (any, error) {
+		handler()
+		return nil, grpc.SetHeader(ctx, metadata.Pairs("x-cost", cost))
+	})
+	return err
+}
+
+// An answer that takes longer than its reservation is charged what it tells, and a duplicate that ends
+// first changes nothing about it.
+func TestReservationIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, slowTokens, engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
+		err := tell(t.Context(), l, "a", "5000", func() {
+			if err := tell(t.Context(), l, "a", "0", func() {}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(45 * time.Second)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, e, unaryCall, 5000)
+	})
+}
+
+// A call that is held keeps its permit, though the permit's time is shorter.
+func TestPermitIsKeptWhileHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, `
+rules:
+  - {name: two, key: [], limits: [{concurrent: 2, ttl: 10s}]}
+  - {name: even, key: [], limits: [{rate: 1/20s, queue: 5, algorithm: leaky_bucket}]}
+`, engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
+		var running, most, denied int
+		var ended sync.WaitGroup
+		for range 8 {
+			ended.Go(func() {
+				err := invoke(t.Context(), l, func() {
+					running++
+					most = max(most, running)
+					time.Sleep(time.Minute)
+					running--
+				})
+				if err != nil {
+					wantCode(t, err, codes.ResourceExhausted)
+					denied++
+				}
+			})
+			time.Sleep(5 * time.Second)
+		}
+		ended.Wait()
+		if most != 2 || denied != 6 {
+			t.Errorf("%d ran at the same time where 2 may, and %d of 8 were denied", most, denied)
+		}
+	})
+}
+
+// A duplicate runs under a permit of its own, or not at all.
+func TestDuplicatesHoldPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, "rules:\n  - {name: two, key: [], limits: [{concurrent: 2, ttl: 10s}], dedup: {ttl: 10m, max_replays: 9, replay_budget: 9}}\n", engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
+		err := tell(t.Context(), l, "a", "1", func() {
+			for range 3 { // each ends its own permit, and never the original's
+				err := tell(t.Context(), l, "a", "1", func() {
+					wantCode(t, tell(t.Context(), l, "a", "1", func() { t.Error("three ran at the same time") }), codes.ResourceExhausted)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				wantUsed(t, e, unaryCall, 1)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, e, unaryCall, 0)
+	})
+}
+
+// Who was answered in part pays for that after a panic, and who left before the first byte the estimate.
+func TestPaidWithoutAnEnd(t *testing.T) {
+	e := newEngine(t, "rules:\n  - {name: bytes, key: [], cost: {response_bytes: true, default: 7}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}\n", engine.Options{Now: noon})
+	l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
+	var used int64
+	for name, c := range map[string]struct {
+		handler func(grpc.ServerStream, func()) error
+		paid    int64
+	}{
+		"panics at once":             {func(grpc.ServerStream, func()) error { panic("oh") }, 0},
+		"panics after a message":     {func(s grpc.ServerStream, _ func()) error { _ = s.SendMsg(say("12345678")); panic("oh") }, 12},
+		"panics after a header":      {func(s grpc.ServerStream, _ func()) error { _ = s.SendHeader(nil); panic("oh") }, 0},
+		"is left, and panics":        {func(_ grpc.ServerStream, leave func()) error { leave(); panic("oh") }, 7},
+		"is left":                    {func(_ grpc.ServerStream, leave func()) error { leave(); return context.Canceled }, 7},
+		"is left after a message":    {func(s grpc.ServerStream, leave func()) error { _ = s.SendMsg(say("1")); leave(); return nil }, 5},
+		"answers nothing":            {func(grpc.ServerStream, func()) error { return nil }, 0},
+		"answers what is no message": {func(s grpc.ServerStream, _ func()) error { return s.SendMsg("text") }, 7},
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		func() {
+			defer func() { _ = recover() }()
+			stream := &deafStream{ctx: grpc.NewContextWithServerTransportStream(fromPeer(ctx), transport{})}
+			_ = l.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: duplexCall}, func(_ any, s grpc.ServerStream) error { return c.handler(s, leave) })
+		}()
+		leave()
+		used += c.paid
+		if wantUsed(t, e, duplexCall, used); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+// deafStream sends to nobody.
+type deafStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *deafStream) Context() context.Context     { return s.ctx }
+func (s *deafStream) SendHeader(metadata.MD) error { return nil }
+func (s *deafStream) SetHeader(metadata.MD) error  { return nil }
+func (s *deafStream) SendMsg(any) error            { return nil }
+
+// A client of a real server that leaves before it is answered pays the estimate.
+func TestClientLeavesBeforeTheAnswer(t *testing.T) {
+	e := newEngine(t, "rules:\n  - {name: bytes, key: [], cost: {response_bytes: true, default: 7}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}\n", engine.Options{Now: noon})
+	client, service := serve(t, newLimiter(t, e, grpclimit.Options{}))
+	for i := range 10 {
+		ctx, leave := context.WithCancel(patient(t))
+		if _, err := client.FullDuplexCall(ctx); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return service.reached.Load() == int64(i+1) })
+		leave()
+	}
+	waitFor(t, func() bool { return used(t, e, duplexCall) == 70 })
+}
+
+func waitFor(t *testing.T, holds func() bool) {
+	t.Helper()
+	for ctx := patient(t); !holds(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+func used(t *testing.T, e *engine.Engine, path string) int64 {
+	t.Helper()
+	var v penstock.Verdict
+	peek := penstock.Call{Attributes: []penstock.Attribute{{Name: "path", Value: path}}}
+	if err := e.Decide(t.Context(), &peek, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v.Limits[0].Used
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/renewal"
 )
 
 // Options say how calls are read and what clients are told. The zero value is fit for use, and knows
@@ -105,21 +106,40 @@ func (l *Limiter) run(ctx context.Context, method string, next func(*answer) err
 		return err
 	}
 	if c.Reservation == "" || l.concluder == nil {
+		if err := l.hold(ctx, c); err != nil {
+			return err
+		}
 		return next(nil)
 	}
+	return l.runReserved(ctx, c, next)
+}
+
+// runReserved runs a call that has reserved something, which is kept while it is held and runs, and
+// concluded however that ends. If next panics before it has answered anything, it is released: nothing
+// was served. A client that is gone pays: next may have done the work.
+func (l *Limiter) runReserved(ctx context.Context, c *call, next func(*answer) error) error {
 	var answer answer
-	conclusion := penstock.Conclusion{Reservation: c.Reservation, Verb: penstock.Release} // if next panics
-	stop := l.keep(ctx, c)
+	reached, returned := false, false
+	stop := renewal.Keep(ctx, l.concluder, &c.Verdict, func(err error) { l.onError(c.method, err) })
 	defer func() {
 		stop()
+		isGone := ctx.Err() != nil
+		conclusion := penstock.Conclusion{Reservation: c.Reservation, Verb: penstock.Release}
+		if reached && (returned || isGone || answer.hasBegun()) {
+			conclusion.Verb, conclusion.Cost, conclusion.Response = penstock.Settle, c.Cost, answer.response(isGone)
+		}
 		l.conclude(ctx, c.method, &conclusion)
 	}()
+	if err := l.hold(ctx, c); err != nil {
+		return err
+	}
+	reached = true
 	err := next(&answer)
-	conclusion.Verb, conclusion.Cost, conclusion.Response = penstock.Settle, c.Cost, answer.response()
+	returned = true
 	return err
 }
 
-// admit returns when the call may go on, or with the status to end it with.
+// admit returns nil if the call may go on, when its turn has come, or the status to end it with.
 func (l *Limiter) admit(ctx context.Context, c *call) error {
 	if err := l.read(ctx, c); err != nil {
 		return err
@@ -137,7 +157,7 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 	if !c.Allowed {
 		return denial(&c.Verdict)
 	}
-	return l.hold(ctx, c)
+	return nil
 }
 
 // hold lets a leaky bucket's call wait for its turn. One that goes away meanwhile never goes on.
@@ -154,6 +174,5 @@ func (l *Limiter) hold(ctx context.Context, c *call) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	l.conclude(ctx, c.method, &penstock.Conclusion{Reservation: c.Reservation, Verb: penstock.Release})
 	return status.FromContextError(ctx.Err()).Err()
 }

@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +129,7 @@ func TestCostComesWithTheResponse(t *testing.T) {
 		{"no header", costly, ok, "GET", 9},
 		{"bytes", bytes, ok, "GET", 5},
 		{"bytes of a HEAD", bytes, ok, "HEAD", 10},
+		{"bytes of nothing", bytes, func(http.ResponseWriter, *http.Request) {}, "GET", 10},
 		{"bytes by ReadFrom", bytes, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("1234567"))
 		}, "GET", 3},
@@ -154,3 +157,152 @@ func TestConcludedWithoutTheClient(t *testing.T) {
 		t.Error(rec.Code)
 	}
 }
+
+const slowTokens = `rules: [{name: tokens, key: [], reserve: {ttl: 30s}, limits: [{rate: 10000/1h, algorithm: fixed_window}], cost: {response_header: X-Tokens, default: 10, max: 10000}, dedup: {ttl: 10m, replay_budget: 5}}]`
+
+// A response that takes longer than its reservation is charged what it says: the reservation is renewed,
+// however short it is.
+func TestReservationIsKept(t *testing.T) {
+	for _, ttl := range []time.Duration{20 * time.Millisecond, time.Second, 30 * time.Second, 4 * time.Minute, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			text := strings.Replace(slowTokens, "30s", ttl.String(), 1)
+			l := newLimiter(t, strings.Replace(text, "10000/1h", "10000/1d", 1), Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+			counted := &renewals{Concluder: l.concluder}
+			l.concluder = counted
+			slow := l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(3 * ttl / 2)
+				w.Header().Set("X-Tokens", "5000")
+			}))
+			served(slow, request("/"))
+			if n := left(t, l); n != 5000 {
+				t.Errorf("reserved for %v: %d left of 10000", ttl, n)
+			}
+			if counted.n < 2 || counted.n > 8 {
+				t.Errorf("reserved for %v: renewed %d times", ttl, counted.n)
+			}
+		})
+	}
+}
+
+// renewals counts them.
+type renewals struct {
+	penstock.Concluder
+	n int
+}
+
+func (r *renewals) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
+	if c.Verb == penstock.Renew {
+		r.n++
+	}
+	return r.Concluder.Conclude(ctx, c, v)
+}
+
+// named is a request with an id.
+func named(id string) *http.Request {
+	req := request("/")
+	req.Header.Set("Idempotency-Key", id)
+	return req
+}
+
+// A duplicate that ends first leaves the original's reservation alone.
+func TestDuplicateDoesNotConcludeTheOriginal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, slowTokens, Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+		h := l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("X-Tokens", "0")
+			if req.URL.Path == "/slow" {
+				time.Sleep(45 * time.Second)
+				w.Header().Set("X-Tokens", "5000")
+			}
+		}))
+		slow := named("a")
+		slow.URL.Path = "/slow"
+		ended := make(chan int)
+		go func() { ended <- served(h, slow).Code }()
+		synctest.Wait()
+		if rec := served(h, named("a")); rec.Code != 200 {
+			t.Fatal(rec.Code)
+		}
+		if code := <-ended; code != 200 {
+			t.Fatal(code)
+		}
+		if n := left(t, l); n != 5000 {
+			t.Errorf("%d left of 10000, want 5000", n)
+		}
+	})
+}
+
+// A duplicate runs under a permit of its own, or not at all.
+func TestDuplicatesHoldPermits(t *testing.T) {
+	for permits := 1; permits <= 3; permits++ {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, strings.NewReplacer("N", strconv.Itoa(permits)).Replace("rules: [{name: place, key: [], limits: [{concurrent: N, ttl: 10s}], dedup: {ttl: 10m, max_replays: 100, replay_budget: 100}}]"),
+				Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+			running, most := 0, 0
+			h := l.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				running++
+				most = max(most, running)
+				time.Sleep(time.Minute)
+				running--
+			}))
+			codes := map[int]int{}
+			var mu sync.Mutex
+			for round := range 3 {
+				var ended sync.WaitGroup
+				for range 5 {
+					ended.Go(func() {
+						code := served(h, named("a")).Code
+						mu.Lock()
+						defer mu.Unlock()
+						codes[code]++
+					})
+					time.Sleep(time.Duration(round) * time.Second)
+				}
+				ended.Wait()
+			}
+			if most != permits || codes[200] != 3*permits || codes[429] != 15-3*permits {
+				t.Errorf("%d ran at the same time with %d permits: %v", most, permits, codes)
+			}
+		})
+	}
+}
+
+const sized = `rules: [{name: bytes, key: [], limits: [{rate: 1000/1h, algorithm: fixed_window}], cost: {response_bytes: true, default: 7, max: 1000}}]`
+
+// A client that leaves before the response begins pays the estimate, unless nobody worked for it.
+func TestClientLeavesBeforeTheResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		paid    int64
+	}{
+		"answered nothing":      {func(http.ResponseWriter, *http.Request) {}, 7},
+		"only a status":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) }, 7},
+		"answered in part":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "123") }, 3},
+		"panicked":              {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 7},
+		"nobody worked for it":  {func(w http.ResponseWriter, _ *http.Request) { Unserved(wrapped{w}) }, 0},
+		"nobody, and it is 499": {func(w http.ResponseWriter, _ *http.Request) { Unserved(w); w.WriteHeader(499) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLimiter(t, sized, Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+			for range 20 {
+				ctx, leave := context.WithCancel(t.Context())
+				h := l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+					leave()
+					c.handler(w, req)
+				}))
+				func() {
+					defer func() { _ = recover() }()
+					h.ServeHTTP(httptest.NewRecorder(), request("/").WithContext(ctx))
+				}()
+			}
+			if n := 1000 - left(t, l); n != 20*c.paid {
+				t.Errorf("20 requests paid %d, want %d each", n, c.paid)
+			}
+		})
+	}
+	Unserved(httptest.NewRecorder()) // not behind a limiter: no effect
+}
+
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/renewal"
 )
 
 // Options of a Limiter. The zero value is fit for use.
@@ -72,8 +73,9 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 // up while its call is held never reaches next; of one with a body above 64 KiB that is noticed when
 // the call goes on.
 //
-// What a call has reserved is settled when next returns, with the cost that the response tells, and
-// renewed until then. If next panics before it has answered, it is released: nothing was served.
+// What a request reserved is renewed while it runs, and settled when next returns, with the cost that
+// the response tells. If next panics before it has answered, it is released: nothing was served. A
+// client that disconnects before the response begins pays the estimate: next may have done the work.
 func (l *Limiter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		t := l.turns.Get().(*turn)
@@ -112,17 +114,18 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 // serve lets the call go on when its time has come, and concludes it however that ends.
 func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Request, t *turn) {
 	v := &t.verdict
-	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead}
-	stop := l.keepRenewing(req, v)
+	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead, unserved: true}
+	stop := l.keepReserved(req, v)
 	served := false
 	defer func() { // without recover, so that a panic is told with its own stack
 		stop()
 		if served {
 			r.begin(http.StatusOK)
 		}
+		isGone := req.Context().Err() != nil
 		c := penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}
-		if r.begun {
-			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said()
+		if !r.unserved && (r.begun || isGone) {
+			c.Verb, c.Cost, c.Response = penstock.Settle, t.call.Cost, r.said(isGone)
 		}
 		l.conclude(req, &c)
 	}()
@@ -133,8 +136,34 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 			return
 		}
 	}
+	r.unserved = false
 	next.ServeHTTP(r, req)
 	served = true
+}
+
+// Unserved tells the limiter behind the response that nobody worked on the request, as the server that
+// a handler forwards to was never reached: what the request reserved is released, not settled. It is for
+// the handler's goroutine.
+func Unserved(rw http.ResponseWriter) {
+	for rw != nil {
+		if r, ok := rw.(*response); ok {
+			r.unserved = true
+			return
+		}
+		wrapper, _ := rw.(interface{ Unwrap() http.ResponseWriter })
+		if wrapper == nil {
+			return
+		}
+		rw = wrapper.Unwrap()
+	}
+}
+
+// keepReserved renews what the request reserved, if anything, until stop is called.
+func (l *Limiter) keepReserved(req *http.Request, v *penstock.Verdict) (stop func()) {
+	if l.concluder == nil || v.Reservation == "" {
+		return func() {}
+	}
+	return renewal.Keep(req.Context(), l.concluder, v, func(err error) { l.onError(req, err) })
 }
 
 // concludeWithin is how long a conclusion may take: the client waits for the end of its response.

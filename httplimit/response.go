@@ -17,9 +17,11 @@ type response struct {
 	writer  *Writer
 	verdict *penstock.Verdict
 
-	begun bool // the header is out, or the connection the handler's
-	head  bool // of a HEAD request: what is written is not sent
-	bytes int64
+	begun    bool // the header is out, or the connection the handler's
+	hijacked bool // what is written is not counted
+	head     bool // of a HEAD request: what is written is not sent
+	unserved bool // nobody worked on the request
+	bytes    int64
 }
 
 // Unwrap is for http.ResponseController.
@@ -81,15 +83,19 @@ func (r *response) Flush() { _ = r.FlushError() }
 // Hijack hands over the connection. What is written to it is not counted.
 func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(r.ResponseWriter).Hijack()
-	r.begun = r.begun || err == nil
+	r.begun, r.hijacked = r.begun || err == nil, err == nil
 	return conn, buffered, err
 }
 
-// said returns what the response was, for who takes the cost from it.
-func (r *response) said() *penstock.Response {
-	h := r.Header()
+// said returns what the response was, for rules that take their cost from it. How long it would have been
+// for a client that left before its first byte, nobody knows.
+func (r *response) said(isGone bool) *penstock.Response {
+	h, bytes := r.Header(), r.bytes
+	if r.hijacked || isGone && bytes == 0 && !r.head {
+		bytes = penstock.UnknownBytes
+	}
 	return &penstock.Response{
-		Bytes:  r.bytes,
+		Bytes:  bytes,
 		Header: func(name string) string { return cmp.Or(h.Get(name), h.Get(http.TrailerPrefix+name)) },
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock"
 )
 
 // patience is for what happens on its own. Only a test that fails uses it up.
@@ -118,7 +120,10 @@ func TestSpellingOnTheWire(t *testing.T) {
 
 // A connection that the handler has taken over counts until the handler returns.
 func TestHijacked(t *testing.T) {
-	l := newLimiter(t, "rules: [{name: place, key: [], limits: [{concurrent: 1, ttl: 10m}]}]", Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+	l := newLimiter(t, `rules:
+  - {name: bytes, match: {path: /socket}, key: [], limits: [{rate: 1000/1h, algorithm: fixed_window}], cost: {response_bytes: true, default: 7, max: 1000}}
+  - {name: place, key: [], limits: [{concurrent: 1, ttl: 10m}]}
+`, Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
 	ended := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.Handle("/", ok)
@@ -153,6 +158,11 @@ func TestHijacked(t *testing.T) {
 	}
 	if res, _ := get(t, s, "/"); res.StatusCode != 200 {
 		t.Errorf("after the socket: %d", res.StatusCode)
+	}
+	var v penstock.Verdict
+	peek := penstock.Call{Attributes: []penstock.Attribute{{Name: "path", Value: "/socket"}}}
+	if err := l.decider.Decide(t.Context(), &peek, &v); err != nil || v.Limits[0].Used != 7 {
+		t.Errorf("the socket paid %+v, %v; want the estimate of 7", v.Limits, err)
 	}
 }
 

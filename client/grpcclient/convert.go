@@ -49,7 +49,7 @@ func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 	}
 	*v = penstock.Verdict{
 		Allowed: a.Allowed, Rule: a.Rule, Duplicate: a.Duplicate, RulesVersion: a.RulesVersion,
-		Reservation: a.Reservation, OriginalReservation: a.OriginalReservation,
+		Reservation: a.Reservation, OriginalReservation: a.OriginalReservation, ReservedFor: fromMilliseconds(&a.ReservedForMs),
 		Reason:  penstock.Reason(a.Reason - 1), // the names agree: a test of proto/penstock/v1
 		Quality: penstock.Quality(a.Quality - 1),
 		Delay:   fromMilliseconds(&a.DelayMs), Now: remote.Now(), Limits: v.Limits,

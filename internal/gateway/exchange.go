@@ -4,7 +4,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type exchange struct {
 	route   *route     // nil: there is none
 	writer  pacedWriter
 	body    pacedBody
+	reached atomic.Bool // a connection to a server was had: it may have got the request
 
 	id                []string  // lines of headers; the response keeps this one
 	host, scheme, way [1]string // and its own request these
@@ -80,6 +83,11 @@ func (g *Gateway) end(x *exchange) {
 		*x = exchange{}
 		g.exchanges.Put(x)
 	}
+}
+
+// traceConnection notes when a connection to a server is had.
+func (x *exchange) traceConnection() {
+	x.Context = httptrace.WithClientTrace(x.Context, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.reached.Store(true) }})
 }
 
 // limitTime bounds the time of the exchange. The function it returns ends that.

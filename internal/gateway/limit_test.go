@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -163,4 +164,126 @@ func TestResponseHeaderSettlesTheCost(t *testing.T) {
 	if fmt.Sprint(statuses) != "[200 200 200 429]" {
 		t.Errorf("statuses %v", statuses)
 	}
+}
+
+const sized = "rules: [{name: bytes, key: [], limits: [{rate: 1000/1h, algorithm: fixed_window}], cost: {response_bytes: true, default: 7, max: 1000}}]"
+
+// leaveOften begins a request to the gateway and leaves, so many times, each when it may.
+func (s *stand) leaveOften(times int, may <-chan struct{}) {
+	s.t.Helper()
+	for range times {
+		ctx, leave := context.WithCancel(s.t.Context())
+		client := newClient(s.t)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if res, err := client.Do(newRequest(s.t, "GET", s.url("/"), nil).WithContext(ctx)); err == nil {
+				s.t.Error("it was answered")
+				res.Body.Close()
+			}
+		}()
+		select {
+		case <-may:
+		case <-time.After(patience):
+			s.t.Fatal("the request does not arrive")
+		}
+		leave()
+		<-ended
+	}
+}
+
+// A client that leaves before the response begins pays the estimate.
+func TestClientLeavesBeforeTheResponse(t *testing.T) {
+	arrived := make(chan struct{})
+	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) {
+		arrived <- struct{}{}
+		<-req.Context().Done()
+	})
+	s := start(t, setting{rules: sized, options: Options{Upstreams: upstreams(server)}})
+	s.leaveOften(20, arrived)
+	eventually(t, "each has paid the estimate", func() bool { return s.used() == 140 })
+}
+
+// One whose server was never reached pays nothing.
+func TestClientLeavesBeforeTheServerIsReached(t *testing.T) {
+	dialled := make(chan struct{})
+	s := start(t, setting{
+		rules: sized, options: Options{Upstreams: upstreams("http://upstream.test")},
+		dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			select {
+			case dialled <- struct{}{}:
+			case <-ctx.Done():
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	s.leaveOften(5, dialled)
+	eventually(t, "all is given back", func() bool { return s.requests.Load() == 0 && s.used() == 0 })
+}
+
+// What goes over a WebSocket is not counted: it pays the estimate.
+func TestWebSocketPaysTheEstimate(t *testing.T) {
+	server := newServer(t, echo)
+	s := start(t, setting{rules: sized, options: Options{Upstreams: upstreams(server)}})
+	conn, from := s.dialRaw()
+	upgrade(t, conn, from)
+	conn.Close()
+	eventually(t, "it ends", func() bool { return s.requests.Load() == 0 })
+	if n := s.used(); n != 7 {
+		t.Errorf("paid %d, want the estimate of 7", n)
+	}
+}
+
+// A response that takes longer than its reservation is charged what it says, and a duplicate that ends
+// first changes nothing about it.
+func TestReservationIsKept(t *testing.T) {
+	const rules = "rules: [{name: tokens, key: [], reserve: {ttl: 30s}, limits: [{rate: 10000/1h, algorithm: fixed_window}], cost: {response_header: X-Tokens, default: 10, max: 10000}, dedup: {ttl: 10m, replay_budget: 5}}]"
+	handler := func(rw http.ResponseWriter, req *http.Request) {
+		rw.Header().Set("X-Tokens", "0")
+		if req.URL.Path == "/slow" {
+			time.Sleep(45 * time.Second)
+			rw.Header().Set("X-Tokens", "5000")
+		}
+	}
+	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *bubble) {
+		client := b.client()
+		var ended sync.WaitGroup
+		ended.Go(func() { get(t, client, "http://gateway.test/slow", "Idempotency-Key: a") })
+		time.Sleep(time.Second)
+		get(t, client, "http://gateway.test/", "Idempotency-Key: a")
+		ended.Wait()
+		synctest.Wait()
+		if n := b.used(); n != 5000 {
+			t.Errorf("charged %d, want 5000", n)
+		}
+	})
+}
+
+// A duplicate runs under a permit of its own, or not at all.
+func TestDuplicatesHoldPermits(t *testing.T) {
+	const rules = "rules: [{name: one, key: [], limits: [{concurrent: 1, ttl: 10s}], dedup: {ttl: 10m, max_replays: 9, replay_budget: 9}}]"
+	var running, most int
+	handler := func(http.ResponseWriter, *http.Request) {
+		running++
+		most = max(most, running)
+		time.Sleep(40 * time.Second)
+		running--
+	}
+	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *bubble) {
+		client := b.client()
+		var statuses []int
+		for range 2 {
+			var ended sync.WaitGroup
+			ended.Go(func() {
+				statuses = append(statuses, get(t, client, "http://gateway.test/", "Idempotency-Key: a").StatusCode)
+			})
+			time.Sleep(20 * time.Second)
+			statuses = append(statuses, get(t, client, "http://gateway.test/", "Idempotency-Key: a").StatusCode)
+			ended.Wait()
+		}
+		if most != 1 || fmt.Sprint(statuses) != "[429 200 429 200]" {
+			t.Errorf("%d ran at the same time, statuses %v", most, statuses)
+		}
+	})
 }

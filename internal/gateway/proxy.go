@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock-io/penstock/httplimit"
 )
 
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
@@ -38,6 +40,7 @@ func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 		problemOf(http.StatusNotFound, "Nothing is served under this host and path.").write(rw)
 		return
 	}
+	x.traceConnection()
 	g.proxy.ServeHTTP(rw, x.own(req))
 }
 
@@ -107,6 +110,9 @@ func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err e
 		return
 	}
 	if errors.Is(req.Context().Err(), context.Canceled) && !g.draining.Load() {
+		if !x.reached.Load() {
+			httplimit.Unserved(rw)
+		}
 		rw.WriteHeader(statusClientLeft) // for the limiter: the server may have done the work
 		return
 	}

@@ -58,6 +58,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 type stand struct {
 	*Gateway
 	t      testing.TB
+	engine *engine.Engine
 	listen net.Addr
 	drain  context.CancelFunc
 	ended  chan error // gets what Serve returned
@@ -90,6 +91,7 @@ func newStand(t testing.TB, set setting) *stand {
 		observe = nil
 	}
 	e := s.newEngine(set.rules, observe)
+	s.engine = e
 	o := set.options
 	_, inMemory := set.listen.(*pipeNet)
 	if !inMemory { // on a real clock a busy machine may take longer than any client or server should
@@ -271,6 +273,16 @@ func (s *stand) dialRaw() (net.Conn, *bufio.Reader) {
 	s.t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(patience))
 	return conn, bufio.NewReader(conn)
+}
+
+// used peeks at how much of the first limit is used.
+func (s *stand) used() int64 {
+	s.t.Helper()
+	var v penstock.Verdict
+	if err := s.engine.Decide(context.Background(), new(penstock.Call), &v); err != nil || len(v.Limits) == 0 {
+		s.t.Fatal(v, err)
+	}
+	return v.Limits[0].Used
 }
 
 func eventually(t testing.TB, what string, done func() bool) {

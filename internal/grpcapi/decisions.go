@@ -152,7 +152,7 @@ func codeOf(err error) codes.Code {
 func verdictOf(v *penstock.Verdict) *penstockv1.Verdict {
 	out := &penstockv1.Verdict{
 		Allowed: v.Allowed, Rule: v.Rule, Duplicate: v.Duplicate, RulesVersion: v.RulesVersion,
-		Reservation: v.Reservation, OriginalReservation: v.OriginalReservation,
+		Reservation: v.Reservation, OriginalReservation: v.OriginalReservation, ReservedForMs: milliseconds(v.ReservedFor),
 		Reason:  penstockv1.Reason(v.Reason) + 1, // the names agree: a test of proto/penstock/v1
 		Quality: penstockv1.Quality(v.Quality) + 1,
 		Limit:   v.Decision.Limit, Remaining: v.Decision.Remaining,

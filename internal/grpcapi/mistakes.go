@@ -128,8 +128,8 @@ func (m *mistakes) attributes(at string, attributes map[string]string, c *pensto
 
 func (m *mistakes) response(at string, r *penstockv1.Response) *penstock.Response {
 	m.known(at, r)
-	if r.Bytes < 0 {
-		m.add(within(at, "bytes"), "%d is negative", r.Bytes)
+	if r.Bytes < penstock.UnknownBytes {
+		m.add(within(at, "bytes"), "%d must be at least 0, or %d if unknown", r.Bytes, penstock.UnknownBytes)
 	}
 	return &penstock.Response{
 		Bytes:  r.Bytes,

@@ -91,7 +91,7 @@ func TestMistakes(t *testing.T) {
 		{"of a response", func(ctx context.Context) error {
 			_, err := client.Settle(ctx, &penstockv1.SettleRequest{Reservation: "r", Response: &penstockv1.Response{Bytes: -5}})
 			return err
-		}, []string{"response.bytes: -5 is negative"}},
+		}, []string{"response.bytes: -5 must be at least 0, or -1 if unknown"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

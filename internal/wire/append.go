@@ -108,6 +108,9 @@ func appendVerdict(b []byte, v *penstock.Verdict) []byte {
 	if v.Reservation != "" {
 		b = appendText(append(b, `,"reservation":`...), v.Reservation)
 	}
+	if v.ReservedFor != 0 {
+		b = appendMilliseconds(append(b, `,"reserved_for_ms":`...), v.ReservedFor)
+	}
 	if v.OriginalReservation != "" {
 		b = appendText(append(b, `,"original_reservation":`...), v.OriginalReservation)
 	}

@@ -115,6 +115,7 @@ func made(rule, policy, id string, count, retry, wait int64, bits uint16) *penst
 	v := &penstock.Verdict{
 		Allowed: on(0), Reason: penstock.Reason(bits >> 1 % 8), Quality: penstock.Quality(bits >> 4 % 3), Duplicate: on(6),
 		Rule: rule, Decision: d, Delay: max(0, time.Duration(wait%most)), Reservation: id, RulesVersion: count, Now: 1e15,
+		ReservedFor: max(0, time.Duration(wait%most)), OriginalReservation: policy,
 	}
 	if on(7) {
 		v.BannedUntil = v.Now.Add(max(0, time.Duration(wait%most)))
@@ -133,6 +134,7 @@ func formatted(v *penstock.Verdict) *verdict {
 		Allowed: v.Allowed, Rule: v.Rule, Reason: v.Reason, Quality: v.Quality, Limit: v.Decision.Limit, Remaining: v.Decision.Remaining,
 		RetryAfter: ceiling(v.Decision.RetryAfter), ResetAfter: ceiling(v.Decision.ResetAfter), Delay: *ceiling(v.Delay),
 		Duplicate: v.Duplicate, Limits: []limit{}, Reservation: v.Reservation, RulesVersion: v.RulesVersion,
+		ReservedFor: *ceiling(v.ReservedFor), OriginalReservation: v.OriginalReservation,
 	}
 	if v.BannedUntil != 0 {
 		out.BannedFor = ceiling(v.BannedUntil.Sub(v.Now))

@@ -24,6 +24,7 @@ type verdict struct {
 	Limits      []limit          `json:"limits"`
 	Reservation string           `json:"reservation,omitempty"`
 
+	ReservedFor         int64  `json:"reserved_for_ms,omitempty"`
 	OriginalReservation string `json:"original_reservation,omitempty"`
 
 	BannedFor    *int64 `json:"banned_for_ms,omitempty"`
@@ -88,7 +89,7 @@ func (r *verdict) fill(v *penstock.Verdict, now penstock.Instant) {
 	v.Allowed, v.Rule, v.Reason, v.Quality = r.Allowed, r.Rule, r.Reason, r.Quality
 	v.Duplicate, v.Delay = r.Duplicate, fromMilliseconds(&r.Delay)
 	v.Reservation, v.OriginalReservation = r.Reservation, r.OriginalReservation
-	v.RulesVersion, v.Now = r.RulesVersion, now
+	v.ReservedFor, v.RulesVersion, v.Now = fromMilliseconds(&r.ReservedFor), r.RulesVersion, now
 	if r.BannedFor != nil {
 		v.BannedUntil = now.Add(fromMilliseconds(r.BannedFor))
 	}

@@ -37,6 +37,7 @@ func TestVerdictBothWays(t *testing.T) {
 	want := penstock.Verdict{
 		Allowed: true, Rule: "r", Reason: penstock.ReasonDuplicate, Quality: penstock.QualityLocal, Duplicate: true, Decision: d,
 		Delay: 3 * time.Millisecond, BannedUntil: now.Add(time.Minute), Reservation: "id", RulesVersion: 9, Now: now,
+		ReservedFor: time.Minute, OriginalReservation: "first",
 		Limits: []penstock.LimitVerdict{{Rule: "r", Policy: "r:1m", Banned: true, Algorithm: penstock.LeakyBucket, Count: 8, Window: time.Minute, Decision: l}},
 	}
 	var got penstock.Verdict

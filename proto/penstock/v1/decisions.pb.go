@@ -491,7 +491,7 @@ func (x *SettleRequest) GetResponse() *Response {
 type Response struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Headers       map[string]string      `protobuf:"bytes,1,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // names in lower case
-	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`                                                                              // of the body
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`                                                                              // of the body; -1 if unknown: rules that charge them keep the estimate
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,6 +658,7 @@ type Verdict struct {
 	// client that lost the reply to the original releases reservation, which is only a second permit,
 	// and runs and concludes the request under this name.
 	OriginalReservation string `protobuf:"bytes,16,opt,name=original_reservation,json=originalReservation,proto3" json:"original_reservation,omitempty"`
+	ReservedForMs       int64  `protobuf:"varint,17,opt,name=reserved_for_ms,json=reservedForMs,proto3" json:"reserved_for_ms,omitempty"` // how long reservation stays open unless it is renewed
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -802,6 +803,13 @@ func (x *Verdict) GetOriginalReservation() string {
 		return x.OriginalReservation
 	}
 	return ""
+}
+
+func (x *Verdict) GetReservedForMs() int64 {
+	if x != nil {
+		return x.ReservedForMs
+	}
+	return 0
 }
 
 // What one limit of one rule said.
@@ -993,7 +1001,7 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x15\n" +
 	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\"2\n" +
 	"\x0eReleaseRequest\x12 \n" +
-	"\vreservation\x18\x01 \x01(\tR\vreservation\"\xfb\x04\n" +
+	"\vreservation\x18\x01 \x01(\tR\vreservation\"\xa3\x05\n" +
 	"\aVerdict\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12+\n" +
@@ -1011,7 +1019,8 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\rbanned_for_ms\x18\r \x01(\x03H\x02R\vbannedForMs\x88\x01\x01\x12#\n" +
 	"\rrules_version\x18\x0e \x01(\x03R\frulesVersion\x12\x14\n" +
 	"\x05error\x18\x0f \x01(\tR\x05error\x121\n" +
-	"\x14original_reservation\x18\x10 \x01(\tR\x13originalReservationB\x11\n" +
+	"\x14original_reservation\x18\x10 \x01(\tR\x13originalReservation\x12&\n" +
+	"\x0freserved_for_ms\x18\x11 \x01(\x03R\rreservedForMsB\x11\n" +
 	"\x0f_retry_after_msB\x11\n" +
 	"\x0f_reset_after_msB\x10\n" +
 	"\x0e_banned_for_ms\"\xcc\x03\n" +
