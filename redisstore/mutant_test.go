@@ -131,6 +131,7 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"foreign guards", func() error { return checkGuardForeign(l.store, l.server.Addr) }},
 		{"undo", func() error { return checkUndo(l.store, l.server.Addr) }},
 		{"give-backs", func() error { return checkGiveBack(l.store, l.server.Addr) }},
+		{"debts", func() error { return checkDebt(l.store) }},
 		{"refused", func() error { return checkRefused(l.store, l.server.Addr) }},
 		{"closed", func() error { return checkClosed(l.store, l.server.Addr) }},
 		{"late charges", func() error { return checkLate(l.store, l.server.Addr) }},

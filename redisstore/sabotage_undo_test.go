@@ -274,6 +274,26 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 	return nil
 }
 
+// checkDebt settles a log into debt: all of it counts, though it is more than the limit.
+func checkDebt(store *redisstore.Store) error {
+	m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Hour, Overdraft: 20}.MustCompile()
+	t := one(monday, stranger(), charge(m, 5))
+	t.Groups[0].Reserve = time.Hour
+	for i := range 2 {
+		t.Now, t.Nonce = monday+penstock.Instant(i), t.Nonce+1
+		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+			return err
+		}
+	}
+	s := settlement(t, penstock.Settle)
+	s.Overage, s.Charges[0].Cost = penstock.OverageDebt, 15
+	var out penstock.Settled
+	if err := store.Settle(context.Background(), s, &out); err != nil || out.Decisions[0].Used != 20 {
+		return fmt.Errorf("settled 15 beside 5: %+v, %v", out, err)
+	}
+	return nil
+}
+
 // checkSettleDates is checkDates for settlements.
 func checkSettleDates(store *redisstore.Store) error {
 	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year}.MustCompile()
