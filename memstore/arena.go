@@ -85,6 +85,15 @@ func (a *arena) free(b block) {
 	}
 }
 
+// trim gives back the empty pages that free has kept.
+func (a *arena) trim() {
+	for _, i := range a.open {
+		if i != 0 && a.pages[i].taken == 0 {
+			a.dropPage(i)
+		}
+	}
+}
+
 // entries returns the first n entries of a block, with the rest of it as their capacity.
 func (a *arena) entries(b block, n int) []penstock.Entry {
 	p := &a.pages[b>>offsetBits]

@@ -5,6 +5,7 @@ import "sync/atomic"
 // A budget counts the bytes of all shards. It is touched only when a table or an arena changes its
 // size, so shards do not wait for each other here.
 type budget struct {
+	store  *Store
 	max    int64 // without what overflowing ends of tables may need beyond it
 	tables atomic.Int64
 	lists  atomic.Int64

@@ -1,6 +1,9 @@
 package memstore
 
 import (
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,80 +11,120 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-func (c *clock) isRunning() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.running
-}
+func realNow() penstock.Instant { return penstock.InstantOf(time.Now()) }
 
-// A goroutine that outlived the store would be noticed by synctest, which waits for all of them.
-func TestClockRunsWhileThereIsTraffic(t *testing.T) {
+func TestClockFollowsTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, Options{})
-		c := &s.clock
-		for range 3 { // now and then
-			if _, exact := c.now(); !exact || c.isRunning() {
-				t.Fatal("a coarse instant without traffic")
-			}
-			time.Sleep(time.Second)
-		}
-		for range 10 { // often
-			c.now()
-			time.Sleep(100 * time.Microsecond)
-		}
-		for range 1000 {
-			now, exact := c.now()
-			if behind := realNow() - now; exact || behind < 0 || behind > penstock.Instant(tick.Microseconds()) {
-				t.Fatalf("%d µs behind, exact %v", behind, exact)
-			}
-			time.Sleep(300 * time.Microsecond)
-		}
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if c.isRunning() {
-			t.Error("still running while idle")
-		}
-		if now, exact := c.now(); !exact || now != realNow() {
-			t.Error("a coarse instant that nobody keeps fresh")
-		}
-		if c.now(); !c.isRunning() {
-			t.Error("not started anew")
-		}
-		for range 2 {
-			if err := s.Close(); err != nil || c.isRunning() {
-				t.Errorf("after Close: running %v, %v", c.isRunning(), err)
+		var c clock
+		c.init()
+		for _, pause := range []time.Duration{0, time.Microsecond, anchorFor - 1, anchorFor, time.Hour, 999 * time.Microsecond} {
+			time.Sleep(pause)
+			if now := c.now(); now != realNow() {
+				t.Errorf("after %v: %d, want %d", pause, now, realNow())
 			}
 		}
-		c.now()
-		if _, exact := c.now(); !exact || c.isRunning() {
-			t.Error("started again after Close")
+		c.offset.Add(int64(time.Hour)) // as if the wall clock had been set back
+		time.Sleep(anchorFor)
+		if now := c.now(); now != realNow() {
+			t.Errorf("after a step: %d, want %d", now, realNow())
+		}
+		// Nothing has to run for the clock to go on.
+		c.anchored.Add(int64(time.Hour))
+		time.Sleep(time.Minute)
+		if now := c.now(); now != realNow() {
+			t.Errorf("a minute without a new anchor: %d, want %d", now, realNow())
 		}
 	})
 }
 
-// Before a denial the real clock is read: the coarse one stands still here.
-func TestCoarseInstantDeniesNothing(t *testing.T) {
-	for _, name := range []string{"one charge", "several"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := open(t, Options{})
-			m := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Second})
+// A span is when a call that passed was made and when it returned.
+type span struct{ start, end penstock.Instant }
+
+// hammer makes calls from several goroutines for a while, on processors that are busy with other
+// things too, and returns those that passed.
+func hammer(t *testing.T, s *Store, m *penstock.Meter, d time.Duration) (passed []span) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	const slew = 100 // µs: the wall clock may be adjusted by a few until the next anchor
+	until := time.Now().Add(d)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for time.Now().Before(until) {
+			}
+		})
+		group.Go(func() {
+			var out penstock.Outcome
+			var mine []span
 			ticket := single(1, m, 1)
-			if name == "several" {
-				other := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: time.Hour})
-				ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, penstock.Charge{Meter: other, Cost: 1})
+			for {
+				start := realNow()
+				if start.Time().After(until) {
+					break
+				}
+				if err := s.Take(t.Context(), ticket, &out); err != nil {
+					t.Error(err)
+					break
+				}
+				end := realNow()
+				if out.Now < start-slew || out.Now > end+slew {
+					t.Errorf("a call from %d to %d was decided at %d", start, end, out.Now)
+					break
+				}
+				if out.Allowed {
+					mine = append(mine, span{start, end})
+				}
 			}
-			stale := realNow()
-			s.clock.coarse.Store(int64(stale))
-			if out := take(t, s, ticket); !out.Allowed || out.Now != stale {
-				t.Errorf("%s: %+v", name, out)
+			mu.Lock()
+			defer mu.Unlock()
+			passed = append(passed, mine...)
+		})
+	}
+	group.Wait()
+	slices.SortFunc(passed, func(a, b span) int { return int(a.start - b.start) })
+	return passed
+}
+
+// No true window of time holds more than the limit, however late goroutines run.
+func TestLimitsHoldByTheRealClock(t *testing.T) {
+	const count, window = 50, 100 * time.Millisecond
+	length := time.Second
+	if testing.Short() {
+		length /= 4
+	}
+	wide := penstock.Instant(window / time.Microsecond)
+	within := func(passed []span, from, to penstock.Instant) (n int64) {
+		for _, p := range passed {
+			if p.start >= from && p.end < to {
+				n++
 			}
-			time.Sleep(time.Second - time.Microsecond)
-			if out := take(t, s, ticket); out.Allowed || out.Now != realNow() || out.Decisions[0].RetryAfter != time.Microsecond {
-				t.Errorf("%s: %+v", name, out)
+		}
+		return n
+	}
+	t.Run("log", func(t *testing.T) {
+		m := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: window})
+		passed := hammer(t, open(t, Options{}), m, length)
+		for _, p := range passed {
+			if n := within(passed, p.start, p.start+wide); n > count {
+				t.Fatalf("%d passed truly within %v, the limit is %d", n, window, count)
 			}
-			time.Sleep(time.Microsecond)
-			if out := take(t, s, ticket); !out.Allowed || out.Now != realNow() {
-				t.Errorf("%s: %+v", name, out)
+		}
+	})
+	for name, l := range map[string]penstock.Limit{
+		"window":  {Algorithm: penstock.FixedWindow, Count: count, Window: window},
+		"counter": {Algorithm: penstock.SlidingWindowCounter, Count: count, Window: window},
+		"bucket":  {Algorithm: penstock.TokenBucket, Count: count, Window: window},
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := int64(count)
+			if l.Algorithm == penstock.TokenBucket {
+				most *= 2 // a full bucket, and what it gains
+			}
+			passed := hammer(t, open(t, Options{}), limit(t, l), length)
+			for _, p := range passed {
+				from := p.start - p.start%wide
+				if n := within(passed, from, from+wide); n > most {
+					t.Fatalf("%d passed truly within one window, at most %d may", n, most)
+				}
 			}
 		})
 	}

@@ -254,25 +254,6 @@ func TestGuardsExpire(t *testing.T) {
 	})
 }
 
-// A guard denies by more than its charges, so it never sees the coarse instant.
-func TestGuardsReadTheRealClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, Options{})
-		m := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 5, Window: time.Second})
-		penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
-		s.clock.coarse.Store(int64(realNow()))
-		time.Sleep(time.Second)
-		for i, g := range []penstock.Group{{Penalty: penalty}, {Dedup: dedupOf(t, time.Hour)}, {Reserve: time.Hour}} {
-			ticket := single(1, m, 1)
-			g.Subject, g.Charges = ticket.Groups[0].Subject, ticket.Groups[0].Charges
-			ticket.Groups[0] = g
-			if out := take(t, s, ticket); out.Now != realNow() {
-				t.Errorf("guard %d: decided %d µs ago", i, realNow()-out.Now)
-			}
-		}
-	})
-}
-
 // A ban that ends later than instants go ends when it was said to.
 func TestBanBeyondTheLastInstant(t *testing.T) {
 	s := open(t, Options{})

@@ -18,7 +18,7 @@ func (s *Store) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, a
 	if err != nil {
 		return nil, "", err
 	}
-	now, back := realNow(), inverse(s.seed)
+	now, back := s.clock.now(), inverse(s.seed)
 	list := func(place uint64) {
 		if low := place * back; uint32(low) == binary.LittleEndian.Uint32(tag[:]) {
 			page = append(page, keyText(low))

@@ -39,20 +39,17 @@ var works = sync.Pool{New: func() any { return new(work) }}
 func (s *Store) takeMany(t *penstock.Ticket, out *penstock.Outcome) error {
 	w := works.Get().(*work)
 	w.store, w.ticket = s, t
-	coarse := w.list()
+	w.list()
 	w.lock()
-	err := w.decide(coarse, out)
+	err := w.decide(out)
 	w.unlock()
 	w.forget()
 	works.Put(w)
 	return err
 }
 
-// list lays the charges and guards out and reports whether the coarse clock will do. Groups that
-// are alone are decided after others were written, too late to change the instant, and guards
-// deny by more than their charges.
-func (w *work) list() (coarse bool) {
-	coarse = true
+// list lays the charges and guards out.
+func (w *work) list() {
 	guarded := false
 	for i := range w.ticket.Groups {
 		g := &w.ticket.Groups[i]
@@ -60,7 +57,6 @@ func (w *work) list() (coarse bool) {
 		for j, c := range g.Charges {
 			k, index := w.store.locate(&g.Subject, c.Meter)
 			w.items = append(w.items, item{spot: spot{key: k, sh: &w.store.shards[index]}, Charge: c, alone: g.Alone})
-			coarse = coarse && !g.Alone && coarseServes(c.Meter)
 			if j == 0 {
 				w.shards = append(w.shards, index)
 			}
@@ -70,7 +66,6 @@ func (w *work) list() (coarse bool) {
 	if guarded {
 		w.listGuards()
 	}
-	return coarse && !guarded
 }
 
 // lock takes the locks in ascending order, so that tickets that share shards do not wait in a ring.
@@ -102,15 +97,10 @@ func (w *work) forget() {
 	*w = work{items: w.items[:0], found: w.found[:0], guards: w.guards[:0], sights: w.sights[:0], shards: w.shards[:0], receipts: w.receipts[:0]}
 }
 
-func (w *work) decide(coarse bool, out *penstock.Outcome) error {
-	var exact bool
-	w.now, exact = w.store.instant(w.ticket, coarse)
+func (w *work) decide(out *penstock.Outcome) error {
+	w.now = w.store.instant(w.ticket)
 	w.weighGuards()
 	passes := w.weighAll()
-	if !passes && !exact {
-		w.now = realNow()
-		passes = w.weighAll()
-	}
 	w.planGuards(passes)
 	if err := w.makeRoom(passes); err != nil {
 		return err

@@ -20,7 +20,7 @@ func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 	p := spot{key: k, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
-	now, _ := s.instant(t, false)
+	now := s.instant(t)
 	st := b.Apply(p.look().penalty(), now)
 	if p.missing {
 		if err := p.sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
@@ -72,7 +72,7 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject 
 		return nil, 0, ended("list reservations", err)
 	}
 	if now == 0 {
-		now = realNow()
+		now = s.clock.now()
 	}
 	sh := s.shardOf(&subject)
 	sh.mu.Lock()

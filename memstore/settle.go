@@ -44,7 +44,7 @@ func (w *work) layOut(what *penstock.Settlement) {
 }
 
 func (w *work) settle(what *penstock.Settlement, out *penstock.Settled) error {
-	w.now, _ = w.store.instant(w.ticket, false)
+	w.now = w.store.instant(w.ticket)
 	clear(w.found)
 	*out = penstock.Settled{Now: w.now, Allowed: true, Decisions: out.Decisions}
 	r := w.reserved()

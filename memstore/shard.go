@@ -84,6 +84,9 @@ func (r *room) clock() penstock.Instant {
 // makeRoom sees to it that n keys can be added. It moves slots.
 func (sh *shard) makeRoom(n uint32, r *room) error {
 	now := r.clock()
+	if now != 0 && !sh.budget.store.janitor.started.Load() {
+		sh.budget.store.janitor.start(sh.budget.store)
+	}
 	sh.sweep(sweepSlots, now)
 	if sh.hasRoom(n) || sh.grow(n, now) {
 		return nil

@@ -26,12 +26,12 @@ const (
 
 // A Store keeps state in memory. It may be used by any number of goroutines.
 type Store struct {
-	shards []shard
-	shift  int    // of the subject's number that picks the shard
-	seed   uint64 // see keyOf
-	budget budget
-	clock  clock
-	swept  uint // shards, by the clock's goroutine
+	shards  []shard
+	shift   int    // of the subject's number that picks the shard
+	seed    uint64 // see keyOf
+	budget  budget
+	clock   clock
+	janitor janitor
 }
 
 var (
@@ -67,8 +67,9 @@ func New(o Options) (*Store, error) {
 		s.shards[i].budget = &s.budget
 		s.shards[i].table = r.table(i)
 	}
-	s.clock.closed = make(chan struct{})
-	s.clock.onTick = s.sweepNext
+	s.clock.init()
+	s.janitor.closed = make(chan struct{})
+	s.budget.store = s
 	return s, nil
 }
 
@@ -83,7 +84,7 @@ func shardCount(maxBytes int64) int {
 
 // Close ends the store's goroutine. A closed store still decides.
 func (s *Store) Close() error {
-	s.clock.close()
+	s.janitor.close()
 	return nil
 }
 
@@ -135,17 +136,15 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	m, cost := g.Charges[0].Meter, g.Charges[0].Cost
 	k, index := s.locate(&g.Subject, m)
 	sh := &s.shards[index]
-	now, exact := s.instant(t, coarseServes(m))
 
 	sh.mu.Lock() // without defer: its price is a part of a decision's
+	// Under the lock: an instant that was read before a long wait for it would look like a clock that
+	// was set back.
+	now := s.instant(t)
 	at := sh.find(k)
 	before := sh.load(at, m.Kind)
 	var found [1]penstock.Found
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
-	if !passes && !exact {
-		now = realNow()
-		st, passes, repaired = m.Weigh(before, now, cost, t.MaxDelay)
-	}
 	st, write := charge(m, st, cost, passes, repaired)
 	if write && at == nil {
 		if err := sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
@@ -187,19 +186,13 @@ func (s *Store) locate(subject *penstock.Subject, m *penstock.Meter) (_ key, ind
 	return k, number >> s.shift
 }
 
-// instant returns the instant to decide at, and whether it may be used to deny.
-func (s *Store) instant(t *penstock.Ticket, coarse bool) (_ penstock.Instant, exact bool) {
-	switch {
-	case t.Now != 0:
-		return t.Now, true
-	case coarse:
-		return s.clock.now()
+// instant returns the instant to decide at.
+func (s *Store) instant(t *penstock.Ticket) penstock.Instant {
+	if t.Now != 0 {
+		return t.Now
 	}
-	return realNow(), true
+	return s.clock.now()
 }
-
-// coarseServes tells windows that are long beside the error of the coarse clock.
-func coarseServes(m *penstock.Meter) bool { return m.Window >= 100_000 }
 
 // charge returns what a call makes of a state that was weighed, and whether that is to be written.
 func charge(m *penstock.Meter, st penstock.State, cost int64, taken, repaired bool) (_ penstock.State, write bool) {
@@ -212,15 +205,4 @@ func charge(m *penstock.Meter, st penstock.State, cost int64, taken, repaired bo
 		return m.ChargeDenied(st, cost), true
 	}
 	return st, repaired
-}
-
-// sweepNext lets go of what has expired in a part of one shard, if nobody is using it.
-func (s *Store) sweepNext(now penstock.Instant) {
-	const slots = 64
-	sh := &s.shards[s.swept%uint(len(s.shards))]
-	s.swept++
-	if sh.mu.TryLock() {
-		sh.sweep(slots, now)
-		sh.mu.Unlock()
-	}
 }
