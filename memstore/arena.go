@@ -8,27 +8,22 @@ import (
 )
 
 // An arena holds the lists of one shard: logs, leases, and counters too large for a slot. Lists are
-// blocks of 4, 8, 16, … entries; blocks of one size share a page, large ones have a page each. Pages
-// have no pointers inside, and one that is empty is given back.
+// blocks of 4, 8, 16, … entries; blocks of one size share a page, large ones have a page each. An empty
+// page is given back.
 type arena struct {
-	budget *budget
-	pages  []page          // page 0 is never used, so that block 0 means none
-	unused uint32          // first of the indices whose page was given back, linked by next
+	memory *memory
 	open   [classes]uint32 // first page of the class with a free block, linked by next and prev
 }
 
 const (
 	smallestBits = 2  // 4 entries
 	classes      = 17 // up to 262,144 entries: a log keeps up to twice MaxLog before it tidies up
-	pageEntries  = 64
-	offsetBits   = 16
+	offsetBits   = 12
 
-	entrySize    = int64(unsafe.Sizeof(penstock.Entry{}))
-	pageOverhead = int64(unsafe.Sizeof(page{})) * 2 // the slice of pages has slack
+	entrySize = int64(unsafe.Sizeof(penstock.Entry{}))
 )
 
 type page struct {
-	entries    []penstock.Entry
 	next, prev uint32
 	taken      uint16 // blocks in use
 	free       uint16 // offset of the first free block; its first entry's N is the offset of the next
@@ -46,7 +41,12 @@ func classFor(n int) int { return max(0, bits.Len(uint(max(n, 1)-1))-smallestBit
 
 func classSize(class int) int { return 1 << (smallestBits + class) }
 
-// alloc returns a block for at least n entries, or 0 if the budget has no room.
+// pageEntries returns how many entries the pages of a class have.
+func pageEntries(class uint8) int { return max(frameEntries, classSize(int(class))) }
+
+func (a *arena) page(i uint32) *page { return &a.memory.frames.pages[i] }
+
+// alloc returns a block for at least n entries, or 0 if there is no room.
 func (a *arena) alloc(n int) block {
 	class := classFor(n)
 	if class >= classes {
@@ -58,9 +58,9 @@ func (a *arena) alloc(n int) block {
 			return 0
 		}
 	}
-	p := &a.pages[i]
+	p := a.page(i)
 	offset := p.free
-	p.free = uint16(p.entries[offset].N)
+	p.free = uint16(a.memory.frames.entries(i)[offset].N)
 	p.taken++
 	if p.free == noBlock {
 		a.unlink(i)
@@ -70,17 +70,18 @@ func (a *arena) alloc(n int) block {
 
 // free gives a block back.
 func (a *arena) free(b block) {
-	i, offset := uint32(b>>offsetBits), uint16(b)
-	p := &a.pages[i]
+	i, offset := uint32(b>>offsetBits), uint16(b&noBlock)
+	p := a.page(i)
 	if p.free == noBlock {
 		a.link(i)
 	}
-	p.entries[offset].N = int64(p.free)
+	a.memory.frames.entries(i)[offset].N = int64(p.free)
 	p.free = offset
 	p.taken--
-	// The last small page of its class stays, or a list that comes and goes would cost a page each time.
+	// The last small page of its class stays until trim, or a list that comes and goes would cost a page
+	// each time.
 	lonely := p.next == 0 && p.prev == 0
-	if p.taken == 0 && (!lonely || len(p.entries) > pageEntries) {
+	if p.taken == 0 && (!lonely || pageEntries(p.class) > frameEntries) {
 		a.dropPage(i)
 	}
 }
@@ -88,7 +89,7 @@ func (a *arena) free(b block) {
 // trim gives back the empty pages that free has kept.
 func (a *arena) trim() {
 	for _, i := range a.open {
-		if i != 0 && a.pages[i].taken == 0 {
+		if i != 0 && a.page(i).taken == 0 {
 			a.dropPage(i)
 		}
 	}
@@ -96,64 +97,49 @@ func (a *arena) trim() {
 
 // entries returns the first n entries of a block, with the rest of it as their capacity.
 func (a *arena) entries(b block, n int) []penstock.Entry {
-	p := &a.pages[b>>offsetBits]
-	offset := int(b & noBlock)
-	return p.entries[offset : offset+n : offset+classSize(int(p.class))]
+	i, offset := uint32(b>>offsetBits), int(b&noBlock)
+	return a.memory.frames.entries(i)[offset : offset+n : offset+classSize(int(a.page(i).class))]
 }
 
 func (a *arena) addPage(class int) uint32 {
-	size := classSize(class)
-	length := max(size, pageEntries)
-	if !a.budget.take(&a.budget.lists, pageBytes(length)) {
+	size, length := classSize(class), pageEntries(uint8(class))
+	i := a.memory.alloc(length / frameEntries)
+	if i == 0 {
 		return 0
 	}
-	if len(a.pages) == 0 {
-		a.pages = append(a.pages, page{})
-	}
-	i := a.unused
-	if i == 0 {
-		i = uint32(len(a.pages))
-		a.pages = append(a.pages, page{})
-	} else {
-		a.unused = a.pages[i].next
-	}
-	p := page{entries: make([]penstock.Entry, length), class: uint8(class)}
+	*a.page(i) = page{class: uint8(class)}
+	entries := a.memory.frames.entries(i)
 	for offset := 0; offset < length; offset += size {
-		p.entries[offset].N = int64(offset + size)
+		entries[offset].N = int64(offset + size)
 	}
-	p.entries[length-size].N = noBlock
-	a.pages[i] = p
+	entries[length-size].N = noBlock
 	a.link(i)
 	return i
 }
 
 func (a *arena) dropPage(i uint32) {
 	a.unlink(i)
-	a.budget.lists.Add(-pageBytes(len(a.pages[i].entries)))
-	a.pages[i] = page{next: a.unused}
-	a.unused = i
+	a.memory.free(i, pageEntries(a.page(i).class)/frameEntries)
 }
 
 func (a *arena) link(i uint32) {
-	p := &a.pages[i]
+	p := a.page(i)
 	p.prev, p.next = 0, a.open[p.class]
 	if p.next != 0 {
-		a.pages[p.next].prev = i
+		a.page(p.next).prev = i
 	}
 	a.open[p.class] = i
 }
 
 func (a *arena) unlink(i uint32) {
-	p := &a.pages[i]
+	p := a.page(i)
 	if p.prev != 0 {
-		a.pages[p.prev].next = p.next
+		a.page(p.prev).next = p.next
 	} else {
 		a.open[p.class] = p.next
 	}
 	if p.next != 0 {
-		a.pages[p.next].prev = p.prev
+		a.page(p.next).prev = p.prev
 	}
 	p.next, p.prev = 0, 0
 }
-
-func pageBytes(entries int) int64 { return int64(entries)*entrySize + pageOverhead }

@@ -9,8 +9,9 @@ import (
 
 func TestArenaKeepsListsApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	budget := &budget{max: 64 << 20}
-	a := &arena{budget: budget}
+	memory := regionOf(t, 64<<20, 16)
+	empty := memory.used()
+	a := &arena{memory: memory}
 	type list struct {
 		block block
 		n     int
@@ -22,7 +23,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 			n := 1 + r.IntN(1<<r.IntN(9))
 			b := a.alloc(n)
 			if b == 0 {
-				t.Fatalf("step %d: no block of %d with %d bytes used", step, n, budget.used())
+				t.Fatalf("step %d: no block of %d with %d bytes used", step, n, memory.used())
 			}
 			entries := a.entries(b, n)
 			if cap(entries) < n || cap(entries) >= 2*max(n, 4) {
@@ -49,8 +50,14 @@ func TestArenaKeepsListsApart(t *testing.T) {
 		a.free(l.block)
 	}
 	// One small page of a class may stay.
-	if most := int64(classFor(pageEntries)+1) * pageBytes(pageEntries); budget.used() > most {
-		t.Errorf("%d bytes used by nothing, want at most %d", budget.used(), most)
+	memory.purge()
+	if used, most := memory.used()-empty, int64(classFor(frameEntries)+1)*frameBytes; used > most {
+		t.Errorf("%d bytes used by nothing, want at most %d", used, most)
+	}
+	a.trim()
+	memory.purge()
+	if used := memory.used() - empty; used != 0 {
+		t.Errorf("%d bytes used by nothing", used)
 	}
 }
 
@@ -61,15 +68,15 @@ func TestArenaHasClassesForEveryLog(t *testing.T) {
 			t.Errorf("%d entries: class %d of %d entries", n, class, classSize(class))
 		}
 	}
-	a := &arena{budget: &budget{max: 1 << 40}}
+	a := &arena{memory: regionOf(t, 1<<20, 16)}
 	if b := a.alloc(classSize(classes)); b != 0 {
 		t.Errorf("a block beyond all classes: %d", b)
 	}
 }
 
 func TestArenaStaysWithinItsBudget(t *testing.T) {
-	budget := &budget{max: 100_000}
-	a := &arena{budget: budget}
+	memory := regionOf(t, 1<<20, 16)
+	a := &arena{memory: memory}
 	var blocks []block
 	for {
 		b := a.alloc(10)
@@ -78,11 +85,62 @@ func TestArenaStaysWithinItsBudget(t *testing.T) {
 		}
 		blocks = append(blocks, b)
 	}
-	if used := budget.used(); used > 100_000-100_000/reserved || used < 80_000 {
-		t.Errorf("%d bytes used of 100,000", used)
+	if lists := memory.frames.bytes; lists > memory.max-memory.max/keptApart || lists < 3<<18 || memory.used() > 1<<20 {
+		t.Errorf("%d bytes of lists, %d bytes in all", lists, memory.used())
 	}
 	a.free(blocks[0])
 	if a.alloc(10) == 0 {
 		t.Error("what was freed cannot be had again")
+	}
+	// What is freed can be had for something else, once it was returned to the system.
+	for _, b := range blocks[1:] {
+		a.free(b)
+	}
+	if a.alloc(10_000) == 0 {
+		t.Error("a large block where small ones were")
+	}
+}
+
+// Frames are found whatever the pattern in which they are used.
+func TestFramesAreFound(t *testing.T) {
+	m := regionOf(t, 8<<20, 16)
+	r := rand.New(rand.NewPCG(9, 9))
+	type run struct{ first, n int }
+	var runs []run
+	owner := map[int]bool{}
+	for step := range 20_000 {
+		if r.IntN(2) == 0 || len(runs) == 0 {
+			n := 1 << max(0, r.IntN(10)-4)
+			i := int(m.alloc(n))
+			if i == 0 {
+				continue
+			}
+			for j := i; j < i+n; j++ {
+				if owner[j] {
+					t.Fatalf("step %d: frame %d has two owners", step, j)
+				}
+				owner[j] = true
+				m.frames.pages[j].class = 0
+				m.frames.entries(uint32(j))[0].N = int64(j)
+			}
+			runs = append(runs, run{i, n})
+		} else {
+			k := r.IntN(len(runs))
+			for j := runs[k].first; j < runs[k].first+runs[k].n; j++ {
+				if got := m.frames.entries(uint32(j))[0].N; got != int64(j) {
+					t.Fatalf("step %d: frame %d holds %d", step, j, got)
+				}
+				delete(owner, j)
+			}
+			m.free(uint32(runs[k].first), runs[k].n)
+			runs[k] = runs[len(runs)-1]
+			runs = runs[:len(runs)-1]
+		}
+		if r.IntN(100) == 0 {
+			m.purge()
+			if want := int64(len(owner)) * frameBytes; m.frames.bytes != want {
+				t.Fatalf("step %d: %d bytes, want %d", step, m.frames.bytes, want)
+			}
+		}
 	}
 }

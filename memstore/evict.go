@@ -47,7 +47,7 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 	}
 	sh.drop(victim)
 	if shortest > 0 {
-		sh.budget.evicted.Add(1)
+		sh.memory.evicted.Add(1)
 	}
 	return true
 }
@@ -70,6 +70,6 @@ func (r *room) isOwn(s *slot) bool {
 }
 
 func (sh *shard) full() error {
-	sh.budget.refused.Add(1)
-	return fmt.Errorf("make room in memory: %d of %d bytes used: %w", sh.budget.used(), sh.budget.max, penstock.ErrFull)
+	sh.memory.refused.Add(1)
+	return fmt.Errorf("make room in memory: %d bytes used: %w", sh.memory.used(), penstock.ErrFull)
 }

@@ -25,7 +25,7 @@ func fill(t *testing.T, s *Store, now penstock.Instant) (slots []penstock.Group)
 		}
 		slots = append(slots, ticket.Groups[0])
 	}
-	s.budget.max = s.budget.used()
+	s.memory.max = s.memory.tables + s.memory.frames.bytes
 	return slots
 }
 
@@ -109,7 +109,7 @@ func TestNoRoomForAGuard(t *testing.T) {
 		_, err := ask(penstock.Group{Charges: charges, Reserve: time.Hour})
 		return err
 	})
-	s.budget.max += pageBytes(pageEntries) // for short lists
+	s.memory.max += frameBytes // for short lists
 	must(penstock.Group{Charges: charges, Reserve: time.Hour})
 	isRefused("settlement without a slot", func() error {
 		return settle(penstock.Charge{Meter: m, Cost: 0}, penstock.Charge{Meter: other, Cost: 2})

@@ -83,25 +83,16 @@ func cleanOnce(s weak.Pointer[Store]) (took time.Duration, ok bool) {
 		sh.clean(store.clock.now())
 		sh.mu.Unlock()
 	}
+	store.memory.purge()
 	return time.Since(began), true
 }
 
 // clean removes what is dead and returns the memory that is not needed any more.
 func (sh *shard) clean(now penstock.Instant) {
+	if sh.chunks > 0 {
+		sh.shrink(func(s *slot) bool { return s.deadAt(now) }, 4)
+	}
 	if sh.lists != nil {
-		defer sh.lists.trim()
+		sh.lists.trim()
 	}
-	if sh.count == 0 && sh.chunks <= 1 {
-		return
-	}
-	dead := sh.dead(now)
-	chunks := sh.chunks
-	if need := chunksFor(sh.count - dead + (sh.count-dead)/8 + 1); need < chunks*3/4 {
-		chunks = need
-	}
-	if dead == 0 && chunks == sh.chunks {
-		return
-	}
-	sh.budget.tables.Add((int64(chunks) - int64(sh.chunks)) * chunkBytes)
-	sh.resize(chunks, now)
 }

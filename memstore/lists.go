@@ -33,7 +33,7 @@ func (it *item) makeBlock(lists int, r *room) error {
 // needLists makes the arena when it is first needed.
 func (sh *shard) needLists() {
 	if sh.lists == nil {
-		sh.lists = &arena{budget: sh.budget}
+		sh.lists = &arena{memory: sh.memory}
 	}
 }
 
@@ -41,15 +41,19 @@ func (sh *shard) needLists() {
 // that did not help.
 func (sh *shard) allocEvicting(n int, r *room) block {
 	const tries = 8
+	b := sh.lists.alloc(n)
+	if b != 0 || sh.reclaimFor(r, func() bool { b = sh.lists.alloc(n); return b != 0 }) {
+		return b
+	}
 	for range tries {
-		if b := sh.lists.alloc(n); b != 0 {
-			return b
-		}
 		if !sh.evict(r, hasList) {
 			return 0
 		}
+		if b := sh.lists.alloc(n); b != 0 {
+			return b
+		}
 	}
-	return sh.lists.alloc(n)
+	return 0
 }
 
 // adopt makes the item's block the slot's and moves what the slot holds there.

@@ -2,15 +2,17 @@
 
 package memstore
 
-import "syscall"
+import (
+	"math"
+	"syscall"
+)
 
-// mapMemory returns empty memory of the system's that takes no room before it is touched.
-func mapMemory(size int) ([]byte, error) {
-	memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err == nil && size > 2*hugePage {
-		adviseHuge(memory)
+// mapMemory returns empty memory that takes no room before it is touched.
+func mapMemory(size int64) ([]byte, error) {
+	if size > math.MaxInt {
+		return nil, syscall.ENOMEM
 	}
-	return memory, err
+	return syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|reserve)
 }
 
 func unmapMemory(memory []byte) { syscall.Munmap(memory) }

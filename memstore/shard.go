@@ -12,9 +12,10 @@ import (
 type shard struct {
 	mu sync.Mutex
 	table
-	lists  *arena // made when first needed
-	budget *budget
-	_      [8]byte
+	lists     *arena // made when first needed
+	memory    *memory
+	reclaimed uint32 // when the shard was reclaimed, see reclaimUnit
+	_         [4]byte
 }
 
 var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-64]
@@ -58,7 +59,7 @@ func (sh *shard) forget(k key) {
 func (sh *shard) add(s slot) *slot {
 	at, grown := sh.insert(s)
 	if grown {
-		sh.budget.tables.Add(chunkBytes)
+		sh.memory.overflowInto(&sh.table, sh.chunks-1)
 	}
 	return at
 }
@@ -84,11 +85,11 @@ func (r *room) clock() penstock.Instant {
 // makeRoom sees to it that n keys can be added. It moves slots.
 func (sh *shard) makeRoom(n uint32, r *room) error {
 	now := r.clock()
-	if now != 0 && !sh.budget.store.janitor.started.Load() {
-		sh.budget.store.janitor.start(sh.budget.store)
+	if janitor := &sh.memory.store.janitor; now != 0 && !janitor.started.Load() {
+		janitor.start(sh.memory.store)
 	}
 	sh.sweep(sweepSlots, now)
-	if sh.hasRoom(n) || sh.grow(n, now) {
+	if sh.hasRoom(n) || sh.grow(n, now) || sh.reclaimFor(r, func() bool { return sh.hasRoom(n) || sh.grow(n, now) }) {
 		return nil
 	}
 	for sh.chunks == 0 || !sh.hasRoom(n) {
@@ -100,55 +101,79 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 }
 
 // grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
-// the dead if those are an eighth of it.
+// the dead if those are an eighth of it. If there is not enough memory, less will do.
 func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 	have := sh.chunks
-	if have == 0 && chunksFor(n) <= 1 {
-		sh.rebuild(1, nil) // every shard's first chunk is in the budget from the beginning
-		return true
+	if have == 0 {
+		return sh.growTo(chunksFor(n), 0)
 	}
-	step := max(1, have/16)
-	if !sh.fits(have+step, step) || !sh.budget.has(&sh.budget.tables, int64(step)*chunkBytes) {
-		return false // before looking at every slot
+	dead := uint32(0)
+	for step := max(1, have/16); step > 0; step /= 2 {
+		if !sh.memory.couldExtend(&sh.table, have, have+step) {
+			continue // before looking at every slot
+		}
+		if dead == 0 {
+			dead = sh.dead(now)
+		}
+		chunks := chunksFor(sh.count - dead + n)
+		if chunks > have || dead*8 < sh.count {
+			chunks = max(chunks, have+step)
+		} else {
+			chunks = have
+		}
+		if sh.growTo(chunks, now) {
+			return true
+		}
 	}
-	dead := sh.dead(now)
-	chunks := chunksFor(sh.count - dead + n)
-	if chunks > have || dead*8 < sh.count {
-		chunks = max(chunks, have+step)
-	} else {
-		chunks = have
+	return false
+}
+
+// growTo gives the table more chunks, if there is memory for them. While it grows, a table that has
+// overflowed needs more than it will have.
+func (sh *shard) growTo(chunks uint32, now penstock.Instant) bool {
+	have, top := sh.chunks, max(chunks, sh.chunks)
+	if have > 0 {
+		top += have - sh.rows()
 	}
-	if !sh.fits(chunks, step) || !sh.budget.take(&sh.budget.tables, int64(chunks-max(have, 1))*chunkBytes) {
+	if top+overflow > sh.memory.maxChunks || !sh.memory.extend(&sh.table, have, top) {
 		return false
 	}
-	sh.resize(chunks, now)
+	sh.rebuild(chunks, sh.dropping(func(s *slot) bool { return s.deadAt(now) }))
+	sh.memory.cut(&sh.table, sh.chunks, top)
 	return true
 }
 
-// fits reports whether the table may be so long. One subject with very many calls can make it so.
-// While it grows, a table that has overflowed needs more than it will have.
-func (sh *shard) fits(chunks, step uint32) bool {
-	return int(chunks+2*step)+overflow <= sh.budget.maxChunks
-}
-
-// overflow is how many chunks may hang over the end of a table. One is more than chance gives; this is
-// what one ticket could add.
-const overflow = penstock.MaxGroups*(penstock.MaxCharges+guardSlots)/chunkSlots + 1
-
-// resize rebuilds the table, for which the budget has been taken.
-func (sh *shard) resize(chunks uint32, now penstock.Instant) {
-	sh.rebuild(chunks, func(s *slot) bool {
-		if !s.deadAt(now) {
+// dropping returns a function for rebuild that drops what is not wanted, with its list.
+func (sh *shard) dropping(unwanted func(*slot) bool) func(*slot) bool {
+	return func(s *slot) bool {
+		if !unwanted(s) {
 			return false
 		}
 		sh.release(s)
 		return true
-	})
-	sh.budget.tables.Add(int64(sh.chunks-chunks) * chunkBytes)
+	}
 }
 
-// sweep looks at the next n slots, removes those that say nothing any more, and makes the table
-// smaller if hardly anything is left in it.
+// shrink drops what is not wanted and makes the table smaller if it has chunks to spare. It is worth
+// moving everything only if that frees a share of the chunks.
+func (sh *shard) shrink(unwanted func(*slot) bool, share uint32) {
+	have, rows := sh.chunks, sh.rows()
+	left := sh.count - sh.matching(unwanted)
+	chunks := chunksFor(left + left/16 + 1)
+	if chunks > rows-rows/share {
+		chunks = rows
+	}
+	if left == sh.count && left > 0 && chunks == rows {
+		return
+	}
+	sh.rebuild(chunks, sh.dropping(unwanted))
+	if left == 0 {
+		sh.empty()
+	}
+	sh.memory.cut(&sh.table, sh.chunks, have)
+}
+
+// sweep looks at the next n slots and removes those that say nothing any more.
 func (sh *shard) sweep(n int, now penstock.Instant) {
 	if now == 0 || sh.chunks == 0 {
 		return
@@ -162,11 +187,6 @@ func (sh *shard) sweep(n int, now penstock.Instant) {
 		} else {
 			sh.cursor++
 		}
-	}
-	if sh.chunks > 1 && sh.count < sh.size()/4 {
-		chunks := chunksFor(sh.count + sh.count/2 + 1)
-		sh.budget.tables.Add((int64(chunks) - int64(sh.chunks)) * chunkBytes)
-		sh.resize(chunks, now)
 	}
 }
 

@@ -10,7 +10,7 @@ type Stats struct {
 
 // Stats counts keys shard by shard: each count is exact, their sum is not of one instant.
 func (s *Store) Stats() Stats {
-	st := Stats{Bytes: s.budget.used(), Evicted: s.budget.evicted.Load(), Refused: s.budget.refused.Load()}
+	st := Stats{Bytes: s.memory.used(), Evicted: s.memory.evicted.Load(), Refused: s.memory.refused.Load()}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()

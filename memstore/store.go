@@ -29,7 +29,7 @@ type Store struct {
 	shards  []shard
 	shift   int    // of the subject's number that picks the shard
 	seed    uint64 // see keyOf
-	budget  budget
+	memory  *memory
 	clock   clock
 	janitor janitor
 }
@@ -58,18 +58,20 @@ func New(o Options) (*Store, error) {
 		shift:  64 - bits.TrailingZeros(uint(n)),
 		seed:   rand.Uint64() | 1,
 	}
-	s.budget.max = o.MaxBytes - int64(n)*chunkBytes
-	s.budget.tables.Store(int64(n) * (int64(unsafe.Sizeof(shard{})) + chunkBytes))
-	r := newRegion(o.MaxBytes, n)
-	runtime.AddCleanup(s, (*mapping).release, r.mapped)
-	s.budget.maxChunks = r.maxChunks
-	for i := range s.shards {
-		s.shards[i].budget = &s.budget
-		s.shards[i].table = r.table(i)
+	var err error
+	if s.memory, err = newMemory(o.MaxBytes, n); err != nil {
+		return nil, fmt.Errorf("open memory store: MaxBytes %d: %w", o.MaxBytes, err)
 	}
+	s.memory.store = s
+	for i := range s.shards {
+		s.shards[i].memory = s.memory
+		s.shards[i].table = s.memory.table(i)
+	}
+	// Slots are used only under the lock of their shard, and shards point to the memory, so the mapping
+	// lives for as long as a slot is in use, even if nobody else knows the store any more.
+	runtime.AddCleanup(s.memory, (*mapping).unmap, s.memory.mapped)
 	s.clock.init()
 	s.janitor.closed = make(chan struct{})
-	s.budget.store = s
 	return s, nil
 }
 

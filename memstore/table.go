@@ -31,6 +31,9 @@ type table struct {
 	cursor uint32 // where sweeping goes on
 }
 
+// rows returns how many chunks the table has, without those that its end has overflowed into.
+func (t *table) rows() uint32 { return (t.homes + tailSlots) >> chunkBits }
+
 func (t *table) size() uint32 { return t.chunks << chunkBits }
 
 func (t *table) at(i uint32) *slot {
@@ -165,10 +168,21 @@ func (t *table) rebuild(chunks uint32, drop func(*slot) bool) {
 	}
 }
 
+// empty makes a table without slots one without chunks, as it was in the beginning.
+func (t *table) empty() {
+	t.chunks, t.cursor = 0, 0
+	atomic.StoreUint32(&t.homes, 0)
+}
+
 // dead counts what the instant has made meaningless.
-func (t *table) dead(now penstock.Instant) (n uint32) {
+func (t *table) dead(now penstock.Instant) uint32 {
+	return t.matching(func(s *slot) bool { return s.deadAt(now) })
+}
+
+// matching counts the slots for which the function is true.
+func (t *table) matching(is func(*slot) bool) (n uint32) {
 	for i := range t.size() {
-		if s := t.at(i); s.head != 0 && s.deadAt(now) {
+		if s := t.at(i); s.head != 0 && is(s) {
 			n++
 		}
 	}

@@ -52,10 +52,20 @@ func randomKey(r *rand.Rand) key {
 	return k
 }
 
+func regionOf(t testing.TB, maxBytes int64, shards int) *memory {
+	t.Helper()
+	m, err := newMemory(maxBytes, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.mapped.unmap)
+	return m
+}
+
 func TestTableIsAMap(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		table := newRegion(1<<20, 4).table(int(seed) % 4)
+		table := regionOf(t, 1<<20, 4).table(int(seed) % 4)
 		want := map[key]uint64{}
 		var keys []key
 		keep := func(*slot) bool { return false }
@@ -112,7 +122,7 @@ func TestTableIsAMap(t *testing.T) {
 
 func TestRebuildDropsTheDead(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	table := newRegion(1<<20, 1).table(0)
+	table := regionOf(t, 1<<20, 1).table(0)
 	table.rebuild(10, nil)
 	for i := range 1000 {
 		at := penstock.Instant(i) * 1_000_000

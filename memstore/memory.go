@@ -1,0 +1,195 @@
+package memstore
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A memory is where all state of a store is: one mapping of address space, which takes memory only
+// where it is in use. It lies outside of the garbage-collected heap, so it costs the collector nothing,
+// and it can be returned to the system.
+//
+// First come the tables. Chunk c of every shard lies beside chunk c of the others:
+//
+//	chunk 0 of shard 0 | chunk 0 of shard 1 | … | chunk 1 of shard 0 | chunk 1 of shard 1 | …
+//
+// Subjects spread evenly, so all tables are of about the same length and fill the mapping from its
+// beginning. Where a slot lies is computed, not looked up. Memory is taken from the system, and
+// counted, in extents. In a large store an extent is a huge page: a lookup goes to a random address, and
+// with small pages finding the page costs as much as reading it.
+//
+// Then come the frames of the lists, in small pages, and what is known of each frame.
+type memory struct {
+	store  *Store
+	mapped *mapping
+
+	first     unsafe.Pointer // of the tables
+	stride    uintptr        // from one chunk of a shard to its next
+	maxChunks uint32         // of a shard: no table may be longer
+	extent    uintptr        // bytes
+
+	max   int64 // of tables and lists together
+	fixed int64 // bytes of everything else
+
+	// mu is locked last, when a table or a list changes its size.
+	mu     sync.Mutex
+	tables int64    // bytes of the extents in use
+	chunks []uint32 // in use, of each extent
+	base   int      // extents of every shard's first chunk, which are always counted
+	frames frames
+
+	evicted atomic.Int64
+	refused atomic.Int64
+	helped  atomic.Uint32 // shards, see help
+}
+
+// Parts of the memory, as divisors.
+const (
+	// keptApart is what neither tables nor lists can take from the other: a flood of one kind of
+	// limit leaves room for a few of the other.
+	keptApart = 16
+)
+
+const (
+	smallestExtent = 4 << 10
+	hugePage       = 2 << 20
+	smallestPage   = 4 << 10 // of any system
+)
+
+func newMemory(maxBytes int64, shards int) (*memory, error) {
+	m := &memory{stride: uintptr(shards) * unsafe.Sizeof(chunk{})}
+	m.extent = uintptr(min(max(1<<(bits.Len64(uint64(maxBytes/64))-1), smallestExtent), hugePage))
+	levels := maxBytes / int64(m.stride)
+	m.maxChunks = uint32(min(levels+2*overflow+2, 1<<24))
+
+	tables := alignUp(int64(m.stride)*int64(m.maxChunks), hugePage)
+	count := min(maxBytes/frameBytes+1, maxFrames)
+	lists := count * frameBytes
+	pages := alignUp(count*int64(unsafe.Sizeof(page{})), smallestPage)
+	memory, err := mapMemory(hugePage + tables + lists + pages)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d bytes of address space, about twice MaxBytes: %w", hugePage+tables+lists+pages, err)
+	}
+	m.mapped = &mapping{memory}
+	m.first = unsafe.Pointer(unsafe.SliceData(memory))
+	m.first = unsafe.Add(m.first, -uintptr(m.first)&(hugePage-1))
+	adviseHuge(unsafe.Slice((*byte)(m.first), tables), m.extent == hugePage)
+	m.frames.init(unsafe.Add(m.first, tables), int(count), int(lists+pages))
+
+	m.chunks = make([]uint32, tables/int64(m.extent))
+	m.base = int((m.stride + m.extent - 1) / m.extent)
+	m.fixed = int64(shards)*int64(unsafe.Sizeof(shard{})+unsafe.Sizeof(arena{})) + int64(len(m.chunks))*4 + pages + count/4
+	// Tables overflow into another chunk without asking. That takes one chunk of each shard at most.
+	m.max = maxBytes - m.fixed - int64(m.stride+m.extent)
+	m.tables = int64(m.base) * int64(m.extent)
+	return m, nil
+}
+
+func alignUp(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// table returns the empty table of a shard.
+func (m *memory) table(shard int) table {
+	return table{first: unsafe.Add(m.first, uintptr(shard)*unsafe.Sizeof(chunk{})), stride: m.stride}
+}
+
+// extentOf returns the extent of a table's chunk.
+func (m *memory) extentOf(t *table, chunk uint32) int {
+	return int((uintptr(t.first) - uintptr(m.first) + uintptr(chunk)*m.stride) / m.extent)
+}
+
+// extend takes memory for the chunks of a table from one index to another. It reports whether there
+// was enough; if not, nothing was taken. Extents in use cost nothing, but there must be room all the
+// same, or tables could grow into what others have overflowed into, and overflow in turn. The first
+// chunk can always be had.
+func (m *memory) extend(t *table, from, to uint32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	need := m.missing(t, from, to)
+	if to > 1 && !m.hasRoom(m.tables, need) && !(m.frames.purge() > 0 && m.hasRoom(m.tables, need)) {
+		return false
+	}
+	m.take(t, from, to)
+	return true
+}
+
+// couldExtend is extend without taking anything.
+func (m *memory) couldExtend(t *table, from, to uint32) bool {
+	if to+overflow > m.maxChunks {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hasRoom(m.tables, m.missing(t, from, to))
+}
+
+// overflowInto takes memory for one chunk, which has been kept for this.
+func (m *memory) overflowInto(t *table, chunk uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.take(t, chunk, chunk+1)
+}
+
+// missing returns the bytes of the extents that are not in use yet.
+func (m *memory) missing(t *table, from, to uint32) (bytes int64) {
+	last := -1
+	for c := from; c < to; c++ {
+		if e := m.extentOf(t, c); e != last && e >= m.base && m.chunks[e] == 0 {
+			bytes += int64(m.extent)
+			last = e
+		}
+	}
+	return bytes
+}
+
+func (m *memory) take(t *table, from, to uint32) {
+	m.tables += m.missing(t, from, to)
+	for c := from; c < to; c++ {
+		m.chunks[m.extentOf(t, c)]++
+	}
+}
+
+// cut gives back the chunks of a table from one index to another. They must be empty.
+func (m *memory) cut(t *table, from, to uint32) {
+	if from >= to {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for c := from; c < to; c++ {
+		e := m.extentOf(t, c)
+		if m.chunks[e]--; m.chunks[e] > 0 {
+			continue
+		}
+		release(unsafe.Add(m.first, uintptr(e)*m.extent), int(m.extent))
+		if e >= m.base {
+			m.tables -= int64(m.extent)
+		}
+	}
+}
+
+// hasRoom reports whether a part, tables or lists, may take more bytes.
+func (m *memory) hasRoom(part, bytes int64) bool {
+	return part+bytes <= m.max-m.max/keptApart && m.tables+m.frames.bytes+bytes <= m.max
+}
+
+// used returns the bytes that count against MaxBytes.
+func (m *memory) used() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fixed + m.tables + m.frames.bytes
+}
+
+// A mapping is what a memory was cut from. It has no pointer to the store, so that it can be unmapped
+// when the store is collected.
+type mapping struct{ memory []byte }
+
+func (m *mapping) unmap() { unmapMemory(m.memory) }
+
+// overflow is how many chunks may hang over the end of a table. One is more than chance gives; this is
+// what one ticket could add.
+const overflow = penstock.MaxGroups*(penstock.MaxCharges+guardSlots)/chunkSlots + 1

@@ -1,0 +1,50 @@
+package memstore
+
+// When there is no memory left, expired state is removed before anything that lives is forgotten or
+// refused, and without the grace that it is kept for otherwise. Looking at all slots of a shard takes
+// about as long as a hundred decisions, so that is done at most once in a reclaimUnit.
+
+// reclaimUnit is the grain, as a shift, of the instants at which shards were reclaimed: 131 ms.
+const reclaimUnit = 17
+
+// helpShards is how many shards one ticket reclaims beside its own. A small store has no more.
+const helpShards = 16
+
+// reclaimFor removes expired state until there is enough, first in this shard and then in others. It
+// reports whether there is.
+func (sh *shard) reclaimFor(r *room, enough func() bool) bool {
+	if sh.reclaim(r) && enough() {
+		return true
+	}
+	m := sh.memory
+	for range min(helpShards, len(m.store.shards)) {
+		other := &m.store.shards[int(m.helped.Add(1))%len(m.store.shards)]
+		if other == sh || !other.mu.TryLock() { // the ticket may hold the lock itself
+			continue
+		}
+		done := other.reclaim(r)
+		other.mu.Unlock()
+		if done && enough() {
+			return true
+		}
+	}
+	return false
+}
+
+// reclaim removes all that has expired, except what the ticket itself looks at. It reports whether
+// it did so now.
+func (sh *shard) reclaim(r *room) bool {
+	unit := uint32(r.now >> reclaimUnit)
+	if sh.reclaimed == unit || sh.chunks == 0 {
+		return false
+	}
+	sh.reclaimed = unit
+	sh.shrink(func(s *slot) bool { return s.left(r.now, r.isGiven()) <= 0 && !r.isOwn(s) }, maxShare)
+	if sh.lists != nil {
+		sh.lists.trim()
+	}
+	return true
+}
+
+// maxShare makes shrink free even a single chunk.
+const maxShare = 1 << 30
