@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,8 +15,11 @@ import (
 // both limited and forwarded: URL and header are changed in place. A request with a body must be the
 // exchange's own copy.
 func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
+	if !httpguts.ValidHeaderFieldName(req.Method) { // a token, like the name of a header
+		return problemOf(http.StatusBadRequest, fmt.Sprintf("invalid method %.64q", req.Method))
+	}
 	if req.Method == http.MethodConnect {
-		return problemOf(http.StatusNotImplemented, "This is no proxy to connect through.")
+		return problemOf(http.StatusNotImplemented, "CONNECT is not supported.")
 	}
 	if !httpguts.ValidHostHeader(req.Host) {
 		return problemOf(http.StatusBadRequest, "The host is no host's name.")

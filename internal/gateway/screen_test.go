@@ -126,6 +126,24 @@ func TestEscapedSlashes(t *testing.T) {
 	}
 }
 
+// A method that is not a token cannot be sent on: it is refused before anything else looks at it.
+// HTTP/2 lets it in.
+func TestInvalidMethods(t *testing.T) {
+	s := newStand(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(closedAddress(t))}})
+	for _, method := range []string{"G ET", "GET\r\nX: y", "GET\x00", "G(T", "GÉT", " GET", "GET/", "\x7f"} {
+		req := httptest.NewRequest("GET", "http://a/", nil)
+		req.Method, req.ProtoMajor = method, 2
+		rw := httptest.NewRecorder()
+		s.Handler().ServeHTTP(rw, req)
+		if rw.Code != http.StatusBadRequest || !strings.Contains(rw.Body.String(), "invalid method") || len(s.counted()) != 0 {
+			t.Errorf("%q: status %d, %s", method, rw.Code, rw.Body)
+		}
+	}
+	if h := s.Health()[0]; h.Failures != 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
 // forgeries are headers by which a client may try to be somebody else.
 func forgeries() []string {
 	names := []string{
