@@ -44,12 +44,13 @@ type upstreamConfig struct {
 }
 
 type healthConfig struct {
-	Path      string        `key:"path" doc:"asked for to see whether a server is well; empty: calls that fail tell"`
-	Interval  time.Duration `key:"interval" doc:"between two looks at it"`
-	Timeout   time.Duration `key:"timeout" doc:"of one look"`
-	Status    int           `key:"status" doc:"of a well one; 0 is any from 200 to 399"`
-	Healthy   int           `key:"healthy" doc:"good looks in a row that bring it back"`
-	Unhealthy int           `key:"unhealthy" doc:"bad looks in a row that take it out"`
+	Path      string        `key:"path" doc:"path of the health check, probed with GET; empty: no health check. Without one, and beside it, a server is ejected for 1 s to 30 s when at least half of its requests of the last 10 s, and at least 10, could not connect or timed out; at least half of the servers always stay"`
+	Interval  time.Duration `key:"interval" doc:"between two probes"`
+	Timeout   time.Duration `key:"timeout" doc:"of a probe"`
+	Status    int           `key:"status" doc:"expected of a healthy server; 0: any from 200 to 399"`
+	Healthy   int           `key:"healthy" doc:"consecutive successful probes before the server is marked healthy"`
+	Unhealthy int           `key:"unhealthy" doc:"consecutive failed probes before the server is marked unhealthy"`
+	Count5xx  bool          `key:"count_5xx" doc:"responses of status 500, 502, 503 and 504 count as failures, too, when a server is judged by its requests"`
 }
 
 type gatewayConfig struct {

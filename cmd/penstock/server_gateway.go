@@ -65,7 +65,7 @@ func (c *config) gatewayOptions() gateway.Options {
 		o.TLS = &gateway.TLS{Certificate: g.TLS.Certificate, Key: g.TLS.Key, ClientCA: g.TLS.ClientCA, Required: g.TLS.Required}
 	}
 	for _, u := range c.Upstreams {
-		to := gateway.Upstream{Host: u.Host, Path: u.Path, URLs: u.urls(), RewriteHost: u.RewriteHost, RootCAs: u.CA}
+		to := gateway.Upstream{Host: u.Host, Path: u.Path, URLs: u.urls(), RewriteHost: u.RewriteHost, RootCAs: u.CA, Count5xx: u.Health.Count5xx}
 		if h := u.Health; h.Path != "" {
 			to.Health = &gateway.HealthCheck{
 				Path: h.Path, Interval: h.Interval, Timeout: h.Timeout,

@@ -91,7 +91,7 @@ func TestDeadUpstreams(t *testing.T) {
 // An upstream that takes requests and never answers is too late at some time.
 func TestSilentUpstream(t *testing.T) {
 	silent := newDyingUpstream(t, saysNothing)
-	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 1s}}\nupstreams: [{url: %q}]\n", silent.url())})
+	n := start(t, setup{config: fmt.Sprintf("gateway: {timeouts: {response_header: 200ms}}\nupstreams: [{url: %q}]\n", silent.url())})
 	n.failsAs("/", http.StatusGatewayTimeout)
 	silent.well.Store(true)
 	eventually(t, "it is back", func() bool { return n.status("gateway", "/") == 200 })
@@ -125,22 +125,21 @@ func (n *node) keepsServing(path string) (stop func()) {
 	return stop
 }
 
-// failsAs asks an upstream that fails until it is left alone, and some more.
+// failsAs asks an upstream with a single server that fails. It is never ejected: each request is
+// answered with the status of its own failure.
 func (n *node) failsAs(path string, status int) {
-	const untilOut, afterwards = 3, 20
+	const requests = 30
 	l := dial(n.t, n.addresses["gateway"])
 	if l == nil {
 		return
 	}
-	for i := range untilOut + afterwards {
+	for i := range requests {
 		r, err := l.ask("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
 		if err != nil {
 			n.t.Errorf("%s: %v", path, err)
 			return
 		}
-		// Once out, it is tried again now and then: that fails like the first time.
-		isOut := i >= untilOut && r.status == 503 && r.header.Get("Retry-After") != ""
-		if r.status != status && !isOut {
+		if r.status != status {
 			n.t.Errorf("%s: request %d: status %d, want %d: %s", path, i, r.status, status, r.body)
 		}
 		if !r.isProblem() {
@@ -236,12 +235,18 @@ func newAbsentUpstream(t *testing.T) *absentUpstream {
 	return a
 }
 
+// backlog lets clients connect, and nobody accepts them.
+func (a *absentUpstream) backlog(t *testing.T, n int) {
+	t.Helper()
+	if err := syscall.Listen(int(a.socket.Fd()), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // listen answers from now on.
 func (a *absentUpstream) listen(t *testing.T) {
 	t.Helper()
-	if err := syscall.Listen(int(a.socket.Fd()), syscall.SOMAXCONN); err != nil {
-		t.Fatal(err)
-	}
+	a.backlog(t, syscall.SOMAXCONN)
 	l, err := net.FileListener(a.socket)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -18,51 +19,151 @@ import (
 	"time"
 )
 
-func TestServerGoesOutAndComesBack(t *testing.T) {
+// testRoute is a route with servers that nobody listens at.
+func testRoute(servers int) *route {
+	r := &route{}
+	for range servers {
+		r.servers = append(r.servers, &server{log: slog.New(slog.DiscardHandler)})
+	}
+	return r
+}
+
+// inRotation counts the servers that get requests.
+func (r *route) inRotation() (n int) {
+	for _, s := range r.servers {
+		if !s.out.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+var errBroken = errors.New("broken")
+
+func TestServerIsEjectedAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{log: slog.New(slog.DiscardHandler)}
-		broken := errors.New("broken")
-		for range failuresToGoOut {
+		r := testRoute(2)
+		s := r.servers[0]
+		for range ejectRequests {
 			if !s.admit() {
-				t.Fatal("it is out too early")
+				t.Fatal("ejected too early")
 			}
-			s.failed(broken)
+			r.failed(s, errBroken)
 		}
 		for _, backOff := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-			s.failed(broken) // of requests that were under way
+			r.failed(s, errBroken) // of a request that was under way
 			time.Sleep(backOff*time.Second - 1)
 			if s.admit() {
-				t.Fatalf("it is asked again before %d s", backOff)
+				t.Fatalf("probed before %d s", backOff)
 			}
 			time.Sleep(time.Nanosecond)
 			if !s.admit() {
-				t.Fatalf("it is not asked again after %d s", backOff)
+				t.Fatalf("not probed after %d s", backOff)
 			}
 			if s.admit() {
-				t.Fatal("a second request goes to a server that is only tried")
+				t.Fatal("a second request was let through beside the probe")
 			}
-			s.left() // that client went away: another tries
+			s.left() // that client went away: another request is the probe
 			if !s.admit() {
-				t.Fatal("nobody tries it any more")
+				t.Fatal("no further probe")
 			}
-			s.failed(broken)
+			r.failed(s, errBroken)
 		}
 		time.Sleep(maxBackOff)
 		s.admit()
 		s.succeeded()
 		for range 2 {
 			if !s.admit() || !s.health().Up || s.health().Error != "" {
-				t.Error("it works and is not asked")
+				t.Errorf("not back after a successful probe: %+v", s.health())
 			}
 		}
-		s.failed(broken)
-		s.succeeded()
-		s.failed(broken)
-		s.failed(broken)
-		if !s.admit() {
-			t.Error("failures that were not in a row put it out")
-		}
 	})
+}
+
+// Only a ratio of failures over enough recent requests ejects a server.
+func TestEjectionNeedsRatioAndMinimum(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		outcomes string // f fails, s succeeds, - is a pause of a second
+		ejected  bool
+	}{
+		{"too few requests", "fffffffff", false},
+		{"enough", "ffffffffff", true},
+		{"half", "sfsfsfsfsf", true},
+		{"less than half", "ssfsfsfsfsf", false},
+		{"successes first", "ssssssssssssssffffffffff", false},
+		{"spread over more than the window", strings.Repeat("f--", 20), false},
+		{"within the window", "ff-ff-ff-ff-ff-ff-ff", true},
+		{"old successes do not count", "ssssssssssssssssssss-----------ffffffffff", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := testRoute(2)
+				s := r.servers[0]
+				for _, outcome := range test.outcomes {
+					switch outcome {
+					case 'f':
+						r.failed(s, errBroken)
+					case 's':
+						s.succeeded()
+					case '-':
+						time.Sleep(time.Second + time.Millisecond)
+					}
+				}
+				if ejected := s.out.Load(); ejected != test.ejected {
+					t.Errorf("ejected: %t, want %t", ejected, test.ejected)
+				}
+			})
+		})
+	}
+}
+
+// However many servers fail, at least half of them stay in rotation, and a single one always.
+func TestAtLeastHalfOfTheServersStay(t *testing.T) {
+	for servers, stay := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 10: 5} {
+		r := testRoute(servers)
+		for range 2 * ejectRequests {
+			for _, s := range r.servers {
+				r.failed(s, errBroken)
+			}
+		}
+		if left := r.inRotation(); left != stay {
+			t.Errorf("%d of %d servers stay in rotation, want %d", left, servers, stay)
+		}
+		if h := r.servers[0].health(); h.Up || h.Error == "" {
+			t.Errorf("of %d servers, a failing one is reported as %+v", servers, h)
+		}
+	}
+}
+
+// A failed health check keeps requests away whatever they say, and counts among the servers that are
+// out; a passing one ends an ejection.
+func TestHealthCheckOverrulesRequests(t *testing.T) {
+	fail := func(r *route, s *server) {
+		for range ejectRequests {
+			r.failed(s, errBroken)
+		}
+	}
+	r := testRoute(2)
+	a, b := r.servers[0], r.servers[1]
+	a.checked(false, errBroken)
+	fail(r, b)
+	if b.out.Load() || a.admit() || a.admitEjected() {
+		t.Error("the last healthy server was ejected, or the unhealthy one gets requests")
+	}
+	a.succeeded() // of a request that was under way
+	if a.admit() {
+		t.Error("a request overruled the health check")
+	}
+	a.checked(true, nil)
+	fail(r, b)
+	if !b.out.Load() || b.admit() {
+		t.Error("not ejected though the other server is healthy")
+	}
+	b.checked(true, nil)
+	if !b.admit() || !b.health().Up {
+		t.Error("a passing health check does not end the ejection")
+	}
 }
 
 // closedAddress is one that nobody listens to, nor can: a connection has it until the test ends.
@@ -160,7 +261,7 @@ func TestServerIsNotBlamedForOthers(t *testing.T) {
 		s.Handler().ServeHTTP(rw, req.WithContext(ctx))
 		return rw.Code
 	}
-	for range failuresToGoOut + 1 {
+	for range 2 * ejectRequests {
 		for _, test := range []struct {
 			path, host string
 			body       io.Reader
@@ -186,19 +287,136 @@ func TestServerIsNotBlamedForOthers(t *testing.T) {
 	}
 }
 
+// Requests of a client's choosing that the server closes the connection on, answers with garbage, or
+// that cannot be sent at all do not take it away from others.
+func TestChosenFailuresDoNotEject(t *testing.T) {
+	answer := func(rw http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/close":
+			panic(http.ErrAbortHandler)
+		case "/garbage":
+			conn, _, err := rw.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			io.WriteString(conn, "not HTTP\r\n\r\n")
+			conn.Close()
+		}
+	}
+	s := start(t, setting{options: Options{Upstreams: upstreams(newServer(t, answer), newServer(t, answer))}})
+	client := newClient(t)
+	for range 4 * ejectRequests {
+		for path, want := range map[string]int{"/close": 502, "/garbage": 502, "/": 200} {
+			if got := get(t, client, s.url(path)); got.StatusCode != want {
+				t.Errorf("%s: status %d, want %d", path, got.StatusCode, want)
+			}
+		}
+	}
+	for _, h := range s.Health() {
+		if !h.Up || h.Failures != 0 {
+			t.Errorf("%+v", h)
+		}
+	}
+}
+
+// Timeouts count, so whoever knows a slow URL can eject servers, but never more than half of them.
+func TestSlowURLEjectsAtMostHalf(t *testing.T) {
+	set := setting{options: Options{
+		Upstreams: upstreams("http://a.test", "http://b.test", "http://c.test"), Timeouts: Timeouts{ResponseHeader: time.Second},
+	}}
+	answer := func(_ http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/slow" {
+			<-req.Context().Done()
+		}
+	}
+	inBubble(t, set, answer, func(t *testing.T, b *bubble) {
+		client := b.client()
+		var all sync.WaitGroup
+		for range 3 * 4 * ejectRequests {
+			all.Go(func() {
+				if got := get(t, client, "http://gateway.test/slow"); got.StatusCode != http.StatusGatewayTimeout {
+					t.Errorf("status %d of a slow URL", got.StatusCode)
+				}
+			})
+		}
+		all.Wait()
+		if left := b.routes[0].inRotation(); left != 2 {
+			t.Errorf("%d of 3 servers stay in rotation", left)
+		}
+		for range 10 {
+			if got := get(t, client, "http://gateway.test/"); got.StatusCode != http.StatusOK {
+				t.Errorf("status %d of a request beside", got.StatusCode)
+			}
+		}
+	})
+}
+
+func TestCount5xx(t *testing.T) {
+	for _, test := range []struct {
+		status  int
+		count   bool
+		ejected bool
+	}{{500, true, true}, {503, true, true}, {500, false, false}, {501, true, false}, {404, true, false}} {
+		failing := newServer(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(test.status) })
+		working := newServer(t, func(http.ResponseWriter, *http.Request) {})
+		s := start(t, setting{options: Options{Upstreams: []Upstream{{URLs: []string{failing, working}, Count5xx: test.count}}}})
+		client := newClient(t)
+		for range 3 * ejectRequests {
+			get(t, client, s.url("/"))
+		}
+		if ejected := !s.Health()[0].Up; ejected != test.ejected || !s.Health()[1].Up {
+			t.Errorf("status %d, counted %t: %+v", test.status, test.count, s.Health())
+		}
+	}
+}
+
+// A server that takes no connections holds only a bounded number of dials.
+func TestPendingDialsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 8
+		var pending, highest atomic.Int32
+		d := &boundedDialer{most: most, Dialer: &net.Dialer{Timeout: time.Second, ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+			highest.Store(max(highest.Load(), pending.Add(1)))
+			defer pending.Add(-1)
+			<-ctx.Done()
+			return ctx.Err()
+		}}}
+		var all sync.WaitGroup
+		for range 10 * most {
+			all.Go(func() {
+				conn, err := d.DialContext(context.Background(), "tcp", "192.0.2.1:80")
+				if err == nil {
+					conn.Close()
+				}
+				if !isDialError(err) {
+					t.Errorf("%v is no dial error", err)
+				}
+			})
+		}
+		all.Wait()
+		if highest.Load() != most {
+			t.Errorf("%d dials at a time, want %d", highest.Load(), most)
+		}
+	})
+}
+
 func TestAllServersDown(t *testing.T) {
 	s := start(t, setting{rules: everyCall, options: Options{Upstreams: []Upstream{
 		{URLs: []string{closedAddress(t), closedAddress(t)}},
 		{Path: "/works", URLs: []string{newServer(t, func(http.ResponseWriter, *http.Request) {})}},
 	}}})
 	client := newClient(t)
-	eventually(t, "all servers are out", func() bool {
+	for range 4 * ejectRequests {
 		got := get(t, client, s.url("/"))
-		if got.StatusCode == http.StatusServiceUnavailable && (got.Header.Get("Retry-After") == "" || got.Header.Get("Content-Type") != "application/problem+json") {
-			t.Errorf("%v %s", got.Header, got.body)
+		if got.StatusCode != http.StatusBadGateway || got.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("status %d, %v %s", got.StatusCode, got.Header, got.body)
 		}
-		return got.StatusCode == http.StatusServiceUnavailable
-	})
+	}
+	for _, h := range s.Health() {
+		if h.Up != (h.Path == "/works") {
+			t.Errorf("%+v", h)
+		}
+	}
 	if got := get(t, client, s.url("/works")); got.StatusCode != http.StatusOK {
 		t.Errorf("status %d of the route beside", got.StatusCode)
 	}

@@ -50,13 +50,17 @@ type Upstream struct {
 	MaxBody     int64  // instead of Limits.MaxBody
 	Health      *HealthCheck
 
+	// Count5xx makes responses of status 500, 502, 503 and 504 failures of the server, beside
+	// connections that cannot be established and timeouts.
+	Count5xx bool
+
 	// ResponseHeader, Request: instead of those of Timeouts.
 	ResponseHeader time.Duration
 	Request        time.Duration
 }
 
-// A HealthCheck asks each server of an upstream how it is. Without one a server is judged only by
-// the requests that fail.
+// A HealthCheck probes each server of an upstream. Its result overrules what the requests say of a
+// server. Without one, requests alone decide: see ejectRequests.
 type HealthCheck struct {
 	Path      string        // asked with GET
 	Interval  time.Duration // default 5 s

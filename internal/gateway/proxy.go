@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"os"
@@ -133,20 +132,19 @@ func problemOfBody(err error) *problem {
 
 func problemOfServer(err error) *problem {
 	var none *errNoServer
-	var network net.Error
 	switch {
 	case errors.As(err, &none):
-		p := problemOf(http.StatusServiceUnavailable, "No server for this request works at the moment.")
+		p := problemOf(http.StatusServiceUnavailable, "No upstream server is healthy.")
 		p.retryAfter = max(int((none.wait+time.Second-1)/time.Second), 1)
 		return p
 	case errors.Is(err, context.Canceled):
-		return problemOf(http.StatusServiceUnavailable, "The gateway is going down.")
+		return problemOf(http.StatusServiceUnavailable, "The gateway is shutting down.")
 	case outOfFiles(err):
-		return problemOf(http.StatusServiceUnavailable, "The gateway has too much to do.")
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout() && !neverSent(err):
-		return problemOf(http.StatusGatewayTimeout, "The server did not answer in time.")
+		return problemOf(http.StatusServiceUnavailable, "The gateway is overloaded.")
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return problemOf(http.StatusGatewayTimeout, "The upstream server did not answer in time.")
 	}
-	return problemOf(http.StatusBadGateway, "The server could not be reached or did not answer.")
+	return problemOf(http.StatusBadGateway, "The upstream server could not be reached, or its answer was invalid.")
 }
 
 // buffers are what responses are copied through.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,9 @@ type route struct {
 	path    string // without a slash at the end; "": any
 	servers []*server
 	turn    atomic.Uint32
+
+	ejecting sync.Mutex // one ejection at a time, so that enough servers stay
+	count5xx bool
 
 	transport   *http.Transport
 	rewriteHost bool
@@ -89,6 +93,7 @@ func (g *Gateway) newRoute(u *Upstream) (_ *route, errs []error) {
 		r.health = new(*u.Health)
 		r.health.setDefaults()
 	}
+	r.count5xx = u.Count5xx
 	r.maxBody = defaulted(u.MaxBody, g.limits.MaxBody)
 	r.request = defaulted(u.Request, g.timeouts.Request)
 	var err error

@@ -9,22 +9,25 @@ import (
 	"time"
 )
 
-// errNoServer: all servers of the route are out.
+// errNoServer: the health checks of all servers of the route fail.
 type errNoServer struct{ wait time.Duration }
 
 func (e *errNoServer) Error() string {
-	return fmt.Sprintf("no server works; the next try is in %v", e.wait)
+	return fmt.Sprintf("no healthy upstream server; next attempt in %v", e.wait)
 }
 
-// RoundTrip sends a request to the route's next server that works. Another one gets it only if it
-// surely reached none: no connection came about, and nothing of a body was read.
+// RoundTrip sends a request to the next server in rotation, or to an ejected one if none is in
+// rotation. The request goes on to another server only if it certainly reached none: no connection
+// was established, and nothing of a body was read.
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := exchangeOf(req)
-	first := r.turn.Add(1)
+	first, n := r.turn.Add(1), uint32(len(r.servers))
 	var failure error
-	for i := range uint32(len(r.servers)) {
-		s := r.servers[(first+i)%uint32(len(r.servers))]
-		if !s.admit() {
+	for i := range 2 * n {
+		if i == n && failure != nil {
+			break
+		}
+		s := r.servers[(first+i)%n]
+		if i < n && !s.admit() || i >= n && !s.admitEjected() {
 			continue
 		}
 		if failure != nil {
@@ -32,18 +35,11 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req.URL.Scheme, req.URL.Host = s.address.Scheme, s.address.Host
 		res, err := r.transport.RoundTrip(req)
-		switch {
-		case err == nil:
-			s.succeeded()
-			return res, nil
-		case req.Context().Err() != nil, x.body.broken.Load() != nil, outOfFiles(err):
-			s.left() // it was the client, or the gateway
-			return nil, err
+		r.judge(s, req, res, err)
+		if err == nil || req.Body != nil || !isDialError(err) || req.Context().Err() != nil {
+			return res, err
 		}
-		s.failed(err)
-		if failure = err; req.Body != nil || !neverSent(err) {
-			return nil, err
-		}
+		failure = err
 	}
 	if failure == nil {
 		failure = r.noServer()
@@ -51,9 +47,65 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, failure
 }
 
-func neverSent(err error) bool {
+// judge records what the outcome of a request says about the server: an established connection that
+// the server answers in time is a success, a connection that cannot be established and a timeout are
+// failures. Anything else can be the doing of the client who chose the request, and says nothing.
+func (r *route) judge(s *server, req *http.Request, res *http.Response, err error) {
+	switch {
+	case err == nil && r.count5xx && isServerError(res.StatusCode):
+		r.failed(s, fmt.Errorf("status %d", res.StatusCode))
+	case err == nil:
+		s.succeeded()
+	case req.Context().Err() != nil, exchangeOf(req).body.broken.Load() != nil:
+		s.left()
+	case isDialError(err), isTimeout(err):
+		r.failed(s, err)
+	default:
+		s.left()
+	}
+}
+
+func (r *route) failed(s *server, err error) {
+	if s.failed(err) {
+		r.eject(s)
+	}
+}
+
+// eject takes a server out of rotation if at least half of the servers stay: whatever makes requests
+// fail, be it a client, it cannot take out more, and never the only server.
+func (r *route) eject(s *server) {
+	r.ejecting.Lock()
+	defer r.ejecting.Unlock()
+	left := 0
+	for _, other := range r.servers {
+		if other != s && !other.out.Load() {
+			left++
+		}
+	}
+	if 2*left >= len(r.servers) && !s.out.Load() {
+		s.eject()
+	}
+}
+
+// isServerError tells the statuses that a server in trouble answers with. 501 and 505 are about the
+// request.
+func isServerError(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// isDialError tells errors of connecting to a server, other than for want of local files or ports.
+func isDialError(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && op.Op == "dial" && !outOfFiles(err) && !errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
 }
 
 func outOfFiles(err error) bool {

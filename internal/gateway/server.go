@@ -8,128 +8,206 @@ import (
 	"time"
 )
 
-// A server is one of an upstream's, and what is known of its health.
+// A server is one upstream server and what is known about its health.
 //
-// It is out after some failures in a row, for a time that grows. Then one request is let through:
-// if that goes well, all are. Health checks put it out and bring it back by themselves.
+// Requests judge it passively: it is ejected for a while when too many of its recent requests failed,
+// if enough other servers are left (see route.eject). When the back-off is over, one request is let
+// through as a probe; if that succeeds, the server is back. An active health check overrules this in
+// both directions.
 type server struct {
 	address *url.URL
-	url     string // as it was configured
+	url     string // as configured
 	log     *slog.Logger
 
-	troubled atomic.Bool // the rest says something; no lock is taken while it does not
+	out atomic.Bool // unhealthy or ejected; admit takes no lock while it is false
 
-	mu       sync.Mutex
-	failures int // in a row
-	last     error
-	until    time.Time // it is out
-	backOff  time.Duration
-	probed   bool // a request is under way to see whether it works again
-	failing  bool // its health check
+	mu        sync.Mutex
+	recent    outcomes
+	failures  int   // in a row
+	last      error // of the failures in a row, or of the health check
+	ejected   bool
+	until     time.Time // end of the ejection
+	backOff   time.Duration
+	probing   bool // a request is under way to see whether the server is back
+	unhealthy bool // according to its health check
 }
 
 const (
-	failuresToGoOut = 3
-	minBackOff      = time.Second
-	maxBackOff      = 30 * time.Second
+	// ejectWindow, ejectRequests: a server is ejected when at least half of its requests of the last
+	// ten seconds failed, and these were at least ten.
+	ejectWindow   = 10 * time.Second
+	ejectRequests = 10
+
+	minBackOff = time.Second
+	maxBackOff = 30 * time.Second
+
+	// failuresToReport is how many failures in a row make a server count as down in Health. It may
+	// get requests all the same.
+	failuresToReport = 3
 )
 
-// admit tells whether a request may be sent. If so, one of succeeded, failed and left must follow.
+// admit reports whether the server may be sent a request. If so, one of succeeded, failed and left
+// must follow.
 func (s *server) admit() bool {
-	if !s.troubled.Load() {
+	if !s.out.Load() {
 		return true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.failing:
+	case s.unhealthy:
 		return false
-	case s.failures < failuresToGoOut:
+	case !s.ejected:
 		return true
-	case s.probed || time.Now().Before(s.until):
+	case s.probing || time.Now().Before(s.until):
 		return false
 	}
-	s.probed = true
+	s.probing = true
 	return true
 }
 
-func (s *server) succeeded() {
-	if !s.troubled.Load() {
-		return
-	}
+// admitEjected is admit for requests that no server in rotation is left for: only a failed health
+// check keeps them away.
+func (s *server) admitEjected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failures >= failuresToGoOut {
-		s.log.Info("upstream works again", "url", s.url)
-	}
-	s.failures, s.backOff, s.until, s.probed, s.last = 0, 0, time.Time{}, false, nil
-	s.troubled.Store(s.failing)
+	return !s.unhealthy
 }
 
-func (s *server) failed(err error) {
+func (s *server) succeeded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.troubled.Store(true)
-	s.probed, s.last = false, err
-	s.failures++
+	s.recent.add(time.Now(), false)
+	if s.failures >= failuresToReport || s.ejected {
+		s.log.Info("upstream server is back", "url", s.url)
+	}
+	s.recover()
+}
+
+// recover forgets failed requests. The lock must be held.
+func (s *server) recover() {
+	if s.ejected {
+		s.recent = outcomes{}
+	}
+	s.failures, s.last = 0, nil
+	s.ejected, s.until, s.backOff, s.probing = false, time.Time{}, 0, false
+	s.out.Store(s.unhealthy)
+}
+
+// failed reports whether the server should be ejected.
+func (s *server) failed(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
-	if s.failures < failuresToGoOut || now.Before(s.until) {
-		return // requests that were under way as it went out fail too: that says nothing new
+	s.recent.add(now, true)
+	s.last, s.probing = err, false
+	if s.failures++; s.failures == failuresToReport {
+		s.log.Warn("upstream server fails", "url", s.url, "error", err)
 	}
-	if s.failures == failuresToGoOut {
-		s.log.Warn("upstream fails and gets no requests for a while", "url", s.url, "error", err)
+	if s.ejected {
+		if !now.Before(s.until) { // otherwise the request was under way before the ejection
+			s.extend(now)
+		}
+		return false
 	}
+	requests, failures := s.recent.count(now)
+	return requests >= ejectRequests && 2*failures >= requests && !s.unhealthy
+}
+
+// eject takes the server out of rotation.
+func (s *server) eject() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ejected = true
+	s.out.Store(true)
+	s.extend(time.Now())
+	s.log.Warn("upstream server ejected", "url", s.url, "for", s.backOff, "error", s.last)
+}
+
+// extend starts the next, longer back-off. The lock must be held.
+func (s *server) extend(now time.Time) {
 	s.backOff = min(max(2*s.backOff, minBackOff), maxBackOff)
 	s.until = now.Add(s.backOff)
 }
 
-// left is for a request that ended without telling anything of the server.
+// left ends a request that says nothing about the server.
 func (s *server) left() {
-	if !s.troubled.Load() {
+	if !s.out.Load() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.probed = false
+	s.probing = false
 }
 
-// checked is what health checks have found.
+// checked records the result of health checks. A passing one ends an ejection, too.
 func (s *server) checked(healthy bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failing != healthy {
+	if healthy != s.unhealthy && !(healthy && s.ejected) {
 		return
 	}
-	s.failing = !healthy
+	s.unhealthy = !healthy
 	if healthy {
-		s.log.Info("upstream passes its health check again", "url", s.url)
-		s.failures, s.backOff, s.until, s.probed, s.last = 0, 0, time.Time{}, false, nil
-	} else {
-		s.log.Warn("upstream fails its health check and gets no requests", "url", s.url, "error", err)
-		s.last = err
+		s.log.Info("upstream server passes its health check", "url", s.url)
+		s.recover()
+		return
 	}
-	s.troubled.Store(s.failing)
+	s.log.Warn("upstream server fails its health check and gets no requests", "url", s.url, "error", err)
+	s.last = err
+	s.out.Store(true)
 }
 
-// wait is how long until the server may be asked again, as far as can be told.
+// wait returns the time until the server may get a request again, 0 if that is unknown.
 func (s *server) wait() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(time.Until(s.until), 0)
 }
 
-// UpstreamHealth is how one server of an upstream is.
+// outcomes counts the requests of the last seconds, and how many of them failed.
+type outcomes struct {
+	seconds [ejectWindow / time.Second]struct {
+		start              time.Time
+		requests, failures int
+	}
+	current int
+}
+
+func (o *outcomes) add(now time.Time, failed bool) {
+	if now.Sub(o.seconds[o.current].start) >= time.Second {
+		o.current = (o.current + 1) % len(o.seconds)
+		o.seconds[o.current].start = now
+		o.seconds[o.current].requests, o.seconds[o.current].failures = 0, 0
+	}
+	o.seconds[o.current].requests++
+	if failed {
+		o.seconds[o.current].failures++
+	}
+}
+
+func (o *outcomes) count(now time.Time) (requests, failures int) {
+	for i := range o.seconds {
+		if s := &o.seconds[i]; now.Sub(s.start) < ejectWindow {
+			requests += s.requests
+			failures += s.failures
+		}
+	}
+	return requests, failures
+}
+
+// UpstreamHealth is the health of one upstream server.
 type UpstreamHealth struct {
 	Host     string    `json:"host,omitempty"`
 	Path     string    `json:"path,omitempty"`
 	URL      string    `json:"url"`
-	Up       bool      `json:"up"`
+	Up       bool      `json:"up"`              // false: ejected, unhealthy, or the last requests all failed
 	Failures int       `json:"failures"`        // in a row
-	Until    time.Time `json:"until,omitzero"`  // it gets no requests; zero if that is not a matter of time
+	Until    time.Time `json:"until,omitzero"`  // end of the ejection; zero if there is none
 	Error    string    `json:"error,omitempty"` // the last
 }
 
-// Health tells how every server is.
+// Health returns the health of every upstream server.
 func (g *Gateway) Health() []UpstreamHealth {
 	var all []UpstreamHealth
 	for _, r := range g.routes {
@@ -145,7 +223,7 @@ func (g *Gateway) Health() []UpstreamHealth {
 func (s *server) health() UpstreamHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	up := !s.failing && s.failures < failuresToGoOut
+	up := !s.unhealthy && !s.ejected && s.failures < failuresToReport
 	h := UpstreamHealth{URL: s.url, Up: up, Failures: s.failures, Until: s.until}
 	if s.last != nil {
 		h.Error = s.last.Error()

@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -18,7 +20,7 @@ func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 	}
 	dialer := &net.Dialer{Timeout: g.timeouts.Dial, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            (&boundedDialer{Dialer: dialer, most: g.maxDials()}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    g.timeouts.Dial,
 		ResponseHeaderTimeout:  defaulted(u.ResponseHeader, g.timeouts.ResponseHeader),
@@ -35,6 +37,44 @@ func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 	t.Protocols.SetHTTP2(!h2c)
 	t.Protocols.SetUnencryptedHTTP2(h2c)
 	return t, nil
+}
+
+// maxDials is how many connections to one server may be dialled at a time. A server that does not
+// answer holds a dial for its whole timeout, and must not take the files that others need.
+func (g *Gateway) maxDials() int {
+	const most, least = 128, 8
+	if n := g.limits.MaxConnections; n > 0 {
+		return min(max(n/4, least), most)
+	}
+	return most
+}
+
+// A boundedDialer dials only so many connections to one address at a time. The others wait for their
+// turn, no longer than a dial may take.
+type boundedDialer struct {
+	*net.Dialer
+	most  int
+	slots sync.Map // of chan struct{}, by address
+}
+
+func (d *boundedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	found, ok := d.slots.Load(address)
+	if !ok {
+		found, _ = d.slots.LoadOrStore(address, make(chan struct{}, d.most))
+	}
+	slots := found.(chan struct{})
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%d connections to %s are being established: %w", d.most, address, ctx.Err())}
+	}
+	defer func() { <-slots }()
+	return d.Dialer.DialContext(ctx, network, address)
 }
 
 // readRoots reads the certificates to verify with; nil are the system's.
