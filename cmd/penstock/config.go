@@ -86,6 +86,7 @@ type timeoutsConfig struct {
 type limitsConfig struct {
 	HeaderBytes         size `key:"header_bytes" doc:"of a request's head"`
 	BodyBytes           size `key:"body_bytes" doc:"of a request's body; -1 is no limit"`
+	BodyRate            size `key:"body_rate" doc:"bytes per second that a client must send of a request's body, on average, after the first timeouts.body and until the response begins; 0 is no limit"`
 	QueryParameters     int  `key:"query_parameters" doc:"of a request"`
 	Connections         int  `key:"connections" doc:"of clients at the same time, the others wait; 0: what open files allow"`
 	Streams             int  `key:"streams" doc:"at the same time on one HTTP/2 connection"`
@@ -190,7 +191,7 @@ func defaultConfig() *config {
 				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Write: 30 * time.Second,
 				Dial: 3 * time.Second, ResponseHeader: time.Minute, Drain: 10 * time.Second,
 			},
-			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, QueryParameters: 1000, Streams: 100},
+			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100},
 		},
 		Store: storeConfig{
 			Memory: memoryConfig{MaxBytes: 1 << 30},

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit/jwtclaims"
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
@@ -168,8 +169,10 @@ func (s *server) newAPI() (serve, error) {
 
 // newHTTPServer returns a server of small requests.
 func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	const body = 10 * time.Second
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler:           reqbody.Handler(handler, reqbody.Options{Wait: body, Total: body}),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: body,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: serverlog.New(log),
 	}

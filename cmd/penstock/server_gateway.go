@@ -53,7 +53,7 @@ func (c *config) gatewayOptions() gateway.Options {
 		Limits: gateway.Limits{
 			MaxHeaderBytes: int(g.Limits.HeaderBytes), MaxBody: int64(g.Limits.BodyBytes),
 			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections,
-			MaxConcurrentStreams: g.Limits.Streams, MaxUpstream: g.Limits.UpstreamConnections,
+			MinBodyRate: zeroIsNone(int64(g.Limits.BodyRate)), MaxConcurrentStreams: g.Limits.Streams, MaxUpstream: g.Limits.UpstreamConnections,
 		},
 		Timeouts: gateway.Timeouts{
 			ReadHeader: zeroIsNone(g.Timeouts.ReadHeader), Idle: zeroIsNone(g.Timeouts.Idle), Body: zeroIsNone(g.Timeouts.Body),
@@ -78,9 +78,9 @@ func (c *config) gatewayOptions() gateway.Options {
 }
 
 // zeroIsNone turns 0, which is none in the configuration, into what is none to the gateway.
-func zeroIsNone(d time.Duration) time.Duration {
-	if d == 0 {
+func zeroIsNone[N time.Duration | int64](n N) N {
+	if n == 0 {
 		return -1
 	}
-	return d
+	return n
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/reqbody"
 )
 
 // An exchange is what the gateway knows of one request and its response. It passes the limiter with
@@ -20,7 +22,7 @@ type exchange struct {
 	peer    netip.Addr // invalid if the connection has no such address
 	route   *route     // nil: there is none
 	writer  pacedWriter
-	body    pacedBody
+	body    reqbody.Body
 	reached atomic.Bool // a connection to a server was had: it may have got the request
 
 	id                []string  // lines of headers; the response keeps this one

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/reqbody"
 )
 
 // A Gateway forwards what the limiter lets pass.
@@ -30,6 +31,8 @@ type Gateway struct {
 	log *slog.Logger
 
 	proxyHeader string // canonical
+
+	bodies reqbody.Options
 
 	exchanges sync.Pool // of *exchange
 
@@ -56,6 +59,10 @@ func New(o Options) (*Gateway, error) {
 	errs := []error{validate(&o)}
 	g.limits.setDefaults()
 	g.timeouts.setDefaults()
+	g.bodies = reqbody.Options{Wait: g.timeouts.Body}
+	if g.limits.MinBodyRate > 0 {
+		g.bodies.Total, g.bodies.Rate = positive(g.timeouts.Body, defaultBodyTimeout), g.limits.MinBodyRate
+	}
 	var err error
 	if g.routes, err = g.newRoutes(o.Upstreams); err != nil {
 		errs = append(errs, err)
@@ -113,8 +120,10 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 		rw.Header().Set("Connection", "close")
 	}
 	if hasBody(req) {
-		defer x.body.end()
+		x.body.Start(rw, req, g.bodies)
+		defer x.body.End()
 		req = x.own(req) // in the end net/http goes by the body of its own
+		req.Body = &x.body
 	}
 	if p := g.screen(x, req); p != nil {
 		p.write(&x.writer)

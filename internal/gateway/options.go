@@ -78,6 +78,7 @@ type Limits struct {
 	MaxConnections       int   // at a time, the others wait; default: what open files allow
 	MaxConcurrentStreams int   // of an HTTP/2 connection; default 100; always bounded
 	MaxUpstream          int   // connections to one server at a time; default none
+	MinBodyRate          int64 // bytes per second of a request's body, on average, after Timeouts.Body; default 1 KiB
 }
 
 // Timeouts bound how long one client or server can make others wait. 0 is the default, a negative
@@ -108,6 +109,8 @@ type TLS struct {
 	Required bool
 }
 
+const defaultBodyTimeout = 30 * time.Second
+
 func (l *Limits) setDefaults() {
 	l.MaxHeaderBytes = positive(l.MaxHeaderBytes, 16<<10)
 	l.MaxQueryParameters = positive(l.MaxQueryParameters, 1000)
@@ -115,12 +118,13 @@ func (l *Limits) setDefaults() {
 	l.MaxConnections = defaulted(l.MaxConnections, connectionsForOpenFiles())
 	l.MaxBody = defaulted(l.MaxBody, 1<<20)
 	l.MaxUpstream = defaulted(l.MaxUpstream, 0)
+	l.MinBodyRate = defaulted(l.MinBodyRate, 1<<10)
 }
 
 func (t *Timeouts) setDefaults() {
 	t.ReadHeader = defaulted(t.ReadHeader, 5*time.Second)
 	t.Idle = defaulted(t.Idle, 60*time.Second)
-	t.Body = defaulted(t.Body, 30*time.Second)
+	t.Body = defaulted(t.Body, defaultBodyTimeout)
 	t.Write = defaulted(t.Write, 30*time.Second)
 	t.Dial = defaulted(t.Dial, 3*time.Second)
 	t.ResponseHeader = defaulted(t.ResponseHeader, 60*time.Second)

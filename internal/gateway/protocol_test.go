@@ -234,7 +234,7 @@ func TestExpectContinue(t *testing.T) {
 func TestContinuesOnce(t *testing.T) {
 	address := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
 		io.Copy(io.Discard, req.Body) // has net/http say it
-		w := &pacedWriter{ResponseWriter: rw}
+		w := &pacedWriter{ResponseWriter: rw, exchange: new(exchange)}
 		w.WriteHeader(http.StatusContinue)
 		w.WriteHeader(http.StatusNoContent)
 	})

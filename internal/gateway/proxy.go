@@ -103,9 +103,8 @@ const statusClientLeft = 499
 // answerFailure answers a request that no server has.
 func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err error) {
 	x := exchangeOf(req)
-	if broken := x.body.broken.Load(); broken != nil {
-		rw.Header().Set("Connection", "close") // what follows on it may be the rest of the body
-		problemOfBody(*broken).write(rw)
+	if broken := x.body.Err(); broken != nil {
+		problemOfBody(broken).write(rw)
 		return
 	}
 	if errors.Is(req.Context().Err(), context.Canceled) && !g.draining.Load() {
@@ -125,9 +124,9 @@ func problemOfBody(err error) *problem {
 	case errors.As(err, &tooLarge):
 		return bodyTooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return problemOf(http.StatusRequestTimeout, "The request's body did not come in time.")
+		return problemOf(http.StatusRequestTimeout, "The request body was sent too slowly.")
 	}
-	return problemOf(http.StatusBadRequest, "The request's body could not be read.")
+	return problemOf(http.StatusBadRequest, "The request body could not be read.")
 }
 
 func problemOfServer(err error) *problem {

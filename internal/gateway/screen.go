@@ -89,7 +89,7 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-// screenBody lets the body be read for as long and as far as it may be.
+// screenBody limits the size of the body.
 func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
 	if !hasBody(req) {
 		return nil
@@ -102,11 +102,8 @@ func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
 		if req.ContentLength > limit {
 			return bodyTooLarge()
 		}
-		// With the server's own writer: it ends the connection.
-		req.Body = http.MaxBytesReader(x.writer.ResponseWriter, req.Body, limit)
+		x.body.Limit(limit)
 	}
-	x.body = pacedBody{ReadCloser: req.Body, client: x.writer.client(), patience: g.timeouts.Body}
-	req.Body = &x.body
 	return nil
 }
 

@@ -20,6 +20,7 @@ func (e *errNoServer) Error() string {
 // rotation. The request goes on to another server only if it certainly reached none: no connection
 // was established, and nothing of a body was read.
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req)
 	first, n := r.turn.Add(1), uint32(len(r.servers))
 	var failure error
 	for i := range 2 * n {
@@ -32,11 +33,14 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if failure != nil {
 			req = req.Clone(req.Context()) // a transport may not be done with the one it was given
+			if req.Body != nil {
+				req.Body = &x.body // the one it was given is closed
+			}
 		}
 		req.URL.Scheme, req.URL.Host = s.address.Scheme, s.address.Host
 		res, err := r.transport.RoundTrip(req)
 		r.judge(s, req, res, err)
-		if err == nil || req.Body != nil || !isDialError(err) || req.Context().Err() != nil {
+		if err == nil || x.body.Begun() || !isDialError(err) || req.Context().Err() != nil {
 			return res, err
 		}
 		failure = err
@@ -56,7 +60,7 @@ func (r *route) judge(s *server, req *http.Request, res *http.Response, err erro
 		r.failed(s, fmt.Errorf("status %d", res.StatusCode))
 	case err == nil:
 		s.succeeded()
-	case req.Context().Err() != nil, exchangeOf(req).body.broken.Load() != nil:
+	case req.Context().Err() != nil, exchangeOf(req).body.Err() != nil:
 		s.left()
 	case isDialError(err), isTimeout(err):
 		r.failed(s, err)

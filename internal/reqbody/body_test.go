@@ -1,0 +1,125 @@
+package reqbody
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener for connections in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// converse sends a text to a handler on a connection of its own and hands the connection over.
+func converse(t *testing.T, handler http.Handler, text string, test func(*bufio.Reader)) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes)
+		server := &http.Server{Handler: handler}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(listener) }()
+		here, there := net.Pipe()
+		listener <- there
+		go io.WriteString(here, text)
+		test(bufio.NewReader(here))
+		here.Close()
+		close(listener)
+		<-served
+		synctest.Wait()
+	})
+}
+
+// However a handler answers without the body, the connection is closed when the rest does not come.
+func TestHandlerClosesWhatDoesNotCome(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"nothing":     func(http.ResponseWriter, *http.Request) {},
+		"header":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"body":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") },
+		"flush":       func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+		"controller":  func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Flush() },
+		"some, error": func(w http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 2)); w.WriteHeader(400) },
+		"all": func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err == nil {
+				t.Error("half a body is taken for the whole")
+			}
+			w.WriteHeader(http.StatusRequestTimeout)
+		},
+	} {
+		for _, framing := range []string{"Content-Length: 9\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n9\r\nhalf"} {
+			t.Run(name, func(t *testing.T) {
+				handler := Handler(answer, Options{Wait: 3 * time.Second, Total: 10 * time.Second})
+				converse(t, handler, "POST / HTTP/1.1\r\nHost: a\r\n"+framing, func(from *bufio.Reader) {
+					begun := time.Now()
+					res, err := http.ReadResponse(from, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := io.Copy(io.Discard, res.Body); err != nil {
+						t.Error(err)
+					}
+					if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
+						t.Errorf("after the response: %v", err)
+					}
+					if took := time.Since(begun); took > restWithin+time.Second {
+						t.Errorf("closed after %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A small body that comes is skipped, and the connection serves the next request.
+func TestHandlerKeepsConnections(t *testing.T) {
+	requests := 0
+	handler := Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		w.WriteHeader(http.StatusForbidden)
+	}), Options{})
+	text := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", maxRest, strings.Repeat("x", maxRest))
+	converse(t, handler, text+text+"GET / HTTP/1.1\r\nHost: a\r\n\r\n", func(from *bufio.Reader) {
+		for range 3 {
+			res, err := http.ReadResponse(from, nil)
+			if err != nil || res.Close {
+				t.Fatalf("%v, %v", res, err)
+			}
+		}
+	})
+	if requests != 3 {
+		t.Errorf("%d requests of 3", requests)
+	}
+}
+
+func TestErrIsTheFirst(t *testing.T) {
+	broken := errors.New("broken")
+	req := httptest.NewRequest("POST", "/", iotest.ErrReader(broken))
+	var b Body
+	b.Start(httptest.NewRecorder(), req, Options{})
+	if b.Begun() || b.Err() != nil {
+		t.Error("nothing was read yet")
+	}
+	if _, err := io.ReadAll(&b); err == nil || !b.Begun() || !errors.Is(b.Err(), broken) {
+		t.Errorf("%v, %v", err, b.Err())
+	}
+	b.End()
+	if _, err := b.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) || !errors.Is(b.Err(), broken) {
+		t.Errorf("after the end: %v, %v", err, b.Err())
+	}
+}
