@@ -99,6 +99,10 @@ var rules = []rule{
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
+		of: anyOf(is("internal/urlform"), is("internal/reqbody")), not: anyOf(thirdParty, sibling("none")), through: true,
+		because: "the forms of URLs and the bounds of bodies are everybody's: std only",
+	},
+	{
 		of: under("internal/console"), not: anyOf(thirdParty, sibling("internal/console")),
 		because: "the console is files: the admin API is all it knows",
 	},
@@ -165,6 +169,8 @@ func TestImportRulesObject(t *testing.T) {
 		{"engine", "github.com/prometheus/client_golang/prometheus"},
 		{"internal/console", module + "/internal/admin"},
 		{"internal/admin", module + "/redisstore"},
+		{"internal/urlform", module + "/httplimit"},
+		{"internal/reqbody", "golang.org/x/net/http/httpguts"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
 			t.Errorf("%q may import %s", test.of, test.imported)
@@ -186,6 +192,8 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/gateway", module + "/httplimit"},
 		{"internal/telemetry", "github.com/prometheus/client_golang/prometheus"},
 		{"internal/admin", module + "/internal/traffic"},
+		{"httplimit", module + "/internal/urlform"},
+		{"internal/reqbody", "net/http"},
 	} {
 		for _, r := range rules {
 			if r.of(test.of) && r.not(test.imported) {

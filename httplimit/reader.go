@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // ReaderOptions say how requests are read. The zero value is fit for use.
@@ -105,7 +106,8 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 //	        2001:db8:1:2:: for every address of 2001:db8:1:2::/64. Rules that name a network match
 //	        it if that is no smaller
 //	method  as it was sent
-//	host    in lower case, without its port
+//	host    in lower case, without port and without a dot at the end; a Host header that is not a
+//	        host and an optional port is refused with 400
 //	path    as it was sent; rules normalise it by themselves
 //
 // and those of the sources that the request has. An error is a [*RequestError].
@@ -118,6 +120,10 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	if err := checkShape(req, c.ID, o.IDHeader); err != nil {
 		return err
 	}
+	host, err := hostOf(req)
+	if err != nil {
+		return err
+	}
 	caller, err := r.caller(req)
 	if err != nil {
 		return err
@@ -125,7 +131,7 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	c.Attributes = append(c.Attributes,
 		penstock.Attribute{Name: "ip", Value: caller.network(o.IPv6Prefix)},
 		penstock.Attribute{Name: "method", Value: cmp.Or(req.Method, http.MethodGet)},
-		penstock.Attribute{Name: "host", Value: hostOf(req.Host)},
+		penstock.Attribute{Name: "host", Value: host},
 		penstock.Attribute{Name: "path", Value: req.URL.EscapedPath()},
 	)
 	for i := range c.Attributes {
@@ -140,6 +146,9 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 func checkShape(req *http.Request, id, idHeader string) error {
 	if req.URL.Opaque != "" {
 		return refuse(http.StatusBadRequest, "the request's target has no path")
+	}
+	if req.URL.User != nil {
+		return refuse(http.StatusBadRequest, "the request's target has user information")
 	}
 	if n := strings.Count(req.URL.RawQuery, "&") + 1; n > MaxParameters {
 		return refuse(http.StatusBadRequest, "the query has %d parameters; at most %d", n, MaxParameters)
@@ -162,13 +171,17 @@ func (r *Reader) sources() *wanted {
 	return w
 }
 
-// hostOf returns a host's name in the one form in which rules compare it.
-func hostOf(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && (strings.HasSuffix(host[:i], "]") || !strings.Contains(host[:i], ":")) {
-		host = host[:i]
+// hostOf returns the host of a request in the form in which rules compare it. Requests of HTTP/1.0 may
+// have none, as may those that no server has read.
+func hostOf(req *http.Request) (string, error) {
+	if req.Host == "" && !req.ProtoAtLeast(1, 1) {
+		return "", nil
 	}
-	host = strings.TrimPrefix(strings.TrimSuffix(host, "]"), "[")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	host, err := urlform.Host(req.Host)
+	if err != nil {
+		return "", refuse(http.StatusBadRequest, "%s", err.Error())
+	}
+	return host, nil
 }
 
 func isToken(name string) bool {

@@ -74,7 +74,7 @@ func TestRead(t *testing.T) {
 	}}}}
 	want := map[string]string{
 		"ip": "192.0.2.1", "method": "POST", "host": "shop.example.com", "path": "/a%2Fb",
-		"user": "u1, u2", "session": "abc", "q": "one &", "plan": "gold", "sent_host": "Shop.Example.com.:8080",
+		"user": "u1, u2", "session": "abc", "q": "one &", "plan": "gold", "sent_host": "shop.example.com",
 		"name": "web", "dns": "web.example.org", "email": "ops@example.org", "service": "spiffe://example.org/web",
 		"print": fmt.Sprintf("%x", sha256.Sum256([]byte("certificate"))),
 	}
@@ -97,14 +97,32 @@ func TestUnverifiedCertificate(t *testing.T) {
 	}
 }
 
+// Hosts are compared in one form. One that has none is refused, by HTTP/1.1 also none at all.
 func TestHost(t *testing.T) {
+	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "named", Header: "Host"})})
 	for host, want := range map[string]string{
-		"": "", "Example.COM": "example.com", "example.com:80": "example.com", "example.com.": "example.com", "example.com.:80": "example.com",
-		"[2001:DB8::1]:80": "2001:db8::1", "[::1]": "::1", "1.2.3.4:5": "1.2.3.4",
+		"Example.COM": "example.com", "example.com.:80": "example.com", "[2001:DB8::1]:80": "2001:db8::1", "1.2.3.4:5": "1.2.3.4",
+		"a:80:80": "", "user@a": "", "a b": "", "a..b": "", "ä": "", "": "",
 	} {
-		if got := hostOf(host); got != want {
+		req := request("/")
+		req.Host = host
+		var c penstock.Call
+		if err := r.Read(req, &c); (err != nil) != (want == "") {
+			t.Errorf("%q: %v", host, err)
+			continue
+		}
+		if got, _ := c.Attribute("host"); got != want {
 			t.Errorf("%q: got %q, want %q", host, got, want)
 		}
+		if got, _ := c.Attribute("named"); got != want {
+			t.Errorf("%q: got %q from the header, want %q", host, got, want)
+		}
+	}
+	old := request("/")
+	old.Host, old.ProtoMajor, old.ProtoMinor = "", 1, 0
+	var c penstock.Call
+	if err := r.Read(old, &c); err != nil {
+		t.Errorf("HTTP/1.0 without a host: %v", err)
 	}
 }
 
@@ -129,7 +147,8 @@ func TestReadRefuses(t *testing.T) {
 		{"claim", func(*http.Request) (Claims, error) { return claimMap{"plan": long}, nil }, func(r *http.Request) {}, 431, "attribute plan"},
 		{"id", good, func(r *http.Request) { r.Header.Set("Idempotency-Key", long) }, 431, "the header Idempotency-Key"},
 		{"path", good, func(r *http.Request) { r.URL.Path = "/" + long }, 414, "the path"},
-		{"host", good, func(r *http.Request) { r.Host = long }, 414, "the host"},
+		{"host", good, func(r *http.Request) { r.Host = long }, 400, "invalid Host header"},
+		{"userinfo", good, func(r *http.Request) { r.URL.User = url.User("x") }, 400, "user information"},
 		{"parameters", good, func(r *http.Request) { r.URL.RawQuery = strings.Repeat("a&", MaxParameters) }, 400, "1001 parameters; at most 1000"},
 		{"semicolon", good, func(r *http.Request) { r.URL.RawQuery = "a=1;q=2" }, 400, "semicolon"},
 		{"escape", good, func(r *http.Request) { r.URL.RawQuery = "q=1&%zz=2" }, 400, "begins no escape"},

@@ -9,7 +9,7 @@ import (
 // A RequestError says why a request could not be made a call. It wraps [penstock.ErrInvalid].
 type RequestError struct {
 	Status int    // to answer with: 400, 401, 414 or 431
-	Detail string // what is wrong, for the caller; it repeats nothing that the caller sent
+	Detail string // what is wrong, for the client; of what it sent, only an invalid Host is repeated
 	Err    error  // the cause, for the operator; may be nil
 }
 

@@ -63,8 +63,9 @@ func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
 
 func readSource(s *penstock.Source, req *http.Request, claims Claims) (value string, ok bool, err error) {
 	switch {
-	case s.Header == "Host": // net/http keeps it elsewhere
-		return req.Host, req.Host != "", nil
+	case s.Header == "Host": // net/http keeps it elsewhere; in normal form, or its spellings would be different keys
+		host, err := hostOf(req)
+		return host, host != "", err
 	case s.Header != "":
 		lines := req.Header[s.Header]
 		return strings.Join(lines, ", "), len(lines) > 0, nil

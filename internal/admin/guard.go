@@ -1,10 +1,10 @@
 package admin
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
-	"strings"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // policy lets a page of this door load what is of this door, and nothing else.
@@ -38,12 +38,9 @@ func (a *Admin) guard(next http.Handler) http.Handler {
 // send them, under a name of its own that leads here.
 func ownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		if host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		host, invalid := urlform.Host(r.Host)
+		ip, err := netip.ParseAddr(host)
+		if invalid != nil || host != "localhost" && (err != nil || !ip.IsLoopback()) {
 			fail(w, problem(http.StatusForbidden, Forbidden, "this door answers to localhost only"))
 			return
 		}

@@ -20,6 +20,7 @@ type exchange struct {
 	owns    bool       // it is a request's context
 	trusted bool       // the peer may say where the request comes from
 	peer    netip.Addr // invalid if the connection has no such address
+	name    string     // of the host, in normal form
 	route   *route     // nil: there is none
 	writer  pacedWriter
 	body    reqbody.Body

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // A route is an upstream at work.
@@ -76,7 +77,8 @@ func (g *Gateway) newRoute(u *Upstream) (_ *route, errs []error) {
 	if strings.HasPrefix(r.host, "*.") {
 		r.below = r.host[1:]
 	}
-	if bare := strings.TrimPrefix(r.host, "*."); r.host != "" && (bare == "" || strings.ContainsAny(bare, "*/: ")) {
+	bare := strings.TrimPrefix(r.host, "*.")
+	if name, err := urlform.Host(bare); r.host != "" && (err != nil || name != bare) {
 		fail("host %q: must be a name without port, or *. and one", u.Host)
 	}
 	if normal, err := httplimit.NormalizePath(u.Path); u.Path != "" && (err != nil || normal != u.Path) {
@@ -139,9 +141,9 @@ func parseServer(text string) (*url.URL, error) {
 	return address, nil
 }
 
-// routeFor returns the route of a request, nil if there is none.
-func (g *Gateway) routeFor(req *http.Request) *route {
-	host, path := hostOf(req.Host), req.URL.EscapedPath()
+// routeFor returns the route of a request for a host, nil if there is none.
+func (g *Gateway) routeFor(host string, req *http.Request) *route {
+	path := req.URL.EscapedPath()
 	for _, r := range g.routes {
 		if r.hasHost(host) && r.hasPath(path) {
 			return r
@@ -159,12 +161,4 @@ func (r *route) hasHost(host string) bool {
 
 func (r *route) hasPath(path string) bool {
 	return strings.HasPrefix(path, r.path) && (len(path) == len(r.path) || path[len(r.path)] == '/')
-}
-
-// hostOf returns the name in a Host header: lower case, without port, or dot at the end.
-func hostOf(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
-		host = host[:i]
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

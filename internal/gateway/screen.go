@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // screen refuses what has no one meaning or is too large, and brings the rest into the form that is
@@ -21,8 +22,12 @@ func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	if req.Method == http.MethodConnect {
 		return problemOf(http.StatusNotImplemented, "CONNECT is not supported.")
 	}
-	if !httpguts.ValidHostHeader(req.Host) {
-		return problemOf(http.StatusBadRequest, "The host is no host's name.")
+	if req.Host != "" || req.ProtoAtLeast(1, 1) {
+		host, err := urlform.Host(req.Host)
+		if err != nil {
+			return problemOf(http.StatusBadRequest, err.Error())
+		}
+		x.name = host
 	}
 	if p := g.screenPath(req); p != nil {
 		return p
@@ -33,7 +38,7 @@ func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	if p := g.screenHeader(x, req.Header); p != nil {
 		return p
 	}
-	x.route = g.routeFor(req)
+	x.route = g.routeFor(x.name, req)
 	return g.screenBody(x, req)
 }
 
