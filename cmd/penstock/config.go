@@ -57,6 +57,8 @@ type gatewayConfig struct {
 	TLS      tlsServerConfig `key:"tls"`
 	H2C      bool            `key:"h2c" doc:"HTTP/2 without TLS too"`
 	Slashes  bool            `key:"keep_escaped_slashes" doc:"let paths with %2F pass; servers that take it for a slash, as nginx does, then serve under one path what was limited under another"`
+	Headers  []string        `key:"forward_headers" doc:"headers to forward that by default are dropped (X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override, X-HTTP-Host-Override, Proxy) or dropped unless they come from trusted_proxies (X-Original-*, X-Host, WL-Proxy-Client-IP and others): servers may take a request with them for another one than was limited"`
+	Trace    bool            `key:"trace" doc:"forward TRACE and TRACK; otherwise they are answered with 501"`
 	MaxDelay time.Duration   `key:"max_delay" doc:"how long a leaky bucket may hold a call"`
 	Timeouts timeoutsConfig  `key:"timeouts"`
 	Limits   limitsConfig    `key:"limits"`

@@ -49,7 +49,7 @@ func (s *server) newGateway() (serve, error) {
 func (c *config) gatewayOptions() gateway.Options {
 	g := &c.Gateway
 	o := gateway.Options{
-		H2C: g.H2C, KeepEscapedSlashes: g.Slashes,
+		H2C: g.H2C, KeepEscapedSlashes: g.Slashes, ForwardHeaders: g.Headers, Trace: g.Trace,
 		Limits: gateway.Limits{
 			MaxHeaderBytes: int(g.Limits.HeaderBytes), MaxBody: int64(g.Limits.BodyBytes),
 			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections,

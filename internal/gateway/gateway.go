@@ -32,6 +32,9 @@ type Gateway struct {
 
 	proxyHeader string // canonical
 
+	forwarded map[string]bool // headers that clients may send, by canonical name
+	trace     bool
+
 	bodies reqbody.Options
 
 	exchanges sync.Pool // of *exchange
@@ -48,7 +51,7 @@ type Gateway struct {
 // New returns a gateway. The error names every mistake in the options.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
-	g.around = o.Around
+	g.around, g.trace = o.Around, o.Trace
 	g.proxyHeader = http.CanonicalHeaderKey(o.ProxyHeader)
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -65,6 +68,9 @@ func New(o Options) (*Gateway, error) {
 	}
 	var err error
 	if g.routes, err = g.newRoutes(o.Upstreams); err != nil {
+		errs = append(errs, err)
+	}
+	if g.forwarded, err = g.checkForwarded(o.ForwardHeaders); err != nil {
 		errs = append(errs, err)
 	}
 	if o.TLS != nil {

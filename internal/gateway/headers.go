@@ -1,31 +1,41 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A meaning is what the gateway has to know of a header.
 type meaning uint8
 
 const (
-	plain  meaning = iota
-	ours           // Penstock says these, to clients and servers; nobody else does
-	whence         // says where a request comes from: believed of trusted peers
-	single         // says who asks or for what: once, as servers differ in which one of several counts
+	plain    meaning = iota
+	ours             // Penstock says these, to clients and servers; nobody else does
+	whence           // says where a request comes from: believed of trusted peers
+	single           // says who asks or for what: once, as servers differ in which one of several counts
+	override         // makes servers take the request for another one than was counted: dropped
 )
 
 func (g *Gateway) meaningOf(name string) meaning {
+	if len(g.forwarded) > 0 && g.forwarded[name] {
+		return plain
+	}
 	switch name {
 	case g.proxyHeader:
 		return whence
+	case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Http-Host-Override", "Proxy": // the last becomes HTTP_PROXY of CGI programs
+		return override
 	case "Ratelimit", "Ratelimit-Policy":
 		return ours
 	case "Forwarded", "Forwarded-For", "X-Forwarded", "Client-Ip", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Fastly-Client-Ip",
-		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Original-Url",
-		"X-Rewrite-Url", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip", "X-Request-Id":
+		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Envoy-External-Address",
+		"X-Rewrite-Url", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip", "X-Request-Id",
+		"Proxy-Client-Ip", "Wl-Proxy-Client-Ip", "Wl-Proxy-Ssl", "X-Proxyuser-Ip", "X-Host", "X-Scheme", "X-Url-Scheme", "Front-End-Https":
 		return whence
 	case "Authorization", "Content-Type", "Idempotency-Key", "Origin", "Referer", "User-Agent", "X-Api-Key":
 		return single
@@ -35,10 +45,27 @@ func (g *Gateway) meaningOf(name string) meaning {
 		return plain
 	case strings.HasPrefix(name, "X-Penstock-"), strings.HasPrefix(name, "X-Ratelimit-"):
 		return ours
-	case strings.HasPrefix(name, "X-Forwarded-"):
+	case strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "X-Original-"):
 		return whence
 	}
 	return plain
+}
+
+// checkForwarded returns the names of headers that are forwarded though they would be dropped. Those
+// that the gateway itself writes or reads the client's address from cannot be among them.
+func (g *Gateway) checkForwarded(names []string) (map[string]bool, error) {
+	forwarded := map[string]bool{}
+	for _, name := range names {
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return nil, fmt.Errorf("forward headers: %.64q is not the name of a header", name)
+		case g.meaningOf(canonical) == ours, canonical == g.proxyHeader, canonical == "Forwarded", canonical == "X-Request-Id", strings.HasPrefix(canonical, "X-Forwarded-"):
+			return nil, fmt.Errorf("forward headers: %s is set by the gateway; trust the peers whose value counts instead", name)
+		}
+		forwarded[canonical] = true
+	}
+	return forwarded, nil
 }
 
 // screenHeader leaves of the headers what the limiter and the server are to see.
@@ -47,7 +74,7 @@ func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem {
 	for name, lines := range h {
 		what := g.meaningOf(name)
 		switch {
-		case what == ours, what == whence && !x.trusted, g.isAlias(name):
+		case what == ours, what == override, what == whence && !x.trusted, g.isAlias(name):
 			delete(h, name)
 		case len(lines) < 2:
 		case what == single:

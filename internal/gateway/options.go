@@ -31,6 +31,12 @@ type Options struct {
 	// nginx does, then serve under one path what was limited under another.
 	KeepEscapedSlashes bool
 
+	// ForwardHeaders are forwarded from all clients though by default they are dropped, such as
+	// X-HTTP-Method-Override, or dropped unless the peer is trusted, such as X-Original-Host.
+	ForwardHeaders []string
+
+	Trace bool // forward TRACE and TRACK, which servers answer with the headers they got
+
 	// Around, if not nil, stands before everything that the gateway does.
 	Around func(http.Handler) http.Handler
 

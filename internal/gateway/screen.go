@@ -22,6 +22,9 @@ func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	if req.Method == http.MethodConnect {
 		return problemOf(http.StatusNotImplemented, "CONNECT is not supported.")
 	}
+	if (req.Method == http.MethodTrace || req.Method == "TRACK") && !g.trace {
+		return problemOf(http.StatusNotImplemented, req.Method+" is not supported.")
+	}
 	if req.Host != "" || req.ProtoAtLeast(1, 1) {
 		host, err := urlform.Host(req.Host)
 		if err != nil {

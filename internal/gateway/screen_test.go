@@ -150,6 +150,7 @@ func forgeries() []string {
 		"X-Forwarded-For", "Forwarded", "Forwarded-For", "X-Forwarded", "Client-IP", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
 		"X-Cluster-Client-IP", "X-Original-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 		"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Client-Cert", "X-Original-URL", "X-Rewrite-URL", "X-Remote-Addr",
+		"X-Original-Host", "X-Original-Method", "X-Host", "WL-Proxy-Client-IP", "Proxy-Client-IP", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy",
 		"X-Penstock-Verdict", "X-RateLimit-Remaining", "RateLimit", "RateLimit-Policy", "X-Envoy-External-Address",
 	}
 	var lines []string
@@ -214,6 +215,43 @@ func TestTrustedProxyIsBelieved(t *testing.T) {
 	}
 	if calls := s.counted(); len(calls) != 1 || attribute(&calls[0], "ip") != "203.0.113.9" {
 		t.Errorf("counted %v", calls)
+	}
+}
+
+// An override of the method is dropped even from trusted peers, which pass on what clients send.
+func TestOverridesAreDropped(t *testing.T) {
+	overrides := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy"}
+	var got http.Header
+	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) { got = req.Header })
+	for _, test := range []struct {
+		name    string
+		forward []string
+	}{{"default", nil}, {"forwarded", overrides}} {
+		s := start(t, setting{trusted: loopback, options: Options{Upstreams: upstreams(server), ForwardHeaders: test.forward}})
+		for _, name := range overrides {
+			get(t, newClient(t), s.url("/"), name+": DELETE")
+			if there := got.Get(name) != ""; there != (test.forward != nil) {
+				t.Errorf("%s: %s was forwarded: %t", test.name, name, there)
+			}
+		}
+	}
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Request-ID", "RateLimit", "X Y"} {
+		g := &Gateway{proxyHeader: "X-Real-Ip"}
+		if _, err := g.checkForwarded([]string{name}); err == nil {
+			t.Errorf("%q can be forwarded from anybody", name)
+		}
+	}
+}
+
+func TestTrace(t *testing.T) {
+	server := newServer(t, func(http.ResponseWriter, *http.Request) {})
+	for _, allowed := range []bool{false, true} {
+		s := newStand(t, setting{options: Options{Upstreams: upstreams(server), Trace: allowed}})
+		for method, want := range map[string]map[bool]int{"TRACE": {false: 501, true: 200}, "TRACK": {false: 501, true: 200}, "CONNECT": {false: 501, true: 501}} {
+			if got, _ := s.ask(t, method+" / HTTP/1.1\r\nHost: a\r\n\r\n"); got != want[allowed] {
+				t.Errorf("%s, allowed %t: status %d", method, allowed, got)
+			}
+		}
 	}
 }
 
