@@ -25,7 +25,7 @@ func TestHourEnds(t *testing.T) {
 			}
 			n.Totals()
 		}
-		s := n.Stats(time.Hour)
+		s := n.Traffic.Stats(time.Hour)
 		for _, r := range s.Rules {
 			if got := r.Total.Allowed + r.Total.Shadow; got != 2 {
 				t.Errorf("%s: %+v, want the two calls of the last hour", r.Rule, r.Total)
@@ -78,7 +78,7 @@ func TestTopHolds(t *testing.T) {
 				time.Sleep(beat / (few / 2))
 			}
 		}
-		top := n.Stats(traffic.Reach).Rules[0].Top
+		top := n.Traffic.Stats(traffic.Reach).Rules[0].Top
 		for i, k := range top[:3] {
 			if k.Denied < 300 || k.Denied > 400 || k.Key[0].Value[:5] != "often" {
 				t.Errorf("%d: %+v", i, k)
@@ -91,13 +91,13 @@ func TestTopHolds(t *testing.T) {
 func TestLongest(t *testing.T) {
 	n := newNode(t, document)
 	n.Took(0)
-	if got := n.Stats(time.Minute).Latency.P50; got != time.Microsecond {
+	if got := n.Traffic.Stats(time.Minute).Latency.P50; got != time.Microsecond {
 		t.Errorf("no time at all is told as %v", got)
 	}
 	for range 10 {
 		n.Took(time.Hour)
 	}
-	if got := n.Stats(time.Minute).Latency.P50; got < 58*time.Second || got > 62*time.Second {
+	if got := n.Traffic.Stats(time.Minute).Latency.P50; got < 58*time.Second || got > 62*time.Second {
 		t.Errorf("an hour is told as %v", got)
 	}
 }

@@ -94,7 +94,7 @@ func TestCounts(t *testing.T) {
 			t.Error("a negative cost was decided")
 		}
 
-		s := n.Stats(time.Minute)
+		s := n.Traffic.Stats(time.Minute)
 		if want := (traffic.Counts{Allowed: 12, Denied: 4, Shadow: 7, Errors: 1}); s.Total != want {
 			t.Errorf("in all %+v, want %+v", s.Total, want)
 		}
@@ -123,11 +123,11 @@ func TestCounts(t *testing.T) {
 		}
 
 		time.Sleep(31 * time.Second)
-		if s := n.Stats(time.Minute); s.Total.Denied != 2 {
+		if s := n.Traffic.Stats(time.Minute); s.Total.Denied != 2 {
 			t.Errorf("after the first half is a minute ago: %+v, want 2 denied", s.Total)
 		}
 		time.Sleep(2 * time.Hour)
-		if s := n.Stats(time.Hour); s.Total != (traffic.Counts{}) || len(s.Rules) != 0 || len(n.Recent(traffic.Filter{}, 100)) != 0 {
+		if s := n.Traffic.Stats(time.Hour); s.Total != (traffic.Counts{}) || len(s.Rules) != 0 || len(n.Recent(traffic.Filter{}, 100)) != 0 {
 			t.Errorf("after two hours %+v is remembered", s)
 		}
 		if again := n.Totals(); again != totals {
@@ -149,7 +149,7 @@ func TestNamed(t *testing.T) {
 		})
 	}
 	n.call(t, "path=/login", "ip=198.51.100.7")
-	s := n.Stats(time.Minute)
+	s := n.Traffic.Stats(time.Minute)
 	got := map[string]traffic.Counts{}
 	for _, r := range s.Rules {
 		got[r.Rule] = r.Total
@@ -175,7 +175,7 @@ func TestExactly(t *testing.T) {
 				n.call(t, "path=/search", fmt.Sprint("user=u", i%50))
 				n.call(t, "path=/find", fmt.Sprint("user=u", i%50))
 				if i%500 == 0 {
-					n.Stats(time.Minute)
+					n.Traffic.Stats(time.Minute)
 				}
 			}
 		})
@@ -219,7 +219,7 @@ func TestCallers(t *testing.T) {
 			n.call(t, "path=/login", "ip=greedy")
 		}
 	}
-	for _, r := range n.Stats(traffic.Reach).Rules {
+	for _, r := range n.Traffic.Stats(traffic.Reach).Rules {
 		if r.Rule != "login" {
 			continue
 		}
@@ -352,13 +352,13 @@ func TestLatency(t *testing.T) {
 			n.Took(time.Duration(i+1) * time.Microsecond)
 		}
 		n.Took(time.Hour)
-		got := n.Stats(time.Minute).Latency
+		got := n.Traffic.Stats(time.Minute).Latency
 		near := func(a, b time.Duration) bool { return a >= b*98/100 && a <= b*102/100 }
 		if !near(got.P50, 500*time.Microsecond) || !near(got.P99, 991*time.Microsecond) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(2 * time.Hour)
-		if got := n.Stats(time.Hour).Latency; got != (traffic.Latency{}) {
+		if got := n.Traffic.Stats(time.Hour).Latency; got != (traffic.Latency{}) {
 			t.Errorf("%+v after two hours", got)
 		}
 	})
@@ -386,7 +386,7 @@ func TestManyRules(t *testing.T) {
 	if names != 10_001 || others != 1000 {
 		t.Errorf("%d names, and %d calls under others", names, others)
 	}
-	if s := n.Stats(time.Minute); len(s.Rules) != 1024 {
+	if s := n.Traffic.Stats(time.Minute); len(s.Rules) != 1024 {
 		t.Errorf("%d rules with series", len(s.Rules))
 	}
 }
