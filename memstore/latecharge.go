@@ -51,7 +51,7 @@ type lateItem struct {
 }
 
 func (w *work) chargeLate(c *penstock.LateCharge) error {
-	w.now, _ = w.store.instant(w.ticket, false)
+	w.now = w.store.instant(w.ticket)
 	clear(w.found)
 	record := spot{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
 	if record.look() != nil {

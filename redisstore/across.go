@@ -47,7 +47,7 @@ type part struct {
 
 // takeAcross decides a ticket whose subjects live in several slots.
 func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout) // for all slots together
+	ctx, cancel := s.attend(ctx, s.pipes) // for all slots together
 	defer cancel()
 	hold := rand.Uint64() | 1
 	together := partsOf(t, false)

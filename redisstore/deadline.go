@@ -8,45 +8,128 @@ import (
 // brief is a timeout so short that a run need not end sooner because its caller is gone.
 const brief = 50 * time.Millisecond
 
-// An until is a context with a deadline and no timer, for the client, which puts deadlines on its
-// connections itself.
+// An until is a context that has its caller's deadline and no timer. The client library puts the
+// deadline on the connection.
 type until struct {
 	context.Context
 	at time.Time
 }
 
-func (u *until) Deadline() (time.Time, bool) { return u.at, true }
+func (u *until) Deadline() (time.Time, bool) { return u.at, !u.at.IsZero() }
 
-// within returns a context for the run of this call alone: its caller's deadline or the store's,
-// whichever is sooner.
-func (c *call) within(ctx context.Context, timeout time.Duration) context.Context {
-	c.until = until{context.Background(), c.since.Add(timeout)}
-	if at, ok := ctx.Deadline(); ok && at.Before(c.until.at) {
+// within returns a context for a run of this call alone.
+func (c *call) within(ctx context.Context) context.Context {
+	c.until = until{Context: context.Background()}
+	if at, ok := ctx.Deadline(); ok {
 		c.until.at = at
 	}
 	return &c.until
 }
 
-// wait waits for what becomes of the call, as long as its caller and the store's timeout let it.
-func (c *call) wait(ctx context.Context, timeout time.Duration) error {
-	select {
-	case <-c.done:
-		return nil
-	default:
+// A vigil is the wait for something that Redis has to answer.
+type vigil struct {
+	links      *links
+	since, due time.Time
+	end        time.Time // of all patience
+}
+
+func (s *Store) vigil(links *links, since time.Time) vigil {
+	limit := s.limit.get()
+	return vigil{links: links, since: since, due: since.Add(limit), end: since.Add(limit + s.patience)}
+}
+
+// extend returns how much longer to wait once the vigil was due; 0 or less: no longer. It is over
+// when Redis has owed a reply, to this request or to another one before it, for the limit. As long as
+// Redis owes nothing, the request waits for this process, or for its turn.
+func (v *vigil) extend(limit time.Duration) time.Duration {
+	now := time.Now()
+	if !now.Before(v.end) {
+		return 0
 	}
-	left := timeout - time.Since(c.since)
+	late := now.Sub(v.due)
+	rest := min(late, limit)
+	if late <= jitter { // else this process was not running
+		rest = limit - v.links.silence()
+	}
+	rest = min(max(rest, v.since.Add(limit).Sub(now)), v.end.Sub(now))
+	v.due = now.Add(rest)
+	return rest
+}
+
+// wait waits for what becomes of the call, as long as its caller does and Redis is not silent.
+func (c *call) wait(ctx context.Context, s *Store) error {
+	if c.finished() {
+		return nil
+	}
+	v := s.vigil(s.wires, c.since)
 	if c.alarm == nil {
-		c.alarm = time.NewTimer(left)
+		c.alarm = time.NewTimer(time.Until(v.due))
 	} else {
-		c.alarm.Reset(left)
+		c.alarm.Reset(time.Until(v.due))
 	}
 	defer c.alarm.Stop()
+	for {
+		var err error
+		select {
+		case <-c.done:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-c.alarm.C:
+			err = context.DeadlineExceeded
+		}
+		if c.finished() { // meanwhile
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		rest := v.extend(s.limit.get())
+		if rest <= 0 {
+			return err
+		}
+		c.alarm.Reset(rest)
+	}
+}
+
+func (c *call) finished() bool {
 	select {
 	case <-c.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.alarm.C:
+		return true
+	default:
+		return false
+	}
+}
+
+// attend returns a context that ends when Redis is silent.
+func (s *Store) attend(ctx context.Context, links *links) (context.Context, context.CancelFunc) {
+	v := s.vigil(links, time.Now())
+	ctx, cancel := context.WithCancelCause(ctx)
+	var alarm *time.Timer
+	alarm = time.AfterFunc(time.Hour, func() {
+		if ctx.Err() != nil {
+			return
+		}
+		if rest := v.extend(s.limit.get()); rest > 0 {
+			alarm.Reset(rest)
+		} else {
+			cancel(context.DeadlineExceeded)
+		}
+	})
+	alarm.Reset(time.Until(v.due))
+	return attended{ctx}, func() {
+		cancel(nil)
+		alarm.Stop()
+	}
+}
+
+// attended is a context whose end by silence is a timeout and not a cancellation.
+type attended struct{ context.Context }
+
+func (a attended) Err() error {
+	err := a.Context.Err()
+	if err != nil && context.Cause(a.Context) == context.DeadlineExceeded {
 		return context.DeadlineExceeded
 	}
+	return err
 }

@@ -2,13 +2,11 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/redis/rueidis"
 )
 
 // A call is a ticket on its way. It holds a copy, because a caller that gives up may reuse its
@@ -109,11 +107,7 @@ func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
 		go l.run(s, r, batch)
 		return
 	}
-	client := s.pipelined
-	if alone {
-		client = s.direct
-	}
-	took := s.send(ctx, client, r, batch)
+	took := s.send(ctx, r, batch)
 	if alone && took > 0 {
 		s.pace.observe(took)
 	}
@@ -127,7 +121,7 @@ func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
 // run sends runs until nothing waits.
 func (l *lane) run(s *Store, r *request, batch []*call) {
 	for len(batch) > 0 {
-		s.send(context.Background(), s.pipelined, r, batch)
+		s.send(context.Background(), r, batch)
 		batch = l.next(r)
 	}
 	s.requests.Put(r)
@@ -168,24 +162,19 @@ func (l *lane) next(r *request) []*call {
 }
 
 // send decides the calls in one script run and tells each what became of it. It returns how long
-// the answer took, 0 if there was none.
-func (s *Store) send(ctx context.Context, client rueidis.Client, r *request, batch []*call) (took time.Duration) {
+// the answer took, 0 if there was none. Calls that have waited long are sent all the same: whoever
+// has given up has left.
+func (s *Store) send(ctx context.Context, r *request, batch []*call) (took time.Duration) {
 	now := time.Now()
-	batch = slices.DeleteFunc(batch, func(c *call) bool {
-		late := now.Sub(c.since) > s.timeout
-		if late { // certainly not charged; sending it now would help nobody
-			c.err = fmt.Errorf("%w within %v: %w", errNotSent, s.timeout, context.DeadlineExceeded)
-			c.done <- struct{}{}
-		}
-		return late
-	})
-	if len(batch) == 0 {
-		return 0
-	}
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
-	reply, err := s.eval(ctx, client, &s.script, keys, arg)
+	if s.direct == s.pipelined { // else the connection has a deadline
+		var cancel context.CancelFunc
+		ctx, cancel = s.attend(ctx, s.wires)
+		defer cancel()
+	}
+	reply, err := s.eval(ctx, s.direct, &s.script, keys, arg)
 	if err == nil {
 		took = time.Since(now)
 		err = split(reply, batch)

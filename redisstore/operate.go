@@ -50,10 +50,12 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 // do sends an operator's command, within the caller's time and the store's patience.
 func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	var m rueidis.RedisMessage
-	_, err := s.await(ctx, s.patience, func(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	_, err := s.await(ctx, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.patience)
 		defer cancel()
-		reply, err := client.Do(ctx, cmd).ToMessage()
+		reply, err := s.ask(ctx, client, cmd).ToMessage()
 		if rueidis.IsRedisNil(err) {
 			err = nil
 		}

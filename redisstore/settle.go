@@ -144,7 +144,9 @@ const (
 // run sends an amendment and reads the reply, which tells of so many charges.
 func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
 	script := s.amend // it may still be running when this has returned
-	reply, err := s.await(ctx, s.timeout, func(ctx context.Context) (string, error) {
+	ctx, cancel := s.attend(ctx, s.pipes)
+	defer cancel()
+	reply, err := s.await(ctx, func(ctx context.Context) (string, error) {
 		return s.eval(ctx, s.pipelined, &script, a.keys, a.pack())
 	})
 	if err != nil {
@@ -184,14 +186,12 @@ func (r *amended) settle(t *penstock.Settlement, out *penstock.Settled) {
 	}
 }
 
-// await comes back when the caller's context ends, or the timeout does. What it runs does not end with
-// it: the client would close the connection at the deadline, and others share it.
-func (s *Store) await(ctx context.Context, timeout time.Duration, do func(context.Context) (string, error)) (string, error) {
+// await comes back when the context ends. What it runs does not end with it, as others may wait for
+// the same connection.
+func (s *Store) await(ctx context.Context, do func(context.Context) (string, error)) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	type answer struct {
 		text string
 		err  error
@@ -205,6 +205,11 @@ func (s *Store) await(ctx context.Context, timeout time.Duration, do func(contex
 	case a := <-done:
 		return a.text, a.err
 	case <-ctx.Done():
+	}
+	select {
+	case a := <-done: // meanwhile
+		return a.text, a.err
+	default:
 		return "", ctx.Err()
 	}
 }

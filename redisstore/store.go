@@ -16,16 +16,19 @@ import (
 
 // Store decides in Redis. It is safe for use by any number of goroutines.
 type Store struct {
-	// Runs that overlap share pipelined connections. One that has no other before it takes a
-	// connection for itself: written and read in place, without the pipeline's goroutines.
-	pipelined, direct rueidis.Client
+	// A run has a connection for itself, written and read in place, so that one which is given up on
+	// and closed is nobody else's. Everything else shares pipelined connections; on a cluster, where
+	// there is a lane for every slot, runs do too and the two clients are the same.
+	direct, pipelined rueidis.Client
+	wires, pipes      *links       // of the two
+	idle              atomic.Int64 // connections for runs that are not in use
 
 	script   luaScript // decides
 	amend    luaScript // settles and bans
 	mode     Mode
 	prefix   string
-	timeout  time.Duration // of a call
-	patience time.Duration // of who may wait for a connection
+	limit    limit
+	patience time.Duration // of whoever may wait for a connection, and beyond the limit while Redis owes nothing
 	pace     pace
 	lanes    []lane // one, or one for each slot of a cluster
 	requests sync.Pool
@@ -56,8 +59,6 @@ func Open(o Options) (*Store, error) {
 		Username:          o.Username,
 		Password:          o.Password,
 		TLSConfig:         o.TLS,
-		DialCtxFn:         o.Dial,
-		ConnWriteTimeout:  max(o.Timeout, o.ConnectTimeout), // of a connection that others share
 		ForceSingleClient: o.Mode == Single,
 		DisableRetry:      true, // a charge whose reply was lost may have been taken
 		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
@@ -72,43 +73,68 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{
 		script: takeScript, amend: amendScript, mode: o.Mode, prefix: o.KeyPrefix,
-		timeout: o.Timeout, patience: max(o.Timeout, o.ConnectTimeout), lanes: make([]lane, 1),
+		patience: max(o.Timeout, o.ConnectTimeout), lanes: make([]lane, 1),
 	}
+	s.limit.max.Store(int64(s.patience)) // connecting has more time
 	s.open, s.close = context.WithCancel(context.Background())
 	s.requests.New = func() any { return newRequest() }
 	if o.Mode == Cluster {
 		s.lanes = make([]lane, slots)
 	}
-	if err := s.connect(option, o.Mode); err != nil {
+	if err := s.connect(option, &o); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, penstock.ErrUnavailable, err)
 	}
+	s.limit.max.Store(int64(o.Timeout))
 	return s, nil
 }
 
 // connect makes the connections and finds out how far away Redis is.
-func (s *Store) connect(option rueidis.ClientOption, mode Mode) (err error) {
+func (s *Store) connect(option rueidis.ClientOption, o *Options) (err error) {
+	s.pipes = newLinks(func() time.Duration { return s.patience }, s.limit.observe, o.ConnectTimeout)
+	option.DialCtxFn = s.pipes.dialer(o.Dial)
+	option.ConnWriteTimeout = s.patience
+	// Without it the first command on a connection puts its deadline on it and closes it then, with the
+	// commands that wait behind it.
+	option.AlwaysPipelining = true
 	if s.pipelined, err = rueidis.NewClient(option); err != nil {
 		return err
 	}
-	s.direct = s.pipelined
-	if mode != Cluster {
-		option.DisableAutoPipelining = true
+	s.direct, s.wires = s.pipelined, s.pipes
+	if o.Mode != Cluster {
+		s.wires = newLinks(s.limit.get, s.limit.observe, o.ConnectTimeout)
+		option.DialCtxFn = s.wires.dialer(o.Dial)
+		option.ConnWriteTimeout = o.Timeout + s.patience // links judge sooner
+		option.AlwaysPipelining, option.DisableAutoPipelining = false, true
 		if s.direct, err = rueidis.NewClient(option); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	key := s.prefix + "{" + s.tagIn(rand.IntN(mode.Zones())) + "}" // PING would go to any address, gone or not
-	for range 3 {                                                  // the first has a connection to make
+	key := s.prefix + "{" + s.tagIn(rand.IntN(o.Mode.Zones())) + "}" // PING would go to any address, gone or not
+	for range 3 {                                                    // the first has a connection to make
 		start := time.Now()
-		if err := s.direct.Do(ctx, s.direct.B().Exists().Key(key).Build()).Error(); err != nil {
+		if err := s.ask(ctx, s.direct, s.direct.B().Exists().Key(key).Build()).Error(); err != nil {
 			return err
 		}
 		s.pace.roundTrip.Store(int64(time.Since(start)))
 	}
 	return nil
+}
+
+// ask sends a command.
+func (s *Store) ask(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
+	if client != s.direct || s.direct == s.pipelined {
+		return client.Do(ctx, cmd)
+	}
+	for idle := s.idle.Load(); idle > 0 && !s.idle.CompareAndSwap(idle, idle-1); idle = s.idle.Load() {
+	}
+	reply := client.Do(ctx, cmd)
+	if reply.NonRedisError() == nil { // else the connection is closed
+		s.idle.Add(1)
+	}
+	return reply
 }
 
 // Close ends the connections; calls under way fail.
@@ -153,13 +179,12 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
 		if alone && s.inPlace(ctx) {
-			l.lead(c.within(ctx, s.timeout), s, c, alone)
+			l.lead(c.within(ctx), s, c, alone)
 		} else {
-			// With a deadline of its own: another run may take the call along, and it is used again.
-			go l.lead(&until{context.Background(), c.since.Add(s.timeout)}, s, c, alone)
+			go l.lead(context.Background(), s, c, alone)
 		}
 	}
-	if err := c.wait(ctx, s.timeout); err != nil {
+	if err := c.wait(ctx, s); err != nil {
 		if l.leave(c) {
 			return fmt.Errorf("redis: %w: %w: %w", errNotSent, penstock.ErrUnavailable, err)
 		}
@@ -178,15 +203,15 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 // errNotSent is wrapped by errors of calls that were never sent.
 var errNotSent = errors.New("not sent")
 
-// inPlace reports whether a run ends when the context does, or so soon that its caller may send it
-// himself all the same, without a goroutine for it. The client knows deadlines only, and none in a
-// pipeline while another call makes its connection.
+// inPlace reports whether a caller may send a run itself, without a goroutine for it: there is a
+// connection, and the run ends when the context does or soon enough. The client library knows
+// deadlines only.
 func (s *Store) inPlace(ctx context.Context) bool {
-	if s.direct == s.pipelined {
+	if s.idle.Load() == 0 {
 		return false
 	}
 	_, deadline := ctx.Deadline()
-	return deadline || ctx.Done() == nil || s.timeout <= brief
+	return deadline || ctx.Done() == nil || s.limit.max.Load() <= int64(brief)
 }
 
 // lane returns where the ticket's first subject travels, and whether all of them can.
@@ -210,19 +235,14 @@ func (s *Store) laneAt(slot int) *lane {
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
 func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScript, keys []string, arg string) (string, error) {
-	if client == s.pipelined { // a lone call has brought its deadline
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-	}
 	b := client.B()
-	reply := client.Do(ctx, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	reply := s.ask(ctx, client, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
-		reply = client.Do(ctx, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+		reply = s.ask(ctx, client, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	text, err := reply.ToString()
-	return text, timedOut(err, s.timeout)
+	return text, timedOut(err, s.limit.get())
 }
 
 // timedOut says of a connection's timeout what a context's would say: which of the two comes first is

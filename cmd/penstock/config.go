@@ -197,7 +197,7 @@ func defaultConfig() *config {
 		},
 		Store: storeConfig{
 			Memory: memoryConfig{MaxBytes: 1 << 30},
-			Redis:  redisConfig{Mode: "single", Timeout: 10 * time.Millisecond, KeyPrefix: "pen:"},
+			Redis:  redisConfig{Mode: "single", Timeout: 50 * time.Millisecond, KeyPrefix: "pen:"},
 		},
 		JWT:     jwtConfig{Refresh: time.Hour},
 		Rules:   rulesConfig{PollInterval: 5 * time.Second, Charge: "alone"},

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock/internal/child"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// Two nodes at default settings admit exactly the limit while other processes use up the CPU: a
+// process that waits for its turn must not take its own delay for Redis being slow.
+func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
+	rounds := 10
+	if os.Getenv("PENSTOCK_LONG") != "" {
+		rounds = 100
+	}
+	redis := redistest.Start(t)
+	prefer(t, redis)
+	config := fmt.Sprintf("store: {redis: {addresses: ['%s']}}", redis.Addr)
+	nodes := startAll(t, 2, config, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
+	saturate(t, 6*runtime.NumCPU())
+	for round := range rounds {
+		for _, d := range doors[:2] { // the gateway and the decision API
+			user := fmt.Sprintf("round %d at %s", round, d.name)
+			if passed := together(100, func(i int) int { return d.ask(nodes[i%len(nodes)], user) }); passed != limit {
+				t.Errorf("round %d, %s: %d of 100 simultaneous requests passed, want %d", round, d.name, passed, limit)
+			}
+		}
+	}
+}
+
+// saturate runs processes that use all the CPU they can get, until the test ends.
+func saturate(t *testing.T, processes int) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	for range processes {
+		p, err := child.Start(exec.Command("sh", "-c", "while :; do :; done"), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Kill)
+	}
+}
+
+// prefer gives Redis the CPU it needs, if this user may do that: it is to be well.
+func prefer(t *testing.T, redis *redistest.Server) {
+	t.Helper()
+	info, err := redistest.Command(redis.Addr, "INFO", "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "process_id:")
+	pid, _, _ := strings.Cut(rest, "\r")
+	out, err := exec.Command("chrt", "--rr", "--pid", "1", pid).CombinedOutput()
+	t.Logf("chrt: %v %s", err, out)
+}

@@ -1,0 +1,273 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// links are the connections of one client to Redis.
+type links struct {
+	limit   func() time.Duration // how long Redis may owe a reply
+	observe func(time.Duration)  // is told how long a reply took
+	connect time.Duration        // how long connecting may take
+
+	mu  sync.Mutex
+	all map[*link]struct{}
+
+	heard atomic.Int64 // when Redis last sent something, see clock
+	muted atomic.Int64 // since when it owes replies to links that were closed for it; 0: it does not
+}
+
+// A link is a connection that knows since when Redis owes it a reply. It corrects the deadlines of
+// the client library, which also expire while this process waits for CPU: Redis is not late with a
+// reply to a command that was not written yet, nor with a reply that was not read yet.
+type link struct {
+	net.Conn // set once connected
+	set      *links
+
+	mu        sync.Mutex
+	socket    syscall.RawConn // nil where there is none
+	connected bool
+	since     int64  // when the oldest unanswered command was written, or connecting began; 0: neither
+	reads     int64  // that returned something
+	bytes     uint64 // that they returned
+
+	// For the goroutine that reads. A pipelined connection has no deadline.
+	end    time.Time // set by the client library; a caller's own deadline arrives here
+	armed  time.Time // set on the connection
+	looked bool      // into the socket, after the deadline
+}
+
+const (
+	// jitter is how late a timer may fire on a machine with free CPU.
+	jitter = time.Millisecond
+	// glance is the deadline of a read that only takes what is in the socket already.
+	glance = time.Millisecond
+)
+
+var epoch = time.Now()
+
+// clock returns the monotonic time in ns, never 0.
+func clock() int64 { return int64(time.Since(epoch)) + 1 }
+
+type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
+
+func newLinks(limit func() time.Duration, observe func(time.Duration), connect time.Duration) *links {
+	return &links{limit: limit, observe: observe, connect: connect, all: map[*link]struct{}{}}
+}
+
+// dialer returns a function that makes links. Several requests may wait for a connection and more
+// will use it, so the deadline of the first one does not apply.
+func (s *links) dialer(custom dialFunc) dialFunc {
+	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.connect)
+		defer cancel()
+		l := &link{set: s, since: clock()}
+		s.mu.Lock()
+		s.all[l] = struct{}{}
+		s.mu.Unlock()
+		own := *d
+		own.Control = func(_, _ string, c syscall.RawConn) error {
+			l.mu.Lock()
+			l.socket = c
+			l.mu.Unlock()
+			return nil
+		}
+		var err error
+		if custom != nil {
+			l.Conn, err = custom(ctx, addr, &own, t)
+		} else {
+			l.Conn, err = own.DialContext(ctx, "tcp", addr)
+		}
+		if err != nil {
+			s.remove(l)
+			return nil, err
+		}
+		l.mu.Lock()
+		l.connected, l.since = true, 0
+		l.mu.Unlock()
+		if custom != nil || t == nil {
+			return l, nil
+		}
+		return l.secure(ctx, addr, t)
+	}
+}
+
+// secure makes the connection TLS. The link stays below it, where the socket's bytes are counted.
+func (l *link) secure(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	conn := tls.Client(l, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (s *links) remove(l *link) {
+	s.mu.Lock()
+	delete(s.all, l)
+	s.mu.Unlock()
+}
+
+func (l *link) Close() error {
+	l.set.remove(l)
+	return l.Conn.Close()
+}
+
+// Write starts the time that Redis has once the command is on its way.
+func (l *link) Write(b []byte) (n int, err error) {
+	l.mu.Lock()
+	reads := l.reads
+	l.mu.Unlock()
+	for {
+		var k int
+		k, err = l.Conn.Write(b[n:])
+		n += k
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(l.end) {
+			break
+		}
+		l.arm(time.Now().Add(l.set.limit())) // the deadline was set for the reply
+	}
+	l.mu.Lock()
+	if l.since == 0 && l.reads == reads { // else the reply may be here already
+		l.since = clock()
+	}
+	l.mu.Unlock()
+	return n, err
+}
+
+// Read returns a reply that has arrived, whatever the time is.
+func (l *link) Read(b []byte) (n int, err error) {
+	for {
+		n, err = l.Conn.Read(b)
+		if n > 0 {
+			l.hear(n)
+			return n, err
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !l.extend() {
+			return n, err
+		}
+	}
+}
+
+// hear notes that Redis has sent something.
+func (l *link) hear(n int) {
+	now := clock()
+	l.mu.Lock()
+	since := l.since
+	l.since = 0
+	l.reads++
+	l.bytes += uint64(n)
+	l.mu.Unlock()
+	if since != 0 {
+		l.set.observe(time.Duration(now - since))
+	}
+	l.set.heard.Store(now)
+	if l.set.muted.Load() != 0 {
+		l.set.muted.Store(0)
+	}
+}
+
+// SetDeadline takes the deadline of the client library. Redis has at most the limit, see extend.
+func (l *link) SetDeadline(t time.Time) error {
+	l.end = t
+	if !t.IsZero() {
+		if due := time.Now().Add(l.set.limit()); due.Before(t) {
+			t = due
+		}
+	}
+	return l.arm(t)
+}
+
+func (l *link) arm(t time.Time) error {
+	l.armed, l.looked = t, false
+	return l.Conn.SetDeadline(t)
+}
+
+// extend reports whether to go on reading after the deadline has passed: Redis has its limit from
+// when the command was written; if the timer fired late, this process was not running and Redis
+// gets as much time again; and the last read finds a reply that is in the socket.
+func (l *link) extend() bool {
+	now, limit := time.Now(), l.set.limit()
+	l.mu.Lock()
+	since := l.since
+	l.mu.Unlock()
+	due := epoch.Add(time.Duration(since)).Add(limit)
+	late := now.Sub(l.armed)
+	switch {
+	case !now.Before(l.end): // the caller's time is up, or too much was granted
+		if l.looked {
+			break
+		}
+		l.arm(now.Add(glance))
+		l.looked = true
+		return true
+	case now.Before(due):
+		l.arm(earlier(due, l.end))
+		return true
+	case late > jitter:
+		l.arm(earlier(now.Add(min(late, limit)), l.end))
+		return true
+	case !l.looked:
+		l.arm(now.Add(glance))
+		l.looked = true
+		return true
+	}
+	l.set.mute(since)
+	l.set.observe(now.Sub(epoch) - time.Duration(since))
+	return false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// mute keeps in mind, beyond the end of a link, since when Redis is silent.
+func (s *links) mute(since int64) {
+	s.muted.CompareAndSwap(0, max(since, s.heard.Load()))
+}
+
+// silence returns for how long Redis has owed a reply. A reply that waits in a socket, to be read by
+// this process, has been given.
+func (s *links) silence() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.muted.Load()
+	for l := range s.all {
+		if since := l.owed(); since != 0 && (oldest == 0 || since < oldest) {
+			oldest = since
+		}
+	}
+	if oldest == 0 {
+		return 0
+	}
+	return time.Duration(clock() - oldest)
+}
+
+// owed returns since when Redis owes a reply, 0 if it does not.
+func (l *link) owed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since == 0 || l.socket != nil && arrived(l.socket, l.connected, l.bytes) {
+		return 0
+	}
+	return l.since
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package redisstore
+
+import "syscall"
+
+// arrived would report what the kernel has received and this process has not read.
+func arrived(syscall.RawConn, bool, uint64) bool { return false }
