@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/child"
@@ -21,7 +20,7 @@ func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
 		rounds = 100
 	}
 	redis := redistest.Start(t)
-	prefer(t, redis)
+	redis.Prefer()
 	config := fmt.Sprintf("store: {redis: {addresses: ['%s']}}", redis.Addr)
 	nodes := startAll(t, 2, config, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
 	saturate(t, 6*runtime.NumCPU())
@@ -46,17 +45,4 @@ func saturate(t *testing.T, processes int) {
 		}
 		t.Cleanup(p.Kill)
 	}
-}
-
-// prefer gives Redis the CPU it needs, if this user may do that: it is to be well.
-func prefer(t *testing.T, redis *redistest.Server) {
-	t.Helper()
-	info, err := redistest.Command(redis.Addr, "INFO", "server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(info, "process_id:")
-	pid, _, _ := strings.Cut(rest, "\r")
-	out, err := exec.Command("chrt", "--rr", "--pid", "1", pid).CombinedOutput()
-	t.Logf("chrt: %v %s", err, out)
 }

@@ -157,3 +157,10 @@ const (
 	MaxRunTickets = maxRunTickets
 	MaxRunItems   = maxRunItems
 )
+
+// FastPace makes the store believe in a long way to Redis, so that it has many runs under way, until
+// lone calls tell it otherwise.
+func (s *Store) FastPace() { s.pace.roundTrip.Store(int64(mostRuns * paceStep)) }
+
+// Idle returns how many connections for runs are not in use.
+func (s *Store) Idle() int { return int(s.idle.Load()) }

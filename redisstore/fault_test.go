@@ -231,3 +231,27 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 		t.Errorf("%d calls, each tried again, were charged %d times: the replies were not lost after the charge", rounds, n)
 	}
 }
+
+// After a restart of Redis one request at most fails for each connection that was in use, and none for
+// connections that were not: the first that fails has them checked.
+func TestIdleConnectionsAreChecked(t *testing.T) {
+	server, store := serve(t)
+	m := spacious()
+	grow := func() {
+		for store.Idle() < 8 {
+			atOnce(64, func(int) { recovers(t, store, m) })
+		}
+	}
+	for range 3 {
+		store.FastPace()
+		grow()
+		if err := server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, store, t.Context(), stranger(), m)
+		await(t, "the connections to be checked", func() bool { return store.Idle() == 0 })
+		for range 100 {
+			hit(t, store, 0, stranger(), m)
+		}
+	}
+}

@@ -24,9 +24,14 @@ const (
 	limitWindow  = 5 * time.Second       // to remember replies for, once or twice
 )
 
+// window returns the number of the window that it is.
+func window() int64 { return clock() / int64(limitWindow) }
+
 // observe takes the time that a reply took.
-func (l *limit) observe(took time.Duration) {
-	w := &l.windows[l.turn()&1]
+func (l *limit) observe(took time.Duration) { l.observeAt(window(), took) }
+
+func (l *limit) observeAt(now int64, took time.Duration) {
+	w := &l.windows[l.turn(now)&1]
 	w.replies.Add(1)
 	for {
 		slowest := w.slowest.Load()
@@ -36,11 +41,9 @@ func (l *limit) observe(took time.Duration) {
 	}
 }
 
-// turn returns the number of the window that it is, and forgets windows that are over. Racing
-// observers may lose a reply, which does not matter.
-func (l *limit) turn() int64 { return l.turnAt(clock() / int64(limitWindow)) }
-
-func (l *limit) turnAt(now int64) int64 {
+// turn forgets windows that are over, and returns the number of the current one. Racing observers may
+// lose a reply, which does not matter.
+func (l *limit) turn(now int64) int64 {
 	was := l.current.Load()
 	if now <= was || !l.current.CompareAndSwap(was, now) {
 		return l.current.Load()
@@ -54,8 +57,10 @@ func (l *limit) turnAt(now int64) int64 {
 }
 
 // get returns the limit.
-func (l *limit) get() time.Duration {
-	l.turn()
+func (l *limit) get() time.Duration { return l.at(window()) }
+
+func (l *limit) at(now int64) time.Duration {
+	l.turn(now)
 	timeout := l.max.Load()
 	a, b := &l.windows[0], &l.windows[1]
 	if a.replies.Load()+b.replies.Load() < limitReplies {

@@ -70,9 +70,11 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.connect)
 		defer cancel()
 		l := &link{set: s, since: clock()}
-		s.mu.Lock()
-		s.all[l] = struct{}{}
-		s.mu.Unlock()
+		if d.KeepAlive == suspicion { // else it is one to a sentinel, which decides nothing
+			s.mu.Lock()
+			s.all[l] = struct{}{}
+			s.mu.Unlock()
+		}
 		own := *d
 		own.Control = func(_, _ string, c syscall.RawConn) error {
 			l.mu.Lock()
@@ -207,6 +209,9 @@ func (l *link) extend() bool {
 	l.mu.Lock()
 	since := l.since
 	l.mu.Unlock()
+	if since == 0 { // a part of the reply is here
+		since = l.set.heard.Load()
+	}
 	due := epoch.Add(time.Duration(since)).Add(limit)
 	late := now.Sub(l.armed)
 	switch {

@@ -22,6 +22,7 @@ type Store struct {
 	direct, pipelined rueidis.Client
 	wires, pipes      *links       // of the two
 	idle              atomic.Int64 // connections for runs that are not in use
+	checking          atomic.Bool  // whether they work
 
 	script   luaScript // decides
 	amend    luaScript // settles and bans
@@ -131,10 +132,23 @@ func (s *Store) ask(ctx context.Context, client rueidis.Client, cmd rueidis.Comp
 	for idle := s.idle.Load(); idle > 0 && !s.idle.CompareAndSwap(idle, idle-1); idle = s.idle.Load() {
 	}
 	reply := client.Do(ctx, cmd)
-	if reply.NonRedisError() == nil { // else the connection is closed
+	if reply.NonRedisError() == nil {
 		s.idle.Add(1)
+	} else if s.checking.CompareAndSwap(false, true) {
+		go s.checkIdle()
 	}
 	return reply
+}
+
+// checkIdle finds out, after a connection has failed, whether those that are not in use work. The
+// client library closes those that do not. Else each would be noticed by a request that fails.
+func (s *Store) checkIdle() {
+	defer s.checking.Store(false)
+	var all sync.WaitGroup
+	for range s.idle.Load() { // at the same time, so that each gets another one
+		all.Go(func() { s.ask(s.open, s.direct, s.direct.B().Ping().Build()) })
+	}
+	all.Wait()
 }
 
 // Close ends the connections; calls under way fail.
