@@ -108,7 +108,7 @@ type redisConfig struct {
 	Addresses            []string        `key:"addresses" doc:"host:port of the server, the sentinels or some nodes of the cluster. Empty: state is in memory"`
 	Mode                 string          `key:"mode" oneof:"single sentinel cluster" doc:"how the servers are arranged"`
 	Master               string          `key:"master" doc:"the name that sentinels know the master by"`
-	Timeout              time.Duration   `key:"timeout" doc:"of one decision; later, the rule's on_store_error decides"`
+	Timeout              time.Duration   `key:"timeout" doc:"how long Redis may be silent at most; then the rule's on_store_error decides. Where Redis is quick it is less, down to 10ms"`
 	KeyPrefix            string          `key:"key_prefix" doc:"of every key"`
 	PlainKeys            bool            `key:"plain_keys" doc:"keys that people can read; not yet: only false"`
 	Username             string          `key:"username"`

@@ -48,7 +48,7 @@ const (
 	storeErrors   = "store_errors_total"
 )
 
-// edges of buckets, in seconds. 2 ms is the goal of a decision, 10 ms the budget of the store.
+// edges of buckets, in seconds. 2 ms is the goal of a decision, 10 and 50 ms what a silent store is given.
 var edges = []float64{.0001, .00025, .0005, .001, .002, .005, .010, .025, .050, .1, .25, 1}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
