@@ -15,11 +15,11 @@ var clusterFaults = []fault{
 		must(s.T, all.Nodes[0].Kill())
 		s.awaitMaster(all.Replicas[0].Addr)
 	})},
-	{name: "cluster: a master stopped (SIGSTOP), its replica takes over", lives: 2, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master stopped (SIGSTOP), its replica takes over", silent: true, lives: 2, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
 		must(s.T, all.Nodes[0].Pause())
 		s.awaitMaster(all.Replicas[0].Addr)
 	})},
-	{name: "cluster: a master stopped (SIGSTOP) for a while", lives: 1, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
+	{name: "cluster: a master stopped (SIGSTOP) for a while", silent: true, lives: 1, arrange: onCluster(func(s *stage, all *redistest.Cluster) {
 		must(s.T, all.Nodes[0].Pause())
 		s.hold()
 		must(s.T, all.Nodes[0].Resume())

@@ -20,6 +20,10 @@ type fault struct {
 
 	lives int // as in bound
 
+	// silent is a fault during which Redis does not answer, or later than it did before: requests then
+	// wait up to the timeout.
+	silent bool
+
 	// balanced is a load whose calls are sent to another node when one is gone. Those that were under
 	// way may then be charged twice.
 	balanced bool
@@ -86,7 +90,7 @@ func (f *fault) try(t *testing.T) {
 		eventually(t, fmt.Sprintf("node %d decides in Redis again", i), func() bool { return n.decidesExactly(i) })
 	}
 	figures := judge(answers, during, bound{run.nodes, f.lives})
-	figures.fault = f.name
+	figures.fault, figures.goal = f.name, f.goal()
 	figures.countHoldings(s.watch.end(s.load.most, patient))
 	figures.publish()
 	figures.check(t)

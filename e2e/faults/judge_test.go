@@ -17,6 +17,7 @@ func (s span) has(d time.Duration) bool { return s.from <= d && d < s.to }
 // figures are what callers have noticed of a fault.
 type figures struct {
 	fault string
+	goal  time.Duration // of p99
 
 	decisions, lost, errors, retried int
 

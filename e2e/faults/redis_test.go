@@ -30,7 +30,7 @@ var redisFaults = []fault{
 	{name: "none", lives: 1, arrange: onServer(func(s *stage, _ *redistest.Server) { s.hold() })},
 	{name: "Redis killed, back empty", short: true, lives: 2, arrange: onServer(killed)},
 	{name: "Redis killed, back with its AOF", lives: 1, arrange: onServer(killed, "--appendonly", "yes")},
-	{name: "Redis stopped (SIGSTOP)", short: true, lives: 1, arrange: onServer(func(s *stage, redis *redistest.Server) {
+	{name: "Redis stopped (SIGSTOP)", silent: true, short: true, lives: 1, arrange: onServer(func(s *stage, redis *redistest.Server) {
 		must(s.T, redis.Pause())
 		s.hold()
 		must(s.T, redis.Resume())
@@ -48,9 +48,9 @@ var redisFaults = []fault{
 		s.hold()
 		s.ask(redis.Addr, "REPLICAOF", "NO", "ONE")
 	})},
-	{name: "Redis restarted with much to load (LOADING)", lives: 1, arrange: onServer(loading,
+	{name: "Redis restarted with much to load (LOADING)", silent: true, lives: 1, arrange: onServer(loading,
 		"--appendonly", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "500")},
-	{name: "somebody's endless script (BUSY)", lives: 1, arrange: onServer(busy)},
+	{name: "somebody's endless script (BUSY)", silent: true, lives: 1, arrange: onServer(busy)},
 }
 
 var linkFaults = []fault{
@@ -66,14 +66,14 @@ var linkFaults = []fault{
 	})},
 	{name: "all connections reset again and again", lives: 1, arrange: onLink(func(s *stage, p *proxy) { s.repeat(p.cut) })},
 	{name: "link 2 × 3 ms slower", lives: 1, arrange: onLink(slower(3 * time.Millisecond))},
-	{name: "link 2 × 20 ms slower", lives: 1, arrange: onLink(slower(20 * time.Millisecond))},
-	{name: "link 2 × 1 s slower", lives: 1, arrange: onLink(slower(time.Second))},
-	{name: "link silent, half-open", lives: 1, arrange: onLink(func(s *stage, p *proxy) {
+	{name: "link 2 × 20 ms slower", silent: true, lives: 1, arrange: onLink(slower(20 * time.Millisecond))},
+	{name: "link 2 × 1 s slower", silent: true, lives: 1, arrange: onLink(slower(time.Second))},
+	{name: "link silent, half-open", silent: true, lives: 1, arrange: onLink(func(s *stage, p *proxy) {
 		p.set(link{silent: true})
 		s.hold()
 		p.set(link{})
 	})},
-	{name: "all connections swallowed, new ones work", lives: 1, arrange: onLink(func(_ *stage, p *proxy) { p.swallow() })},
+	{name: "all connections swallowed, new ones work", silent: true, lives: 1, arrange: onLink(func(_ *stage, p *proxy) { p.swallow() })},
 }
 
 func killed(s *stage, redis *redistest.Server) {

@@ -11,9 +11,18 @@ import (
 
 // The goals of a single fault, as far as they depend on the machine.
 const (
-	goalP99   = 25 * time.Millisecond
-	goalAgain = 2 * time.Second
+	goalP99    = 25 * time.Millisecond
+	goalSilent = 65 * time.Millisecond // store.redis.timeout and 15 ms
+	goalAgain  = 2 * time.Second
 )
+
+// goal is the p99 of answers that is wanted.
+func (f *fault) goal() time.Duration {
+	if f.silent {
+		return goalSilent
+	}
+	return goalP99
+}
 
 // report is the table of all faults that were run.
 var report struct {
@@ -43,7 +52,7 @@ const head = "| fault | decisions | lost | errors | false denials | over-admitte
 func (f *figures) row() string {
 	return fmt.Sprintf("| %s, %s | %d | %d | %d | %d | %d (%d) | %.1f %% | %s | %s%s | %s | %s%s | %s |\n",
 		f.fault, seconds(f.lasted), f.decisions, f.lost, f.errors, f.falseDenials, f.over, f.bound, 100*f.exact,
-		millis(f.p50), millis(f.p99), missed(f.p99 > goalP99), millis(f.p999), seconds(f.again), missed(f.again > goalAgain), millis(f.late))
+		millis(f.p50), millis(f.p99), missed(f.p99 > f.goal), millis(f.p999), seconds(f.again), missed(f.again > goalAgain), millis(f.late))
 }
 
 func millis(d time.Duration) string {
@@ -70,8 +79,8 @@ func writeReport() error {
 	for _, f := range report.rows {
 		held = held.max(f.held)
 	}
-	text := table(report.rows) + fmt.Sprintf("\n✗: a goal missed. Goals: nothing lost, no errors, no false denials, over-admission within its bound, p99 ≤ %v, exact again within %v.\n"+
-		"\nNo node held more than %d goroutines, %d open files and %d MiB of memory at any time.\n", goalP99, goalAgain, held.goroutines, held.files, held.mib)
+	text := table(report.rows) + fmt.Sprintf("\n✗: a goal missed. Goals: nothing lost, no errors, no false denials, over-admission within its bound, p99 ≤ %v, or ≤ %v where Redis is silent; exact again within %v.\n"+
+		"\nNo node held more than %d goroutines, %d open files and %d MiB of memory at any time.\n", goalP99, goalSilent, goalAgain, held.goroutines, held.files, held.mib)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ var sentinelFaults = []fault{
 	{name: "master killed under Sentinel", lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
 		must(s.T, all.Servers[0].Kill())
 	})},
-	{name: "master stopped (SIGSTOP) under Sentinel", lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
+	{name: "master stopped (SIGSTOP) under Sentinel", silent: true, lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
 		must(s.T, all.Servers[0].Pause())
 	})},
 }
