@@ -65,6 +65,9 @@ type Numbers struct {
 //	interval  start of the interval   missing
 //	log       newest entry            sum in the window    entry to wait for, if denied
 //	leases    latest expiry           live                 expiry to wait for, if denied
+//
+// The start of a window or an interval may be any instant within it: [Meter.Weigh] returns its start.
+// A [Follower] dates what it adopted by when it was true.
 type State struct {
 	At   Instant
 	A, B int64

@@ -11,15 +11,16 @@ package penstock
 func (m *Meter) advanceCounter(s State, now Instant) (_ State, repaired bool) {
 	frozen, wrong := ahead(s.At, now, m.Window)
 	if frozen {
+		s.At -= s.At % Instant(m.Window)
 		return s, false
 	}
 	start := now - now%Instant(m.Window)
 	switch {
 	case wrong:
 		return State{At: start, A: s.A, B: s.B}, true
-	case s.At == start:
-		return s, false
-	case s.At == start-Instant(m.Window):
+	case s.At >= start:
+		return State{At: start, A: s.A, B: s.B}, false
+	case s.At >= start-Instant(m.Window):
 		return State{At: start, B: s.A}, false
 	}
 	return State{At: start}, false

@@ -239,6 +239,10 @@ type Outcome struct {
 	// States are what the decisions tell about, one for each charge, as the call left it: what a
 	// later call will find, if nothing happens before it.
 	States []State
+
+	// Cached says that the store was not asked: this is what it said before. Package
+	// engine/denycache sets it.
+	Cached bool
 }
 
 // A GroupOutcome is what became of a group.

@@ -47,13 +47,15 @@ func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
 	s.A = min(s.A, m.Most)
 	frozen, wrong := ahead(s.At, now, m.Window)
 	if frozen {
+		s.At -= s.At % Instant(m.Window)
 		return s, false
 	}
-	start := now - now%Instant(m.Window)
+	interval := int64(now) / m.Window
+	start := Instant(interval * m.Window)
 	if wrong {
 		return State{At: start, A: s.A}, true
 	}
-	refills := int64(start-s.At) / m.Window
+	refills := interval - int64(s.At)/m.Window
 	if refills >= m.Drain {
 		return State{At: start}, false
 	}

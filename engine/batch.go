@@ -50,6 +50,7 @@ func (e *Engine) decideBatch(ctx context.Context, store penstock.BatchStore, cal
 		works[i] = e.works.Get().(*work)
 		settled, err := e.prepare(e.rules.Load(), &calls[i], &verdicts[i], works[i])
 		if errs[i], asks[i] = err, !settled; asks[i] {
+			works[i].turn.Outcome.States = works[i].turn.Outcome.States[:0]
 			turns = append(turns, works[i].turn)
 		}
 	}

@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -36,61 +38,90 @@ func (s *wavering) TakeEach(ctx context.Context, turns []penstock.Turn) {
 	}
 }
 
-// A plainly kept count of what one node has let pass, in an instant in which nothing is given back.
-type ownCount struct{ level, share int64 }
-
-func (c *ownCount) passes(cost int64) bool { return c.level+cost <= c.share }
-func (c *ownCount) add(cost int64)         { c.level = min(c.share, c.level+cost) }
+// A nodeModel is what one node is expected to know, in an instant in which nothing is given back.
+type nodeModel struct{ level, share int64 }
 
 // A fleet is nodes that share a store which comes and goes, and what they are expected to decide.
 type fleet struct {
 	store   *wavering
 	engines []*engine.Engine
-	counts  []ownCount
+	now     penstock.Instant
 
-	exact, local int64 // let pass
+	limit, nodes int64
+	isLog        bool
+	models       []nodeModel
+	used         int64 // of the limit, in the shared store
+	exact, local int64 // admitted
 }
 
-func newFleet(t testing.TB, n int, text string, share int64, local func() penstock.Store) *fleet {
-	f := &fleet{store: &wavering{Store: newMemory(t)}}
+func newFleet(t testing.TB, n int, text string, limit, share int64, local func() penstock.Store) *fleet {
+	f := &fleet{store: &wavering{Store: newMemory(t)}, now: beginning, limit: limit, nodes: int64(n), isLog: strings.Contains(text, "log")}
 	snapshot := engine.Fixed(compile(t, text))
 	for range n {
 		f.engines = append(f.engines, newEngine(t, text, engine.Options{
-			Store: f.store, Local: local(), Rules: snapshot, Nodes: func() int { return n }, Now: func() penstock.Instant { return beginning },
+			Store: f.store, Local: local(), Rules: snapshot, Nodes: func() int { return n }, Now: func() penstock.Instant { return f.now },
 		}))
-		f.counts = append(f.counts, ownCount{share: share})
+		f.models = append(f.models, nodeModel{share: share})
 	}
 	return f
 }
 
-// call decides one call at a node and says what is wrong with the verdict.
-func (f *fleet) call(t context.Context, node int, cost int64) (complaint string) {
+// pass lets so much time pass that every counter is empty again.
+func (f *fleet) pass() {
+	f.now += penstock.Instant(2 * time.Hour / time.Microsecond)
+	f.used, f.exact, f.local = 0, 0, 0
+	for i := range f.models {
+		f.models[i].level = 0
+	}
+}
+
+// call decides one request at a node and says what is wrong with the verdict.
+func (f *fleet) call(ctx context.Context, node int, cost int64) (complaint string) {
 	var v penstock.Verdict
-	err := f.engines[node].Decide(t, &penstock.Call{Cost: cost}, &v)
-	own := &f.counts[node]
+	err := f.engines[node].Decide(ctx, &penstock.Call{Cost: cost}, &v)
+	m, passes := &f.models[node], f.used+cost <= f.limit
 	if f.store.down.Load() {
-		if want := own.passes(cost); v.Allowed != want || v.Quality != penstock.QualityLocal || err == nil {
-			return fmt.Sprintf("without the store, %d of %d used here, cost %d: %s", own.level, own.share, cost, render(&v, err))
+		if f.store.charges.Load() && passes {
+			f.used += cost
+		}
+		if want := m.level+cost <= m.share; v.Allowed != want || v.Quality != penstock.QualityLocal || err == nil {
+			return fmt.Sprintf("store unavailable, %d of %d used here, cost %d: %s", m.level, m.share, cost, render(&v, err))
 		}
 		if v.Allowed {
-			own.add(cost)
+			m.level += cost
 			f.local += cost
 		}
 		return ""
 	}
-	if v.Quality != penstock.QualityExact || err != nil {
-		return "with the store: " + render(&v, err)
+	if v.Allowed != passes || v.Quality != penstock.QualityExact || err != nil {
+		return fmt.Sprintf("store available, %d of %d used, cost %d: %s", f.used, f.limit, cost, render(&v, err))
 	}
 	if v.Allowed {
-		own.add(cost)
+		f.used += cost
 		f.exact += cost
 	}
+	m.learn(f, cost, v.Allowed)
 	return ""
 }
 
-// A node that loses the store goes on from what it has let pass itself: it denies nobody within the
-// limit that it enforces, and lets nobody pass beyond.
-func TestGoesOnFromItsOwnCount(t *testing.T) {
+// learn replaces what is known by the shared counter. Of a log it is known what this node admitted, and
+// that a cost that was denied will be again.
+func (m *nodeModel) learn(f *fleet, cost int64, allowed bool) {
+	switch {
+	case f.isLog && allowed:
+		m.level = min(m.share, m.level+cost)
+	case f.isLog:
+		m.level = max(m.level, m.share-cost+1)
+	case m.share == f.limit:
+		m.level = f.used
+	default:
+		m.level = m.share - (f.limit-f.used+f.nodes-1)/f.nodes
+	}
+}
+
+// A node whose store becomes unavailable continues from what the store said last: it denies only what
+// that proves, and admits no more than was left.
+func TestContinuesFromTheSharedState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if complaint := runFleet(t, rt); complaint != "" {
 			rt.Fatal(complaint)
@@ -104,23 +135,26 @@ func newLocal(t testing.TB) func() penstock.Store {
 
 func runFleet(t *testing.T, rt *rapid.T) (complaint string) {
 	n, limit := rapid.IntRange(1, 4).Draw(rt, "nodes"), rapid.Int64Range(1, 20).Draw(rt, "limit")
-	algorithm := rapid.SampledFrom([]string{"fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"}).Draw(rt, "algorithm")
+	algorithm := rapid.SampledFrom([]string{"fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket", "token_bucket, refill: interval"}).Draw(rt, "algorithm")
 	policy, share := "local", limit
 	if rapid.Bool().Draw(rt, "divided") {
 		policy, share = "{local: divided}", (limit+int64(n)-1)/int64(n)
 	}
-	f := newFleet(t, n, fmt.Sprintf(`rules: [{name: all, key: [], on_store_error: %s, limits: [{rate: %d/1h, algorithm: %s}]}]`, policy, limit, algorithm), share, newLocal(t))
+	f := newFleet(t, n, fmt.Sprintf(`rules: [{name: all, key: [], on_store_error: %s, limits: [{rate: %d/1h, algorithm: %s}]}]`, policy, limit, algorithm), limit, share, newLocal(t))
 	for range rapid.IntRange(1, 120).Draw(rt, "calls") {
-		if rapid.IntRange(0, 9).Draw(rt, "turns") == 0 {
+		switch rapid.IntRange(0, 19).Draw(rt, "turns") {
+		case 0, 1:
 			f.store.down.Store(!f.store.down.Load())
 			f.store.charges.Store(rapid.Bool().Draw(rt, "loses replies"))
+		case 2:
+			f.pass()
 		}
 		if complaint := f.call(t.Context(), rapid.IntRange(0, n-1).Draw(rt, "node"), rapid.Int64Range(0, 3).Draw(rt, "cost")); complaint != "" {
 			return complaint
 		}
-	}
-	if f.exact > limit || f.local > int64(n)*share {
-		return fmt.Sprintf("of a limit of %d the store let %d pass, and %d nodes with a share of %d let %d", limit, f.exact, n, share, f.local)
+		if f.exact > limit {
+			return fmt.Sprintf("the store admitted %d with a limit of %d", f.exact, limit)
+		}
 	}
 	return ""
 }
@@ -129,7 +163,7 @@ func runFleet(t *testing.T, rt *rapid.T) (complaint string) {
 // everybody else pass.
 func TestKnownBansHold(t *testing.T) {
 	for _, policy := range []string{"local", "{local: divided}", "allow"} {
-		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [user], on_store_error: %s, limits: [{rate: 1/1h, algorithm: fixed_window}], penalty: {after: 1, within: 1h, bans: [30m]}}]`, policy), 1, newLocal(t))
+		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [user], on_store_error: %s, limits: [{rate: 1/1h, algorithm: fixed_window}], penalty: {after: 1, within: 1h, bans: [30m]}}]`, policy), 1, 1, newLocal(t))
 		decide := func(user string) string {
 			var v penstock.Verdict
 			err := f.engines[0].Decide(t.Context(), &penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "user", Value: user}}}, &v)
@@ -154,51 +188,82 @@ func TestKnownBansHold(t *testing.T) {
 	}
 }
 
-// asleep is a local store that learns nothing while the shared one answers.
-type asleep struct {
-	penstock.Store
-	shared *wavering
+// A misled store is told something else than the shared store has said.
+type misled struct {
+	*memstore.Store
+	mislead func(*penstock.Knowledge) *penstock.Knowledge // nil: nothing
 }
 
-func (s *asleep) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-	if !s.shared.down.Load() {
-		return fmt.Errorf("%w: asleep", penstock.ErrUnavailable)
+func (s *misled) Adopt(k *penstock.Knowledge) {
+	if k = s.mislead(k); k != nil {
+		s.Store.Adopt(k)
 	}
-	return s.Store.Take(ctx, t, out)
 }
 
-// The property would notice a node that begins with nothing when the store goes away, and a fleet
-// whose nodes do not know how many they are.
-func TestGoesOnFromItsOwnCountNotices(t *testing.T) {
-	ctx := t.Context()
-	text := `rules: [{name: all, key: [], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: fixed_window}]}]`
-	trial := func(f *fleet) (complaint string) {
-		for i := range 12 {
-			f.store.down.Store(i >= 4)
-			if c := f.call(ctx, 0, 1); c != "" && complaint == "" {
+// The property would notice a node that begins with nothing, one that adds what it is told to what it
+// knows, one that learns from admitted requests only, and one that does not divide.
+func TestContinuesFromTheSharedStateNotices(t *testing.T) {
+	text := func(algorithm string) string {
+		return `rules: [{name: all, key: [], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: ` + algorithm + `}]}]`
+	}
+	trial := func(f *fleet, algorithm string) (complaint string) {
+		f.isLog = strings.Contains(algorithm, "log")
+		call := func(node int, cost int64) {
+			if c := f.call(t.Context(), node%len(f.engines), cost); c != "" && complaint == "" {
 				complaint = c
+			}
+		}
+		for exact := range 9 {
+			f.pass()
+			f.store.down.Store(false)
+			for i := range exact {
+				call(i/6, 1+int64(i%2))
+			}
+			f.store.down.Store(true)
+			for i := range 12 {
+				call(i, 1)
 			}
 		}
 		return complaint
 	}
-	if complaint := trial(newFleet(t, 2, text, 5, newLocal(t))); complaint != "" {
-		t.Error("a sound fleet: ", complaint)
-	}
-	naps := &asleep{Store: newMemory(t)}
-	sleepy := newFleet(t, 2, text, 5, func() penstock.Store { return naps })
-	naps.shared = sleepy.store
-	if trial(sleepy) == "" {
-		t.Error("a local store that learns nothing was not noticed")
-	}
-	if trial(newFleet(t, 1, text, 5, newLocal(t))) == "" {
-		t.Error("a node that does not divide was not noticed")
+	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "token_bucket", "sliding_window_counter"} {
+		if complaint := trial(newFleet(t, 2, text(algorithm), 10, 5, newLocal(t)), algorithm); complaint != "" {
+			t.Errorf("%s: a sound fleet: %s", algorithm, complaint)
+		}
+		for name, mislead := range map[string]func(last, k *penstock.Knowledge) *penstock.Knowledge{
+			"learns nothing":        func(_, _ *penstock.Knowledge) *penstock.Knowledge { return nil },
+			"never learns of usage": func(_, k *penstock.Knowledge) *penstock.Knowledge { k.State.A, k.State.B = 0, 0; return k },
+			"adds instead of replacing": func(last, k *penstock.Knowledge) *penstock.Knowledge {
+				k.State.A += last.State.A
+				return k
+			},
+		} {
+			misleading := newFleet(t, 2, text(algorithm), 10, 5, func() penstock.Store {
+				var last penstock.Knowledge
+				return &misled{newMemory(t), func(k *penstock.Knowledge) *penstock.Knowledge {
+					told := *k
+					k = mislead(&last, &told)
+					last = told
+					return k
+				}}
+			})
+			if strings.HasPrefix(name, "adds") && algorithm == "sliding_window_log" {
+				continue // of which a state is not a level
+			}
+			if trial(misleading, algorithm) == "" {
+				t.Errorf("%s: a local store that %s was not noticed", algorithm, name)
+			}
+		}
+		if trial(newFleet(t, 1, text(algorithm), 10, 5, newLocal(t)), algorithm) == "" {
+			t.Errorf("%s: a node that does not divide was not noticed", algorithm)
+		}
 	}
 }
 
 // With all traffic at one node, nobody within the limit is denied, whatever the store does.
 func TestNobodyWithinTheLimitIsDenied(t *testing.T) {
 	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "token_bucket", "sliding_window_log"} {
-		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [], limits: [{rate: 100/1h, algorithm: %s}]}]`, algorithm), 100, newLocal(t))
+		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [], limits: [{rate: 100/1h, algorithm: %s}]}]`, algorithm), 100, 100, newLocal(t))
 		for i := range 100 {
 			f.store.down.Store(i/7%2 == 1)
 			f.store.charges.Store(i/14%2 == 1)

@@ -8,42 +8,99 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// The local store is told what the shared one has taken for this node, and whom it has banned, all the time: when the shared
-// one goes away, the node goes on from what it has let pass, and does so on a path that is not new to
-// it. What it says of that is not heard.
+// The local store is told what the shared one answers, so that a node continues from there when the
+// shared one becomes unavailable. Each exact answer carries the state of the counters it was decided
+// by, and replaces what the node knew of them. So does a ban, and that there is none.
 //
-// It is told less than everything. Places among running calls are not counted, as they are given back
-// to the shared store alone. A reservation is counted with what it came to when it is settled, and a
-// denied call not at all. All of that errs on the side of the caller, by no more than the full limit
-// that the node enforces anyway.
+// Some limits cannot be continued from the shared state, as it does not prove that they deny:
+//   - Permits and reservations may be given back by other nodes, and so may the permits of a lease. A
+//     node counts what it admitted itself under such rules, reservations with their settled cost.
+//   - A log does not tell when its entries leave the window. A node counts what it admitted itself,
+//     and after a denial denies until the retry that was announced.
 
 // An echo is what telling the local store takes, kept for the next.
 type echo struct {
 	turn   penstock.Turn
 	groups [1]penstock.Group
 	charge [1]penstock.Charge
-	ban    penstock.Ban
+	known  penstock.Knowledge
 }
 
-// countsHere tells rules that this node decides by its own count when it has to.
+// countsHere reports whether this node decides the rule by its own count while the shared store is
+// unavailable.
 func countsHere(r *rules.Rule) bool {
 	return r.OnStoreError == rules.FailLocal || r.OnStoreError == rules.FailDivided
 }
 
-// echo tells the local store of a call that the shared one has decided.
+// echo tells the local store what the shared one has answered.
 func (e *Engine) echo(w *work) {
-	if e.local == nil {
+	out := &w.turn.Outcome
+	if e.local == nil || out.Cached {
 		return
 	}
+	x := &w.echo
+	x.known = penstock.Knowledge{Now: out.Now, Given: w.turn.Ticket.Now != 0}
+	shares, states := e.sharesFor(w.snapshot), out.States
 	for i := range w.asked {
-		g, out, r := &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i], w.asked[i].rule
-		if out.BannedUntil != 0 {
-			w.echo.tellBan(e, g, w.turn.Ticket.Now, out.BannedUntil-w.turn.Outcome.Now)
+		g, r := &w.turn.Ticket.Groups[i], w.asked[i].rule
+		if g.Penalty != nil {
+			x.learnBan(e, g, out.Groups[i].BannedUntil)
 		}
-		if countsHere(r) && out.Taken && !out.Replay && g.Reserve == 0 {
-			w.echo.tell(e, e.sharesFor(w.snapshot), r, g.Subject, g.Charges, w.turn.Ticket.Now, w.turn.Ticket.MaxDelay)
+		own := out.Groups[i].Taken && !out.Groups[i].Replay && g.Reserve == 0
+		switch {
+		case !countsHere(r):
+		case g.Leased || g.Returnable:
+			if own {
+				x.tell(e, shares, r, g.Subject, g.Charges, w.turn.Ticket.Now, w.turn.Ticket.MaxDelay)
+			}
+		case len(out.States) == len(out.Decisions):
+			x.learn(e, shares, r, g, states, own)
 		}
+		states = states[min(len(g.Charges), len(states)):]
 	}
+}
+
+// learn replaces what the local store knows of a group's counters.
+func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *penstock.Group, states []penstock.State, own bool) {
+	x.known.Subject = g.Subject
+	for j := range g.Charges {
+		c := &g.Charges[j]
+		if c.Meter.Kind == penstock.KindLog && own {
+			x.tell(e, shares, r, g.Subject, g.Charges[j:j+1], x.given(), 0)
+		}
+		if c.Meter.Kind == penstock.KindLeases || c.Meter.Kind == penstock.KindLog && states[j].B == 0 {
+			continue
+		}
+		x.known.Meter, x.known.State, x.known.Cost = shares.meter(r, c.Meter), states[j], c.Need()
+		if x.known.Meter != c.Meter && c.Meter.Kind.Fixed() {
+			x.known.State = shares.state(c.Meter, x.known.Meter, states[j], x.known.Now)
+		}
+		x.adopt(e)
+	}
+	x.known.Meter = nil
+}
+
+// learnBan replaces what the local store knows of a ban.
+func (x *echo) learnBan(e *Engine, g *penstock.Group, until penstock.Instant) {
+	x.known.Subject, x.known.Penalty, x.known.BannedUntil = g.Subject, g.Penalty, until
+	x.adopt(e)
+}
+
+func (x *echo) adopt(e *Engine) {
+	if e.follower == nil {
+		return
+	}
+	var err error // not knowing is no worse than a store that cannot learn
+	defer contain(&err)
+	e.follower.Adopt(&x.known)
+}
+
+// given is the instant to charge the local store at.
+func (x *echo) given() penstock.Instant {
+	if x.known.Given {
+		return x.known.Now
+	}
+	return 0
 }
 
 // tell charges each limit by itself, as far as there is room: it was taken, whatever the local store
@@ -65,18 +122,6 @@ func (e *Engine) echoSettled(r *rules.Rule, s *penstock.Settlement, out *penstoc
 	if e.local != nil && r != nil && countsHere(r) && s.Verb == penstock.Settle && out.Allowed && !out.Again {
 		new(echo).tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
 	}
-}
-
-// tellBan makes the local store know of a ban for as long as it has still to run.
-func (x *echo) tellBan(e *Engine, g *penstock.Group, now, left penstock.Instant) {
-	length := time.Duration(left) * time.Microsecond
-	if e.localBans == nil || length < penstock.MinWindow {
-		return
-	}
-	x.ban = penstock.Ban{Now: now, Subject: g.Subject, Penalty: g.Penalty, Length: length}
-	var err error // that it could not is no worse than not knowing
-	defer contain(&err)
-	_, err = e.localBans.Ban(context.Background(), &x.ban)
 }
 
 // isBanned tells whether the local store knows of a ban. It asks for nothing else, and leaves nothing.

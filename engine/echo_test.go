@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,11 +47,11 @@ func TestEcho(t *testing.T) {
 				decide(e, "/bans", "", 1, false)
 			}
 		}, "/bans", "deny banned local bans 1/1 wait=1h0m0s banned=1h0m0s error=unavailable"},
-		{"peeks and denied calls are not counted", func(t *testing.T, e *engine.Engine) {
+		{"denied requests are known where they count", func(t *testing.T, e *engine.Engine) {
 			for _, cost := range []int64{0, 1, 2, 2} { // the last two are denied
 				decide(e, "/counts", "", cost, false)
 			}
-		}, "/counts", "allow ok local counts 1/2 error=unavailable"},
+		}, "/counts", "deny over_limit local counts 3/2 wait=1h0m0s error=unavailable"},
 		{"a reservation counts with what it came to", func(t *testing.T, e *engine.Engine) {
 			v, _ := decide(e, "/reserves", "", 8, true)
 			id := v.Reservation
@@ -68,10 +69,10 @@ func TestEcho(t *testing.T) {
 			decide(e, "/places", "", 1, false)
 			decide(e, "/places", "", 1, false)
 		}, "/places", "allow ok local places 0/2 error=unavailable { places:concurrent 0/2 places:1h 2/10 }"},
-		{"a full share does not keep the other limit from counting", func(t *testing.T, e *engine.Engine) {
+		{"of each limit a share of what is left is known", func(t *testing.T, e *engine.Engine) {
 			decide(e, "/two", "", 1, false)
 			decide(e, "/two", "", 1, false)
-		}, "/two", "allow ok local two 1/1 error=unavailable { two:1m 1/1 two:1h 2/10 }"},
+		}, "/two", "allow ok local two 1/1 error=unavailable { two:1m 1/1 two:1h 1/10 }"},
 		{"a repeat is counted once", func(t *testing.T, e *engine.Engine) {
 			decide(e, "/ids", "x", 1, false)
 			decide(e, "/ids", "x", 1, false)
@@ -165,5 +166,64 @@ func TestEchoAllocatesNothing(t *testing.T) {
 		if got := testing.AllocsPerRun(100, decide); got != 0 {
 			t.Errorf("%s: %v allocations", test.name, got)
 		}
+	}
+}
+
+// A ban that was lifted does not come back when the store becomes unavailable: the node has heard since
+// that there is none.
+func TestLiftedBanStaysLifted(t *testing.T) {
+	snapshot := compile(t, echoed)
+	store := &wavering{Store: newMemory(t)}
+	e := newEngine(t, "", engine.Options{Store: store, Local: newMemory(t), Rules: engine.Fixed(snapshot), Now: func() penstock.Instant { return beginning }})
+	decide := func(cost int64) string {
+		var v penstock.Verdict
+		err := e.Decide(t.Context(), &penstock.Call{Cost: cost, Attributes: attributes("path", "/bans", "user", "u1")}, &v)
+		return render(&v, err)
+	}
+	for range 3 {
+		decide(1)
+	}
+	lift := func(length time.Duration) {
+		t.Helper()
+		bans := snapshot.Rules[0]
+		if _, err := store.Ban(t.Context(), &penstock.Ban{Now: beginning, Subject: bans.Subjects.Subject("u1"), Penalty: bans.Penalty, Length: length}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		length time.Duration
+		heard  bool
+		want   string
+	}{
+		{0, false, "deny banned local bans 1/1 wait=1h0m0s banned=1h0m0s error=unavailable"},
+		{0, true, "allow ok local bans 1/1 error=unavailable"},
+		{2 * time.Hour, false, "allow ok local bans 1/1 error=unavailable"},
+		{2 * time.Hour, true, "deny banned local bans 1/1 wait=2h0m0s banned=2h0m0s error=unavailable"},
+	} {
+		store.down.Store(false)
+		if lift(test.length); test.heard {
+			decide(0)
+		}
+		store.down.Store(true)
+		if got := decide(0); got != test.want {
+			t.Errorf("ban of %v, heard of %v:\ngot  %s\nwant %s", test.length, test.heard, got, test.want)
+		}
+	}
+}
+
+// Requests that are decided together teach as much as single ones.
+func TestEchoOfRequestsTogether(t *testing.T) {
+	e, store := newNode(t)
+	calls := make([]penstock.Call, 3)
+	for i := range calls {
+		calls[i] = penstock.Call{Cost: 3, Attributes: attributes("path", "/ids", "user", "u1")}
+	}
+	verdicts, errs := make([]penstock.Verdict, 3), make([]error, 3)
+	e.DecideTogether(t.Context(), calls, verdicts, errs)
+	store.down.Store(true)
+	var v penstock.Verdict
+	err := e.Decide(t.Context(), &penstock.Call{Cost: 1, Attributes: attributes("path", "/ids", "user", "u1")}, &v)
+	if got, want := render(&v, err), "deny over_limit local ids 9/9 wait=1h0m0s error=unavailable"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

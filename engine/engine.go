@@ -17,9 +17,9 @@ type Options struct {
 	Store penstock.Store
 	Rules Rules
 
-	// Local answers for rules whose on_store_error is local while Store does not: state of this
-	// node alone, which is told all the time what Store has taken for this node. If it can ban, it
-	// knows of bans too. Without one such rules let calls pass, unchecked.
+	// Local decides by rules whose on_store_error is local while Store is unavailable. If it is a
+	// [penstock.Follower] it is told what Store answers, and continues from there. Without a local
+	// store such rules let requests pass unchecked.
 	Local penstock.Store
 
 	// Nodes is how many share the limits, for rules that divide them while Store does not answer; by
@@ -80,7 +80,7 @@ type Engine struct {
 	observe func(*Observation)
 	now     func() penstock.Instant // nil: the clocks
 
-	localBans penstock.Banner // nil: the local store cannot
+	follower penstock.Follower // the local store; nil: it cannot learn
 
 	expiry atomic.Pointer[expiry] // of the rules seen last
 	shares atomic.Pointer[shares]
@@ -107,7 +107,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
 	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
-	e.localBans, _ = o.Local.(penstock.Banner)
+	e.follower, _ = o.Local.(penstock.Follower)
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
 	}
@@ -125,7 +125,7 @@ func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 	defer e.works.Put(w)
 	settled, err := e.prepare(e.rules.Load(), c, v, w)
 	if !settled {
-		err = e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
+		err = e.finish(ctx, v, w, e.ask(ctx, &w.turn))
 	}
 	e.tell(c, v, w, err)
 	return err
@@ -182,6 +182,12 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 		e.without(v, w)
 	}
 	return err
+}
+
+// ask has the shared store decide a ticket.
+func (e *Engine) ask(ctx context.Context, t *penstock.Turn) error {
+	t.Outcome.States = t.Outcome.States[:0] // of another ticket: not every store fills them in
+	return take(ctx, e.store, t)
 }
 
 // take asks a store, and makes an error of a panic: a store that panics has not answered.

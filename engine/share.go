@@ -62,6 +62,22 @@ func divide(l penstock.Limit, n int64) penstock.Limit {
 	return l
 }
 
+// state returns the state of a share that has its part of what was left: ⌈left/n⌉ for each node now, and
+// from the next window on its share of the whole limit. A bucket refills at the share's rate.
+func (s *shares) state(m, part *penstock.Meter, st penstock.State, now penstock.Instant) penstock.State {
+	if s.nodes == 1 {
+		return st
+	}
+	n := int64(s.nodes)
+	left := (m.Report(st, now, 0, true, false, 0).Remaining + n - 1) / n
+	share := penstock.State{At: st.At}
+	if m.Kind == penstock.KindCounter { // what fades of the previous window goes on fading
+		share.B = st.B / n
+	}
+	fading := part.Report(share, now, 0, true, false, 0).Used
+	return part.Charge(share, max(0, part.Capacity-left-fading))
+}
+
 // meter returns what of a rule's limit this node enforces by itself. Its state is the limit's own.
 func (s *shares) meter(r *rules.Rule, m *penstock.Meter) *penstock.Meter {
 	if r.OnStoreError == rules.FailDivided {

@@ -133,7 +133,7 @@ func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
 	if !p.asks() {
 		return
 	}
-	err := take(ctx, e.store, &p.turn)
+	err := e.ask(ctx, &p.turn)
 	if err == nil {
 		p.share()
 	}
@@ -168,11 +168,14 @@ func (p *party) share() {
 			continue
 		}
 		out := &m.work.turn.Outcome
-		*out = penstock.Outcome{Now: all.Now, Allowed: true, Groups: out.Groups[:0], Decisions: out.Decisions[:0], States: out.States[:0]}
+		*out = penstock.Outcome{Now: all.Now, Allowed: true, Cached: all.Cached, Groups: out.Groups[:0], Decisions: out.Decisions[:0], States: out.States[:0]}
 		for k, g := range m.groups {
 			from := ends[g] - len(p.turn.Ticket.Groups[g].Charges)
 			out.Groups = append(out.Groups, all.Groups[g])
 			out.Decisions = append(out.Decisions, all.Decisions[from:ends[g]]...)
+			if len(all.States) == len(all.Decisions) {
+				out.States = append(out.States, all.States[from:ends[g]]...)
+			}
 			out.Allowed = out.Allowed && (all.Groups[g].Allowed || !m.work.asked[k].isLive())
 		}
 	}

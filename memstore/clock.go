@@ -14,18 +14,24 @@ type clock struct {
 	start    time.Time    // the monotonic clock is read as the time since
 	anchored atomic.Int64 // ns since start when the offset was checked
 	offset   atomic.Int64 // ns from the time since start to the wall clock
+
+	followed followed // the clock of the store that this one stands in for
 }
 
 const anchorFor = 10 * time.Millisecond
 
 func (c *clock) init() {
 	c.start = time.Now()
+	c.followed.began = c.start
 	for range 3 {
 		c.anchor()
 	}
 }
 
 func (c *clock) now() penstock.Instant {
+	if now, ok := c.followed.now(); ok {
+		return now
+	}
 	since := int64(time.Since(c.start))
 	if since-c.anchored.Load() >= int64(anchorFor) {
 		since = c.anchor()

@@ -19,8 +19,9 @@ type work struct {
 	shards   []uint64 // distinct, ascending, locked
 	receipts []penstock.Receipt
 
-	own      penstock.Ticket // as which a settlement is laid out
-	ownGroup [1]penstock.Group
+	own       penstock.Ticket // as which a settlement or adopted knowledge is laid out
+	ownGroup  [1]penstock.Group
+	ownCharge [1]penstock.Charge
 }
 
 // An item is one charge.
@@ -257,7 +258,13 @@ func (w *work) apply(it *item, f *penstock.Found, taken bool) {
 	case m.CountDenied:
 		f.State = m.ChargeDenied(f.State, it.Cost)
 	}
-	it.save(f.State)
+	st := f.State
+	if !it.repaired && (m.Kind == penstock.KindCounter || m.Kind == penstock.KindInterval) {
+		if s := it.slot(); s != nil {
+			st.At = max(st.At, s.at()) // what was adopted is dated within its window
+		}
+	}
+	it.save(st)
 }
 
 // save writes a fixed-size state.

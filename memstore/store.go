@@ -42,6 +42,7 @@ var (
 	_ penstock.Resetter   = (*Store)(nil)
 	_ penstock.Inspector  = (*Store)(nil)
 	_ penstock.Lister     = (*Store)(nil)
+	_ penstock.Follower   = (*Store)(nil)
 )
 
 // New returns an empty store. Close it to end the goroutine it may start.
@@ -159,6 +160,9 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	out.Settle(t, now, found[:], nil)
 	if write {
 		sh.save(at, m.Kind, st)
+		if !repaired {
+			st.At = max(st.At, before.At) // what was adopted is dated within its window
+		}
 		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
 	} else {
 		at.extend(now.Add(out.Decisions[0].ResetAfter), t.Now != 0)

@@ -59,11 +59,13 @@ func New(store penstock.Store, o Options) (*Cache, error) {
 
 // Take answers a ticket that is certainly denied, and asks the store about any other.
 func (c *Cache) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	out.Cached = false
 	if !answerable(t) || ctx.Err() != nil || t.Validate() != nil {
 		c.misses.Add(1)
 		return c.store.Take(ctx, t, out)
 	}
 	if c.answer(t, out) {
+		out.Cached = true
 		c.hits.Add(1)
 		return nil
 	}

@@ -1,0 +1,61 @@
+package penstock
+
+import "slices"
+
+// A Follower is a store that takes over from another one while that is unavailable. It is told what
+// the other store answers, and continues from there, by the other store's clock.
+type Follower interface {
+	// Adopt replaces what the store knows of a counter or a ban. Knowledge that is older than what
+	// the store has, because replies arrived out of order, never loosens a limit. A store without
+	// room for the knowledge ignores it.
+	Adopt(k *Knowledge)
+
+	// Forget drops what the store knows of the group's counters and ban from before an instant:
+	// another node has reset them.
+	Forget(g *Group, before Instant)
+}
+
+// Knowledge is what another store said of one counter, or of one ban.
+type Knowledge struct {
+	Subject Subject
+	Now     Instant // when it was true, by the other store's clock
+	Given   bool    // Now is a ticket's own instant, not a clock's
+
+	// Meter is the limit whose counter it is; nil: it is about a ban.
+	//
+	// Of a log, State is the answer to a request that the log denied, and Cost is what that request
+	// needed. It proves only that the same cost is denied until the entry at State.B has left the
+	// window. See [Meter.FillLog].
+	Meter *Meter
+	State State
+	Cost  int64
+
+	Penalty     *Penalty
+	BannedUntil Instant // 0: not banned
+}
+
+// FillLog adds to a log what another one proves by denying a cost until the entry at an instant has
+// left its window: from that entry on the other log holds too much for the cost to pass. Entries that
+// the log already has from then on count towards it. The log may need room for two more entries.
+func (m *Meter) FillLog(log []Entry, from Instant, cost int64) []Entry {
+	least := m.Count - cost + 1
+	if least <= 0 {
+		return log
+	}
+	if len(log) == 0 {
+		return append(log, Entry{}, Entry{At: from, N: least})
+	}
+	at := 1
+	for at < len(log) && log[at].At < from {
+		at++
+	}
+	missing := least - (log[len(log)-1].N - log[at-1].N)
+	if missing <= 0 {
+		return log
+	}
+	log = slices.Insert(log, at, Entry{At: from, N: log[at-1].N})
+	for i := at; i < len(log); i++ {
+		log[i].N += missing
+	}
+	return log
+}

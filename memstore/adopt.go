@@ -1,0 +1,169 @@
+package memstore
+
+import "github.com/penstock-io/penstock"
+
+// latest is how much older than another answer, in µs, an answer can be that arrives after it. What
+// is dated further back was written after the other store's clock had stepped back.
+const latest = penstock.Instant(10_000_000)
+
+// Adopt implements [penstock.Follower]. An adopted counter is dated by the instant at which it was
+// true, which every kind of state allows: this is how an answer that arrives out of order is known.
+func (s *Store) Adopt(k *penstock.Knowledge) {
+	if k.Now <= 0 || k.Now > penstock.MaxInstant {
+		return
+	}
+	if !k.Given {
+		s.clock.followed.hear(k.Now)
+	}
+	switch m := k.Meter; {
+	case m == nil && k.Penalty != nil:
+		s.adoptBan(k)
+	case m != nil && m.Kind != penstock.KindLeases && m.CanEver(1):
+		w := works.Get().(*work)
+		w.store = s
+		w.layOutKnowledge(k)
+		w.lock()
+		w.adopt(k)
+		w.unlock()
+		w.forget()
+		works.Put(w)
+	}
+}
+
+// layOutKnowledge makes the knowledge a ticket, so that the same code finds its state and makes room.
+func (w *work) layOutKnowledge(k *penstock.Knowledge) {
+	w.ownCharge[0] = penstock.Charge{Meter: k.Meter, Cost: 1}
+	w.ownGroup[0] = penstock.Group{Subject: k.Subject, Charges: w.ownCharge[:]}
+	w.own = penstock.Ticket{Groups: w.ownGroup[:]}
+	if k.Given {
+		w.own.Now = k.Now
+	}
+	w.ticket, w.now = &w.own, k.Now
+	w.list()
+}
+
+func (w *work) adopt(k *penstock.Knowledge) {
+	it, m := &w.items[0], k.Meter
+	s := it.look()
+	if m.Kind == penstock.KindLog {
+		w.adoptLog(it, k)
+		return
+	}
+	at, st := max(k.Now, k.State.At), k.State
+	if s != nil {
+		// Answers of one instant are told apart by what they count. Where tickets bring their own
+		// instants, time may stand still, and the last answer is the latest.
+		if have := s.at(); have-at <= latest && (have > at || have == at && !k.Given) {
+			at = have
+			if usedAt(m, it.sh.load(s, m.Kind), at) >= usedAt(m, st, at) {
+				return
+			}
+		}
+	} else if usedAt(m, st, at) == 0 {
+		return // as if never seen
+	}
+	if w.makeRoom(true) != nil {
+		return
+	}
+	st, _, _ = m.Weigh(st, at, 0, 0)
+	d := m.Report(st, at, 0, true, false, 0)
+	st.At = at
+	it.save(st)
+	date(it.slot(), at, &d, k.Given, at)
+}
+
+// usedAt returns how much of the limit a state holds at an instant.
+func usedAt(m *penstock.Meter, st penstock.State, at penstock.Instant) int64 {
+	st, _, _ = m.Weigh(st, at, 0, 0)
+	return m.Report(st, at, 0, true, false, 0).Used
+}
+
+// adoptLog adds what a denial by the other store's log proves.
+func (w *work) adoptLog(it *item, k *penstock.Knowledge) {
+	m, from := k.Meter, penstock.Instant(k.State.B)
+	if from <= 0 || from+penstock.Instant(m.Window) <= k.Now || from > k.Now {
+		return
+	}
+	if w.makeRoom(true) != nil {
+		return
+	}
+	s := it.slot()
+	if s == nil {
+		s = it.add()
+	}
+	log := m.FillLog(it.sh.list(s), from, k.Cost)
+	if len(log) == 0 {
+		it.sh.drop(it.sh.index(s))
+		return
+	}
+	it.setList(s, log)
+	d := m.Report(m.LogState(log, k.Now, 0, true), k.Now, 0, true, false, 0)
+	date(s, it.at, &d, k.Given, k.Now)
+}
+
+// adoptBan replaces what is known of a ban. A ban is dated by its beginning: here, by when it was
+// heard of.
+func (s *Store) adoptBan(k *penstock.Knowledge) {
+	key, number := keyOf(&k.Subject, penstock.PenaltyFingerprint, s.seed)
+	p := spot{key: key, sh: &s.shards[number>>s.shift]}
+	p.sh.mu.Lock()
+	defer p.sh.mu.Unlock()
+	at := p.look()
+	isBan, knownBan := k.BannedUntil > k.Now, at != nil && at.head&sortMask == banned
+	isOlder := at != nil && at.at() > k.Now && at.at()-k.Now <= latest
+	if isOlder || !isBan && !knownBan {
+		return
+	}
+	st := at.penalty()
+	if isBan {
+		st = k.Penalty.Ban(st, k.Now, int64(k.BannedUntil-k.Now))
+	} else {
+		st = k.Penalty.Lift(st, k.Now)
+	}
+	if p.missing {
+		t := penstock.Ticket{Groups: []penstock.Group{{Subject: k.Subject, Penalty: k.Penalty}}}
+		if k.Given {
+			t.Now = k.Now
+		}
+		if p.sh.makeRoom(1, &room{&t, s.seed, k.Now}) != nil {
+			return
+		}
+	}
+	p.setPenalty(st, k.Penalty.Forgive, isBan, k.Given)
+}
+
+// Forget implements [penstock.Follower]. Permits and reservations stay: they are this store's own.
+func (s *Store) Forget(g *penstock.Group, before penstock.Instant) {
+	sh := s.shardOf(&g.Subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, c := range g.Charges {
+		if c.Meter == nil || c.Meter.Kind == penstock.KindLeases {
+			continue
+		}
+		k, _ := keyOf(&g.Subject, c.Meter.Fingerprint, s.seed)
+		at := sh.find(k)
+		switch {
+		case at == nil:
+		case at.at() < before:
+			sh.forget(k)
+		case c.Meter.Kind == penstock.KindLog:
+			sh.forgetEntries(at, before)
+		}
+	}
+	if k, _ := keyOf(&g.Subject, penstock.PenaltyFingerprint, s.seed); g.Penalty != nil {
+		if at := sh.find(k); at != nil && at.at() < before {
+			sh.forget(k)
+		}
+	}
+}
+
+// forgetEntries drops the entries of a log from before an instant; its last is not one of them.
+func (sh *shard) forgetEntries(s *slot, before penstock.Instant) {
+	log := sh.list(s)
+	first := 1
+	for log[first].At < before {
+		first++
+	}
+	s.setList(s.block(), copy(log, log[first-1:]))
+}
