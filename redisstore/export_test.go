@@ -17,6 +17,12 @@ func AmendScriptText() string { return amendScript.text }
 // BeatScriptText returns the script by which nodes know each other, as it is sent.
 func BeatScriptText() string { return beatText }
 
+// ClearScriptText returns the script that announces resets, as it is sent.
+func ClearScriptText() string { return clearText }
+
+// TagSlot returns the slot of keys with a hash tag.
+func TagSlot(tag string) int { return slotOfTag([]byte(tag)) }
+
 // UseScript makes the store decide by another script: a deliberately broken one.
 func (s *Store) UseScript(text string) { s.script = newScript(text) }
 

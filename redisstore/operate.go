@@ -21,8 +21,8 @@ var (
 	_ penstock.Lister    = (*Store)(nil)
 )
 
-// Reset forgets what the group names, in one round trip. What is damaged or is not ours under its
-// keys goes too.
+// Reset forgets what the group names, and announces that to all nodes. What is damaged or is not ours
+// under its keys goes too.
 func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 	a := amendment{verb: verbReset}
 	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))
@@ -41,7 +41,11 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 		a.charge(0, formPenal, 0)
 		a.body = appendPenalty(a.body, g.Penalty)
 	}
-	if _, err := s.run(ctx, &a, 0); err != nil {
+	reply, err := s.run(ctx, &a, 0)
+	if err == nil {
+		err = s.announce(ctx, Clearing{Subject: g.Subject, At: reply.now})
+	}
+	if err != nil {
 		return fmt.Errorf("redis: reset: %w", err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (s *Store) Settle(ctx context.Context, t *penstock.Settlement, out *penstoc
 	return nil
 }
 
-// Ban bans a subject, or lifts its ban, in one round trip.
+// Ban bans a subject, or lifts its ban and announces that to all nodes.
 func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
 	if err := b.Validate(); err != nil {
 		return 0, err
@@ -63,6 +63,9 @@ func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 	a.charge(0, formPenal, 0)
 	a.body = appendPenalty(a.body, b.Penalty)
 	reply, err := s.run(ctx, &a, 0)
+	if err == nil && b.Length == 0 {
+		err = s.announce(ctx, Clearing{Subject: b.Subject, At: reply.now, Lift: true})
+	}
 	if err != nil {
 		return 0, fmt.Errorf("redis: ban: %w", err)
 	}

@@ -111,6 +111,15 @@ func (r *lateRedis) Leave(ctx context.Context, node string) error {
 	return s.Leave(ctx, node)
 }
 
+// Clearings are the store's.
+func (r *lateRedis) Clearings(ctx context.Context) ([]redisstore.Clearing, error) {
+	s, err := r.store()
+	if err != nil {
+		return nil, err
+	}
+	return s.Clearings(ctx)
+}
+
 func (r *lateRedis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	s, err := r.store()
 	if err != nil {

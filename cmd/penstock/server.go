@@ -34,8 +34,8 @@ type server struct {
 
 	store   *store
 	rules   *ruleSource
-	members *membership.Members // the nodes that share the limits
-	engine  *engine.Engine
+	members *membership.Members                           // the nodes that share the limits
+	engine  atomic.Pointer[engine.Engine]                 // nodes beat before it is there
 	decider decider                                       // the engine, timed
 	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway *gateway.Gateway                              // nil: off
@@ -103,14 +103,15 @@ func (s *server) openEngine(context.Context) error {
 		decisions.Observe(o)
 		s.traffic.Observe(o)
 	}
-	s.engine, err = engine.New(engine.Options{
+	decides, err := engine.New(engine.Options{
 		Store: s.store.shared, Local: s.store.local, Nodes: s.store.nodes, Rules: s.rules.live, Observe: s.observe,
 	})
 	if err != nil {
 		return err
 	}
+	s.engine.Store(decides)
 	s.atEnd(s.closeEngine)
-	s.decider = s.metrics.Decider(s.engine, s.tracer())
+	s.decider = s.metrics.Decider(decides, s.tracer())
 	return nil
 }
 
@@ -118,7 +119,7 @@ func (s *server) openEngine(context.Context) error {
 func (s *server) closeEngine() {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
-	if err := s.engine.Close(ctx); err != nil {
+	if err := s.engine.Load().Close(ctx); err != nil {
 		s.log.Warn("stopped with unconfirmed releases", "error", err)
 	}
 }

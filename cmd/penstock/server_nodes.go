@@ -20,6 +20,7 @@ func (s *server) joinNodes(context.Context) (err error) {
 	o := membership.Options{ID: id, Self: say.now, Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) }}
 	if late := s.store.redis; late != nil {
 		o.Beat = func(ctx context.Context, about string) (int, []membership.Peer, error) {
+			s.forgetCleared(ctx)
 			return late.Beat(ctx, id, about)
 		}
 		o.Leave = func(ctx context.Context) error { return late.Leave(ctx, id) }
@@ -35,6 +36,20 @@ func (s *server) joinNodes(context.Context) (err error) {
 		s.store.nodes = s.members.Nodes
 	}
 	return nil
+}
+
+// forgetCleared forgets what was reset or lifted on any node. It asks with every beat for what happened
+// in the last minute, so that a node misses nothing if some of its beats fail. Forgetting it again
+// changes nothing.
+func (s *server) forgetCleared(ctx context.Context) {
+	e := s.engine.Load()
+	if e == nil {
+		return
+	}
+	cleared, _ := s.store.redis.Clearings(ctx) // if Redis fails, the beat does too
+	for _, c := range cleared {
+		e.Forget(c.Subject, c.Lift, c.At)
+	}
 }
 
 // nameByHost is the host's name, and letters that tell several nodes of one host apart.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,4 +106,63 @@ func TestOneNodeInMemory(t *testing.T) {
 	if names, all := n.nodes(); names != name || len(all) != 1 || !all[name].Self || all[name].About.Rules != "current" {
 		t.Errorf("%q is not %q", names, name)
 	}
+}
+
+// What is reset or lifted on one node is forgotten by the others too: when Redis becomes unavailable,
+// nobody is denied for what was reset before.
+func TestResetReachesAllNodes(t *testing.T) {
+	redis := redistest.Start(t)
+	yaml := onRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + rulesFile(t, `
+rules:
+  - {name: windows, match: {path: /window}, key: [user], limits: [{rate: 1/1d, algorithm: fixed_window}, {rate: 1/1h, algorithm: sliding_window_log}]}
+  - {name: bans, match: {path: /bans}, key: [user], limits: [{rate: 1/1d, algorithm: fixed_window}], penalty: {after: 2, within: 1h, bans: [1h]}}
+`) + "}"
+	a, b := startNode(t, yaml), startNode(t, yaml)
+	for _, n := range []*node{a, b} {
+		eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
+	}
+	check := func(path, user string) (reason string) {
+		return b.check(`{"path": "` + path + `", "user": "` + user + `"}`).Reason
+	}
+	for _, user := range []string{"reset", "kept"} {
+		for range 3 {
+			check("/window", user)
+			check("/bans", user)
+		}
+		if w, s := check("/window", user), check("/bans", user); w != "over_limit" || s != "banned" {
+			t.Fatalf("before the reset: %s, %s", w, s)
+		}
+	}
+	for _, args := range [][]string{{"reset", "--rule", "windows", "user=reset"}, {"lift", "--rule", "bans", "user=reset"}} {
+		if code, out, errs := a.keys(args...); code != exitYes {
+			t.Fatalf("keys %v: %s%s", args, out, errs)
+		}
+	}
+	now, err := strconv.Atoi(strings.Fields(redisDo(t, redis.Addr, "TIME"))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both nodes have asked what was reset", func() bool {
+		return redisDo(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+1), "+inf") == "2"
+	})
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[[2]string]string{
+		{"/window", "reset"}: "ok", {"/window", "kept"}: "over_limit",
+		{"/bans", "reset"}: "over_limit", {"/bans", "kept"}: "banned",
+	} {
+		if got := check(what[0], what[1]); got != want {
+			t.Errorf("%s of user %s: %s, want %s", what[0], what[1], got, want)
+		}
+	}
+}
+
+func redisDo(t *testing.T, addr string, args ...string) string {
+	t.Helper()
+	reply, err := redistest.Command(addr, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
 }

@@ -71,7 +71,7 @@ func (s *server) state() (found telemetry.State) {
 	if s.store.redis == nil {
 		return found
 	}
-	broken, redis, conclusions := s.store.breaker.Stats(), s.store.redis.Stats(), s.engine.Stats()
+	broken, redis, conclusions := s.store.breaker.Stats(), s.store.redis.Stats(), s.engine.Load().Stats()
 	found.Store = &telemetry.Store{
 		Up: broken.State == breaker.Closed, Refused: broken.Refused, Opened: broken.Opened,
 		RoundTrips: redis.Runs, NoScript: redis.NoScript,

@@ -1,0 +1,66 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+var clearText = assemble("clear")
+
+// Announcements of resets and lifted bans are kept for as long as any node that is alive needs to ask
+// for them, and no more of them than a node reads at once.
+const (
+	MaxClearings = 1_000
+	clearingLife = time.Minute
+)
+
+// A Clearing says that a key was reset, or its ban lifted: nodes forget what they know of it from
+// before that instant.
+type Clearing struct {
+	Subject penstock.Subject
+	At      penstock.Instant
+	Lift    bool // only the ban
+}
+
+// announcement is how a clearing is written: what was done, and to which subject.
+func (c *Clearing) announcement() string {
+	if c.Lift {
+		return "l" + string(c.Subject[:])
+	}
+	return "r" + string(c.Subject[:])
+}
+
+func (s *Store) clearingsKey() string { return s.prefix + "{cleared}" }
+
+// announce tells all nodes of a clearing.
+func (s *Store) announce(ctx context.Context, c Clearing) error {
+	args := []string{strconv.FormatInt(int64(c.At), 10), c.announcement(), strconv.Itoa(MaxClearings), strconv.FormatInt(clearingLife.Microseconds(), 10)}
+	_, err := s.do(ctx, s.pipelined, s.pipelined.B().Eval().Script(clearText).Numkeys(1).Key(s.clearingsKey()).Arg(args...).Build())
+	if err != nil {
+		return fmt.Errorf("done, but other nodes were not told: %w: %w", penstock.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Clearings returns the resets and lifted bans of about the last minute, the oldest first. If there
+// were more than MaxClearings, it returns the newest.
+func (s *Store) Clearings(ctx context.Context) (all []Clearing, err error) {
+	reply, err := s.do(ctx, s.pipelined, s.pipelined.B().Zrangebyscore().Key(s.clearingsKey()).Min("-inf").Max("+inf").Withscores().Limit(0, MaxClearings).Build())
+	if err != nil {
+		return nil, said("read resets", err)
+	}
+	scores, err := reply.AsZScores()
+	if err != nil {
+		return nil, said("read resets", err)
+	}
+	for _, z := range scores {
+		if len(z.Member) == 1+len(penstock.Subject{}) && (z.Member[0] == 'l' || z.Member[0] == 'r') {
+			all = append(all, Clearing{Subject: penstock.Subject([]byte(z.Member[1:])), At: penstock.Instant(z.Score), Lift: z.Member[0] == 'l'})
+		}
+	}
+	return all, nil
+}

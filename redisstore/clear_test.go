@@ -1,0 +1,97 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// Every store of the same Redis hears of resets and lifted bans, once each, with the least rights.
+func TestClearings(t *testing.T) {
+	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
+		store, other := open(t, o), open(t, o)
+		clearings := func() []redisstore.Clearing {
+			t.Helper()
+			all, err := other.Clearings(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		if all := clearings(); len(all) != 0 {
+			t.Fatalf("before anything: %+v", all)
+		}
+		penalty, err := penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Minute}.MustCompile()
+		reset, lifted := penstock.Subject{1, 2, 255, 0}, penstock.Subject{9}
+		var out penstock.Outcome
+		if err := store.Take(t.Context(), &penstock.Ticket{Groups: []penstock.Group{{Subject: reset, Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}}, &out); err != nil {
+			t.Fatal(err)
+		}
+		ban := func(length time.Duration) {
+			t.Helper()
+			if _, err := store.Ban(t.Context(), &penstock.Ban{Subject: lifted, Penalty: penalty, Length: length}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := store.Reset(t.Context(), &penstock.Group{Subject: reset, Charges: []penstock.Charge{{Meter: m}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ban(time.Hour)
+		ban(0)
+		all := clearings()
+		if len(all) != 2 || all[0].Subject != reset || all[0].Lift || all[1].Subject != lifted || !all[1].Lift {
+			t.Fatalf("a reset and a lifted ban: %+v", all)
+		}
+		for _, c := range all {
+			if c.At < out.Now || c.At > out.Now.Add(time.Hour) {
+				t.Errorf("announced at %d, the request before it was decided at %d", c.At, out.Now)
+			}
+		}
+	})
+}
+
+// Announcements expire, and no more are kept than a node reads.
+func TestClearingsAreBounded(t *testing.T) {
+	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
+		store := open(t, o)
+		reset := func(n byte) {
+			t.Helper()
+			if err := store.Reset(t.Context(), &penstock.Group{Subject: penstock.Subject{n}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := addrs[redisstore.TagSlot("cleared")*len(addrs)/16384]
+		ask(t, at, "SET", "pen:{cleared}", "not a sorted set")
+		reset(1)
+		seconds, err := strconv.Atoi(strings.Fields(ask(t, at, "TIME"))[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := penstock.Instant(seconds) * 1_000_000
+		for i := range 2 * redisstore.MaxClearings {
+			ask(t, at, "ZADD", "pen:{cleared}", strconv.Itoa(int(now)-30_000_000-i), "stranger"+strconv.Itoa(i))
+		}
+		ask(t, at, "ZADD", "pen:{cleared}", strconv.Itoa(int(now)-61_000_000), "old", strconv.Itoa(int(now)+1_000_000_000), "ahead")
+		reset(2)
+		if n := ask(t, at, "ZCARD", "pen:{cleared}"); n != strconv.Itoa(redisstore.MaxClearings) {
+			t.Errorf("%s announcements are kept", n)
+		}
+		if ttl := ask(t, at, "PTTL", "pen:{cleared}"); strings.HasPrefix(ttl, "-") {
+			t.Error("announcements do not expire")
+		}
+		all, err := store.Clearings(t.Context())
+		if err != nil || len(all) != 2 || all[0].Subject != (penstock.Subject{1}) || all[1].Subject != (penstock.Subject{2}) {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
