@@ -22,6 +22,12 @@ func (e *Engine) DecideEach(ctx context.Context, calls []penstock.Call, verdicts
 		e.decideAtOnce(ctx, calls, verdicts, errs)
 		return
 	}
+	if e.books.pages.Load() > 0 { // each has to be charged with what was admitted before it
+		for i := range calls {
+			errs[i] = e.Decide(ctx, &calls[i], &verdicts[i])
+		}
+		return
+	}
 	for len(calls) > 0 {
 		n := min(batchSize, len(calls))
 		e.decideBatch(ctx, store, calls[:n], verdicts[:n], errs[:n])

@@ -19,12 +19,12 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 	s := e.rules.Load()
 	v.Reset()
 	v.RulesVersion, v.Now = s.Version, e.instant()
-	all, local, err := parseReservation(s, c.Reservation)
+	all, flags, err := parseReservation(s, c.Reservation)
 	if err := errors.Join(validateConclusion(c), err); err != nil {
 		return err
 	}
 	store := e.store
-	if local {
+	if flags&reservationLocal != 0 {
 		store, v.Quality = e.local, penstock.QualityLocal
 	}
 	settler, ok := store.(penstock.Settler)
@@ -34,6 +34,7 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 	v.Allowed = true
 	var errs []error
 	for i := range all {
+		all[i].booked = flags&reservationBooked != 0
 		if err := e.conclude(ctx, settler, c, &all[i], v); err != nil {
 			errs = append(errs, fmt.Errorf("%v under rule %q: %w", c.Verb, all[i].rule.Name, err))
 		}
@@ -79,6 +80,11 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 		return err
 	}
 	e.echoSettled(echoed, &s, &out)
+	if t.booked && c.Verb == penstock.Settle && out.Allowed && !out.Again && !isShadow {
+		for _, charge := range s.Charges {
+			e.books.enter(t.subject, charge.Meter, charge.Cost, out.Now)
+		}
+	}
 	v.Now = out.Now
 	if c.Verb == penstock.Renew {
 		v.ReservedFor = shorter(v.ReservedFor, renewedFor(&s, &out))

@@ -72,8 +72,13 @@ func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *penstock.Group
 			continue
 		}
 		x.known.Meter, x.known.State, x.known.Cost = shares.meter(r, c.Meter), states[j], c.Need()
-		if x.known.Meter != c.Meter && c.Meter.Kind.Fixed() {
-			x.known.State = shares.state(c.Meter, x.known.Meter, states[j], x.known.Now)
+		if c.Meter.Kind.Fixed() {
+			if owed := e.books.owed(&g.Subject, c.Meter, x.known.Now); owed > 0 {
+				x.known.State = c.Meter.Charge(x.known.State, owed)
+			}
+			if x.known.Meter != c.Meter {
+				x.known.State = shares.state(c.Meter, x.known.Meter, x.known.State, x.known.Now)
+			}
 		}
 		x.adopt(e)
 	}

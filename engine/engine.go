@@ -81,6 +81,7 @@ type Engine struct {
 	now     func() penstock.Instant // nil: the clocks
 
 	follower penstock.Follower // the local store; nil: it cannot learn
+	books    books
 
 	expiry atomic.Pointer[expiry] // of the rules seen last
 	shares atomic.Pointer[shares]
@@ -108,11 +109,24 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
 	e.follower, _ = o.Local.(penstock.Follower)
+	if o.Local != nil {
+		e.books.charger, _ = o.Store.(penstock.LateCharger)
+		e.books.now = o.Now
+	}
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
 	}
 	e.works.New = func() any { return new(work) }
 	return e, nil
+}
+
+// Close tells the shared store what it does not know yet: which requests were admitted without it, and
+// the releases and settlements that it did not confirm. It returns when the store knows all or the
+// context ends; what is left then is lost. The engine still decides.
+func (e *Engine) Close(ctx context.Context) error {
+	charged := make(chan error, 1)
+	go func() { charged <- e.books.flush(ctx) }()
+	return errors.Join(e.confirmAll(ctx), <-charged)
 }
 
 // Sources are the attributes that the rules want to know of a request. The slice changes only with
@@ -179,6 +193,7 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 		v.Now = e.instant() // and the verdict denies, as it was made
 	default:
 		e.releaseLost(&w.turn.Ticket, err)
+		w.uncharged = errors.Is(err, penstock.ErrNotTaken)
 		e.without(v, w)
 	}
 	return err
@@ -186,6 +201,9 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 
 // ask has the shared store decide a ticket.
 func (e *Engine) ask(ctx context.Context, t *penstock.Turn) error {
+	if err := e.books.settle(ctx, t.Ticket.Groups); err != nil {
+		return err
+	}
 	t.Outcome.States = t.Outcome.States[:0] // of another ticket: not every store fills them in
 	return take(ctx, e.store, t)
 }

@@ -6,6 +6,9 @@ import "github.com/penstock-io/penstock"
 // operator has reset it there, on any node. With onlyBan it drops only what it knows of a ban, which
 // was lifted.
 func (e *Engine) Forget(s penstock.Subject, onlyBan bool, before penstock.Instant) {
+	if !onlyBan {
+		e.books.forget(s, before)
+	}
 	if e.follower == nil {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 const (
 	reservationVersion = 1
 	reservationLocal   = 1 << 0 // of flags: taken of the local store
+	reservationBooked  = 1 << 1 // and to be charged to the shared one when it is settled
 
 	onlyLeases = 1 << 15 // of override: the rest is which, counted from 1; 0: the rule's own limits
 
@@ -40,6 +41,7 @@ type taken struct {
 	match    uint16            // of an override that shares the rule's counters; 0: of another, or the rule itself
 	subject  penstock.Subject
 	nonce    uint64
+	booked   bool // when it is settled: the local store took it, and the shared one has not charged it
 }
 
 // reservation names what the request took that can be given back, or what the original of a duplicate
@@ -59,6 +61,9 @@ func (w *work) reservation(local, original bool) string {
 			id = append(make([]byte, 0, headBytes+len(w.asked)*takenBytes+checksumBytes), reservationVersion, 0)
 			if local {
 				id[1] |= reservationLocal
+			}
+			if local && w.uncharged {
+				id[1] |= reservationBooked
 			}
 		}
 		id = w.appendTaken(id, i, nonce, permits)
@@ -177,9 +182,9 @@ func checksum(s *rules.Snapshot, id []byte) []byte {
 
 // parseReservation returns what was taken, as far as there still are rules for it: what a rule has
 // counted that is gone counts no more.
-func parseReservation(s *rules.Snapshot, text string) (all []taken, local bool, err error) {
-	fail := func(why string) ([]taken, bool, error) {
-		return nil, false, fmt.Errorf("reservation %.32q: %w: %s", text, penstock.ErrNoReservation, why)
+func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, err error) {
+	fail := func(why string) ([]taken, byte, error) {
+		return nil, 0, fmt.Errorf("reservation %.32q: %w: %s", text, penstock.ErrNoReservation, why)
 	}
 	if len(text) > MaxReservationID {
 		return fail("it is too long to be one")
@@ -203,5 +208,5 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, local bool, 
 	if len(all) == 0 {
 		return fail("its rule is gone, or has other limits now")
 	}
-	return all, body[1]&reservationLocal != 0, nil
+	return all, body[1], nil
 }

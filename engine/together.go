@@ -149,7 +149,7 @@ func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
 		p.clear(ctx, e, e.store)
 	case !errors.Is(err, penstock.ErrInvalid):
 		e.releaseLost(&p.turn.Ticket, err)
-		p.without(e)
+		p.without(e, errors.Is(err, penstock.ErrNotTaken))
 	}
 }
 
@@ -196,12 +196,13 @@ func (p *party) clear(ctx context.Context, e *Engine, store penstock.Store) {
 
 // without decides what the store did not: each rule says what then, and what the local store is to
 // count it counts for all or for none.
-func (p *party) without(e *Engine) {
+func (p *party) without(e *Engine, uncharged bool) {
 	for i := range p.members {
 		m := &p.members[i]
 		if !m.asks {
 			continue
 		}
+		m.work.uncharged = uncharged
 		m.asks = e.standIn(m.verdict, m.work)
 		p.denied = p.denied || !m.verdict.Allowed
 	}
@@ -213,6 +214,7 @@ func (p *party) without(e *Engine) {
 	for i := range p.members {
 		if m := &p.members[i]; m.asks {
 			e.fill(ctx, m.verdict, m.work, e.local, penstock.QualityLocal)
+			e.book(m.work)
 		}
 	}
 	p.clear(ctx, e, e.local)

@@ -70,10 +70,9 @@ func (e *Engine) Stats() Stats {
 	return Stats{Unconfirmed: int64(len(s.waiting)), Dropped: s.dropped.Load()}
 }
 
-// Close sends releases and settlements that the store did not confirm once more, without backoff,
-// until all are confirmed or the context ends. What is not confirmed after that is dropped. The engine
-// still decides, and sends nothing again.
-func (e *Engine) Close(ctx context.Context) error {
+// confirmAll sends what waits once more, without backoff, until all is confirmed or the context ends.
+// What is not confirmed after that is dropped.
+func (e *Engine) confirmAll(ctx context.Context) error {
 	s := e.unconfirmed
 	s.mu.Lock()
 	first := !s.closing

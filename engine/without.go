@@ -16,6 +16,7 @@ func (e *Engine) without(v *penstock.Verdict, w *work) {
 	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
 	if take(ctx, e.local, &w.turn) == nil {
 		e.fill(ctx, v, w, e.local, penstock.QualityLocal)
+		e.book(w)
 	}
 }
 

@@ -20,6 +20,7 @@ type work struct {
 	failures    []RuleFailure
 	refused     *rules.Rule // applies and failed, and its failure policy denies
 	beyond      int
+	uncharged   bool // the shared store has certainly not charged the request
 	observation Observation
 	echo        echo
 }
@@ -33,12 +34,20 @@ type asked struct {
 
 func (a *asked) isLive() bool { return a.rule.Mode != rules.Shadow }
 
+// limits are those of the rule or its override, whatever part of them this node enforces.
+func (a *asked) limits() []*penstock.Meter {
+	if a.override == rules.NoOverride {
+		return a.rule.Limits
+	}
+	return a.rule.Overrides[a.override].Limits
+}
+
 func (w *work) reset(s *rules.Snapshot) {
 	w.snapshot = s
 	w.matched.Rules = w.matched.Rules[:0]
 	w.turn.Ticket, w.turn.Err = penstock.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
 	w.asked, w.charges, w.failures = w.asked[:0], w.charges[:0], w.failures[:0]
-	w.refused, w.beyond = nil, 0
+	w.refused, w.beyond, w.uncharged = nil, 0, false
 }
 
 // match finds what applies. A rule, or an override, whose expression fails does not.

@@ -57,6 +57,9 @@ func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstoc
 			if !p.ticket.Denied {
 				go s.undoAll(together[:i+1], hold) // this one too: its reply may have been lost
 			}
+			if i == 0 {
+				return proven(err)
+			}
 			return err
 		}
 		if p.outcome.Allowed || p.ticket.Denied {

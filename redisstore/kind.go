@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -89,4 +90,28 @@ func kindOfText(text string) Kind {
 		}
 	}
 	return KindOther
+}
+
+// proven marks an error of a ticket that proves that nothing was charged: it was never sent, or neverRan.
+func proven(err error) error {
+	if errors.Is(err, errNotSent) || neverRan(err) {
+		return fmt.Errorf("%w: %w", penstock.ErrNotTaken, err)
+	}
+	return err
+}
+
+// neverRan reports whether an error proves that Redis has not changed anything: there was no
+// connection, or the server refused the script, or its first write. After a first write a server
+// refuses none for these reasons.
+func neverRan(err error) bool {
+	var said *rueidis.RedisError
+	var dial *net.OpError
+	if errors.As(err, &said) {
+		switch kindOfText(said.Error()) {
+		case KindLoading, KindBusy, KindClusterDown, KindMasterDown, KindReadOnly, KindOutOfMemory, KindNotSaved:
+			return true
+		}
+		return false
+	}
+	return errors.As(err, &dial) && dial.Op == "dial"
 }

@@ -177,10 +177,7 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	}
 	c := newCall(t)
 	if err := s.exchange(ctx, l, c); err != nil {
-		if errors.Is(err, errNotSent) {
-			err = fmt.Errorf("%w: %w", penstock.ErrNotTaken, err)
-		}
-		return err
+		return proven(err)
 	}
 	c.settle(t, out)
 	calls.Put(c)

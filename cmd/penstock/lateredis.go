@@ -136,6 +136,14 @@ func (r *lateRedis) Settle(ctx context.Context, what *penstock.Settlement, out *
 	return s.Settle(ctx, what, out)
 }
 
+func (r *lateRedis) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	s, err := r.store()
+	if err != nil {
+		return err
+	}
+	return s.ChargeLate(ctx, c)
+}
+
 func (r *lateRedis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
 	s, err := r.store()
 	if err != nil {

@@ -93,8 +93,9 @@ type Breaker struct {
 }
 
 var (
-	_ penstock.Store   = (*Breaker)(nil)
-	_ penstock.Settler = (*Breaker)(nil)
+	_ penstock.Store       = (*Breaker)(nil)
+	_ penstock.Settler     = (*Breaker)(nil)
+	_ penstock.LateCharger = (*Breaker)(nil)
 )
 
 // MaxZones is how many a store can have.
@@ -175,6 +176,21 @@ func (b *Breaker) Settle(ctx context.Context, s *penstock.Settlement, out *penst
 		return err
 	}
 	err := b.Store.Settle(ctx, s, out)
+	b.note(&w, ctx, err)
+	return err
+}
+
+// ChargeLate asks the store, or refuses at once. It may be sent again when the store is back.
+func (b *Breaker) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	charger, ok := b.Store.(penstock.LateCharger)
+	if !ok {
+		return fmt.Errorf("charge late: %w: %T cannot", penstock.ErrInvalid, b.Store)
+	}
+	var w way
+	if err := b.enter(&w, c.Subject); err != nil {
+		return err
+	}
+	err := charger.ChargeLate(ctx, c)
 	b.note(&w, ctx, err)
 	return err
 }

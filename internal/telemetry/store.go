@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -38,6 +39,19 @@ func (s *timed) Settle(ctx context.Context, what *penstock.Settlement, out *pens
 	began := time.Now()
 	err := s.Store.Settle(ctx, what, out)
 	s.end(span, "settle", began, err)
+	return err
+}
+
+// ChargeLate charges requests that were admitted without the store.
+func (s *timed) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	charger, ok := s.Store.(penstock.LateCharger)
+	if !ok {
+		return fmt.Errorf("charge late: %w: %T cannot", penstock.ErrInvalid, s.Store)
+	}
+	ctx, span := s.begin(ctx, "charge_late")
+	began := time.Now()
+	err := charger.ChargeLate(ctx, c)
+	s.end(span, "charge_late", began, err)
 	return err
 }
 
