@@ -51,8 +51,14 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		var kind redisstore.Kind
+		var who penstock.Subject
 		await(t, "the failure "+string(test.want), func() bool { // of a killed server the connections are lost first
-			kind = redisstore.KindOf(fails(t, store, t.Context(), stranger(), m))
+			who = stranger()
+			err := fails(t, store, t.Context(), who, m)
+			kind = redisstore.KindOf(err)
+			if proven := errors.Is(err, penstock.ErrNotTaken); proven != (kind != redisstore.KindTimeout && kind != redisstore.KindLost) {
+				t.Errorf("%q proves that nothing was charged: %v", kind, proven)
+			}
 			return kind == test.want || kind != redisstore.KindLost
 		})
 		if kind != test.want || kind.Down(redisstore.Single) != test.down || kind.Down(redisstore.Cluster) {
@@ -71,6 +77,9 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		await(t, "a ping after "+string(test.want), func() bool { return store.Ping(t.Context()) == nil })
+		if n := number(t, server.Addr, "EXISTS", redisstore.SubjectKey("pen:", who)); test.want != redisstore.KindTimeout && n != 0 {
+			t.Errorf("after %q, which proves that nothing was charged, there is a counter", test.want)
+		}
 	}
 }
 

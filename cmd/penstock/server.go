@@ -115,12 +115,13 @@ func (s *server) openEngine(context.Context) error {
 	return nil
 }
 
-// closeEngine gives releases and settlements that the store did not confirm a last chance.
+// closeEngine tells Redis what it does not know yet: requests that were admitted without it, and
+// releases and settlements that it did not confirm.
 func (s *server) closeEngine() {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
 	if err := s.engine.Load().Close(ctx); err != nil {
-		s.log.Warn("stopped with unconfirmed releases", "error", err)
+		s.log.Warn("stopped before Redis knew of all admissions and releases", "error", err)
 	}
 }
 

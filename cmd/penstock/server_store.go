@@ -97,8 +97,8 @@ func (s *server) openRedis(o redisstore.Options, memory penstock.Store) (err err
 	return nil
 }
 
-// parting is how long a node that ends has to give back its permits, and to have releases confirmed.
-// What it cannot give back expires.
+// parting is how long a node that stops has to return the permits of its leases, which expire otherwise,
+// and to tell Redis of admissions and releases that it does not know of.
 const parting = time.Second
 
 // returnPermits gives back what was taken ahead and not spent: before calls under way have ended, as

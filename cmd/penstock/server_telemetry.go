@@ -79,6 +79,10 @@ func (s *server) state() (found telemetry.State) {
 	}
 	denied, leased := s.store.denied.Stats(), s.store.leases.Stats()
 	found.Denied = &telemetry.Denied{Hits: denied.Hits, Entries: denied.Entries}
+	if e := s.engine.Load(); e != nil {
+		late := e.LateStats()
+		found.Late = &telemetry.Late{Waiting: late.Waiting, Charged: late.Charged, Dropped: late.Dropped}
+	}
 	found.Leases = &telemetry.Leases{Leased: leased.Leased, Exact: leased.Exact, Permits: leased.Permits, Expired: leased.Expired}
 	return found
 }

@@ -248,3 +248,33 @@ func BenchmarkTake(b *testing.B) {
 		})
 	}
 }
+
+// Late charges open the breaker as requests do, and are refused while it is open.
+func TestChargeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty(t)
+		b := newBreaker(t, f, breaker.Options{})
+		m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour}.MustCompile()
+		charge := func() error {
+			st, _, _ := m.Weigh(penstock.State{}, penstock.InstantOf(time.Now()), 0, 0)
+			return b.ChargeLate(t.Context(), &penstock.LateCharge{Nonce: 1, Amounts: []penstock.LateAmount{{Meter: m, State: m.Charge(st, 1)}}})
+		}
+		if err := charge(); err != nil {
+			t.Fatal(err)
+		}
+		f.failWith(errDown)
+		if err := charge(); err != errDown {
+			t.Errorf("the charge that finds out got %v", err)
+		}
+		asked := f.asked.Load()
+		if err := charge(); !errors.Is(err, penstock.ErrNotTaken) || f.asked.Load() != asked {
+			t.Errorf("while it is open: %v, asked %d times more", err, f.asked.Load()-asked)
+		}
+		f.failWith(nil)
+		time.Sleep(time.Second)
+		if err := charge(); err != nil {
+			t.Errorf("after it has closed: %v", err)
+		}
+		b.Close()
+	})
+}

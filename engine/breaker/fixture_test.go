@@ -55,6 +55,14 @@ func (f *faulty) Settle(ctx context.Context, s *penstock.Settlement, out *pensto
 	return f.Store.Settle(ctx, s, out)
 }
 
+func (f *faulty) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+	f.asked.Add(1)
+	if err := *f.fault.Load(); err != nil {
+		return err
+	}
+	return f.Store.ChargeLate(ctx, c)
+}
+
 // Probe succeeds when calls would.
 func (f *faulty) Probe(context.Context, int) error { return *f.fault.Load() }
 

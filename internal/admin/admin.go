@@ -28,6 +28,7 @@ type Options struct {
 	Rules   Rules
 	Store   Store
 	Local   penstock.Store // what counts while Store does not answer; nil: none
+	Forget  Forget         // what else this node knows of a key; nil: nothing
 	Traffic *traffic.Traffic
 	Metrics http.Handler // nil: none
 	Demo    Demo         // nil: this is none
@@ -80,6 +81,9 @@ type Store interface {
 	penstock.Lister
 }
 
+// A Forget drops what a node knows of a key from before an instant, or only of its ban.
+type Forget func(s penstock.Subject, onlyBan bool, before penstock.Instant)
+
 // A Scratch is a store for a while.
 type Scratch interface {
 	penstock.Store
@@ -116,6 +120,9 @@ func New(o Options) (*Admin, error) {
 		if missing {
 			errs = append(errs, errors.New("it needs "+what))
 		}
+	}
+	if o.Forget == nil {
+		o.Forget = func(penstock.Subject, bool, penstock.Instant) {}
 	}
 	need(o.Token == "", "a token")
 	need(o.Token != "" && o.Token == o.ViewerToken, "two tokens that differ")

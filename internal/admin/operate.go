@@ -44,6 +44,7 @@ func (a *Admin) resetKey(x *exchange) (any, error) {
 				err = local.Reset(x.r.Context(), &g)
 			}
 		}
+		a.Forget(s.id, false, penstock.MaxInstant)
 		return nil, err
 	})
 }
@@ -123,6 +124,7 @@ func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration
 			_, err = local.Ban(x.r.Context(), &b)
 		}
 		if length == 0 {
+			a.Forget(s.id, true, penstock.MaxInstant)
 			return nil, err
 		}
 		at := until.Time()

@@ -80,6 +80,11 @@ func (c *collector) stores(out sender, s *State) {
 		out.count(denyHits, s.Denied.Hits)
 		out.gauge(denyEntries, float64(s.Denied.Entries))
 	}
+	if s.Late != nil {
+		out.gauge(lateWaiting, float64(s.Late.Waiting))
+		out.count(lateCharged, s.Late.Charged)
+		out.count(lateDropped, s.Late.Dropped)
+	}
 	if s.Leases != nil {
 		out.count(leasedCalls, s.Leases.Leased, "permits")
 		out.count(leasedCalls, s.Leases.Exact, "store")

@@ -43,6 +43,7 @@ type State struct {
 	Memory *Memory
 	Denied *Denied
 	Leases *Leases
+	Late   *Late
 
 	RefusedLogins map[string]int64 // at the admin door, by why
 }
@@ -62,6 +63,9 @@ type Denied struct{ Hits, Entries int64 }
 
 // Leases is the state of the permits taken ahead.
 type Leases struct{ Leased, Exact, Permits, Expired int64 }
+
+// Late is the state of what is charged after an outage.
+type Late struct{ Waiting, Charged, Dropped int64 }
 
 // Metrics are what Prometheus is told.
 type Metrics struct {

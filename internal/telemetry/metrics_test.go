@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -183,6 +184,10 @@ func (late) Settle(context.Context, *penstock.Settlement, *penstock.Settled) err
 	return penstock.ErrNoReservation
 }
 
+func (late) ChargeLate(context.Context, *penstock.LateCharge) error {
+	return fmt.Errorf("%w: refused", penstock.ErrUnavailable)
+}
+
 func TestTimedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)
@@ -190,7 +195,16 @@ func TestTimedStore(t *testing.T) {
 		if store.Take(t.Context(), nil, nil) == nil || store.Settle(t.Context(), nil, nil) == nil {
 			t.Error("the error is lost")
 		}
+		charger, ok := store.(penstock.LateCharger)
+		if !ok || charger.ChargeLate(t.Context(), nil) == nil {
+			t.Error("late charges do not reach the store")
+		}
+		if err := n.metrics.TimeStore(struct{ breaker.Store }{}, nil).(penstock.LateCharger).ChargeLate(t.Context(), nil); !errors.Is(err, penstock.ErrInvalid) {
+			t.Errorf("a store that cannot charge late: %v", err)
+		}
 		n.check(t,
+			`penstock_store_duration_seconds_count{call="charge_late"} 1`,
+			`penstock_store_errors_total{call="charge_late",kind="some"} 1`,
 			`penstock_store_duration_seconds_bucket{call="take",le="0.01"} 0`,
 			`penstock_store_duration_seconds_bucket{call="take",le="0.025"} 1`,
 			`penstock_store_duration_seconds_count{call="settle"} 1`,
@@ -207,7 +221,7 @@ func TestTimedStore(t *testing.T) {
 // docs/metrics.md names every metric that there is, as it is.
 func TestReference(t *testing.T) {
 	n := newNode(t, nil)
-	n.state = telemetry.State{Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, RefusedLogins: map[string]int64{"wrong_token": 0}}
+	n.state = telemetry.State{Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, RefusedLogins: map[string]int64{"wrong_token": 0}}
 	n.state.Rules.Checked = time.Unix(1, 0)
 	for range 3 {
 		n.decide(t, login("198.51.100.7"))

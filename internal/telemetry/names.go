@@ -24,6 +24,10 @@ var (
 	memoryEvicted = describe("memory_evicted_total", "Keys that were forgotten before their time, to make room.")
 	memoryRefused = describe("memory_refused_total", "Calls that found no room for their keys.")
 
+	lateWaiting = describe("late_charges_waiting", "Keys whose requests were admitted while the store was unavailable and are still to be charged.")
+	lateCharged = describe("late_charges_total", "Counters that were charged after the store was unavailable.")
+	lateDropped = describe("late_charges_dropped_total", "Charges given up: too many were waiting, or the store refused them.")
+
 	denyHits     = describe("deny_cache_hits_total", "Calls denied from memory, as the store had said they would be for longer.")
 	denyEntries  = describe("deny_cache_entries", "Callers whose denial is remembered.")
 	leasedCalls  = describe("lease_decisions_total", "Charges of rules with consistency: leased, by whether permits covered them.", "by")
