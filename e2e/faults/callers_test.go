@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/penstock-io/penstock"
 )
@@ -71,13 +73,87 @@ type bound struct {
 	lives int // how many times the limit can be spent in Redis: once, and once more if it forgets
 }
 
-// of is how many calls of a kind's caller may pass at most.
-func (b bound) of(k *kind) int {
-	each := k.limit
-	if k.divided && b.nodes > 0 {
-		each = (k.limit + b.nodes - 1) / b.nodes
+// of is how many requests of a kind's caller may pass at most: what Redis admits, and what each node had
+// left by its last exact answer before the fault.
+func (b bound) of(k *kind, known *knowledge) int {
+	most, passes := b.lives*k.limit, b.lives*k.limit
+	for n := range b.nodes {
+		most += b.share(k, seen{})
+		passes += b.share(k, known.nodes[n])
 	}
-	return b.lives*k.limit + b.nodes*each
+	return min(most, passes+known.spurious)
+}
+
+// share is how many requests a node may admit by itself, if it has seen so much.
+func (b bound) share(k *kind, s seen) int {
+	used := s.used
+	switch {
+	case k.leased:
+		used = 0 // what a lease says is not the shared state
+	case k.algorithm == "sliding_window_log" && s.denied:
+		used = k.limit // until the retry that was announced
+	case k.algorithm == "sliding_window_log":
+		used = s.admitted // when the others' requests leave the window is not known
+	}
+	if !k.divided {
+		return k.limit - used
+	}
+	share := (k.limit + b.nodes - 1) / b.nodes
+	if k.algorithm == "sliding_window_log" {
+		if s.denied {
+			return 0
+		}
+		return max(0, share-used)
+	}
+	return (k.limit - used + b.nodes - 1) / b.nodes
+}
+
+// A knowledge is what nodes know of a caller when the fault begins.
+type knowledge struct {
+	nodes    map[int]seen
+	spurious int // requests that were admitted without Redis before the fault, or again after an exact answer
+}
+
+// seen is what the exact answers of a node have said of a caller.
+type seen struct {
+	used, admitted int
+	denied         bool
+}
+
+// learn reads the answers of each caller, in the order in which they were given.
+func learn(answers []*answer, fault span) map[caller]*knowledge {
+	answers = slices.Clone(answers)
+	slices.SortFunc(answers, func(a, b *answer) int { return cmp.Compare(a.due+a.took, b.due+b.took) })
+	all := map[caller]*knowledge{}
+	again := map[string]bool{} // nodes that have answered exactly since the fault began, by caller
+	for _, a := range answers {
+		if a.err != nil {
+			continue
+		}
+		k := all[a.caller]
+		if k == nil {
+			k = &knowledge{nodes: map[int]seen{}}
+			all[a.caller] = k
+		}
+		here := fmt.Sprint(a.node, a.caller)
+		before := a.due+a.took < fault.from
+		switch {
+		case !a.exact():
+			if a.allowed && (before || again[here]) {
+				k.spurious++
+			}
+		case before:
+			s := k.nodes[a.node]
+			s.used, s.denied = max(s.used, a.used), s.denied || !a.allowed
+			if a.allowed {
+				s.admitted++
+			}
+			k.nodes[a.node] = s
+		default:
+			again[here] = true
+		}
+	}
+	return all
 }
 
 // exactly is where Redis decides all the time.

@@ -20,6 +20,7 @@ import (
 // A spoiler is what is wrong with the wiring of an engine.
 type spoiler struct {
 	store func(breaker.Store) breaker.Store // nil: nothing, as with the other
+	local func(penstock.Store) penstock.Store
 	now   func() penstock.Instant
 }
 
@@ -60,25 +61,37 @@ func embed(t *testing.T, addr string, s spoiler) penstock.Decider {
 	memory, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
 	must(t, err)
 	t.Cleanup(func() { memory.Close() })
+	var local penstock.Store = memory
+	if s.local != nil {
+		local = s.local(memory)
+	}
 	doc, err := rules.Parse("rules.yaml", []byte(rulesText(1)))
 	must(t, err)
 	snapshot, _, err := rules.Compile(doc, rules.Options{Secret: "of the tests"})
 	must(t, err)
-	e, err := engine.New(engine.Options{Store: denied, Local: memory, Rules: engine.Fixed(snapshot), Now: s.now, Nodes: func() int { return 2 }})
+	e, err := engine.New(engine.Options{Store: denied, Local: local, Rules: engine.Fixed(snapshot), Now: s.now, Nodes: func() int { return 2 }})
 	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		_ = e.Close(ctx)
+	})
 	return embedded{e}
 }
 
 // drive sends some calls of a load, as fast as a few senders can.
 func drive(nodes []penstock.Decider, from, to int) []*answer {
-	l := &load{nodes: nodes, began: time.Now()}
+	return (&load{nodes: nodes, began: time.Now()}).drive(from, to)
+}
+
+func (l *load) drive(from, to int) []*answer {
 	answers := make([]*answer, to-from)
 	var senders sync.WaitGroup
 	const abreast = 8
 	for i := range abreast {
 		senders.Go(func() {
 			for n := from + i; n < to; n += abreast {
-				a := &answer{caller: callerOf(n), node: nodeOf(n) % len(nodes)}
+				a := &answer{caller: callerOf(n), node: nodeOf(n) % len(l.nodes)}
 				l.send(a)
 				answers[n-from] = a
 			}

@@ -89,6 +89,9 @@ func (f *fault) try(t *testing.T) {
 	for i, n := range s.nodes {
 		eventually(t, fmt.Sprintf("node %d decides in Redis again", i), func() bool { return n.decidesExactly(i) })
 	}
+	for i, n := range s.nodes {
+		eventually(t, fmt.Sprintf("node %d has charged Redis with what it admitted", i), func() bool { return n.process.Exited() || n.booksAreBalanced() })
+	}
 	figures := judge(answers, during, bound{run.nodes, f.lives})
 	figures.fault, figures.goal = f.name, f.goal()
 	figures.countHoldings(s.watch.end(s.load.most, patient))

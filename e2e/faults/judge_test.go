@@ -39,7 +39,7 @@ type figures struct {
 func judge(answers []*answer, fault span, most bound) *figures {
 	f := &figures{decisions: len(answers), lasted: fault.to - fault.from}
 	f.countFailures(answers)
-	f.countAdmitted(answers, most)
+	f.countAdmitted(answers, fault, most)
 	f.measure(answers, fault)
 	return f
 }
@@ -69,7 +69,8 @@ func (f *figures) countFailures(answers []*answer) {
 }
 
 // countAdmitted compares what passed with what may.
-func (f *figures) countAdmitted(answers []*answer, most bound) {
+func (f *figures) countAdmitted(answers []*answer, fault span, most bound) {
+	known := learn(answers, fault)
 	sent, admitted := map[caller]int{}, map[caller]int{}
 	for _, a := range answers {
 		if a.err != nil {
@@ -89,10 +90,11 @@ func (f *figures) countAdmitted(answers []*answer, most bound) {
 		if c.kind.tame {
 			continue
 		}
+		may := most.of(c.kind, known[c])
 		f.over += max(0, passed-c.kind.limit)
-		f.bound += max(0, min(calls, most.of(c.kind))-c.kind.limit)
-		if passed > most.of(c.kind) {
-			f.blame("too much: %d calls of %v passed, at most %d may, with a limit of %d", passed, c, most.of(c.kind), c.kind.limit)
+		f.bound += max(0, min(calls, may)-c.kind.limit)
+		if passed > may {
+			f.blame("too much: %d calls of %v passed, at most %d may, with a limit of %d and what nodes knew: %+v", passed, c, may, c.kind.limit, known[c])
 		}
 		// Unspent permits of a lease are lost, and so is an unspent part of a limit that is divided.
 		if least := min(calls, c.kind.limit); passed < least && !c.kind.leased && !c.kind.divided {

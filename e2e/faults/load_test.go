@@ -18,6 +18,7 @@ type answer struct {
 	late    time.Duration // how much later it was sent
 	took    time.Duration // from when it was due to the answer
 	allowed bool
+	used    int // of the limit, as the answer says
 	quality penstock.Quality
 	retried bool
 	err     error
@@ -98,6 +99,7 @@ func (l *load) send(a *answer) {
 	}
 	a.took = time.Since(l.began) - a.due
 	a.allowed, a.quality = v.Allowed, v.Quality
+	a.used = int(v.Decision.Limit - v.Decision.Remaining)
 }
 
 // now is the time since the load began.

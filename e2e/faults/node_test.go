@@ -2,11 +2,13 @@ package faults
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/penstock-io/penstock"
@@ -121,4 +123,20 @@ func (n *node) get(path string, into any) bool {
 func (n *node) connected() bool {
 	var s struct{ Store struct{ Connected bool } }
 	return n.get("/v1/status", &s) && s.Store.Connected
+}
+
+// booksAreBalanced tells whether Redis is charged with all requests that the node admitted while Redis
+// was certainly not asked. It fails the test if the node has given up on some.
+func (n *node) booksAreBalanced() bool {
+	reply, err := n.ask("/metrics")
+	if err != nil {
+		return false
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	must(n.t, err)
+	if !strings.Contains(string(text), "\npenstock_late_charges_dropped_total 0\n") {
+		n.t.Fatal("a node has given up on late charges")
+	}
+	return strings.Contains(string(text), "\npenstock_late_charges_waiting 0\n")
 }

@@ -94,6 +94,48 @@ func TestCallersClocksShow(t *testing.T) {
 	}
 }
 
+// ignorant is a local store that is not told what Redis answers.
+type ignorant struct{ penstock.Store }
+
+// uncharged is a store that does not charge late, and says that it did.
+type uncharged struct{ breaker.Store }
+
+func (uncharged) ChargeLate(context.Context, *penstock.LateCharge) error { return nil }
+
+// Nodes continue from what Redis said last, and Redis is charged with what they admitted meanwhile.
+func TestOutageWithinItsBound(t *testing.T) {
+	outage := func(s spoiler) *figures {
+		redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		nodes := []penstock.Decider{embed(t, redis.Addr, s), embed(t, redis.Addr, s)}
+		const third = 700
+		l := &load{nodes: nodes, began: time.Now()}
+		answers := l.drive(0, third)
+		fault := span{from: l.now()}
+		must(t, redis.Kill())
+		time.Sleep(1100 * time.Millisecond) // until no denial is cached any more
+		answers = append(answers, l.drive(third, 2*third)...)
+		must(t, redis.Restart())
+		for _, n := range nodes {
+			e := n.(embedded)
+			eventually(t, "the breaker closes", func() bool {
+				var v penstock.Verdict
+				stranger := caller{&kinds[0], 0, int(time.Now().UnixNano())}
+				return e.Engine.Decide(t.Context(), stranger.call(), &v) == nil
+			})
+		}
+		fault.to = l.now()
+		return judge(append(answers, l.drive(2*third, 3*third)...), fault, bound{len(nodes), 1})
+	}
+	sound := outage(spoiler{})
+	sound.check(t)
+	if spoilt := outage(spoiler{local: func(s penstock.Store) penstock.Store { return ignorant{s} }}); len(spoilt.mistakes) == 0 {
+		t.Errorf("nodes began with nothing, and it was not noticed: %d over, at most %d", spoilt.over, spoilt.bound)
+	}
+	if spoilt := outage(spoiler{store: func(s breaker.Store) breaker.Store { return uncharged{s} }}); spoilt.over <= sound.over {
+		t.Errorf("Redis was not charged with what was admitted without it, and no more passed: %d over, and %d if it is", spoilt.over, sound.over)
+	}
+}
+
 // broken is a node that does not answer, or says that it cannot.
 type broken struct{ err error }
 
