@@ -54,7 +54,7 @@ func newNodeOf(t *testing.T, r engine.Rules) *node {
 	}
 	t.Cleanup(func() { store.Close() })
 	n := &node{Traffic: traffic.New()}
-	t.Cleanup(n.Close)
+	t.Cleanup(n.Traffic.Close)
 	n.Engine, err = engine.New(engine.Options{
 		Store: store, Rules: r, Observe: n.Observe,
 		Now: func() penstock.Instant { return penstock.InstantOf(time.Now()) },
