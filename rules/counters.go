@@ -43,17 +43,22 @@ func (k keyReader) part(name string) (part KeyPart, ok bool) {
 	return k.key[i], true
 }
 
+func (k keyReader) has(name string) bool {
+	_, ok := k.part(name)
+	return ok
+}
+
 // tells reports whether requests with the same key have the same value of a name, as expressions see
 // it: one that is missing is empty.
 func (k keyReader) tells(name string) bool {
-	if _, ok := k.part(name); ok {
+	if k.has(name) {
 		return true
 	}
 	switch name {
 	case "domain":
 		return true // the rule is for one
 	case "path": // made of literals and wildcards
-		return k.rule.path.text != "" && !slices.ContainsFunc(k.rule.path.wildcards(), func(name string) bool { return !k.tells(name) })
+		return k.rule.path.text != "" && !slices.ContainsFunc(k.rule.path.wildcards(), func(name string) bool { return !k.has(name) })
 	}
 	return false
 }
@@ -87,8 +92,8 @@ func (k keyReader) tellsPath(p pathPattern) bool {
 			return true // whatever follows
 		case !isWildcard(have):
 		case isRest(have):
-			return k.tells(wildcardName(have))
-		case !isWildcard(want) && !k.tells(wildcardName(have)):
+			return k.has(wildcardName(have))
+		case !isWildcard(want) && !k.has(wildcardName(have)):
 			return false
 		}
 	}
