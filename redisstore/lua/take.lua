@@ -167,7 +167,7 @@ for _ = 1, tickets do
         elseif form >= BUDGET and form < OVERDRAWN then
           guard.replay = passes and recalls(guard, now)
         elseif guard.replay then
-          all = all and (passes or kind ~= LEASES or cost == 0)
+          all = all and (passes or cost == 0)
         else
           all = all and passes
           guard.denied = guard.denied or cost > 0 and not passes
