@@ -94,7 +94,7 @@ type CostTerms struct {
 	Fixed          int64  `rules:"-"`
 	Attribute      string `rules:"attribute" max:"63" doc:"The attribute that holds it."`
 	ResponseHeader string `rules:"response_header" max:"128" doc:"The response header that holds it."`
-	ResponseBytes  bool   `rules:"response_bytes" doc:"The length of the response's body."`
+	ResponseBytes  bool   `rules:"response_bytes" doc:"The length of the response's body; default where nobody can count it."`
 	Default        int64  `rules:"default" min:"1" max:"1000000000000" doc:"Where it is missing or no number; 1 if not given."`
 	Max            int64  `rules:"max" min:"1" max:"1000000000000" doc:"What exceeds it counts as this much."`
 }
