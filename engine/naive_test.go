@@ -144,10 +144,14 @@ func (n *naive) charge(limits []naiveLimit, c *penstock.Call, now penstock.Insta
 			l.state = l.meter.ChargeDenied(l.state, l.cost)
 		}
 		n.states[l.place] = l.state
+		d := l.meter.Report(l.state, now, l.cost, l.passes, all, c.MaxDelay)
+		if l.meter.Kind == penstock.KindLeaky && !l.passes && l.cost <= d.Remaining {
+			d.Remaining = 0 // it cannot wait
+		}
 		out[l.rule] = append(out[l.rule], penstock.LimitVerdict{
 			Rule: l.rule.Name, Policy: l.policy, Shadow: l.rule.Mode == rules.Shadow,
 			Algorithm: l.meter.Algorithm(), Count: l.meter.Limit().Count, Window: l.meter.Limit().Window,
-			Decision: l.meter.Report(l.state, now, l.cost, l.passes, all, c.MaxDelay),
+			Decision: d,
 		})
 	}
 	return all

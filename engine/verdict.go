@@ -58,6 +58,9 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
 	charges := w.turn.Ticket.Groups[group].Charges
 	for j := range decisions {
+		if d := &decisions[j]; !d.Allowed && d.Remaining >= charges[j].Need() && d.RetryAfter != penstock.Never {
+			d.Remaining = 0 // banned, or cannot wait for a leaky bucket: what is left is not for this client now
+		}
 		if add(v, a.rule, a.policies[j], charges[j].Meter, &decisions[j]) {
 			v.BannedUntil = g.BannedUntil
 		}

@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -371,4 +373,32 @@ func used(t *testing.T, e *engine.Engine, path string) int64 {
 		t.Fatal(err)
 	}
 	return v.Limits[0].Used
+}
+
+// By default calls are held for as long as the queue takes.
+func TestWholeQueueIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, "rules:\n  - {name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}\n", engine.Options{Now: bubble})
+		l := newLimiter(t, e, grpclimit.Options{})
+		ended := make(chan error, 8)
+		for range 8 {
+			go func() { ended <- invoke(t.Context(), l, func() {}) }()
+		}
+		served := 0
+		for range 8 {
+			err := <-ended
+			if err == nil {
+				served++
+				continue
+			}
+			wantCode(t, err, codes.ResourceExhausted)
+			violation := status.Convert(err).Details()[1].(*errdetails.QuotaFailure).Violations[0]
+			if want := "limit of 4 per 1m0s with a queue of 6 reached"; violation.Description != want {
+				t.Errorf("%q, want %q", violation.Description, want)
+			}
+		}
+		if served != 7 {
+			t.Errorf("%d of 8 served, want 7", served)
+		}
+	})
 }

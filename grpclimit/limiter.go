@@ -20,7 +20,7 @@ import (
 // Options say how calls are read and what clients are told. The zero value is fit for use, and knows
 // of a call its ip, method, host and path.
 type Options struct {
-	httplimit.ReaderOptions // MaxDelay is 30 s by default
+	httplimit.ReaderOptions // MaxDelay is what the rule's queue takes by default
 	httplimit.WriterOptions // the headers are sent as metadata
 
 	// OnError sees what stood in the way of a decision or its conclusion. The verdict stands.
@@ -41,7 +41,7 @@ type Limiter struct {
 // New returns a limiter. If the decider is a [penstock.Concluder] too, what a call has reserved is
 // renewed while it lasts and settled when it ends.
 func New(d penstock.Decider, o Options) (*Limiter, error) {
-	o.MaxDelay = cmp.Or(o.MaxDelay, 30*time.Second)
+	o.MaxDelay = cmp.Or(o.MaxDelay, penstock.AnyDelay)
 	reader, readerErr := httplimit.NewReader(o.ReaderOptions)
 	writer, writerErr := httplimit.NewWriter(o.WriterOptions)
 	var own error

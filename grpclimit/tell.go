@@ -90,5 +90,9 @@ func describe(l *penstock.LimitVerdict) string {
 	case l.Algorithm == penstock.Concurrency:
 		return fmt.Sprintf("limit of %d at the same time reached", l.Limit)
 	}
-	return fmt.Sprintf("limit of %d per %v reached", cmp.Or(l.Count, l.Limit), l.Window)
+	rate := fmt.Sprintf("limit of %d per %v", cmp.Or(l.Count, l.Limit), l.Window)
+	if l.Algorithm == penstock.LeakyBucket && l.Limit > 1 {
+		rate += fmt.Sprintf(" with a queue of %d", l.Limit-1)
+	}
+	return rate + " reached"
 }

@@ -109,18 +109,33 @@ func appendCause(b []byte, v *penstock.Verdict) []byte {
 	return append(b, "Limit reached"...)
 }
 
-// appendLimit names a limit: 100 requests per 60 s (search).
+// appendLimit names a limit: 100 requests per 60 s (search), and what a bucket has beside its rate.
 func appendLimit(b []byte, l *penstock.LimitVerdict) []byte {
-	b = append(strconv.AppendInt(b, l.Limit, 10), " request"...)
-	if l.Limit != 1 {
-		b = append(b, 's')
+	if !isBucket(l) || l.Count <= 0 {
+		b = appendRequests(b, l.Limit)
+	} else {
+		b = appendRequests(b, l.Count)
 	}
 	if l.Algorithm == penstock.Concurrency {
 		b = append(b, " at the same time"...)
-	} else if seconds, ok := windowSeconds(l); ok {
-		b = append(strconv.AppendInt(append(b, " per "...), seconds, 10), " s"...)
+	} else if !isBucket(l) || l.Count > 0 {
+		b = append(strconv.AppendInt(append(b, " per "...), max(1, ceilSeconds(l.Window)), 10), " s"...)
+	}
+	switch {
+	case l.Algorithm == penstock.LeakyBucket && l.Limit > 1:
+		b = strconv.AppendInt(append(b, " with a queue of "...), l.Limit-1, 10)
+	case l.Algorithm == penstock.TokenBucket && l.Count > 0 && l.Limit != l.Count:
+		b = strconv.AppendInt(append(b, " with a burst of "...), l.Limit, 10)
 	}
 	return append(append(append(b, " ("...), l.Policy...), ')')
+}
+
+func appendRequests(b []byte, n int64) []byte {
+	b = append(strconv.AppendInt(b, n, 10), " request"...)
+	if n != 1 {
+		b = append(b, 's')
+	}
+	return b
 }
 
 // appendAdvice says what the client can do.

@@ -70,15 +70,18 @@ func appendState(b []byte, l *penstock.LimitVerdict) []byte {
 // of its capacity does, so that quota and window together are the rate it sustains. Not ok is a
 // bucket whose decider does not tell the rate: a window of another would promise too much.
 func windowSeconds(l *penstock.LimitVerdict) (_ int64, ok bool) {
-	isBucket := l.Algorithm == penstock.TokenBucket || l.Algorithm == penstock.LeakyBucket
 	switch {
-	case !isBucket || l.Limit == l.Count:
+	case !isBucket(l) || l.Limit == l.Count:
 		return max(1, ceilSeconds(l.Window)), true
 	case l.Count <= 0:
 		return 0, false
 	}
 	seconds := float64(l.Limit) * l.Window.Seconds() / float64(l.Count) // an int64 might not hold the product
 	return max(1, int64(math.Ceil(min(seconds-1e-9, maxInteger)))), true
+}
+
+func isBucket(l *penstock.LimitVerdict) bool {
+	return l.Algorithm == penstock.TokenBucket || l.Algorithm == penstock.LeakyBucket
 }
 
 // effectiveWindow returns for how long a client should make do with what remains; not ok if there

@@ -45,7 +45,7 @@ type turn struct {
 
 // New returns a limiter that asks the decider: an engine, or a client of a remote Penstock.
 func New(d penstock.Decider, o Options) (*Limiter, error) {
-	o.MaxDelay = cmp.Or(o.MaxDelay, 30*time.Second)
+	o.MaxDelay = cmp.Or(o.MaxDelay, penstock.AnyDelay)
 	o.MaxHeld = cmp.Or(o.MaxHeld, 10_000)
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}

@@ -184,3 +184,63 @@ func TestHeadersOfTheResponse(t *testing.T) {
 		})
 	}
 }
+
+const fourAMinute = "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]"
+
+// By default requests are held for as long as the queue takes.
+func TestWholeQueueIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newLimiter(t, fourAMinute, Options{}).Wrap(ok)
+		codes := make(chan int, 8)
+		for range 8 {
+			go func() { codes <- served(h, request("/")).Code }()
+		}
+		count := map[int]int{}
+		for range 8 {
+			count[<-codes]++
+		}
+		if count[200] != 7 || count[429] != 1 {
+			t.Errorf("answered %v, want 7 times 200 and once 429", count)
+		}
+	})
+}
+
+// A request that cannot wait is told that nothing is left for it, whatever room the queue has.
+func TestNothingRemainsForWhoCannotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newLimiter(t, fourAMinute, Options{ReaderOptions: ReaderOptions{MaxDelay: time.Second}}).Wrap(ok)
+		served(h, request("/"))
+		rec := served(h, request("/"))
+		if got := lines(rec.Header(), "RateLimit")[0]; rec.Code != 429 || got != `"even";r=0;t=14` {
+			t.Errorf("%d, RateLimit %s", rec.Code, got)
+		}
+	})
+}
+
+func TestBucketsInWords(t *testing.T) {
+	for limit, want := range map[string]string{
+		"{rate: 4/60s, queue: 6, algorithm: leaky_bucket}": "Limit of 4 requests per 60 s with a queue of 6 (x) reached",
+		"{rate: 1/60s, queue: 0, algorithm: leaky_bucket}": "Limit of 1 request per 60 s (x) reached",
+		"{rate: 1/60s, burst: 3, algorithm: token_bucket}": "Limit of 1 request per 60 s with a burst of 3 (x) reached",
+		"{rate: 2/60s, algorithm: token_bucket}":           "Limit of 2 requests per 60 s (x) reached",
+		"{rate: 2/60s, algorithm: fixed_window}":           "Limit of 2 requests per 60 s (x) reached",
+		"{rate: 2/60s, algorithm: sliding_window_log}":     "Limit of 2 requests per 60 s (x) reached",
+		"{concurrent: 1, ttl: 60s}":                        "Limit of 1 request at the same time (x) reached",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, "rules: [{name: x, key: [], limits: ["+limit+"]}]", Options{ReaderOptions: ReaderOptions{MaxDelay: time.Nanosecond}})
+			slow := l.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Millisecond) }))
+			var bodies sync.Map
+			var ended sync.WaitGroup
+			for i := range 4 {
+				ended.Go(func() { bodies.Store(i, served(slow, request("/")).Body.String()) })
+			}
+			ended.Wait()
+			found := false
+			bodies.Range(func(_, body any) bool { found = found || strings.Contains(body.(string), want); return true })
+			if !found {
+				t.Errorf("%s: nobody is told %q", limit, want)
+			}
+		})
+	}
+}

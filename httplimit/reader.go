@@ -39,8 +39,9 @@ type ReaderOptions struct {
 	// where rules want a claim, and its error refuses the request.
 	Claims func(*http.Request) (Claims, error)
 
-	// MaxDelay is how long a call can be held for a leaky bucket. A middleware holds for up to
-	// 30 s by default; otherwise the default is not at all.
+	// MaxDelay is how long a call can be held for a leaky bucket; one that would have to wait longer is
+	// denied. By default a middleware holds for as long as the rule's queue takes; a reader by itself
+	// says that calls cannot be held.
 	MaxDelay time.Duration
 }
 

@@ -22,6 +22,10 @@ type Options struct {
 	// Envoy's descriptors, or of callers that hand in attributes themselves.
 	Provided []string
 
+	// MaxDelay is how long requests can be held for a leaky bucket, for warnings of queues that take
+	// longer; 0: as long as any queue takes.
+	MaxDelay time.Duration
+
 	Now time.Time // for warnings of what has expired; zero: now
 }
 

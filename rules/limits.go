@@ -83,6 +83,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 		}
 		out.meters = append(out.meters, meter)
 		c.returns(meter, t, at[i])
+		c.waits(meter, at[i])
 	}
 	if out.complete && len(out.meters) == len(list.terms) {
 		c.beaten(out.compiled, at)
@@ -100,6 +101,21 @@ func (c *compiler) returns(m *penstock.Meter, t *RuleTerms, at path) {
 		c.fail(at, complain("%v", err))
 	case t.Cost != nil && (t.Cost.ResponseHeader != "" || t.Cost.ResponseBytes):
 		c.fail(at, complain("a cost that comes with the response must be reserved until then, and %v", err))
+	}
+}
+
+// waits warns of a queue in which requests would wait for longer than they can be held.
+func (c *compiler) waits(m *penstock.Meter, at path) {
+	if m.Kind != penstock.KindLeaky || c.options.MaxDelay == 0 {
+		return
+	}
+	// In float64: what the check is for is far from where it rounds.
+	apart := float64(m.Window) / float64(m.Count)
+	longest, can := apart*float64(m.Capacity-1), float64(c.options.MaxDelay.Microseconds())
+	if longest > can {
+		c.warn(at.with("queue"), complain("the last of a queue of %d waits %v, and requests are held for %v at most: %d wait, the others are denied",
+			m.Capacity-1, Duration(time.Duration(longest)*time.Microsecond), Duration(c.options.MaxDelay), int64(can/apart)).
+			but("raise gateway.max_delay, or leave it out"))
 	}
 }
 

@@ -123,6 +123,20 @@ func (a *app) tellVerdict(v *penstock.Verdict) error {
 	return err
 }
 
+// limitText says a limit as rules do: 100 per 1m, and what a bucket has beside its rate.
+func limitText(l *penstock.LimitVerdict) string {
+	window := rules.Duration(l.Window)
+	switch {
+	case l.Algorithm == penstock.Concurrency:
+		return fmt.Sprintf("%d at the same time", l.Limit)
+	case l.Algorithm == penstock.LeakyBucket && l.Count > 0:
+		return fmt.Sprintf("%d per %v, queue of %d", l.Count, window, l.Limit-1)
+	case l.Algorithm == penstock.TokenBucket && l.Count > 0 && l.Count != l.Limit:
+		return fmt.Sprintf("%d per %v, burst of %d", l.Count, window, l.Limit)
+	}
+	return fmt.Sprintf("%d per %v", l.Limit, window)
+}
+
 func verdictText(v *penstock.Verdict) string {
 	parts := []string{"DENIED"}
 	if v.Allowed {
@@ -136,7 +150,7 @@ func verdictText(v *penstock.Verdict) string {
 	}
 	for _, l := range v.Limits {
 		if l.Rule == v.Rule && l.Limit == v.Decision.Limit && l.Remaining == v.Decision.Remaining {
-			parts = append(parts, fmt.Sprintf("%d per %v", l.Limit, rules.Duration(l.Window)), fmt.Sprintf("remaining %d", l.Remaining))
+			parts = append(parts, limitText(&l), fmt.Sprintf("remaining %d", l.Remaining))
 			break
 		}
 	}

@@ -59,7 +59,7 @@ type gatewayConfig struct {
 	Slashes  bool            `key:"keep_escaped_slashes" doc:"let paths with %2F pass; servers that take it for a slash, as nginx does, then serve under one path what was limited under another"`
 	Headers  []string        `key:"forward_headers" doc:"headers to forward that by default are dropped (X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override, X-HTTP-Host-Override, Proxy) or dropped unless they come from trusted_proxies (X-Original-*, X-Host, WL-Proxy-Client-IP and others): servers may take a request with them for another one than was limited"`
 	Trace    bool            `key:"trace" doc:"forward TRACE and TRACK; otherwise they are answered with 501"`
-	MaxDelay time.Duration   `key:"max_delay" doc:"how long a leaky bucket may hold a call"`
+	MaxDelay time.Duration   `key:"max_delay" doc:"how long a leaky bucket may hold a request; one that would wait longer is denied. 0: as long as the rule's queue takes"`
 	Timeouts timeoutsConfig  `key:"timeouts"`
 	Limits   limitsConfig    `key:"limits"`
 }
@@ -188,7 +188,6 @@ func defaultConfig() *config {
 		Listen:   listenConfig{Gateway: ":8080", GRPC: "127.0.0.1:8081", HTTP: "127.0.0.1:8090", Admin: "127.0.0.1:8091"},
 		ClientIP: clientIPConfig{Header: "X-Forwarded-For", IPv6Prefix: 64},
 		Gateway: gatewayConfig{
-			MaxDelay: 30 * time.Second,
 			Timeouts: timeoutsConfig{
 				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Write: 30 * time.Second,
 				Dial: 3 * time.Second, ResponseHeader: time.Minute, Drain: 10 * time.Second,

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,8 @@ type testFlags struct {
 	rules   string
 	pattern string
 	verbose bool
+	config  string
+	delay   time.Duration // for which a call is held that does not say
 	run     *regexp.Regexp
 	instead *rules.Snapshot // of rules; nil: those that the tests name
 }
@@ -69,9 +72,13 @@ Exit status: 0 if all is as expected, 1 if not.`,
 			if flags.run, err = regexp.Compile(flags.pattern); err != nil {
 				return misused("--run: %v", err)
 			}
+			if flags.delay, err = a.maxDelay(flags.config); err != nil {
+				return err
+			}
 			return a.testRules(c.Context(), args, flags)
 		},
 	}
+	addMaxDelayFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.rules, "rules", "", "test these rules (`file or directory`) instead of those that the tests name")
 	c.Flags().StringVar(&flags.pattern, "run", "", "only the tests whose name matches the `regexp`")
 	c.Flags().BoolVarP(&flags.verbose, "verbose", "v", false, "tell of tests that pass too")
@@ -180,6 +187,7 @@ func (a *app) runFixture(ctx context.Context, path string, fixture *ruletest.Fix
 		Rules:    snapshot,
 		NewStore: func() (ruletest.Store, error) { return memstore.New(memstore.Options{}) },
 		Run:      flags.run,
+		MaxDelay: flags.delay,
 	})
 	return err
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/penstock-io/penstock/rules"
 )
@@ -22,6 +25,7 @@ type validation struct {
 
 func newRulesValidateCommand(a *app) *cobra.Command {
 	var strict bool
+	var config string
 	c := &cobra.Command{
 		Use:   "validate FILE|DIR...",
 		Short: "Find every mistake in rules",
@@ -32,12 +36,17 @@ files of a directory are one set; - reads stdin.
 Exit status: 0 if the rules can be used, 1 if not.`,
 		Example: `  penstock rules validate rules.yaml
   penstock rules validate --strict rules.d/
+  penstock rules validate --config penstock.yaml rules.yaml
   git show HEAD:rules.yaml | penstock rules validate -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			maxDelay, err := a.maxDelay(config)
+			if err != nil {
+				return err
+			}
 			found := validation{Problems: rules.Problems{}}
 			for _, path := range args {
-				if err := a.validate(c.Context(), path, &found); err != nil {
+				if err := a.validate(c.Context(), path, rules.Options{MaxDelay: maxDelay}, &found); err != nil {
 					return err
 				}
 			}
@@ -45,17 +54,33 @@ Exit status: 0 if the rules can be used, 1 if not.`,
 			return a.tellValidation(&found)
 		},
 	}
+	addMaxDelayFlag(c.Flags(), &config)
 	c.Flags().BoolVar(&strict, "strict", false, "warnings make rules invalid too")
 	return c
 }
 
-func (a *app) validate(ctx context.Context, path string, found *validation) error {
+// addMaxDelayFlag adds what says for how long the gateway holds requests.
+func addMaxDelayFlag(flags *pflag.FlagSet, config *string) {
+	flags.StringVar(config, "config", "", "configuration `file` of the server, for gateway.max_delay; default PENSTOCK_CONFIG")
+}
+
+// maxDelay returns for how long the gateway holds requests by its configuration; 0: as long as the
+// rule's queue takes.
+func (a *app) maxDelay(file string) (time.Duration, error) {
+	l := loadConfig(cmp.Or(file, a.getenv("PENSTOCK_CONFIG")), a.env, nil)
+	if file != "" && len(l.errs) > 0 {
+		return 0, no(errors.Join(l.errs...))
+	}
+	return l.config.Gateway.MaxDelay, nil
+}
+
+func (a *app) validate(ctx context.Context, path string, o rules.Options, found *validation) error {
 	files, err := a.readRules(ctx, path)
 	if err != nil {
 		return err
 	}
 	found.Files += len(files)
-	snapshot, warnings, err := rules.CompileFiles(files, rules.Options{})
+	snapshot, warnings, err := rules.CompileFiles(files, o)
 	mistakes, _ := errors.AsType[rules.Problems](err)
 	found.Errors += len(mistakes)
 	found.Warnings += len(warnings)

@@ -43,7 +43,7 @@ func (s *server) openRules(ctx context.Context) error {
 	if s.config.Rules.Envoy != "" {
 		lastGood = "" // what is there is of other rules
 	}
-	s.rules = &ruleSource{compile: rules.Options{Secret: secret}}
+	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}

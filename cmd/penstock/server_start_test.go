@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -32,6 +33,17 @@ func TestStartFromLastGoodRules(t *testing.T) {
 	}
 	if kept, _ := os.ReadFile(filepath.Join(dir, "key_secret")); string(kept) != string(secret) {
 		t.Error("the secret of keys is another after a restart")
+	}
+}
+
+// The start warns of a queue that takes longer than the gateway holds requests.
+func TestStartWarnsOfAShortDelay(t *testing.T) {
+	file := rulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
+	for delay, warns := range map[string]bool{"0s": false, "30s": true, "90s": false} {
+		n := startNode(t, "rules: {file: "+file+"}\ngateway: {max_delay: "+delay+"}")
+		if told := strings.Contains(n.log.String(), "the last of a queue of 6 waits 90s"); told != warns {
+			t.Errorf("max_delay %s: warned %v, want %v:\n%s", delay, told, warns, n.log)
+		}
 	}
 }
 

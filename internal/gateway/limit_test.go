@@ -287,3 +287,56 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 		}
 	})
 }
+
+// At the defaults a leaky bucket serves as many as its queue holds, however long they wait.
+func TestWholeQueueIsServed(t *testing.T) {
+	const seeds = "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]"
+	for _, http2 := range []bool{false, true} {
+		var arrived []time.Duration
+		var begun time.Time
+		record := func(rw http.ResponseWriter, req *http.Request) { arrived = append(arrived, time.Since(begun)) }
+		inBubble(t, setting{rules: seeds, options: Options{H2C: true}}, record, func(t *testing.T, b *bubble) {
+			client := b.client()
+			if http2 {
+				protocols := new(http.Protocols)
+				protocols.SetUnencryptedHTTP2(true)
+				client.Transport.(*http.Transport).Protocols = protocols
+			}
+			begun = time.Now()
+			var ended sync.WaitGroup
+			var served, denied atomic.Int64
+			for range 8 {
+				ended.Go(func() {
+					res, err := client.Get("http://gateway.test/")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer res.Body.Close()
+					body, _ := io.ReadAll(res.Body)
+					if res.StatusCode == http.StatusOK {
+						served.Add(1)
+						return
+					}
+					denied.Add(1)
+					if want := "Limit of 4 requests per 60 s with a queue of 6 (even) reached; retry in 15 s."; res.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(body), want) {
+						t.Errorf("status %d: %s does not say %q", res.StatusCode, body, want)
+					}
+					if state := strings.Join(res.Header.Values("RateLimit"), " "); state != `"even";r=0;t=15` {
+						t.Errorf("RateLimit: %s", state)
+					}
+				})
+				synctest.Wait()
+			}
+			ended.Wait()
+			if served.Load() != 7 || denied.Load() != 1 {
+				t.Errorf("HTTP/2 %v: %d served and %d denied of 8, want 7 and 1", http2, served.Load(), denied.Load())
+			}
+			for i, at := range arrived {
+				if want := time.Duration(i) * 15 * time.Second; at < want || at > want+time.Second {
+					t.Errorf("request %d arrived after %v, want %v", i, at, want)
+				}
+			}
+		})
+	}
+}

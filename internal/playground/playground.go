@@ -23,8 +23,7 @@ const (
 	MaxLanes    = 4
 	MaxArrivals = 2000
 	MaxSpan     = 31 * 24 * time.Hour
-	maxDelay    = time.Hour // that a leaky bucket may hold a call for
-	points      = 300       // of a curve
+	points      = 300 // of a curve
 )
 
 // A Game is what is to be played.
@@ -247,7 +246,7 @@ func (l *lane) at(ms float64) {
 }
 
 func (l *lane) call(who string, cost int64) *penstock.Call {
-	return &penstock.Call{Cost: cost, MaxDelay: maxDelay, Attributes: []penstock.Attribute{{Name: "who", Value: cmp.Or(who, "everybody")}}}
+	return &penstock.Call{Cost: cost, MaxDelay: penstock.AnyDelay, Attributes: []penstock.Attribute{{Name: "who", Value: cmp.Or(who, "everybody")}}}
 }
 
 func (l *lane) arrive(ctx context.Context, h happening) (reserved string, err error) {

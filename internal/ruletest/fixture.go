@@ -71,7 +71,7 @@ type CallTerms struct {
 	Attributes map[string]string `rules:"attributes" max:"256"`
 	Cost       *int64            `rules:"cost" min:"0" max:"1000000000000"` // 1 if not given; 0 is a peek
 	ID         string            `rules:"id" max:"4096"`
-	MaxDelay   *Span             `rules:"max_delay"` // any if not given, as at the gateway
+	MaxDelay   *Span             `rules:"max_delay"` // if not given, as at the gateway
 	Reserve    bool              `rules:"reserve"`
 	TTL        rules.Duration    `rules:"ttl"`
 	As         string            `rules:"as" max:"63"` // what later steps call its reservation

@@ -1,6 +1,7 @@
 package ruletest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,9 @@ type Options struct {
 	NewStore func() (Store, error) // an empty one
 
 	Run *regexp.Regexp // the names of the tests to run; nil: all
+
+	// MaxDelay is how long a call can be held that does not say; 0: as long as the rule's queue takes.
+	MaxDelay time.Duration
 }
 
 // A Store keeps the state of one test.
@@ -51,7 +55,7 @@ func (f *Fixture) Run(ctx context.Context, o Options) ([]Result, error) {
 func (f *Fixture) runTest(ctx context.Context, index int, o Options) (Result, error) {
 	t := &f.Tests[index]
 	place, _ := f.reading.Place("tests", index)
-	r := &run{fixture: f, test: t, index: index, now: t.start, reservations: map[string]string{}}
+	r := &run{fixture: f, test: t, index: index, now: t.start, maxDelay: o.MaxDelay, reservations: map[string]string{}}
 	r.result = Result{Place: place, Name: t.Name}
 	store, err := o.NewStore()
 	if err != nil {
@@ -83,6 +87,7 @@ type run struct {
 	index        int
 	engine       *engine.Engine
 	now          penstock.Instant
+	maxDelay     time.Duration // 0: any
 	reservations map[string]string // by their names in the test
 	unevaluated  []string          // rules that could not be, for the last call
 	result       Result
@@ -114,7 +119,7 @@ func (r *run) step(ctx context.Context, index int, s *Step) {
 			if ctx.Err() != nil {
 				return
 			}
-			call = s.calls[i].call()
+			call = s.calls[i].call(r.maxDelay)
 			differences := r.decide(ctx, s, call, s.calls[i].As, v)
 			count++
 			if v.Allowed {
@@ -152,9 +157,9 @@ func nth(n, total int64) string {
 }
 
 // call returns the call that the terms describe.
-func (c *CallTerms) call() *penstock.Call {
+func (c *CallTerms) call(maxDelay time.Duration) *penstock.Call {
 	call := &penstock.Call{
-		Domain: c.Domain, Cost: 1, ID: c.ID, MaxDelay: penstock.AnyDelay,
+		Domain: c.Domain, Cost: 1, ID: c.ID, MaxDelay: cmp.Or(maxDelay, penstock.AnyDelay),
 		Reserve: c.Reserve, TTL: time.Duration(c.TTL),
 	}
 	if c.Cost != nil {
