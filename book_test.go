@@ -88,7 +88,7 @@ func (b *book) takeLog(now Instant, c Charge) Decision {
 		told = m.LogAmount(w, c)
 		b.entries = m.RecordLog(b.entries, w, told)
 	case m.CountDenied:
-		b.entries = m.RecordLog(b.entries, w, m.DeniedAmount(c.Cost))
+		b.entries = m.RecordDenied(b.entries, w, c.Cost)
 	case w.Repaired:
 		b.entries = m.RecordLog(b.entries, w, 0)
 	}

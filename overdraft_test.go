@@ -134,11 +134,22 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-func TestDeniedAmount(t *testing.T) {
+// Whatever has denied it, a log records of a denied cost no more than the limit, and keeps of the rest
+// what makes one above.
+func TestRecordDenied(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute, CountDenied: true, Overdraft: 9})
-	for cost, want := range map[int64]int64{0: 0, 1: 1, 2: 2, 3: 3, 4: 3, MaxCount: 3} {
-		if got := m.DeniedAmount(cost); got != want {
-			t.Errorf("of a denied %d, %d is recorded, want %d", cost, got, want)
+	for _, now := range []Instant{9, 1e15} { // below a window too
+		for cost, want := range map[int64]int64{0: 2, 1: 3, 2: 4, 3: 4, 4: 4, MaxCount: 4} {
+			for _, need := range []int64{1, 4} { // passes by itself, or does not
+				var log []Entry
+				for range 2 {
+					log = m.RecordLog(log, m.WeighLog(log, now, 1), 1)
+				}
+				log = m.RecordDenied(log, m.WeighLog(log, now, need), cost)
+				if got := m.WeighLog(log, now, 0).Sum; got != want {
+					t.Errorf("at %d, of a denied %d beside 2, %d count, want %d", now, cost, got, want)
+				}
+			}
 		}
 	}
 }

@@ -35,7 +35,8 @@ func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 		if frozen || wrong {
 			w.At = last.At
 		}
-		w.First = 1 + sort.Search(len(log)-1, func(i int) bool { return log[i+1].At > w.At-Instant(m.Window) })
+		left := m.logLeft(w.At)
+		w.First = 1 + sort.Search(len(log)-1, func(i int) bool { return log[i+1].At > left })
 		w.Sum = last.N - log[w.First-1].N
 		if wrong {
 			w.At, w.Repaired = now, true
@@ -45,6 +46,9 @@ func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 	return w
 }
 
+// logLeft returns the latest instant that has left the window. 0 always has: see record.
+func (m *Meter) logLeft(now Instant) Instant { return max(0, now-Instant(m.Window)) }
+
 // LogAmount is [Meter.Amount] for a log that was weighed.
 func (m *Meter) LogAmount(w LogWeight, c Charge) int64 {
 	if !c.Overdraw {
@@ -53,13 +57,19 @@ func (m *Meter) LogAmount(w LogWeight, c Charge) int64 {
 	return m.within(w.Sum, c.Cost)
 }
 
-// DeniedAmount is how much of a denied cost a log records under count_denied: no more than the
-// limit, above which only a cost that must be recorded can be.
-func (m *Meter) DeniedAmount(cost int64) int64 { return min(cost, m.Count) }
-
 // RecordLog appends the cost and returns the log, which may need room for two more entries. A
 // cost of 0 only mends what a wrong clock wrote.
 func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
+	return m.record(log, w, cost, false)
+}
+
+// RecordDenied is RecordLog for a cost that was denied, by this limit or another, and counts all the
+// same. No more is kept than makes one above the limit.
+func (m *Meter) RecordDenied(log []Entry, w LogWeight, cost int64) []Entry {
+	return m.record(log, w, min(cost, m.Count), true)
+}
+
+func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entry {
 	if w.Repaired {
 		log = append(log[:0], Entry{}, Entry{At: w.At, N: w.Sum})
 		w.First = 1
@@ -81,7 +91,7 @@ func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
 	}
 	total := log[len(log)-1].N + cost
 	log = append(log, Entry{At: w.At, N: total})
-	if m.CountDenied && !w.Passes { // of what was denied, no more is kept than makes one above the limit
+	if denied {
 		for i := w.First; total-log[i].N > m.Count; i++ {
 			log[i].At = 0 // has left every window
 		}

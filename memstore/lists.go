@@ -135,7 +135,7 @@ func (w *work) record(it *item, log []penstock.Entry, taken bool) (_ []penstock.
 	case taken:
 		amount = m.LogAmount(weight, it.Charge)
 	case m.CountDenied:
-		return m.RecordLog(log, weight, m.DeniedAmount(it.Cost)), 0
+		return m.RecordDenied(log, weight, it.Cost), 0
 	}
 	return m.RecordLog(log, weight, amount), amount
 }

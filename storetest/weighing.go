@@ -77,7 +77,7 @@ func (w *weighing) took(amount int64) int64 {
 
 func (w *weighing) denialCounted() balance {
 	if w.Meter.Kind == penstock.KindLog {
-		return balance{entries: w.Meter.RecordLog(w.balance.entries, w.log, w.Meter.DeniedAmount(w.Cost))}
+		return balance{entries: w.Meter.RecordDenied(w.balance.entries, w.log, w.Cost)}
 	}
 	return balance{state: w.Meter.ChargeDenied(w.balance.state, w.Cost)}
 }

@@ -97,27 +97,27 @@ function finish_log(log, count_denied, now, cost, amount, passes, taken, writes,
   local newest, sum, wait = log.newest, log.sum, 0
   if log.spent then newest = log.before end
   if log.repaired then newest = now end
-  local recorded = writes and (taken or count_denied)
+  local total, recorded = log.total, writes and (taken or count_denied)
   if recorded then
     if not taken then amount = math.min(amount, count) end
     newest, sum = log.at, sum + amount
+    if not taken and not log.empty and not log.repaired then
+      -- Of what was denied, no more is kept than makes one above the limit.
+      total = (total + amount) % WRAP
+      log.base = last_entry(log, log.base, nil, total, count)
+      local _, base = log_entry(log, log.base)
+      sum = (total - base) % WRAP
+    end
   end
   if not passes and cost <= count then
     if log.repaired then
       wait = now
     else
-      local total = log.total
-      if recorded then -- of what was denied, no more is kept than makes one above the limit
-        total = (total + amount) % WRAP
-        log.base = last_entry(log, log.base, nil, total, count)
-        local _, base = log_entry(log, log.base)
-        sum = (total - base) % WRAP
-      end
       local i = 1 + last_entry(log, log.base, nil, total, count - cost)
       if i < (log.size or #log.head) then wait = log_entry(log, i) else wait = log.at end
-      if log.damaged then return 0, 0, 0 end -- seen only on the way to the wait: not ours to rewrite
     end
   end
+  if log.damaged then return 0, 0, 0 end -- seen only on the way: not ours to rewrite
   if recorded then
     write_log(log, amount, now, floor)
   elseif log.repaired and writes then
