@@ -22,7 +22,7 @@ func (m *Meter) advanceWindow(s State, now Instant) (_ State, repaired bool) {
 func (m *Meter) windowStart(now Instant) Instant {
 	if m.calendar != nil {
 		start, _ := m.calendar.around(now)
-		return start
+		return max(0, start) // no store can date a state before the epoch
 	}
 	return now - now%Instant(m.Window)
 }

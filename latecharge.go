@@ -148,14 +148,14 @@ func (m *Meter) addLateCounter(s, late State, now Instant) State {
 // MaxLateEntries of the log are left out: inserting them would rewrite more than that.
 func (m *Meter) LateEntries(log, late []Entry, now Instant) (entries []Entry) {
 	w := m.WeighLog(log, now, 0)
-	at, after, from := w.At, w.At-Instant(m.Window), Instant(0)
+	at, left, from := w.At, m.logLeft(w.At), Instant(0)
 	if older := len(log) - w.First - MaxLateEntries; older > 0 && !w.Repaired {
 		from = log[w.First+older-1].At
 	}
 	room := min(m.Most, MaxLog) - w.Sum
 	for i := len(late) - 1; i > 0 && room > 0; i-- {
 		at = min(at, late[i].At)
-		if at <= after || at < from {
+		if at <= left || at < from {
 			break
 		}
 		if cost := min(late[i].N-late[i-1].N, room); cost > 0 {

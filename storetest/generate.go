@@ -17,7 +17,8 @@ type generator struct {
 	meters     []*penstock.Meter
 	now        penstock.Instant
 	steps      int
-	calm       bool // the clock hardly steps, so that lists grow long
+	from       penstock.Instant // no earlier than this
+	calm       bool             // the clock hardly steps, so that lists grow long
 	nonces     []uint64
 
 	rule *rule // nil: limits alone
@@ -46,7 +47,7 @@ var turns = []time.Time{
 }
 
 func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
-	g := &generator{r: r, nodes: nodes, cast: 2, oneSubject: oneSubject, steps: 50 + r.IntN(300)}
+	g := &generator{r: r, nodes: nodes, cast: 2, oneSubject: oneSubject, steps: 50 + r.IntN(300), from: earliest}
 	for range 1 + r.IntN(4) {
 		m := anyMeter(r, pick(r, kinds...))
 		if often(r, 25) { // two of the same kind and window side by side
@@ -63,7 +64,10 @@ func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
 	if often(r, 2) {
 		g.deep()
 	}
-	if often(r, 50) {
+	if often(r, 5) { // windows that began before the epoch
+		g.from = 1
+		g.now = 1 + penstock.Instant(r.Int64N(2*pick(r, g.meters...).Window))
+	} else if often(r, 50) {
 		g.now = penstock.InstantOf(pick(r, turns...)) + penstock.Instant(r.Int64N(int64(2*time.Hour/time.Microsecond)))
 	} else {
 		g.now = earliest + penstock.Instant(r.Int64N(int64(latest-earliest)))

@@ -17,7 +17,7 @@ func (g *generator) when() penstock.Instant {
 		return min(then+penstock.Instant(g.r.Int64N(3*m.Window/2/max(1, m.Count)+1)), latest)
 	}
 	if g.rule != nil && often(g.r, 15) {
-		return min(max(g.recent()+g.wobble(), earliest), latest)
+		return min(max(g.recent()+g.wobble(), g.from), latest)
 	}
 	switch n := g.r.IntN(100); {
 	case n < 30: // again at once
@@ -42,7 +42,7 @@ func (g *generator) when() penstock.Instant {
 	default: // far back or forth, and exactly by days
 		then += penstock.Instant(g.r.Int64N(9)-4) * day
 	}
-	return min(max(then, earliest), latest)
+	return min(max(then, g.from), latest)
 }
 
 // wobble is one microsecond early, on the spot, or one late.

@@ -127,7 +127,7 @@ func (g *generator) admitAll(a *lateAmount) {
 		now -= penstock.Instant(m.Window) + g.wobble()
 	}
 	step := g.r.Int64N(2*m.Window/requests + 1)
-	now = min(max(now, earliest), latest)
+	now = min(max(now, g.from), latest)
 	for k := requests - 1; k >= 0; k-- {
 		if at := now - penstock.Instant(k*step); at > 0 {
 			a.admit(at, max(1, min(g.cost(m), m.Capacity)))

@@ -26,7 +26,7 @@ end
 -- The late entries that a log has room for and that still count, the newest first.
 local function late_entries(log, offset, n)
   local ats, costs, at, room = {}, {}, log.at, math.min(most, MAXLOG) - log.sum
-  local from = 0
+  local from, left = 0, math.max(0, log.at - window)
   log.start = log.base
   if not log.empty and not log.repaired then
     log.size = redis.call('LLEN', log.key)
@@ -38,7 +38,7 @@ local function late_entries(log, offset, n)
   for i = n - 1, 0, -1 do
     local when, cost = read('>I7I6', request, offset + 13 * i)
     at, cost = math.min(at, when), math.min(cost, room)
-    if room <= 0 or at <= log.at - window or at < from then break end
+    if room <= 0 or at <= left or at < from then break end
     if cost > 0 then
       ats[#ats + 1], costs[#costs + 1] = at, cost
       room = room - cost
