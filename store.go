@@ -40,14 +40,15 @@ type Ban struct {
 	Length  time.Duration
 }
 
-// A Resetter forgets a subject: what the group's charges have counted, strikes and ban, and
-// reservations. Records of calls are left to their end, which is near.
+// A Resetter forgets a subject: what the group's charges and its replay budget have counted, strikes
+// and ban, also if the group has no penalty (any more), and reservations. Records of calls and of late
+// charges are left to their end, which is near.
 type Resetter interface {
 	Reset(ctx context.Context, g *Group) error
 }
 
 // An Inspector tells what a peek does not: the reservations of a subject that are still
-// remembered, at most so many, and how many there are.
+// remembered, at most so many, and how many there are. See [ValidateInspection].
 type Inspector interface {
 	Reservations(ctx context.Context, now Instant, s Subject, most int) (_ []Reservation, total int64, err error)
 }
@@ -84,6 +85,30 @@ func (b *Ban) Validate() error {
 		return fmt.Errorf("%w ban: now %d is not from 0 to %d µs", ErrInvalid, b.Now, MaxInstant)
 	case b.Length != 0 && (b.Length < MinWindow || b.Length > MaxWindow):
 		return fmt.Errorf("%w ban: for %v, must be from %v to %v, or 0 to lift it", ErrInvalid, b.Length, MinWindow, MaxWindow)
+	}
+	return nil
+}
+
+// ValidateReset reports what no store can reset.
+func (g *Group) ValidateReset() error {
+	if len(g.Charges) > MaxCharges {
+		return fmt.Errorf("%w reset: %d charges, at most %d", ErrInvalid, len(g.Charges), MaxCharges)
+	}
+	for i := range g.Charges {
+		if g.Charges[i].Meter == nil {
+			return fmt.Errorf("%w reset: charge %d has no meter", ErrInvalid, i)
+		}
+	}
+	return nil
+}
+
+// ValidateInspection reports what no store can tell.
+func ValidateInspection(now Instant, most int) error {
+	switch {
+	case now < 0 || now > MaxInstant:
+		return fmt.Errorf("%w reservations: now %d is not from 0 to %d µs", ErrInvalid, now, MaxInstant)
+	case most < 0:
+		return fmt.Errorf("%w reservations: at most %d asked for, must be 0 or more", ErrInvalid, most)
 	}
 	return nil
 }

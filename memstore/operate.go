@@ -36,10 +36,8 @@ func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 
 // Reset forgets a subject.
 func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
-	for i, c := range g.Charges {
-		if c.Meter == nil {
-			return fmt.Errorf("%w reset: charge %d has no meter", penstock.ErrInvalid, i)
-		}
+	if err := g.ValidateReset(); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return ended("reset", err)
@@ -65,8 +63,8 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 // Reservations returns what a subject has reserved, in the order of nonces. It looks through the
 // subject's shard, about a MiB.
 func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject penstock.Subject, most int) (some []penstock.Reservation, total int64, err error) {
-	if now < 0 || now > penstock.MaxInstant {
-		return nil, 0, fmt.Errorf("%w reservations: now %d is not from 0 to %d µs", penstock.ErrInvalid, now, penstock.MaxInstant)
+	if err := penstock.ValidateInspection(now, most); err != nil {
+		return nil, 0, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, 0, ended("list reservations", err)
@@ -78,7 +76,7 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject 
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	live := sh.reservations(&subject, now)
-	return live[:min(max(most, 0), len(live))], int64(len(live)), nil
+	return live[:min(most, len(live))], int64(len(live)), nil
 }
 
 func (s *Store) shardOf(subject *penstock.Subject) *shard {

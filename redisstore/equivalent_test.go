@@ -88,7 +88,7 @@ var equivalents = []struct {
 	{"if elapsed >= drain then more = 0 else more = math.max(0, more - elapsed * count) end", []string{"> for >= at 12"}, sameAtEqual},
 	{"if log.size - 1 - log.base > MAXLATE then", []string{">= for > at 28"}, "the base is older than the window, as whatever may not be inserted before it"},
 	{"first = last_entry(log, log.start, ats[k]) + 1", []string{"left out"}, "rewrites the whole log, and not only from where the first is inserted"},
-	{"if room <= 0 or at <= log.at - window or at < from then break end", []string{"< for <= at 9"}, "where there is no room, what is added is nothing"},
+	{"if room <= 0 or at <= left or at < from then break end", []string{"< for <= at 9"}, "where there is no room, what is added is nothing"},
 	{"while k > 0 and ats[k] < when do put_late() end", []string{"<= for < at 24"}, "entries of one instant leave the window together, in whatever order they stand"},
 	{"return pack('>BBI7I7', DONE, (allowed and 1 or 0) + (again and 2 or 0), now, ends) .. table.concat(parts)",
 		[]string{"- for + at 51"}, "one less two is a byte of ones, which has the same two bits"},

@@ -134,6 +134,7 @@ func (l *laboratory) examine() (by string, fault error) {
 		{"debts", func() error { return checkDebt(l.store) }},
 		{"refused", func() error { return checkRefused(l.store, l.server.Addr) }},
 		{"closed", func() error { return checkClosed(l.store, l.server.Addr) }},
+		{"extends", func() error { return checkExtends(l.store, l.server.Addr) }},
 		{"late charges", func() error { return checkLate(l.store, l.server.Addr) }},
 		{"settled dates", func() error { return checkSettleDates(l.store) }},
 		{"lost", func() error { return checkLost(l.store, l.server.Addr) }},

@@ -24,6 +24,9 @@ var (
 // Reset forgets what the group names, and announces that to all nodes. What is damaged or is not ours
 // under its keys goes too.
 func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
+	if err := g.ValidateReset(); err != nil {
+		return err
+	}
 	a := amendment{verb: verbReset}
 	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))
 	a.keys.add(appendReservationsKey(nil, s.prefix, g.Subject))
@@ -37,10 +40,8 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 	for _, m := range meters {
 		a.meter(s.prefix, g.Subject, m, 0)
 	}
-	if g.Penalty != nil { // last: the script does not read the bans behind it
-		a.charge(0, formPenal, 0)
-		a.body = appendPenalty(a.body, g.Penalty)
-	}
+	a.charge(0, formPenal, 0)                           // last: the script does not read the bans behind it
+	a.body = appendPenalty(a.body, &penstock.Penalty{}) // whatever its terms are, it has one state
 	reply, err := s.run(ctx, &a, 0)
 	if err == nil {
 		err = s.announce(ctx, Clearing{Subject: g.Subject, At: reply.now})
@@ -88,8 +89,8 @@ func said(what string, err error) error {
 // there are. Where more are asked for than it has, that is exact; else it is what Redis holds, those
 // among them that are over and not yet noticed.
 func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
-	if most < 0 {
-		return nil, 0, fmt.Errorf("%w reservations: at most %d asked for, must be 0 or more", penstock.ErrInvalid, most)
+	if err := penstock.ValidateInspection(now, most); err != nil {
+		return nil, 0, err
 	}
 	key := string(appendReservationsKey(nil, s.prefix, who))
 	size, err := s.do(ctx, s.pipelined, s.pipelined.B().Hlen().Key(key).Build())

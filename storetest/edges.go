@@ -49,6 +49,7 @@ var edges = []edge{
 	{"settlements of what is not there", true, checkRefusedSettlements},
 	{"bans that cannot be", true, checkBans},
 	{"an ended context changes nothing", true, checkEndedContexts},
+	{"resets that cannot be", true, checkInvalidResets},
 	{"some of several reservations", true, checkInspection},
 	{"a settlement's answer may be used again", true, checkSettledReuse},
 	{"invalid late charges", true, checkInvalidLate},

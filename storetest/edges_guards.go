@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +93,58 @@ func checkEndedContexts(nodes []penstock.Store) error {
 	return errors.Join(append(errs, stillReserved(nodes, who, m))...)
 }
 
+// checkInvalidResets resets what no store can, and forgets nothing; and resets a subject that is banned
+// by a rule without a penalty any more, which lifts the ban.
+func checkInvalidResets(nodes []penstock.Store) error {
+	m := perMinute(5)
+	reset := func(g penstock.Group) error {
+		return safely(func() error { return nodes[0].(penstock.Resetter).Reset(context.Background(), &g) })
+	}
+	var errs []error
+	for name, charges := range map[string][]penstock.Charge{
+		"no meter":         {{}},
+		"a nil meter last": {{Meter: m}, {}},
+		"too many charges": slices.Repeat([]penstock.Charge{{Meter: m}}, penstock.MaxCharges+1),
+	} {
+		who := []penstock.Subject{newcomer()}
+		s := one(scenarioStart, m, 1, 0, 0)
+		if _, err := take(nodes, who, &s); err != nil {
+			return err
+		}
+		if err := reset(penstock.Group{Subject: who[0], Charges: charges}); refusalOf(err) != penstock.ErrInvalid {
+			errs = append(errs, fmt.Errorf("reset with %s: error is %v, want one that wraps %q", name, err, penstock.ErrInvalid))
+		}
+		peek := one(scenarioStart, m, 0, 0, 0)
+		if out, err := take(nodes, who, &peek); err != nil || out.Decisions[0].Used != 1 {
+			errs = append(errs, fmt.Errorf("reset with %s: %d are used then (%w)", name, out.Decisions[0].Used, err))
+		}
+	}
+	return errors.Join(append(errs, checkResetLifts(nodes, reset))...)
+}
+
+func checkResetLifts(nodes []penstock.Store, reset func(penstock.Group) error) error {
+	p := must(penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
+	for _, named := range []*penstock.Penalty{p, nil} {
+		for _, charges := range [][]penstock.Charge{nil, {{Meter: perMinute(5)}}} {
+			who := []penstock.Subject{newcomer()}
+			ban := banned(scenarioStart, p, time.Hour)
+			if _, err := play(nodes, who, &ban); err != nil {
+				return err
+			}
+			if err := reset(penstock.Group{Subject: who[0], Charges: charges, Penalty: named}); err != nil {
+				return err
+			}
+			g := group(perMinute(5), 1)
+			g.Penalty = p
+			s := asked(scenarioStart, 1, g)
+			if out, err := take(nodes, who, &s); err != nil || !out.Allowed {
+				return fmt.Errorf("a subject that was banned and reset (its penalty named: %v): allowed %v (%w)", named != nil, out.Allowed, err)
+			}
+		}
+	}
+	return nil
+}
+
 // checkInspection asks for some of several reservations, of one subject beside another.
 func checkInspection(nodes []penstock.Store) error {
 	const several = 5
@@ -113,6 +167,18 @@ func checkInspection(nodes []penstock.Store) error {
 		}
 		if len(got) != min(most, several) || total != several {
 			return fmt.Errorf("asked for %d of %d: got %d of %d", most, several, len(got), total)
+		}
+	}
+	for _, v := range []struct {
+		now  penstock.Instant
+		most int
+	}{{scenarioStart, -1}, {scenarioStart, math.MinInt}, {-1, 1}, {penstock.MaxInstant + 1, 1}} {
+		err := safely(func() error {
+			_, _, err := nodes[1].(penstock.Inspector).Reservations(context.Background(), v.now, who[0], v.most)
+			return err
+		})
+		if refusalOf(err) != penstock.ErrInvalid {
+			return fmt.Errorf("asked for %d at %d: error is %v, want one that wraps %q", v.most, v.now, err, penstock.ErrInvalid)
 		}
 	}
 	got, _, err := nodes[1].(penstock.Inspector).Reservations(context.Background(), scenarioStart, who[1], several)

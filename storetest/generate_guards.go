@@ -131,7 +131,13 @@ func (g *generator) around(s step) step {
 			return late
 		}
 	case n < 35:
-		s.reset = &penstock.Group{Penalty: g.rule.penalty, Dedup: g.rule.dedup, Charges: g.pickCharges(len(g.meters))}
+		s.reset = &penstock.Group{Charges: g.pickCharges(g.r.IntN(len(g.meters) + 1))}
+		if often(g.r, 50) { // the ban is forgotten also without
+			s.reset.Penalty = g.rule.penalty
+		}
+		if often(g.r, 80) {
+			s.reset.Dedup = g.rule.dedup
+		}
 		s.who = s.who[:1]
 		return s
 	}
@@ -170,7 +176,7 @@ func (g *generator) guardGroups(s *step) {
 // settlement is of something that was taken, or was not; false if nothing can be.
 func (g *generator) settlement() (step, bool) {
 	if g.rule.called != 0 && often(g.r, 50) {
-		g.now = min(max(g.rule.called+g.wobble(), earliest), latest) // while it is still open
+		g.now = min(max(g.rule.called+g.wobble(), g.from), latest) // while it is still open
 	}
 	if again := g.rule.settled; again != nil && often(g.r, 25) { // the same again, or nearly
 		s := settlement(*again.settle)

@@ -71,6 +71,9 @@ func (m *Model) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
 
 // Reset implements [penstock.Resetter].
 func (m *Model) Reset(ctx context.Context, g *penstock.Group) error {
+	if err := g.ValidateReset(); err != nil {
+		return err
+	}
 	return m.locked(ctx, func() error {
 		m.ledger.reset(g)
 		return nil
@@ -79,9 +82,12 @@ func (m *Model) Reset(ctx context.Context, g *penstock.Group) error {
 
 // Reservations implements [penstock.Inspector].
 func (m *Model) Reservations(ctx context.Context, now penstock.Instant, s penstock.Subject, most int) (some []penstock.Reservation, total int64, err error) {
+	if err := penstock.ValidateInspection(now, most); err != nil {
+		return nil, 0, err
+	}
 	err = m.locked(ctx, func() error {
 		live := m.ledger.reserved(instantOf(now), s)
-		some, total = live[:min(max(most, 0), len(live))], int64(len(live))
+		some, total = live[:min(most, len(live))], int64(len(live))
 		return nil
 	})
 	return some, total, err

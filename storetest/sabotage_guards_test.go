@@ -70,6 +70,7 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"renews for nothing":           {renewsForNothing, []string{"guarded twin", "scenario", "leases"}},
 		"releases another's lease":     {releasesAnothers, []string{"guarded twin", "scenario", "leases"}},
 		"resets half":                  {resetsHalf, []string{"guarded twin", "scenario", "a reset forgets"}},
+		"resets a ban by its name":     {func() penstock.Store { return resetsByName{NewModel()} }, []string{"guarded twin", "resets that cannot be"}},
 		"ignores late charges":         {ignoresLateCharges, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
 		"charges late twice":           {chargesLateTwice, []string{"guarded twin", "scenario", "a late charge counts once, and what still counts"}},
 		"charges late as new":          {chargesLateAsNew, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},

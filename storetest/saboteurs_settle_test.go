@@ -1,6 +1,10 @@
 package storetest
 
-import "github.com/penstock-io/penstock"
+import (
+	"context"
+
+	"github.com/penstock-io/penstock"
+)
 
 // givesBackTwice leaves what it has released open.
 func givesBackTwice() penstock.Store {
@@ -124,5 +128,23 @@ func renewsForNothing() penstock.Store {
 			l = l.clone()
 		}
 		return l.settle(s, s.Now, out)
+	})
+}
+
+// resetsByName keeps a ban whose penalty the group does not name.
+type resetsByName struct{ *Model }
+
+func (s resetsByName) Reset(ctx context.Context, g *penstock.Group) error {
+	if err := g.ValidateReset(); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		a := account{g.Subject, penstock.PenaltyFingerprint}
+		kept, has := s.ledger.balances[a]
+		s.ledger.reset(g)
+		if g.Penalty == nil && has {
+			s.ledger.balances[a] = kept
+		}
+		return nil
 	})
 }
