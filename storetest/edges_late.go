@@ -99,10 +99,7 @@ func checkLongLog(nodes []penstock.Store) error {
 			return err
 		}
 		// The sum tells how much was charged, and how it falls with time tells where.
-		admitted := []flow{}
-		for _, f := range v.late[len(v.late)-kept(v.late, v.charged):] {
-			admitted = append(admitted, f)
-		}
+		admitted := slices.Clone(v.late[len(v.late)-kept(v.late, v.charged):])
 		for i := range penstock.Instant(entries) {
 			admitted = append(admitted, flow{start + 1 + i, 1})
 		}

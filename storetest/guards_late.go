@@ -99,7 +99,7 @@ func stillCounts(m *penstock.Meter, admitted []flow, now penstock.Instant) (sum 
 			sum = min(sum, float64(m.Capacity+m.Overdraft)) + amount
 			last = f.at
 		case penstock.KindCounter:
-			left := 1 - math.Floor(float64(int64(now)%m.Window/m.Tick))/float64(m.Ticks)
+			left := 1 - float64(int64(now)%m.Window/m.Tick)/float64(m.Ticks)
 			switch windows(now) - windows(f.at) {
 			case 0:
 				sum += amount
