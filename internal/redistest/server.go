@@ -121,12 +121,12 @@ func (s *Server) startLocked(ctx context.Context) error {
 	return nil
 }
 
-// Prefer gives the server the CPU it needs before other processes, as far as this user may do that: for tests that are
-// about a busy machine and not about a slow server.
-func (s *Server) Prefer() {
+// Prefer has the kernel run the server before ordinary processes, for tests that are about a busy machine and not about
+// a slow server. It reports whether this user may do that.
+func (s *Server) Prefer() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = exec.Command("chrt", "--rr", "--pid", "1", strconv.Itoa(s.proc.Pid())).Run()
+	return exec.Command("chrt", "--rr", "--pid", "1", strconv.Itoa(s.proc.Pid())).Run() == nil
 }
 
 // awaitReady waits until the server on our port answers and is ours: another process may have won the port.
