@@ -83,7 +83,13 @@ func (s *stage) asks(want int64, do func()) {
 // compare checks that node and store say the same to a call that is denied, so that asking
 // changes nothing.
 func (s *stage) compare(at penstock.Instant, groups ...penstock.Group) {
-	got, want := s.take(at, groups...), s.takeFrom(s.store.Able, at, groups...)
+	before := s.store.asked.Load()
+	got := s.take(at, groups...)
+	if asked := s.store.asked.Load() > before; got.Cached == asked {
+		s.failf("%v after the start the answer is cached: %v, and the store was asked: %v", at.Sub(start), got.Cached, asked)
+	}
+	got.Cached = false
+	want := s.takeFrom(s.store.Able, at, groups...)
 	if got, want := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); got != want {
 		s.failf("%v after the start the node says\n%s\nand the store\n%s", at.Sub(start), got, want)
 	}
