@@ -31,6 +31,7 @@ type listenConfig struct {
 	GRPC    string `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health"`
 	HTTP    string `key:"http" doc:"decision API and forward-auth over HTTP"`
 	Admin   string `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
+	Share   int    `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused"`
 }
 
 type upstreamConfig struct {
@@ -76,6 +77,7 @@ type timeoutsConfig struct {
 	ReadHeader     time.Duration `key:"read_header" doc:"for a client to send the head of a request; 0 is none, as with the others"`
 	Idle           time.Duration `key:"idle" doc:"of a connection between requests"`
 	Body           time.Duration `key:"body" doc:"between two pieces of a request's body"`
+	Tunnel         time.Duration `key:"tunnel" doc:"of a WebSocket on which neither side sends anything"`
 	Write          time.Duration `key:"write" doc:"until the client takes a piece of the response"`
 	Dial           time.Duration `key:"dial" doc:"to connect to an upstream"`
 	ResponseHeader time.Duration `key:"response_header" doc:"for an upstream to begin its answer"`
@@ -185,11 +187,11 @@ func (secret) String() string { return "…" }
 
 func defaultConfig() *config {
 	return &config{
-		Listen:   listenConfig{Gateway: ":8080", GRPC: "127.0.0.1:8081", HTTP: "127.0.0.1:8090", Admin: "127.0.0.1:8091"},
+		Listen:   listenConfig{Gateway: ":8080", GRPC: "127.0.0.1:8081", HTTP: "127.0.0.1:8090", Admin: "127.0.0.1:8091", Share: 50},
 		ClientIP: clientIPConfig{Header: "X-Forwarded-For", IPv6Prefix: 64},
 		Gateway: gatewayConfig{
 			Timeouts: timeoutsConfig{
-				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Write: 30 * time.Second,
+				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Tunnel: 10 * time.Minute, Write: 30 * time.Second,
 				Dial: 3 * time.Second, ResponseHeader: time.Minute, Drain: 10 * time.Second,
 			},
 			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100},

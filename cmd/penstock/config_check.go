@@ -78,6 +78,9 @@ func (l *loader) checkListen() {
 			taken[door.address] = door.path
 		}
 	}
+	if c.Listen.Share < 1 || c.Listen.Share > 100 {
+		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
+	}
 	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
 		l.wrong("listen", "every door is turned off: give one of gateway, http and grpc an address")
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -19,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/httplimit/jwtclaims"
 	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/connlimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
 	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
@@ -108,9 +108,18 @@ func (s *server) listen(name, address string, answer serve) (*door, error) {
 	}
 	s.atEnd(func() { listener.Close() })
 	if n := connectionsOf(name); n > 0 {
-		listener = netutil.LimitListener(listener, n)
+		listener = connlimit.New(listener, connlimit.Options{
+			Max: n, PerClient: connlimit.Share(n, s.config.Listen.Share), Exempt: s.isTrustedProxy,
+			Refused: func(client netip.Prefix) {
+				s.log.Debug("connection refused: the client has its share", "listener", name, "client", client)
+			},
+		})
 	}
 	return &door{name, listener, answer}, nil
+}
+
+func (s *server) isTrustedProxy(address netip.Addr) bool {
+	return slices.ContainsFunc(s.config.TrustedProxies, func(n network) bool { return n.Contains(address) })
 }
 
 // allDoors are those of calls and, if it is on, the admin door.
@@ -182,6 +191,9 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 func (s *server) serveHTTP(server *http.Server) serve {
 	return func(ctx context.Context, l net.Listener) error {
 		return s.serveUntil(ctx, func() error {
+			if bounded, ok := l.(*connlimit.Listener); ok {
+				server.ConnState = bounded.ConnState
+			}
 			accept := server.Serve
 			if server.TLSConfig != nil {
 				accept = func(l net.Listener) error { return server.ServeTLS(l, "", "") }

@@ -52,12 +52,12 @@ func (c *config) gatewayOptions() gateway.Options {
 		H2C: g.H2C, KeepEscapedSlashes: g.Slashes, ForwardHeaders: g.Headers, Trace: g.Trace,
 		Limits: gateway.Limits{
 			MaxHeaderBytes: int(g.Limits.HeaderBytes), MaxBody: int64(g.Limits.BodyBytes),
-			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections,
+			MaxQueryParameters: g.Limits.QueryParameters, MaxConnections: g.Limits.Connections, ClientShare: c.Listen.Share,
 			MinBodyRate: zeroIsNone(int64(g.Limits.BodyRate)), MaxConcurrentStreams: g.Limits.Streams, MaxUpstream: g.Limits.UpstreamConnections,
 		},
 		Timeouts: gateway.Timeouts{
 			ReadHeader: zeroIsNone(g.Timeouts.ReadHeader), Idle: zeroIsNone(g.Timeouts.Idle), Body: zeroIsNone(g.Timeouts.Body),
-			Write: zeroIsNone(g.Timeouts.Write), Dial: zeroIsNone(g.Timeouts.Dial), ResponseHeader: zeroIsNone(g.Timeouts.ResponseHeader),
+			Write: zeroIsNone(g.Timeouts.Write), Tunnel: zeroIsNone(g.Timeouts.Tunnel), Dial: zeroIsNone(g.Timeouts.Dial), ResponseHeader: zeroIsNone(g.Timeouts.ResponseHeader),
 			Request: zeroIsNone(g.Timeouts.Request), Drain: zeroIsNone(g.Timeouts.Drain),
 		},
 	}

@@ -4,6 +4,7 @@ package survive
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -66,6 +67,7 @@ type setup struct {
 	rules  string // YAML; by default one that counts all
 	config string // YAML of upstreams and gateway
 	files  int    // that it may open; 0: as many as the test
+	share  int    // percent of connections that one address may hold; 0: all, as all clients here have the same
 }
 
 // counted is how rules here count: exactly, and without a window that ends during a test.
@@ -85,7 +87,7 @@ func (s setup) unhurried() (env []string) {
 			env = append(env, "PENSTOCK_GATEWAY_TIMEOUTS_"+strings.ToUpper(timeout)+"=60s")
 		}
 	}
-	return env
+	return append(env, fmt.Sprint("PENSTOCK_LISTEN_CLIENT_SHARE=", cmp.Or(s.share, 100)))
 }
 
 // start runs a node and returns when it says where it is. It ends with the test.

@@ -103,8 +103,8 @@ type Admin struct {
 	heavy    chan struct{} // work that takes long: so many at a time
 	beat     time.Duration // between two signs of life of a stream
 
-	looks     chan struct{} // at the overview: so many at a time
-	lookEvery time.Duration
+	overviews, tails places // streams that are open
+	lookEvery        time.Duration
 
 	draining context.Context
 	drain    context.CancelFunc
@@ -145,7 +145,7 @@ func New(o Options) (*Admin, error) {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
 	a := &Admin{Options: o, veil: veil, logins: logins, heavy: make(chan struct{}, atATime), beat: heartbeat}
-	a.looks, a.lookEvery = make(chan struct{}, maxLooks), lookEvery
+	a.lookEvery = lookEvery
 	a.reveals = newReveals(a)
 	a.sessions = newSessions(o.Now)
 	a.access = newAccess(o.Token, o.ViewerToken, a.sessions, a.logins)

@@ -135,6 +135,11 @@ func (a *Admin) follow(x *exchange) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
+	end, err := a.tails.begin(x.who.role)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	tail, err := a.Traffic.Follow(filter)
 	if errors.Is(err, traffic.ErrWatched) {
 		return nil, problem(http.StatusServiceUnavailable, Unavailable, err.Error())

@@ -236,8 +236,14 @@ func TestTooManyFollow(t *testing.T) {
 	server := httptest.NewServer(s.door)
 	defer server.Close()
 	defer s.door.Drain()
-	for range 16 {
+	for range 12 {
 		s.stream(t, server.URL, "/v1/events", bearer(viewerToken))
 	}
-	s.refused("GET", "/v1/events", "", 503, admin.Unavailable, "too many are watching")
+	if w := s.serve(s.request("GET", "/v1/events", "", "Authorization", "Bearer "+viewerToken)); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("viewers take the streams that are kept for operators: %d", w.Code)
+	}
+	for range 4 {
+		s.stream(t, server.URL, "/v1/events", bearer(operatorToken))
+	}
+	s.refused("GET", "/v1/events", "", 503, admin.Unavailable, "too many streams")
 }

@@ -112,8 +112,14 @@ func TestOverviewRefuses(t *testing.T) {
 	if w := s.serve(s.request("GET", "/v1/overview", "")); w.Code != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", w.Code)
 	}
-	for range 16 {
+	for range 12 {
 		s.stream(t, server.URL, "/v1/overview", bearer(viewerToken))
 	}
-	s.refused("GET", "/v1/overview", "", 503, admin.Unavailable, "too many are watching")
+	if w := s.serve(s.request("GET", "/v1/overview", "", "Authorization", "Bearer "+viewerToken)); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("viewers take the streams that are kept for operators: %d", w.Code)
+	}
+	for range 4 {
+		s.stream(t, server.URL, "/v1/overview", bearer(operatorToken))
+	}
+	s.refused("GET", "/v1/overview", "", 503, admin.Unavailable, "too many streams")
 }

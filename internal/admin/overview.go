@@ -1,16 +1,9 @@
 package admin
 
-import (
-	"fmt"
-	"net/http"
-	"time"
-)
+import "time"
 
-// Of watching the overview.
-const (
-	lookEvery = time.Second
-	maxLooks  = 16 // at once
-)
+// lookEvery is how often the overview is sent.
+const lookEvery = time.Second
 
 // overview streams what there is to see at a glance, anew every second: stats, status and nodes, each
 // with what the route of that name answers.
@@ -19,12 +12,11 @@ func (a *Admin) overview(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case a.looks <- struct{}{}:
-		defer func() { <-a.looks }()
-	default:
-		return nil, problem(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("too many are watching: %d at once", maxLooks))
+	end, err := a.overviews.begin(x.who.role)
+	if err != nil {
+		return nil, err
 	}
+	defer end()
 	s := newStream(x)
 	if s.begin() {
 		s.look(last)

@@ -74,6 +74,7 @@ func (g *Gateway) begin(rw http.ResponseWriter, req *http.Request) *exchange {
 		ResponseWriter: rw,
 		exchange:       x,
 		patience:       g.timeouts.Write,
+		tunnel:         g.timeouts.Tunnel,
 		streams:        req.ProtoMajor == 2,
 	}
 	return x

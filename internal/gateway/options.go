@@ -82,6 +82,7 @@ type Limits struct {
 	MaxBody              int64 // bytes of a request; default 1 MiB
 	MaxQueryParameters   int   // default 1000; always bounded
 	MaxConnections       int   // at a time, the others wait; default: what open files allow
+	ClientShare          int   // percent of MaxConnections from one IPv4 address or IPv6 /64, but for trusted peers; default 50
 	MaxConcurrentStreams int   // of an HTTP/2 connection; default 100; always bounded
 	MaxUpstream          int   // connections to one server at a time; default none
 	MinBodyRate          int64 // bytes per second of a request's body, on average, after Timeouts.Body; default 1 KiB
@@ -93,6 +94,7 @@ type Timeouts struct {
 	ReadHeader time.Duration // of a request; default 5 s
 	Idle       time.Duration // of a connection between requests; default 60 s
 	Body       time.Duration // between two pieces of a request's body; default 30 s
+	Tunnel     time.Duration // of a WebSocket on which nothing is sent, either way; default 10 min
 	Write      time.Duration // until the client takes a piece of the response; default 30 s
 
 	Dial           time.Duration // default 3 s
@@ -122,6 +124,7 @@ func (l *Limits) setDefaults() {
 	l.MaxQueryParameters = positive(l.MaxQueryParameters, 1000)
 	l.MaxConcurrentStreams = positive(l.MaxConcurrentStreams, 100)
 	l.MaxConnections = defaulted(l.MaxConnections, connectionsForOpenFiles())
+	l.ClientShare = positive(l.ClientShare, 50)
 	l.MaxBody = defaulted(l.MaxBody, 1<<20)
 	l.MaxUpstream = defaulted(l.MaxUpstream, 0)
 	l.MinBodyRate = defaulted(l.MinBodyRate, 1<<10)
@@ -131,6 +134,7 @@ func (t *Timeouts) setDefaults() {
 	t.ReadHeader = defaulted(t.ReadHeader, 5*time.Second)
 	t.Idle = defaulted(t.Idle, 60*time.Second)
 	t.Body = defaulted(t.Body, defaultBodyTimeout)
+	t.Tunnel = defaulted(t.Tunnel, 10*time.Minute)
 	t.Write = defaulted(t.Write, 30*time.Second)
 	t.Dial = defaulted(t.Dial, 3*time.Second)
 	t.ResponseHeader = defaulted(t.ResponseHeader, 60*time.Second)

@@ -14,6 +14,7 @@ type pacedWriter struct {
 	http.ResponseWriter
 	exchange *exchange     // whose response it is
 	patience time.Duration // 0: any
+	tunnel   time.Duration // a tunnel may rest; 0: any
 	streams  bool          // HTTP/2
 	waits    time.Time     // since when
 }

@@ -12,6 +12,7 @@ import (
 	"net/textproto"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -121,6 +122,47 @@ func TestWebSocket(t *testing.T) {
 }
 
 // A connection that is switched to HTTP/2 would carry any number of requests past the limiter.
+// A WebSocket may rest for a while, as long as one side says something now and then.
+func TestSilentWebSocketIsClosed(t *testing.T) {
+	const rest = 10 * time.Minute
+	for _, speaks := range []string{"client", "server"} {
+		serve := func(rw http.ResponseWriter, req *http.Request) {
+			conn, _, err := rw.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			if speaks == "server" {
+				for range 3 {
+					time.Sleep(rest - time.Second)
+					io.WriteString(conn, "x")
+				}
+			}
+			io.Copy(io.Discard, conn)
+		}
+		inBubble(t, setting{}, serve, func(t *testing.T, b *bubble) {
+			conn, from := b.dialRaw()
+			io.WriteString(conn, upgradeToWebSocket)
+			if res, err := http.ReadResponse(from, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("%v, %v", res, err)
+			}
+			begun := time.Now()
+			if speaks == "client" {
+				for range 3 {
+					time.Sleep(rest - time.Second)
+					io.WriteString(conn, "x")
+				}
+			}
+			io.Copy(io.Discard, from)
+			if took, want := time.Since(begun), 4*rest-3*time.Second; took != want {
+				t.Errorf("the %s speaks: closed after %v, want %v", speaks, took, want)
+			}
+		})
+	}
+}
+
 func TestOnlyWebSocketsAreUpgraded(t *testing.T) {
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
 		fmt.Fprint(rw, req.Header["Upgrade"], req.Header["Http2-Settings"])

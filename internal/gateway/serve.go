@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
+	"github.com/penstock-io/penstock/internal/connlimit"
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
@@ -34,10 +34,17 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 
 	requests, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
+	bounded := connlimit.New(patientListener{l, g.log}, connlimit.Options{
+		Max: g.limits.MaxConnections, PerClient: connlimit.Share(g.limits.MaxConnections, g.limits.ClientShare), Exempt: g.reader.Trusts,
+		Refused: func(client netip.Prefix) {
+			g.log.Debug("connection refused: the client has its share", "client", client)
+		},
+	})
+	l = bounded
 	server := g.newServer(requests)
-	l = patientListener{l, g.log}
-	if n := g.limits.MaxConnections; n > 0 {
-		l = netutil.LimitListener(l, n)
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		g.count(state)
+		bounded.ConnState(c, state)
 	}
 	failed := make(chan error, 1)
 	ended.Go(func() { failed <- g.accept(server, l) })
@@ -67,7 +74,6 @@ func (g *Gateway) newServer(requests context.Context) *http.Server {
 		MaxHeaderBytes:    g.limits.MaxHeaderBytes,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: g.limits.MaxConcurrentStreams, WriteByteTimeout: g.timeouts.Write},
 		Protocols:         new(http.Protocols),
-		ConnState:         g.count,
 		ErrorLog:          serverlog.New(g.log),
 	}
 	s.Protocols.SetHTTP1(true)
@@ -80,7 +86,7 @@ func (g *Gateway) newServer(requests context.Context) *http.Server {
 	return s
 }
 
-func (g *Gateway) count(_ net.Conn, state http.ConnState) {
+func (g *Gateway) count(state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		g.connections.Add(1)

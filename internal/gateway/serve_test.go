@@ -207,7 +207,7 @@ func TestClosedListenerIsTold(t *testing.T) {
 func TestMoreClientsThanConnections(t *testing.T) {
 	const clients = 40
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) { io.WriteString(rw, "served") })
-	s := start(t, setting{options: Options{Upstreams: upstreams(server), Limits: Limits{MaxConnections: 4}}})
+	s := start(t, setting{options: Options{Upstreams: upstreams(server), Limits: Limits{MaxConnections: 4, ClientShare: 100}}})
 	var ended sync.WaitGroup
 	for range clients {
 		ended.Go(func() {

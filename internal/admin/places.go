@@ -1,0 +1,37 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+const (
+	maxStreams      = 16 // of one kind at a time
+	operatorStreams = 4  // of these, kept for operators
+)
+
+// places counts streams of one kind. Viewers cannot take all of them.
+type places struct {
+	mu  sync.Mutex
+	all int
+}
+
+// begin takes a place; end must follow.
+func (p *places) begin(role Role) (end func(), err error) {
+	most := maxStreams
+	if role < Operator {
+		most -= operatorStreams
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= most {
+		return nil, problem(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("too many streams: %d are open, at most %d, of which %d are kept for operators", p.all, maxStreams, operatorStreams))
+	}
+	p.all++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all--
+	}, nil
+}
