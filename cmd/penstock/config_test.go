@@ -29,7 +29,7 @@ func TestConfigPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := listenConfig{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091"}
+	want := listenConfig{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091", Share: 50}
 	if diff := cmp.Diff(want, c.Listen); diff != "" {
 		t.Error("flag > environment > file > default, but (-want +got):\n" + diff)
 	}
@@ -103,7 +103,7 @@ func TestConfigSecretsFromFiles(t *testing.T) {
 // Each row has one mistake; what is told must hold the place and the rest.
 func TestConfigMistakes(t *testing.T) {
 	for _, row := range []struct{ name, yaml, env, want string }{
-		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; here belong admin, gateway, grpc, http`},
+		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; here belong admin, client_share, gateway, grpc, http`},
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
 		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: mapping key "data_dir" already defined`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
