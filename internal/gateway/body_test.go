@@ -162,3 +162,22 @@ func TestBodyOfRetriedRequest(t *testing.T) {
 		}
 	}
 }
+
+// On HTTP/2 a response without the body ends its stream, and the connection serves others.
+func TestUnsentBodyOverHTTP2(t *testing.T) {
+	inBubble(t, setting{rules: oneRequest, options: Options{H2C: true}}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, b *bubble) {
+		h2c := &http.Transport{DialContext: b.front.dial, Protocols: new(http.Protocols)}
+		h2c.Protocols.SetUnencryptedHTTP2(true)
+		t.Cleanup(h2c.CloseIdleConnections)
+		client := &http.Client{Transport: h2c}
+		get(t, client, "http://gateway.test/")
+		for range 300 { // more than streams of the same time
+			body, unsent := io.Pipe()
+			got := do(t, client, newRequest(t, "POST", "http://gateway.test/", body))
+			if got.StatusCode != http.StatusTooManyRequests || !strings.Contains(got.body, "429") {
+				t.Fatalf("status %d, %q", got.StatusCode, got.body)
+			}
+			unsent.Close()
+		}
+	})
+}
