@@ -150,7 +150,7 @@ func TestHijacked(t *testing.T) {
 	if res, _ := get(t, s, "/"); res.StatusCode != 429 {
 		t.Errorf("beside the socket: %d", res.StatusCode)
 	}
-	conn.Close()
+	fmt.Fprint(conn, "bye\n") // and the handler closes it
 	select {
 	case <-ended:
 	case <-time.After(patience):
