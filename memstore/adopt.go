@@ -45,6 +45,9 @@ func (w *work) layOutKnowledge(k *penstock.Knowledge) {
 func (w *work) adopt(k *penstock.Knowledge) {
 	it, m := &w.items[0], k.Meter
 	s := it.look()
+	if s != nil && s.isShared() { // it stands in for others too, and is not theirs to replace
+		s = nil
+	}
 	if m.Kind == penstock.KindLog {
 		w.adoptLog(it, k)
 		return
@@ -62,7 +65,7 @@ func (w *work) adopt(k *penstock.Knowledge) {
 	} else if usedAt(m, st, at) == 0 {
 		return // as if never seen
 	}
-	if w.makeRoom(true) != nil {
+	if w.makeRoom(true) != nil || it.shared { // there is room only in a counter that others share
 		return
 	}
 	st, _, _ = m.Weigh(st, at, 0, 0)
@@ -84,14 +87,15 @@ func (w *work) adoptLog(it *item, k *penstock.Knowledge) {
 	if from <= 0 || from+penstock.Instant(m.Window) <= k.Now || from > k.Now {
 		return
 	}
-	if w.makeRoom(true) != nil {
+	it.list(it.look())
+	if w.makeRoom(true) != nil || it.shared {
 		return
 	}
 	s := it.slot()
 	if s == nil {
 		s = it.add()
 	}
-	log := m.FillLog(it.sh.list(s), from, k.Cost)
+	log := m.FillLog(it.list(s), from, k.Cost)
 	if len(log) == 0 {
 		it.sh.drop(it.sh.index(s))
 		return

@@ -85,7 +85,7 @@ func TestArenaStaysWithinItsBudget(t *testing.T) {
 		}
 		blocks = append(blocks, b)
 	}
-	if lists := memory.frames.bytes; lists > memory.max-memory.max/keptApart || lists < 3<<18 || memory.used() > 1<<20 {
+	if lists := memory.frames.bytes; lists > memory.max*13/16 || lists < 11<<16 || memory.used() > 1<<20 {
 		t.Errorf("%d bytes of lists, %d bytes in all", lists, memory.used())
 	}
 	a.free(blocks[0])

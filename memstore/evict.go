@@ -9,14 +9,15 @@ import (
 
 const (
 	sampleSlots = 8  // among which the best victim is chosen
-	sampleMost  = 64 // looked at before giving up where all are spent
+	sampleMost  = 64 // looked at before giving up
 )
 
 func anySlot(*slot) bool   { return true }
 func hasList(s *slot) bool { return s.isSpilled() }
 
-// evict removes, of some slots side by side at a random place, the one that would be forgotten
-// soonest; none that is held, and none of the ticket's own. It reports whether it found one.
+// evict removes, of some slots side by side at a random place, the record of a call that would be
+// forgotten soonest, but none of the ticket's own. It reports whether it found one. Forgetting a call
+// means that its duplicates are charged; nothing else can be forgotten without undercounting.
 func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 	size := sh.size()
 	if size == 0 {
@@ -37,7 +38,7 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 			break
 		}
 		left := s.left(r.now, r.isGiven())
-		if left >= shortest || s.isHeld(r.now, r.isGiven()) || !wanted(s) || r.isOwn(s) {
+		if left >= shortest || !s.isRecord() || !wanted(s) || r.isOwn(s) {
 			continue
 		}
 		victim, shortest = i, left
@@ -69,7 +70,13 @@ func (r *room) isOwn(s *slot) bool {
 	return false
 }
 
+// full is why no slot can be had.
 func (sh *shard) full() error {
-	sh.memory.refused.Add(1)
 	return fmt.Errorf("make room in memory: %d bytes used: %w", sh.memory.used(), penstock.ErrFull)
+}
+
+// refuse is full, of a ticket that cannot do without.
+func (sh *shard) refuse() error {
+	sh.memory.refused.Add(1)
+	return sh.full()
 }

@@ -38,8 +38,12 @@ func TestFloodFreesNobody(t *testing.T) {
 		m := meters[1+n%8%3]
 		ticket.Nonce++
 		ticket.Groups[0] = penstock.Group{Subject: subject(victims + n), Charges: []penstock.Charge{{Meter: m, Cost: 1}}}
-		if err := s.Take(t.Context(), ticket, &out); err != nil && !errors.Is(err, penstock.ErrFull) {
+		err := s.Take(t.Context(), ticket, &out)
+		switch {
+		case err != nil && !errors.Is(err, penstock.ErrFull):
 			t.Fatal(err)
+		case err != nil && m.Kind != penstock.KindLeases:
+			t.Fatalf("key %d is refused by %v: %v, %+v", n, m, err, s.Stats())
 		}
 		if n%100_000 == 0 {
 			if bytes := s.Stats().Bytes; bytes > budget {
@@ -56,87 +60,81 @@ func TestFloodFreesNobody(t *testing.T) {
 	}
 	stats := s.Stats()
 	t.Logf("%+v", stats)
-	if stats.Evicted < int64(flood/4) || stats.Refused > int64(flood/100) || stats.Bytes > budget {
+	if stats.Evicted != 0 || stats.Shared < 1000 || stats.Bytes > budget {
 		t.Errorf("stats %+v", stats)
 	}
 }
 
 func TestFullOfTheSpent(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	once := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Hour})
-	twice := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Hour, Ordinal: 1})
-	at := func(n uint64, m *penstock.Meter, now penstock.Instant) error {
-		ticket := single(n, m, 1)
-		ticket.Now = now
-		return s.Take(t.Context(), ticket, new(penstock.Outcome))
-	}
+	once := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 24 * time.Hour})
+	permits := limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 2, Window: time.Hour})
 	const now = 7_200_000_000
-	n := uint64(0)
-	for ; at(n, once, now) == nil; n++ {
-		if n > MinBytes {
-			t.Fatal("never full")
-		}
+	n := uint64(len(fill(t, s, now)))
+	if n < MinBytes/slotSize/2 {
+		t.Fatalf("full with %d keys", n)
 	}
-	if err := at(n, once, now); !errors.Is(err, penstock.ErrFull) || !errors.Is(err, penstock.ErrUnavailable) {
+	if stats := s.Stats(); stats.Bytes > MinBytes || stats.Evicted+stats.Shared+stats.Refused != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+	ask := func(now penstock.Instant, groups ...penstock.Group) (out penstock.Outcome, err error) {
+		return out, s.Take(t.Context(), &penstock.Ticket{Now: now, Nonce: 1, Groups: groups}, &out)
+	}
+	group := func(n uint64, m *penstock.Meter, alone bool) penstock.Group {
+		return penstock.Group{Subject: subject(n), Charges: []penstock.Charge{{Meter: m, Cost: 1}}, Alone: alone}
+	}
+	_, err := ask(now, group(n, permits, false))
+	if !errors.Is(err, penstock.ErrFull) || !errors.Is(err, penstock.ErrUnavailable) {
 		t.Fatalf("got %v", err)
 	}
-	if stats := s.Stats(); stats.Refused == 0 || stats.Evicted != 0 || stats.Bytes > MinBytes || stats.Keys < MinBytes/slotSize/2 {
+	if stats := s.Stats(); stats.Refused != 1 {
 		t.Errorf("stats %+v", stats)
 	}
 	// A ticket that finds no room for one of its groups charges none, alone or not.
-	ticket := single(0, twice, 1)
-	ticket.Now = now
 	before := s.Stats()
-	ticket.Groups[0].Subject = subject(n + 1)
+	if _, err := ask(now, group(0, once, false), group(n, permits, false)); err != nil { // nothing is to be added
+		t.Errorf("a denied ticket: %v", err)
+	}
 	for _, alone := range []bool{false, true} {
-		known := single(1, once, 1)
-		known.Now = now
-		known.Groups[0].Alone = alone
-		known.Groups = append(known.Groups, ticket.Groups...)
-		err := s.Take(t.Context(), known, new(penstock.Outcome))
-		if !alone && err != nil { // denied by what is spent, so nothing is to be added
-			t.Errorf("a denied ticket: %v", err)
-		}
-		if alone && !errors.Is(err, penstock.ErrFull) {
-			t.Errorf("got %v", err)
+		if _, err := ask(now, group(n+1, once, alone), group(n, permits, false)); !errors.Is(err, penstock.ErrFull) {
+			t.Errorf("alone %v: %v", alone, err)
 		}
 	}
 	if after := s.Stats(); after.Keys != before.Keys {
 		t.Errorf("from %+v to %+v", before, after)
 	}
 	// Once their time is over, there is room again.
-	if err := at(n, once, 2*now); err != nil {
+	if _, err := ask(now+25*3600*1_000_000, group(n, permits, false)); err != nil {
 		t.Error(err)
 	}
 }
 
-// When a list finds no room, what the ticket charges elsewhere must not have been charged.
-func TestNoRoomForAList(t *testing.T) {
+// A log that cannot grow becomes coarser and goes on counting.
+func TestNoRoomForALongerLog(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxLog, Window: time.Hour})
-	window := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000, Window: time.Hour})
+	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 20_000, Window: time.Hour})
+	window := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000, Window: 24 * time.Hour})
 	ticket := single(1, log, 1)
-	ticket.Now = 7_200_000_000
 	ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, penstock.Charge{Meter: window, Cost: 1})
-	var out penstock.Outcome
-	var err error
-	passed := int64(0)
-	for ; err == nil && passed < MinBytes; passed++ {
-		err = s.Take(t.Context(), ticket, &out)
+	ticket.Now = 7_200_000_000
+	for passed := int64(1); passed <= 20_000; passed++ {
+		ticket.Now += 100_000
+		if out := take(t, s, ticket); !out.Allowed || out.Decisions[0].Used != passed || out.Decisions[1].Used != passed {
+			t.Fatalf("call %d: %+v", passed, out)
+		}
 	}
-	passed--
-	if !errors.Is(err, penstock.ErrFull) {
-		t.Fatalf("after %d: %v", passed, err)
+	if take(t, s, ticket).Allowed {
+		t.Error("one above the limit passed")
 	}
-	ticket.Groups[0].Charges[0].Cost = 0
-	ticket.Groups[0].Charges[1].Cost = 0
-	out = *take(t, s, ticket)
-	if out.Decisions[0].Used != passed || out.Decisions[1].Used != passed {
-		t.Errorf("%d passed, used %d and %d", passed, out.Decisions[0].Used, out.Decisions[1].Used)
-	}
-	if stats := s.Stats(); stats.Bytes > MinBytes {
+	if stats := s.Stats(); stats.Bytes > MinBytes || stats.Refused != 0 {
 		t.Errorf("stats %+v", stats)
 	}
+	// Of 20,000 calls in 2,000 s, at most an eighth is kept beyond its time.
+	ticket.Now += 3600*1_000_000 - 1_000_000_000
+	if out := take(t, s, ticket); !out.Allowed || out.Decisions[0].Used > 12_500 {
+		t.Errorf("half of a window later: %+v", out)
+	}
+	s.shards[0].checkLists(t)
 }
 
 // checkLists fails unless every list belongs to exactly one slot. Those of several entries that are
@@ -199,7 +197,8 @@ func TestFullStoreStaysSound(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, d := range out.Decisions {
-				if d.Used > d.Limit+2 { // a denied call of 2 was counted
+				// Groups of one ticket may share a counter. A coarse log of denied calls is cut entry by entry.
+				if d.Used > d.Limit+4 && d.Limit != 5 {
 					t.Fatalf("seed %d, step %d: %+v", seed, step, d)
 				}
 			}
@@ -210,7 +209,7 @@ func TestFullStoreStaysSound(t *testing.T) {
 			}
 		}
 		stats := s.Stats()
-		if stats.Evicted == 0 || stats.Bytes > MinBytes<<seed {
+		if stats.Bytes > MinBytes<<seed {
 			t.Errorf("seed %d: %+v", seed, stats)
 		}
 		t.Logf("%+v", stats)

@@ -53,7 +53,7 @@ func (m *memory) alloc(n int) uint32 {
 		return 0
 	}
 	fresh := func() int64 { return int64(n-count(f.freed, i, n)) * frameBytes }
-	if !m.hasRoom(f.bytes, fresh()) && !(f.purge() > 0 && m.hasRoom(f.bytes, fresh())) {
+	if !m.hasRoom(f.bytes, fresh(), false) && !(f.purge() > 0 && m.hasRoom(f.bytes, fresh(), false)) {
 		return 0
 	}
 	f.bytes += fresh()

@@ -11,9 +11,10 @@ import (
 type guard struct {
 	penalty, record, reservation spot
 
-	mended  bool           // a wrong clock wrote the penalty's state
-	budget  item           // what a duplicate is charged to
-	repeats penstock.Found // of the budget
+	mended   bool           // a wrong clock wrote the penalty's state
+	unstruck bool           // there is no room for a strike
+	budget   item           // what a duplicate is charged to
+	repeats  penstock.Found // of the budget
 }
 
 // guardSlots is how many slots a guard can add.
@@ -55,7 +56,7 @@ func (w *work) listGuards() {
 		}
 		if g.Remembers() {
 			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
-			v.budget = item{spot: spot{key: k, sh: sh}, Charge: penstock.Charge{Meter: g.Dedup.Budget, Cost: 1}}
+			v.budget = item{spot: spot{key: k, sh: sh}, Charge: penstock.Charge{Meter: g.Dedup.Budget, Cost: 1}, tag: tagOf(&g.Subject)}
 			v.record = spot{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
 		}
 		if g.Reserve != 0 {
@@ -102,6 +103,9 @@ func (w *work) weighGuard(g *penstock.Group, v *guard, sight *penstock.Sight) {
 		if g.Dedup.Recalls(sight.First, w.now) {
 			w.weigh(&v.budget, &v.repeats)
 			sight.Replay = v.repeats.Passes
+			if v.budget.missing && v.budget.sh.makeRoom(1, &room{w.ticket, w.store.seed, w.now}) != nil {
+				sight.Replay = false // what cannot be counted is charged
+			}
 		}
 	}
 	if g.Reserve != 0 {
@@ -138,6 +142,7 @@ func (w *work) strike(i int, found []penstock.Found) {
 	}
 	g, v, sight := &w.ticket.Groups[i], &w.guards[i], &w.sights[i]
 	switch {
+	case v.unstruck:
 	case sight.Replay:
 		v.penalty.wanted = false
 	case !sight.Banned && g.IsStrike(found):
@@ -153,8 +158,8 @@ func (w *work) holdGuards(r *room) error {
 	for i := range w.guards {
 		g, v := &w.ticket.Groups[i], &w.guards[i]
 		if v.record.wanted && g.Names() && !w.sights[i].Replay {
-			if err := v.record.holdBlock(1, r); err != nil {
-				return err
+			if v.record.holdBlock(1, r) != nil {
+				v.record.wanted = false
 			}
 		}
 		if v.budget.wanted && v.budget.spills() {
@@ -163,8 +168,8 @@ func (w *work) holdGuards(r *room) error {
 			}
 		}
 		if v.reservation.wanted {
-			if err := v.reservation.holdBlock(reservationEntries(len(g.Charges)), r); err != nil {
-				return err
+			if v.reservation.holdBlock(reservationEntries(len(g.Charges)), r) != nil {
+				return v.reservation.sh.refuse()
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func TestGuardsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// A ban outlives every flood; once it is over, its slot makes room.
+// A ban outlives every flood; once it is forgiven, its slot makes room.
 func TestBansAreNotEvicted(t *testing.T) {
 	const victims, budget = 500, 1 << 20
 	s := open(t, Options{MaxBytes: budget})
@@ -129,10 +129,12 @@ func TestBansAreNotEvicted(t *testing.T) {
 		t.Errorf("%d of %d are still banned", got, victims)
 	}
 	now = now.Add(time.Microsecond)
-	flood(1_000_000)
 	if got := banned(); got != 0 {
 		t.Errorf("%d are still banned", got)
 	}
+	now = now.Add(10 * time.Minute) // how long a slot lives is rounded up
+	m = limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: 24 * time.Hour, Ordinal: 1})
+	flood(1_000_000)
 	left := 0
 	for n := range uint64(victims) {
 		k, _ := keyOf(new(subject(n)), penstock.PenaltyFingerprint, s.seed)
@@ -140,7 +142,7 @@ func TestBansAreNotEvicted(t *testing.T) {
 			left++
 		}
 	}
-	if stats := s.Stats(); left > victims/10 || stats.Evicted == 0 || stats.Bytes > budget {
+	if stats := s.Stats(); left > 0 || stats.Evicted != 0 || stats.Bytes > budget {
 		t.Errorf("%d slots of bans that are over, %+v", left, stats)
 	}
 }
@@ -171,8 +173,8 @@ func TestFloodOfIDs(t *testing.T) {
 			ticket.Nonce, g.Reserve = n+1, 24*time.Hour
 			g.Charges = append(g.Charges, penstock.Charge{Meter: other, Cost: int64(n / 2 % 2)})
 		}
-		if err := s.Take(t.Context(), ticket, &out); errors.Is(err, penstock.ErrFull) {
-			refused++
+		if err := s.Take(t.Context(), ticket, &out); errors.Is(err, penstock.ErrFull) && g.Reserve != 0 {
+			refused++ // what can be settled must be remembered
 		} else if err != nil || !out.Allowed {
 			t.Fatal(err, out)
 		}
@@ -189,7 +191,7 @@ func TestFloodOfIDs(t *testing.T) {
 	}
 	stats := s.Stats()
 	t.Logf("%+v", stats)
-	if stats.Bytes > budget || stats.Evicted == 0 || refused > int(flood/100) {
+	if stats.Bytes > budget || stats.Evicted == 0 || stats.Refused != int64(refused) || refused > int(flood/2) {
 		t.Errorf("%d refused of %d: %+v", refused, flood, stats)
 	}
 	for i := range s.shards {

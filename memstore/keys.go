@@ -67,7 +67,7 @@ func (sh *shard) walk(from uint64, now penstock.Instant, list func(place uint64)
 			last, listed = s.place, false
 		}
 		looked++
-		if !listed && !s.isApart() && s.left(now, false) > 0 {
+		if !listed && !s.isApart() && !s.isShared() && s.left(now, false) > 0 {
 			list(s.place)
 			listed = true
 		}

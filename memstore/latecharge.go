@@ -62,7 +62,7 @@ func (w *work) chargeLate(c *penstock.LateCharge) error {
 		it, a, late := &w.items[i], &after[i], &c.Amounts[i]
 		s := it.look()
 		if it.Meter.Kind == penstock.KindLog {
-			a.entries = it.Meter.LateEntries(it.sh.list(s), late.Log, w.now)
+			a.entries = it.Meter.LateEntries(it.list(s), late.Log, w.now)
 			it.wanted = len(a.entries) > 0
 		} else {
 			a.state, it.wanted = it.Meter.AddLate(it.sh.load(s, it.Meter.Kind), late.State, w.now)
@@ -113,7 +113,7 @@ func (w *work) saveLate(it *item, after *lateItem) {
 	if s == nil {
 		s = it.add()
 	}
-	it.setList(s, it.Meter.InsertLate(it.sh.list(s), after.entries, w.now))
+	it.setList(s, it.Meter.InsertLate(it.list(s), after.entries, w.now))
 }
 
 // lateKey names the slot that a late charge leaves behind, so that it takes effect once.

@@ -3,7 +3,19 @@ package memstore
 import "github.com/penstock-io/penstock"
 
 // spills tells charges whose state is a list, or may be.
-func (it *item) spills() bool { return !it.Meter.Kind.Fixed() || isWide(it.Meter) }
+func (it *item) spills() bool { return !it.shared && (!it.Meter.Kind.Fixed() || isWide(it.Meter)) }
+
+// list returns the entries of the item's slot, which may be a shared one; nil of no slot.
+func (it *item) list(s *slot) []penstock.Entry {
+	if s == nil || !s.isShared() {
+		return it.sh.list(s)
+	}
+	log := sharedLog(s, it.Meter.Window)
+	if !it.shared {
+		it.carried = log
+	}
+	return log
+}
 
 // makeBlock sees to it that the list has room for what a ticket with so many lists can add: an entry
 // for each, should all be of the same state, and one that a log begins with.
@@ -15,19 +27,35 @@ func (it *item) makeBlock(lists int, r *room) error {
 	if s != nil && s.isSpilled() {
 		list = sh.list(s)
 	}
-	need := len(list) + lists + 1
+	need := max(len(list), len(it.carried)) + lists + 1
 	if need <= cap(list) {
 		return nil
 	}
 	b := sh.allocEvicting(need, r)
 	if b == 0 {
-		return sh.full()
+		return it.doWithout(lists+1, r)
 	}
 	it.block = b
 	if s != nil {
 		it.adopt(it.slot()) // it may have moved
 	}
 	return nil
+}
+
+// doWithout makes do where there is no room for a longer list: a log that is there becomes coarser, and
+// one that is new is shared. Permits cannot be kept otherwise.
+func (it *item) doWithout(n int, r *room) error {
+	s := it.slot()
+	if s == nil && it.canShare() && !it.reserved && it.share(r, new(uint32)) {
+		return nil
+	}
+	if s != nil && it.Meter.Kind == penstock.KindLog {
+		if log := coarsen(it.sh.list(s), n, penstock.Instant(it.Meter.Window)); log != nil {
+			s.setList(s.block(), len(log))
+			return nil
+		}
+	}
+	return it.sh.refuse()
 }
 
 // needLists makes the arena when it is first needed.
@@ -77,8 +105,11 @@ func (it *item) adopt(s *slot) {
 // add inserts the item's slot, with its block if it has one.
 func (it *item) add() *slot {
 	s := slot{key: it.key, head: state}
+	if it.shared {
+		s.head = shared
+	}
 	if it.block != 0 {
-		n := 0
+		n := copy(it.sh.lists.entries(it.block, len(it.carried)), it.carried)
 		if it.Meter.Kind.Fixed() {
 			n = 1
 		}
@@ -92,7 +123,7 @@ func (it *item) add() *slot {
 // wrote notes that the slot is to be dated. Until then it is as long-lived as can be.
 func (it *item) wrote(s *slot, at penstock.Instant) {
 	it.written, it.at = true, at
-	s.head = head(at, at+penstock.Instant(it.Meter.Life), state|s.head&spilled)
+	s.head = head(at, at+penstock.Instant(it.Meter.Life), s.head&sortMask)
 }
 
 // applyList is apply for logs and leases. It weighs anew: an expired list may have made room.
@@ -102,7 +133,7 @@ func (w *work) applyList(it *item, f *penstock.Found, taken bool) {
 		if s == nil {
 			s = it.add()
 		}
-		list := it.sh.list(s)
+		list := it.list(s)
 		if it.Meter.Kind == penstock.KindLog {
 			list, f.Amount = w.record(it, list, taken)
 		} else {
@@ -110,12 +141,19 @@ func (w *work) applyList(it *item, f *penstock.Found, taken bool) {
 		}
 		it.setList(s, list)
 	}
-	f.State = it.sum(it.sh.list(s), w.now, it.Need(), f.Passes)
+	if s == nil {
+		s = it.look()
+	}
+	f.State = it.sum(it.list(s), w.now, it.Need(), f.Passes)
 }
 
 // setList notes that the slot's list has changed; it is not empty.
 func (it *item) setList(s *slot, list []penstock.Entry) {
-	s.setList(s.block(), len(list))
+	if s.isShared() {
+		s.setSharedLog(list, it.Meter)
+	} else {
+		s.setList(s.block(), len(list))
+	}
 	it.wrote(s, list[len(list)-1].At)
 }
 
@@ -150,7 +188,7 @@ func (w *work) lease(m *penstock.Meter, leases []penstock.Entry, taken bool) []p
 // tighten moves a list that has become much shorter into a smaller block, if there is one. Not before
 // the end of a ticket, for which the room was made.
 func (it *item) tighten(s *slot) {
-	if it.Meter.Kind.Fixed() {
+	if it.Meter.Kind.Fixed() || s.isShared() {
 		return
 	}
 	list := it.sh.list(s)

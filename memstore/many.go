@@ -28,7 +28,11 @@ type work struct {
 type item struct {
 	spot
 	penstock.Charge
+	tag      uint32           // of the subject's rule
+	carried  []penstock.Entry // what a shared log says, for a log that is new
 	alone    bool
+	reserved bool // it can be settled, so its counter cannot be shared
+	shared   bool // it is charged to a counter that it shares
 	barred   bool // by a ban: it is weighed, but leaves no trace
 	repaired bool
 	written  bool
@@ -57,7 +61,7 @@ func (w *work) list() {
 		guarded = guarded || g.Guarded()
 		for j, c := range g.Charges {
 			k, index := w.store.locate(&g.Subject, c.Meter)
-			w.items = append(w.items, item{spot: spot{key: k, sh: &w.store.shards[index]}, Charge: c, alone: g.Alone})
+			w.items = append(w.items, item{spot: spot{key: k, sh: &w.store.shards[index]}, Charge: c, alone: g.Alone, reserved: g.Reserve != 0, tag: tagOf(&g.Subject)})
 			if j == 0 {
 				w.shards = append(w.shards, index)
 			}
@@ -154,7 +158,7 @@ func (w *work) weigh(it *item, f *penstock.Found) {
 	*f = penstock.Found{}
 	switch m.Kind {
 	case penstock.KindLog:
-		weight := m.WeighLog(it.sh.list(s), w.now, need)
+		weight := m.WeighLog(it.list(s), w.now, need)
 		f.Passes, it.repaired = weight.Passes, weight.Repaired
 	case penstock.KindLeases:
 		weight := m.WeighLeases(it.sh.list(s), w.now, need, w.ticket.Nonce)
@@ -191,7 +195,10 @@ func (w *work) makeRoom(taken bool) error {
 		if n == 0 {
 			continue
 		}
-		if err := sh.makeRoom(n, r); err != nil {
+		if sh.makeRoom(n, r) == nil {
+			continue
+		}
+		if err := w.divide(sh, taken, r); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,8 @@ type memory struct {
 	maxChunks uint32         // of a shard: no table may be longer
 	extent    uintptr        // bytes
 
+	neighbourhoods uint64 // see sharedKey
+
 	max   int64 // of tables and lists together
 	fixed int64 // bytes of everything else
 
@@ -45,7 +47,7 @@ type memory struct {
 
 	evicted atomic.Int64
 	refused atomic.Int64
-	helped  atomic.Uint32 // shards, see help
+	helped  atomic.Uint64 // see nextToHelp
 }
 
 // Parts of the memory, as divisors.
@@ -53,6 +55,9 @@ const (
 	// keptApart is what neither tables nor lists can take from the other: a flood of one kind of
 	// limit leaves room for a few of the other.
 	keptApart = 16
+
+	// keptForShared is what only shared counters can take, see share.go.
+	keptForShared = 8
 )
 
 const (
@@ -65,6 +70,7 @@ func newMemory(maxBytes int64, shards int) (*memory, error) {
 	m := &memory{stride: uintptr(shards) * unsafe.Sizeof(chunk{})}
 	m.extent = uintptr(min(max(1<<(bits.Len64(uint64(maxBytes/64))-1), smallestExtent), hugePage))
 	levels := maxBytes / int64(m.stride)
+	m.neighbourhoods = neighbourhoods(levels)
 	m.maxChunks = uint32(min(levels+2*overflow+2, 1<<24))
 
 	tables := alignUp(int64(m.stride)*int64(m.maxChunks), hugePage)
@@ -106,11 +112,11 @@ func (m *memory) extentOf(t *table, chunk uint32) int {
 // was enough; if not, nothing was taken. Extents in use cost nothing, but there must be room all the
 // same, or tables could grow into what others have overflowed into, and overflow in turn. The first
 // chunk can always be had.
-func (m *memory) extend(t *table, from, to uint32) bool {
+func (m *memory) extend(t *table, from, to uint32, forShared bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	need := m.missing(t, from, to)
-	if to > 1 && !m.hasRoom(m.tables, need) && !(m.frames.purge() > 0 && m.hasRoom(m.tables, need)) {
+	if to > 1 && !m.hasRoom(m.tables, need, forShared) && !(m.frames.purge() > 0 && m.hasRoom(m.tables, need, forShared)) {
 		return false
 	}
 	m.take(t, from, to)
@@ -118,13 +124,13 @@ func (m *memory) extend(t *table, from, to uint32) bool {
 }
 
 // couldExtend is extend without taking anything.
-func (m *memory) couldExtend(t *table, from, to uint32) bool {
+func (m *memory) couldExtend(t *table, from, to uint32, forShared bool) bool {
 	if to+overflow > m.maxChunks {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.hasRoom(m.tables, m.missing(t, from, to))
+	return m.hasRoom(m.tables, m.missing(t, from, to), forShared)
 }
 
 // overflowInto takes memory for one chunk, which has been kept for this.
@@ -173,8 +179,12 @@ func (m *memory) cut(t *table, from, to uint32) {
 }
 
 // hasRoom reports whether a part, tables or lists, may take more bytes.
-func (m *memory) hasRoom(part, bytes int64) bool {
-	return part+bytes <= m.max-m.max/keptApart && m.tables+m.frames.bytes+bytes <= m.max
+func (m *memory) hasRoom(part, bytes int64, forShared bool) bool {
+	most := m.max
+	if !forShared {
+		most -= m.max / keptForShared
+	}
+	return part+bytes <= most-m.max/keptApart && m.tables+m.frames.bytes+bytes <= most
 }
 
 // used returns the bytes that count against MaxBytes.

@@ -23,8 +23,8 @@ func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 	now := s.instant(t)
 	st := b.Apply(p.look().penalty(), now)
 	if p.missing {
-		if err := p.sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
-			return 0, fmt.Errorf("ban in memory: %w", err)
+		if p.sh.makeRoom(1, &room{t, s.seed, now}) != nil {
+			return 0, fmt.Errorf("ban in memory: %w", p.sh.refuse())
 		}
 	}
 	p.setPenalty(st, b.Penalty.Forgive, b.Length != 0, b.Now != 0)

@@ -16,10 +16,12 @@ func (sh *shard) reclaimFor(r *room, enough func() bool) bool {
 	if sh.reclaim(r) && enough() {
 		return true
 	}
-	m := sh.memory
-	for range min(helpShards, len(m.store.shards)) {
-		other := &m.store.shards[int(m.helped.Add(1))%len(m.store.shards)]
-		if other == sh || !other.mu.TryLock() { // the ticket may hold the lock itself
+	for range helpShards {
+		other := sh.memory.nextToHelp(uint32(r.now >> reclaimUnit))
+		if other == nil {
+			return false
+		}
+		if !other.mu.TryLock() { // the ticket may hold the lock itself
 			continue
 		}
 		done := other.reclaim(r)
@@ -29,6 +31,19 @@ func (sh *shard) reclaimFor(r *room, enough func() bool) bool {
 		}
 	}
 	return false
+}
+
+// nextToHelp returns the shards one after the other, each once in a unit; nil if that was all.
+func (m *memory) nextToHelp(unit uint32) *shard {
+	next := m.helped.Load()
+	if uint32(next>>32) != unit {
+		next = uint64(unit) << 32
+	}
+	if i := int(uint32(next)); i < len(m.store.shards) {
+		m.helped.Store(next + 1) // two goroutines may get the same one, which is harmless
+		return &m.store.shards[i]
+	}
+	return nil
 }
 
 // reclaim removes all that has expired, except what the ticket itself looks at. It reports whether

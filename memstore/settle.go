@@ -192,7 +192,7 @@ func (w *work) resettles(it *item, receipt penstock.Receipt, o penstock.Overage)
 	m, s := it.Meter, it.look()
 	more = it.Cost - receipt.Cost
 	if m.Kind == penstock.KindLog { // ResettleLog would change it
-		return more, more <= 0 || o != penstock.OverageDeny || m.WeighLog(it.sh.list(s), w.now, more).Passes
+		return more, more <= 0 || o != penstock.OverageDeny || m.WeighLog(it.list(s), w.now, more).Passes
 	}
 	_, ok = m.Resettle(it.sh.load(s, m.Kind), w.now, receipt, it.Cost, o)
 	return more, ok
@@ -214,8 +214,8 @@ func (w *work) makeRoomToClose() error {
 		}
 	}
 	if n > 0 {
-		if err := sh.makeRoom(n, r); err != nil {
-			return err
+		if sh.makeRoom(n, r) != nil {
+			return sh.refuse()
 		}
 	}
 	for i := range w.items {
@@ -245,7 +245,7 @@ func (w *work) resettle(it *item, receipt penstock.Receipt, o penstock.Overage) 
 		it.setOrDrop(s, log)
 		return
 	}
-	st, _ := m.Resettle(it.sh.load(s, m.Kind), w.now, receipt, it.Cost, o)
+	st, _ := m.Resettle(it.sh.load(it.look(), m.Kind), w.now, receipt, it.Cost, o)
 	it.save(st)
 }
 
@@ -266,12 +266,12 @@ func (w *work) report(out *penstock.Settled) {
 	out.Decisions = slices.Grow(out.Decisions[:0], len(w.items))[:len(w.items)]
 	for i := range w.items {
 		it, more := &w.items[i], w.found[i].Amount
-		m, s := it.Meter, it.slot()
+		m, s := it.Meter, it.look()
 		var st penstock.State
 		if m.Kind.Fixed() {
 			st, _, _ = m.Weigh(it.sh.load(s, m.Kind), w.now, 0, 0)
 		} else {
-			st = it.sum(it.sh.list(s), w.now, more, more == 0)
+			st = it.sum(it.list(s), w.now, more, more == 0)
 		}
 		out.Decisions[i] = m.ReportSettled(st, w.now, more, more == 0)
 	}

@@ -15,7 +15,7 @@ type shard struct {
 	lists     *arena // made when first needed
 	memory    *memory
 	reclaimed uint32 // when the shard was reclaimed, see reclaimUnit
-	_         [4]byte
+	shared    uint32 // slots that are shared
 }
 
 var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-64]
@@ -61,6 +61,9 @@ func (sh *shard) add(s slot) *slot {
 	if grown {
 		sh.memory.overflowInto(&sh.table, sh.chunks-1)
 	}
+	if s.isShared() {
+		sh.shared++
+	}
 	return at
 }
 
@@ -89,10 +92,11 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 		janitor.start(sh.memory.store)
 	}
 	sh.sweep(sweepSlots, now)
-	if sh.hasRoom(n) || sh.grow(n, now) || sh.reclaimFor(r, func() bool { return sh.hasRoom(n) || sh.grow(n, now) }) {
+	fits := func() bool { return sh.hasRoom(n) || sh.grow(n, now, false) && sh.hasRoom(n) }
+	if fits() || sh.reclaimFor(r, fits) {
 		return nil
 	}
-	for sh.chunks == 0 || !sh.hasRoom(n) {
+	for !sh.hasRoom(n) {
 		if !sh.evict(r, anySlot) {
 			return sh.full()
 		}
@@ -100,16 +104,29 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 	return nil
 }
 
+// hasRoom reports whether n keys fit. While there are shared counters, an eighth of the table is
+// theirs.
+func (sh *shard) hasRoom(n uint32) bool { return n <= sh.free() }
+
+func (sh *shard) free() uint32 {
+	free := int64(sh.homes)*7/8 - int64(sh.count)
+	if sh.shared > 0 {
+		free = min(free-int64(sh.keptRoom(0)), int64(sh.homes)*6/8-int64(sh.count-sh.shared))
+	}
+	return uint32(max(0, free))
+}
+
 // grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
-// the dead if those are an eighth of it. If there is not enough memory, less will do.
-func (sh *shard) grow(n uint32, now penstock.Instant) bool {
+// the dead if those are an eighth of it. If there is not enough memory, less will do. For shared
+// counters there is memory that others cannot have.
+func (sh *shard) grow(n uint32, now penstock.Instant, forShared bool) bool {
 	have := sh.chunks
 	if have == 0 {
-		return sh.growTo(chunksFor(n), 0)
+		return sh.growTo(chunksFor(n), 0, forShared)
 	}
 	dead := uint32(0)
 	for step := max(1, have/16); step > 0; step /= 2 {
-		if !sh.memory.couldExtend(&sh.table, have, have+step) {
+		if !sh.memory.couldExtend(&sh.table, have, have+step, forShared) {
 			continue // before looking at every slot
 		}
 		if dead == 0 {
@@ -121,7 +138,7 @@ func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 		} else {
 			chunks = have
 		}
-		if sh.growTo(chunks, now) {
+		if sh.growTo(chunks, now, forShared) {
 			return true
 		}
 	}
@@ -130,12 +147,12 @@ func (sh *shard) grow(n uint32, now penstock.Instant) bool {
 
 // growTo gives the table more chunks, if there is memory for them. While it grows, a table that has
 // overflowed needs more than it will have.
-func (sh *shard) growTo(chunks uint32, now penstock.Instant) bool {
+func (sh *shard) growTo(chunks uint32, now penstock.Instant, forShared bool) bool {
 	have, top := sh.chunks, max(chunks, sh.chunks)
 	if have > 0 {
 		top += have - sh.rows()
 	}
-	if top+overflow > sh.memory.maxChunks || !sh.memory.extend(&sh.table, have, top) {
+	if top+overflow > sh.memory.maxChunks || !sh.memory.extend(&sh.table, have, top, forShared) {
 		return false
 	}
 	sh.rebuild(chunks, sh.dropping(func(s *slot) bool { return s.deadAt(now) }))
@@ -149,7 +166,7 @@ func (sh *shard) dropping(unwanted func(*slot) bool) func(*slot) bool {
 		if !unwanted(s) {
 			return false
 		}
-		sh.release(s)
+		sh.discard(s)
 		return true
 	}
 }
@@ -192,8 +209,16 @@ func (sh *shard) sweep(n int, now penstock.Instant) {
 
 // drop removes slot i with its list.
 func (sh *shard) drop(i uint32) {
-	sh.release(sh.at(i))
+	sh.discard(sh.at(i))
 	sh.remove(i)
+}
+
+// discard gives back what belongs to a slot that is removed.
+func (sh *shard) discard(s *slot) {
+	sh.release(s)
+	if s.isShared() {
+		sh.shared--
+	}
 }
 
 // release gives back the list of a slot.
@@ -214,9 +239,5 @@ func (sh *shard) save(s *slot, kind penstock.Kind, st penstock.State) {
 
 // date writes when the state is of and when it may be forgotten, as the decision tells the caller.
 func date(s *slot, at penstock.Instant, d *penstock.Decision, isGiven bool, now penstock.Instant) {
-	flags := state | s.head&spilled | givenFlag(isGiven)
-	if d.Remaining == 0 {
-		flags |= spent
-	}
-	s.head = head(at, now.Add(d.ResetAfter), flags)
+	s.head = head(at, now.Add(d.ResetAfter), s.head&sortMask|givenFlag(isGiven))
 }

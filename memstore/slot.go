@@ -23,8 +23,8 @@ const slotSize = 32
 const (
 	apart   = 1 // a call or a reservation: its place is not its subject's
 	state   = 2 // of a subject: a limit, or its strikes
-	spent   = 3 // a state of which nothing remains: not to be evicted while it lives
-	banned  = 4 // a ban: not to be evicted while it lasts. It is never a list.
+	shared  = 3 // a state of several subjects that have none of their own, see share.go. It is never a list.
+	banned  = 4 // a ban. It is never a list.
 	spilled = 4 // with a sort above: a block in the arena
 
 	sortMask = 7
@@ -38,6 +38,11 @@ const (
 
 func (s *slot) isApart() bool   { return s.head&3 == apart }
 func (s *slot) isSpilled() bool { return s.head&sortMask > banned }
+
+// isRecord tells records of calls from reservations, whose lists are longer.
+func (s *slot) isRecord() bool {
+	return s.isApart() && (!s.isSpilled() || s.payload&(1<<lengthBits-1) < reservationHeader)
+}
 
 // A key names a slot: the subject and the meter's fingerprint, 128 bits together. Pairs with the
 // same subject always differ; others do except with probability 2^-128. Fingerprints and subjects
@@ -110,17 +115,6 @@ func (s *slot) left(now penstock.Instant, isGiven bool) penstock.Instant {
 		return max(1, s.life())
 	}
 	return s.at() + s.life() - now
-}
-
-// isHeld reports whether the slot must not make room for others.
-func (s *slot) isHeld(now penstock.Instant, isGiven bool) bool {
-	switch s.head & sortMask {
-	case spent, spent | spilled:
-		return s.left(now, isGiven) > 0
-	case banned:
-		return isGiven != (s.head&given != 0) || s.penalty().At > now
-	}
-	return false
 }
 
 // head packs what is common to all states. clear is when the state will say nothing any more; flags

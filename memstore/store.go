@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -145,16 +146,20 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	// was set back.
 	now := s.instant(t)
 	at := sh.find(k)
-	before := sh.load(at, m.Kind)
+	from := at
+	if at == nil && sh.shared > 0 {
+		from = sh.findShared(k, m.Fingerprint, tagOf(&g.Subject))
+	}
+	before := sh.load(from, m.Kind)
 	var found [1]penstock.Found
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
 	st, write := charge(m, st, cost, passes, repaired)
 	if write && at == nil {
-		if err := sh.makeRoom(1, &room{t, s.seed, now}); err != nil {
+		var err error
+		if at, err = sh.placeOne(k, m.Fingerprint, tagOf(&g.Subject), &room{t, s.seed, now}); err != nil {
 			sh.mu.Unlock()
 			return err
 		}
-		at = sh.add(slot{key: k, head: state})
 	}
 	found[0] = penstock.Found{State: st, Passes: passes}
 	out.Settle(t, now, found[:], nil)
@@ -185,6 +190,9 @@ func (s *Store) fetchAhead(ticket *penstock.Ticket) {
 		}
 	}
 }
+
+// tagOf returns what the subjects of a rule have in common.
+func tagOf(s *penstock.Subject) uint32 { return binary.LittleEndian.Uint32(s[:4]) }
 
 // locate returns a state's key and the index of its shard.
 func (s *Store) locate(subject *penstock.Subject, m *penstock.Meter) (_ key, index uint64) {

@@ -142,8 +142,8 @@ func TestRebuildDropsTheDead(t *testing.T) {
 func TestHeadHoldsItsParts(t *testing.T) {
 	for _, at := range []penstock.Instant{0, 1, 1_700_000_000_000_000, penstock.MaxInstant} {
 		for _, life := range []penstock.Instant{0, 1, 20_000, 3_600_000_000, 2 * 367 * 86_400_000_000} {
-			s := slot{head: head(at, at+life, spent|spilled)}
-			if s.at() != at || s.head&(sortMask|given) != spent|spilled {
+			s := slot{head: head(at, at+life, state|spilled)}
+			if s.at() != at || s.head&(sortMask|given) != state|spilled {
 				t.Errorf("head of %d, %d: %x", at, life, s.head)
 			}
 			if s.life() < life || s.life() > life+life/7+1<<14 {

@@ -1,0 +1,253 @@
+package memstore
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A full store keeps limiting. It never forgets a live counter to make room; a key for which there is
+// no room shares a counter with other keys of its limit. The meter decides by that counter as by any
+// other, so it never undercounts: what the counter holds is at least what each of its keys has
+// consumed. Keys that share may be denied because of each other.
+//
+// A key shares the counter of its neighbourhood: of the keys whose places lie in the same part of all.
+// There are four levels, each tried if the one before has no room for another counter: the keys of a
+// rule and limit in a small neighbourhood; in a larger one; of all rules with such a limit; and of
+// all of these in the whole shard. A counter that is added, shared or of one key, starts with what the
+// counter holds that stood in for it.
+//
+// One row of counters is enough. A count-min sketch has several and goes by the least of a key's
+// counters, which helps if there are more counters than heavy keys. With ten times more keys than
+// fit there are not, and then more rows make it worse.
+
+const (
+	sharedLevels = 4
+	larger       = 64 // small neighbourhoods are in a larger one
+)
+
+// neighbourhoods returns how many small ones there are in a shard that can have so many chunks: as many
+// as the memory that is kept for shared counters has room for.
+func neighbourhoods(chunks int64) uint64 {
+	return uint64(chunks) * chunkSlots * 9 / (16 * keptForShared)
+}
+
+// sharedKey returns the key of the counter that keys of a limit share.
+func (m *memory) sharedKey(k key, fingerprint uint64, tag uint32, level int) key {
+	const odd = 0x9e3779b97f4a7c15
+	count := [sharedLevels]uint64{m.neighbourhoods, m.neighbourhoods/larger + 1, m.neighbourhoods/larger + 1, 1}[level]
+	if level > 1 {
+		tag = 0
+	}
+	number, _ := bits.Mul64(k.place, count)
+	return key{
+		place: number * (math.MaxUint64 / count),
+		name:  (uint64(tag)<<2|uint64(level+1))*odd ^ fingerprint*m.store.seed,
+	}
+}
+
+func (s *slot) isShared() bool { return s.head&sortMask == shared }
+
+// findShared returns the counter that stands in for a key that has none of its own, or nil.
+func (sh *shard) findShared(k key, fingerprint uint64, tag uint32) *slot {
+	for level := range sharedLevels {
+		if s := sh.find(sh.memory.sharedKey(k, fingerprint, tag, level)); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// share returns the key of the counter to charge instead of the key's own. There is one, or there is
+// room to add it, beside others that are about to be added.
+func (sh *shard) share(k key, fingerprint uint64, tag uint32, r *room, adding *uint32) (_ key, ok bool) {
+	for level := range sharedLevels {
+		other := sh.memory.sharedKey(k, fingerprint, tag, level)
+		found := sh.find(other) != nil
+		if found || sh.hasSharedRoom(level, *adding+1, r) {
+			if !found {
+				*adding++
+			}
+			return other, true
+		}
+	}
+	return key{}, false
+}
+
+// keptRoom returns how many slots are kept for the levels after this one.
+func (sh *shard) keptRoom(level int) uint32 {
+	return [sharedLevels]uint32{sh.homes / 64, sh.homes / 96, sh.homes / 192, 0}[level]
+}
+
+// hasSharedRoom reports whether n shared counters can be added.
+func (sh *shard) hasSharedRoom(level int, n uint32, r *room) bool {
+	fits := func() bool { return sh.table.hasRoom(n + sh.keptRoom(level)) }
+	return fits() || level == 0 && sh.grow(n, r.clock(), true) && fits()
+}
+
+// placeOne returns the slot for a new state of one key: its own, or a shared one.
+func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *room) (*slot, error) {
+	if sh.makeRoom(1, r) == nil {
+		return sh.add(slot{key: k, head: state}), nil
+	}
+	adding := uint32(0)
+	other, ok := sh.share(k, fingerprint, tag, r, &adding)
+	if !ok {
+		return nil, sh.refuse()
+	}
+	if s := sh.find(other); s != nil {
+		return s, nil
+	}
+	return sh.add(slot{key: other, head: shared}), nil
+}
+
+// canShare tells charges whose counter may be a shared one: not permits, as each can be released, and
+// not what does not fit into a slot.
+func (it *item) canShare() bool { return it.Meter.Kind != penstock.KindLeases && !isWide(it.Meter) }
+
+// look is [spot.look]; of a key that has no counter of its own, it returns the one that stands in.
+func (it *item) look() *slot {
+	s := it.spot.look()
+	if s == nil && it.sh.shared > 0 && it.canShare() {
+		return it.sh.findShared(it.key, it.Meter.Fingerprint, it.tag)
+	}
+	return s
+}
+
+// share makes the item charge a shared counter.
+func (it *item) share(r *room, adding *uint32) bool {
+	k, ok := it.sh.share(it.key, it.Meter.Fingerprint, it.tag, r, adding)
+	if ok {
+		it.key, it.shared = k, true
+	}
+	return ok
+}
+
+// divide shares out what room there is in a shard for a ticket that needs more. Reservations, permits
+// and very large counters need slots of their own, or the ticket is refused. Other limits get shared
+// counters. Last come strikes and records of calls, without which one can do: a key beyond capacity is
+// limited but not banned, as a ban must not fall on others, and its duplicates are charged.
+func (w *work) divide(sh *shard, taken bool, r *room) error {
+	free, adding := sh.free(), uint32(0)
+	first := 0
+	for g := range w.ticket.Groups {
+		items := w.items[first:][:len(w.ticket.Groups[g].Charges)]
+		first += len(items)
+		if items[0].sh != sh {
+			continue
+		}
+		if len(w.guards) > 0 {
+			v := &w.guards[g]
+			if n := v.reservation.newSlots() + v.budget.newSlots(); n > free {
+				return sh.refuse()
+			} else {
+				free -= n
+			}
+		}
+		for i := range items {
+			it := &items[i]
+			switch {
+			case !it.missing || !it.mayWrite(taken):
+			case free > 0:
+				free--
+			case it.reserved || !it.canShare() || !it.share(r, &adding):
+				return sh.refuse()
+			}
+		}
+	}
+	for g := range w.guards {
+		v := &w.guards[g]
+		if n := v.record.newSlots(); v.record.sh == sh && n > free {
+			v.record.wanted = false
+		} else if v.record.sh == sh {
+			free -= n
+		}
+		if n := v.penalty.newSlots(); v.penalty.sh == sh && n > free {
+			w.leaveUnstruck(g)
+		} else if v.penalty.sh == sh {
+			free -= n
+		}
+	}
+	return nil
+}
+
+// leaveUnstruck takes back a strike for which there is no room.
+func (w *work) leaveUnstruck(g int) {
+	v := &w.guards[g]
+	v.penalty.wanted, v.unstruck = false, true
+	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(penstock.State{}, w.now)
+}
+
+// newSlots returns 1 if the spot needs a slot that is not there.
+func (p *spot) newSlots() uint32 {
+	if p.wanted && p.missing {
+		return 1
+	}
+	return 0
+}
+
+// A shared log is a slot: what was recorded in the window of its date, windows being counted from the
+// epoch, and in the one before. Nothing older counts. It is read as a log that has all of the
+// first at that date and all of the other at the end of its window: never earlier than it was.
+
+// sharedLog returns the log of a shared slot, with room for more entries.
+func sharedLog(s *slot, window int64) []penstock.Entry {
+	log := make([]penstock.Entry, 1, 8)
+	if before := int64(s.payload & math.MaxUint32); before > 0 {
+		start := s.at() - s.at()%penstock.Instant(window)
+		log = append(log, penstock.Entry{At: start - 1, N: before})
+	}
+	if current := int64(s.payload >> 32); current > 0 {
+		log = append(log, penstock.Entry{At: s.at(), N: log[len(log)-1].N + current})
+	}
+	return log
+}
+
+// setSharedLog is the inverse of sharedLog, for any log.
+func (s *slot) setSharedLog(log []penstock.Entry, m *penstock.Meter) {
+	newest, window := log[len(log)-1].At, penstock.Instant(m.Window)
+	start := newest - newest%window
+	var before, current int64
+	for i := 1; i < len(log); i++ {
+		switch n := log[i].N - log[i-1].N; {
+		case log[i].At >= start:
+			current += n
+		case log[i].At >= start-window:
+			before += n
+		}
+	}
+	most := int64(math.MaxUint32)
+	if m.CountDenied { // of what was denied, no more is kept than makes one above the limit
+		most = m.Most + 1
+	}
+	current = min(current, most)
+	before = min(before, most-current)
+	s.payload = uint64(current)<<32 | uint64(before)
+}
+
+// coarsen makes room for n more entries in a log that cannot grow: the last entry of a stretch of time
+// stands for all of it. Stretches are as short as possible. It returns nil if there is no room even if
+// all is one.
+func coarsen(log []penstock.Entry, n int, window penstock.Instant) []penstock.Entry {
+	newest := log[len(log)-1]
+	first := 1
+	for first < len(log)-1 && log[first].At <= newest.At-window {
+		first++ // it has left the window: the last such entry is the new base
+	}
+	log = log[:copy(log, log[first-1:])]
+	for stretch := window/penstock.Instant(cap(log)) + 1; len(log)+n > cap(log) && len(log) > 2; stretch *= 2 {
+		kept := 1
+		for i := 1; i < len(log); i++ {
+			if i+1 == len(log) || stretch <= window && log[i].At/stretch != log[i+1].At/stretch {
+				log[kept] = log[i]
+				kept++
+			}
+		}
+		log = log[:kept]
+	}
+	if len(log)+n > cap(log) {
+		return nil
+	}
+	return log
+}
