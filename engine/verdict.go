@@ -58,8 +58,8 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
 	charges := w.turn.Ticket.Groups[group].Charges
 	for j := range decisions {
-		if d := &decisions[j]; !d.Allowed && d.Remaining >= charges[j].Need() && d.RetryAfter != penstock.Never {
-			d.Remaining = 0 // banned, or cannot wait for a leaky bucket: what is left is not for this client now
+		if d := &decisions[j]; g.BannedUntil != 0 && !d.Allowed || cannotWait(&charges[j], d) {
+			d.Remaining = 0 // what is left is not for this client now
 		}
 		if add(v, a.rule, a.policies[j], charges[j].Meter, &decisions[j]) {
 			v.BannedUntil = g.BannedUntil
@@ -69,6 +69,11 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 	if a.isLive() {
 		v.Duplicate = v.Duplicate || g.Replay
 	}
+}
+
+// cannotWait tells a request that a leaky bucket has room for, and that cannot wait for its turn.
+func cannotWait(c *penstock.Charge, d *penstock.Decision) bool {
+	return c.Meter.Kind == penstock.KindLeaky && !d.Allowed && c.Cost <= d.Remaining && d.RetryAfter != penstock.Never
 }
 
 // add reports one limit. It tells whether the limit speaks for the verdict, as the strictest so far.

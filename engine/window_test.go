@@ -35,9 +35,9 @@ func TestCalendarWindow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw := httptest.NewRecorder()
+		rw, name := httptest.NewRecorder(), "RateLimit-Policy" // as it is written, which net/http would not
 		writer.Deny(rw, httptest.NewRequest(http.MethodGet, "/", nil), &v)
-		if got, want := strings.Join(rw.Header()["RateLimit-Policy"], " "), `"quota";q=1;w=`+seconds; got != want {
+		if got, want := strings.Join(rw.Header()[name], " "), `"quota";q=1;w=`+seconds; got != want {
 			t.Errorf("%s: RateLimit-Policy %s, want %s", period, got, want)
 		}
 		if body, want := rw.Body.String(), "1 request per "+seconds+" s"; !strings.Contains(body, want) {
@@ -46,5 +46,22 @@ func TestCalendarWindow(t *testing.T) {
 		if body, want := string(wire.AppendVerdict(nil, &v)), `"window_ms":`+seconds+"000,"; !strings.Contains(body, want) {
 			t.Errorf("%s: the JSON %s does not say %q", period, body, want)
 		}
+	}
+}
+
+// Nothing remains for a banned client, however fresh its counters are.
+func TestNothingRemainsWhileBanned(t *testing.T) {
+	now := beginning
+	e := newEngine(t, `rules: [{name: strict, key: [], limits: [{rate: 1/1s, algorithm: fixed_window}], penalty: {after: 1, within: 1m, bans: [1m]}}]`,
+		engine.Options{Now: func() penstock.Instant { return now }})
+	var v penstock.Verdict
+	for _, after := range []time.Duration{0, 0, 10 * time.Second} {
+		now = now.Add(after)
+		if err := e.Decide(t.Context(), &penstock.Call{Cost: 1}, &v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v.Reason != penstock.ReasonBanned || v.Decision.Remaining != 0 || v.Limits[0].Remaining != 0 {
+		t.Errorf("%+v", v)
 	}
 }

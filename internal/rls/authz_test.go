@@ -71,7 +71,7 @@ func TestExternalAuthorization(t *testing.T) {
 		{check("10.0.0.1", "GET", "/me", header{"x-user": "u"}), `OK RateLimit: "per-user";r=0;t=3600 ` + me},
 		{check("10.0.0.2", "GET", "/me", header{"x-user": "u"}), `ResourceExhausted 429 RateLimit: "per-user";r=0;t=3600 ` + me + ` Retry-After: 3600`},
 		{check("10.0.0.1", "GET", "/drip", nil), `OK RateLimit: "drip";r=5;t=60 RateLimit-Policy: "drip";q=6;w=360`},
-		{check("10.0.0.1", "GET", "/drip", nil), `ResourceExhausted 429 RateLimit: "drip";r=5;t=60 RateLimit-Policy: "drip";q=6;w=360 Retry-After: 60`}, // Envoy does not wait
+		{check("10.0.0.1", "GET", "/drip", nil), `ResourceExhausted 429 RateLimit: "drip";r=0;t=60 RateLimit-Policy: "drip";q=6;w=360 Retry-After: 60`}, // Envoy does not wait
 		{check("10.6.6.6", "GET", "/", nil), `PermissionDenied 403`},
 		{check("not an address", "GET", "/", nil), `PermissionDenied 400`},
 	} {

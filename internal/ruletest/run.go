@@ -87,7 +87,7 @@ type run struct {
 	index        int
 	engine       *engine.Engine
 	now          penstock.Instant
-	maxDelay     time.Duration // 0: any
+	maxDelay     time.Duration     // 0: any
 	reservations map[string]string // by their names in the test
 	unevaluated  []string          // rules that could not be, for the last call
 	result       Result
