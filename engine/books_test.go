@@ -379,11 +379,12 @@ func TestResetClearsTheBooks(t *testing.T) {
 
 // The books are bounded: what is beyond is counted as dropped, and what has ended makes room.
 func TestBooksAreBounded(t *testing.T) {
-	now := beginning
+	var now atomic.Int64 // the background looks at it too
+	now.Store(int64(beginning))
 	store := &refusing{wavering: wavering{Store: newMemory(t)}}
 	store.down.Store(true)
 	e := newEngine(t, `rules: [{name: all, key: [user], limits: [{rate: 10/1m, algorithm: fixed_window}]}]`,
-		engine.Options{Store: store, Local: newMemory(t), Now: func() penstock.Instant { return now }})
+		engine.Options{Store: store, Local: newMemory(t), Now: func() penstock.Instant { return penstock.Instant(now.Load()) }})
 	call := penstock.Call{Cost: 1, Attributes: attributes("user", "")}
 	var v penstock.Verdict
 	admit := func(n int, prefix string) {
@@ -398,7 +399,7 @@ func TestBooksAreBounded(t *testing.T) {
 	if s.Waiting != most || s.Dropped != 1000 {
 		t.Fatalf("%+v, want %d waiting and 1000 dropped", s, most)
 	}
-	now += 120_000_000
+	now.Add(120_000_000)
 	admit(1000, "b")
 	if s := e.LateStats(); s.Waiting > most || s.Dropped != 1000 {
 		t.Errorf("what was booked two minutes ago did not make room: %+v", s)
