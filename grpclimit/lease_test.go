@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,26 +251,25 @@ rules:
   - {name: even, key: [], limits: [{rate: 1/20s, queue: 5, algorithm: leaky_bucket}]}
 `, engine.Options{Now: bubble})
 		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
-		var running, most, denied int
+		var running, most, denied atomic.Int64
 		var ended sync.WaitGroup
 		for range 8 {
 			ended.Go(func() {
 				err := invoke(t.Context(), l, func() {
-					running++
-					most = max(most, running)
+					most.Store(max(most.Load(), running.Add(1)))
 					time.Sleep(time.Minute)
-					running--
+					running.Add(-1)
 				})
 				if err != nil {
 					wantCode(t, err, codes.ResourceExhausted)
-					denied++
+					denied.Add(1)
 				}
 			})
 			time.Sleep(5 * time.Second)
 		}
 		ended.Wait()
-		if most != 2 || denied != 6 {
-			t.Errorf("%d ran at the same time where 2 may, and %d of 8 were denied", most, denied)
+		if most.Load() != 2 || denied.Load() != 6 {
+			t.Errorf("%d ran at the same time where 2 may, and %d of 8 were denied", most.Load(), denied.Load())
 		}
 	})
 }

@@ -238,15 +238,18 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLimiter(t, strings.NewReplacer("N", strconv.Itoa(permits)).Replace("rules: [{name: place, key: [], limits: [{concurrent: N, ttl: 10s}], dedup: {ttl: 10m, max_replays: 100, replay_budget: 100}}]"),
 				Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
-			running, most := 0, 0
+			var mu sync.Mutex
+			running, most, codes := 0, 0, map[int]int{}
 			h := l.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				mu.Lock()
 				running++
 				most = max(most, running)
+				mu.Unlock()
 				time.Sleep(time.Minute)
+				mu.Lock()
 				running--
+				mu.Unlock()
 			}))
-			codes := map[int]int{}
-			var mu sync.Mutex
 			for round := range 3 {
 				var ended sync.WaitGroup
 				for range 5 {

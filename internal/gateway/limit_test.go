@@ -263,27 +263,23 @@ func TestReservationIsKept(t *testing.T) {
 // A duplicate runs under a permit of its own, or not at all.
 func TestDuplicatesHoldPermits(t *testing.T) {
 	const rules = "rules: [{name: one, key: [], limits: [{concurrent: 1, ttl: 10s}], dedup: {ttl: 10m, max_replays: 9, replay_budget: 9}}]"
-	var running, most int
+	var running, most atomic.Int64
 	handler := func(http.ResponseWriter, *http.Request) {
-		running++
-		most = max(most, running)
+		most.Store(max(most.Load(), running.Add(1)))
 		time.Sleep(40 * time.Second)
-		running--
+		running.Add(-1)
 	}
 	inBubble(t, setting{rules: rules}, handler, func(t *testing.T, b *bubble) {
 		client := b.client()
 		var statuses []int
 		for range 2 {
-			var ended sync.WaitGroup
-			ended.Go(func() {
-				statuses = append(statuses, get(t, client, "http://gateway.test/", "Idempotency-Key: a").StatusCode)
-			})
+			first := make(chan int)
+			go func() { first <- get(t, client, "http://gateway.test/", "Idempotency-Key: a").StatusCode }()
 			time.Sleep(20 * time.Second)
-			statuses = append(statuses, get(t, client, "http://gateway.test/", "Idempotency-Key: a").StatusCode)
-			ended.Wait()
+			statuses = append(statuses, get(t, client, "http://gateway.test/", "Idempotency-Key: a").StatusCode, <-first)
 		}
-		if most != 1 || fmt.Sprint(statuses) != "[429 200 429 200]" {
-			t.Errorf("%d ran at the same time, statuses %v", most, statuses)
+		if most.Load() != 1 || fmt.Sprint(statuses) != "[429 200 429 200]" {
+			t.Errorf("%d ran at the same time, statuses %v", most.Load(), statuses)
 		}
 	})
 }
