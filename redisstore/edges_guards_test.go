@@ -28,7 +28,7 @@ func (r teller) settle(now penstock.Instant, t *penstock.Ticket, verb penstock.V
 func aroundIt(at penstock.Instant) []penstock.Instant { return []penstock.Instant{at - 1, at, at + 1} }
 
 // guardStories are what random traces seldom meet around charges.
-var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters}
+var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters}
 
 // repeatsAtTheEnd: a call is repeated when its record ends, and by a clock that stepped back as far.
 func repeatsAtTheEnd(r teller) {
@@ -47,6 +47,24 @@ func repeatsAtTheEnd(r teller) {
 			r.take(t)
 			r.take(&later)
 			r.take(&later)
+		}
+	}
+}
+
+// overdrawnLog: a log that counts denied requests is overdrawn by a cost that another limit denies.
+func overdrawnLog(r teller) {
+	log := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 4, Window: time.Minute, CountDenied: true, Overdraft: 9}.MustCompile()
+	spent := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Hour}.MustCompile()
+	for entries := range int64(5) {
+		for _, cost := range []int64{1, 3, 4, 5, 9} {
+			t := one(monday, stranger(), charge(log, cost), charge(spent, 1))
+			t.Groups[0].Charges[0].Overdraw = true
+			r.take(one(monday, t.Groups[0].Subject, charge(spent, 1)))
+			for range entries {
+				r.take(one(monday, t.Groups[0].Subject, charge(log, 1)))
+			}
+			r.take(t)
+			r.take(one(monday, t.Groups[0].Subject, charge(log, 0)))
 		}
 	}
 }

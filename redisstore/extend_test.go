@@ -106,7 +106,8 @@ func leavesTheFuture(store *redisstore.Store, addr string) error {
 	fast := l.MustCompile()
 	l.Count = 1
 	slow := l.MustCompile()
-	for _, wrote := range []penstock.Instant{monday + seconds(1e6), monday - seconds(10_000), monday - seconds(12_000)} {
+	kept := penstock.Instant(penstock.CodeLife(penstock.LifeCode(slow.Life)))
+	for _, wrote := range []penstock.Instant{monday + seconds(1e6), monday - seconds(10_000), monday - kept + 1, monday - kept, monday - seconds(12_000)} {
 		t := one(wrote, stranger(), charge(fast, 1000))
 		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
 			return err
@@ -115,7 +116,6 @@ func leavesTheFuture(store *redisstore.Store, addr string) error {
 		if err != nil {
 			return err
 		}
-		kept := penstock.Instant(penstock.CodeLife(penstock.LifeCode(slow.Life)))
 		peek := one(monday, t.Groups[0].Subject, charge(slow, 0))
 		if err := store.Take(context.Background(), peek, new(penstock.Outcome)); err != nil {
 			return err

@@ -154,11 +154,11 @@ for _ = 1, tickets do
         else
           local v, lives = value[c[o + KEY]], code
           --@include state
-          short = lives < code and at + life > now -- a limit that drained faster has set its end
+          if lives < code and at + life > now then short = {at, a, b} end -- a faster limit has set its end
           --@include weigh
         end
         c[o + PASSES], c[o + AT], c[o + A], c[o + B], c[o + REPAIRED] = passes, at, a, b, repaired
-        c[o + SHORT] = short and not repaired
+        c[o + SHORT] = not repaired and short
         if not guard then
           all = all and passes
         elseif form == PENAL then
@@ -225,11 +225,9 @@ for _ = 1, tickets do
         end
         c[o + AT], c[o + A], c[o + B] = at, a, b
         if write or c[o + SHORT] then
-          local v, lives = value[key], code
-          if not write then -- the state stays as it is, and is kept for as long as its limit needs
-            --@include state
-          end
-          local ttl = at + life - now
+          -- What was only looked at stays as it is, and is kept for as long as its limit needs.
+          if not write then at, a, b = spread(c[o + SHORT]) end
+          local v, ttl = value[key], at + life - now
           --@include slot
           value[key] = v
           ttl = ttl / 1000
