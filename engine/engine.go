@@ -19,7 +19,7 @@ type Options struct {
 
 	// Local decides by rules whose on_store_error is local while Store is unavailable. If it is a
 	// [penstock.Follower] it is told what Store answers, and continues from there. Without a local
-	// store such rules let requests pass unchecked.
+	// store such rules let requests pass unchecked, unless Store is full: then they deny.
 	Local penstock.Store
 
 	// Nodes is how many share the limits, for rules that divide them while Store does not answer; by
@@ -191,6 +191,11 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 		e.echo(w)
 	case errors.Is(err, penstock.ErrInvalid):
 		v.Now = e.instant() // and the verdict denies, as it was made
+	case errors.Is(err, penstock.ErrFull):
+		if w.dropShadow() {
+			return e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
+		}
+		e.full(v, w)
 	default:
 		e.releaseLost(&w.turn.Ticket, err)
 		w.uncharged = errors.Is(err, penstock.ErrNotTaken)

@@ -147,9 +147,20 @@ func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
 	switch {
 	case err == nil:
 		p.clear(ctx, e, e.store)
+	case errors.Is(err, penstock.ErrFull):
+		p.full(e)
 	case !errors.Is(err, penstock.ErrInvalid):
 		e.releaseLost(&p.turn.Ticket, err)
 		p.without(e, errors.Is(err, penstock.ErrNotTaken))
+	}
+}
+
+// full decides what a full store has refused.
+func (p *party) full(e *Engine) {
+	for i := range p.members {
+		if m := &p.members[i]; m.asks {
+			e.full(m.verdict, m.work)
+		}
 	}
 }
 
@@ -207,7 +218,14 @@ func (p *party) without(e *Engine, uncharged bool) {
 		p.denied = p.denied || !m.verdict.Allowed
 	}
 	ctx := context.Background()
-	if !p.join() || !p.asks() || take(ctx, e.local, &p.turn) != nil {
+	if !p.join() || !p.asks() {
+		return
+	}
+	switch err := take(ctx, e.local, &p.turn); {
+	case errors.Is(err, penstock.ErrFull):
+		p.full(e)
+		return
+	case err != nil:
 		return
 	}
 	p.share()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/penstock-io/penstock"
@@ -14,9 +15,16 @@ func (e *Engine) without(v *penstock.Verdict, w *work) {
 		return
 	}
 	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
-	if take(ctx, e.local, &w.turn) == nil {
+	err := take(ctx, e.local, &w.turn)
+	if errors.Is(err, penstock.ErrFull) && w.dropShadow() {
+		err = take(ctx, e.local, &w.turn)
+	}
+	switch {
+	case err == nil:
 		e.fill(ctx, v, w, e.local, penstock.QualityLocal)
 		e.book(w)
+	case errors.Is(err, penstock.ErrFull):
+		e.full(v, w)
 	}
 }
 
