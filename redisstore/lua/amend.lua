@@ -235,7 +235,9 @@ for o = 0, last, STRIDE do
   end
 end
 if closed == 1 and kept and (not again or verb == RENEW) then return pack('>B', CLOSED) end
-if not kept and not uncertain and (verb == UNDO or not (only_leases and (held or verb ~= RENEW))) then return pack('>B', UNKNOWN) end
+if not kept and not uncertain and (verb == UNDO or not (only_leases and (held or verb ~= RENEW))) then
+  return pack('>B', UNKNOWN)
+end
 if verb == RENEW and kept and lost then return pack('>B', UNKNOWN) end
 if not kept and not held then again = true end
 
