@@ -135,11 +135,14 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 					}
 				})
 			}
-			once("reset", func() {
-				if err := store.Reset(t.Context(), g); err != nil {
-					t.Error(err)
-				}
-			})
+			tap.commands(t)
+			if err := store.Reset(t.Context(), g); err != nil {
+				t.Error(err)
+			}
+			sent := tap.commands(t)
+			if slices.Sort(sent); !slices.Equal(sent, []string{"EVAL", "EVALSHA"}) {
+				t.Errorf("reset: sent %q, want an EVALSHA, and an EVAL that tells the nodes", sent)
+			}
 		}
 	}
 	everyKeyExpires(t, server.Addr)
