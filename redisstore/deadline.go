@@ -49,7 +49,11 @@ func (v *vigil) extend(limit time.Duration) time.Duration {
 	late := now.Sub(v.due)
 	rest := min(late, limit)
 	if late <= jitter { // else this process was not running
-		rest = limit - v.links.silence()
+		silent := v.links.silence()
+		if silent >= limit {
+			v.links.observe(silent)
+		}
+		rest = limit - silent
 	}
 	rest = min(max(rest, v.since.Add(limit).Sub(now)), v.end.Sub(now))
 	v.due = now.Add(rest)

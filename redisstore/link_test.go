@@ -198,7 +198,7 @@ func TestVigil(t *testing.T) {
 		"later than all patience":        {age: 12 * limit, late: limit},
 	} {
 		now := time.Now()
-		set := newLinks(nil, nil, 0)
+		set := newLinks(nil, func(time.Duration) {}, 0)
 		if test.silent > 0 {
 			set.muted.Store(clock() - int64(test.silent))
 		}

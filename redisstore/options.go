@@ -32,10 +32,10 @@ type Options struct {
 
 	KeyPrefix string // default "pen:"; must not contain { or }
 
-	// Timeout is how long a call waits at most, be it for a connection, for others or for the
-	// answer; default 1s. ConnectTimeout is what Open, Ping and operators' listings have, who may
-	// wait for a connection; default 1s, or the Timeout if that is longer. A link on which connections
-	// take longer than Timeout works as long as somebody pings: the next calls find his.
+	// Timeout is how long Redis may owe a reply at most; default 1s. Where Redis has been quick it is
+	// less, down to 10ms or a fifth of it. Delays of this process do not count: a call waits longer as
+	// long as Redis owes nothing, for ConnectTimeout at most. ConnectTimeout is also what connecting,
+	// Open, Ping and operators' listings have; default 1s, or the Timeout if that is longer.
 	Timeout        time.Duration
 	ConnectTimeout time.Duration
 
