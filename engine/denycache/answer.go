@@ -66,14 +66,16 @@ func lacksOne(c *penstock.Charge, s penstock.State) bool {
 	return s.A+c.Need()-c.Meter.Capacity == 1
 }
 
-// learn keeps what an answer was made of, except of subjects that were forgotten since it was asked for.
+// learn keeps what an answer was made of, except of subjects that were forgotten since it was asked for,
+// and except of peeks: a peek at a state that a wrong clock wrote is answered by a repaired one that the
+// store does not keep. A request has to reach the store to repair it.
 func (c *Cache) learn(t *penstock.Ticket, out *penstock.Outcome, when told, before *[maxGroups]uint64) {
 	states := out.States
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		s := c.table.of(&g.Subject)
 		s.mu.Lock()
-		if s.generation == before[i] {
+		if s.generation == before[i] && g.Spends() {
 			if g.Guarded() {
 				ban := penstock.State{At: out.Groups[i].BannedUntil, A: out.Groups[i].Bans}
 				s.put(entry{banOf(t, g), when, ban})
