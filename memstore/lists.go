@@ -70,7 +70,7 @@ func (sh *shard) needLists() {
 func (sh *shard) allocEvicting(n int, r *room) block {
 	const tries = 8
 	b := sh.lists.alloc(n)
-	if b != 0 || sh.reclaimFor(r, func() bool { b = sh.lists.alloc(n); return b != 0 }) {
+	if b != 0 || sh.reclaimFor(r, noShare, func() bool { b = sh.lists.alloc(n); return b != 0 }) {
 		return b
 	}
 	for range tries {

@@ -11,9 +11,9 @@ const reclaimUnit = 17
 const helpShards = 16
 
 // reclaimFor removes expired state until there is enough, first in this shard and then in others. It
-// reports whether there is.
-func (sh *shard) reclaimFor(r *room, enough func() bool) bool {
-	if sh.reclaim(r) && enough() {
+// reports whether there is. The table of this shard shrinks by no more than the share says.
+func (sh *shard) reclaimFor(r *room, share uint32, enough func() bool) bool {
+	if sh.reclaim(r, share) && enough() {
 		return true
 	}
 	for range helpShards {
@@ -21,12 +21,25 @@ func (sh *shard) reclaimFor(r *room, enough func() bool) bool {
 		if other == nil {
 			return false
 		}
-		if !other.mu.TryLock() { // the ticket may hold the lock itself
-			continue
+		var done bool
+		switch {
+		case r.holds(other):
+			done = other.reclaim(r, noShare)
+		case other.mu.TryLock(): // waiting for it with other locks in hand could be a deadlock
+			done = other.reclaim(r, anyShare)
+			other.mu.Unlock()
 		}
-		done := other.reclaim(r)
-		other.mu.Unlock()
 		if done && enough() {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether the ticket has the lock of a shard.
+func (r *room) holds(sh *shard) bool {
+	for i := range r.ticket.Groups {
+		if sh.memory.store.shardOf(&r.ticket.Groups[i].Subject) == sh {
 			return true
 		}
 	}
@@ -47,19 +60,31 @@ func (m *memory) nextToHelp(unit uint32) *shard {
 }
 
 // reclaim removes all that has expired, except what the ticket itself looks at. It reports whether
-// it did so now.
-func (sh *shard) reclaim(r *room) bool {
+// it did so now. At an instant of the ticket's own, what the real clock wrote goes first: such instants
+// may go back, and then a state that had expired counts again.
+func (sh *shard) reclaim(r *room, share uint32) bool {
 	unit := uint32(r.now >> reclaimUnit)
 	if sh.reclaimed == unit || sh.chunks == 0 {
 		return false
 	}
+	expired := func(s *slot) bool { return s.left(r.now, r.isGiven()) <= 0 && !r.isOwn(s) }
+	if r.isGiven() {
+		now := sh.memory.store.clock.now()
+		real := func(s *slot) bool { return s.left(now, false) <= 0 && !r.isOwn(s) }
+		if sh.matching(real) > 0 {
+			expired, unit = real, sh.reclaimed
+		}
+	}
 	sh.reclaimed = unit
-	sh.shrink(func(s *slot) bool { return s.left(r.now, r.isGiven()) <= 0 && !r.isOwn(s) }, maxShare)
+	sh.shrink(expired, share)
 	if sh.lists != nil {
 		sh.lists.trim()
 	}
 	return true
 }
 
-// maxShare makes shrink free even a single chunk.
-const maxShare = 1 << 30
+// Shares for shrink.
+const (
+	noShare  = 0       // the table keeps its length, as room has been made in it
+	anyShare = 1 << 30 // even a single chunk is worth it
+)

@@ -93,7 +93,7 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 	}
 	sh.sweep(sweepSlots, now)
 	fits := func() bool { return sh.hasRoom(n) || sh.grow(n, now, false) && sh.hasRoom(n) }
-	if fits() || sh.reclaimFor(r, fits) {
+	if fits() || sh.reclaimFor(r, anyShare, fits) {
 		return nil
 	}
 	for !sh.hasRoom(n) {
@@ -172,19 +172,19 @@ func (sh *shard) dropping(unwanted func(*slot) bool) func(*slot) bool {
 }
 
 // shrink drops what is not wanted and makes the table smaller if it has chunks to spare. It is worth
-// moving everything only if that frees a share of the chunks.
+// moving everything only if that frees a share of the chunks: one in so many.
 func (sh *shard) shrink(unwanted func(*slot) bool, share uint32) {
 	have, rows := sh.chunks, sh.rows()
 	left := sh.count - sh.matching(unwanted)
 	chunks := chunksFor(left + left/16 + 1)
-	if chunks > rows-rows/share {
+	if share == noShare || chunks > rows-rows/share {
 		chunks = rows
 	}
-	if left == sh.count && left > 0 && chunks == rows {
+	if left == sh.count && chunks == rows && (left > 0 || share == noShare) {
 		return
 	}
 	sh.rebuild(chunks, sh.dropping(unwanted))
-	if left == 0 {
+	if left == 0 && share != noShare {
 		sh.empty()
 	}
 	sh.memory.cut(&sh.table, sh.chunks, have)

@@ -1,0 +1,35 @@
+package memstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storetest"
+)
+
+// A store that was full, and is full of what has expired, keeps the whole contract.
+func TestContractAfterAFlood(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, nodes int) []penstock.Store {
+		s := open(t, Options{MaxBytes: 8 << 20})
+		short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second, Ordinal: 9})
+		log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Second, Ordinal: 9})
+		ticket := single(0, short, 1)
+		ticket.Now = 1_000_000
+		for n := uint64(0); s.memory.mostShared() < 20; n++ {
+			ticket.Groups[0].Subject = subject(1<<50 + n)
+			ticket.Groups[0].Charges[0].Meter = []*penstock.Meter{short, short, short, log}[n%4]
+			take(t, s, ticket)
+		}
+		for i := range s.shards { // as if the real clock had written it, long ago
+			for j := range s.shards[i].size() {
+				s.shards[i].at(j).head &^= given
+			}
+		}
+		stores := make([]penstock.Store, nodes)
+		for i := range stores {
+			stores[i] = s
+		}
+		return stores
+	})
+}
