@@ -15,9 +15,9 @@ var (
 	// not sent. It wraps ErrUnavailable.
 	ErrNotTaken error = notTaken{}
 
-	// ErrFull is what a bounded store says when it has no room to remember another subject
-	// without forgetting one that is spent. It wraps ErrNotTaken: the rule's failure policy
-	// answers.
+	// ErrFull is what a bounded store returns for a permit, a reservation or a ban that it has no
+	// room to remember. It wraps ErrNotTaken, but a rule denies then unless its failure policy is to
+	// allow: a full store still limits.
 	ErrFull error = full{}
 
 	// ErrNoReservation is what a settlement gets for which there is none: never made, over, or
@@ -40,7 +40,7 @@ func (notTaken) Unwrap() error { return ErrUnavailable }
 
 type full struct{}
 
-func (full) Error() string { return "store full: every sampled subject is spent" }
+func (full) Error() string { return "store full: no room for another key" }
 func (full) Unwrap() error { return ErrNotTaken }
 
 type noReservation struct{}

@@ -15,25 +15,27 @@
 //
 // # Memory
 //
-// There is no pointer per key. The tables lie in one region outside the garbage-collected heap (where
-// the system allows), so that the collector has nothing to do with them, however many keys there
-// are. They grow by a sixteenth, in place. Everything is counted against Options.MaxBytes.
+// There is no pointer per key. Tables and lists lie in one mapping outside the garbage-collected heap
+// (where the system allows), so the collector has nothing to do with them, however many keys there are.
+// Tables grow by a sixteenth, in place. What counts against Options.MaxBytes is resident memory; on
+// Linux it is returned to the system when it is not needed any more.
 //
-// When the budget is used up, a new key takes the place of the sampled entry that would be
-// forgotten soonest and is not spent. A spent entry (nothing remaining) stays until its time is
-// over, and so does a ban, so a flood of new keys never gives anybody their tokens back. A call or a
-// reservation may be forgotten: its repeat is then charged, and its estimate stays charged. Where
-// every sampled entry is spent, Take returns [penstock.ErrFull]. A ticket for which there is no room
-// fails as a whole, groups that are alone included, before anything of it is written.
+// State is removed when it has expired: some of it whenever a key is added, and all of it by a goroutine
+// that passes over the shards, every second or, in a large store, every few seconds. A ticket with an
+// instant of its own expires nothing, and what it wrote is not expired by the real clock.
+//
+// When the memory is used up, expired state is removed at once, and then records of calls, whose
+// duplicates are charged in that case. Live counters, bans, permits and reservations are never
+// forgotten. A key for which there is no room shares a counter with other keys of its limit, so it may
+// be denied because of them but never gets more than its limit; it collects no strikes, and resetting
+// it does not help, as the counter is not its own. A log that cannot grow becomes coarser: it counts
+// some requests for longer. Permits, reservations and bans by hand need room of their own and fail
+// with [penstock.ErrFull]. A ticket that fails does so as a whole, groups that are alone included,
+// before anything of it is written.
 //
 // # Time
 //
-// While there is much traffic, a goroutine keeps a coarse instant, so that most calls read no clock.
-// It lies a little in the past and may only allow: before anything is denied the real clock is
-// read and the ticket weighed again. Guards, settlements and bans always go by the real clock.
-//
-// State is forgotten when it says nothing any more: a few slots are looked at whenever a key is
-// added, some more from time to time while the coarse clock runs, and all of a shard's when its
-// table grows. A ticket with an instant of its own forgets nothing, and what it wrote is not
-// forgotten by the real clock.
+// Every decision reads the clock, under the lock of its shard: instants are never older than the call
+// and never go back because a goroutine had to wait. The clock is the monotonic one plus an offset that
+// is checked against the wall clock every 10 ms.
 package memstore

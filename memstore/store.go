@@ -15,8 +15,9 @@ import (
 
 // Options of a Store. The zero value is fit for use.
 type Options struct {
-	// MaxBytes bounds the memory of all state; 0 is DefaultMaxBytes. A key with a fixed-size
-	// limit takes about 36 bytes.
+	// MaxBytes bounds the resident memory of all state; 0 is DefaultMaxBytes. A key with a fixed-size
+	// limit takes about 36 bytes, and a seventh more if the store is full. About twice as much address
+	// space is reserved.
 	MaxBytes int64
 }
 
@@ -46,7 +47,8 @@ var (
 	_ penstock.Follower   = (*Store)(nil)
 )
 
-// New returns an empty store. Close it to end the goroutine it may start.
+// New returns an empty store. Close it to end the goroutine it may start. It fails if the system does
+// not grant the address space.
 func New(o Options) (*Store, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -92,8 +94,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Take decides a ticket. A ticket for which there is no room fails with [penstock.ErrFull], and
-// one whose context has ended with its error; nothing has been charged then.
+// Take decides a ticket. A ticket with a permit or a reservation for which there is no room fails with
+// [penstock.ErrFull], and one whose context has ended with its error; nothing has been charged then.
 func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	s.fetchAhead(t)
 	return s.take(ctx, t, out)

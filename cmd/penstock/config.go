@@ -103,7 +103,7 @@ type storeConfig struct {
 }
 
 type memoryConfig struct {
-	MaxBytes size `key:"max_bytes" doc:"of all state in this process; with Redis, of what it counts while Redis does not answer"`
+	MaxBytes size `key:"max_bytes" doc:"upper bound of the memory that state in this process takes; with Redis, of what it counts while Redis does not answer. A full store keeps limiting: new keys share counters"`
 }
 
 type redisConfig struct {

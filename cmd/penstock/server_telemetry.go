@@ -67,7 +67,7 @@ func (s *server) state() (found telemetry.State) {
 		found.RefusedLogins = s.refusedLogins()
 	}
 	memory := s.store.memory.Stats()
-	found.Memory = &telemetry.Memory{Keys: memory.Keys, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
+	found.Memory = &telemetry.Memory{Keys: memory.Keys, Shared: memory.Shared, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
 	if s.store.redis == nil {
 		return found
 	}

@@ -73,6 +73,7 @@ func (c *collector) stores(out sender, s *State) {
 	if s.Memory != nil {
 		out.gauge(memoryKeys, float64(s.Memory.Keys))
 		out.gauge(memoryBytes, float64(s.Memory.Bytes))
+		out.gauge(memoryShared, float64(s.Memory.Shared))
 		out.count(memoryEvicted, s.Memory.Evicted)
 		out.count(memoryRefused, s.Memory.Refused)
 	}

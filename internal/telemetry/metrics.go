@@ -56,7 +56,7 @@ type Store struct {
 }
 
 // Memory is the state of the store in memory.
-type Memory struct{ Keys, Bytes, Evicted, Refused int64 }
+type Memory struct{ Keys, Shared, Bytes, Evicted, Refused int64 }
 
 // Denied is the state of the deny cache.
 type Denied struct{ Hits, Entries int64 }

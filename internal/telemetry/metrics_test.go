@@ -117,7 +117,7 @@ func TestMetrics(t *testing.T) {
 	n.state.Ready, n.state.Nodes = true, 3
 	n.state.Rules.Count, n.state.Rules.Version, n.state.Rules.Checked = 2, 3, time.Unix(1_800_000_000, 0)
 	n.state.Store = &telemetry.Store{Up: true, Refused: 4, Opened: 1, RoundTrips: 10, NoScript: 1}
-	n.state.Memory = &telemetry.Memory{Keys: 5, Bytes: 6, Evicted: 7, Refused: 8}
+	n.state.Memory = &telemetry.Memory{Keys: 5, Shared: 4, Bytes: 6, Evicted: 7, Refused: 8}
 	n.state.Denied = &telemetry.Denied{Hits: 9, Entries: 1}
 	n.state.Leases = &telemetry.Leases{Leased: 11, Exact: 12, Permits: 13, Expired: 14}
 	for range 3 {
@@ -145,7 +145,7 @@ func TestMetrics(t *testing.T) {
 		`penstock_rules_checked_timestamp_seconds 1.8e+09`,
 		`penstock_store_up 1`, `penstock_store_calls_refused_total 4`, `penstock_store_failures_total 1`,
 		`penstock_store_round_trips_total 10`, `penstock_store_scripts_sent_total 1`,
-		`penstock_memory_keys 5`, `penstock_memory_bytes 6`, `penstock_memory_evicted_total 7`, `penstock_memory_refused_total 8`,
+		`penstock_memory_keys 5`, `penstock_memory_shared_counters 4`, `penstock_memory_bytes 6`, `penstock_memory_evicted_total 7`, `penstock_memory_refused_total 8`,
 		`penstock_deny_cache_hits_total 9`, `penstock_deny_cache_entries 1`,
 		`penstock_lease_decisions_total{by="permits"} 11`, `penstock_lease_decisions_total{by="store"} 12`,
 		`penstock_lease_permits_total 13`, `penstock_lease_permits_expired_total 14`,

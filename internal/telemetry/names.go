@@ -21,8 +21,9 @@ var (
 
 	memoryKeys    = describe("memory_keys", "Keys in this node's memory.")
 	memoryBytes   = describe("memory_bytes", "Bytes that this node's memory of keys takes.")
-	memoryEvicted = describe("memory_evicted_total", "Keys that were forgotten before their time, to make room.")
-	memoryRefused = describe("memory_refused_total", "Calls that found no room for their keys.")
+	memoryShared  = describe("memory_shared_counters", "Counters that several keys share because this node's memory is full.")
+	memoryEvicted = describe("memory_evicted_total", "Idempotency keys that were forgotten before their time, to make room.")
+	memoryRefused = describe("memory_refused_total", "Requests for permits or reservations that found no room.")
 
 	lateWaiting = describe("late_charges_waiting", "Keys whose requests were admitted while the store was unavailable and are still to be charged.")
 	lateCharged = describe("late_charges_total", "Counters that were charged after the store was unavailable.")
