@@ -137,7 +137,7 @@ func TestBytesPerKey(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	stats := s.Stats()
 	heap := (float64(after.HeapAlloc) - float64(before.HeapAlloc)) / keys // less than nothing if what others left went meanwhile
-	counted := float64(stats.Bytes-s.memory.fixed) / keys // what is fixed is of 1 GiB
+	counted := float64(stats.Bytes-s.memory.fixed) / keys                 // what is fixed is of 1 GiB
 	t.Logf("%.1f bytes per key by Stats, %.1f on the heap", counted, heap)
 	if stats.Keys != keys || stats.Evicted != 0 || stats.Refused != 0 {
 		t.Errorf("stats %+v", stats)
