@@ -131,7 +131,7 @@ func run(ctx context.Context, level int, c cell, o Options) (float64, error) {
 		options.Observe = seen.Observe
 	}
 	if level > 1 {
-		log, err := decisionlog.New(decisionlog.Options{Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Rules: options.Rules})
+		log, err := decisionlog.New(decisionlog.Options{Log: slog.New(slog.NewJSONHandler(io.Discard, nil))})
 		if err != nil {
 			return 0, err
 		}
