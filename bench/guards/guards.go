@@ -121,7 +121,7 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 }
 
 func weighMemory(ctx context.Context, r rule, keys int) (float64, error) {
-	store, err := memstore.New(memstore.Options{MaxBytes: max(16<<20, int64(keys)*4096)})
+	store, err := memstore.New(memstore.Options{MaxBytes: max(16<<20, int64(keys)*2048)})
 	if err != nil {
 		return 0, err
 	}
