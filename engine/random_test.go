@@ -98,7 +98,7 @@ var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
 
 // disagreement returns where an engine and the naive evaluation differ; "" if nowhere.
 func disagreement(t *testing.T, trial trial, s sabotage) string {
-	stand := &stand{now: beginning}
+	stand := newStand()
 	n := naive{states: map[string]penstock.State{}}
 	load := func(text string) {
 		n.rules, n.terms, stand.rules = compile(t, text), terms(t, text), compile(t, text)

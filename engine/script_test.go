@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,11 +47,19 @@ type stand struct {
 		penstock.Decider
 		penstock.Concluder
 	}
-	now   penstock.Instant
+	clock atomic.Int64 // the engine reads it in the background too
 	rules *rules.Snapshot
 }
 
-func (s *stand) Load() *rules.Snapshot { return s.rules }
+func newStand() *stand {
+	s := new(stand)
+	s.set(beginning)
+	return s
+}
+
+func (s *stand) Load() *rules.Snapshot     { return s.rules }
+func (s *stand) instant() penstock.Instant { return penstock.Instant(s.clock.Load()) }
+func (s *stand) set(now penstock.Instant)  { s.clock.Store(int64(now)) }
 
 const beginning = penstock.Instant(1_800_000_000_000_000) // a multiple of an hour
 
@@ -63,10 +72,10 @@ func run(t *testing.T, files []txtar.File, o engine.Options) (diffs []string) {
 // runWith is run with rules and verdicts that a sabotage alters.
 func runWith(t *testing.T, files []txtar.File, o engine.Options, sabotage sabotage) (diffs []string) {
 	t.Helper()
-	s := &script{files: files, stand: &stand{now: beginning}, names: map[string]string{}, alter: sabotage.rules}
+	s := &script{files: files, stand: newStand(), names: map[string]string{}, alter: sabotage.rules}
 	s.load(t, "rules.yaml")
 	o.Rules = s.stand
-	o.Now = func() penstock.Instant { return s.stand.now }
+	o.Now = s.stand.instant
 	e := newEngine(t, "", o)
 	if s.stand.engine = e; sabotage.verdict != nil {
 		s.stand.engine = altered{e, sabotage.verdict}
@@ -114,7 +123,7 @@ func (s *script) play(t *testing.T, words []string) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.stand.now = beginning.Add(at)
+	s.stand.set(beginning.Add(at))
 	verb, words := words[1], words[2:]
 	var v penstock.Verdict
 	switch verb {

@@ -11,6 +11,9 @@ import (
 // A store that was full, and is full of what has expired, keeps the contract. Twin is left out: its
 // traces are years apart in both directions, and what is expired in one is alive in another.
 func TestContractAfterAFlood(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a store for every part of the contract")
+	}
 	suite := storetest.Suite{Open: func(t testing.TB, nodes int) []penstock.Store {
 		s := open(t, Options{MaxBytes: 8 << 20})
 		short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second, Ordinal: 9})

@@ -84,8 +84,8 @@ func (f *flood) run(keys int) {
 func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 	for _, size := range []int64{MinBytes, 8 << 20, 160 << 20} {
 		t.Run(strconv.FormatInt(size, 10), func(t *testing.T) {
-			if testing.Short() && size > 8<<20 {
-				t.Skip("fills 160 MiB")
+			if testing.Short() && size > MinBytes {
+				t.Skip("fills much memory")
 			}
 			synctest.Test(t, func(t *testing.T) {
 				s := open(t, Options{MaxBytes: size})
@@ -122,6 +122,9 @@ func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 
 // In a process of its own, all of it counts: what the store has on the heap, too.
 func TestProcessStaysWithinMaxBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills 32 MiB in a process of its own, which waits until they are returned")
+	}
 	const maxBytes, runtimeMargin = 32 << 20, 24 << 20
 	if os.Getenv(childVariable) == "" {
 		out := runChild(t)
