@@ -70,6 +70,7 @@ test-long: test ## the same with the long versions of the tests and no time limi
 
 .PHONY: test-faults
 test-faults: export PENSTOCK_LONG = 1
+test-faults: export PENSTOCK_CAMPAIGN ?= 5000
 test-faults: export PENSTOCK_FAULTS = $(CURDIR)/bin/faults.md
 test-faults: needs ## break Redis, its network, nodes and clocks under load, one after the other; a table of what callers notice
 	@go test -count=1 -timeout 60m -v $(GOTESTFLAGS) ./e2e/faults
