@@ -56,7 +56,7 @@ var rules = []rule{
 	},
 	{
 		of: is("rules"), not: anyOf(linksSQL, linksRedis), through: true,
-		because: "whoever reads and matches rules needs no database: origins of rules are handed to it",
+		because: "reading and matching rules needs no database: the origin of rules is passed in",
 	},
 	{
 		of: is("internal/ruledb"), not: linksRedis, through: true,

@@ -160,7 +160,7 @@ func (s *server) Run(ctx context.Context) error {
 		<-ctx.Done()
 		s.draining.Store(true) // so that nobody sends more
 		s.health.Shutdown()
-		time.Sleep(s.config.Gateway.Timeouts.DrainDelay) // and whoever has not noticed yet is served
+		time.Sleep(s.config.Gateway.Timeouts.DrainDelay) // balancers that have not noticed yet are still served
 		if s.demo != nil {
 			s.demo.Turn(false)
 		}
