@@ -160,7 +160,7 @@ func fillRedis(ctx context.Context, addr string, r rule, keys int) error {
 	return fill(ctx, store, r, keys)
 }
 
-// fill sends the rule's requests for n keys, from 64 goroutines.
+// fill sends the rule's requests for that many keys, from 64 goroutines.
 func fill(ctx context.Context, store penstock.Store, r rule, keys int) error {
 	const callers = 64
 	var mu sync.Mutex
