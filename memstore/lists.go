@@ -107,6 +107,11 @@ func (it *item) add() *slot {
 	s := slot{key: it.key, head: state}
 	if it.shared {
 		s.head = shared
+		if len(it.carried) > 1 {
+			newest := it.carried[len(it.carried)-1].At
+			s.head = head(newest, newest, shared)
+			s.setSharedLog(it.carried, it.Meter)
+		}
 	}
 	if it.block != 0 {
 		n := copy(it.sh.lists.entries(it.block, len(it.carried)), it.carried)

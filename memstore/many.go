@@ -29,10 +29,11 @@ type item struct {
 	spot
 	penstock.Charge
 	tag      uint32           // of the subject's rule
-	carried  []penstock.Entry // what a shared log says, for a log that is new
+	carried  []penstock.Entry // what a shared log says, for a log that is added
 	alone    bool
 	reserved bool // it can be settled, so its counter cannot be shared
 	shared   bool // it is charged to a counter that it shares
+	own      key  // of an item that is shared, which has the shared counter's
 	barred   bool // by a ban: it is weighed, but leaves no trace
 	repaired bool
 	written  bool

@@ -104,17 +104,21 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 	return nil
 }
 
-// hasRoom reports whether n keys fit. While there are shared counters, an eighth of the table is
-// theirs.
+// hasRoom reports whether n keys fit. Some slots are kept for shared counters: the memory that other
+// shards have left may not be enough for another chunk when the first is needed. While there are
+// shared counters, an eighth of the table is theirs.
 func (sh *shard) hasRoom(n uint32) bool { return n <= sh.free() }
 
 func (sh *shard) free() uint32 {
-	free := int64(sh.homes)*7/8 - int64(sh.count)
+	free := int64(sh.homes)*7/8 - int64(sh.count) - int64(sh.keptRoom(0))
 	if sh.shared > 0 {
-		free = min(free-int64(sh.keptRoom(0)), int64(sh.homes)*6/8-int64(sh.count-sh.shared))
+		free = min(free, int64(sh.homes)*6/8-int64(sh.count-sh.shared))
 	}
 	return uint32(max(0, free))
 }
+
+// chunksToHold returns how many chunks a shard needs for n keys and what is kept beside them.
+func chunksToHold(n uint32) uint32 { return chunksFor(n + n/48 + keptSlots + 1) }
 
 // grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
 // the dead if those are an eighth of it. If there is not enough memory, less will do. For shared
@@ -122,7 +126,7 @@ func (sh *shard) free() uint32 {
 func (sh *shard) grow(n uint32, now penstock.Instant, forShared bool) bool {
 	have := sh.chunks
 	if have == 0 {
-		return sh.growTo(chunksFor(n), 0, forShared)
+		return sh.growTo(chunksToHold(n), 0, forShared)
 	}
 	dead := uint32(0)
 	for step := max(1, have/16); step > 0; step /= 2 {
@@ -132,7 +136,7 @@ func (sh *shard) grow(n uint32, now penstock.Instant, forShared bool) bool {
 		if dead == 0 {
 			dead = sh.dead(now)
 		}
-		chunks := chunksFor(sh.count - dead + n)
+		chunks := chunksToHold(sh.count - dead + n)
 		if chunks > have || dead*8 < sh.count {
 			chunks = max(chunks, have+step)
 		} else {
@@ -176,7 +180,7 @@ func (sh *shard) dropping(unwanted func(*slot) bool) func(*slot) bool {
 func (sh *shard) shrink(unwanted func(*slot) bool, share uint32) {
 	have, rows := sh.chunks, sh.rows()
 	left := sh.count - sh.matching(unwanted)
-	chunks := chunksFor(left + left/16 + 1)
+	chunks := chunksToHold(left + left/16 + 1)
 	if share == noShare || chunks > rows-rows/share {
 		chunks = rows
 	}

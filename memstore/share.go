@@ -75,9 +75,13 @@ func (sh *shard) share(k key, fingerprint uint64, tag uint32, r *room, adding *u
 	return key{}, false
 }
 
+// keptSlots is the least that a table keeps for shared counters.
+const keptSlots = 8
+
 // keptRoom returns how many slots are kept for the levels after this one.
 func (sh *shard) keptRoom(level int) uint32 {
-	return [sharedLevels]uint32{sh.homes / 64, sh.homes / 96, sh.homes / 192, 0}[level]
+	kept := max(keptSlots, sh.homes/64)
+	return [sharedLevels]uint32{kept, kept * 3 / 4, kept / 2, 0}[level]
 }
 
 // hasSharedRoom reports whether n shared counters can be added.
@@ -106,11 +110,28 @@ func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *room) (*slot
 // not what does not fit into a slot.
 func (it *item) canShare() bool { return it.Meter.Kind != penstock.KindLeases && !isWide(it.Meter) }
 
-// look is [spot.look]; of a key that has no counter of its own, it returns the one that stands in.
+// slot is [spot.slot]. Another group of the ticket may have added the key's own counter since the item
+// was made to share one.
+func (it *item) slot() *slot {
+	if it.shared {
+		if s := it.sh.find(it.own); s != nil {
+			return s
+		}
+	}
+	return it.spot.slot()
+}
+
+// look is slot, noting whether there is one. Of a key that has no counter of its own, it returns the
+// one that stands in.
 func (it *item) look() *slot {
-	s := it.spot.look()
+	s := it.slot()
+	it.missing = s == nil
 	if s == nil && it.sh.shared > 0 && it.canShare() {
-		return it.sh.findShared(it.key, it.Meter.Fingerprint, it.tag)
+		own := it.key
+		if it.shared {
+			own = it.own
+		}
+		return it.sh.findShared(own, it.Meter.Fingerprint, it.tag)
 	}
 	return s
 }
@@ -119,7 +140,7 @@ func (it *item) look() *slot {
 func (it *item) share(r *room, adding *uint32) bool {
 	k, ok := it.sh.share(it.key, it.Meter.Fingerprint, it.tag, r, adding)
 	if ok {
-		it.key, it.shared = k, true
+		it.key, it.own, it.shared = k, it.key, true
 	}
 	return ok
 }
