@@ -98,25 +98,31 @@ func (s *Store) Close() error {
 // [penstock.ErrFull], and one whose context has ended with its error; nothing has been charged then.
 func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	s.fetchAhead(t)
-	return s.take(ctx, t, out)
+	return s.take(ctx, t, out, 0)
 }
 
 // TakeEach decides each turn by itself, in order. While one is decided, the states of those that
-// follow are being fetched: with many subjects, most of a decision's time is waiting for memory.
+// follow are being fetched: with many subjects, most of a decision's time is waiting for memory. The
+// clock is read once for several turns. What it says still lies between the call and the return.
 func (s *Store) TakeEach(ctx context.Context, turns []penstock.Turn) {
 	const ahead = 8
 	for i := range min(ahead, len(turns)) {
 		s.fetchAhead(&turns[i].Ticket)
 	}
+	var now penstock.Instant
 	for i := range turns {
+		if i%ahead == 0 {
+			now = s.clock.now()
+		}
 		if i+ahead < len(turns) {
 			s.fetchAhead(&turns[i+ahead].Ticket)
 		}
-		turns[i].Err = s.take(ctx, &turns[i].Ticket, &turns[i].Outcome)
+		turns[i].Err = s.take(ctx, &turns[i].Ticket, &turns[i].Outcome, now)
 	}
 }
 
-func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+// take decides a ticket. A plain one is decided at the given instant, if that is not 0.
+func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, now penstock.Instant) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -125,7 +131,7 @@ func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	}
 	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && !t.Groups[0].Guarded() && !t.Denied {
 		if c := &t.Groups[0].Charges[0]; c.Meter.Kind.Fixed() && !isWide(c.Meter) && !c.Overdraw {
-			return s.takeOne(t, out)
+			return s.takeOne(t, out, now)
 		}
 	}
 	return s.takeMany(t, out)
@@ -137,7 +143,7 @@ func ended(what string, err error) error {
 }
 
 // takeOne is takeMany for the most common ticket: one plain charge, whose state is a slot.
-func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome, now penstock.Instant) error {
 	g := &t.Groups[0]
 	m, cost := g.Charges[0].Meter, g.Charges[0].Cost
 	k, index := s.locate(&g.Subject, m)
@@ -146,13 +152,18 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome) error {
 	sh.mu.Lock() // without defer: its price is a part of a decision's
 	// Under the lock: an instant that was read before a long wait for it would look like a clock that
 	// was set back.
-	now := s.instant(t)
+	if now == 0 || t.Now != 0 {
+		now = s.instant(t)
+	}
 	at := sh.find(k)
 	from := at
 	if at == nil && sh.shared > 0 {
 		from = sh.findShared(k, m.Fingerprint, tagOf(&g.Subject))
 	}
 	before := sh.load(from, m.Kind)
+	if before.At > now && t.Now == 0 { // the batch's instant has become too old
+		now = s.clock.now()
+	}
 	var found [1]penstock.Found
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
 	st, write := charge(m, st, cost, passes, repaired)
