@@ -143,7 +143,7 @@ func TestLimitsHoldByTheRealClock(t *testing.T) {
 // states that are more than a window ahead of it, which would look like a clock that was set back.
 func TestBatchInstantThatIsTooOld(t *testing.T) {
 	s := open(t, Options{})
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5, Window: time.Hour})
+	m := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 5, Window: time.Hour})
 	ticket := single(1, m, 1)
 	first := take(t, s, ticket).Now
 	var out penstock.Outcome
