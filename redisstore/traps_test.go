@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/race"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 )
@@ -248,49 +246,6 @@ func TestTrapErrorsAllow(t *testing.T) {
 		err := store.Take(t.Context(), one(monday, caller, charge(meter, 1)), &out)
 		if !errors.Is(err, penstock.ErrUnavailable) || out.Allowed {
 			t.Fatalf("without Redis: allowed %v, error %v; want an error that wraps ErrUnavailable", out.Allowed, err)
-		}
-	}
-}
-
-// Steps that others can come between admit too many, or deny who should pass.
-func TestTrapSeveralSteps(t *testing.T) {
-	server := redistest.Start(t)
-	ours := race.NewWay("penstock", "this store", func(ctx context.Context, addr string, limit race.Limit) (func(context.Context, string) (bool, error), func(), error) {
-		store, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: 30 * time.Second})
-		if err != nil {
-			return nil, nil, err
-		}
-		meter := slidingLog(int64(limit.Calls), limit.Window)
-		return func(ctx context.Context, key string) (bool, error) {
-			var out penstock.Outcome
-			err := store.Take(ctx, one(0, hasher.Subject("race", key), charge(meter, 1)), &out)
-			return out.Allowed, err
-		}, func() { store.Close() }, nil
-	})
-	report, err := race.Run(t.Context(), race.Options{
-		Addr: server.Addr, Nodes: 3, Trials: 5, Callers: []int{50, 100}, RoundTrips: []time.Duration{time.Millisecond},
-		Limit: race.Limit{Calls: 10, Window: time.Hour}, Patience: time.Minute, Ways: append(race.Ways()[:2:2], ours),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "rows of the report", len(report.Cells), 3*2)
-	for _, c := range report.Cells {
-		switch c.Way {
-		case "check then add":
-			if c.OverAdmitted.Max == 0 {
-				t.Errorf("%d callers, %s: admitted %+v, never above 10", c.Callers, c.Way, c.Admitted)
-			}
-		case "four steps":
-			if c.FalselyDenied.Max == 0 || c.OverAdmitted.Max > 0 {
-				t.Errorf("%d callers, %s: admitted %+v, want below 10", c.Callers, c.Way, c.Admitted)
-			}
-		case "penstock":
-			if (c.Admitted != race.Spread{Min: 10, Median: 10, Max: 10}) {
-				t.Errorf("%d callers, %s: admitted %+v, want exactly 10", c.Callers, c.Way, c.Admitted)
-			}
-		default:
-			t.Errorf("unexpected way %q", c.Way)
 		}
 	}
 }

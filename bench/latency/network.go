@@ -8,10 +8,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/penstock-io/penstock/bench/race"
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/remote"
 	"github.com/penstock-io/penstock/bench/report"
-	"github.com/penstock-io/penstock/internal/race"
 )
 
 // networks are the round trips added to the loopback's own.

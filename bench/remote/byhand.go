@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/penstock-io/penstock/bench/race"
 	"github.com/penstock-io/penstock/bench/report"
-	"github.com/penstock-io/penstock/internal/race"
 )
 
 func byHand() []Contestant {

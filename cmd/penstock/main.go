@@ -47,6 +47,6 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
-	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newRaceCommand(a), newVersionCommand(a))
+	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newVersionCommand(a))
 	return root
 }

@@ -23,8 +23,8 @@ const script: Moment[] = [
   { a: 'done', b: '10 = 10: denied', store: 'used = 10', note: "B's script sees what A's has written. Exactly ten have passed." },
 ]
 
-// Race steps through why reading and writing apart lets too many pass, and why one script does not. `penstock race`
-// does it for real, with as many nodes as wanted.
+// Race steps through why reading and writing apart lets too many pass, and why one script does not. The benchmark in bench/atomicity
+// does it for real, with several nodes.
 export function Race() {
   const [one, setOne] = useState(false)
   const [at, setAt] = useState(0)
