@@ -63,6 +63,13 @@ ifneq ($(race),)
 	else echo "note: no C compiler; not run under the race detector: $(race)"; fi
 endif
 
+# Packages whose tests all start a server or an installed program.
+SERVER_PKGS = /e2e|/deploy$$|/redisstore$$|/internal/(redistest|pgtest|ruleredis)$$
+
+.PHONY: unit
+unit: ## the tests that need nothing installed, in short form, for the inner loop
+	@PENSTOCK_TEST_UNIT=1 $(GOTEST) -short $(GOTESTFLAGS) $$(go list ./... | grep -vE '$(SERVER_PKGS)')
+
 .PHONY: test-long
 test-long: export PENSTOCK_LONG = 1
 test-long: GOTESTFLAGS += -timeout 0

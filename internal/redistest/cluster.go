@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/child"
 )
 
 // formLimit bounds the wait for servers to agree, where the caller's context does not end sooner.
@@ -41,6 +43,7 @@ func LaunchCluster(ctx context.Context, masters int) (*Cluster, error) {
 // StartCluster is LaunchCluster for a test, which closes the cluster when it ends.
 func StartCluster(t testing.TB, masters int) *Cluster {
 	t.Helper()
+	child.SkipUnit(t)
 	c, err := LaunchCluster(t.Context(), masters)
 	if err != nil {
 		t.Fatal(err)

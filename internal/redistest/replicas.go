@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/child"
 )
 
 // LaunchReplicatedCluster starts as many masters, each with a replica that takes over when it is gone, with further
@@ -30,6 +32,7 @@ func LaunchReplicatedCluster(ctx context.Context, masters int, args ...string) (
 // StartReplicatedCluster is LaunchReplicatedCluster for a test, which closes the cluster when it ends.
 func StartReplicatedCluster(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
+	child.SkipUnit(t)
 	c, err := LaunchReplicatedCluster(t.Context(), masters, args...)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/child"
 )
 
 // MasterName is what the sentinels call the master they watch.
@@ -43,6 +45,7 @@ func LaunchSentinel(ctx context.Context) (*Sentinel, error) {
 // StartSentinel is LaunchSentinel for a test, which closes the servers when it ends.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
+	child.SkipUnit(t)
 	s, err := LaunchSentinel(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -43,9 +43,10 @@ func Launch(ctx context.Context, args ...string) (*Server, error) {
 }
 
 // Start is Launch for a test, which fails if there is no server to run, and closes the server when it ends.
-// It never skips: a suite that passes without its server says nothing.
+// It skips only under `make unit`: a suite that passes without its server says nothing.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	child.SkipUnit(t)
 	s, err := Launch(t.Context(), args...)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/child"
 	"github.com/penstock-io/penstock/internal/pgtest"
 )
 
@@ -55,6 +56,7 @@ func newSQLiteSource(t *testing.T) string {
 
 func newPostgresSource(t *testing.T) string {
 	t.Helper()
+	child.SkipUnit(t)
 	s, err := sharedServer()
 	if err != nil {
 		t.Fatal(err)
