@@ -12,14 +12,15 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Attempts to be let in, of one network: an IPv4 address or a /64.
+// maxAttempts failed logins are answered in each attemptWindow, for each network: an IPv4 address or
+// an IPv6 /64.
 const (
 	maxAttempts   = 10
 	attemptWindow = time.Minute
 	ipv6Network   = 64
 )
 
-// logins limits attempts, as Penstock limits everything.
+// logins limits failed logins, by session and by bearer token alike.
 type logins struct {
 	store  Scratch
 	meter  *penstock.Meter
@@ -41,8 +42,10 @@ func newLogins(o Options, r *refusals) (*logins, error) {
 	return &logins{store: store, meter: meter, hasher: penstock.NewHasher(rand.Text()), now: o.Now, refusals: r}, nil
 }
 
-// attempt counts one, and tells how long to wait if there were too many.
-func (l *logins) attempt(ctx context.Context, from netip.Addr) *Problem {
+// wrong refuses a token that is not known, and counts the failure. After maxAttempts failures of a
+// network it answers 429 and closes the connection, so that every further guess costs a new one. Good
+// tokens never get here: a network full of guesses does not lock its operators out.
+func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
 	bits := from.BitLen()
 	if from.Is6() {
 		bits = ipv6Network
@@ -54,32 +57,18 @@ func (l *logins) attempt(ctx context.Context, from netip.Addr) *Problem {
 		t.Now = penstock.InstantOf(l.now())
 	}
 	var out penstock.Outcome
-	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // who hangs up has tried all the same
-		return problem(http.StatusServiceUnavailable, Unavailable, "attempts to log in cannot be counted")
+	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
+		return problem(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
 	}
 	if out.Allowed {
-		return nil
+		l.refusals.add(wrongToken, from)
+		return problem(http.StatusUnauthorized, Unauthorized, "this token is not known here")
 	}
 	l.refusals.add(tooMany, from)
 	wait := int64(math.Ceil(out.Decisions[0].RetryAfter.Seconds()))
-	p := problem(http.StatusTooManyRequests, Limited, fmt.Sprintf("more than %d attempts within %v; retry in %d s", maxAttempts, attemptWindow, wait))
+	p := problem(http.StatusTooManyRequests, Limited, fmt.Sprintf("more than %d failed logins within %v; retry in %d s", maxAttempts, attemptWindow, wait))
 	p.retryAfter = wait
 	return p
-}
-
-// wrong answers a token that is good for nothing. It counts as an attempt; those who show a good one
-// are not kept out by the attempts of others.
-func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
-	if p := l.attempt(ctx, from); p != nil {
-		return p
-	}
-	return l.unknown(from)
-}
-
-// unknown refuses a token that was counted as an attempt.
-func (l *logins) unknown(from netip.Addr) *Problem {
-	l.refusals.add(wrongToken, from)
-	return problem(http.StatusUnauthorized, Unauthorized, "this token is not known here")
 }
 
 // A Session is what is told of one.
@@ -97,12 +86,9 @@ func (a *Admin) login(x *exchange) (any, error) {
 	if err := x.read(&asked); err != nil {
 		return nil, err
 	}
-	if p := a.logins.attempt(x.r.Context(), x.who.address); p != nil {
-		return nil, p
-	}
 	g := a.access.granted(asked.Token)
 	if g == nil {
-		return nil, a.logins.unknown(x.who.address)
+		return nil, a.logins.wrong(x.r.Context(), x.who.address)
 	}
 	begun, secret := a.sessions.begin(g, sessionOf(x.r))
 	http.SetCookie(x.w, newCookie(x.r, secret))

@@ -99,6 +99,9 @@ func fail(w http.ResponseWriter, p *Problem) {
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
+	if p.Status == http.StatusTooManyRequests {
+		h.Set("Connection", "close") // every further guess takes a new connection, of which a client has few
+	}
 	if p.retryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(p.retryAfter, 10))
 	}

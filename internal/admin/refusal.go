@@ -12,7 +12,7 @@ type refusal uint8
 
 const (
 	wrongToken refusal = iota
-	tooMany            // attempts, whichever token was shown
+	tooMany            // failed attempts before this one
 	refusalKinds
 )
 
