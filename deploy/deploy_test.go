@@ -101,7 +101,7 @@ func testForged(t *testing.T, site string, service *penstockServer) {
 
 // What rules match is what the client sent, and the backend gets the same.
 func testPassedOn(t *testing.T, site string, service *penstockServer) {
-	r := ask(t, "127.0.0.4", "POST", site+"/a%2Fb/c%20d?page=x%26y&deny_status=200", "a body", "X-User", "u1", "Host", "shop.example")
+	r := ask(t, "127.0.0.4", "POST", site+"/a%2Fb/c%20d?page=x%26y&deny_status=200", "a body", "X-User", "u1", "Host", "shop.example", "Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")
 	if r.status != 200 || r.body != "POST /a%2Fb/c%20d?page=x%26y&deny_status=200 a body" {
 		t.Errorf("%+v", r)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -66,7 +67,7 @@ func startPenstock(t *testing.T) *penstockServer {
 		t.Fatal(err)
 	}
 	p := &penstockServer{engine: e}
-	h, err := api.New(api.Options{Decider: p, Concluder: e, Reader: reader, Writer: writer})
+	h, err := api.New(api.Options{Hosts: webguard.Hosts{Loopback: true}, Decider: p, Concluder: e, Reader: reader, Writer: writer})
 	if err != nil {
 		t.Fatal(err)
 	}

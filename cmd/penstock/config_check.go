@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/webguard"
 )
 
 // minSecret is how many bytes a secret must have: 16 random ones in hex are 32.
@@ -76,6 +77,11 @@ func (l *loader) checkListen() {
 			l.wrong(door.path, "%s is that of %s", door.address, taken[door.address])
 		default:
 			taken[door.address] = door.path
+		}
+	}
+	for _, name := range c.Listen.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			l.wrong("listen.hosts", "%w", err)
 		}
 	}
 	if c.Listen.Share < 1 || c.Listen.Share > 100 {

@@ -103,7 +103,7 @@ func TestConfigSecretsFromFiles(t *testing.T) {
 // Each row has one mistake; what is told must hold the place and the rest.
 func TestConfigMistakes(t *testing.T) {
 	for _, row := range []struct{ name, yaml, env, want string }{
-		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; here belong admin, client_share, gateway, grpc, http`},
+		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; here belong admin, client_share, gateway, grpc, hosts, http`},
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
 		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: mapping key "data_dir" already defined`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},

@@ -64,7 +64,7 @@ func (s *server) newAdmin() (http.Handler, error) {
 		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.shared)
 	}
 	options := admin.Options{
-		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Loopback: loopback(s.config.Listen.Admin),
+		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.local, Forget: s.engine.Load().Forget, Scratch: newScratch,
 		Rules:   admin.Rules{Live: s.rules.live, Origin: origin, Kind: kind, Service: s.rules.service, Compile: s.rules.compile},
 		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/serverlog"
+	"github.com/penstock-io/penstock/internal/webguard"
 )
 
 // A door is a listener and what answers there.
@@ -163,17 +164,20 @@ func (s *server) newAPI() (serve, error) {
 	log := s.log.With("door", "http")
 	handler, err := api.New(api.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
+		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.hosts(s.config.Listen.HTTP),
 	})
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", handler)
-	mux.HandleFunc("/json", s.envoy.JSON)
 	if s.tracing != nil {
-		return s.serveHTTP(newHTTPServer(s.tracing.Handler(mux), log)), nil
+		handler = s.tracing.Handler(handler)
 	}
-	return s.serveHTTP(newHTTPServer(mux, log)), nil
+	return s.serveHTTP(newHTTPServer(handler, log)), nil
+}
+
+// hosts are the names under which a listener is reached.
+func (c *config) hosts(address string) webguard.Hosts {
+	return webguard.Hosts{Loopback: loopback(address), Names: c.Listen.Hosts}
 }
 
 // newHTTPServer returns a server of small requests.

@@ -22,7 +22,7 @@ const oneUser = `{"domain": "mesh", "descriptors": [{"entries": [{"key": "user",
 // asEnvoy asks by JSON, and returns the status.
 func (n *node) asEnvoy(user string) int {
 	n.t.Helper()
-	answer, _ := n.send(http.MethodPost, n.url("http", "/json"), fmt.Sprintf(oneUser, user))
+	answer, _ := n.send(http.MethodPost, n.url("http", "/json"), fmt.Sprintf(oneUser, user), "Content-Type", "application/json")
 	return answer.StatusCode
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -19,7 +20,7 @@ import (
 type Options struct {
 	Token       string // of operators
 	ViewerToken string // of those who may only look; "": there are none
-	Loopback    bool   // the door is for this machine only, and answers to its names only
+	Hosts       webguard.Hosts
 
 	Status func() Status
 	Nodes  func() []membership.Known // that share the limits, this one first

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/webguard"
 )
 
 // Bounds of what is read.
@@ -80,7 +79,7 @@ func (x *exchange) read(into any) error { return x.readUpTo(maxBody, into) }
 func (x *exchange) readDocument(into any) error { return x.readUpTo(maxDocument, into) }
 
 func (x *exchange) readUpTo(most int64, into any) error {
-	if err := acceptable(x.r.Header); err != nil {
+	if err := webguard.CheckJSON(x.r.Header); err != nil {
 		x.w.Header().Set("Accept-Post", "application/json")
 		return problem(http.StatusUnsupportedMediaType, Invalid, err.Error())
 	}
@@ -92,18 +91,4 @@ func (x *exchange) readUpTo(most int64, into any) error {
 		return invalid("the body broke off")
 	}
 	return parse(body, into)
-}
-
-// acceptable tells why a body cannot be read. A browser asks before it sends application/json to
-// another site, so that insisting on it keeps foreign pages out.
-func acceptable(h http.Header) error {
-	given := h.Get("Content-Type")
-	media, parameters, err := mime.ParseMediaType(given)
-	if charset := parameters["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return fmt.Errorf("content type %.100q must be application/json, in UTF-8", given)
-	}
-	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fmt.Errorf("content encoding %.100q is not read: send the body as it is", coding)
-	}
-	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
@@ -108,7 +109,7 @@ func newStand(t testing.TB, o setup) *stand {
 		t.Fatal(err)
 	}
 	s.door, err = admin.New(admin.Options{
-		Token: operatorToken, ViewerToken: viewerToken, Loopback: true,
+		Token: operatorToken, ViewerToken: viewerToken, Hosts: webguard.Hosts{Loopback: true},
 		Status: func() admin.Status {
 			return admin.Status{Ready: true, Addresses: map[string]string{}, Store: admin.StoreStatus{Kind: "memory", Connected: true, Nodes: 1}}
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/docs"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
@@ -31,6 +32,10 @@ type Options struct {
 	Reader *httplimit.Reader
 	Writer *httplimit.Writer
 
+	// Envoy answers Envoy's rate limit service as JSON, at /json; nil: nothing does.
+	Envoy http.Handler
+
+	Hosts  webguard.Hosts // under which the API is reached
 	Limits Limits
 	Log    *slog.Logger // nil: nothing is logged
 }
@@ -45,7 +50,7 @@ type api struct {
 	Options
 	exchanges sync.Pool // of *exchange
 
-	untrusted sync.Once // the first is logged: the others would only repeat it
+	untrusted, foreign sync.Once // the first is logged: the others would only repeat it
 }
 
 // A route is one thing that can be asked, at a path of the OpenAPI document.
@@ -80,8 +85,17 @@ func New(o Options) (http.Handler, error) {
 	}
 	a := &api{Options: o}
 	a.exchanges.New = func() any { return new(exchange) }
-	return a.mux(), nil
+	return webguard.Handler(a.mux(), webguard.Options{
+		Hosts: o.Hosts, Open: []string{"/healthz"}, Relayed: []string{forwardAuth},
+		Refuse: func(w http.ResponseWriter, reason string) {
+			a.foreign.Do(func() { a.Log.Warn("request refused", slog.String("reason", reason)) })
+			fail(w, http.StatusForbidden, reason)
+		},
+	}), nil
 }
+
+// forwardAuth is where proxies ask. They pass on headers of their clients, Origin among them.
+const forwardAuth = "/v1/auth"
 
 func (a *api) routes() []route {
 	return []route{
@@ -91,7 +105,7 @@ func (a *api) routes() []route {
 		{"POST", "/v1/reservations/{id}/settle", a.settle},
 		{"POST", "/v1/reservations/{id}/renew", a.renew},
 		{"DELETE", "/v1/reservations/{id}", a.release},
-		{"", "/v1/auth", a.auth},
+		{"", forwardAuth, a.auth},
 		{"GET", "/openapi.json", openAPI},
 		{"GET", "/healthz", healthy},
 	}
@@ -104,6 +118,9 @@ func (a *api) mux() *http.ServeMux {
 		if r.method != "" {
 			mux.HandleFunc(r.path, otherMethod(r.method))
 		}
+	}
+	if a.Envoy != nil {
+		mux.Handle("/json", a.Envoy)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q; /openapi.json lists what there is", r.URL.Path))

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/webguard"
 )
 
 // An exchange is the memory of one request, used again for later ones.
@@ -34,7 +33,7 @@ func (a *api) end(x *exchange) {
 // read takes the body of a request, which must be JSON of so many bytes. If it is not, read has
 // answered.
 func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool {
-	if err := acceptable(r.Header); err != nil {
+	if err := webguard.CheckJSON(r.Header); err != nil {
 		w.Header().Set("Accept-Post", "application/json")
 		fail(w, http.StatusUnsupportedMediaType, err.Error())
 		return false
@@ -50,25 +49,6 @@ func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool
 		return false
 	}
 	return true
-}
-
-// acceptable tells why a body cannot be read. A browser asks before it sends application/json to
-// another site, so that insisting on it keeps foreign pages out.
-func acceptable(h http.Header) error {
-	given := h.Get("Content-Type")
-	media, parameters, err := mime.ParseMediaType(given)
-	if err != nil || media != "application/json" {
-		return fmt.Errorf("content type %.100q must be application/json", given)
-	}
-	for name, value := range parameters {
-		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return fmt.Errorf("content type %.100q must be application/json, in UTF-8", given)
-		}
-	}
-	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fmt.Errorf("content encoding %.100q is not read: send the body as it is", coding)
-	}
-	return nil
 }
 
 // reply sends the answer.

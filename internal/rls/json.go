@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
@@ -18,6 +19,11 @@ func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "use POST, with a RateLimitRequest as JSON", http.StatusMethodNotAllowed)
+		return
+	}
+	if err := webguard.CheckJSON(r.Header); err != nil {
+		w.Header().Set("Accept-Post", "application/json")
+		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBatchBody))

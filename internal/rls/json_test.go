@@ -2,6 +2,7 @@ package rls_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,18 +49,32 @@ func TestJSON(t *testing.T) {
 	// Without a network, on which a client still sends when it is answered, and may not see the answer.
 	w := httptest.NewRecorder()
 	long := strings.NewReader(strings.Repeat(" ", 2<<20))
-	if s.JSON(w, httptest.NewRequest(http.MethodPost, "/json", long)); w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "more than 1 MiB") {
+	if s.JSON(w, jsonRequest(long)); w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "more than 1 MiB") {
 		t.Errorf("2 MiB: %d %s", w.Code, w.Body)
 	}
 	w = httptest.NewRecorder()
 	if s.JSON(w, httptest.NewRequest(http.MethodGet, "/json", nil)); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d %v", w.Code, w.Header())
 	}
+	for _, given := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
+		r := jsonRequest(strings.NewReader(body))
+		r.Header.Set("Content-Type", given)
+		w = httptest.NewRecorder()
+		if s.JSON(w, r); w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Post") != "application/json" {
+			t.Errorf("content type %q: %d %s", given, w.Code, w.Body)
+		}
+	}
 	alone := newServer(t, byFile(t, limits, envoyratelimit.LimiterOptions{Store: broken{}}), noRules)
 	w = httptest.NewRecorder()
-	if alone.JSON(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(body))); w.Code != http.StatusServiceUnavailable {
+	if alone.JSON(w, jsonRequest(strings.NewReader(body))); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("without a store: %d %s", w.Code, w.Body)
 	}
+}
+
+func jsonRequest(body io.Reader) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/json", body)
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }
 
 func post(t *testing.T, url, body string) (int, string) {
@@ -93,7 +108,7 @@ func TestAnswersInTime(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), end)
 	defer cancel()
 	body := strings.NewReader(`{"domain": "mesh", "descriptors": [{"entries": [{"key": "a"}]}]}`)
-	s.JSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/json", body).WithContext(ctx))
+	s.JSON(httptest.NewRecorder(), jsonRequest(body).WithContext(ctx))
 	if want := end.Add(-5 * time.Millisecond); !seen.end.Equal(want) {
 		t.Errorf("the limiter has time until %v, want %v", seen.end, want)
 	}

@@ -47,7 +47,7 @@ func TestDocumented(t *testing.T) {
 		{broken.JSON, `{"domain":"mesh","descriptors":[{"entries":[{"key":"a"}],"limit":{"unit":"DAY"}}]}`, http.StatusServiceUnavailable, ""},
 	} {
 		w := httptest.NewRecorder()
-		step.serve(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(step.body)))
+		step.serve(w, jsonRequest(strings.NewReader(step.body)))
 		if w.Code != step.status {
 			t.Fatalf("%.100s: %d %s, want %d", step.body, w.Code, w.Body, step.status)
 		}
