@@ -139,12 +139,13 @@ var (
 
 func (c *compiler) list(entries []Patterns, at path) []listEntry {
 	list := make([]listEntry, 0, len(entries))
+	everyPath := pathPattern{ignore: c.ignored(nil)}
 	for i, entry := range entries {
 		at := at.with(i)
 		if len(entry) == 0 && c.sound(at) {
 			c.fail(at, complain("an entry without a condition would be every call").but("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
-		list = append(list, listEntry{conditions{attributes: c.patterns(entry, at, pathPattern{})}})
+		list = append(list, listEntry{conditions{attributes: c.patterns(entry, at, everyPath), path: everyPath}})
 	}
 	return list
 }
@@ -160,7 +161,7 @@ func (c *compiler) rule(i int, r *Rule) {
 		return // which was told
 	}
 	c.name(t, i, at)
-	r.conditions = c.conditions(&t.Match, at.with("match"), nil)
+	r.conditions = c.conditions(&t.Match, at.with("match"), nil, c.ignored(t))
 	c.wildcards(r.conditions.path, at.with("match", "path"))
 	c.key(t, at.with("key"), r.conditions.path)
 	c.expiry(t.ExpiresAt, at, "the rule")
@@ -169,6 +170,9 @@ func (c *compiler) rule(i int, r *Rule) {
 	}
 	r.Cost = c.cost(t.Cost, at.with("cost"), r.conditions.path)
 	r.Penalty = c.penalty(t, at)
+	if r.Penalty != nil && t.Mode != Off {
+		c.spellings(r.conditions.path, t, at.with("match", "path"))
+	}
 	if t.Dedup != nil {
 		r.DedupAttribute = t.Dedup.Attribute
 		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"), r.conditions.path)

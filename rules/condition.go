@@ -11,7 +11,8 @@ import (
 type conditions struct {
 	domain     string      // "": any, as a list's entry means it; rules always name one
 	methods    []string    // upper case; none: any
-	path       pathPattern // zero: any
+	path       pathPattern // without text: any
+	pathSlot   int         // where the call's path is laid out as the pattern compares it; newIndex sets it
 	attributes []attributeCondition
 	when       *expression // nil: none
 }
@@ -44,7 +45,7 @@ func (c *conditions) methodHolds(v *callValues) bool {
 }
 
 func (c *conditions) pathHolds(v *callValues) bool {
-	have := &v.values[pathSlot]
+	have := &v.values[c.pathSlot]
 	return c.path.text == "" || have.there && c.path.fits(have.text)
 }
 

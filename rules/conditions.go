@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // conditions compiles the match of a rule, or of an override of the rule with these conditions.
-func (c *compiler) conditions(m *MatchTerms, at path, of *conditions) conditions {
-	k := conditions{domain: m.Domain}
+func (c *compiler) conditions(m *MatchTerms, at path, of *conditions, ignore urlform.Ignore) conditions {
+	k := conditions{domain: m.Domain, path: pathPattern{ignore: ignore}}
 	switch {
 	case m.Domain == "" && of != nil:
 		k.domain = of.domain
@@ -25,7 +26,7 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *conditions) conditions
 		k.methods = c.methods(m.Method, at.with("method"))
 	}
 	if m.Path != "" && c.sound(at.with("path")) {
-		pattern, err := parsePath(m.Path)
+		pattern, err := parsePath(m.Path, ignore)
 		if err != nil {
 			c.fail(at.with("path"), complain("%v", err))
 			pattern.text = m.Path // for the names in it
@@ -67,17 +68,18 @@ func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCon
 		if !c.sound(at) {
 			continue
 		}
-		a := attributeCondition{name: name, patterns: make([]valuePattern, 0, len(all[name]))}
-		for i, text := range all[name] {
+		values := all[name]
+		if name == "path" {
+			values = c.pathValues(values, at, p.ignore)
+		}
+		a := attributeCondition{name: name, patterns: make([]valuePattern, 0, len(values))}
+		for i, text := range values {
 			pattern, err := parsePattern(text)
 			switch {
 			case err != nil:
 				c.fail(at.with(i), complain("%v", err))
 			case name == "ip" && !pattern.wild && !pattern.network.IsValid():
 				c.fail(at.with(i), complain("%.64q is no address and no network", text).but("as in 192.0.2.1 or 192.0.2.0/24"))
-			}
-			if name == "path" && strings.Contains(text, "{") {
-				c.fail(at.with(i), complain("%.64q is no value of a path, which has no braces", text).but("use * here, or the path of a rule's match"))
 			}
 			a.patterns = append(a.patterns, pattern)
 		}
@@ -87,6 +89,30 @@ func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCon
 	return out
 }
 
+// pathValues returns values of the attribute path in the form in which paths are compared, in the same
+// order; those after them are for paths whose trailing slash is ignored.
+func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Values {
+	out, more := make(Values, len(values)), Values(nil)
+	for i, text := range values {
+		switch {
+		case strings.Contains(text, "{"):
+			c.fail(at.with(i), complain("%.64q is no value of a path, which has no braces", text).but("use * here, or the path of a rule's match"))
+		case text == "", strings.ContainsAny(text, "?#"): // which no path has
+		case !strings.Contains(text, "*"):
+			text = ignore.Path(urlform.Path(text))
+		case strings.Contains(text, ";") && ignore&urlform.MatrixParameters != 0:
+			c.fail(at.with(i), complain("%.64q never fits: path_matching ignores matrix parameters", text).but("leave out what follows the semicolon"))
+		default:
+			text = ignore.Text(withoutSlash(text, ignore))
+			if before, ok := strings.CutSuffix(text, "/*"); ok && before != "" && ignore&urlform.TrailingSlash != 0 {
+				more = append(more, before)
+			}
+		}
+		out[i] = text
+	}
+	return append(out, more...)
+}
+
 func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override {
 	var out []Override
 	seen := map[string]int{}     // matches that never expire
@@ -94,7 +120,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override
 	for i := range t.Overrides {
 		o, at := &t.Overrides[i], at.with("overrides", i)
 		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt}
-		made.conditions = c.conditions(&o.Match, at.with("match"), rule)
+		made.conditions = c.conditions(&o.Match, at.with("match"), rule, rule.path.ignore)
 		c.expiry(o.ExpiresAt, at, "the override")
 		if c.sound(at.with("match")) && c.sound(path{"rules", at[1], "match"}) {
 			if why := disjoint(rule, &made.conditions); why != "" {

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // An override shares its rule's counters if a key always gets the same override: the limit that a
@@ -96,6 +98,11 @@ func (k keyReader) tellsPath(p pathPattern) bool {
 		case !isWildcard(want) && !k.has(wildcardName(have)):
 			return false
 		}
+	}
+	if known != "" && k.rule.path.ignore&urlform.TrailingSlash != 0 {
+		// {name...} stands for nothing in the one path that fits both.
+		have, _ := nextSegment(known)
+		return !isWildcard(have) || !isRest(have) || k.has(wildcardName(have))
 	}
 	return true // if one is longer, it never fits
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // A counted is a rule with one override, and whether the override shares the rule's counters.
@@ -213,9 +214,10 @@ func sharesWrongly(t *testing.T, r *rand.Rand, l *language, shares sharing) (fou
 		}
 	}
 	rule := Rule{Key: key}
-	rule.conditions, _ = match.conditions(l)
+	ignore := []urlform.Ignore{0, 0, urlform.TrailingSlash, urlform.Case | urlform.MatrixParameters}[r.IntN(4)]
+	rule.conditions, _ = match.conditions(l, ignore)
 	rule.conditions.domain = penstock.DefaultDomain
-	override, err := o.conditions(l)
+	override, err := o.conditions(l, ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,6 +290,11 @@ func TestSharedCountersNotices(t *testing.T) {
 				key[i].Optional = false
 			}
 			return sharesCounters(rule, key, override)
+		},
+		"ignores missing slashes": func(rule *conditions, key []KeyPart, override *conditions) bool {
+			changed := *rule
+			changed.path.ignore = 0
+			return sharesCounters(&changed, key, override)
 		},
 		"knows every wildcard": func(rule *conditions, key []KeyPart, override *conditions) bool {
 			for _, name := range rule.path.wildcards() {

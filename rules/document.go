@@ -14,8 +14,11 @@ import (
 // min and max bound a number, or the length of a text or list; doc is what editors show.
 type Document struct {
 	Attributes map[string]Source `rules:"attributes" max:"256" doc:"How an HTTP request becomes attributes. ip, method, host and path are always there."`
-	Rules      []RuleTerms       `rules:"rules,required" as:"rules: []" max:"200000" doc:"All that match a call apply."`
-	Lists      Lists             `rules:"lists" doc:"Who is never limited, and who is always refused."`
+
+	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths rules and lists ignore. Set what the servers behind Penstock ignore."`
+
+	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"200000" doc:"All that match a call apply."`
+	Lists Lists       `rules:"lists" doc:"Who is never limited, and who is always refused."`
 
 	found *found // of what it was parsed from
 }
@@ -32,8 +35,11 @@ type Source struct {
 
 // RuleTerms are a rule as it is written.
 type RuleTerms struct {
-	Name   string       `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The policy's name in headers, metrics and logs."`
-	Match  MatchTerms   `rules:"match" doc:"What a call must be like. All must hold; nothing given means every call."`
+	Name  string     `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The policy's name in headers, metrics and logs."`
+	Match MatchTerms `rules:"match" doc:"What a call must be like. All must hold; nothing given means every call."`
+
+	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths the rule ignores, in match, overrides, when and key; what is not given is as the document says."`
+
 	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"The attributes, and wildcards of the path, that callers are told apart by. [] is one counter for all; user? treats a missing one as empty."`
 	Limits []LimitTerms `rules:"limits" as:"limits: [100/1m]" min:"1" max:"16" doc:"All of them, together or not at all."`
 
@@ -63,6 +69,14 @@ type MatchTerms struct {
 	Path       string   `rules:"path" max:"2048" doc:"The normalised path: /users/{id}, /search/{rest...}."`
 	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes: one or several each, with * wildcards; networks for addresses."`
 	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes and the wildcards of the rule's path."`
+}
+
+// PathTerms say which differences between paths are ignored. What is not given is not, or as the
+// document says.
+type PathTerms struct {
+	IgnoreCase             *bool `rules:"ignore_case" doc:"/Login is /login."`
+	IgnoreTrailingSlash    *bool `rules:"ignore_trailing_slash" doc:"/login/ is /login."`
+	IgnoreMatrixParameters *bool `rules:"ignore_matrix_parameters" doc:"/login;x=1 is /login."`
 }
 
 // Patterns are what attributes must be like; any of the values will do.

@@ -137,7 +137,7 @@ func (c *conditions) unfit(v *callValues) (Reason, string) {
 	case !c.methodHolds(v):
 		return WrongMethod, fmt.Sprintf("the method is %s, not %s", shown(&v.values[methodSlot]), strings.Join(c.methods, " or "))
 	case !c.pathHolds(v):
-		return WrongPath, fmt.Sprintf("the path is %s, which does not fit %s", shown(&v.values[pathSlot]), c.path.text)
+		return WrongPath, fmt.Sprintf("the path is %s, which does not fit %s", shown(&v.values[c.pathSlot]), c.path.text)
 	}
 	for i := range c.attributes {
 		if a := &c.attributes[i]; !a.holds(&v.values[a.slot]) {

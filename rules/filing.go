@@ -15,7 +15,7 @@ const maxCopies = 64
 
 // A treeBuilder makes a tree.
 type treeBuilder struct {
-	slots  slots
+	slots  *slots
 	facets [][]facet // by item
 	places []int32   // by item, where its record is on the tape
 	tape   []byte

@@ -10,7 +10,7 @@ import (
 
 // An index finds the rules that match a call. It is immutable.
 type index struct {
-	slots       slots
+	slots       *slots
 	texts       texts  // until it is made
 	all         []Rule // in a row: finding one is no read of memory
 	rules       *tree  // of those that are not off
@@ -34,7 +34,7 @@ func newIndex(all []Rule, allow, deny []listEntry) *index {
 		x.adopt(&r.conditions)
 		for i := range r.Key {
 			if _, ok := r.conditions.path.wildcard(r.Key[i].Name); !ok {
-				x.slots.of(x.texts.keep(r.Key[i].Name))
+				x.slots.in(x.texts.keep(r.Key[i].Name), r.conditions.path.ignore)
 			}
 		}
 		if r.Mode != Off {
@@ -64,6 +64,7 @@ func (t texts) keep(text string) string {
 // adopt gives every attribute that conditions name its slot.
 func (x *index) adopt(c *conditions) {
 	c.domain, c.path.text = x.texts.keep(c.domain), x.texts.keep(c.path.text)
+	c.pathSlot = x.slots.in("path", c.path.ignore)
 	c.methods = slices.Clone(c.methods) // they may be the document's
 	for i := range c.methods {
 		c.methods[i] = x.texts.keep(c.methods[i])
@@ -71,7 +72,7 @@ func (x *index) adopt(c *conditions) {
 	for i := range c.attributes {
 		a := &c.attributes[i]
 		a.name = x.texts.keep(a.name)
-		a.slot = x.slots.of(a.name)
+		a.slot = x.slots.in(a.name, c.path.ignore)
 		for k := range a.patterns {
 			a.patterns[k].text = x.texts.keep(a.patterns[k].text)
 		}

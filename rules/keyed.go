@@ -41,7 +41,7 @@ func (c *Considered) fill(x *index, v *callValues) bool {
 		var there bool
 		switch k.kind {
 		case isSegment, isRemains:
-			if value, there = v.call.Attribute(part.Name); !there && v.values[pathSlot].there && c.Rule.conditions.pathHolds(v) {
+			if value, there = v.call.Attribute(part.Name); !there && v.path().there && c.Rule.conditions.pathHolds(v) {
 				value, there = v.part(k), true
 			}
 		default:

@@ -34,7 +34,7 @@ func facetsOf(c *conditions) []facet {
 		}
 	}
 	if c.path.text != "" {
-		all = append(all, facet{{kind: onPath, slot: pathSlot, text: c.path.shape()}})
+		all = append(all, facet{{kind: onPath, slot: c.pathSlot, text: c.path.shape()}})
 	}
 	if c.domain != "" {
 		all = append(all, facet{{kind: withValue, slot: domainSlot, text: c.domain}})

@@ -45,7 +45,7 @@ const NoOverride = -1
 //
 // A rule matches if its conditions hold, the call has every attribute of its key that is not
 // optional, it has not expired, and its mode is not off. Of its overrides the first that holds and
-// has not expired counts. See normalizePath for what a path is matched, and keyed, as.
+// has not expired counts. See path_matching and urlform.Path for what a path is matched, and keyed, as.
 func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	s.index.match(call, now, m)
 }

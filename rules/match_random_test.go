@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/penstock-io/penstock"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"pgregory.net/rapid"
 )
 
@@ -17,13 +18,13 @@ var (
 	someMethods = []string{"GET", "POST", "PUT"}
 	someNames   = []string{"user", "plan", "ip", "host", "path", "domain", "method"}
 	keyNames    = append([]string{"x", "y", "r"}, someNames...) // some are wildcards in some of the paths
-	somePaths   = []string{"/", "/a", "/a/", "/b", "/a/b", "/{x}", "/{x}/b", "/a/{x}", "/{x}/{y}", "/{r...}", "/a/{r...}", "/{x}/b/{r...}", "/a/b/{x}", "/a/%2F"}
+	somePaths   = []string{"/", "/a", "/a/", "/b", "/a/b", "/{x}", "/{x}/b", "/a/{x}", "/{x}/{y}", "/{r...}", "/a/{r...}", "/{x}/b/{r...}", "/a/b/{x}", "/a/%2F", "/A/b", "/a;v/{x}", "/a/b/"}
 	someValues  = []string{
 		"gold", "free", "alice", "bob", "7", "10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "0.0.0.0/0", "2001:db8::/32", "::/0",
 		"*", "a*", "al*", "*e", "*ce", "*o*", "g*d", "10.*", "/a*", "GET", "default",
 	}
 	someTexts = []string{"gold", "free", "alice", "bob", "alfred", "god", "7", "", "10.0.0.1", "10.0.1.1", "11.0.0.1", "::ffff:10.0.0.9", "2001:db8::1", "2001:db9::1", "nonsense"}
-	calls     = []string{"/", "/a", "/a/", "/a/b", "/a/b/", "/b", "/b/b", "/a/b/c", "/c/b/d/e", "//a/./b", "/a/%2f", "/%61"}
+	calls     = []string{"/", "/a", "/a/", "/a/b", "/a/b/", "/b", "/b/b", "/a/b/c", "/c/b/d/e", "//a/./b", "/a/%2f", "/%61", "/A", "/A/B/", "/a;x=1", "/a;x/b;y/", "/a/..;x/b", "/;x/a/B/c"}
 	moment    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
@@ -64,10 +65,11 @@ func drawExpiry(t *rapid.T) time.Time {
 }
 
 func drawRules(t *rapid.T) *writtenRules {
+	ignored := rapid.SampledFrom([]urlform.Ignore{0, 0, 0, urlform.Case, urlform.TrailingSlash, urlform.MatrixParameters, urlform.Case | urlform.TrailingSlash | urlform.MatrixParameters})
 	w := &writtenRules{}
 	most := rapid.SampledFrom([]int{3, 40}).Draw(t, "size")
 	for range rapid.IntRange(0, most).Draw(t, "rules") {
-		r := writtenRule{match: drawWritten(t, "rule"), off: rapid.IntRange(0, 19).Draw(t, "off") == 0, expires: drawExpiry(t)}
+		r := writtenRule{match: drawWritten(t, "rule"), off: rapid.IntRange(0, 19).Draw(t, "off") == 0, expires: drawExpiry(t), ignore: ignored.Draw(t, "ignore")}
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(keyNames), 0, 2, rapid.ID).Draw(t, "key") {
 			r.key = append(r.key, KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")})
 		}
@@ -107,8 +109,8 @@ func compileWritten(t rapid.TB, w *writtenRules) *index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	match := func(m written) conditions {
-		c, err := m.conditions(language)
+	match := func(m written, ignore urlform.Ignore) conditions {
+		c, err := m.conditions(language, ignore)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,29 +118,29 @@ func compileWritten(t rapid.TB, w *writtenRules) *index {
 	}
 	var all []Rule
 	for i, r := range w.rules {
-		rule := Rule{Name: fmt.Sprint("rule-", i), conditions: match(r.match), Key: r.key, Expires: r.expires}
+		rule := Rule{Name: fmt.Sprint("rule-", i), conditions: match(r.match, r.ignore), Key: r.key, Expires: r.expires}
 		if r.off {
 			rule.Mode = Off
 		}
 		for _, o := range r.overrides {
-			rule.Overrides = append(rule.Overrides, Override{conditions: match(o.match), Expires: o.expires})
+			rule.Overrides = append(rule.Overrides, Override{conditions: match(o.match, r.ignore), Expires: o.expires})
 		}
 		all = append(all, rule)
 	}
 	var allow, deny []listEntry
 	for _, m := range w.allow {
-		allow = append(allow, listEntry{match(m)})
+		allow = append(allow, listEntry{match(m, 0)})
 	}
 	for _, m := range w.deny {
-		deny = append(deny, listEntry{match(m)})
+		deny = append(deny, listEntry{match(m, 0)})
 	}
 	return newIndex(all, allow, deny)
 }
 
-func (m written) conditions(l *language) (c conditions, err error) {
-	c.domain, c.methods = m.domain, m.methods
+func (m written) conditions(l *language, ignore urlform.Ignore) (c conditions, err error) {
+	c.domain, c.methods, c.path.ignore = m.domain, m.methods, ignore
 	if m.path != "" {
-		if c.path, err = parsePath(m.path); err != nil {
+		if c.path, err = parsePath(m.path, ignore); err != nil {
 			return c, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // The naive matcher reads rules as they are written, one after the other. It shares no code with
@@ -47,6 +48,7 @@ type writtenOverride struct {
 
 type writtenRule struct {
 	match     written
+	ignore    urlform.Ignore
 	key       []KeyPart
 	off       bool
 	expires   time.Time
@@ -68,7 +70,7 @@ type verdict struct {
 
 func (w *writtenRules) naive(call *penstock.Call, now penstock.Instant) verdict {
 	var v verdict
-	holds := func(m written) bool { return naiveHolds(m, call, "") }
+	holds := func(m written) bool { return naiveHolds(m, call, "", 0) }
 	if v.denied = slices.ContainsFunc(w.deny, holds); v.denied {
 		return v
 	}
@@ -78,13 +80,13 @@ func (w *writtenRules) naive(call *penstock.Call, now penstock.Instant) verdict 
 	past := func(end time.Time) bool { return !end.IsZero() && !now.Time().Before(end) }
 rules:
 	for i, r := range w.rules {
-		holds := func(m written) bool { return naiveHolds(m, call, r.match.path) }
+		holds := func(m written) bool { return naiveHolds(m, call, r.match.path, r.ignore) }
 		if r.off || past(r.expires) || !holds(r.match) {
 			continue
 		}
 		key := []string{}
 		for _, part := range r.key {
-			value, ok := naiveValue(call, part.Name, r.match.path)
+			value, ok := naiveValue(call, part.Name, r.match.path, r.ignore)
 			if !ok && !part.Optional {
 				continue rules
 			}
@@ -99,42 +101,42 @@ rules:
 }
 
 // naiveHolds tells whether a match holds, of a rule with the given path or none.
-func naiveHolds(m written, call *penstock.Call, path string) bool {
-	get := func(name string) string { value, _ := naiveAttribute(call, name); return value }
+func naiveHolds(m written, call *penstock.Call, path string, ignore urlform.Ignore) bool {
+	get := func(name string) string { value, _ := naiveAttribute(call, name, ignore); return value }
 	if m.domain != "" && m.domain != get("domain") {
 		return false
 	}
 	if len(m.methods) > 0 && !slices.Contains(m.methods, get("method")) {
 		return false
 	}
-	if path, ok := naiveAttribute(call, "path"); m.path != "" && (!ok || !naivePathFits(m.path, path)) {
+	if path, ok := naiveAttribute(call, "path", ignore); m.path != "" && (!ok || !naiveIgnoringFits(m.path, path, ignore)) {
 		return false
 	}
 	for _, a := range m.attributes {
-		value, ok := naiveAttribute(call, a.name)
+		value, ok := naiveAttribute(call, a.name, ignore)
 		if !ok || !slices.ContainsFunc(a.values, func(pattern string) bool { return naiveFits(pattern, value) }) {
 			return false
 		}
 	}
-	return m.when == "" || writtenWhens[m.when](func(name string) string { value, _ := naiveValue(call, name, path); return value })
+	return m.when == "" || writtenWhens[m.when](func(name string) string { value, _ := naiveValue(call, name, path, ignore); return value })
 }
 
 // naiveValue returns what a name stands for in the key and the expressions of a rule whose path fits.
-func naiveValue(call *penstock.Call, name, pattern string) (string, bool) {
-	path, _ := naiveAttribute(call, "path")
+func naiveValue(call *penstock.Call, name, pattern string, ignore urlform.Ignore) (string, bool) {
+	path, _ := naiveAttribute(call, "path", ignore)
 	have := strings.Split(path, "/")
 	for i, segment := range strings.Split(pattern, "/") {
 		switch segment {
 		case "{" + name + "}":
 			return have[i], true
 		case "{" + name + "...}":
-			return strings.Join(have[i:], "/"), true
+			return strings.Join(have[min(i, len(have)):], "/"), true
 		}
 	}
-	return naiveAttribute(call, name)
+	return naiveAttribute(call, name, ignore)
 }
 
-func naiveAttribute(call *penstock.Call, name string) (string, bool) {
+func naiveAttribute(call *penstock.Call, name string, ignore urlform.Ignore) (string, bool) {
 	if name == "domain" {
 		if call.Domain == "" {
 			return "default", true
@@ -143,7 +145,7 @@ func naiveAttribute(call *penstock.Call, name string) (string, bool) {
 	}
 	value, ok := call.Attribute(name)
 	if ok && name == "path" {
-		value = normalizePath(value)
+		value = ignore.Path(urlform.Path(value))
 	}
 	return value, ok
 }
@@ -176,6 +178,30 @@ func naiveFits(pattern, text string) bool {
 func isNetwork(text string) bool {
 	_, err := netip.ParsePrefix(text)
 	return err == nil
+}
+
+// naiveIgnoringFits brings the pattern into the form of the path, and has a subtree include its root if
+// that has no slash to end with.
+func naiveIgnoringFits(pattern, path string, ignore urlform.Ignore) bool {
+	var segments []string
+	for segment := range strings.SplitSeq(pattern, "/") {
+		if !strings.HasPrefix(segment, "{") && ignore&urlform.Case != 0 {
+			segment = strings.ToLower(segment)
+		}
+		if ignore&urlform.MatrixParameters != 0 {
+			segment, _, _ = strings.Cut(segment, ";")
+		}
+		segments = append(segments, segment)
+	}
+	pattern = strings.Join(segments, "/")
+	if ignore&urlform.TrailingSlash == 0 {
+		return naivePathFits(pattern, path)
+	}
+	if pattern != "/" {
+		pattern = strings.TrimSuffix(pattern, "/")
+	}
+	root := pattern[:strings.LastIndexByte(pattern, '/')]
+	return naivePathFits(pattern, path) || strings.HasSuffix(pattern, "...}") && root != "" && naivePathFits(root, path)
 }
 
 func naivePathFits(pattern, path string) bool {

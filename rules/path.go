@@ -3,19 +3,25 @@ package rules
 import (
 	"fmt"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // A pathPattern is the path of a match, on the normalised path of a call:
 //
 //	/health            this path
 //	/users/{id}        `{name}` stands for one segment, which is not empty
-//	/search/{rest...}  `{name...}` for all that follow, also none: /search/ fits, /search does not
+//	/search/{rest...}  `{name...}` for all that follow, also none: /search/ fits, and /search only
+//	                   where a trailing slash is ignored
 //
 // A rule's key and expressions know what its wildcards stand for by their names; those of an
 // override's path only document. The text is itself normalised, and a normalised path has no
-// braces, so that a segment with a brace is a wildcard. The zero pattern is that of a match without
-// a path.
-type pathPattern struct{ text string }
+// braces, so that a segment with a brace is a wildcard. A pattern without a text is that of a match
+// without a path.
+type pathPattern struct {
+	text   string
+	ignore urlform.Ignore // by the rule's path_matching: the text and the paths it is for are without these differences
+}
 
 // Bounds of a path pattern. A call's path may be of any length.
 const (
@@ -23,16 +29,17 @@ const (
 	maxPathSegments = 64
 )
 
-func parsePath(text string) (pathPattern, error) {
+func parsePath(text string, ignore urlform.Ignore) (pathPattern, error) {
+	none := pathPattern{ignore: ignore}
 	switch {
 	case !strings.HasPrefix(text, "/"):
-		return pathPattern{}, fmt.Errorf("the path %.64q must begin with a slash, as in /search/{rest...}", text)
+		return none, fmt.Errorf("the path %.64q must begin with a slash, as in /search/{rest...}", text)
 	case len(text) > maxPathLength:
-		return pathPattern{}, fmt.Errorf("the path %.32q… has %d bytes; at most %d", text, len(text), maxPathLength)
+		return none, fmt.Errorf("the path %.32q… has %d bytes; at most %d", text, len(text), maxPathLength)
 	case strings.Count(text, "/") > maxPathSegments:
-		return pathPattern{}, fmt.Errorf("the path %.32q… has %d segments; at most %d", text, strings.Count(text, "/"), maxPathSegments)
+		return none, fmt.Errorf("the path %.32q… has %d segments; at most %d", text, strings.Count(text, "/"), maxPathSegments)
 	case strings.ContainsAny(text, "?#"):
-		return pathPattern{}, fmt.Errorf("the path %.64q must end before ? and #: a query is no part of it", text)
+		return none, fmt.Errorf("the path %.64q must end before ? and #: a query is no part of it", text)
 	}
 	var b strings.Builder
 	names := map[string]bool{}
@@ -41,18 +48,26 @@ func parsePath(text string) (pathPattern, error) {
 		b.WriteByte('/')
 		if strings.ContainsAny(segment, "{}*") {
 			if err := checkWildcard(segment, i == len(segments)-1, names); err != nil {
-				return pathPattern{}, fmt.Errorf("the path %.64q: %w", text, err)
+				return none, fmt.Errorf("the path %.64q: %w", text, err)
 			}
 			b.WriteString(segment)
 			continue
 		}
-		literal := normalizePath("/" + segment)[1:]
+		literal := (ignore &^ urlform.TrailingSlash).Path(urlform.Path("/" + segment))[1:]
 		if literal == "" && (segment != "" || i < len(segments)-1) {
-			return pathPattern{}, fmt.Errorf("the path %.64q has a segment %q, which a normalised path never has", text, segment)
+			return none, fmt.Errorf("the path %.64q has a segment %q, which a normalised path never has", text, segment)
 		}
 		b.WriteString(literal)
 	}
-	return pathPattern{b.String()}, nil
+	return pathPattern{withoutSlash(b.String(), ignore), ignore}, nil
+}
+
+// withoutSlash removes the trailing slash of a path or pattern, if that is ignored.
+func withoutSlash(text string, ignore urlform.Ignore) string {
+	if ignore&urlform.TrailingSlash != 0 && len(text) > 1 {
+		return strings.TrimSuffix(text, "/")
+	}
+	return text
 }
 
 // checkWildcard checks a segment that has a brace or a star.
@@ -107,11 +122,11 @@ func isWildcard(segment string) bool { return strings.HasPrefix(segment, "{") }
 func (p pathPattern) fits(path string) bool {
 	pattern := p.text
 	for pattern != "" {
-		if path == "" {
-			return false
-		}
 		var want, have string
 		want, pattern = nextSegment(pattern)
+		if path == "" {
+			return p.ignore&urlform.TrailingSlash != 0 && isWildcard(want) && isRest(want)
+		}
 		have, path = nextSegment(path)
 		switch {
 		case !isWildcard(want):

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // Records are conditions once more, as a match goes through them: what one asks for lies in a row on
@@ -47,6 +48,7 @@ const (
 	isLike   // with wildcards
 	isWithin // a network
 	isOnPath
+	isOnBarePath // whose trailing slash is ignored
 
 	// What is part of a key.
 	isThere
@@ -76,7 +78,7 @@ func (r *record) next() (k check) {
 		at, rest = uvarint(rest)
 		k.at = int32(at)
 	}
-	if isEqual <= k.kind && k.kind <= isOnPath {
+	if isEqual <= k.kind && k.kind <= isOnBarePath {
 		var length uint32
 		length, rest = uvarint(rest)
 		k.text, rest = rest[:length], rest[length:]
@@ -136,7 +138,9 @@ func (k *check) passes(v *callValues) bool {
 	case isLike:
 		return fitsWildcards(k.text, have.text)
 	case isOnPath:
-		return pathPattern{k.text}.fits(have.text)
+		return pathPattern{text: k.text}.fits(have.text)
+	case isOnBarePath:
+		return pathPattern{k.text, urlform.TrailingSlash}.fits(have.text)
 	case isWithin:
 		return have.isAddress() && have.bits.within(k.text)
 	}
@@ -144,7 +148,7 @@ func (k *check) passes(v *callValues) bool {
 }
 
 // appendRecord writes the record of conditions, the cheapest first, and of a key.
-func appendRecord(tape []byte, number, extra int, c *conditions, key []KeyPart, s slots) []byte {
+func appendRecord(tape []byte, number, extra int, c *conditions, key []KeyPart, s *slots) []byte {
 	if extra == 0 {
 		tape = binary.LittleEndian.AppendUint32(tape, uint32(number))
 	} else {
@@ -170,7 +174,11 @@ func appendRecord(tape []byte, number, extra int, c *conditions, key []KeyPart, 
 		}
 	}
 	if c.path.text != "" {
-		tape = check{kind: isOnPath, at: pathSlot, text: c.path.text}.append(tape)
+		k := check{kind: isOnPath, at: int32(c.pathSlot), text: c.path.text}
+		if c.path.ignore&urlform.TrailingSlash != 0 {
+			k.kind = isOnBarePath
+		}
+		tape = k.append(tape)
 	}
 	for i := range key {
 		tape = keyCheck(key[i], c.path, s).append(tape)
@@ -184,7 +192,7 @@ func (k check) append(tape []byte) []byte {
 		kind |= moreFlag
 	}
 	tape = binary.AppendUvarint(append(tape, kind), uint64(k.at))
-	if isEqual <= k.kind && k.kind <= isOnPath {
+	if isEqual <= k.kind && k.kind <= isOnBarePath {
 		tape = append(binary.AppendUvarint(tape, uint64(len(k.text))), k.text...)
 	}
 	return tape
@@ -200,15 +208,16 @@ func patternCheck(p *valuePattern) check {
 	return check{kind: isEqual, text: p.text}
 }
 
-func keyCheck(part KeyPart, p pathPattern, s slots) check {
+func keyCheck(part KeyPart, p pathPattern, s *slots) check {
 	if w, ok := p.wildcard(part.Name); ok {
 		if w.rest {
 			return check{at: int32(w.segment), kind: isRemains}
 		}
 		return check{at: int32(w.segment), kind: isSegment}
 	}
+	slot := int32(s.in(part.Name, p.ignore))
 	if part.Optional {
-		return check{at: int32(s.of(part.Name)), kind: isMissing}
+		return check{at: slot, kind: isMissing}
 	}
-	return check{at: int32(s.of(part.Name)), kind: isThere}
+	return check{at: slot, kind: isThere}
 }

@@ -82,7 +82,7 @@ func (t *tree) search(drawer int, looks stretch, v *callValues, out []int32) []i
 	}
 	for i := looks.from; i < looks.to; i++ {
 		if l := &t.looks[i]; l.kind == onPath {
-			if path := &v.values[pathSlot]; path.there {
+			if path := &v.values[l.slot]; path.there {
 				out = t.walk(l.at, path.text, drawer, v, out)
 			}
 			continue
@@ -108,13 +108,13 @@ type pathNode struct {
 }
 
 // walk appends the candidates of what is left of a path at a node, for a drawer. It goes no deeper than
-// the path is long.
+// the path is long. {name...} after the end of a path fits where a trailing slash is ignored.
 func (t *tree) walk(at int32, path string, drawer int, v *callValues, out []int32) []int32 {
 	n := &t.nodes[at]
+	out = t.follow(n.rest, drawer, v, out)
 	if path == "" {
 		return t.follow(n.here, drawer, v, out)
 	}
-	out = t.follow(n.rest, drawer, v, out)
 	segment, path := nextSegment(path)
 	if n.leads {
 		hash := edgeHash(at, segment)

@@ -1,6 +1,9 @@
 package rules
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
+)
 
 // CallValues are a call's attributes, laid out so that conditions find them by number.
 type callValues struct {
@@ -48,8 +51,18 @@ func (v *value) isAddress() bool {
 	return v.read == isAddress
 }
 
-// Slots number the attributes that rules ask for.
-type slots map[string]int
+// Slots number the attributes that rules ask for, and the forms of the path that they ask for.
+type slots struct {
+	count int
+	names map[string]int
+	forms []pathForm // beside the one in pathSlot; nearly always none or one
+}
+
+// A pathForm is the path without the differences that some rules ignore.
+type pathForm struct {
+	ignore urlform.Ignore
+	slot   int
+}
 
 // The slots that every index has. `domain` as an attribute is the call's domain.
 const (
@@ -58,40 +71,71 @@ const (
 	pathSlot
 )
 
-func newSlots() slots { return slots{"domain": domainSlot, "method": methodSlot, "path": pathSlot} }
+func newSlots() *slots {
+	return &slots{count: 3, names: map[string]int{"domain": domainSlot, "method": methodSlot, "path": pathSlot}}
+}
 
-// of returns the slot of an attribute, a new one if it has none.
-func (s slots) of(name string) int {
-	slot, ok := s[name]
+// in returns the slot of an attribute, for a rule that ignores some differences between paths. It is a
+// new one if there is none yet.
+func (s *slots) in(name string, ignore urlform.Ignore) int {
+	if name == "path" && ignore != 0 {
+		return s.form(ignore)
+	}
+	slot, ok := s.names[name]
 	if !ok {
-		slot = len(s)
-		s[name] = slot
+		slot = s.count
+		s.count++
+		s.names[name] = slot
 	}
 	return slot
 }
 
+func (s *slots) form(ignore urlform.Ignore) int {
+	for _, f := range s.forms {
+		if f.ignore == ignore {
+			return f.slot
+		}
+	}
+	s.forms = append(s.forms, pathForm{ignore, s.count})
+	s.count++
+	return s.count - 1
+}
+
 // lay sets the values of a call. The path is normalised here, for conditions, expressions and
 // keys alike.
-func (v *callValues) lay(call *penstock.Call, s slots) {
+func (v *callValues) lay(call *penstock.Call, s *slots) {
 	v.call, v.rule = call, nil
-	if cap(v.values) < len(s) {
-		v.values = make([]value, len(s))
+	if cap(v.values) < s.count {
+		v.values = make([]value, s.count)
 	}
-	v.values = v.values[:len(s)]
+	v.values = v.values[:s.count]
 	clear(v.values)
 	v.values[domainSlot] = value{text: domainOf(call), there: true}
 	for i := range call.Attributes {
 		a := &call.Attributes[i]
-		slot, ok := s[a.Name]
+		slot, ok := s.names[a.Name]
 		if !ok || v.values[slot].there {
 			continue
 		}
 		text := a.Value
 		if slot == pathSlot {
-			text = normalizePath(text)
+			text = urlform.Path(text)
 		}
 		v.values[slot] = value{text: text, there: true}
 	}
+	if path := &v.values[pathSlot]; path.there {
+		for _, f := range s.forms {
+			v.values[f.slot] = value{text: f.ignore.Path(path.text), there: true}
+		}
+	}
+}
+
+// path returns the path in the form of the rule at hand.
+func (v *callValues) path() *value {
+	if v.rule == nil {
+		return &v.values[pathSlot]
+	}
+	return &v.values[v.rule.conditions.pathSlot]
 }
 
 func domainOf(call *penstock.Call) string {
@@ -106,7 +150,7 @@ func (v *callValues) part(k check) string {
 	switch k.kind {
 	case isSegment, isRemains:
 		w := wildcard{segment: int(k.at), rest: k.kind == isRemains}
-		return w.of(v.values[pathSlot].text)
+		return w.of(v.path().text)
 	}
 	return v.values[k.at].text
 }
@@ -116,14 +160,14 @@ func (v *callValues) part(k check) string {
 func (v *callValues) named(name string) string {
 	if v.rule != nil {
 		if w, ok := v.rule.conditions.path.wildcard(name); ok {
-			return w.of(v.values[pathSlot].text)
+			return w.of(v.path().text)
 		}
 	}
 	switch name {
 	case "domain":
 		return v.values[domainSlot].text
 	case "path":
-		return v.values[pathSlot].text
+		return v.path().text
 	}
 	text, _ := v.call.Attribute(name)
 	return text

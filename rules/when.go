@@ -83,7 +83,7 @@ func (c *compiler) attributeNames() []string {
 		r := &c.doc.Rules[i]
 		match(&r.Match)
 		for _, part := range r.Key {
-			if _, ok := (pathPattern{r.Match.Path}).wildcard(part.Name); !ok {
+			if _, ok := (pathPattern{text: r.Match.Path}).wildcard(part.Name); !ok {
 				names[part.Name] = true
 			}
 		}

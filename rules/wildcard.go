@@ -42,13 +42,12 @@ func wildcardName(segment string) string {
 
 // of returns what the wildcard stands for in a path that fits the pattern.
 func (w wildcard) of(path string) string {
-	segment, rest := nextSegment(path)
 	for range w.segment {
-		path = rest
-		segment, rest = nextSegment(path)
+		_, path = nextSegment(path)
 	}
 	if w.rest {
-		return path[1:]
+		return strings.TrimPrefix(path, "/") // of nothing if its slash is ignored
 	}
+	segment, _ := nextSegment(path)
 	return segment
 }

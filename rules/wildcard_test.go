@@ -23,7 +23,7 @@ func TestWildcards(t *testing.T) {
 		{"/{a}/{b}/{c}", "c", "/1/2/3", "3"},
 		{"/{a}/x", "a", "/%2F/x", "%2F"}, // one segment, as it is normalised
 	} {
-		p, err := parsePath(test.pattern)
+		p, err := parsePath(test.pattern, 0)
 		if err != nil || !p.fits(test.path) {
 			t.Fatalf("%s does not fit %s: %v", test.path, test.pattern, err)
 		}
@@ -32,7 +32,7 @@ func TestWildcards(t *testing.T) {
 			t.Errorf("%s of %s in %s: %q, %v; want %q", test.name, test.pattern, test.path, got, ok, test.want)
 		}
 	}
-	p := pathPattern{"/users/{id}/{rest...}"}
+	p := pathPattern{text: "/users/{id}/{rest...}"}
 	for _, name := range []string{"", "users", "rest...", "{id}", "i"} {
 		if _, ok := p.wildcard(name); ok {
 			t.Errorf("%q is found in %s", name, p.text)

@@ -16,7 +16,7 @@ import (
 // A Change is what became of one rule, attribute or entry of a list.
 type Change struct {
 	Op     string  `json:"op"`   // add, change or remove
-	Kind   string  `json:"kind"` // rule, attribute, allow, deny, order
+	Kind   string  `json:"kind"` // rule, attribute, path_matching, allow, deny, order
 	Name   string  `json:"name,omitempty"`
 	Value  string  `json:"value,omitempty"`  // what was added or removed
 	Fields []Field `json:"fields,omitempty"` // what was changed
@@ -39,13 +39,14 @@ const (
 // facts are what documents say, in a form to compare: values are as they are written.
 type facts struct {
 	Attributes map[string]json.RawMessage
+	Paths      map[string]json.RawMessage `json:"path_matching"`
 	Rules      []map[string]json.RawMessage
 	Lists      struct{ Allow, Deny []json.RawMessage }
 }
 
 // factsOf parses files that are one set of rules. An error is of type [rules.Problems].
 func factsOf(files []rules.File) (*facts, error) {
-	all := &facts{Attributes: map[string]json.RawMessage{}}
+	all := &facts{Attributes: map[string]json.RawMessage{}, Paths: map[string]json.RawMessage{}}
 	if _, _, err := rules.CompileFiles(files, rules.Options{}); err != nil {
 		return nil, err
 	}
@@ -56,6 +57,7 @@ func factsOf(files []rules.File) (*facts, error) {
 			return nil, fmt.Errorf("compare %s: %w", file.Name, err)
 		}
 		maps.Copy(all.Attributes, one.Attributes)
+		maps.Copy(all.Paths, one.Paths)
 		all.Rules = append(all.Rules, one.Rules...)
 		all.Lists.Allow = append(all.Lists.Allow, one.Lists.Allow...)
 		all.Lists.Deny = append(all.Lists.Deny, one.Lists.Deny...)
@@ -70,6 +72,9 @@ func changesOf(from, to *facts) []Change {
 		if c, ok := changedFields("attribute", name, wrap(from.Attributes[name]), wrap(to.Attributes[name])); ok {
 			changes = append(changes, c)
 		}
+	}
+	if c, ok := changedFields("path_matching", "", from.Paths, to.Paths); ok {
+		changes = append(changes, c)
 	}
 	changes = append(changes, changedList("allow", from.Lists.Allow, to.Lists.Allow)...)
 	return append(changes, changedList("deny", from.Lists.Deny, to.Lists.Deny)...)

@@ -1,0 +1,88 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/urlform"
+)
+
+// option returns what the terms say about a difference; nil if they say nothing.
+func (t *PathTerms) option(of urlform.Ignore) *bool {
+	switch of {
+	case urlform.Case:
+		return t.IgnoreCase
+	case urlform.TrailingSlash:
+		return t.IgnoreTrailingSlash
+	default:
+		return t.IgnoreMatrixParameters
+	}
+}
+
+// pathOption returns what a rule, or the document, says about a difference between paths; nil if
+// neither says anything. The rule is nil for lists.
+func (c *compiler) pathOption(of urlform.Ignore, rule *RuleTerms) *bool {
+	if rule != nil {
+		if own := rule.PathMatching.option(of); own != nil {
+			return own
+		}
+	}
+	return c.doc.PathMatching.option(of)
+}
+
+// ignored returns the differences between paths that a rule, or lists, ignore.
+func (c *compiler) ignored(rule *RuleTerms) (ignore urlform.Ignore) {
+	for _, of := range []urlform.Ignore{urlform.Case, urlform.TrailingSlash, urlform.MatrixParameters} {
+		if set := c.pathOption(of, rule); set != nil && *set {
+			ignore |= of
+		}
+	}
+	return ignore
+}
+
+// spellings warns of a penalty that clients may evade by another spelling of the path, unless the
+// document says that the servers tell these spellings apart.
+func (c *compiler) spellings(p pathPattern, rule *RuleTerms, at path) {
+	if p.text == "" || p.text == "/" || !c.sound(at) {
+		return
+	}
+	sample := p.sample("x", "")
+	otherSlash, ok := strings.CutSuffix(sample, "/")
+	if !ok {
+		otherSlash += "/"
+	}
+	var evading, missing []string
+	for _, way := range []struct {
+		ignore urlform.Ignore
+		name   string
+		path   string
+	}{
+		{urlform.Case, "ignore_case", strings.ToUpper(sample)},
+		{urlform.TrailingSlash, "ignore_trailing_slash", otherSlash},
+		{urlform.MatrixParameters, "ignore_matrix_parameters", p.sample("x", ";x=1")},
+	} {
+		if c.pathOption(way.ignore, rule) == nil && !p.fits(p.ignore.Path(way.path)) {
+			evading, missing = append(evading, way.path), append(missing, way.name)
+		}
+	}
+	if len(missing) > 0 {
+		c.warn(at, complain("a server that takes %s for %s serves it without this penalty", strings.Join(evading, " or "), sample).
+			but("set %s in path_matching to what your servers do", strings.Join(missing, ", ")))
+	}
+}
+
+// sample returns a path that fits, with a text for each wildcard and one after each literal segment.
+func (p pathPattern) sample(wildcard, after string) string {
+	var b strings.Builder
+	for pattern := p.text; pattern != ""; {
+		var segment string
+		segment, pattern = nextSegment(pattern)
+		switch {
+		case isWildcard(segment):
+			segment = wildcard
+		case segment != "":
+			segment += after
+		}
+		b.WriteString("/" + segment)
+	}
+	return b.String()
+}
