@@ -99,7 +99,7 @@ var rules = []rule{
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
-		of: anyOf(is("internal/urlform"), is("internal/reqbody"), is("internal/connlimit")), not: anyOf(thirdParty, sibling("none")), through: true,
+		of: anyOf(is("internal/urlform"), is("internal/reqbody"), is("internal/connlimit"), is("internal/held")), not: anyOf(thirdParty, sibling("none")), through: true,
 		because: "the forms of URLs and the bounds of bodies and connections are for every listener: std only",
 	},
 	{

@@ -11,9 +11,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/held"
 	"github.com/penstock-io/penstock/internal/renewal"
 )
 
@@ -22,6 +24,13 @@ import (
 type Options struct {
 	httplimit.ReaderOptions // MaxDelay is what the rule's queue takes by default
 	httplimit.WriterOptions // the headers are sent as metadata
+
+	// MaxHeld bounds how many calls leaky buckets hold at the same time, by default 10,000, and
+	// MaxHeldBytes the memory that they take, by default 128 MiB: 16 KiB each and the message, for
+	// a stream 64 KiB. A rule may hold as much as is still free: one rule at most half of both. Calls
+	// beyond that end with UNAVAILABLE.
+	MaxHeld      int
+	MaxHeldBytes int64
 
 	// OnError sees what stood in the way of a decision or its conclusion. The verdict stands.
 	OnError func(fullMethod string, err error)
@@ -34,6 +43,7 @@ type Limiter struct {
 	reader    *httplimit.Reader
 	writer    *httplimit.Writer
 	onError   func(string, error)
+	held      *held.Queue
 
 	calls sync.Pool // of *call
 }
@@ -44,14 +54,15 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 	o.MaxDelay = cmp.Or(o.MaxDelay, penstock.AnyDelay)
 	reader, readerErr := httplimit.NewReader(o.ReaderOptions)
 	writer, writerErr := httplimit.NewWriter(o.WriterOptions)
+	queue, queueErr := held.New(held.Options{MaxRequests: o.MaxHeld, MaxBytes: o.MaxHeldBytes})
 	var own error
 	if d == nil {
 		own = fmt.Errorf("%w: it needs a decider", penstock.ErrInvalid)
 	}
-	if err := errors.Join(own, readerErr, writerErr); err != nil {
+	if err := errors.Join(own, readerErr, writerErr, queueErr); err != nil {
 		return nil, fmt.Errorf("new gRPC limiter: %w", err)
 	}
-	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError}
+	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError, held: queue}
 	l.concluder, _ = d.(penstock.Concluder)
 	if l.onError == nil {
 		l.onError = func(string, error) {}
@@ -70,7 +81,7 @@ type call struct {
 // Unary limits calls of one message each way.
 func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
-		err = l.run(ctx, info.FullMethod, func(answer *answer) error {
+		err = l.run(ctx, info.FullMethod, request, func(answer *answer) error {
 			if answer != nil {
 				ctx = answer.listen(ctx)
 			}
@@ -87,7 +98,7 @@ func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 // Stream limits streams: each is one call, however many messages it has.
 func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		return l.run(stream.Context(), info.FullMethod, func(answer *answer) error {
+		return l.run(stream.Context(), info.FullMethod, nil, func(answer *answer) error {
 			if answer != nil {
 				stream = &streamAnswer{stream, answer.listen(stream.Context()), answer}
 			}
@@ -96,9 +107,9 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	}
 }
 
-// run decides a call and lets it go on if it may. The answer is to be told what is answered; it is
-// nil if nobody asks.
-func (l *Limiter) run(ctx context.Context, method string, next func(*answer) error) error {
+// run decides a call and lets it go on if it may. The message is that of a unary call. The answer is to
+// be told what is answered; it is nil if nobody asks.
+func (l *Limiter) run(ctx context.Context, method string, message any, next func(*answer) error) error {
 	c := l.calls.Get().(*call)
 	defer l.calls.Put(c)
 	c.method = method
@@ -106,18 +117,18 @@ func (l *Limiter) run(ctx context.Context, method string, next func(*answer) err
 		return err
 	}
 	if c.Reservation == "" || l.concluder == nil {
-		if err := l.hold(ctx, c); err != nil {
+		if err := l.hold(ctx, c, message); err != nil {
 			return err
 		}
 		return next(nil)
 	}
-	return l.runReserved(ctx, c, next)
+	return l.runReserved(ctx, c, message, next)
 }
 
 // runReserved runs a call that has reserved something, which is kept while it is held and runs, and
 // concluded however that ends. If next panics before it has answered anything, it is released: nothing
 // was served. A client that is gone pays: next may have done the work.
-func (l *Limiter) runReserved(ctx context.Context, c *call, next func(*answer) error) error {
+func (l *Limiter) runReserved(ctx context.Context, c *call, message any, next func(*answer) error) error {
 	var answer answer
 	reached, returned := false, false
 	stop := renewal.Keep(ctx, l.concluder, &c.Verdict, func(err error) { l.onError(c.method, err) })
@@ -130,7 +141,7 @@ func (l *Limiter) runReserved(ctx context.Context, c *call, next func(*answer) e
 		}
 		l.conclude(ctx, c.method, &conclusion)
 	}()
-	if err := l.hold(ctx, c); err != nil {
+	if err := l.hold(ctx, c, message); err != nil {
 		return err
 	}
 	reached = true
@@ -160,19 +171,35 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 	return nil
 }
 
+// Held tells which calls leaky buckets hold now, and how many were refused.
+func (l *Limiter) Held() (s httplimit.HeldStats) {
+	s.Requests, s.Bytes, s.Refused = l.held.Stats()
+	return s
+}
+
 // hold lets a leaky bucket's call wait for its turn. One that goes away meanwhile never goes on.
-func (l *Limiter) hold(ctx context.Context, c *call) error {
+func (l *Limiter) hold(ctx context.Context, c *call, message any) error {
 	if c.Delay <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(c.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	departs := time.Now().Add(c.Delay)
+	place, err := l.held.Join(held.RuleOf(&c.Verdict), heldBytes(message))
+	if err != nil {
+		l.onError(c.method, err)
+		return status.Error(codes.Unavailable, "too many calls are held")
 	}
-	if ctx.Err() == nil {
-		return nil
+	defer place.Leave()
+	if err := place.Wait(ctx, departs); err != nil {
+		return status.FromContextError(err).Err()
 	}
-	return status.FromContextError(ctx.Err()).Err()
+	return nil
+}
+
+// heldBytes estimates what a call takes in memory while it is held: that of its message, or what is
+// taken in of a stream before it is read.
+func heldBytes(message any) int64 {
+	if m, ok := message.(proto.Message); ok {
+		return int64(held.BytesPerRequest + proto.Size(m))
+	}
+	return held.BytesPerRequest + held.MaxUnread
 }

@@ -7,37 +7,82 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/held"
 )
 
-// maxHeldBody is how much of a held call's body is kept in memory.
-const maxHeldBody = 64 << 10
+const (
+	// maxReadAhead is how much of a held request's body is read while it is held.
+	maxReadAhead = 4 << 10
 
-// hold returns when the call may go on. With an error it must not: its client is gone, or too many
-// are held.
-func (l *Limiter) hold(req *http.Request, delay time.Duration) error {
-	departs := time.Now().Add(delay)
+	// bytesPerHeader is what net/http keeps of a header line beside its name and value.
+	bytesPerHeader = 128
+)
+
+// HeldStats are about the requests that leaky buckets delay.
+type HeldStats struct {
+	Requests int              // held now
+	Bytes    int64            // that they take, as counted for MaxHeldBytes
+	Refused  map[string]int64 // since the start, by rule: beyond MaxHeld or MaxHeldBytes
+}
+
+// Held tells what is held now, and what was refused.
+func (l *Limiter) Held() (s HeldStats) {
+	s.Requests, s.Bytes, s.Refused = l.held.Stats()
+	return s
+}
+
+// hold returns when the request may go on. With an error it may not: its client is gone, or there is
+// no room to hold it.
+func (l *Limiter) hold(req *http.Request, v *penstock.Verdict) error {
+	departs := time.Now().Add(v.Delay)
+	place, err := l.held.Join(held.RuleOf(v), heldBytes(req))
+	if err != nil {
+		return err
+	}
+	defer place.Leave()
 	if err := readAhead(req); err != nil {
-		return fmt.Errorf("read the body of a call to be held: %w", err)
+		return fmt.Errorf("read the body of a request to be held: %w", err)
 	}
-	if err := l.held.hold(req.Context(), time.Until(departs)); err != nil {
-		return fmt.Errorf("hold a call for %v: %w", delay, err)
+	if err := place.Wait(req.Context(), departs); err != nil {
+		return fmt.Errorf("hold a request for %v: %w", v.Delay, err)
 	}
-	l.held.left()
 	return nil
 }
 
-// readAhead reads a body that is not too large: only then does net/http notice that a client has
-// gone. One that is too large is passed on as if it had not been touched.
+// heldBytes estimates what a request takes in memory while it is held.
+func heldBytes(req *http.Request) int64 {
+	n := int64(held.BytesPerRequest + len(req.RequestURI))
+	for name, lines := range req.Header {
+		n += int64(len(name))
+		for _, line := range lines {
+			n += int64(bytesPerHeader + len(line))
+		}
+	}
+	body := int64(maxReadAhead)
+	if req.ProtoMajor >= 2 {
+		body = held.MaxUnread
+	}
+	if req.ContentLength >= 0 { // else unknown
+		body = min(body, req.ContentLength)
+	}
+	return n + body
+}
+
+// readAhead reads a body that is small, as net/http notices only then that the client of an HTTP/1.1
+// connection has gone. What is not read stays with the client, or in the system's buffers. One that is
+// too large is passed on as if it had not been touched. HTTP/2 needs none of this.
 func readAhead(req *http.Request) error {
-	if req.Body == nil || req.Body == http.NoBody || req.ContentLength > maxHeldBody {
+	if req.ProtoMajor >= 2 || req.Body == nil || req.Body == http.NoBody || req.ContentLength > maxReadAhead {
 		return nil
 	}
-	read, err := io.ReadAll(io.LimitReader(req.Body, maxHeldBody+1))
+	read, err := io.ReadAll(io.LimitReader(req.Body, maxReadAhead+1))
 	if err != nil {
 		return err
 	}
 	var body io.Reader = bytes.NewReader(read)
-	if len(read) > maxHeldBody {
+	if len(read) > maxReadAhead {
 		body = io.MultiReader(body, req.Body)
 	}
 	req.Body = readBody{body, req.Body}

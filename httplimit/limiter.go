@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/held"
 	"github.com/penstock-io/penstock/internal/renewal"
 )
 
@@ -18,9 +19,13 @@ type Options struct {
 	ReaderOptions
 	WriterOptions
 
-	// MaxHeld bounds how many calls are held at the same time, by default 10,000. Those beyond it
-	// are answered 503.
-	MaxHeld int
+	// MaxHeld bounds how many requests leaky buckets hold at the same time, by default 10,000, and
+	// MaxHeldBytes the memory that they take, by default 128 MiB: 16 KiB each, their headers, and of
+	// their bodies at most 4 KiB, over HTTP/2 64 KiB. For HTTP/2 this holds if the server's
+	// MaxReceiveBufferPerStream is 64 KiB. A rule may hold as much as is still free: one rule at most
+	// half of both. Requests beyond that are answered 503.
+	MaxHeld      int
+	MaxHeldBytes int64
 
 	// OnError gets the decider's errors. The verdict stands: it is what the rules say of them.
 	OnError func(*http.Request, error)
@@ -33,7 +38,7 @@ type Limiter struct {
 	reader    *Reader
 	writer    *Writer
 	onError   func(*http.Request, error)
-	held      queue
+	held      *held.Queue
 	turns     sync.Pool // of *turn
 }
 
@@ -46,23 +51,20 @@ type turn struct {
 // New returns a limiter that asks the decider: an engine, or a client of a remote Penstock.
 func New(d penstock.Decider, o Options) (*Limiter, error) {
 	o.MaxDelay = cmp.Or(o.MaxDelay, penstock.AnyDelay)
-	o.MaxHeld = cmp.Or(o.MaxHeld, 10_000)
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
 	}
 	reader, readerErr := NewReader(o.ReaderOptions)
 	writer, writerErr := NewWriter(o.WriterOptions)
+	queue, queueErr := held.New(held.Options{MaxRequests: o.MaxHeld, MaxBytes: o.MaxHeldBytes})
 	var own error
-	switch {
-	case d == nil:
+	if d == nil {
 		own = fmt.Errorf("%w: it needs a decider", penstock.ErrInvalid)
-	case o.MaxHeld < 0:
-		own = fmt.Errorf("%w: at most %d calls held; it cannot be negative", penstock.ErrInvalid, o.MaxHeld)
 	}
-	if err := errors.Join(own, readerErr, writerErr); err != nil {
+	if err := errors.Join(own, readerErr, writerErr, queueErr); err != nil {
 		return nil, fmt.Errorf("new HTTP limiter: %w", err)
 	}
-	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError, held: queue{max: o.MaxHeld}}
+	l := &Limiter{decider: d, reader: reader, writer: writer, onError: o.OnError, held: queue}
 	l.concluder, _ = d.(penstock.Concluder)
 	l.turns.New = func() any { return new(turn) }
 	return l, nil
@@ -70,8 +72,8 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 
 // Wrap returns a handler that lets calls through to next if they are allowed, and when they are:
 // those of a leaky bucket are held, and go on in the order of their departure. A client that gives
-// up while its call is held never reaches next; of one with a body above 64 KiB that is noticed when
-// the call goes on.
+// up while its request is held never reaches next; over HTTP/1.1 with a body above 4 KiB that is
+// noticed when the request goes on.
 //
 // What a request reserved is renewed while it runs, and settled when next returns, with the cost that
 // the response tells. If next panics before it has answered, it is released: nothing was served. A
@@ -130,9 +132,9 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 		l.conclude(req, &c)
 	}()
 	if v.Delay > 0 {
-		if err := l.hold(req, v.Delay); err != nil {
+		if err := l.hold(req, v); err != nil {
 			l.onError(req, err)
-			l.writer.unavailable(rw, req, "This call cannot wait for its turn")
+			l.writer.unavailable(rw, req, "This request cannot be held until its turn")
 			return
 		}
 	}

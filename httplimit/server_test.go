@@ -277,7 +277,7 @@ func TestHangsUpWhileHeld(t *testing.T) {
 				}
 				asked <- err
 			}()
-			waitUntil(t, func() bool { l.held.mu.Lock(); defer l.held.mu.Unlock(); return len(l.held.held) == 1 })
+			waitUntil(t, func() bool { return l.Held().Requests == 1 })
 			cancel()
 			if err := <-asked; err == nil {
 				t.Error("it was answered")
@@ -310,7 +310,7 @@ func TestHeldBodyArrives(t *testing.T) {
 		n, err := io.Copy(io.Discard, req.Body)
 		fmt.Fprintln(rw, n, err)
 	})), false)
-	for _, size := range []int{0, 1, maxHeldBody - 1, maxHeldBody, maxHeldBody + 1, 1 << 20} {
+	for _, size := range []int{0, 1, maxReadAhead - 1, maxReadAhead, maxReadAhead + 1, 1 << 20} {
 		for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", size)), io.MultiReader(strings.NewReader(strings.Repeat("x", size)))} {
 			res, err := s.Client().Post(s.URL, "text/plain", body)
 			if err != nil {
