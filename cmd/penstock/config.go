@@ -95,6 +95,7 @@ type limitsConfig struct {
 	QueryParameters     int  `key:"query_parameters" doc:"of a request"`
 	Connections         int  `key:"connections" doc:"of clients at the same time, the others wait; 0: what open files allow"`
 	Streams             int  `key:"streams" doc:"at the same time on one HTTP/2 connection"`
+	HeldBytes           size `key:"held_bytes" doc:"memory for requests that leaky buckets hold: 16 KiB each, their headers, and of their bodies at most 4 KiB, over HTTP/2 64 KiB. Each rule may hold as much as is still free, and as many requests as connections are: one rule at most half. Requests beyond that are answered with 503"`
 	UpstreamConnections int  `key:"upstream_connections" doc:"to one server at the same time; 0 is no limit"`
 }
 
@@ -195,7 +196,7 @@ func defaultConfig() *config {
 				ReadHeader: 5 * time.Second, Idle: time.Minute, Body: 30 * time.Second, Tunnel: 10 * time.Minute, Write: 30 * time.Second,
 				Dial: 3 * time.Second, ResponseHeader: time.Minute, Drain: 10 * time.Second,
 			},
-			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100},
+			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20},
 		},
 		Store: storeConfig{
 			Memory: memoryConfig{MaxBytes: 1 << 30},

@@ -36,6 +36,9 @@ func (l *loader) checkTogether() {
 	if p := l.config.ClientIP.IPv6Prefix; p < 1 || p > 128 {
 		l.wrong("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
 	}
+	if n := l.config.Gateway.Limits.HeldBytes; n <= 0 {
+		l.wrong("gateway.limits.held_bytes", "%d is not above 0; for less memory, for example 16MiB", n)
+	}
 	l.checkPromised()
 	if n := l.config.Nodes; n > membership.Most {
 		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it", n, membership.Most)

@@ -107,6 +107,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
 		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: mapping key "data_dir" already defined`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
+		{"nothing can be held", "gateway: {limits: {held_bytes: 0}}" + upstream, "", "penstock.yaml:1:32: gateway.limits.held_bytes: 0 is not above 0"},
 		{"two documents", "data_dir: a\n---\ndata_dir: b\n", "", "several documents"},
 		{"section is text", "listen: hello" + upstream, "", "penstock.yaml:1:9: listen: fields belong here"},
 		{"root is a list", "[a]", "", "penstock.yaml:1:1: fields belong here"},

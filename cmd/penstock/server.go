@@ -39,6 +39,7 @@ type server struct {
 	decider decider                                       // the engine, timed
 	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway *gateway.Gateway                              // nil: off
+	held    func() httplimit.HeldStats                    // at the gateway; nil: it is off
 	demo    *demoTraffic                                  // nil: this is none
 	health  *health.Server
 	envoy   *rls.Server

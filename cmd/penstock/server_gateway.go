@@ -30,10 +30,12 @@ func (s *server) newGateway() (serve, error) {
 	}
 	limiter, err := httplimit.New(s.decider, httplimit.Options{
 		ReaderOptions: options, WriterOptions: httplimit.WriterOptions{Headers: s.config.Headers},
+		MaxHeld: gateway.Connections(s.config.Gateway.Limits.Connections), MaxHeldBytes: int64(s.config.Gateway.Limits.HeldBytes),
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.held = limiter.Held
 	o := s.config.gatewayOptions()
 	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("door", "gateway")
 	o.Sources, o.ProxyHeader = s.decider.Sources, s.config.ClientIP.Header

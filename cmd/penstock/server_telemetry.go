@@ -66,6 +66,10 @@ func (s *server) state() (found telemetry.State) {
 	if s.refusedLogins != nil {
 		found.RefusedLogins = s.refusedLogins()
 	}
+	if s.held != nil {
+		held := s.held()
+		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}
+	}
 	memory := s.store.memory.Stats()
 	found.Memory = &telemetry.Memory{Keys: memory.Keys, Shared: memory.Shared, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
 	if s.store.redis == nil {

@@ -78,7 +78,13 @@ listen: {gateway: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0", admin
 rules: {file: rules.yaml}
 store: {memory: {max_bytes: 16MiB}}
 log: {decisions: none}
+admin: {token: "` + operatorToken + `", viewer_token: "` + viewerToken + `"}
 `
+
+const (
+	operatorToken = "the-token-of-an-operator-in-tests"
+	viewerToken   = "the-token-of-a-viewer-in-tests"
+)
 
 // unhurried gives time to machines that are busy with other things, where a test is not about that.
 func (s setup) unhurried() (env []string) {

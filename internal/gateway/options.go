@@ -117,13 +117,19 @@ type TLS struct {
 	Required bool
 }
 
+// Connections returns how many connections Limits.MaxConnections of this value allow; 0 is no bound.
+func Connections(configured int) int { return defaulted(configured, connectionsForOpenFiles()) }
+
+// streamBuffer is how much of a request's body is taken in over HTTP/2 before somebody reads it.
+const streamBuffer = 64 << 10
+
 const defaultBodyTimeout = 30 * time.Second
 
 func (l *Limits) setDefaults() {
 	l.MaxHeaderBytes = positive(l.MaxHeaderBytes, 16<<10)
 	l.MaxQueryParameters = positive(l.MaxQueryParameters, 1000)
 	l.MaxConcurrentStreams = positive(l.MaxConcurrentStreams, 100)
-	l.MaxConnections = defaulted(l.MaxConnections, connectionsForOpenFiles())
+	l.MaxConnections = Connections(l.MaxConnections)
 	l.ClientShare = positive(l.ClientShare, 50)
 	l.MaxBody = defaulted(l.MaxBody, 1<<20)
 	l.MaxUpstream = defaulted(l.MaxUpstream, 0)

@@ -72,7 +72,7 @@ func (g *Gateway) newServer(requests context.Context) *http.Server {
 		ReadHeaderTimeout: g.timeouts.ReadHeader,
 		IdleTimeout:       g.timeouts.Idle,
 		MaxHeaderBytes:    g.limits.MaxHeaderBytes,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: g.limits.MaxConcurrentStreams, WriteByteTimeout: g.timeouts.Write},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: g.limits.MaxConcurrentStreams, WriteByteTimeout: g.timeouts.Write, MaxReceiveBufferPerStream: streamBuffer},
 		Protocols:         new(http.Protocols),
 		ErrorLog:          serverlog.New(g.log),
 	}

@@ -32,6 +32,13 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	out.gauge(buildInfo, 1, c.options.Version, c.options.GoVersion)
 	c.stores(out, &s)
+	if s.Held != nil {
+		out.gauge(heldRequests, float64(s.Held.Requests))
+		out.gauge(heldBytes, float64(s.Held.Bytes))
+		for rule, n := range s.Held.Refused {
+			out.count(heldRefused, n, rule)
+		}
+	}
 }
 
 func (c *collector) calls(out sender) {

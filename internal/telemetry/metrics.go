@@ -44,6 +44,7 @@ type State struct {
 	Denied *Denied
 	Leases *Leases
 	Late   *Late
+	Held   *Held // nil: there is no gateway
 
 	RefusedLogins map[string]int64 // at the admin door, by why
 }
@@ -66,6 +67,12 @@ type Leases struct{ Leased, Exact, Permits, Expired int64 }
 
 // Late is the state of what is charged after an outage.
 type Late struct{ Waiting, Charged, Dropped int64 }
+
+// Held is the state of the requests that leaky buckets hold.
+type Held struct {
+	Requests, Bytes int64
+	Refused         map[string]int64 // by rule
+}
 
 // Metrics are what Prometheus is told.
 type Metrics struct {

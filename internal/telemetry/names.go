@@ -25,6 +25,10 @@ var (
 	memoryEvicted = describe("memory_evicted_total", "Idempotency keys that were forgotten before their time, to make room.")
 	memoryRefused = describe("memory_refused_total", "Requests for permits or reservations that found no room.")
 
+	heldRequests = describe("held_requests", "Requests that leaky buckets hold at the gateway now.")
+	heldBytes    = describe("held_bytes", "Bytes that held requests take, as counted for gateway.limits.held_bytes.")
+	heldRefused  = describe("held_refused_total", "Requests answered with 503 because there was no room to hold them, by the rule that delayed them.", "rule")
+
 	lateWaiting = describe("late_charges_waiting", "Keys whose requests were admitted while the store was unavailable and are still to be charged.")
 	lateCharged = describe("late_charges_total", "Counters that were charged after the store was unavailable.")
 	lateDropped = describe("late_charges_dropped_total", "Charges given up: too many were waiting, or the store refused them.")
