@@ -94,7 +94,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		coded = &exit{exitUsage, err}
 	}
 	if coded.err != nil {
-		fmt.Fprintf(a.stderr, "penstock: %v\n", coded.err)
+		fmt.Fprintf(a.stderr, "penstock: %v\n", err) // with what was said of it on the way here
 	}
 	if coded.code == exitUsage {
 		fmt.Fprintf(a.stderr, "See '%s --help'.\n", command.CommandPath())

@@ -114,7 +114,7 @@ func (l *loader) readSecrets() {
 			continue
 		}
 		if l.settings[path].value.String() != "" {
-			l.misread(l.origin[named.path], named.path, "%s is given too; one of them is enough", path)
+			l.misread(l.origin[named.path], named.path, "%s is set too, by %s; use one of the two", path, l.origin[path])
 			continue
 		}
 		text, err := readBounded(file, maxSecretFile)

@@ -147,7 +147,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"two ways to rules", "rules: {file: a, database: 'sqlite:b'}" + upstream, "", "choose one of file, database, redis and envoy_ratelimit"},
 		{"rules from no redis", "rules: {redis: true}" + upstream, "", "there is no Redis to have rules from"},
 		{"half a certificate", "admin: {tls: {certificate: a}}" + upstream, "", "certificate and key belong together"},
-		{"secret twice", "key_secret: 0123456789abcdef\nkey_secret_file: x" + upstream, "", "penstock.yaml:2:18: key_secret_file: key_secret is given too"},
+		{"secret twice", "key_secret: 0123456789abcdef\nkey_secret_file: x" + upstream, "", "penstock.yaml:2:18: key_secret_file: key_secret is set too, by penstock.yaml:1:13; use one of the two"},
 		{"secret file", "key_secret_file: nowhere" + upstream, "", "penstock.yaml:1:18: key_secret_file: open nowhere"},
 		{"prefix length", "client_ip: {ipv6_prefix: 129}" + upstream, "", "129 is not from 1 to 128"},
 		{"not yet", "store: {redis: {plain_keys: true}}" + upstream, "", "store.redis.plain_keys: true: this version cannot do that yet"},

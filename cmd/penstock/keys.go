@@ -30,10 +30,10 @@ A caller is named by attributes, as rules tell callers apart: user=u1, ip=198.51
 All rules whose key these attributes fill are meant, whatever else they ask of a call;
 --rule names one of them.
 
-The server is asked at its admin door (listen.admin). Its token is admin.token; with
-admin.viewer_token there is the list only, of hashes instead of names. Give it as
-PENSTOCK_ADMIN_TOKEN, where nobody sees it in the list of processes.`,
-		Example: `  export PENSTOCK_ADMIN_TOKEN=…                # a server without one prints it at its start
+The admin API (listen.admin) is asked. Its token is admin.token; admin.viewer_token only
+allows the list, with hashes instead of names. Set it as PENSTOCK_TOKEN rather than by
+--token, which shows in the list of processes.`,
+		Example: `  export PENSTOCK_TOKEN=…                      # a server without admin.token prints one at its start
   penstock keys list search-per-user            # who has been counted
   penstock keys show user=u1                    # used, limit, when it resets, bans
   penstock keys reset user=u1 --rule search-per-user
@@ -54,8 +54,8 @@ type adminFlags struct {
 }
 
 func (f *adminFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "`URL` of the admin door; default PENSTOCK_ADMIN_SERVER, or http://127.0.0.1:8091")
-	c.Flags().StringVar(&f.token, "token", "", "of that door; default PENSTOCK_ADMIN_TOKEN")
+	c.Flags().StringVar(&f.server, "server", "", "`URL` of the admin API; default PENSTOCK_ADMIN_SERVER, or http://127.0.0.1:8091")
+	c.Flags().StringVar(&f.token, "token", "", "of the admin API; default PENSTOCK_TOKEN")
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "of one question")
 }
 
@@ -67,13 +67,13 @@ type adminClient struct {
 
 func (f *adminFlags) client(a *app) (*adminClient, error) {
 	base := strings.TrimSuffix(cmp.Or(f.server, a.getenv("PENSTOCK_ADMIN_SERVER"), "http://127.0.0.1:8091"), "/")
-	token := cmp.Or(f.token, a.getenv("PENSTOCK_ADMIN_TOKEN"))
+	token := cmp.Or(f.token, a.getenv("PENSTOCK_TOKEN"))
 	var errs []error
 	if to, err := url.Parse(base); err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
 		errs = append(errs, fmt.Errorf("--server %.128q is no address of a server, for example http://127.0.0.1:8091", base))
 	}
 	if token == "" {
-		errs = append(errs, errors.New("there is no token: give that of the server, admin.token, as PENSTOCK_ADMIN_TOKEN"))
+		errs = append(errs, errors.New("no token: set PENSTOCK_TOKEN to the server's admin.token"))
 	}
 	if f.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--timeout %v must be positive", f.timeout))

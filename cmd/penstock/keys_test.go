@@ -25,7 +25,7 @@ rules:
 func (n *node) keys(args ...string) (code int, stdout, stderr string) {
 	n.t.Helper()
 	var out, errs strings.Builder
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=" + n.url("admin", ""), "PENSTOCK_ADMIN_TOKEN=" + n.token}}
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=" + n.url("admin", ""), "PENSTOCK_TOKEN=" + n.token}}
 	code = a.run(n.t.Context(), append([]string{"keys", "--timeout", patient.String()}, args...))
 	return code, out.String(), errs.String()
 }

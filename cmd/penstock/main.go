@@ -44,8 +44,10 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		Version: describe(thisBuild()),
 	}
+	root.SetVersionTemplate("penstock {{.Version}}\n")
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newVersionCommand(a))
 	return root

@@ -115,17 +115,19 @@ func TestRulesExitCodes(t *testing.T) {
 		{"validate good.yaml", exitYes},
 		{"validate bad.yaml", exitNo},
 		{"validate good.yaml -o xml", exitUsage},
-		{"validate missing.yaml", exitFailed},
+		{"validate missing.yaml", exitUsage},
 		{"test pass.yaml", exitYes},
 		{"test fail.yaml", exitNo},
 		{"test good.yaml", exitNo},
 		{"test --run ( pass.yaml", exitUsage},
-		{"test missing.yaml", exitFailed},
+		{"test missing.yaml", exitUsage},
 		{"diff good.yaml good.yaml", exitYes},
 		{"diff good.yaml other.yaml", exitNo},
 		{"diff good.yaml bad.yaml", exitNo},
-		{"diff good.yaml missing.yaml", exitFailed},
-		{"history", exitFailed},
+		{"diff good.yaml missing.yaml", exitUsage},
+		{"history", exitUsage},
+		{"apply good.yaml", exitUsage},
+		{"history --database sqlite:penstock.db", exitFailed},
 		{"apply bad.yaml", exitNo},
 		{"apply --dry-run good.yaml", exitYes},
 		{"apply good.yaml", exitYes},
@@ -143,6 +145,9 @@ func TestRulesExitCodes(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
+		if !strings.Contains(test.args, "database") && test.want != exitUsage {
+			a.env = []string{"PENSTOCK_RULES_DATABASE=sqlite:penstock.db"}
+		}
 		if got := a.run(t.Context(), append([]string{"rules"}, strings.Fields(test.args)...)); got != test.want {
 			t.Errorf("penstock rules %s: exit status %d, want %d\n%s", test.args, got, test.want, &out)
 		}

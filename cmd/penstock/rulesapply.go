@@ -72,6 +72,7 @@ command fails and shows what changed.
 Exit status: 0 if the database has the rules, 1 if they are invalid or somebody else
 changed them, 3 if the database or Redis failed.`,
 		Example: `  penstock rules apply rules.yaml --database sqlite:penstock.db -m "raise the search limit"
+  export PENSTOCK_RULES_DATABASE=sqlite:penstock.db       # or --database, or --config
   penstock rules apply rules.yaml --dry-run               # what would change
   penstock rules export > rules.yaml                      # says which version it is
   penstock rules apply rules.yaml --if-version 7          # after editing it`,

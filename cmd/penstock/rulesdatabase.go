@@ -19,11 +19,12 @@ import (
 )
 
 // databaseFlags say where the rules are kept, in the words of serve: flags go before the
-// environment, and that before the configuration.
+// environment, and that before the configuration. There is no default: a database that no server
+// reads would be created in the current directory.
 type databaseFlags struct{ config, database, redis string }
 
 func (f *databaseFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.config, "config", "", "the server's configuration (`file`), to find the database by")
+	c.Flags().StringVar(&f.config, "config", "", "the server's configuration (`file`), which names the database; default PENSTOCK_CONFIG")
 	c.Flags().StringVar(&f.database, "database", "", "the rules database, sqlite:PATH or postgres://… (`source`, PENSTOCK_RULES_DATABASE)")
 }
 
@@ -104,8 +105,13 @@ func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
 	if f.redis != "" {
 		flags = append(flags, given{"--redis", "store.redis.addresses", f.redis})
 	}
-	l := loadConfig(f.config, a.env, flags)
+	file := cmp.Or(f.config, a.getenv("PENSTOCK_CONFIG"))
+	l := loadConfig(file, a.env, flags)
 	if !l.unreadable {
+		isNamed := file != "" || l.origin["rules.database"] != "" || l.origin["rules.database_file"] != "" || l.origin["data_dir"] != ""
+		if r := l.config.Rules; !isNamed && r.File == "" && !r.Redis {
+			return nil, errors.New("no rules database: name it with --database (sqlite:penstock.db, postgres://…), PENSTOCK_RULES_DATABASE, or the server's configuration with --config")
+		}
 		if r := l.config.Rules; r.File != "" || r.Redis {
 			l.wrong("rules", "these rules are not in a database: name one with --database")
 		}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -23,6 +25,9 @@ func (a *app) readRules(ctx context.Context, path string) ([]rules.File, error) 
 		return nil, err
 	}
 	text, err := origin.Read(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, misused("%w", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -170,6 +171,9 @@ func (a *app) testFile(ctx context.Context, path string, flags testFlags) (teste
 
 func readFixture(path string) (*ruletest.Fixture, error) {
 	text, err := readBounded(path, ruletest.MaxFixture)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, misused("read the tests: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the tests: %w", err)
 	}

@@ -35,6 +35,10 @@ func thisBuild() build {
 	return b
 }
 
+func describe(b build) string {
+	return fmt.Sprintf("%s (commit %s, %s)", b.Version, b.Commit, b.Go)
+}
+
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -47,7 +51,7 @@ func newVersionCommand(a *app) *cobra.Command {
 			if a.json() {
 				return a.writeJSON(b)
 			}
-			_, err := fmt.Fprintf(a.stdout, "penstock %s (commit %s, %s)\n", b.Version, b.Commit, b.Go)
+			_, err := fmt.Fprintf(a.stdout, "penstock %s\n", describe(b))
 			return err
 		},
 	}
