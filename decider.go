@@ -98,6 +98,34 @@ type LimitVerdict struct {
 // Reset empties the verdict and keeps its memory.
 func (v *Verdict) Reset() { *v = Verdict{Limits: v.Limits[:0]} }
 
+// Add reports one more limit. It tells whether the limit now speaks for the verdict, as the strictest so
+// far: of the limits that deny, the one with the longest wait; otherwise the one with the least left.
+// Allowed and Now are set before. Shadow limits are listed and have no say.
+func (v *Verdict) Add(l LimitVerdict) (speaks bool) {
+	v.Limits = append(v.Limits, l)
+	if l.Shadow {
+		return false
+	}
+	v.Delay = max(v.Delay, l.Delay)
+	if speaks = v.Rule == "" || v.isStricter(&l.Decision); speaks {
+		v.Rule, v.Decision = l.Rule, l.Decision
+	}
+	return speaks
+}
+
+// isStricter reports whether a decision, rather than the verdict's own, is what the client is told.
+func (v *Verdict) isStricter(d *Decision) bool {
+	switch {
+	case v.Allowed:
+		return d.Remaining < v.Decision.Remaining
+	case d.Allowed || v.Decision.Allowed:
+		return !d.Allowed && v.Decision.Allowed
+	case d.RetryAfter == Never || v.Decision.RetryAfter == Never:
+		return v.Decision.RetryAfter != Never
+	}
+	return d.RetryAfter > v.Decision.RetryAfter
+}
+
 // Reason says why a call was decided as it was.
 type Reason uint8
 

@@ -75,6 +75,12 @@ func (c *Charge) Need() int64 {
 // holds one of its own, a duplicate too.
 func (c *Charge) TakesPermit() bool { return c.Meter.Kind == KindLeases && c.Cost > 0 }
 
+// CannotWait reports whether a leaky bucket has room for the charge and denies it only because the client
+// cannot wait for its turn.
+func (c *Charge) CannotWait(d *Decision) bool {
+	return c.Meter.Kind == KindLeaky && !d.Allowed && c.Cost <= d.Remaining && d.RetryAfter != Never
+}
+
 // Guarded tells groups that are more than their charges.
 func (g *Group) Guarded() bool {
 	return g.Penalty != nil || g.Dedup != nil || g.Reserve != 0

@@ -58,7 +58,7 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
 	charges := w.turn.Ticket.Groups[group].Charges
 	for j := range decisions {
-		if d := &decisions[j]; g.BannedUntil != 0 && !d.Allowed || cannotWait(&charges[j], d) {
+		if d := &decisions[j]; g.BannedUntil != 0 && !d.Allowed || charges[j].CannotWait(d) {
 			d.Remaining = 0 // what is left is not for this client now
 		}
 		if add(v, a.rule, a.policies[j], charges[j].Meter, &decisions[j]) {
@@ -71,38 +71,10 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 	}
 }
 
-// cannotWait tells a request that a leaky bucket has room for, and that cannot wait for its turn.
-func cannotWait(c *penstock.Charge, d *penstock.Decision) bool {
-	return c.Meter.Kind == penstock.KindLeaky && !d.Allowed && c.Cost <= d.Remaining && d.RetryAfter != penstock.Never
-}
-
-// add reports one limit. It tells whether the limit speaks for the verdict, as the strictest so far.
+// add reports one limit of a rule. It tells whether the limit speaks for the verdict.
 func add(v *penstock.Verdict, r *rules.Rule, policy string, m *penstock.Meter, d *penstock.Decision) (speaks bool) {
-	shadow := r.Mode == rules.Shadow
-	v.Limits = append(v.Limits, penstock.LimitVerdict{
-		Rule: r.Name, Policy: policy, Shadow: shadow,
+	return v.Add(penstock.LimitVerdict{
+		Rule: r.Name, Policy: policy, Shadow: r.Mode == rules.Shadow,
 		Algorithm: m.Algorithm(), Count: m.Count, Window: m.WindowAt(v.Now), Decision: *d,
 	})
-	if shadow {
-		return false
-	}
-	v.Delay = max(v.Delay, d.Delay)
-	if speaks = v.Rule == "" || stricter(d, v); speaks {
-		v.Rule, v.Decision = r.Name, *d
-	}
-	return speaks
-}
-
-// stricter tells whether a decision rather than the verdict's own is what the caller is to know: of
-// those that deny the longest wait, else the least that is left.
-func stricter(d *penstock.Decision, v *penstock.Verdict) bool {
-	switch {
-	case v.Allowed:
-		return d.Remaining < v.Decision.Remaining
-	case d.Allowed || v.Decision.Allowed:
-		return !d.Allowed && v.Decision.Allowed
-	case d.RetryAfter == penstock.Never || v.Decision.RetryAfter == penstock.Never:
-		return v.Decision.RetryAfter != penstock.Never
-	}
-	return d.RetryAfter > v.Decision.RetryAfter
 }
