@@ -20,6 +20,15 @@ type Concluder interface {
 	Conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 }
 
+// An AttributeChecker is a [Decider] that knows which attributes it reads. Middleware asks it at
+// construction: a rule that reads an attribute which is never there would silently match nothing.
+type AttributeChecker interface {
+	// CheckAttributes calls check for every attribute by which calls of the domain are decided, with the
+	// source that the rules name for it, or nil. It returns the errors of check, each with the rule it is
+	// about. If there are none, rules that are loaded later must pass the same check to be served.
+	CheckAttributes(domain string, check func(attribute string, from *Source) error) error
+}
+
 // A Conclusion is about the reservation of one verdict.
 type Conclusion struct {
 	Reservation string

@@ -94,6 +94,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// InProcess reports that no other process shares the counters, so a [penstock.Limiter] on them needs no
+// name.
+func (s *Store) InProcess() bool { return true }
+
 // Take decides a ticket. A ticket with a permit or a reservation for which there is no room fails with
 // [penstock.ErrFull], and one whose context has ended with its error; nothing has been charged then.
 func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {

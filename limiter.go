@@ -1,0 +1,226 @@
+package penstock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Limiter applies the same limits to every key: a user, an address, an API key. Several limits are taken
+// together or not at all. It may be used by any number of goroutines.
+//
+// If the store cannot decide, methods return an error that wraps [ErrUnavailable], and a decision that
+// denies the request, or allows it under [FailOpen]. So a program that looks only at Allowed behaves as it
+// was told to.
+//
+// It is a [Decider] and a [Concluder], which is what httplimit.Limit and grpclimit.Limit put before
+// handlers.
+type Limiter struct {
+	store    Store
+	name     string // what clients are told
+	meters   []*Meter
+	policies []string
+	subjects RuleHasher
+	seal     sealer // of reservations
+	reserve  time.Duration
+	failOpen bool
+
+	takesPermits bool // some limits are of concurrency
+	onlyPermits  bool // all are
+	isReturnable bool // every meter can give back, so that Reserve works
+
+	works sync.Pool // of *limiterWork
+}
+
+var (
+	_ Decider   = (*Limiter)(nil)
+	_ Concluder = (*Limiter)(nil)
+)
+
+// limiterDomain keeps the counters of limiters apart from those of rules, whose domains have no capitals.
+const limiterDomain = "Limiter"
+
+// KeyAttribute is the attribute of a [Call] that a [Limiter] counts by.
+const KeyAttribute = "key"
+
+// New returns a limiter that keeps its counters in the store, for example
+//
+//	limiter, err := penstock.New(store, penstock.PerMinute(100), penstock.WithName("search"))
+//
+// Keys are stored as hashes: see [WithSecret]. A limiter needs a name unless the store says, with a method
+// InProcess() bool, that no other process shares its counters, as a memstore does. Limiters without a name
+// share no counters.
+func New(store Store, options ...Option) (*Limiter, error) {
+	o := limiterOptions{reserveTTL: reserveTTL}
+	for _, option := range options {
+		if option != nil {
+			option.addTo(&o)
+		}
+	}
+	l := &Limiter{store: store, name: o.name, reserve: o.reserveTTL, failOpen: o.failOpen}
+	if err := errors.Join(o.validate(store), l.compile(o.limits)); err != nil {
+		return nil, fmt.Errorf("new limiter: %w: %w", ErrInvalid, err)
+	}
+	counters := o.name
+	if o.name == "" {
+		l.name, counters = "limit", "Unnamed "+strconv.FormatUint(newNonce(), 36)
+	}
+	hasher := NewHasher(o.secret)
+	l.subjects = hasher.Rule(limiterDomain, counters, KeyAttribute)
+	l.seal = newSealer(hasher, counters, l.meters)
+	l.policies = policyNames(l.name, l.meters)
+	l.works.New = func() any { return newLimiterWork(l.meters) }
+	return l, nil
+}
+
+// compile checks the limits, each by itself and all together.
+func (l *Limiter) compile(limits []Limit) error {
+	var errs []error
+	l.isReturnable, l.onlyPermits = true, true
+	for i := range limits {
+		m, err := limits[i].Compile()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, other := range l.meters {
+			if other.Fingerprint == m.Fingerprint {
+				errs = append(errs, fmt.Errorf("limits %q and %q have the same algorithm and window: keep one of them", other, m))
+			}
+		}
+		l.meters = append(l.meters, m)
+		l.takesPermits = l.takesPermits || m.Kind == KindLeases
+		l.onlyPermits = l.onlyPermits && m.Kind == KindLeases
+		l.isReturnable = l.isReturnable && m.Returns() == nil
+	}
+	if _, ok := l.store.(Settler); !ok && l.takesPermits {
+		errs = append(errs, errors.New("a concurrency limit needs a store that takes permits back: a penstock.Settler"))
+	}
+	return errors.Join(errs...)
+}
+
+// policyNames names limits in headers: by the limiter, and by what tells them apart if there are several.
+func policyNames(name string, meters []*Meter) []string {
+	names := make([]string, len(meters))
+	spans := map[string]int{}
+	for _, m := range meters {
+		spans[m.span()]++
+	}
+	for i, m := range meters {
+		names[i] = name
+		if len(meters) > 1 {
+			names[i] += ":" + m.span()
+		}
+		if spans[m.span()] > 1 {
+			names[i] += ":" + m.Algorithm().String()
+		}
+	}
+	return names
+}
+
+// span is what a limit counts over: 1m, month, concurrent.
+func (m *Meter) span() string {
+	switch l := &m.limit; {
+	case l.Algorithm == Concurrency:
+		return "concurrent"
+	case l.Period != NoPeriod:
+		return l.Period.String()
+	default:
+		s := strings.TrimSuffix(l.Window.String(), "m0s")
+		if s == l.Window.String() {
+			return s
+		}
+		if hours, ok := strings.CutSuffix(s, "h0"); ok {
+			return hours + "h"
+		}
+		return s + "m"
+	}
+}
+
+// Allow takes 1 for the key if every limit allows it.
+func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
+	return l.Take(ctx, key, 1)
+}
+
+// Take takes the cost for the key if every limit allows it. The decision is that of the strictest limit: of
+// those that deny, the one with the longest wait; otherwise the one with the least left.
+//
+// A limiter with a concurrency limit needs [Limiter.Reserve], which names the permit to release.
+func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
+	if l.takesPermits && cost > 0 {
+		return Decision{}, fmt.Errorf("limiter %q: %w: a concurrency limit needs Reserve and Release: nobody could release this permit", l.name, ErrInvalid)
+	}
+	w := l.work()
+	defer l.works.Put(w)
+	err := l.decide(ctx, w, key, &Call{Cost: cost}, &w.verdict)
+	return w.verdict.decision(), err
+}
+
+// Peek tells how the key stands, and takes nothing. Allowed says whether anything is left.
+func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
+	w := l.work()
+	defer l.works.Put(w)
+	err := l.decide(ctx, w, key, &Call{}, &w.verdict)
+	d := w.verdict.decision()
+	if err == nil {
+		d.Allowed = d.Allowed && d.Remaining > 0
+	}
+	return d, err
+}
+
+// Reserve takes an estimated cost that can be corrected, or a permit of a concurrency limit. If the request
+// is allowed, the reservation names what it took, for [Limiter.Settle], [Limiter.Release] and
+// [Limiter.Renew], on this node or any other with a limiter of the same name, limits and secret. What is
+// not settled or released in time stays charged; permits expire. See [WithReserveTTL].
+//
+// A leaky bucket cannot be reserved.
+func (l *Limiter) Reserve(ctx context.Context, key string, cost int64) (d Decision, reservation string, err error) {
+	w := l.work()
+	defer l.works.Put(w)
+	err = l.decide(ctx, w, key, &Call{Cost: cost, Reserve: true}, &w.verdict)
+	return w.verdict.decision(), w.verdict.Reservation, err
+}
+
+// Settle charges the true cost instead of the estimate, and gives permits back. A cost above the estimate
+// is charged as far as the limits have room, or an Overdraft. It takes effect once, so it may be sent again
+// after an error that wraps [ErrUnavailable].
+func (l *Limiter) Settle(ctx context.Context, reservation string, cost int64) (Decision, error) {
+	return l.concludeOnce(ctx, &Conclusion{Reservation: reservation, Verb: Settle, Cost: cost})
+}
+
+// Release gives everything back that was reserved. Releasing an expired permit is a no-op. It may be sent
+// again, as Settle.
+func (l *Limiter) Release(ctx context.Context, reservation string) error {
+	_, err := l.concludeOnce(ctx, &Conclusion{Reservation: reservation, Verb: Release})
+	return err
+}
+
+// Renew keeps a reservation open for its time from now on, and its permits.
+func (l *Limiter) Renew(ctx context.Context, reservation string) error {
+	_, err := l.concludeOnce(ctx, &Conclusion{Reservation: reservation, Verb: Renew})
+	return err
+}
+
+// Reset forgets what the key has used.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	resetter, ok := l.store.(Resetter)
+	if !ok {
+		return fmt.Errorf("limiter %q: reset: %w: the store cannot, it is not a penstock.Resetter", l.name, ErrInvalid)
+	}
+	w := l.work()
+	defer l.works.Put(w)
+	w.prepare(l, key, &Call{})
+	return l.wrap("reset", resetter.Reset(ctx, &w.group[0]))
+}
+
+// wrap says whose error it is.
+func (l *Limiter) wrap(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("limiter %q: %s: %w", l.name, what, err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package penstock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A limiterWork is the memory that one decision takes, kept for the next.
+type limiterWork struct {
+	ticket  Ticket
+	group   [1]Group
+	charges []Charge
+	outcome Outcome
+	verdict Verdict
+}
+
+func newLimiterWork(meters []*Meter) *limiterWork {
+	w := &limiterWork{charges: make([]Charge, len(meters))}
+	for i, m := range meters {
+		w.charges[i].Meter = m
+	}
+	return w
+}
+
+func (l *Limiter) work() *limiterWork { return l.works.Get().(*limiterWork) }
+
+// prepare writes the ticket. The limits are one group: together or not at all.
+func (w *limiterWork) prepare(l *Limiter, key string, c *Call) {
+	for i := range w.charges {
+		w.charges[i].Cost = c.Cost
+	}
+	w.group[0] = Group{Subject: l.subjects.Subject(key), Charges: w.charges, Returnable: l.isReturnable}
+	w.ticket = Ticket{MaxDelay: c.MaxDelay, Groups: w.group[:]}
+	if c.Cost > 0 && c.Reserve && !l.onlyPermits { // permits can be given back without a reservation
+		w.group[0].Reserve = cmp.Or(c.TTL, l.reserve)
+	}
+	if c.Cost > 0 && (c.Reserve || l.takesPermits) {
+		w.ticket.Nonce = newNonce()
+	}
+}
+
+// Decide answers a call by its [KeyAttribute], Cost, MaxDelay, Reserve and TTL. A call without that
+// attribute is invalid. Rule and policies in the verdict are the limiter's name.
+func (l *Limiter) Decide(ctx context.Context, c *Call, v *Verdict) error {
+	key, ok := c.Attribute(KeyAttribute)
+	if !ok {
+		v.Reset()
+		return fmt.Errorf("limiter %q: %w call: it has no attribute %q to count by", l.name, ErrInvalid, KeyAttribute)
+	}
+	w := l.work()
+	defer l.works.Put(w)
+	return l.decide(ctx, w, key, c, v)
+}
+
+// CheckAttributes is of an [AttributeChecker].
+func (l *Limiter) CheckAttributes(_ string, check func(attribute string, from *Source) error) error {
+	return l.wrap("check attributes", check(KeyAttribute, nil))
+}
+
+func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Call, v *Verdict) error {
+	v.Reset()
+	w.prepare(l, key, c)
+	if err := l.store.Take(ctx, &w.ticket, &w.outcome); err != nil {
+		if !errors.Is(err, ErrInvalid) {
+			l.withoutStore(v)
+		}
+		return l.wrap("take", err)
+	}
+	out := &w.outcome
+	v.Allowed, v.Now, v.Reason = out.Allowed, out.Now, ReasonOK
+	if !v.Allowed {
+		v.Reason = ReasonOverLimit
+	}
+	if out.Groups[0].Leased {
+		v.Quality = QualityLeased
+	}
+	for i := range out.Decisions {
+		if d := &out.Decisions[i]; w.charges[i].CannotWait(d) {
+			d.Remaining = 0 // what is left is not for this client now
+		}
+	}
+	l.report(v, l.meters, out.Decisions)
+	if nonce := out.Groups[0].Nonce; nonce != 0 {
+		v.Reservation = l.seal.reservation(&w.group[0], nonce)
+		v.ReservedFor = l.openFor(w.group[0].Reserve)
+	}
+	return nil
+}
+
+// withoutStore makes the verdict of a request that the store cannot decide.
+func (l *Limiter) withoutStore(v *Verdict) {
+	v.Reason, v.Rule, v.Quality = ReasonStoreError, l.name, QualityClosed
+	if l.failOpen {
+		v.Allowed, v.Quality = true, QualityOpen
+	}
+	v.Decision.Allowed = v.Allowed
+}
+
+// report adds what each of the meters, some of the limiter's, decided.
+func (l *Limiter) report(v *Verdict, meters []*Meter, decisions []Decision) {
+	at := 0
+	for i, m := range l.meters {
+		if at < len(meters) && meters[at] == m {
+			v.Add(LimitVerdict{
+				Rule: l.name, Policy: l.policies[i],
+				Algorithm: m.Algorithm(), Count: m.Count, Window: m.WindowAt(v.Now), Decision: decisions[at],
+			})
+			at++
+		}
+	}
+}
+
+// openFor returns how long everything that was reserved, and every permit, stays reserved.
+func (l *Limiter) openFor(reserved time.Duration) time.Duration {
+	for _, m := range l.meters {
+		if ttl := m.limit.Window; m.Kind == KindLeases && (reserved == 0 || ttl < reserved) {
+			reserved = ttl
+		}
+	}
+	return reserved
+}
+
+// decision returns the verdict as one decision.
+func (v *Verdict) decision() Decision {
+	d := v.Decision
+	d.Allowed, d.Delay = v.Allowed, v.Delay
+	return d
+}

@@ -1,0 +1,89 @@
+package penstock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An Option of [New] is a limit, as a [Rate] or a [Limit], or says how the limiter works: [WithName],
+// [WithSecret], [WithReserveTTL], [FailOpen].
+type Option interface{ addTo(*limiterOptions) }
+
+type limiterOptions struct {
+	limits     []Limit
+	name       string
+	secret     string
+	reserveTTL time.Duration
+	failOpen   bool
+}
+
+func (r Rate) addTo(o *limiterOptions) { r.SlidingCounter().addTo(o) }
+
+func (l Limit) addTo(o *limiterOptions) { o.limits = append(o.limits, l) }
+
+type optionFunc func(*limiterOptions)
+
+func (f optionFunc) addTo(o *limiterOptions) { f(o) }
+
+// WithName names the limiter. The name is part of the name of every counter: limiters of the same name
+// that share a store share counters, on one node or on many, and limiters of different names never do. It
+// is also what clients are told, as in RateLimit-Policy: "search";q=100;w=60.
+//
+// A name has 1 to 63 lower-case letters, digits, '.', '_' and '-', and begins with a letter or digit.
+func WithName(name string) Option {
+	return optionFunc(func(o *limiterOptions) { o.name = name })
+}
+
+// WithSecret keys the hash that stands for keys in the store, so that nobody who reads the store can test
+// whether a known key is in it. All nodes that share counters need the same secret.
+func WithSecret(secret string) Option {
+	return optionFunc(func(o *limiterOptions) { o.secret = secret })
+}
+
+// WithReserveTTL sets how long what [Limiter.Reserve] took can be settled, released or renewed; by default
+// five minutes. After that it stays charged.
+func WithReserveTTL(ttl time.Duration) Option {
+	return optionFunc(func(o *limiterOptions) { o.reserveTTL = ttl })
+}
+
+// FailOpen allows requests that the store cannot decide. Without it they are denied.
+func FailOpen() Option {
+	return optionFunc(func(o *limiterOptions) { o.failOpen = true })
+}
+
+// reserveTTL is how long a reservation can be settled if nobody says.
+const reserveTTL = 5 * time.Minute
+
+func (o *limiterOptions) validate(store Store) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch {
+	case store == nil:
+		fail("no store given, for example memstore.New(memstore.Options{})")
+	case o.name == "" && !isInProcess(store):
+		fail("no name given: other processes may share the store's counters, so name the limiter, for example penstock.WithName(%q)", "search")
+	case o.name != "" && !isLimiterName(o.name):
+		fail("name %.80q: must have 1 to 63 lower-case letters, digits, '.', '_' and '-', and begin with a letter or digit", o.name)
+	}
+	if o.reserveTTL < MinWindow || o.reserveTTL > MaxReserve {
+		fail("reserve TTL %v: must be from %v to %v", o.reserveTTL, MinWindow, MaxReserve)
+	}
+	if n := len(o.limits); n == 0 || n > MaxCharges {
+		fail("%d limits given: must be from 1 to %d, for example penstock.PerMinute(100)", n, MaxCharges)
+	}
+	return errors.Join(errs...)
+}
+
+// isInProcess reports whether the store says that no other process shares its counters. A store that does
+// not say is taken to be shared.
+func isInProcess(store Store) bool {
+	s, ok := store.(interface{ InProcess() bool })
+	return ok && s.InProcess()
+}
+
+func isLimiterName(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	return name != "" && len(name) <= 63 && strings.Trim(name, letters+"._-") == "" && strings.Contains(letters, name[:1])
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package penstock_test
+
+// The race detector makes sync.Pool forget at random, to find more races.
+const poolForgets = true
