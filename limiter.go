@@ -29,8 +29,7 @@ type Limiter struct {
 	reserve  time.Duration
 	failOpen bool
 
-	takesPermits bool // some limits are of concurrency
-	onlyPermits  bool // all are
+	takesPermits bool
 	isReturnable bool // every meter can give back, so that Reserve works
 
 	works sync.Pool // of *limiterWork
@@ -80,7 +79,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 // compile checks the limits, each by itself and all together.
 func (l *Limiter) compile(limits []Limit) error {
 	var errs []error
-	l.isReturnable, l.onlyPermits = true, true
+	l.isReturnable = true
 	for i := range limits {
 		m, err := limits[i].Compile()
 		if err != nil {
@@ -94,7 +93,6 @@ func (l *Limiter) compile(limits []Limit) error {
 		}
 		l.meters = append(l.meters, m)
 		l.takesPermits = l.takesPermits || m.Kind == KindLeases
-		l.onlyPermits = l.onlyPermits && m.Kind == KindLeases
 		l.isReturnable = l.isReturnable && m.Returns() == nil
 	}
 	if _, ok := l.store.(Settler); !ok && l.takesPermits {

@@ -223,6 +223,9 @@ func TestLimiterConcurrency(t *testing.T) {
 				t.Errorf("release: %v", err)
 			}
 		}
+		if _, err := l.Settle(ctx, held[0], 1); err != nil { // a permit has no cost to disagree about
+			t.Errorf("settle after release: %v", err)
+		}
 		if err := l.Renew(ctx, held[1]); err != nil {
 			t.Errorf("renew: %v", err)
 		}

@@ -34,7 +34,7 @@ func (w *limiterWork) prepare(l *Limiter, key string, c *Call) {
 	}
 	w.group[0] = Group{Subject: l.subjects.Subject(key), Charges: w.charges, Returnable: l.isReturnable}
 	w.ticket = Ticket{MaxDelay: c.MaxDelay, Groups: w.group[:]}
-	if c.Cost > 0 && c.Reserve && !l.onlyPermits { // permits can be given back without a reservation
+	if c.Cost > 0 && c.Reserve {
 		w.group[0].Reserve = cmp.Or(c.TTL, l.reserve)
 	}
 	if c.Cost > 0 && (c.Reserve || l.takesPermits) {

@@ -64,7 +64,7 @@ func newTwins(t *testing.T, draw *rapid.T) *twins {
 	indexes := rapid.SliceOfNDistinct(rapid.IntRange(0, len(limitPairs)-1), 1, 4, rapid.ID).Draw(draw, "limits")
 	options := []penstock.Option{penstock.WithName("twin"), penstock.WithReserveTTL(2 * time.Minute)}
 	var texts []string
-	more, onlyPermits := "", true
+	more := ""
 	for _, i := range indexes {
 		p := limitPairs[i]
 		if p.text == "" {
@@ -75,9 +75,8 @@ func newTwins(t *testing.T, draw *rapid.T) *twins {
 		}
 		options, texts = append(options, p.option), append(texts, p.text)
 		w.reservable = w.reservable && p.returnable
-		onlyPermits = onlyPermits && strings.Contains(p.text, "concurrent")
 	}
-	if w.reservable && !onlyPermits { // a permit can be given back without
+	if w.reservable {
 		more += ", reserve: {ttl: 2m, overage: debt}"
 	}
 	text := fmt.Sprintf("attributes: {key: {header: K}}\nrules:\n  - {name: twin, key: [key], limits: [%s]%s}\n", strings.Join(texts, ", "), more)
