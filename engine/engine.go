@@ -93,6 +93,8 @@ type Engine struct {
 var (
 	_ penstock.Decider   = (*Engine)(nil)
 	_ penstock.Concluder = (*Engine)(nil)
+
+	_ penstock.AttributeChecker = (*Engine)(nil)
 )
 
 // New returns an engine.
@@ -132,6 +134,18 @@ func (e *Engine) Close(ctx context.Context) error {
 // Sources are the attributes that the rules want to know of a request. The slice changes only with
 // the rules and must not be written to.
 func (e *Engine) Sources() []penstock.Source { return e.rules.Load().Sources }
+
+// CheckAttributes is of a [penstock.AttributeChecker]. Rules that change must be a *rules.Live, or have its
+// method Require, for later ones to be checked.
+func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *penstock.Source) error) error {
+	whole := func(s *rules.Snapshot) error { return s.CheckAttributes(domain, check) }
+	if live, ok := e.rules.(interface {
+		Require(func(*rules.Snapshot) error) error
+	}); ok {
+		return live.Require(whole)
+	}
+	return whole(e.rules.Load())
+}
 
 // Decide answers a call. Of an invalid one the verdict says no more than that it is denied.
 func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {

@@ -52,7 +52,7 @@ type Limiter struct {
 // renewed while it lasts and settled when it ends.
 func New(d penstock.Decider, o Options) (*Limiter, error) {
 	o.MaxDelay = cmp.Or(o.MaxDelay, penstock.AnyDelay)
-	reader, readerErr := httplimit.NewReader(o.ReaderOptions)
+	reader, readerErr := httplimit.NewReaderFor(d, o.ReaderOptions)
 	writer, writerErr := httplimit.NewWriter(o.WriterOptions)
 	queue, queueErr := held.New(held.Options{MaxRequests: o.MaxHeld, MaxBytes: o.MaxHeldBytes})
 	var own error

@@ -54,7 +54,7 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
 	}
-	reader, readerErr := NewReader(o.ReaderOptions)
+	reader, readerErr := NewReaderFor(d, o.ReaderOptions)
 	writer, writerErr := NewWriter(o.WriterOptions)
 	queue, queueErr := held.New(held.Options{MaxRequests: o.MaxHeld, MaxBytes: o.MaxHeldBytes})
 	var own error

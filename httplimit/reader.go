@@ -19,8 +19,12 @@ import (
 type ReaderOptions struct {
 	Domain string // of the calls
 
-	// Sources are what the rules want to know of a request, asked for every one: an engine's
-	// method of the name. The slice it returns must not change; another one may be returned.
+	// Key is what requests count by before a [penstock.Limiter]. Rules name their own attributes.
+	Key Key
+
+	// Sources are what the rules want to know of a request, asked for every one. The slice it returns
+	// must not change; another one may be returned. Middleware of a decider that knows them, as an
+	// engine does, takes them from it, whatever is said here; a client of a remote Penstock does not.
 	Sources func() []penstock.Source
 
 	// TrustedProxies are the peers whose word is taken for who the caller is, and none by default:
@@ -66,6 +70,39 @@ type Reader struct {
 	wanted      atomic.Pointer[wanted]
 }
 
+// NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows
+// of, and fails if the decider reads one that it cannot provide: see [penstock.AttributeChecker].
+func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
+	if s, ok := d.(interface{ Sources() []penstock.Source }); ok {
+		o.Sources = s.Sources
+	}
+	r, err := NewReader(o)
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := d.(penstock.AttributeChecker); ok {
+		if err := c.CheckAttributes(cmp.Or(o.Domain, penstock.DefaultDomain), r.checkAttribute); err != nil {
+			return nil, fmt.Errorf("%w: %w", penstock.ErrInvalid, err)
+		}
+	}
+	return r, nil
+}
+
+// checkAttribute says why requests never have an attribute, and what to do about it.
+func (r *Reader) checkAttribute(name string, from *penstock.Source) error {
+	switch o := &r.options; {
+	case slices.Contains(alwaysThere, name), name == penstock.KeyAttribute && o.Key.isSet():
+		return nil
+	case name == penstock.KeyAttribute && from == nil:
+		return fmt.Errorf("no request has the attribute %q: set ReaderOptions.Key, for example to httplimit.ByIP()", name)
+	case from == nil:
+		return fmt.Errorf("no request has the attribute %q: say in the rules where it comes from, for example attributes: {%s: {header: X-%s}}", name, name, name)
+	case from.Claim != "" && o.Claims == nil:
+		return fmt.Errorf("no request has the attribute %q, which is the claim %q of a verified token: set ReaderOptions.Claims, for example with package httplimit/jwtclaims", name, from.Claim)
+	}
+	return nil
+}
+
 // NewReader returns a reader.
 func NewReader(o ReaderOptions) (*Reader, error) {
 	o.IPv6Prefix = cmp.Or(o.IPv6Prefix, 64)
@@ -74,10 +111,11 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	if o.Sources == nil {
 		o.Sources = func() []penstock.Source { return nil }
 	}
+	o.TrustedProxies = slices.Concat(o.TrustedProxies, o.Key.proxies)
 	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader)}
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, name := range []string{o.IDHeader, o.ProxyHeader} {
+	for _, name := range append([]string{o.IDHeader, o.ProxyHeader}, o.Key.headers...) {
 		if !isToken(name) {
 			fail("%.64q is not the name of a header", name)
 		}
@@ -111,7 +149,7 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 //	        host and an optional port is refused with 400
 //	path    as it was sent; rules normalise it by themselves
 //
-// and those of the sources that the request has. An error is a [*RequestError].
+// and those of the sources that the request has, and [penstock.KeyAttribute] if there is a Key. An error is a [*RequestError].
 func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	o := &r.options
 	*c = penstock.Call{
@@ -140,7 +178,10 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 			return tooLong(http.StatusRequestURITooLong, "the "+a.Name, len(a.Value))
 		}
 	}
-	return r.sources().read(r, req, c)
+	if err := r.sources().read(r, req, c); err != nil {
+		return err
+	}
+	return o.Key.add(req, c)
 }
 
 // checkShape refuses what could be read in one way here and in another elsewhere.

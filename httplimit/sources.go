@@ -21,9 +21,12 @@ type wanted struct {
 	claims bool
 }
 
+// alwaysThere are the attributes of every request.
+var alwaysThere = []string{"ip", "method", "host", "path"}
+
 func newWanted(of []penstock.Source) *wanted {
 	w := &wanted{of: of}
-	names := []string{"ip", "method", "host", "path"}
+	names := slices.Clone(alwaysThere)
 	for _, s := range of {
 		if slices.Contains(names, s.Attribute) {
 			continue

@@ -50,6 +50,9 @@ type Live struct {
 	mu     sync.Mutex
 	status Status
 
+	serving  sync.Mutex // held while rules are checked against requires and served
+	requires []func(*Snapshot) error
+
 	wake  chan struct{} // holds at most one wish to look: a look finds all there is
 	close context.CancelFunc
 	ended sync.WaitGroup
@@ -83,6 +86,18 @@ func Follow(ctx context.Context, origin Origin, o LiveOptions) (*Live, error) {
 
 // Load returns the rules to decide by. It never returns nil and costs one atomic read.
 func (l *Live) Load() *Snapshot { return l.current.Load() }
+
+// Require refuses all later rules for which check fails, as if they did not compile. If it fails for the
+// rules that are served, its error is returned and nothing is required.
+func (l *Live) Require(check func(*Snapshot) error) error {
+	l.serving.Lock()
+	defer l.serving.Unlock()
+	if err := check(l.Load()); err != nil {
+		return err
+	}
+	l.requires = append(l.requires, check)
+	return nil
+}
 
 // Status tells what is served and what stands in the way of something newer.
 func (l *Live) Status() Status {
@@ -125,7 +140,9 @@ func (l *Live) startFromCopy(text *Text, reason error) error {
 	if err != nil {
 		return errors.Join(reason, fmt.Errorf("compile the last good rules from %s: %w", l.options.LastGood, err))
 	}
-	l.serve(text, snapshot, warnings)
+	if err := l.serve(text, snapshot, warnings); err != nil {
+		return err
+	}
 	l.toCopy = false
 	l.update(func(s *Status) { s.FromCopy, s.Propagation = true, 0 })
 	return nil
@@ -191,14 +208,15 @@ func (l *Live) consider(text *Text) {
 		return // it would be refused again
 	}
 	snapshot, warnings, err := l.compile(text)
+	if err == nil {
+		err = l.serve(text, snapshot, warnings)
+	}
 	if err != nil {
 		l.refused = text
 		l.update(func(s *Status) {
 			s.Refused = &Refusal{Version: text.Version, Checksum: text.checksum, At: time.Now(), Err: err}
 		})
-		return
 	}
-	l.serve(text, snapshot, warnings)
 }
 
 func (l *Live) compile(text *Text) (*Snapshot, Problems, error) {
@@ -207,7 +225,15 @@ func (l *Live) compile(text *Text) (*Snapshot, Problems, error) {
 	return CompileFiles(text.Files, o)
 }
 
-func (l *Live) serve(text *Text, snapshot *Snapshot, warnings Problems) {
+// serve serves the rules, unless something is required of them that they do not meet.
+func (l *Live) serve(text *Text, snapshot *Snapshot, warnings Problems) error {
+	l.serving.Lock()
+	defer l.serving.Unlock()
+	for _, check := range l.requires {
+		if err := check(snapshot); err != nil {
+			return err
+		}
+	}
 	first := l.current.Swap(snapshot) == nil
 	l.served, l.refused, l.toCopy = text, nil, l.options.LastGood != ""
 	l.update(func(s *Status) {
@@ -218,6 +244,7 @@ func (l *Live) serve(text *Text, snapshot *Snapshot, warnings Problems) {
 		}
 		s.FromCopy, s.Refused, s.Warnings = false, nil, warnings
 	})
+	return nil
 }
 
 // pushed is called by the origin when there may be something new.

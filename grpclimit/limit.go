@@ -1,0 +1,44 @@
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/httplimit"
+)
+
+// ByIP counts by the client's address: see [httplimit.ByIP].
+func ByIP(trustedProxies ...netip.Prefix) httplimit.Key { return httplimit.ByIP(trustedProxies...) }
+
+// ByMetadata counts by the value of an entry of the metadata: see [httplimit.ByHeader].
+func ByMetadata(name string) httplimit.Key { return httplimit.ByHeader(name) }
+
+// ByFunc counts by what the function returns: see [httplimit.ByFunc].
+func ByFunc(key func(ctx context.Context, fullMethod string) (string, error)) httplimit.Key {
+	return httplimit.ByFunc(func(r *http.Request) (string, error) { return key(r.Context(), r.URL.Path) })
+}
+
+// Limit returns interceptors that ask the limiter before a call goes on to its handler:
+//
+//	limits := grpclimit.Limit(limiter, grpclimit.ByIP())
+//	grpc.NewServer(grpc.ChainUnaryInterceptor(limits.Unary()), grpc.ChainStreamInterceptor(limits.Stream()))
+//
+// It is [New] with the options' defaults. A call without a key ends with INVALID_ARGUMENT: it never passes
+// uncounted. While the store is down calls end with UNAVAILABLE, or go on if the limiter has
+// [penstock.FailOpen].
+//
+// It panics, as [http.Handle] does, if the limiter is nil, or the key is the zero value or not the name of
+// a header.
+func Limit(limiter *penstock.Limiter, key httplimit.Key) *Limiter {
+	if limiter == nil {
+		panic("grpclimit.Limit: the limiter is nil; was the error of penstock.New checked?")
+	}
+	l, err := New(limiter, Options{ReaderOptions: httplimit.ReaderOptions{Key: key}})
+	if err != nil {
+		panic(fmt.Errorf("grpclimit.Limit: %w", err))
+	}
+	return l
+}

@@ -1,0 +1,101 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Key says what requests count by before a [penstock.Limiter]. A request without a key, because the
+// header is missing or the function returns "", is refused with 400: it never passes uncounted.
+type Key struct {
+	headers []string // that it reads
+	of      func(*http.Request, *penstock.Call) (string, error)
+	proxies []netip.Prefix
+	missing string // what a client without a key is told
+}
+
+// ByIP counts by the client's address, and by the /64 network of an IPv6 address: see
+// [ReaderOptions].IPv6Prefix. The address is that of the connection's peer, unless the peer is one of the
+// trusted proxies: then it is taken from X-Forwarded-For, as [Reader.ClientIP] describes.
+func ByIP(trustedProxies ...netip.Prefix) Key {
+	return Key{proxies: trustedProxies, of: func(_ *http.Request, c *penstock.Call) (string, error) {
+		ip, _ := c.Attribute("ip")
+		return ip, nil
+	}}
+}
+
+// ByHeader counts by the value of a header, such as an API key. Only a value that something else verifies
+// identifies a client: a client that may send any value gets a fresh limit with each.
+func ByHeader(name string) Key {
+	source := &penstock.Source{Attribute: penstock.KeyAttribute, Header: textproto.CanonicalMIMEHeaderKey(name)}
+	of := func(req *http.Request, _ *penstock.Call) (string, error) {
+		value, _, err := readSource(source, req, nil)
+		if len(value) > MaxValue {
+			return "", tooLong(http.StatusRequestHeaderFieldsTooLarge, nameOf(source), len(value))
+		}
+		return value, err
+	}
+	return Key{headers: []string{name}, of: of, missing: "the header " + name + " is missing"}
+}
+
+// ByFunc counts by what the function returns. An error refuses the request: a [*RequestError] with its
+// status and detail, any other with 400 and without telling the client why. A function that can tell
+// several kinds of key marks them, as in "user:"+id and "ip:"+address, or a client could choose a value
+// that is the key of another.
+func ByFunc(key func(*http.Request) (string, error)) Key {
+	of := func(req *http.Request, _ *penstock.Call) (string, error) { return key(req) }
+	return Key{of: of, missing: "it cannot be attributed to a client"}
+}
+
+func (k *Key) isSet() bool { return k.of != nil }
+
+// add makes the key an attribute of the call.
+func (k *Key) add(req *http.Request, c *penstock.Call) error {
+	if !k.isSet() {
+		return nil
+	}
+	value, err := k.of(req, c)
+	if err != nil {
+		return k.refusal(err)
+	}
+	if value == "" {
+		return refuse(http.StatusBadRequest, "%s", k.missing)
+	}
+	c.Attributes = append(c.Attributes, penstock.Attribute{Name: penstock.KeyAttribute, Value: value})
+	return nil
+}
+
+func (k *Key) refusal(err error) error {
+	if bad := (*RequestError)(nil); errors.As(err, &bad) {
+		return bad
+	}
+	return &RequestError{Status: http.StatusBadRequest, Detail: k.missing, Err: err}
+}
+
+// Limit returns middleware that asks the limiter before a request goes on to its handler:
+//
+//	http.ListenAndServe(":8080", httplimit.Limit(limiter, httplimit.ByIP())(handler))
+//
+// It is [New] and [Limiter.Wrap] with the options' defaults: denied requests are answered with 429,
+// Retry-After and a problem document, all responses have RateLimit headers, a leaky bucket's requests are
+// held until their turn, and permits of a concurrency limit are renewed while a request runs and released
+// when it ends. While the store is down requests are answered with 503, or let through if the limiter has
+// [penstock.FailOpen]. With [New] such errors can be logged: see Options.OnError.
+//
+// It panics, as [http.Handle] does, if the limiter is nil, or the key is the zero value or not the name of
+// a header.
+func Limit(limiter *penstock.Limiter, key Key) func(http.Handler) http.Handler {
+	if limiter == nil {
+		panic("httplimit.Limit: the limiter is nil; was the error of penstock.New checked?")
+	}
+	l, err := New(limiter, Options{ReaderOptions: ReaderOptions{Key: key}})
+	if err != nil {
+		panic(fmt.Errorf("httplimit.Limit: %w", err))
+	}
+	return l.Wrap
+}

@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// CheckAttributes calls check once for every attribute by which calls of the domain are decided, with the
+// source that the document names for it, nil if it names none. It returns the errors, each with the rules
+// and lists that read the attribute. Rules that are off read nothing.
+func (s *Snapshot) CheckAttributes(domain string, check func(attribute string, from *penstock.Source) error) error {
+	var errs []error
+	for _, a := range s.attributesRead(domain) {
+		if err := check(a.name, s.source(a.name)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a.readers(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Snapshot) source(attribute string) *penstock.Source {
+	for i := range s.Sources {
+		if s.Sources[i].Attribute == attribute {
+			return &s.Sources[i]
+		}
+	}
+	return nil
+}
+
+// A readAttribute is an attribute and who reads it.
+type readAttribute struct {
+	name  string
+	by    []string
+	count int
+}
+
+// maxReaders bounds how many readers of an attribute an error names.
+const maxReaders = 3
+
+func (a *readAttribute) readers() string {
+	text := ""
+	for i, by := range a.by {
+		if i > 0 {
+			text += ", "
+		}
+		text += by
+	}
+	if more := a.count - len(a.by); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// attributesRead returns the attributes that are read for calls of a domain, in the document's order.
+func (s *Snapshot) attributesRead(domain string) (all []*readAttribute) {
+	byName := map[string]*readAttribute{}
+	add := func(by string, names []string) {
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			a := byName[name]
+			if a == nil {
+				a = &readAttribute{name: name}
+				byName[name] = a
+				all = append(all, a)
+			}
+			if a.count++; len(a.by) < maxReaders {
+				a.by = append(a.by, by)
+			}
+		}
+	}
+	for _, r := range s.Rules {
+		if r.Mode != Off && r.Domain() == domain {
+			add(fmt.Sprintf("rule %q", r.Name), r.attributes())
+		}
+	}
+	for i := range s.index.allow.entries {
+		add(fmt.Sprintf("lists.allow[%d]", i), s.index.allow.entries[i].conditions.reads())
+	}
+	for i := range s.index.deny.entries {
+		add(fmt.Sprintf("lists.deny[%d]", i), s.index.deny.entries[i].conditions.reads())
+	}
+	return all
+}
+
+// attributes returns the names of the attributes that the rule reads.
+func (r *Rule) attributes() []string {
+	names := r.conditions.reads()
+	for _, part := range r.Key {
+		names = append(names, part.Name)
+	}
+	for i := range r.Overrides {
+		names = append(names, r.Overrides[i].conditions.reads()...)
+	}
+	for _, name := range []string{r.Cost.Attribute, r.DedupAttribute} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, isWildcard := r.conditions.path.wildcard(name)
+		return isWildcard || name == "domain"
+	})
+}
+
+// reads returns the names of attributes, and of wildcards of the path, that the conditions are about.
+func (c *conditions) reads() (names []string) {
+	for i := range c.attributes {
+		names = append(names, c.attributes[i].name)
+	}
+	if c.when != nil {
+		names = append(names, c.when.reads...)
+	}
+	return names
+}
