@@ -90,11 +90,18 @@ func newEngine(t testing.TB, store penstock.Store, text string) *engine.Engine {
 func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
 	t.Helper()
 	e := newEngine(t, store, text)
-	return &rls.Calls{Engine: e, Overrides: newLimiter(t, envoyratelimit.LimiterOptions{Store: store})}
+	return &rls.Calls{Engine: e, Overrides: newLimiter(t, envoyratelimit.LimiterOptions{Store: store, Now: now})}
 }
 
-// byFile is a limiter by a file of envoyproxy/ratelimit.
+// byFile is a limiter by a file of envoyproxy/ratelimit, at the instant of the tests.
 func byFile(t testing.TB, text string, o envoyratelimit.LimiterOptions) rls.Limiter {
+	t.Helper()
+	o.Now = now
+	return byFileNow(t, text, o)
+}
+
+// byFileNow is byFile by the stores' clocks.
+func byFileNow(t testing.TB, text string, o envoyratelimit.LimiterOptions) rls.Limiter {
 	t.Helper()
 	config, _, err := envoyratelimit.Load([]rules.File{{Name: "config.yaml", Data: []byte(text)}}, envoyratelimit.Options{})
 	if err != nil {
@@ -106,7 +113,6 @@ func byFile(t testing.TB, text string, o envoyratelimit.LimiterOptions) rls.Limi
 
 func newLimiter(t testing.TB, o envoyratelimit.LimiterOptions) rls.Limiter {
 	t.Helper()
-	o.Now = now
 	limiter, err := envoyratelimit.NewLimiter(o)
 	if err != nil {
 		t.Fatal(err)

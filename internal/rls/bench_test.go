@@ -1,0 +1,89 @@
+package rls_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// BenchmarkFile measures a request under a file of envoyproxy/ratelimit, without gRPC: in memory, and on
+// Redis as the server puts it together, with a deny cache before it and a local store beside it.
+func BenchmarkFile(b *testing.B) {
+	const file = `
+domain: mesh
+descriptors:
+  - {key: allowed, rate_limit: {unit: year, requests_per_unit: 4000000000}}
+  - {key: denied, rate_limit: {unit: year, requests_per_unit: 0}}
+  - key: tenant
+    descriptors: [{key: path, value: /v1/*, rate_limit: {unit: year, requests_per_unit: 4000000000}}]
+`
+	one := func(key, value string) rls.Descriptor {
+		return rls.Descriptor{Entries: []penstock.Attribute{{Name: key, Value: value}}, Cost: 1}
+	}
+	nested := rls.Descriptor{Entries: []penstock.Attribute{{Name: "tenant", Value: "t"}, {Name: "path", Value: "/v1/users"}}, Cost: 1}
+	stores := []struct {
+		name string
+		open func(testing.TB) envoyratelimit.LimiterOptions
+	}{
+		{"memory", func(t testing.TB) envoyratelimit.LimiterOptions {
+			return envoyratelimit.LimiterOptions{Store: newMemory(t)}
+		}},
+		{"redis", func(t testing.TB) envoyratelimit.LimiterOptions {
+			shared, err := denycache.New(onRedis(redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})(t), denycache.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			local, err := memstore.New(memstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { local.Close() })
+			return envoyratelimit.LimiterOptions{Store: shared, Local: local}
+		}},
+	}
+	for _, s := range stores {
+		b.Run(s.name, func(b *testing.B) {
+			limiter := byFileNow(b, file, s.open(b))
+			for _, c := range []struct {
+				name        string
+				descriptors []rls.Descriptor
+			}{
+				{"allowed", []rls.Descriptor{one("allowed", "u")}},
+				{"denied", []rls.Descriptor{one("denied", "u")}},
+				{"nested", []rls.Descriptor{nested}},
+				{"none", []rls.Descriptor{one("other", "u")}},
+				{"four", []rls.Descriptor{one("allowed", "a"), one("allowed", "b"), nested, one("other", "u")}},
+			} {
+				r := &rls.Request{Domain: "mesh", Descriptors: c.descriptors}
+				b.Run(c.name, func(b *testing.B) {
+					b.ReportAllocs()
+					b.RunParallel(func(p *testing.PB) {
+						for p.Next() {
+							if _, err := limiter.Limit(b.Context(), r); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				})
+			}
+			r := &rls.Request{Domain: "mesh", Descriptors: []rls.Descriptor{one("denied", "")}}
+			b.Run("denied, many clients", func(b *testing.B) {
+				b.ReportAllocs()
+				for i := range b.N {
+					r.Descriptors[0].Entries[0].Value = fmt.Sprint(i % 1000)
+					if _, err := limiter.Limit(b.Context(), r); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
