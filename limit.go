@@ -109,6 +109,11 @@ type Limit struct {
 	// that a client that keeps calling stays denied.
 	CountDenied bool
 
+	// CountAll counts every request in full, denied ones too (fixed windows, in groups that are
+	// alone): one that brings the count above the limit is denied and counted. Nothing is lost of a
+	// cost that is known too late to be denied.
+	CountAll bool
+
 	// Overdraft is how far below zero a charge that must be recorded may drive the balance.
 	Overdraft int64
 
@@ -152,6 +157,9 @@ func (l Limit) String() string {
 	}
 	if l.CountDenied {
 		s += " count_denied"
+	}
+	if l.CountAll {
+		s += " count_all"
 	}
 	if l.Overdraft != 0 {
 		s += fmt.Sprintf(" overdraft %d", l.Overdraft)

@@ -18,6 +18,7 @@ func TestLimitString(t *testing.T) {
 		"fixed_window 5/month":                     {Algorithm: FixedWindow, Count: 5, Period: Month},
 		"fixed_window 5/day Europe/Berlin":         {Algorithm: FixedWindow, Count: 5, Period: Day, Location: zoneNamed(t, "Europe/Berlin")},
 		"sliding_window_log 3/10s count_denied":    {Algorithm: SlidingWindowLog, Count: 3, Window: 10 * time.Second, CountDenied: true},
+		"fixed_window 5/1m0s count_all":            {Algorithm: FixedWindow, Count: 5, Window: time.Minute, CountAll: true},
 		"sliding_window_counter 6/1h0m0s #2":       {Algorithm: SlidingWindowCounter, Count: 6, Window: time.Hour, Ordinal: 2},
 		"leaky_bucket 4/1m0s queue 6":              {Algorithm: LeakyBucket, Count: 4, Window: time.Minute, Queue: 6},
 		"leaky_bucket 4/1m0s queue 0":              {Algorithm: LeakyBucket, Count: 4, Window: time.Minute},

@@ -42,6 +42,7 @@ type Meter struct {
 type Numbers struct {
 	Kind        Kind
 	CountDenied bool
+	CountAll    bool   // stores count without end, up to MaxCount; see [Meter.IsOver]
 	Fingerprint uint64 // 56 bits; names the state within its subject
 	Count       int64  // L
 	Capacity    int64  // L, B, Q+1 or N
@@ -83,6 +84,9 @@ func (l Limit) Compile() (*Meter, error) {
 	n.CountDenied = l.CountDenied
 	n.Count = l.Count
 	n.Capacity = l.capacity()
+	if n.CountAll = l.CountAll; n.CountAll {
+		n.Count, n.Capacity = MaxCount, MaxCount
+	}
 	n.Overdraft = l.Overdraft
 	n.Most = n.Capacity + n.Overdraft
 	n.Window = l.Window.Microseconds()
@@ -184,6 +188,13 @@ func (m *Meter) Limit() Limit { return m.limit }
 // Algorithm returns the limit's.
 func (m *Meter) Algorithm() Algorithm { return m.limit.Algorithm }
 
+// PerWindow returns the limit's count.
+func (m *Meter) PerWindow() int64 { return m.limit.Count }
+
+// IsOver reports whether a state, brought up to now, holds more than the limit of a meter that counts
+// all requests: the request that left it so, and any after it, is denied.
+func (m *Meter) IsOver(s State) bool { return m.CountAll && s.A > m.limit.Count }
+
 func (m *Meter) String() string { return m.limit.String() }
 
 // Weigh brings a fixed-size state up to now and tells whether the cost passes. repaired means
@@ -282,7 +293,11 @@ func (m *Meter) report(d *Decision, s State, now Instant, cost int64, passes, ta
 	case KindLeases:
 		used, clear = s.A, s.At
 	}
-	*d = Decision{Allowed: passes, Limit: m.Capacity, Used: used, Remaining: max(0, m.Capacity-used)}
+	capacity := m.Capacity
+	if m.CountAll {
+		capacity, passes = m.limit.Count, passes && !m.IsOver(s)
+	}
+	*d = Decision{Allowed: passes, Limit: capacity, Used: used, Remaining: max(0, capacity-used)}
 	if used > 0 {
 		d.ResetAfter = clear.Sub(now)
 	}
@@ -305,7 +320,7 @@ func (m *Meter) report(d *Decision, s State, now Instant, cost int64, passes, ta
 
 // retryAfter returns how long a denied cost has to wait.
 func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Duration) time.Duration {
-	if !m.CanEver(cost) {
+	if !m.CanEver(cost) || m.CountAll && cost > m.limit.Count {
 		return Never
 	}
 	var free Instant

@@ -203,6 +203,8 @@ func (t *Ticket) validateCharge(i, j int) error {
 		return fmt.Errorf("%w ticket: group %d charge %d: cost %d is not from 0 to %d", ErrInvalid, i, j, c.Cost, int64(MaxCount))
 	case c.Meter.Kind == KindLeases && c.Cost > 0 && t.Nonce == 0:
 		return fmt.Errorf("%w ticket: group %d charge %d takes a lease and the ticket has no nonce to name it", ErrInvalid, i, j)
+	case c.Meter.CountAll && !g.Alone:
+		return fmt.Errorf("%w ticket: group %d charge %d: %q counts all requests and must be alone", ErrInvalid, i, j, c.Meter)
 	case c.Overdraw && (c.Meter.Kind == KindLeaky || c.Meter.Kind == KindLeases):
 		return fmt.Errorf("%w ticket: group %d charge %d: %q cannot be overdrawn", ErrInvalid, i, j, c.Meter)
 	}
@@ -254,7 +256,7 @@ type Outcome struct {
 // A GroupOutcome is what became of a group.
 type GroupOutcome struct {
 	Allowed bool // every charge of the group passed
-	Taken   bool // and was charged, as no other group stood in the way
+	Taken   bool // it was charged: it passed and no other group stood in the way, or its limit counts all
 
 	// FirmUntil is how long a denial cannot turn into a pass by anything but an operator's
 	// hand; 0 where it may: a lease can be released, a reservation settled, a repeat recognised,
@@ -375,6 +377,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 			cost = found[j].Amount
 		}
 		c.Meter.report(d, found[j].State, o.Now, cost, found[j].Passes, group.Taken, t.MaxDelay)
+		group.Allowed = group.Allowed && d.Allowed // or it was charged and is over all the same
 		if !d.Allowed && c.Meter.firm() && !g.Returnable {
 			until := MaxInstant
 			if d.RetryAfter != Never {

@@ -44,6 +44,7 @@ func TestTicketValidate(t *testing.T) {
 	twice := Group{Charges: []Charge{minute}}
 	alone := Group{Charges: []Charge{minute}, Alone: true}
 	other := Group{Subject: Subject{1}, Charges: []Charge{minute}}
+	all := Charge{Meter: compile(t, Limit{Algorithm: FixedWindow, Count: 1, Window: time.Minute, CountAll: true}), Cost: 1}
 
 	for _, test := range []struct {
 		name   string
@@ -78,6 +79,8 @@ func TestTicketValidate(t *testing.T) {
 		{"of other subjects", Ticket{Groups: []Group{twice, other}}, ""},
 		{"the second is alone", Ticket{Groups: []Group{twice, alone}}, ""},
 		{"the first is alone", Ticket{Groups: []Group{alone, twice}}, ""},
+		{"all are counted, alone", Ticket{Groups: []Group{{Alone: true, Charges: []Charge{all}}}}, ""},
+		{"all are counted beside others", Ticket{Groups: one(all)}, "must be alone"},
 		{"both are alone", Ticket{Groups: []Group{alone, alone}}, ""},
 	} {
 		err := test.ticket.Validate()

@@ -123,6 +123,9 @@ func (c *limitCheck) onlyFor() {
 	if l.Overdraft != 0 && (l.Algorithm == LeakyBucket || l.Algorithm == Concurrency) {
 		c.fail("overdraft", l.Overdraft, "has no meaning for %v: its calls are counted one by one as they come", l.Algorithm)
 	}
+	if l.CountAll && (l.Algorithm != FixedWindow || l.CountDenied || l.Overdraft != 0) {
+		c.fail("count_all", l.CountAll, "needs fixed_window without count_denied and overdraft, not %v", l)
+	}
 	if l.CountDenied {
 		switch l.Algorithm {
 		case FixedWindow, SlidingWindowLog, SlidingWindowCounter:

@@ -118,6 +118,9 @@ func TestBadLimits(t *testing.T) {
 		{"refill", leaky(Limit{Count: 1, Refill: Interval})},
 		{"refill", leases(Limit{Count: 1, Refill: 9})},
 
+		{"count_all", log(Limit{Count: 1, CountAll: true})},
+		{"count_all", window(Limit{Count: 1, CountAll: true, CountDenied: true})},
+		{"count_all", window(Limit{Count: 1, CountAll: true, Overdraft: 1})},
 		{"count_denied", bucket(Limit{Count: 1, CountDenied: true})},
 		{"count_denied", leaky(Limit{Count: 1, CountDenied: true})},
 		{"count_denied", leases(Limit{Count: 1, CountDenied: true})},

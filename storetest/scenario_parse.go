@@ -130,6 +130,8 @@ func parseLimitWords(w *words) (l penstock.Limit, err error) {
 			err = l.Refill.UnmarshalText([]byte(w.next()))
 		case "count_denied":
 			l.CountDenied = true
+		case "count_all":
+			l.CountAll = true
 		case "overdraft":
 			l.Overdraft, err = w.number()
 		case "zone":
