@@ -9,17 +9,18 @@ const (
 )
 
 // answerable tells tickets whose denial may leave no trace: provided that those of their groups that
-// have guards are banned.
+// have guards are banned. What a limit that counts all would have counted is left out, as it is over
+// its limit already.
 func answerable(t *penstock.Ticket) bool {
 	charges := 0
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		if g.Alone || g.Guarded() && g.Penalty == nil {
+		if g.Guarded() && (g.Penalty == nil || g.Alone) {
 			return false
 		}
 		for j := range g.Charges {
 			m := g.Charges[j].Meter
-			if m == nil || m.Kind == penstock.KindLeases || m.CountDenied && !g.Guarded() {
+			if m == nil || m.Kind == penstock.KindLeases || m.CountDenied && !g.Guarded() || g.Alone && !m.CountAll {
 				return false
 			}
 		}
@@ -30,7 +31,7 @@ func answerable(t *penstock.Ticket) bool {
 
 // learnable tells answers that another like it can be made from.
 func learnable(t *penstock.Ticket, out *penstock.Outcome) bool {
-	if out.Allowed || len(out.States) != len(out.Decisions) || !firm(out, out.Now) {
+	if len(out.States) != len(out.Decisions) || !firm(t, out, out.Now) {
 		return false
 	}
 	at := 0
@@ -50,14 +51,18 @@ func learnable(t *penstock.Ticket, out *penstock.Outcome) bool {
 	return true
 }
 
-// firm tells whether any group is denied beyond the instant by all but an operator.
-func firm(out *penstock.Outcome, beyond penstock.Instant) bool {
+// firm tells whether only an operator can turn the answer into a pass until after an instant: every group
+// that is alone is denied, and so is one of the others, if there are any.
+func firm(t *penstock.Ticket, out *penstock.Outcome, beyond penstock.Instant) bool {
+	others, denied := false, false
 	for i := range out.Groups {
-		if out.Groups[i].FirmUntil > beyond {
-			return true
+		alone, isFirm := t.Groups[i].Alone, out.Groups[i].FirmUntil > beyond
+		if alone && !isFirm {
+			return false
 		}
+		others, denied = others || !alone, denied || !alone && isFirm
 	}
-	return false
+	return denied || !others
 }
 
 // lacksOne tells logs that are denied for want of a single unit: they stay as they are until the oldest
@@ -113,7 +118,7 @@ func (c *Cache) answer(t *penstock.Ticket, out *penstock.Outcome) bool {
 	for i := range sights {
 		out.Groups[i].Bans = m.bans[i].A
 	}
-	return firm(out, m.latest)
+	return firm(t, out, m.latest)
 }
 
 // sights are what a store would have found for the guards, none of which are there but bans. How many
@@ -191,6 +196,7 @@ func (m *memory) weigh(t *penstock.Ticket) bool {
 			at++
 			if c.Meter.Kind != penstock.KindLog {
 				f.State, f.Passes, _ = c.Meter.Weigh(f.State, m.now, c.Need(), t.MaxDelay)
+				f.Passes = f.Passes && !c.Meter.IsOver(f.State) // or it would be said to be charged
 			} else if !lacksOne(c, f.State) || m.latest >= penstock.Instant(f.State.B+c.Meter.Window) {
 				return false
 			}
