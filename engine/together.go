@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/rules"
 )
 
 // DecideTogether answers calls that stand or fall together, as the parts of one request do. Verdicts
@@ -22,20 +21,28 @@ import (
 // recognises repeats, asked twice about the same caller.
 func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
-	p := party{members: make([]member, len(calls))}
+	p := newParty(e, len(calls))
 	defer p.leave(e)
-	p.enter(e, e.rules.Load(), calls, verdicts, errs)
+	s := e.rules.Load()
+	for i := range p.members {
+		m := &p.members[i]
+		m.call, m.verdict = &calls[i], &verdicts[i]
+		settled, err := e.prepare(s, m.call, m.verdict, m.work)
+		p.enter(m, settled, err)
+	}
 	switch {
 	case p.invalid:
-		p.refuse(e, errs)
+		p.refuse(e)
 	case !p.join():
 		e.DecideEach(ctx, calls, verdicts, errs)
 		return
 	default:
-		p.decide(ctx, e, errs)
+		p.decide(ctx, e)
 	}
 	for i := range p.members {
-		e.tell(&calls[i], &verdicts[i], p.members[i].work, errs[i])
+		m := &p.members[i]
+		errs[i] = m.err
+		e.tell(m.call, m.verdict, m.work, m.err)
 	}
 }
 
@@ -49,22 +56,27 @@ type party struct {
 
 // A member is one call of a party.
 type member struct {
-	work    *work
+	call    *penstock.Call
 	verdict *penstock.Verdict
+	err     error
+	work    *work
 	asks    bool  // the store
 	groups  []int // of the party's ticket, that its own became
 }
 
-func (p *party) enter(e *Engine, s *rules.Snapshot, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+func newParty(e *Engine, members int) *party {
+	p := &party{members: make([]member, members)}
 	for i := range p.members {
-		m := &p.members[i]
-		m.work, m.verdict = e.works.Get().(*work), &verdicts[i]
-		var settled bool
-		settled, errs[i] = e.prepare(s, &calls[i], m.verdict, m.work)
-		m.asks = !settled
-		p.invalid = p.invalid || errs[i] != nil
-		p.denied = p.denied || settled && !m.verdict.Allowed
+		p.members[i].work = e.works.Get().(*work)
 	}
+	return p
+}
+
+// enter adds a member that is prepared.
+func (p *party) enter(m *member, settled bool, err error) {
+	m.asks, m.err = !settled, err
+	p.invalid = p.invalid || err != nil
+	p.denied = p.denied || settled && !m.verdict.Allowed
 }
 
 func (p *party) leave(e *Engine) {
@@ -74,13 +86,14 @@ func (p *party) leave(e *Engine) {
 }
 
 // refuse denies all, as one of them is invalid.
-func (p *party) refuse(e *Engine, errs []error) {
+func (p *party) refuse(e *Engine) {
 	for i := range p.members {
-		if v := p.members[i].verdict; errs[i] == nil {
+		m := &p.members[i]
+		if v := m.verdict; m.err == nil {
 			version := v.RulesVersion
 			v.Reset()
 			v.RulesVersion, v.Now = version, e.instant()
-			errs[i] = fmt.Errorf("%w call: another one that goes with it is invalid", penstock.ErrInvalid)
+			m.err = fmt.Errorf("%w call: another one that goes with it is invalid", penstock.ErrInvalid)
 		}
 	}
 }
@@ -129,7 +142,7 @@ func addable(a, b *penstock.Group) bool {
 }
 
 // decide asks the store, or does what the rules say where it does not answer.
-func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
+func (p *party) decide(ctx context.Context, e *Engine) {
 	if !p.asks() {
 		return
 	}
@@ -139,7 +152,7 @@ func (p *party) decide(ctx context.Context, e *Engine, errs []error) {
 	}
 	for i := range p.members {
 		if m := &p.members[i]; m.asks {
-			if errs[i] = err; err == nil || errors.Is(err, penstock.ErrInvalid) {
+			if m.err = err; err == nil || errors.Is(err, penstock.ErrInvalid) {
 				_ = e.finish(ctx, m.verdict, m.work, err)
 			}
 		}
