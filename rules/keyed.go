@@ -9,12 +9,14 @@ import (
 // Keyed returns the rules that keep state of a caller with these attributes, whatever else they ask
 // of a call: those whose key the attributes fill, wildcards of the rule's path by their names or by
 // a path. A call without a domain is of every domain. The limits are those after overrides, as far
-// as the attributes tell. It is for people who look after callers, not for every call.
+// as the attributes tell. It is for people who look after callers, not for every call. Rules that a
+// Matcher finds are not among them.
 func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered {
 	var v callValues
 	v.lay(call, s.index.slots)
 	var found []Considered
-	for _, r := range s.Rules {
+	for i := range s.index.all {
+		r := &s.index.all[i]
 		if r.Mode == Off || expired(r.Expires, now) || call.Domain != "" && call.Domain != r.Domain() {
 			continue
 		}

@@ -16,9 +16,18 @@ type Snapshot struct {
 	Sources []penstock.Source // of attributes, by name
 	Hasher  penstock.Hasher   // of call ids; rules make their subjects themselves
 
+	// Matcher finds the rules in place of Match, which finds none of them; nil: Match does. Its type is
+	// known to the package that made it.
+	Matcher any
+
 	byNumber map[uint64]*Rule
 
 	index *index
+}
+
+// NewSnapshot returns a snapshot without rules. Whoever adds rules brings a Matcher for them.
+func NewSnapshot(o Options) *Snapshot {
+	return &Snapshot{Version: o.Version, Hasher: penstock.NewHasher(o.Secret), index: newIndex(nil, nil, nil)}
 }
 
 // Numbered returns the rule whose subjects' hasher has the number; nil if there is none.
