@@ -170,10 +170,15 @@ func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdic
 	}
 	now := e.instantFor(w.snapshot)
 	w.match(c, now)
-	lists := w.matched.Denied || w.matched.Allowed
-	if !lists {
+	if !w.matched.Denied && !w.matched.Allowed {
 		w.write(c)
 	}
+	return e.settleWithoutStore(v, w, now), nil
+}
+
+// settleWithoutStore decides a request whose rules are known and whose ticket is made, if that needs no
+// store, and tells whether it did.
+func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *work, now penstock.Instant) bool {
 	switch {
 	case w.matched.Denied:
 		v.Reason = penstock.ReasonDenyList
@@ -188,12 +193,12 @@ func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdic
 		if e.now != nil {
 			w.turn.Ticket.Now = now
 		}
-		return false, nil
+		return false
 	}
 	if v.Now = now; now == 0 {
 		v.Now = e.instant()
 	}
-	return true, nil
+	return true
 }
 
 // finish makes the verdict of what the store said, or of what the rules say where it did not.

@@ -252,7 +252,7 @@ func (e *Engine) book(w *work) {
 	}
 	for i := range w.asked {
 		g, out := &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i]
-		if !out.Taken || out.Replay || g.Alone || g.Leased || g.Reserve != 0 {
+		if !out.Taken || out.Replay || !w.asked[i].isLive() || g.Leased || g.Reserve != 0 {
 			continue
 		}
 		limits := w.asked[i].limits()

@@ -49,6 +49,7 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 // A party is calls that are decided together, and the ticket that is made of theirs.
 type party struct {
 	members []member
+	apart   bool // none of their groups are added up
 	invalid bool // one of them is
 	denied  bool // one of them is, without the store
 	turn    penstock.Turn
@@ -123,7 +124,7 @@ func (p *party) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
 func (p *party) hold(g *penstock.Group) int {
 	t := &p.turn.Ticket
 	for i := range t.Groups {
-		if have := &t.Groups[i]; addable(have, g) {
+		if have := &t.Groups[i]; !p.apart && addable(have, g) {
 			have.Charges = slices.Clone(have.Charges) // they are a member's own
 			for j := range have.Charges {
 				have.Charges[j].Cost += g.Charges[j].Cost

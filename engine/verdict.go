@@ -57,6 +57,7 @@ func (w *work) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality
 func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decision) {
 	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
 	charges := w.turn.Ticket.Groups[group].Charges
+	v.Allowed = v.Allowed && (g.Allowed || !a.isLive()) // the ticket does not say so of a group that is alone
 	for j := range decisions {
 		if d := &decisions[j]; g.BannedUntil != 0 && !d.Allowed || charges[j].CannotWait(d) {
 			d.Remaining = 0 // what is left is not for this client now
@@ -75,6 +76,6 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 func add(v *penstock.Verdict, r *rules.Rule, policy string, m *penstock.Meter, d *penstock.Decision) (speaks bool) {
 	return v.Add(penstock.LimitVerdict{
 		Rule: r.Name, Policy: policy, Shadow: r.Mode == rules.Shadow,
-		Algorithm: m.Algorithm(), Count: m.Count, Window: m.WindowAt(v.Now), Decision: *d,
+		Algorithm: m.Algorithm(), Count: m.PerWindow(), Window: m.WindowAt(v.Now), Decision: *d,
 	})
 }

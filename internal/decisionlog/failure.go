@@ -81,7 +81,7 @@ func (l *Log) stateAttrs(m *rules.Matched, now penstock.Instant) []slog.Attr {
 		attrs = append(attrs, slog.String("redis_key", l.options.KeyPrefix+"{"+hash+"…"))
 	}
 	if len(limits) > 0 {
-		attrs = append(attrs, slog.Int64("limit", limits[0].Count), slog.Float64("window_seconds", limits[0].WindowAt(now).Seconds()))
+		attrs = append(attrs, slog.Int64("limit", limits[0].PerWindow()), slog.Float64("window_seconds", limits[0].WindowAt(now).Seconds()))
 	}
 	return attrs
 }

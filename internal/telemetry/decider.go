@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // A Decider is an engine whose decisions are timed, and traced if somebody wants to know. On a busy
@@ -29,9 +30,14 @@ func (m *Metrics) Decider(e *engine.Engine, tracer trace.Tracer) *Decider {
 // timedOf is how many decisions of a busy node one is timed of.
 const timedOf = 8
 
+// isUntimed picks the decisions of a busy node that are not timed.
+func (d *Decider) isUntimed() bool {
+	return d.tracer == nil && d.metrics.options.Traffic.Busy() && rand.Uint32N(timedOf) != 0
+}
+
 // Decide answers a call.
 func (d *Decider) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
-	if d.tracer == nil && d.metrics.options.Traffic.Busy() && rand.Uint32N(timedOf) != 0 {
+	if d.isUntimed() {
 		return d.Engine.Decide(ctx, c, v)
 	}
 	ctx, span := d.begin(ctx, "decide")
@@ -44,22 +50,30 @@ func (d *Decider) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verd
 
 // DecideEach answers several calls. What each waited for is all of them.
 func (d *Decider) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	d.several(ctx, "decide each", calls, verdicts, errs, d.Engine.DecideEach)
+	d.several(ctx, "decide each", len(calls), func(ctx context.Context) { d.Engine.DecideEach(ctx, calls, verdicts, errs) })
 }
 
 // DecideTogether answers calls that stand or fall together.
 func (d *Decider) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	d.several(ctx, "decide together", calls, verdicts, errs, d.Engine.DecideTogether)
+	d.several(ctx, "decide together", len(calls), func(ctx context.Context) { d.Engine.DecideTogether(ctx, calls, verdicts, errs) })
 }
 
-func (d *Decider) several(ctx context.Context, name string, calls []penstock.Call, verdicts []penstock.Verdict, errs []error,
-	decide func(context.Context, []penstock.Call, []penstock.Verdict, []error)) {
+// DecideParts answers the parts of one request.
+func (d *Decider) DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part) {
+	if d.isUntimed() {
+		d.Engine.DecideParts(ctx, s, parts)
+		return
+	}
+	d.several(ctx, "decide parts", len(parts), func(ctx context.Context) { d.Engine.DecideParts(ctx, s, parts) })
+}
+
+func (d *Decider) several(ctx context.Context, name string, calls int, decide func(context.Context)) {
 	ctx, span := d.begin(ctx, name)
 	began := time.Now()
-	decide(ctx, calls, verdicts, errs)
+	decide(ctx)
 	d.metrics.decided(time.Since(began))
 	if span != nil {
-		span.SetAttributes(attribute.Int("penstock.calls", len(calls)))
+		span.SetAttributes(attribute.Int("penstock.calls", calls))
 		span.End()
 	}
 }
