@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/rules"
@@ -102,23 +101,17 @@ func (d *doctor) ruleOrigin() (_ rules.Origin, end func(), err error) {
 // compileRules tells whether the rules can be served.
 func (d *doctor) compileRules(origin rules.Origin, text *rules.Text) *rules.Snapshot {
 	r := &d.report
-	var snapshot *rules.Snapshot
-	var warnings rules.Problems
-	var err error
+	compile := rules.CompileFiles
 	if d.config.Rules.Envoy != "" {
-		_, warnings, err = envoyratelimit.Load(text.Files, envoyratelimit.Options{MergeDomains: d.config.Rules.MergeDomains})
-	} else {
-		snapshot, warnings, err = rules.CompileFiles(text.Files, rules.Options{Secret: "not of callers", Version: text.Version})
+		compile = d.config.Rules.envoyOptions().Compile
 	}
+	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version})
 	if err != nil {
 		r.wrong("origin", "mend them: penstock rules validate tells each mistake; a server that runs keeps the rules it has, another does not start",
 			"%s has rules that cannot be used: %v", origin, err)
 		return nil
 	}
-	shown := "the limits"
-	if snapshot != nil {
-		shown = counted(len(snapshot.Rules), "rule")
-	}
+	shown := counted(len(snapshot.Rules), "rule")
 	if text.Version != 0 {
 		r.well("origin", "%s: version %d, %s", origin, text.Version, shown)
 	} else {

@@ -49,7 +49,7 @@ func (d *doctor) judgeRunning(now *status, text *rules.Text) {
 		r.wrong("running", "mend the rules: penstock rules validate", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
 		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
-	case text != nil && d.config.Rules.Envoy == "" && now.Rules.Checksum != text.Checksum():
+	case text != nil && now.Rules.Checksum != text.Checksum():
 		r.look("running", fmt.Sprintf("look again after rules.poll_interval (%v)", d.config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
 	default:
 		r.well("running", "%s", serves)

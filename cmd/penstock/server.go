@@ -46,8 +46,7 @@ type server struct {
 
 	traffic *traffic.Traffic
 	metrics *telemetry.Metrics
-	tracing *telemetry.Tracing        // nil: nobody wants traces
-	observe func(*engine.Observation) // sees every decision
+	tracing *telemetry.Tracing // nil: nobody wants traces
 
 	doors   []*door // of calls
 	admin   *door   // nil: off; it is open until the others are closed
@@ -100,12 +99,12 @@ func (s *server) openEngine(context.Context) error {
 		return err
 	}
 	s.atEnd(decisions.Close)
-	s.observe = func(o *engine.Observation) {
-		decisions.Observe(o)
-		s.traffic.Observe(o)
-	}
 	decides, err := engine.New(engine.Options{
-		Store: s.store.shared, Local: s.store.local, Nodes: s.store.nodes, Rules: s.rules.live, Observe: s.observe,
+		Store: s.store.shared, Local: s.store.local, Nodes: s.store.nodes, Rules: s.rules.live,
+		Observe: func(o *engine.Observation) {
+			decisions.Observe(o)
+			s.traffic.Observe(o)
+		},
 	})
 	if err != nil {
 		return err

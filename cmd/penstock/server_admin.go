@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/console"
 	"github.com/penstock-io/penstock/memstore"
-	"github.com/penstock-io/penstock/rules"
 )
 
 // What a node says of itself.
@@ -55,10 +54,6 @@ func (t *adminTLSConfig) load() (*tls.Config, error) {
 
 func (s *server) newAdmin() (http.Handler, error) {
 	s.token = cmp.Or(string(s.config.Admin.Token), newToken())
-	kind, origin, err := s.ruleKind()
-	if err != nil {
-		return nil, err
-	}
 	store, ok := s.store.shared.(admin.Store)
 	if !ok {
 		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.shared)
@@ -66,7 +61,7 @@ func (s *server) newAdmin() (http.Handler, error) {
 	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.local, Forget: s.engine.Load().Forget, Scratch: newScratch,
-		Rules:   admin.Rules{Live: s.rules.live, Origin: origin, Kind: kind, Service: s.rules.service, Compile: s.rules.compile},
+		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: s.config.Rules.kind(), Service: s.rules.service, Compile: s.rules.compile},
 		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
 	}
 	if s.demo != nil {
@@ -81,18 +76,17 @@ func (s *server) newAdmin() (http.Handler, error) {
 	return door, nil
 }
 
-// ruleKind tells what the rules come from, and where they are read.
-func (s *server) ruleKind() (admin.Kind, rules.Origin, error) {
-	switch r := &s.config.Rules; {
+// kind tells what the rules come from.
+func (r *rulesConfig) kind() admin.Kind {
+	switch {
 	case r.Envoy != "":
-		files, err := rules.NewFiles(r.Envoy)
-		return admin.Envoy, files, err
+		return admin.Envoy
 	case r.File != "":
-		return admin.Files, s.rules.origin, nil
+		return admin.Files
 	case r.Redis:
-		return admin.Redis, s.rules.origin, nil
+		return admin.Redis
 	}
-	return admin.Database, s.rules.origin, nil
+	return admin.Database
 }
 
 // newScratch returns a store for a while: for what is counted beside calls.

@@ -2,19 +2,15 @@ package main
 
 import (
 	"context"
-	"time"
 
-	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
-	"github.com/penstock-io/penstock/rules"
 )
 
 // openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
-func (s *server) openEnvoy(ctx context.Context) error {
-	limiter, err := s.newLimiter(ctx)
+func (s *server) openEnvoy(context.Context) error {
+	limiter, err := s.newLimiter()
 	if err != nil {
 		return err
 	}
@@ -32,57 +28,19 @@ func (s *server) openEnvoy(ctx context.Context) error {
 	return err
 }
 
-func (s *server) newLimiter(ctx context.Context) (rls.Limiter, error) {
-	secret, err := s.config.keySecret()
-	if err != nil {
-		return nil, err
-	}
-	options := envoyratelimit.LimiterOptions{Store: s.store.shared, Local: s.store.local, Secret: secret, Observe: s.observed}
-	if s.config.Rules.Envoy == "" {
-		overrides, err := envoyratelimit.NewLimiter(options)
-		return &rls.Calls{Engine: s.decider, Overrides: overrides}, err
-	}
-	files, err := rules.NewFiles(s.config.Rules.Envoy)
-	if err != nil {
-		return nil, err
-	}
-	live, err := envoyratelimit.Follow(ctx, files, envoyratelimit.LiveOptions{
-		Load:     envoyratelimit.Options{MergeDomains: s.config.Rules.MergeDomains},
-		Interval: s.config.Rules.PollInterval, Changed: s.limitsChanged,
+// newLimiter returns what answers descriptors: by the files, or by rules, except for limits that
+// descriptors bring.
+func (s *server) newLimiter() (rls.Limiter, error) {
+	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
+		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.envoyOptions().Together,
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || s.config.Rules.Envoy != "" {
+		return limiter, err
 	}
-	s.atEnd(live.Close)
-	options.Config, options.Together = live.Load, s.config.Rules.Charge == "together"
-	return envoyratelimit.NewLimiter(options)
+	return &rls.Calls{Engine: s.decider, Overrides: limiter}, nil
 }
 
-// observed logs what was decided without the engine.
-func (s *server) observed(c *penstock.Call, v *penstock.Verdict, err error) {
-	s.observe(&engine.Observation{Call: c, Verdict: v, Err: err})
+// envoyOptions say how files of envoyproxy/ratelimit are read.
+func (r *rulesConfig) envoyOptions() envoyratelimit.Options {
+	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.Envoy != "" && r.Charge == "together"}
 }
-
-// limitsChanged tells what is new about the files of envoyproxy/ratelimit.
-func (s *server) limitsChanged(status envoyratelimit.Status) {
-	at := s.log.With("from", s.config.Rules.Envoy, "checksum", status.Checksum)
-	if status.Err != nil {
-		at.Error("new limits are refused, the old ones stay", "error", status.Err)
-		return
-	}
-	at.Info("limits")
-	for _, warning := range status.Warnings {
-		at.Warn("limits: " + warning.String())
-	}
-}
-
-// noRules is the origin of a node whose limits come from files of envoyproxy/ratelimit.
-type noRules struct{ from string }
-
-func (noRules) Read(context.Context) (*rules.Text, error) {
-	return rules.NewText(0, time.Time{}, rules.File{Name: "none", Data: []byte("rules: []")}), nil
-}
-
-func (noRules) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
-
-func (n noRules) String() string { return "envoyproxy/ratelimit in " + n.from }

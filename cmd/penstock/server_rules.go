@@ -39,19 +39,16 @@ func (s *server) openRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lastGood := s.config.inDataDir("rules.last-good")
+	follow := rules.LiveOptions{Interval: s.config.Rules.PollInterval, LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged}
 	if s.config.Rules.Envoy != "" {
-		lastGood = "" // what is there is of other rules
+		follow.Read, follow.LastGood = s.config.Rules.envoyOptions().Compile, "" // what is there is of other rules
 	}
 	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}
-	s.rules.live, err = rules.Follow(ctx, s.rules.origin, rules.LiveOptions{
-		Compile: s.rules.compile, Interval: s.config.Rules.PollInterval,
-		LastGood: lastGood, Changed: s.rulesChanged,
-	})
-	if err != nil {
+	follow.Compile = s.rules.compile
+	if s.rules.live, err = rules.Follow(ctx, s.rules.origin, follow); err != nil {
 		return err
 	}
 	s.atEnd(s.rules.live.Close)
@@ -61,7 +58,7 @@ func (s *server) openRules(ctx context.Context) error {
 func (s *server) openOrigin(ctx context.Context) (rules.Origin, error) {
 	switch r := &s.config.Rules; {
 	case r.Envoy != "":
-		return noRules{r.Envoy}, nil
+		return rules.NewFiles(r.Envoy)
 	case r.File != "":
 		return rules.NewFiles(r.File)
 	case r.Redis:

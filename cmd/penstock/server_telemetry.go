@@ -7,10 +7,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // A decider is what the doors ask: the engine, timed.
@@ -19,6 +21,7 @@ type decider interface {
 	penstock.Concluder
 	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
 	Sources() []penstock.Source
 }
 

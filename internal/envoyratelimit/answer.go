@@ -1,33 +1,31 @@
 package envoyratelimit
 
 import (
+	"errors"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// answers says what became of each descriptor. An ordinary limit that is over denies the request;
-// those in quota mode deny it only if all of them are over; one in shadow mode never does. Asked is the
-// quality of what a store was asked.
-func (l *Limiter) answers(matches []match, out *penstock.Outcome, asked penstock.Quality) *rls.Answers {
-	a := &rls.Answers{Allowed: true, Each: make([]rls.Answer, len(matches))}
+// answer says what became of each descriptor. An ordinary limit that is over denies the request;
+// those in quota mode deny it only if all of them are over; one in shadow mode never does.
+func answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
+	a.Allowed = true
 	quotas, spent := 0, 0
-	at := 0
-	for i := range matches {
-		limit, each := matches[i].limit, &a.Each[i]
-		if limit == nil || limit.unlimited {
+	for i := range a.Each {
+		limit, each := limits[i], &a.Each[i]
+		if parts[i].Rule == nil {
 			each.Unlimited = limit != nil
-			each.Verdict = penstock.Verdict{Allowed: true, Reason: penstock.ReasonNoRule, Now: out.Now}
 			each.Metadata = limit.passed(true)
 			continue
 		}
-		d, now, quality := penstock.Decision{Allowed: true, Used: limit.count + 1}, matches[i].overAt, penstock.QualityExact
-		if !matches[i].isOver {
-			d, now, quality = out.Decisions[at], out.Now, asked
-			at++
+		// A request for which nothing could count is not answered: Envoy decides what becomes of it.
+		if err := parts[i].Err; errors.Is(err, penstock.ErrInvalid) || err != nil && each.Verdict.Quality >= penstock.QualityOpen {
+			return err
 		}
-		fill(each, limit, limit.decision(d, now, l.isTogether(limit)), now, quality)
+		limit.tell(each)
 		switch over := !each.Verdict.Allowed; {
 		case limit.quota:
 			quotas++
@@ -41,7 +39,7 @@ func (l *Limiter) answers(matches []match, out *penstock.Outcome, asked penstock
 	if quotas > 0 && spent == quotas {
 		a.Allowed = false
 	}
-	return a
+	return nil
 }
 
 // passed is the metadata of a descriptor that passes.
@@ -52,33 +50,16 @@ func (l *limit) passed(allowed bool) map[string]any {
 	return l.metadata
 }
 
-// decision reads a counter as that of the limit. It is over when more was counted than the limit, so
-// that a peek at one that is just used up passes.
-func (l *limit) decision(d penstock.Decision, now penstock.Instant, together bool) penstock.Decision {
-	if !together {
-		d.Allowed = d.Allowed && d.Used <= l.count
-		d.Limit, d.Remaining = l.count, max(0, l.count-d.Used)
-	}
+// tell has the answer tell of the limit, in shadow mode too. The window ends when it does, whether
+// or not anything was counted in it.
+func (l *limit) tell(a *rls.Answer) {
+	v := &a.Verdict
+	a.Name, a.Told, a.Metadata = l.name, &v.Limits[0], l.passed(v.Allowed)
+	d := &a.Told.Decision
 	length := penstock.Instant(l.window.Microseconds())
-	d.ResetAfter, d.RetryAfter = time.Duration(length-now%length)*time.Microsecond, 0
+	d.ResetAfter, d.RetryAfter = time.Duration(length-v.Now%length)*time.Microsecond, 0
 	if !d.Allowed {
 		d.RetryAfter = d.ResetAfter
 	}
-	return d
-}
-
-func fill(a *rls.Answer, l *limit, d penstock.Decision, now penstock.Instant, quality penstock.Quality) {
-	a.Name = l.name
-	a.Verdict = penstock.Verdict{
-		Allowed: d.Allowed || l.shadow, Quality: quality, Rule: l.policy(), Decision: d, Now: now,
-		Limits: []penstock.LimitVerdict{{
-			Rule: l.policy(), Policy: l.policy(), Shadow: l.shadow,
-			Algorithm: penstock.FixedWindow, Count: l.count, Window: l.window, Decision: d,
-		}},
-	}
-	if !a.Verdict.Allowed {
-		a.Verdict.Reason = penstock.ReasonOverLimit
-	}
-	a.Told = &a.Verdict.Limits[0]
-	a.Metadata = l.passed(a.Verdict.Allowed)
+	v.Rule, v.Decision = a.Told.Rule, *d
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // A Config is files that were found sound. It is immutable and may be shared by any number of
@@ -44,7 +45,10 @@ type limit struct {
 	quota     bool
 	metadata  map[string]any
 
-	meter *penstock.Meter // that denies by itself, for what is charged together; nil if unlimited
+	// Of a limit that is compiled, unless it is unlimited.
+	rule     *rules.Rule // that the engine decides by
+	patterns []string    // that entries are counted as, one for each; "": as their own value
+	alone    bool        // it is charged whatever other limits say
 }
 
 // policy is what clients are told that the limit is called.

@@ -34,10 +34,7 @@ func both(t testing.TB, text string) (file, converted rls.Limiter, notes []strin
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	file, err = NewLimiter(LimiterOptions{Config: func() *Config { return c }, Store: newStore(t), Now: at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file = newStand(t, text, stand{Store: newStore(t), Now: at})
 	doc, notes := c.Convert()
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: doc.YAML()}}, rules.Options{})
 	if err != nil {

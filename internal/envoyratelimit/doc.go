@@ -2,6 +2,6 @@
 // service would have answered is answered here, from the same files.
 //
 // It is separate from rules, as its matching (by depth, the most specific alone) and its charging
-// (every descriptor by itself, denied ones too) are not ours. It decides with a penstock.Store and
-// speaks to Envoy through internal/rls.
+// (every descriptor by itself, denied ones too) are not ours. What it finds is decided by the engine,
+// as rules are, and internal/rls speaks to Envoy.
 package envoyratelimit

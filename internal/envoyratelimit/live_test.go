@@ -12,14 +12,16 @@ import (
 
 const patience = 30 * time.Second
 
-func follow(t *testing.T, path string) (*Live, <-chan Status, error) {
+func follow(t *testing.T, path string) (*rules.Live, <-chan rules.Status, error) {
 	t.Helper()
 	files, err := rules.NewFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan Status, 100)
-	live, err := Follow(t.Context(), files, LiveOptions{Interval: 20 * time.Millisecond, Changed: func(s Status) { told <- s }})
+	told := make(chan rules.Status, 100)
+	live, err := rules.Follow(t.Context(), files, rules.LiveOptions{
+		Read: Options{}.Compile, Interval: 20 * time.Millisecond, Changed: func(s rules.Status) { told <- s },
+	})
 	if err == nil {
 		t.Cleanup(live.Close)
 	}
@@ -38,7 +40,7 @@ func write(t *testing.T, path, text string) {
 }
 
 // until waits for a status.
-func until(t *testing.T, told <-chan Status, what string, is func(Status) bool) {
+func until(t *testing.T, told <-chan rules.Status, what string, is func(rules.Status) bool) {
 	t.Helper()
 	end := time.After(patience)
 	for {
@@ -61,15 +63,15 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serves := func(domain string) bool { return live.Load().domains[domain] != nil }
+	serves := func(domain string) bool { return live.Load().Matcher.(*Config).domains[domain] != nil }
 	if !serves("one") {
 		t.Error("the first is not served")
 	}
 	write(t, path, second)
-	until(t, told, "the second", func(s Status) bool { return s.Err == nil && serves("two") })
+	until(t, told, "the second", func(s rules.Status) bool { return s.Err == nil && serves("two") })
 	write(t, path, "domain: ''")
-	until(t, told, "a mistake", func(s Status) bool {
-		return s.Err != nil && strings.Contains(s.Err.Error(), "config.yaml:1:9: config file cannot have empty domain")
+	until(t, told, "a mistake", func(s rules.Status) bool {
+		return s.Refused != nil && strings.Contains(s.Refused.Err.Error(), "config.yaml:1:9: config file cannot have empty domain")
 	})
 	if !serves("two") {
 		t.Error("a mistake replaced what was good")
@@ -77,9 +79,9 @@ func TestFollow(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	until(t, told, "that it is gone", func(s Status) bool { return s.Err != nil && strings.Contains(s.Err.Error(), "no *.yaml") })
+	until(t, told, "that it is gone", func(s rules.Status) bool { return s.Err != nil && strings.Contains(s.Err.Error(), "no *.yaml") })
 	write(t, path, first)
-	until(t, told, "the first again", func(s Status) bool { return s.Err == nil && serves("one") })
+	until(t, told, "the first again", func(s rules.Status) bool { return s.Err == nil && serves("one") })
 }
 
 func TestFollowNeedsSoundFiles(t *testing.T) {

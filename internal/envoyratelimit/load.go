@@ -11,6 +11,10 @@ import (
 type Options struct {
 	// MergeDomains lets several files say something of the same domain.
 	MergeDomains bool
+
+	// Together charges the descriptors of a request together or not at all. Otherwise each is charged by
+	// itself, and denied ones too, as by the service whose files these are.
+	Together bool
 }
 
 // Load reads files, of which each is about one domain. Its error is [rules.Problems]: every mistake

@@ -80,7 +80,7 @@ func TestDomainsOfSeveralFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"a", "b"} {
-		if c.find("d", entries(key, "1")).limit == nil {
+		if c.find("d", entries(key, "1")) == nil {
 			t.Errorf("%s is missing in the merged domain", key)
 		}
 	}
@@ -121,12 +121,12 @@ descriptors:
 		count      int64
 		shadow     bool
 	}{{"a", "17", 16, true}, {"b", "true", 16, false}, {"c", "x", 1000, false}} {
-		l := c.find("d", entries(want.key, want.value)).limit
+		l := c.find("d", entries(want.key, want.value))
 		if l == nil || l.count != want.count || l.shadow != want.shadow || l.name != "n" || l.window.Minutes() != 1 {
 			t.Errorf("%s=%s: got %+v, want %+v", want.key, want.value, l, want)
 		}
 	}
-	if l := c.find("d", entries("e", "1")).limit; l != nil {
+	if l := c.find("d", entries("e", "1")); l != nil {
 		t.Errorf("nothing is said of e: %+v", l)
 	}
 }

@@ -1,10 +1,6 @@
 package envoyratelimit
 
-import (
-	"strings"
-
-	"github.com/penstock-io/penstock"
-)
+import "strings"
 
 // descriptor reads one and all below it; nil if it has no key.
 func (f *file) descriptor(n *node, parent string) *descriptor {
@@ -78,7 +74,6 @@ func (f *file) limit(l *limit, n *node) {
 		f.fail(unitAt, "invalid rate limit unit '%.64s'; one of second, minute, hour, day, week, month, year", unit)
 	default:
 		l.window = window
-		l.meter = penstock.Limit{Algorithm: penstock.FixedWindow, Count: l.count, Window: window}.MustCompile()
 	}
 }
 

@@ -1,52 +1,40 @@
 package envoyratelimit
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/penstock-io/penstock"
 )
 
-// A match is the limit of one descriptor of a request, and what is counted under it.
-type match struct {
-	limit   *limit               // nil: none
-	entries []penstock.Attribute // with the pattern for the value where all that fit it are one
-	shared  uint64               // a bit for each of those
-
-	counted counted          // what is counted alone; zero: nothing is
-	isOver  bool             // it is known to be over, without asking
-	overAt  penstock.Instant // the store's time then
-}
-
 // find walks down one level for each entry: by its value to the letter, else by the first wildcard
 // that fits, else by its key. There is no way back, and only a limit at the depth of the last entry
-// counts.
-func (c *Config) find(domain string, entries []penstock.Attribute) (m match) {
+// counts. It returns nil if there is none.
+func (c *Config) find(domain string, entries []penstock.Attribute) (found *limit) {
 	at := c.domains[domain]
 	if at == nil {
-		return match{}
+		return nil
 	}
-	m.entries = entries
 	for i := range entries {
 		d := at.find(entries[i])
 		if d == nil {
-			return match{}
+			return nil
 		}
-		if d.shared {
-			m.share(i, d.value)
-		}
-		m.limit, at = d.limit, d.below
+		found, at = d.limit, d.below
 	}
-	return m
+	return found
 }
 
-// share counts an entry as its pattern. The request's own entries stay as they are.
-func (m *match) share(i int, pattern string) {
-	if m.shared == 0 {
-		m.entries = slices.Clone(m.entries)
+// appendKey appends what a descriptor is counted by: its values, or the pattern where all that fit it
+// are counted as one.
+func (l *limit) appendKey(key []string, entries []penstock.Attribute) []string {
+	for i := range entries {
+		if l.patterns[i] != "" {
+			key = append(key, l.patterns[i])
+		} else {
+			key = append(key, entries[i].Value)
+		}
 	}
-	m.shared |= 1 << i
-	m.entries[i].Value = pattern
+	return key
 }
 
 func (l *level) find(e penstock.Attribute) *descriptor {

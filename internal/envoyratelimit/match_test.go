@@ -116,7 +116,7 @@ func TestMatchAgainstNaive(t *testing.T) {
 				ask = append(ask, penstock.Attribute{Name: pick(g.Rand, []string{"a", "a", "b", "c"}), Value: pick(g.Rand, asked)})
 			}
 			want, got := naive(tree, "d", ask), ""
-			if l := c.find("d", ask).limit; l != nil {
+			if l := c.find("d", ask); l != nil {
 				got = l.path
 				found++
 			}

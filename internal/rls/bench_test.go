@@ -6,7 +6,6 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/denycache"
-	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/memstore"
@@ -30,12 +29,12 @@ descriptors:
 	nested := rls.Descriptor{Entries: []penstock.Attribute{{Name: "tenant", Value: "t"}, {Name: "path", Value: "/v1/users"}}, Cost: 1}
 	stores := []struct {
 		name string
-		open func(testing.TB) envoyratelimit.LimiterOptions
+		open func(testing.TB) served
 	}{
-		{"memory", func(t testing.TB) envoyratelimit.LimiterOptions {
-			return envoyratelimit.LimiterOptions{Store: newMemory(t)}
+		{"memory", func(t testing.TB) served {
+			return served{Store: newMemory(t)}
 		}},
-		{"redis", func(t testing.TB) envoyratelimit.LimiterOptions {
+		{"redis", func(t testing.TB) served {
 			shared, err := denycache.New(onRedis(redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})(t), denycache.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +44,7 @@ descriptors:
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { local.Close() })
-			return envoyratelimit.LimiterOptions{Store: shared, Local: local}
+			return served{Store: shared, Local: local}
 		}},
 	}
 	for _, s := range stores {

@@ -7,7 +7,6 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/envoyratelimit"
 )
 
 // limits has a bit of everything.
@@ -134,7 +133,7 @@ func TestFile(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
 		for _, c := range fileCases {
 			t.Run(c.name, func(t *testing.T) {
-				run(t, byFile(t, limits, envoyratelimit.LimiterOptions{Store: newStore(t), Together: c.together}), c.steps)
+				run(t, byFile(t, limits, served{Store: newStore(t), Together: c.together}), c.steps)
 			})
 		}
 	})

@@ -12,12 +12,11 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
 func TestJSON(t *testing.T) {
-	s := newServer(t, byFile(t, limits, envoyratelimit.LimiterOptions{Store: newMemory(t)}), noRules)
+	s := newServer(t, byFile(t, limits, served{Store: newMemory(t)}), noRules)
 	server := httptest.NewServer(http.HandlerFunc(s.JSON))
 	defer server.Close()
 	const body = `{"domain": "mesh", "descriptors": [{"entries": [{"key": "month", "value": "1"}]}], "hitsAddend": 1}`
@@ -64,7 +63,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("content type %q: %d %s", given, w.Code, w.Body)
 		}
 	}
-	alone := newServer(t, byFile(t, limits, envoyratelimit.LimiterOptions{Store: broken{}}), noRules)
+	alone := newServer(t, byFile(t, limits, served{Store: broken{}}), noRules)
 	w = httptest.NewRecorder()
 	if alone.JSON(w, jsonRequest(strings.NewReader(body))); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("without a store: %d %s", w.Code, w.Body)

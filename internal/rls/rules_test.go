@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
@@ -90,7 +89,7 @@ func TestExactlyTheLimit(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
 		for name, limiter := range map[string]rls.Limiter{
 			"rules": byRules(t, newStore(t), "rules: [{name: all, match: {domain: mesh}, key: [user], limits: [{rate: 100/1h, algorithm: fixed_window}]}]"),
-			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", envoyratelimit.LimiterOptions{Store: newStore(t)}),
+			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", served{Store: newStore(t)}),
 		} {
 			client := newClient(t, limiter)
 			var passed atomic.Int64
@@ -190,7 +189,7 @@ domain: mesh
 descriptors:
   - {key: a, metadata: {plan: gold, weights: [1, true]}, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: b, metadata: {plan: silver, region: eu}, rate_limit: {unlimited: true}}
-`, envoyratelimit.LimiterOptions{Store: newMemory(t)}))
+`, served{Store: newMemory(t)}))
 	r, err := client.ShouldRateLimit(patient(t), ask("a=1", "b=1"))
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +226,7 @@ func TestStoreGone(t *testing.T) {
 	if _, err := client.ShouldRateLimit(patient(t), ask(limited(1, typev3.RateLimitUnit_HOUR, descriptor("a=1")))); status.Code(err) != codes.Unavailable {
 		t.Errorf("a limit for which nothing stands in: %v", err)
 	}
-	local := byFile(t, limits, envoyratelimit.LimiterOptions{Store: broken{}, Local: newMemory(t)})
+	local := byFile(t, limits, served{Store: broken{}, Local: newMemory(t)})
 	run(t, local, []step{
 		{ask("blocked=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s"},
 		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},

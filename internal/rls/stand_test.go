@@ -89,35 +89,51 @@ func newEngine(t testing.TB, store penstock.Store, text string) *engine.Engine {
 // byRules is a limiter by rules of ours.
 func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
 	t.Helper()
-	e := newEngine(t, store, text)
-	return &rls.Calls{Engine: e, Overrides: newLimiter(t, envoyratelimit.LimiterOptions{Store: store, Now: now})}
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(text)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, overrides := newLimiter(t, snapshot, served{Store: store, Now: now})
+	return &rls.Calls{Engine: e, Overrides: overrides}
+}
+
+// served is what a file of envoyproxy/ratelimit is served by.
+type served struct {
+	Store, Local penstock.Store
+	Together     bool
+	Now          func() penstock.Instant
 }
 
 // byFile is a limiter by a file of envoyproxy/ratelimit, at the instant of the tests.
-func byFile(t testing.TB, text string, o envoyratelimit.LimiterOptions) rls.Limiter {
+func byFile(t testing.TB, text string, by served) rls.Limiter {
 	t.Helper()
-	o.Now = now
-	return byFileNow(t, text, o)
+	by.Now = now
+	return byFileNow(t, text, by)
 }
 
 // byFileNow is byFile by the stores' clocks.
-func byFileNow(t testing.TB, text string, o envoyratelimit.LimiterOptions) rls.Limiter {
+func byFileNow(t testing.TB, text string, by served) rls.Limiter {
 	t.Helper()
-	config, _, err := envoyratelimit.Load([]rules.File{{Name: "config.yaml", Data: []byte(text)}}, envoyratelimit.Options{})
+	files := []rules.File{{Name: "config.yaml", Data: []byte(text)}}
+	snapshot, _, err := envoyratelimit.Options{Together: by.Together}.Compile(files, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Config = func() *envoyratelimit.Config { return config }
-	return newLimiter(t, o)
+	_, limiter := newLimiter(t, snapshot, by)
+	return limiter
 }
 
-func newLimiter(t testing.TB, o envoyratelimit.LimiterOptions) rls.Limiter {
+func newLimiter(t testing.TB, s *rules.Snapshot, by served) (*engine.Engine, rls.Limiter) {
 	t.Helper()
-	limiter, err := envoyratelimit.NewLimiter(o)
+	e, err := engine.New(engine.Options{Store: by.Store, Local: by.Local, Rules: engine.Fixed(s), Now: by.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter
+	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{Engine: e, Rules: engine.Fixed(s), Together: by.Together})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, limiter
 }
 
 const noRules = "rules: []"

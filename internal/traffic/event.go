@@ -60,13 +60,6 @@ func keep(o *engine.Observation, weight int64) Event {
 	for i, a := range attributes {
 		e.Attributes[i] = penstock.Attribute{Name: strings.Clone(cut(a.Name)), Value: strings.Clone(cut(a.Value))}
 	}
-	if o.Rules == nil {
-		for i := range v.Limits {
-			l := &v.Limits[i]
-			e.add(RuleKey{Rule: l.Rule, Key: e.Attributes, Result: resultOf(l.Shadow, l.Allowed)})
-		}
-		return e
-	}
 	limits := v.Limits
 	for i := range o.Matched {
 		m := &o.Matched[i]

@@ -19,7 +19,7 @@ type shard struct {
 	rules   *rules.Snapshot // that the tallies are of
 	slots   []int32         // by the rule's index; 0: none, else one more than its tally's index
 	tallies []tally
-	named   map[string]*RuleTotals // of limits that are none of the rules
+	named   map[string]*RuleTotals // of rules that were made for one request
 	totals  Totals
 
 	callers []caller          // that were met
@@ -71,10 +71,6 @@ func (s *shard) count(o *engine.Observation) {
 	}
 	s.totals.RuleFailures += int64(len(o.Failures))
 	s.totals.Beyond += int64(o.Beyond)
-	if o.Rules == nil {
-		s.countNamed(v)
-		return
-	}
 	limits, shadow := v.Limits, false
 	for i := range o.Matched {
 		m := &o.Matched[i]
@@ -85,6 +81,10 @@ func (s *shard) count(o *engine.Observation) {
 		result := resultOf(m.Rule.Mode == rules.Shadow, allowed)
 		limits = limits[n:]
 		shadow = shadow || result == ShadowDenied
+		if m.Rule.Index < 0 {
+			s.madeFor(m.Rule.Name)[result][v.Quality]++
+			continue
+		}
 		s.tally(m.Rule).counts[result][v.Quality]++
 		s.meet(int32(m.Rule.Index), m.Key)
 	}
@@ -93,24 +93,15 @@ func (s *shard) count(o *engine.Observation) {
 	}
 }
 
-// countNamed counts a call that was decided by limits of another kind, of which there are names only.
-func (s *shard) countNamed(v *penstock.Verdict) {
-	shadow := false
-	for i := range v.Limits {
-		l := &v.Limits[i]
-		if s.named[l.Rule] == nil {
-			if s.named == nil {
-				s.named = map[string]*RuleTotals{}
-			}
-			s.named[l.Rule] = new(RuleTotals)
-		}
-		result := resultOf(l.Shadow, l.Allowed)
-		shadow = shadow || result == ShadowDenied
-		s.named[l.Rule][result][v.Quality]++
+// madeFor returns the counts of rules that were each made for one request. They have only a name in common.
+func (s *shard) madeFor(name string) *RuleTotals {
+	if s.named == nil {
+		s.named = map[string]*RuleTotals{}
 	}
-	if shadow {
-		s.totals.Shadow++
+	if s.named[name] == nil {
+		s.named[name] = new(RuleTotals)
 	}
+	return s.named[name]
 }
 
 // outcome tells whether the limits at the head, of the rule of that name, all allow the call, and

@@ -81,7 +81,7 @@ func (t *Traffic) Observe(o *engine.Observation) {
 	if s.full() {
 		t.put(s)
 	}
-	if s.rules != o.Rules && o.Rules != nil {
+	if s.rules != o.Rules {
 		t.put(s)
 		s.follow(o.Rules)
 	}

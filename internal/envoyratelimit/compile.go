@@ -1,0 +1,89 @@
+package envoyratelimit
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Compile makes a rule of each limit in the files, for the engine to decide by. The snapshot's Matcher
+// is the *Config. It is for [rules.LiveOptions].
+func (o Options) Compile(files []rules.File, r rules.Options) (*rules.Snapshot, rules.Problems, error) {
+	c, warnings, err := Load(files, o)
+	if err != nil {
+		return nil, warnings, err
+	}
+	s := rules.NewSnapshot(r)
+	s.Checksum, s.Matcher = rules.NewText(r.Version, time.Time{}, files...).Checksum(), c
+	for _, domain := range c.order {
+		b := compiler{s, domain, o.Together}
+		if err := b.level(c.domains[domain], nil); err != nil {
+			return nil, warnings, err
+		}
+	}
+	return s, warnings, nil
+}
+
+// A compiler adds the limits of one domain to a snapshot.
+type compiler struct {
+	*rules.Snapshot
+	domain   string
+	together bool
+}
+
+// level compiles what is at a depth and below it.
+func (c *compiler) level(l *level, above []*descriptor) error {
+	for _, d := range l.all {
+		way := append(above[:len(above):len(above)], d)
+		if d.limit != nil && !d.limit.unlimited {
+			if err := d.limit.compile(c.Hasher, c.domain, way, c.together); err != nil {
+				return fmt.Errorf("%s: %w", d.limit.path, err)
+			}
+			d.limit.rule.Index = len(c.Rules)
+			c.Rules = append(c.Rules, d.limit.rule)
+		}
+		if err := c.level(d.below, way); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compile makes the limit at the end of a way a rule. It counts what a descriptor is, not which entry of
+// the files it was found by: those can change and what was counted stays.
+//
+// Unless it is charged together with others, it counts every request: a cost that comes with the
+// response is counted even if it is more than is left. Both kinds share their state.
+func (l *limit) compile(h penstock.Hasher, domain string, way []*descriptor, together bool) error {
+	l.alone = !together || l.shadow || l.quota
+	meter, err := penstock.Limit{Algorithm: penstock.FixedWindow, Count: l.count, Window: l.window, CountAll: l.alone}.Compile()
+	if err != nil {
+		return err
+	}
+	names, shared := make([]string, len(way)), uint64(0)
+	l.patterns = make([]string, len(way))
+	policy := l.policy()
+	l.rule = &rules.Rule{
+		Name: policy, Key: make([]rules.KeyPart, len(way)),
+		Limits: []*penstock.Meter{meter}, Policies: []string{policy}, OnStoreError: rules.FailLocal,
+	}
+	for i, d := range way {
+		names[i], l.rule.Key[i].Name = d.key, d.key
+		if d.shared {
+			l.patterns[i] = d.value
+			shared |= 1 << i
+		}
+	}
+	counted := "envoy ratelimit" // no rule of ours can be called so
+	if shared != 0 {
+		counted += " shared " + strconv.FormatUint(shared, 2)
+	}
+	l.rule.Subjects = h.Rule(domain, counted, names...)
+	if l.shadow {
+		l.rule.Mode = rules.Shadow
+	}
+	return nil
+}
