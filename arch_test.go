@@ -99,8 +99,8 @@ var rules = []rule{
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
-		of: anyOf(is("internal/urlform"), is("internal/reqbody"), is("internal/connlimit"), is("internal/held")), not: anyOf(thirdParty, sibling("none")), through: true,
-		because: "the forms of URLs and the bounds of bodies and connections are for every listener: std only",
+		of: anyOf(is("internal/urlform"), is("internal/reqbody"), is("internal/connlimit"), is("internal/held"), is("internal/strictdoc")), not: anyOf(thirdParty, sibling("none")), through: true,
+		because: "the forms of URLs, the bounds of bodies and connections and the reading of texts are for everybody: std only",
 	},
 	{
 		of: under("internal/console"), not: anyOf(thirdParty, sibling("internal/console")),

@@ -1,0 +1,111 @@
+package strictdoc
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// A cursor is a position in a text.
+type cursor struct {
+	text         string
+	pos          int
+	line, column int32
+	fresh        bool // nothing but space is before it on its line
+	tab          Spot // of a tab in the space before it; zero: none
+}
+
+func (c *cursor) here() Spot { return Spot{c.line, c.column} }
+
+// advance moves over bytes of one line that are not all space, as far as there are any.
+func (c *cursor) advance(bytes int) {
+	bytes = min(bytes, len(c.text)-c.pos)
+	c.column += int32(utf8.RuneCountInString(c.text[c.pos : c.pos+bytes]))
+	c.pos += bytes
+	c.fresh, c.tab = false, Spot{}
+}
+
+// peek returns the byte at the cursor, 0 at the end.
+func (c *cursor) peek() byte {
+	if c.pos < len(c.text) {
+		return c.text[c.pos]
+	}
+	return 0
+}
+
+// space moves over spaces and tabs.
+func (c *cursor) space() {
+	for ; c.pos < len(c.text); c.pos++ {
+		switch c.text[c.pos] {
+		case '\t':
+			if c.tab == (Spot{}) {
+				c.tab = c.here()
+			}
+		case ' ':
+		default:
+			return
+		}
+		c.column++
+	}
+}
+
+// newline moves over the end of a line, and tells whether there is one.
+func (c *cursor) newline() bool {
+	switch {
+	case strings.HasPrefix(c.text[c.pos:], "\n"):
+		c.pos++
+	case strings.HasPrefix(c.text[c.pos:], "\r\n"):
+		c.pos += 2
+	default:
+		return false
+	}
+	c.line, c.column, c.fresh, c.tab = c.line+1, 1, true, Spot{}
+	return true
+}
+
+// skip moves to the next value or mark, over space, comments and ends of lines.
+func (c *cursor) skip() {
+	for {
+		c.space()
+		if c.comment() {
+			c.pos += len(c.restOfLine())
+		}
+		if !c.newline() {
+			return
+		}
+	}
+}
+
+// comment tells whether one begins here.
+func (c *cursor) comment() bool {
+	return c.peek() == '#' && (c.pos == 0 || isBlank(c.text, c.pos-1))
+}
+
+// restOfLine returns what is left of the line, without its end.
+func (c *cursor) restOfLine() string {
+	line, _, _ := strings.Cut(c.text[c.pos:], "\n")
+	return strings.TrimSuffix(line, "\r")
+}
+
+// isBlank tells whether at a position there is space or nothing.
+func isBlank(text string, at int) bool {
+	if at >= len(text) {
+		return true
+	}
+	switch text[at] {
+	case ' ', '\t', '\n', '\r':
+		return true
+	}
+	return false
+}
+
+func isFlowMark(b byte) bool { return strings.IndexByte(",[]{}", b) >= 0 }
+
+// breaks moves over space and ends of lines, and returns how many lines ended.
+func (c *cursor) breaks() (n int) {
+	c.space()
+	for c.newline() {
+		n++
+		c.space()
+	}
+	return n
+}

@@ -1,0 +1,152 @@
+package strictdoc
+
+// flow reads a list in brackets or a mapping in braces.
+func (p *parser) flow(n *Node, depth int) {
+	if p.peek() == '[' {
+		p.flowList(n, depth)
+	} else {
+		p.flowMapping(n, depth)
+	}
+}
+
+// next moves to what follows in brackets that began at a spot.
+func (p *parser) next(open Spot, closing string) byte {
+	p.skip()
+	if p.ended() && p.err == nil {
+		p.syntax(open, "%s is not closed", closing)
+	}
+	return p.peek()
+}
+
+func (p *parser) flowList(n *Node, depth int) {
+	base := len(p.stack)
+	n.Kind = List
+	p.advance(1)
+	for p.next(n.At, "the bracket [") != ']' && p.err == nil {
+		var item Node
+		p.flowNode(&item, depth+1)
+		if c := p.next(n.At, "the bracket ["); c == ':' {
+			p.pair(&item, depth+1)
+		}
+		if !p.pushItem(base, item) || !p.separated(n.At, ']', "the bracket [") {
+			return
+		}
+	}
+	p.close(n, base)
+}
+
+func (p *parser) flowMapping(n *Node, depth int) {
+	base := len(p.stack)
+	n.Kind = Mapping
+	p.advance(1)
+	for p.next(n.At, "the brace {") != '}' && p.err == nil {
+		item := p.field(depth + 1)
+		if !p.pushField(base, item) || !p.separated(n.At, '}', "the brace {") {
+			return
+		}
+	}
+	p.close(n, base)
+}
+
+// close ends brackets.
+func (p *parser) close(n *Node, base int) {
+	if p.err == nil {
+		p.advance(1)
+		n.Items = p.pop(base)
+	}
+}
+
+// separated moves over a comma; it tells whether there is one, or the end.
+func (p *parser) separated(open Spot, end byte, what string) bool {
+	switch c := p.next(open, what); {
+	case p.err != nil:
+		return false
+	case c == ',':
+		p.advance(1)
+	case c != end:
+		p.syntax(p.here(), "',' or '%c' is missing", end)
+		return false
+	}
+	return true
+}
+
+// pair turns an item of a list into the mapping of one field that it begins: [a: b] is [{a: b}].
+func (p *parser) pair(n *Node, depth int) {
+	if n.Kind != Scalar || p.line != n.At.Line {
+		p.syntax(n.At, "a key must be a single value on one line")
+		return
+	}
+	field := Node{Key: n.Text, KeyStyle: n.Style, KeyAt: n.At}
+	n.Kind, n.Style, n.Text = Mapping, Plain, ""
+	p.fieldValue(&field, depth+1)
+	base := len(p.stack)
+	if p.pushField(base, field) {
+		n.Items = p.pop(base)
+	}
+}
+
+// field reads a field of a mapping in braces.
+func (p *parser) field(depth int) Node {
+	var n Node
+	n.At = p.here()
+	switch c := p.peek(); {
+	case p.isEntry('?'):
+		p.explicitKey()
+		return n
+	case isFlowMark(c) || c == '&' || c == '*' || c == '!':
+		p.refuse(c)
+		return n
+	}
+	p.key(&n, true)
+	if n.Style == Plain {
+		p.continued(&n, 0, true)
+	}
+	item := Node{Key: n.Text, KeyStyle: n.Style, KeyAt: n.At}
+	switch p.skip(); {
+	case p.peek() != ':':
+		p.enter(depth)
+	case p.line != n.At.Line:
+		p.syntax(n.At, "a key must be a single value on one line")
+	default:
+		p.fieldValue(&item, depth)
+	}
+	return item
+}
+
+// fieldValue reads a colon and the value after it.
+func (p *parser) fieldValue(item *Node, depth int) {
+	p.advance(1)
+	p.skip()
+	if c := p.peek(); c == ',' || c == '}' || c == ']' {
+		p.enter(depth)
+		return
+	}
+	p.flowNode(item, depth)
+}
+
+// flowNode reads a value within brackets.
+func (p *parser) flowNode(n *Node, depth int) {
+	if !p.enter(depth) {
+		return
+	}
+	n.At = p.here()
+	switch c := p.peek(); {
+	case c == '[' || c == '{':
+		p.flow(n, depth)
+	case c == '&' || c == '!':
+		p.properties(n, depth, func() {
+			if c := p.peek(); c != ',' && c != ']' && c != '}' {
+				p.flowNode(n, depth)
+			}
+		})
+	case c == '*':
+		p.alias(n, depth)
+	case p.isEntry('?'):
+		p.explicitKey()
+	default:
+		if p.key(n, true); n.Style == Plain {
+			p.continued(n, 0, true)
+		}
+		p.resolve(n)
+	}
+}

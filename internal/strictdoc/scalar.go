@@ -1,0 +1,314 @@
+package strictdoc
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// key reads a scalar as far as it can be a key: a quoted one, or what is plain on this line.
+func (p *parser) key(n *Node, flow bool) {
+	n.Kind = Scalar
+	switch c := p.peek(); {
+	case c == '"':
+		n.Style, n.Text = Quoted, p.doubleQuoted()
+	case c == '\'':
+		n.Style, n.Text = Quoted, p.singleQuoted()
+	case p.beginsPlain(flow):
+		n.Text = p.plainLine(flow)
+	case p.err == nil && p.pos < len(p.text):
+		p.refuse(c)
+	}
+}
+
+// resolve makes a plain scalar that means nothing a null.
+func (p *parser) resolve(n *Node) {
+	if n.Style != Plain {
+		return
+	}
+	switch n.Text {
+	case "", "~", "null", "Null", "NULL":
+		n.Kind, n.Text = Null, ""
+	}
+}
+
+// beginsPlain tells whether a plain scalar can begin here.
+func (p *parser) beginsPlain(flow bool) bool {
+	switch c := p.peek(); c {
+	case 0, ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`':
+		return false
+	case '-', '?', ':':
+		return !isBlank(p.text, p.pos+1) && !(flow && isFlowMark(p.text[p.pos+1]))
+	}
+	return true
+}
+
+// plainLine reads what is plain on this line, without the space that follows.
+func (p *parser) plainLine(flow bool) string {
+	end := p.pos
+	for i := p.pos; i < len(p.text); i++ {
+		c := p.text[i]
+		switch {
+		case c == '\n':
+		case c == ':' && (isBlank(p.text, i+1) || flow && isFlowMark(p.text[i+1])):
+		case c == '#' && i > 0 && isBlank(p.text, i-1):
+		case flow && isFlowMark(c):
+		default:
+			if c != ' ' && c != '\t' && c != '\r' {
+				end = i + 1
+			}
+			continue
+		}
+		break
+	}
+	text := p.text[p.pos:end]
+	p.advance(len(text))
+	return text
+}
+
+// continued adds the further lines of a plain scalar: in a block, those beyond the parent's column.
+func (p *parser) continued(n *Node, parent int32, flow bool) {
+	var b strings.Builder
+	for p.err == nil {
+		before := p.cursor
+		lines := p.breaks()
+		if lines == 0 || p.ended() || p.comment() || !flow && p.column <= parent || flow && !p.goesOn() {
+			p.cursor = before
+			break
+		}
+		at := p.here()
+		line := p.plainLine(flow)
+		if !flow && p.isColon() {
+			p.syntax(at, "mapping value is not allowed in this context")
+			return
+		}
+		if b.Len() == 0 {
+			b.WriteString(n.Text)
+		}
+		fold(&b, lines)
+		b.WriteString(line)
+	}
+	if b.Len() > 0 {
+		n.Text = b.String()
+	}
+}
+
+// goesOn tells whether a plain scalar in brackets can go on here.
+func (p *parser) goesOn() bool {
+	c := p.peek()
+	return !isFlowMark(c) && !(c == ':' && (isBlank(p.text, p.pos+1) || isFlowMark(p.text[p.pos+1])))
+}
+
+// fold joins lines: one end of a line is a space, of more the first goes.
+func fold(b *strings.Builder, lines int) {
+	if lines == 1 {
+		b.WriteByte(' ')
+		return
+	}
+	repeat(b, '\n', lines-1)
+}
+
+func repeat(b *strings.Builder, c byte, times int) {
+	for range times {
+		b.WriteByte(c)
+	}
+}
+
+func (p *parser) singleQuoted() string {
+	return p.quoted('\'', "'\n", func(b *strings.Builder) bool {
+		p.advance(1)
+		if p.peek() != '\'' {
+			return false
+		}
+		b.WriteByte('\'')
+		p.advance(1)
+		return true
+	})
+}
+
+func (p *parser) doubleQuoted() string {
+	return p.quoted('"', "\"\\\n", func(b *strings.Builder) bool {
+		if p.peek() == '\\' {
+			p.escape(b)
+			return true
+		}
+		p.advance(1)
+		return false
+	})
+}
+
+// quoted reads up to the closing quote. At each of the stops, mark reads on; it tells whether the
+// scalar does.
+func (p *parser) quoted(quote byte, stops string, mark func(*strings.Builder) bool) string {
+	open := p.here()
+	p.advance(1)
+	var b strings.Builder
+	for p.err == nil {
+		end := strings.IndexAny(p.text[p.pos:], stops)
+		if end < 0 || p.marker("---") || p.marker("...") {
+			p.syntax(open, "the quote %c is not closed", quote)
+			break
+		}
+		stretch := p.text[p.pos : p.pos+end]
+		p.advance(end)
+		if p.peek() == '\n' {
+			b.WriteString(strings.TrimRight(stretch, " \t\r"))
+			fold(&b, p.breaks())
+			continue
+		}
+		if b.Len() == 0 && p.peek() == quote { // most have nothing that must be copied
+			if !mark(&b) {
+				return stretch
+			}
+			rest := b.String()
+			b.Reset()
+			b.WriteString(stretch + rest)
+			continue
+		}
+		if b.WriteString(stretch); !mark(&b) {
+			return b.String()
+		}
+	}
+	return ""
+}
+
+var escapes = map[byte]string{
+	'0': "\x00", 'a': "\a", 'b': "\b", 't': "\t", '\t': "\t", 'n': "\n", 'v': "\v", 'f': "\f", 'r': "\r", 'e': "\x1b",
+	' ': " ", '"': `"`, '/': "/", '\\': `\`, 'N': "\u0085", '_': "\u00a0", 'L': "\u2028", 'P': "\u2029",
+}
+
+// escape reads what follows a backslash.
+func (p *parser) escape(b *strings.Builder) {
+	at := p.here()
+	p.advance(1)
+	c := p.peek()
+	if digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]; digits > 0 {
+		p.advance(1)
+		b.WriteRune(p.code(at, digits))
+		return
+	}
+	if lines := p.breaksAt(); lines > 0 {
+		repeat(b, '\n', lines-1)
+		return
+	}
+	text, ok := escapes[c]
+	if !ok {
+		p.syntax(at, "unknown escape in a text in double quotes")
+		return
+	}
+	b.WriteString(text)
+	p.advance(1)
+}
+
+// breaksAt is breaks where a line ends here.
+func (p *parser) breaksAt() int {
+	if rest := p.text[p.pos:]; strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, "\r\n") {
+		return p.breaks()
+	}
+	return 0
+}
+
+// code reads a character by its number. Two halves of a surrogate pair, as in JSON, are one.
+func (p *parser) code(at Spot, digits int) rune {
+	r := p.hex(at, digits)
+	if digits == 4 && utf16.IsSurrogate(r) && strings.HasPrefix(p.text[p.pos:], `\u`) {
+		p.advance(2)
+		r = utf16.DecodeRune(r, p.hex(at, 4))
+	}
+	if !utf8.ValidRune(r) {
+		p.syntax(at, "the escape is of no character")
+	}
+	return r
+}
+
+func (p *parser) hex(at Spot, digits int) rune {
+	if len(p.text)-p.pos < digits {
+		p.syntax(at, "the escape needs %d hexadecimal digits", digits)
+		return 0
+	}
+	n, err := strconv.ParseUint(p.text[p.pos:p.pos+digits], 16, 32)
+	if err != nil {
+		p.syntax(at, "the escape needs %d hexadecimal digits", digits)
+		return 0
+	}
+	p.advance(digits)
+	return rune(min(n, utf8.MaxRune+1))
+}
+
+// blockScalar reads the lines after | or >, which are indented beyond the parent's column.
+func (p *parser) blockScalar(n *Node, parent int32) {
+	n.Kind, n.Style = Scalar, Literal
+	if p.peek() == '>' {
+		n.Style = Folded
+	}
+	p.advance(1)
+	least := max(int(parent), 1)
+	indent, chomp := p.blockHeader(least)
+	var b strings.Builder
+	blank, widest, begun, indented := 0, 0, false, false
+	for p.pos < len(p.text) {
+		line := p.restOfLine()
+		spaces := len(line) - len(strings.TrimLeft(line, " "))
+		isBlank := spaces == len(line) && (indent == 0 || spaces <= indent)
+		if !isBlank && spaces < max(indent, least) {
+			break
+		}
+		if indent == 0 && !isBlank {
+			if indent = spaces; line[spaces] == '\t' || widest > indent {
+				p.syntax(p.here(), "the first line is indented by a tab, or less than an empty line before it")
+				return
+			}
+		}
+		p.pos += len(line)
+		p.newline()
+		if isBlank {
+			blank, widest = blank+1, max(widest, spaces)
+			continue
+		}
+		text := line[indent:]
+		wasIndented := indented
+		indented = text[0] == ' ' || text[0] == '\t'
+		switch {
+		case !begun:
+			repeat(&b, '\n', blank)
+		case n.Style == Folded && !indented && !wasIndented:
+			fold(&b, blank+1)
+		default:
+			repeat(&b, '\n', blank+1)
+		}
+		b.WriteString(text)
+		begun, blank = true, 0
+	}
+	if begun && chomp != '-' {
+		b.WriteByte('\n')
+	}
+	if chomp == '+' {
+		repeat(&b, '\n', blank)
+	}
+	n.Text = b.String()
+}
+
+// blockHeader reads what follows | or > on its line: how far the lines are indented, 0 if the first
+// tells, and + or - for the ends of lines at the end.
+func (p *parser) blockHeader(least int) (indent int, chomp byte) {
+	for range 2 {
+		switch c := p.peek(); {
+		case chomp == 0 && (c == '+' || c == '-'):
+			chomp = c
+		case indent == 0 && c >= '1' && c <= '9':
+			indent = least + int(c-'1')
+		default:
+			continue
+		}
+		p.advance(1)
+	}
+	p.space()
+	if p.comment() {
+		p.pos += len(p.restOfLine())
+	}
+	if !p.newline() && p.pos < len(p.text) {
+		p.syntax(p.here(), "the text of a block begins on the next line")
+	}
+	return indent, chomp
+}
