@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,10 +37,17 @@ type Options struct {
 // was made by other means is written and parsed here.
 func Compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, err error) {
 	if doc.found == nil {
-		doc = parse("", string(doc.YAML()))
+		doc = parse(context.Background(), "", string(doc.YAML()))
 	}
+	return compile(doc, o)
+}
+
+func compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, err error) {
 	c := newCompiler(doc, o)
 	s := c.snapshot()
+	if c.stopped != nil {
+		return nil, nil, c.stopped
+	}
 	warnings = c.sorted(Warning)
 	if c.mistakes > 0 {
 		return nil, warnings, c.sorted(Mistake)
@@ -102,7 +110,7 @@ func (c *compiler) report(severity Severity, at path, complaint *complaint) {
 func (c *compiler) has(at path) bool {
 	n := c.source.root
 	for _, step := range at {
-		if n = n.step(step); n == nil {
+		if n = n.Step(step); n == nil {
 			return false
 		}
 	}
@@ -157,7 +165,7 @@ func (c *compiler) rule(i int, r *Rule) {
 		Mode: t.Mode, OnStoreError: t.OnStoreError, Leased: t.Consistency == Leased,
 		Owner: t.Owner, Expires: t.ExpiresAt,
 	}
-	if c.source.find(at).kind != mappingNode {
+	if c.source.find(at).Kind != mappingNode {
 		return // which was told
 	}
 	c.name(t, i, at)
@@ -204,8 +212,8 @@ func (c *compiler) name(t *RuleTerms, i int, at path) {
 		return
 	}
 	if first, taken := c.names[t.Name]; taken {
-		where := c.source.find(path{"rules", first, "name"}).at
-		c.fail(at, complain("the name %s is taken", t.Name).but("by the rule at line %d", where.line))
+		where := c.source.find(path{"rules", first, "name"}).At
+		c.fail(at, complain("the name %s is taken", t.Name).but("by the rule at line %d", where.Line))
 		return
 	}
 	c.names[t.Name] = i
@@ -265,7 +273,7 @@ func (c *compiler) expiry(end time.Time, at path, what string) {
 
 // failKey reports a mistake at a field's name, not its value.
 func (c *compiler) failKey(at path, complaint *complaint) {
-	c.add(Mistake, at, c.source.find(at).keyAt, complaint)
+	c.add(Mistake, at, c.source.find(at).KeyAt, complaint)
 }
 
 // fieldErrors returns those that an error of the root package consists of.

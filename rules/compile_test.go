@@ -334,7 +334,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	if !errors.As(err, &problems) || len(problems) != maxProblems+1 {
 		t.Fatalf("%d problems", len(problems))
 	}
-	if last := problems[maxProblems].String(); last != "3000 more are not shown" {
+	if last := problems[maxProblems].String(); last != "checking stopped after 1000 errors; more are not shown" {
 		t.Error(last)
 	}
 }
@@ -350,7 +350,9 @@ func TestBounds(t *testing.T) {
 		"braces":       strings.Repeat("{a: ", 100_000),
 		"question":     strings.Repeat("? ", 100_000),
 		"JSON depth":   `{"rules": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}",
-		"marks":        "rules: [" + strings.Repeat(",", maxMarks) + "]",
+		"commas":       "rules: [" + strings.Repeat(",", 1_000_000) + "]",
+		"items":        "rules: [" + strings.Repeat("x,", 1_000_000) + "]",
+		"values":       "rules: [" + strings.Repeat("["+strings.Repeat("[],", 100_000)+"],", 50) + "]",
 		"long value":   "rules: []\nlists: {deny: [{user: " + strings.Repeat("x", 1<<20) + "}]}",
 		"many anchors": "rules: [" + strings.Repeat("&a a, ", 10_000) + "]",
 	} {

@@ -151,7 +151,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override
 func (c *compiler) hidden(seen map[string]int, o *OverrideTerms, i int, at path) {
 	const everything = "{}"
 	var b strings.Builder
-	fieldsToNode(reflect.ValueOf(&o.Match).Elem()).writeFlow(&b, true)
+	writeFlow(fieldsToNode(reflect.ValueOf(&o.Match).Elem()), &b, true)
 	earlier, same := seen[b.String()]
 	if !same {
 		earlier, same = seen[everything]

@@ -2,25 +2,35 @@ package rules
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 // CompileFiles compiles several files as one set of rules: rules and lists follow one another in
 // the order of the files, and each attribute and each rule is in one of them. Problems name the
 // file they are in. See [Compile].
 func CompileFiles(files []File, o Options) (*Snapshot, Problems, error) {
+	return CompileContext(context.Background(), files, o)
+}
+
+// CompileContext is [CompileFiles]. It stops soon after the context ends, with the context's error.
+func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Problems, error) {
 	if len(files) == 1 {
-		doc, _ := Parse(files[0].Name, files[0].Data) // Compile tells its mistakes too
-		return Compile(doc, o)
+		return compile(parse(ctx, files[0].Name, string(files[0].Data)), o)
 	}
-	j := &joined{found: &found{source: &source{}}}
+	j := &joined{found: &found{ctx: ctx, source: &source{}}}
 	j.parse(files)
 	doc := j.document()
 	c := newCompiler(doc, o)
 	s := c.snapshot()
+	if c.stopped != nil {
+		return nil, nil, c.stopped
+	}
 	warnings := j.locate(c.sorted(Warning))
 	if c.mistakes > 0 {
 		return nil, warnings, j.locate(c.sorted(Mistake))
@@ -55,10 +65,17 @@ func (j *joined) parse(files []File) {
 			j.parts = nil
 			return
 		}
-		f := parse(file.Name, string(file.Data)).found
-		j.own = append(j.own, f.sorted(Mistake)...)
+		f := parse(j.ctx, file.Name, string(file.Data)).found
+		if j.stopped = f.stopped; j.stopped != nil {
+			j.parts = nil
+			return
+		}
+		if j.own = append(j.own, f.sorted(Mistake)...); len(j.own) > maxProblems {
+			j.parts = nil
+			return
+		}
 		if f.source.root != nil {
-			f.source.root.shift(lines)
+			f.source.root.Shift(lines)
 		}
 		j.parts = append(j.parts, part{file.Name, lines, f.source.root})
 		text.WriteString(f.source.text + "\n")
@@ -70,18 +87,18 @@ func (j *joined) parse(files []File) {
 // document returns what all files say together.
 func (j *joined) document() *Document {
 	doc := &Document{found: j.found}
-	root := &node{kind: mappingNode, at: spot{1, 1}}
+	root := &node{Kind: mappingNode, At: spot{Line: 1, Column: 1}}
 	complete := len(j.parts) > 0
 	for _, p := range j.parts {
 		if p.root == nil {
 			complete = false
-		} else if p.root.kind == mappingNode {
+		} else if p.root.Kind == mappingNode {
 			j.join(root, p.root, nil)
 		}
 	}
 	if complete { // what a missing file says, others may rest on
 		j.source.root = root
-		r := &reader{found: &found{source: j.source}}
+		r := &reader{found: &found{ctx: j.ctx, source: j.source}}
 		r.read(root, reflect.ValueOf(doc).Elem())
 		j.broken = r.broken // which was found in the files by themselves, too
 		j.names()
@@ -94,24 +111,27 @@ func (j *joined) document() *Document {
 
 // join adds what a part says to the whole.
 func (j *joined) join(whole, more *node, at path) {
-	if whole.kind == listNode && more.kind == listNode {
-		whole.items = append(whole.items, more.items...)
+	if whole.Kind == listNode && more.Kind == listNode {
+		whole.Items = append(whole.Items, more.Items...)
 		return
 	}
-	if whole.kind != mappingNode || more.kind != mappingNode {
+	if whole.Kind != mappingNode || more.Kind != mappingNode {
 		return // one of them is not what it should be, which was told
 	}
-	for _, item := range more.items {
-		at := at.with(item.key)
-		have := whole.step(item.key)
+	for _, item := range more.Items {
+		if len(whole.Items) > strictdoc.MaxFields {
+			return // which is told when the whole is read
+		}
+		at := at.with(item.Key)
+		have := whole.Step(item.Key)
 		switch {
 		case have == nil:
-			item.items = slices.Clip(item.items)
-			whole.items = append(whole.items, item)
+			item.Items = slices.Clip(item.Items)
+			whole.Items = append(whole.Items, item)
 		case len(at) == 1 || at[0] == "lists":
 			j.join(have, &item, at)
-		case j.partOf(have.keyAt.line) != j.partOf(item.keyAt.line):
-			j.add(Mistake, at, item.keyAt, complain("%.64s is given twice", item.key).but("the first is at %v", j.place(have.keyAt)))
+		case j.partOf(have.KeyAt.Line) != j.partOf(item.KeyAt.Line):
+			j.add(Mistake, at, item.KeyAt, complain("%.64s is given twice", item.Key).but("the first is at %v", j.place(have.KeyAt)))
 		}
 	}
 }
@@ -119,31 +139,31 @@ func (j *joined) join(whole, more *node, at path) {
 // names complains about rules of the same name. The compiler, which knows no files, passes over
 // those it is told to be wrong.
 func (j *joined) names() {
-	all := j.source.root.step("rules")
-	if all == nil || all.kind != listNode {
+	all := j.source.root.Step("rules")
+	if all == nil || all.Kind != listNode {
 		return
 	}
 	first := map[string]spot{}
-	for i := range all.items {
-		name := all.items[i].step("name")
-		if name == nil || name.kind != scalarNode || !ruleName.MatchString(name.text) {
+	for i := range all.Items {
+		name := all.Items[i].Step("name")
+		if name == nil || name.Kind != scalarNode || !ruleName.MatchString(name.Text) {
 			continue
 		}
-		where, taken := first[name.text]
+		where, taken := first[name.Text]
 		if !taken {
-			first[name.text] = name.at
+			first[name.Text] = name.At
 			continue
 		}
-		j.add(Mistake, path{"rules", i, "name"}, name.at, complain("the name %s is taken", name.text).but("by the rule at %v", j.place(where)))
+		j.add(Mistake, path{"rules", i, "name"}, name.At, complain("the name %s is taken", name.Text).but("by the rule at %v", j.place(where)))
 	}
 }
 
 // forgive drops the complaints of files that have no rules, if another has.
 func (j *joined) forgive(root *node) {
-	told := root.step("rules") != nil
+	told := root.Step("rules") != nil
 	j.own = slices.DeleteFunc(j.own, func(p Problem) bool {
 		i := slices.IndexFunc(j.parts, func(part part) bool { return part.name == p.File })
-		if p.Path != "rules" || i < 0 || j.parts[i].root.step("rules") != nil {
+		if p.Path != "rules" || i < 0 || j.parts[i].root.Step("rules") != nil {
 			return false
 		}
 		once := told
@@ -162,8 +182,8 @@ func (j *joined) partOf(line int32) int {
 }
 
 func (j *joined) place(at spot) Place {
-	p := j.parts[j.partOf(at.line)]
-	return Place{File: p.name, Line: int(at.line - p.lines), Column: int(at.column)}
+	p := j.parts[j.partOf(at.Line)]
+	return Place{File: p.name, Line: int(at.Line - p.lines), Column: int(at.Column)}
 }
 
 // locate turns lines of the whole into lines of its parts, and sorts by them.
@@ -174,7 +194,7 @@ func (j *joined) locate(problems Problems) Problems {
 	}
 	for i := range problems {
 		if p := &problems[i]; p.File == "" && p.Line > 0 {
-			p.Place = j.place(spot{int32(p.Line), int32(p.Column)})
+			p.Place = j.place(spot{Line: int32(p.Line), Column: int32(p.Column)})
 		}
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {

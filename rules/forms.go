@@ -139,7 +139,7 @@ func namesFrom[T interface {
 // The values that are written in more than one way.
 
 func (l *LimitTerms) readNode(r *reader, n *node) {
-	switch n.kind {
+	switch n.Kind {
 	case mappingNode:
 		r.readFields(n, reflect.ValueOf(l).Elem(), nil)
 		return
@@ -162,7 +162,7 @@ func (l *LimitTerms) toNode() *node {
 }
 
 func (c *CostTerms) readNode(r *reader, n *node) {
-	if n.kind != scalarNode {
+	if n.Kind != scalarNode {
 		r.readFields(n, reflect.ValueOf(c).Elem(), nil)
 		return
 	}
@@ -183,10 +183,13 @@ func (c *CostTerms) toNode() *node {
 const maxOverrideLimits = penstock.MaxCharges
 
 func (l *OverrideLimits) readNode(r *reader, n *node) {
-	if n.kind == scalarNode {
-		if l.Unlimited = n.text == "unlimited"; !l.Unlimited {
-			r.fail(n, meantName(complain("limits must be a list or the word unlimited, not %.40q", n.text), n.text, []string{"unlimited"}))
+	if n.Kind == scalarNode {
+		if l.Unlimited = n.Text == "unlimited"; !l.Unlimited {
+			r.fail(n, meantName(complain("limits must be a list or the word unlimited, not %.40q", n.Text), n.Text, []string{"unlimited"}))
 		}
+		return
+	}
+	if r.tooMany(n, "limits", 1, maxOverrideLimits) {
 		return
 	}
 	before := r.mistakes
@@ -204,7 +207,7 @@ func (l *OverrideLimits) toNode() *node {
 }
 
 func (f *Failure) readNode(r *reader, n *node) {
-	if n.kind == mappingNode {
+	if n.Kind == mappingNode {
 		var local struct {
 			Local string `rules:"local,required" as:"{local: divided}"`
 		}
@@ -212,7 +215,7 @@ func (f *Failure) readNode(r *reader, n *node) {
 		r.readFields(n, reflect.ValueOf(&local).Elem(), nil)
 		if *f = FailDivided; r.mistakes == before && local.Local != "divided" {
 			r.under("local", func() {
-				r.fail(n.step("local"), meantName(complain("unknown way %.40q to be local", local.Local), local.Local, []string{"divided"}))
+				r.fail(n.Step("local"), meantName(complain("unknown way %.40q to be local", local.Local), local.Local, []string{"divided"}))
 			})
 		}
 		return
@@ -230,15 +233,18 @@ func (f *Failure) toNode() *node {
 	if *f != FailDivided {
 		return scalarOf(f.String())
 	}
-	n := &node{kind: mappingNode}
-	n.add("local", scalarOf("divided"))
+	n := &node{Kind: mappingNode}
+	n.Add("local", scalarOf("divided"))
 	return n
 }
 
-const maxValues = 10_000
+const (
+	maxValues   = 10_000 // of one attribute
+	maxPatterns = 64     // attributes of one match
+)
 
 func (v *Values) readNode(r *reader, n *node) {
-	switch n.kind {
+	switch n.Kind {
 	case scalarNode:
 		if text, ok := r.scalar(n); ok {
 			*v = Values{text}
@@ -246,6 +252,9 @@ func (v *Values) readNode(r *reader, n *node) {
 		return
 	case mappingNode:
 		r.fail(n, complain("%s must be a value or a list of them, not a mapping", r.what()))
+		return
+	}
+	if r.tooMany(n, r.what(), 1, maxValues) {
 		return
 	}
 	before := r.mistakes
@@ -267,26 +276,29 @@ func (v *Values) toNode() *node {
 // readNode takes fields that a match does not have for attributes: {plan: gold} is short for
 // {attributes: {plan: gold}}. What looks like a misspelt field is none.
 func (m *MatchTerms) readNode(r *reader, n *node) {
+	if r.tooMany(n, r.what(), 0, maxPatterns) {
+		return
+	}
 	short := Patterns{}
 	r.readFields(n, reflect.ValueOf(m).Elem(), func(item *node) bool {
-		if !r.isAttribute(item.key) {
+		if !r.isAttribute(item.Key) {
 			return false
 		}
-		r.under(item.key, func() {
+		r.under(item.Key, func() {
 			var values Values
-			if item.kind == nullNode {
-				r.fail(item, complain("%.64s is empty", item.key))
+			if item.Kind == nullNode {
+				r.fail(item, complain("%.64s is empty", item.Key))
 				return
 			}
 			values.readNode(r, item)
-			short[item.key] = values
+			short[item.Key] = values
 		})
 		return true
 	})
 	for name, values := range short {
 		if _, twice := m.Attributes[name]; twice {
 			c := complain("%s is given twice", name).but("here and under attributes")
-			r.add(Mistake, r.path.with(name), n.step(name).keyAt, c)
+			r.add(Mistake, r.path.with(name), n.Step(name).KeyAt, c)
 			continue
 		}
 		if m.Attributes == nil {
@@ -301,8 +313,15 @@ func (r *reader) isAttribute(name string) bool {
 	if checkAttributeName(name) != nil {
 		return false
 	}
-	declared := r.source.root.step("attributes")
-	if slices.Contains(builtin, name) || declared != nil && declared.step(name) != nil {
+	if r.declared == nil {
+		r.declared = map[string]bool{}
+		if sources := r.source.root.Step("attributes"); sources != nil {
+			for i := range sources.Items {
+				r.declared[sources.Items[i].Key] = true
+			}
+		}
+	}
+	if slices.Contains(builtin, name) || r.declared[name] {
 		return true
 	}
 	return closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when"}) == ""

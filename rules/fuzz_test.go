@@ -3,11 +3,9 @@ package rules
 import (
 	"errors"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/penstock-io/penstock"
 )
 
@@ -32,43 +30,12 @@ func FuzzParse(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		doc, err := Parse("fuzz", text)
-		checkPieces(t, doc)
 		if err == nil {
 			rewritten(t, doc)
 			return
 		}
 		checkPlaces(t, text, err)
 	})
-}
-
-// checkPieces checks that a text is the same whether it is read as a whole or item by item.
-func checkPieces(t *testing.T, doc *Document) {
-	t.Helper()
-	s := doc.found.source
-	if s.root == nil || looksLikeJSON(s.text) {
-		return
-	}
-	if inPieces := s.inPieces(1); inPieces != nil && !reflect.DeepEqual(inPieces, s.root) {
-		t.Errorf("%q is read in pieces as\n%s", s.text, cmp.Diff(s.root, inPieces, cmp.AllowUnexported(node{}, spot{})))
-	}
-}
-
-// The examples can be read in pieces, all of them.
-func TestPieces(t *testing.T) {
-	for _, file := range exampleFiles(t) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc := parse(file, string(text))
-		if cut := cutRules(string(text), 1); cut == nil || len(cut.items) != len(doc.Rules) {
-			t.Errorf("%s is not cut at its rules", file)
-		}
-		if doc.found.source.inPieces(1) == nil {
-			t.Errorf("%s cannot be read in pieces", file)
-		}
-		checkPieces(t, doc)
-	}
 }
 
 // FuzzCompile: nor does any document the compiler; what passes can be matched against.

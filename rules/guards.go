@@ -89,7 +89,7 @@ func (c *compiler) penalty(t *RuleTerms, at path) *penstock.Penalty {
 		if len(t.ProgressiveBanDurations) > 0 {
 			terms.Bans = lengths(t.ProgressiveBanDurations)
 		}
-	case t.Penalty == nil || c.source.find(at.with("penalty")).kind != mappingNode:
+	case t.Penalty == nil || c.source.find(at.with("penalty")).Kind != mappingNode:
 		return nil
 	default:
 		p := t.Penalty
@@ -128,7 +128,7 @@ func lengths[D ~int64](durations []D) []time.Duration {
 
 // dedup compiles a rule's dedup for some limits: the budget goes by the smallest of them.
 func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *penstock.Dedup {
-	if t == nil || c.source.find(at).kind != mappingNode || !limits.complete || len(limits.compiled) == 0 {
+	if t == nil || c.source.find(at).Kind != mappingNode || !limits.complete || len(limits.compiled) == 0 {
 		return nil
 	}
 	least := slices.MinFunc(limits.compiled, smaller)

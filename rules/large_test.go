@@ -32,7 +32,7 @@ func TestManyRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d rules, %d bytes of YAML: read in %v", n, b.Len(), time.Since(start))
-	if last := doc.found.source.find(path{"rules", n - 1, "limits", 0}).at; int(last.line) != 2+8*n-1 || last.column != 9 {
+	if last := doc.found.source.find(path{"rules", n - 1, "limits", 0}).At; int(last.Line) != 2+8*n-1 || last.Column != 9 {
 		t.Errorf("the last rule's limit is at %v", last)
 	}
 

@@ -238,7 +238,7 @@ func (c *compiler) validate(l penstock.Limit, t *LimitTerms, at, ruleAt path) bo
 
 // afterSlash is where in a rate the time begins.
 func (c *compiler) afterSlash(at path) int {
-	count, _, _ := strings.Cut(c.source.find(at).text, "/")
+	count, _, _ := strings.Cut(c.source.find(at).Text, "/")
 	return runes(count) + 1
 }
 

@@ -3,7 +3,8 @@ package rules
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 // A path leads to a part of a document: names of fields and indexes of lists.
@@ -29,15 +30,12 @@ func (p path) String() string {
 	return b.String()
 }
 
-// A spot is a place within the one text that is being read.
-type spot struct{ line, column int32 }
-
 // A source is the text of a document and what it consists of.
 type source struct {
 	name  string
 	text  string
 	root  *node
-	lines []int // where each begins; made when first needed
+	lines *strictdoc.Lines // made when first needed
 }
 
 // find returns the part of the text that a path leads to, or the last one on the way there: what
@@ -45,7 +43,7 @@ type source struct {
 func (s *source) find(at path) *node {
 	n := s.root
 	for _, step := range at {
-		next := n.step(step)
+		next := n.Step(step)
 		if next == nil {
 			break
 		}
@@ -54,40 +52,34 @@ func (s *source) find(at path) *node {
 	return n
 }
 
-// show returns a spot as a place, with its line.
-func (s *source) show(where spot) (Place, string) {
-	line := s.line(int(where.line))
-	column := min(int(where.column), utf8.RuneCountInString(line)+1)
-	return Place{File: s.name, Line: int(where.line), Column: column}, line
+// index returns the lines of the text.
+func (s *source) index() *strictdoc.Lines {
+	if s.lines == nil {
+		s.lines = strictdoc.NewLines(s.text)
+	}
+	return s.lines
+}
+
+// show returns a spot as a place, with its line or, if that is long, the part around the spot. from
+// is the column with which that begins.
+func (s *source) show(where spot) (_ Place, text string, from int) {
+	where, text, first := s.index().Show(where)
+	return Place{File: s.name, Line: int(where.Line), Column: int(where.Column)}, text, int(first)
 }
 
 // line returns a line of the text by its number.
-func (s *source) line(number int) string {
-	if s.lines == nil {
-		s.lines = append(s.lines, 0)
-		for i := range len(s.text) {
-			if s.text[i] == '\n' {
-				s.lines = append(s.lines, i+1)
-			}
-		}
-	}
-	if number < 1 || number > len(s.lines) {
-		return ""
-	}
-	line, _, _ := strings.Cut(s.text[s.lines[number-1]:], "\n")
-	return strings.TrimSuffix(line, "\r")
-}
+func (s *source) line(number int) string { return s.index().Line(int32(number)) }
 
 // within returns the spot so many characters into a scalar.
 func (s *source) within(n *node, offset int) spot {
-	if n.kind != scalarNode || offset == 0 {
-		return n.at
+	if n.Kind != scalarNode || offset == 0 {
+		return n.At
 	}
-	switch n.style {
+	switch n.Style {
 	case quoted:
 		offset++
 	case literal:
-		before := []rune(n.text)
+		before := []rune(n.Text)
 		before = before[:min(offset, len(before))]
 		line, column := 1, 0
 		for _, r := range before {
@@ -98,24 +90,24 @@ func (s *source) within(n *node, offset int) spot {
 		}
 		return s.withinLines(n, line, column+1)
 	case folded:
-		return n.at // lines were joined
+		return n.At // lines were joined
 	}
-	return spot{n.at.line, n.at.column + int32(offset)}
+	return spot{Line: n.At.Line, Column: n.At.Column + int32(offset)}
 }
 
 // withinLines returns the spot of a line and column of a scalar's text.
 func (s *source) withinLines(n *node, line, column int) spot {
 	switch {
-	case n.style == literal:
-		number := int(n.at.line) + line
+	case n.Style == literal:
+		number := int(n.At.Line) + line
 		text := s.line(number)
 		indent := len(text) - len(strings.TrimLeft(text, " "))
-		if first := s.line(int(n.at.line) + 1); line > 1 { // the first line sets how far all are indented
+		if first := s.line(int(n.At.Line) + 1); line > 1 { // the first line sets how far all are indented
 			indent = len(first) - len(strings.TrimLeft(first, " "))
 		}
-		return spot{int32(number), int32(indent + column)}
+		return spot{Line: int32(number), Column: int32(indent + column)}
 	case line == 1:
 		return s.within(n, column-1)
 	}
-	return n.at
+	return n.At
 }

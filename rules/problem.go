@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,9 +57,10 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 	Path     string   `json:"path,omitempty"` // rules[3].limits[0].rate
 	Place
-	Text    string `json:"text,omitempty"` // the line at that place
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"` // what would do
+	Text       string `json:"text,omitempty"`        // the line at that place
+	TextColumn int    `json:"text_column,omitempty"` // with which Text begins: of a long line it is a part; 0: the whole
+	Message    string `json:"message"`
+	Hint       string `json:"hint,omitempty"` // what would do
 }
 
 // String is the problem as compilers print theirs, with the line and a caret below it.
@@ -78,7 +80,7 @@ func (p Problem) String() string {
 		b.WriteString(", " + p.Hint)
 	}
 	if p.Line > 0 {
-		b.WriteString("\n" + excerpt(p.Text, p.Column))
+		b.WriteString("\n" + excerpt(p.Text, p.Column-max(p.TextColumn-1, 0)))
 	}
 	return b.String()
 }
@@ -119,11 +121,15 @@ func (p Problems) Error() string {
 
 func (p Problems) Unwrap() error { return penstock.ErrInvalid }
 
-// maxProblems is how many are told; whoever has more has another problem.
+// maxProblems is how many of a severity are told. After so many mistakes, reading and compiling stop:
+// what a document costs is bounded by its size, not by what is wrong with it.
 const maxProblems = 1000
 
 // found collects the problems of one document.
 type found struct {
+	ctx      context.Context
+	stopped  error // the context ended
+	steps    int   // until the next look at the context
 	source   *source
 	problems [Warning + 1]Problems // by severity
 	untold   [Warning + 1]int
@@ -179,7 +185,10 @@ func (f *found) add(severity Severity, at path, where spot, c *complaint) {
 		return
 	}
 	p := Problem{Severity: severity, Path: at.String(), Message: c.message, Hint: c.hint}
-	p.Place, p.Text = f.source.show(where)
+	var from int
+	if p.Place, p.Text, from = f.source.show(where); from > 1 {
+		p.TextColumn = from
+	}
 	f.problems[severity] = append(f.problems[severity], p)
 }
 
@@ -193,6 +202,18 @@ func (f *found) mark(at path) {
 	}
 }
 
+// checkEvery is how many parts of a document are read or compiled between two looks at the context.
+const checkEvery = 256
+
+// goOn tells whether there is a point in going on: not after more mistakes than are told, nor when
+// whoever asked has gone.
+func (f *found) goOn() bool {
+	if f.steps++; f.steps%checkEvery == 0 && f.stopped == nil && f.ctx.Err() != nil {
+		f.stopped = context.Cause(f.ctx)
+	}
+	return f.stopped == nil && f.untold[Mistake] == 0
+}
+
 // sound tells whether nothing was wrong so far at or below a path.
 func (f *found) sound(at path) bool {
 	return len(f.broken) == 0 || !f.broken[at.String()]
@@ -204,9 +225,14 @@ func (f *found) sorted(severity Severity) Problems {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	if n := f.untold[severity]; n > 0 {
-		more := Problem{Severity: severity, Place: Place{File: f.source.name}, Message: fmt.Sprintf("%d more are not shown", n)}
-		return append(problems, more)
+	more := Problem{Severity: severity, Place: Place{File: f.source.name}}
+	switch n := f.untold[severity]; {
+	case n == 0:
+		return problems
+	case severity == Mistake:
+		more.Message = fmt.Sprintf("checking stopped after %d errors; more are not shown", maxProblems)
+	default:
+		more.Message = fmt.Sprintf("%d more are not shown", n)
 	}
-	return problems
+	return append(problems, more)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 // A field of the document's structs, as their tags describe it.
@@ -56,7 +58,8 @@ type shaper interface {
 // A reader fills a document's values from nodes. It goes on after a mistake.
 type reader struct {
 	*found
-	path path
+	path     path
+	declared map[string]bool // attributes that the document says the source of; made when first needed
 }
 
 func (r *reader) fail(n *node, c *complaint) {
@@ -142,23 +145,33 @@ func (r *reader) misread(err error, text string, t reflect.Type) *complaint {
 }
 
 func (r *reader) readList(n *node, v reflect.Value) {
-	if n.kind != listNode {
-		c := complain("%s must be a list, not %v", r.what(), n.kind)
-		if n.kind == scalarNode && n.style == plain {
-			c.but("write [%.40s]", n.text)
+	if n.Kind != listNode {
+		c := complain("%s must be a list, not %v", r.what(), n.Kind)
+		if n.Kind == scalarNode && n.Style == plain {
+			c.but("write [%.40s]", n.Text)
 		}
 		r.fail(n, c)
 		return
 	}
-	list := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
-	for i := range n.items {
-		r.under(i, func() { r.readItem(&n.items[i], list.Index(i)) })
+	v.Set(reflect.MakeSlice(v.Type(), 0, min(len(n.Items), 64)))
+	for i := 0; i < len(n.Items) && r.goOn(); i++ {
+		v.Grow(1) // what cannot be read must not take the memory of what can
+		v.SetLen(i + 1)
+		r.under(i, func() { r.readItem(&n.Items[i], v.Index(i)) })
 	}
-	v.Set(list)
+}
+
+// tooMany complains about a list or a mapping that has more than it may, before any of it is read.
+func (r *reader) tooMany(n *node, name string, least, most int64) bool {
+	if most == 0 || int64(len(n.Items)) <= most {
+		return false
+	}
+	r.fail(n, complain("%s has %d items, must be from %d to %d", name, len(n.Items), least, most))
+	return true
 }
 
 func (r *reader) readItem(n *node, v reflect.Value) {
-	if n.kind == nullNode {
+	if n.Kind == nullNode {
 		r.fail(n, complain("%s is empty", r.what()))
 		return
 	}
@@ -167,41 +180,40 @@ func (r *reader) readItem(n *node, v reflect.Value) {
 
 // isMapping complains if a node is none, and about fields that are given twice.
 func (r *reader) isMapping(n *node) bool {
-	if n.kind != mappingNode {
-		r.fail(n, complain("%s must be a mapping, not %v", r.what(), n.kind))
+	if n.Kind != mappingNode {
+		r.fail(n, complain("%s must be a mapping, not %v", r.what(), n.Kind))
 		return false
 	}
-	if len(n.items) > maxFields {
-		r.fail(n, complain("%s has %d fields, at most %d", r.what(), len(n.items), maxFields))
+	if r.tooMany(n, r.what(), 0, strictdoc.MaxFields) {
 		return false
 	}
-	seen := make(map[string]spot, len(n.items))
-	for i := range n.items {
-		item := &n.items[i]
-		if first, ok := seen[item.key]; ok {
-			c := complain("%.64s is given twice", item.key).but("the first is at %d:%d", first.line, first.column)
-			r.add(Mistake, r.path.with(item.key), item.keyAt, c)
+	seen := make(map[string]spot, len(n.Items))
+	for i := range n.Items {
+		item := &n.Items[i]
+		if first, ok := seen[item.Key]; ok {
+			c := complain("%.64s is given twice", item.Key).but("the first is at %d:%d", first.Line, first.Column)
+			r.add(Mistake, r.path.with(item.Key), item.KeyAt, c)
 			continue
 		}
-		seen[item.key] = item.keyAt
+		seen[item.Key] = item.KeyAt
 	}
 	return true
 }
 
 func (r *reader) readMap(n *node, v reflect.Value) {
-	if !r.isMapping(n) {
+	if isPatterns := v.Type() == reflect.TypeFor[Patterns](); isPatterns && r.tooMany(n, r.what(), 1, maxPatterns) || !r.isMapping(n) {
 		return
 	}
-	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.items)))
-	for i := range n.items {
-		item := &n.items[i]
-		r.under(item.key, func() {
-			if c := checkAttributeName(item.key); c != nil {
-				r.add(Mistake, r.path.with(), item.keyAt, c)
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Items)))
+	for i := 0; i < len(n.Items) && r.goOn(); i++ {
+		item := &n.Items[i]
+		r.under(item.Key, func() {
+			if c := checkAttributeName(item.Key); c != nil {
+				r.add(Mistake, r.path.with(), item.KeyAt, c)
 			}
 			value := reflect.New(v.Type().Elem()).Elem()
 			r.readItem(item, value)
-			v.SetMapIndex(reflect.ValueOf(item.key), value)
+			v.SetMapIndex(reflect.ValueOf(item.Key), value)
 		})
 	}
 }
@@ -214,9 +226,9 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 	}
 	fields := fieldsOf(v.Type())
 	given := make([]bool, v.NumField())
-	for i := range n.items {
-		item := &n.items[i]
-		f := fieldNamed(fields, item.key)
+	for i := 0; i < len(n.Items) && r.goOn(); i++ {
+		item := &n.Items[i]
+		f := fieldNamed(fields, item.Key)
 		if f == nil {
 			if other == nil || !other(item) {
 				r.unknown(item, fields)
@@ -224,12 +236,15 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 			continue
 		}
 		given[f.index] = true
-		if item.kind == nullNode && f.nullable {
+		if item.Kind == nullNode && f.nullable {
 			continue
 		}
 		r.under(f.name, func() {
-			if item.kind == nullNode {
+			if item.Kind == nullNode {
 				r.fail(item, f.empty())
+				return
+			}
+			if r.tooMany(item, f.name, f.min, f.max) {
 				return
 			}
 			before := r.mistakes
@@ -241,7 +256,7 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 	}
 	for i := range fields {
 		if f := &fields[i]; f.required && !given[f.index] {
-			r.add(Mistake, r.path.with(f.name), n.at, complain("%s is missing", f.name).but("as in %s", f.as))
+			r.add(Mistake, r.path.with(f.name), n.At, complain("%s is missing", f.name).but("as in %s", f.as))
 		}
 	}
 }
@@ -269,8 +284,8 @@ func (r *reader) unknown(item *node, fields []field) {
 	for i := range fields {
 		names[i] = fields[i].name
 	}
-	c := complain("unknown field %.64s", item.key)
-	r.add(Mistake, r.path.with(item.key), item.keyAt, meantName(c, item.key, names))
+	c := complain("unknown field %.64s", item.Key)
+	r.add(Mistake, r.path.with(item.Key), item.KeyAt, meantName(c, item.Key, names))
 }
 
 // meantName adds what a misspelt name was probably meant to be, or what there is.

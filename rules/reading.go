@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"reflect"
 	"time"
 )
@@ -13,12 +14,12 @@ type Reading struct{ found *found }
 // texts, numbers, truths, times, lists, maps and structs are [encoding.TextUnmarshaler]s. It goes
 // on after a mistake: what could not be read is left as it was.
 func Read(name string, text []byte, into any) *Reading {
-	f := &found{}
+	f := &found{ctx: context.Background()}
 	if f.readTree(name, string(text)) {
 		r := &reader{found: f}
 		r.read(f.source.root, reflect.ValueOf(into).Elem())
 	} else if f.mistakes == 0 {
-		f.add(Mistake, nil, spot{1, 1}, complain("the text is empty"))
+		f.add(Mistake, nil, spot{Line: 1, Column: 1}, complain("the text is empty"))
 	}
 	return &Reading{f}
 }
@@ -26,9 +27,9 @@ func Read(name string, text []byte, into any) *Reading {
 // Fail adds a mistake that reading by itself does not show. The path leads to it: names of fields
 // and indexes of lists.
 func (r *Reading) Fail(message, hint string, at ...any) {
-	where := spot{1, 1}
+	where := spot{Line: 1, Column: 1}
 	if r.found.source.root != nil {
-		where = r.found.source.find(at).at
+		where = r.found.source.find(at).At
 	}
 	r.found.add(Mistake, at, where, &complaint{message: message, hint: hint})
 }
@@ -38,7 +39,8 @@ func (r *Reading) Sound(at ...any) bool { return r.found.sound(at) }
 
 // Place returns where the text has what a path leads to, and that line.
 func (r *Reading) Place(at ...any) (Place, string) {
-	return r.found.source.show(r.found.source.find(at).at)
+	place, text, _ := r.found.source.show(r.found.source.find(at).At)
+	return place, text
 }
 
 // Err returns every mistake, as [Problems]; nil if there is none.

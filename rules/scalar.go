@@ -12,12 +12,12 @@ const maxText = 4096
 
 // scalar returns a single value's text. Numbers, true and false are texts too.
 func (r *reader) scalar(n *node) (string, bool) {
-	if n.kind != scalarNode {
-		r.fail(n, complain("%s must be a single value, not %v", r.what(), n.kind))
+	if n.Kind != scalarNode {
+		r.fail(n, complain("%s must be a single value, not %v", r.what(), n.Kind))
 		return "", false
 	}
-	text := n.text
-	if n.style == literal || n.style == folded {
+	text := n.Text
+	if n.Style == literal || n.Style == folded {
 		text = strings.TrimRight(text, "\n")
 	}
 	if len(text) > maxText {
@@ -36,7 +36,7 @@ func (r *reader) readNumber(n *node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	if n.style != plain {
+	if n.Style != plain {
 		r.fail(n, complain("%s must be a number, not a text", r.what()).but("write it without quotes"))
 		return
 	}
@@ -54,7 +54,7 @@ func (r *reader) readBool(n *node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	if n.style != plain || text != "true" && text != "false" {
+	if n.Style != plain || text != "true" && text != "false" {
 		r.fail(n, complain("%s must be true or false, not %.40q", r.what(), text))
 		return
 	}

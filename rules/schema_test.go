@@ -2,12 +2,15 @@ package rules
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 const schemaFile = "../docs/rules.schema.json"
@@ -76,7 +79,7 @@ func TestExamples(t *testing.T) {
 				t.Error(w)
 			}
 			var value any
-			if err := json.Unmarshal(doc.found.source.root.json(), &value); err != nil {
+			if err := json.Unmarshal(jsonOf(doc.found.source.root), &value); err != nil {
 				t.Fatal(err)
 			}
 			if err := schema.Validate(value); err != nil {
@@ -93,31 +96,31 @@ func TestExamples(t *testing.T) {
 }
 
 // json writes what was read, as it was read.
-func (n *node) json() []byte {
+func jsonOf(n *node) []byte {
 	var b bytes.Buffer
-	switch n.kind {
+	switch n.Kind {
 	case nullNode:
 		return []byte("null")
 	case scalarNode:
-		if n.style == plain && json.Valid([]byte(n.text)) {
-			return []byte(n.text)
+		if n.Style == plain && json.Valid([]byte(n.Text)) {
+			return []byte(n.Text)
 		}
-		return []byte(quote(n.text))
+		return []byte(quote(n.Text))
 	case listNode:
 		b.WriteByte('[')
 	case mappingNode:
 		b.WriteByte('{')
 	}
-	for i := range n.items {
+	for i := range n.Items {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if n.kind == mappingNode {
-			b.WriteString(quote(n.items[i].key) + ":")
+		if n.Kind == mappingNode {
+			b.WriteString(quote(n.Items[i].Key) + ":")
 		}
-		b.Write(n.items[i].json())
+		b.Write(jsonOf(&n.Items[i]))
 	}
-	b.WriteByte(map[nodeKind]byte{listNode: ']', mappingNode: '}'}[n.kind])
+	b.WriteByte(map[strictdoc.Kind]byte{listNode: ']', mappingNode: '}'}[n.Kind])
 	return b.Bytes()
 }
 
@@ -126,12 +129,12 @@ func TestSchemaRefusesBadDocuments(t *testing.T) {
 	schema := compileSchema(t)
 	refused, all := 0, 0
 	for _, c := range readBad(t, "testdata/bad.txt") {
-		doc := parse("", c.text)
+		doc := parse(context.Background(), "", c.text)
 		if doc.found.source.root == nil || doc.found.mistakes == 0 {
 			continue // no text that a schema could be asked about, or nothing that it could know
 		}
 		var value any
-		if json.Unmarshal(doc.found.source.root.json(), &value) != nil {
+		if json.Unmarshal(jsonOf(doc.found.source.root), &value) != nil {
 			continue
 		}
 		all++

@@ -105,7 +105,7 @@ func (c *compiler) wildcards(p pathPattern, at path) {
 		if !c.provided[name] && !slices.Contains(alwaysThere, name) {
 			continue
 		}
-		written := strings.Replace(c.source.find(at).text, "...}", "}", 1) // at the end
+		written := strings.Replace(c.source.find(at).Text, "...}", "}", 1) // at the end
 		before, _, _ := strings.Cut(written, "{"+name+"}")
 		c.fail(at, complain("the wildcard {%s} has the name of an attribute", name).in(runes(before)).but("give it another name"))
 	}

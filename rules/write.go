@@ -14,14 +14,14 @@ import (
 // YAML writes the document as a person would. Parsed, it is the same document again.
 func (d *Document) YAML() []byte {
 	var b strings.Builder
-	d.node().writeBlock(&b, 0, false)
+	writeBlock(d.node(), &b, 0, false)
 	return []byte(b.String())
 }
 
 // JSON writes the document on one line. Parsed, it is the same document again.
 func (d *Document) JSON() []byte {
 	var b strings.Builder
-	d.node().writeFlow(&b, true)
+	writeFlow(d.node(), &b, true)
 	return []byte(b.String())
 }
 
@@ -31,10 +31,10 @@ func (d *Document) MarshalJSON() ([]byte, error) { return d.JSON(), nil }
 func (d *Document) node() *node { return fieldsToNode(reflect.ValueOf(d).Elem()) }
 
 func fieldsToNode(v reflect.Value) *node {
-	n := &node{kind: mappingNode}
+	n := &node{Kind: mappingNode}
 	for _, f := range fieldsOf(v.Type()) {
 		if value := v.Field(f.index); f.required || !isEmpty(value) {
-			n.add(f.name, valueToNode(value))
+			n.Add(f.name, valueToNode(value))
 		}
 	}
 	return n
@@ -85,20 +85,20 @@ func valueToNode(v reflect.Value) *node {
 	case reflect.Struct:
 		return fieldsToNode(v)
 	case reflect.Slice:
-		n := &node{kind: listNode}
+		n := &node{Kind: listNode}
 		for i := range v.Len() {
-			n.items = append(n.items, *valueToNode(v.Index(i)))
+			n.Items = append(n.Items, *valueToNode(v.Index(i)))
 		}
 		return n
 	}
-	n := &node{kind: mappingNode} // a map, in the order of its keys
+	n := &node{Kind: mappingNode} // a map, in the order of its keys
 	keys := make([]string, 0, v.Len())
 	for _, key := range v.MapKeys() {
 		keys = append(keys, key.String())
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		n.add(key, valueToNode(v.MapIndex(reflect.ValueOf(key))))
+		n.Add(key, valueToNode(v.MapIndex(reflect.ValueOf(key))))
 	}
 	return n
 }
@@ -131,94 +131,94 @@ func isTime(text string) bool {
 
 // writeBlock writes a mapping or list over several lines, what is small within it on one. inline
 // says that the first line has begun.
-func (n *node) writeBlock(b *strings.Builder, indent int, inline bool) {
+func writeBlock(n *node, b *strings.Builder, indent int, inline bool) {
 	margin := strings.Repeat("  ", indent)
-	for i := range n.items {
-		item := &n.items[i]
+	for i := range n.Items {
+		item := &n.Items[i]
 		if i > 0 || !inline {
 			b.WriteString(margin)
 		}
-		isField := n.kind == mappingNode
+		isField := n.Kind == mappingNode
 		mark := "- "
 		if isField {
-			mark = plainOrQuoted(item.key) + ":"
+			mark = plainOrQuoted(item.Key) + ":"
 		}
 		b.WriteString(mark)
-		switch small := item.isSmall() && !n.isSection(indent, item); {
+		switch small := isSmall(item) && !isSection(n, indent, item); {
 		case small && isField:
 			b.WriteByte(' ')
 			fallthrough
 		case small:
-			item.writeFlow(b, false)
+			writeFlow(item, b, false)
 			b.WriteByte('\n')
 		case isField:
 			b.WriteByte('\n')
 			fallthrough
 		default:
-			item.writeBlock(b, indent+1, !isField)
+			writeBlock(item, b, indent+1, !isField)
 		}
 	}
 }
 
 // isSection tells what has lines of its own even if it is small: the document's parts, and rules.
-func (n *node) isSection(indent int, item *node) bool {
-	return len(item.items) > 0 && (indent == 0 || indent == 1 && n.kind == listNode)
+func isSection(n *node, indent int, item *node) bool {
+	return len(item.Items) > 0 && (indent == 0 || indent == 1 && n.Kind == listNode)
 }
 
 // isSmall tells what fits on a line.
-func (n *node) isSmall() bool {
+func isSmall(n *node) bool {
 	const most = 100
-	if n.kind == scalarNode || len(n.items) == 0 {
+	if n.Kind == scalarNode || len(n.Items) == 0 {
 		return true
 	}
 	room := most
-	return n.fits(&room, 0)
+	return fits(n, &room, 0)
 }
 
-func (n *node) fits(room *int, depth int) bool {
-	*room -= len(n.text) + len(n.key) + 4
-	for i := range n.items {
-		if item := &n.items[i]; depth > 1 && len(item.items) > 0 || !item.fits(room, depth+1) {
+func fits(n *node, room *int, depth int) bool {
+	*room -= len(n.Text) + len(n.Key) + 4
+	for i := range n.Items {
+		if item := &n.Items[i]; depth > 1 && len(item.Items) > 0 || !fits(item, room, depth+1) {
 			return false
 		}
 	}
 	return *room > 0
 }
 
-func (n *node) writeFlow(b *strings.Builder, asJSON bool) {
+func writeFlow(n *node, b *strings.Builder, asJSON bool) {
 	open, end := byte('['), byte(']')
-	switch n.kind {
+	switch n.Kind {
 	case nullNode:
 		b.WriteString("null")
 		return
 	case scalarNode:
-		b.WriteString(n.scalarText(asJSON))
+		b.WriteString(scalarText(n, asJSON))
 		return
 	case mappingNode:
 		open, end = '{', '}'
 	}
 	b.WriteByte(open)
-	for i := range n.items {
+	for i := range n.Items {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if n.kind == mappingNode {
-			key := plainOrQuoted(n.items[i].key)
+		if n.Kind == mappingNode {
+			key := plainOrQuoted(n.Items[i].Key)
 			if asJSON {
-				key = quote(n.items[i].key)
+				key = quote(n.Items[i].Key)
 			}
 			b.WriteString(key + ": ")
 		}
-		n.items[i].writeFlow(b, asJSON)
+		writeFlow(&n.Items[i], b, asJSON)
 	}
 	b.WriteByte(end)
 }
 
-func (n *node) scalarText(asJSON bool) string {
-	if n.style == plain && (!asJSON || json.Valid([]byte(n.text))) {
-		return n.text
+func scalarText(n *node, asJSON bool) string {
+	if n.Style == plain && (!asJSON || json.Valid([]byte(n.Text))) {
+		return n.Text
 	}
-	return quote(n.text)
+	return quote(n.Text)
 }
 
 func plainOrQuoted(text string) string {

@@ -105,10 +105,10 @@ func TestConfigMistakes(t *testing.T) {
 	for _, row := range []struct{ name, yaml, env, want string }{
 		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; here belong admin, client_share, gateway, grpc, hosts, http`},
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
-		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: mapping key "data_dir" already defined`},
+		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: data_dir: it is given twice`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
 		{"nothing can be held", "gateway: {limits: {held_bytes: 0}}" + upstream, "", "penstock.yaml:1:32: gateway.limits.held_bytes: 0 is not above 0"},
-		{"two documents", "data_dir: a\n---\ndata_dir: b\n", "", "several documents"},
+		{"two documents", "data_dir: a\n---\ndata_dir: b\n", "", "penstock.yaml:2:1: a second document begins here"},
 		{"section is text", "listen: hello" + upstream, "", "penstock.yaml:1:9: listen: fields belong here"},
 		{"root is a list", "[a]", "", "penstock.yaml:1:1: fields belong here"},
 		{"value is a section", "data_dir: {a: b}" + upstream, "", "penstock.yaml:1:11: data_dir: one value belongs here"},

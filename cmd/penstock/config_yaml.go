@@ -1,21 +1,24 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"github.com/penstock-io/penstock/internal/strictdoc"
+)
+
+// Bounds of a configuration, beside its bytes.
+const (
+	maxConfigValues = 10_000
+	maxConfigDepth  = 16
 )
 
 // readYAML takes the values that a text has. It does not stop at the first mistake.
 func (l *loader) readYAML(name string, text []byte, into reflect.Value, prefix string) {
-	root, err := parseYAML(text)
+	root, err := strictdoc.Read(context.Background(), string(text), strictdoc.Options{MaxBytes: maxConfigFile, MaxNodes: maxConfigValues, MaxDepth: maxConfigDepth})
 	if err != nil {
 		l.fail(fmt.Errorf("%s:%w", name, err))
 		return
@@ -25,89 +28,25 @@ func (l *loader) readYAML(name string, text []byte, into reflect.Value, prefix s
 	}
 }
 
-// parseYAML returns the one document of a text; nil if it is empty.
-func parseYAML(text []byte) (root ast.Node, err error) {
-	defer func() { // what the parser does with a text nobody has thought of must not end the process
-		if p := recover(); p != nil {
-			err = fmt.Errorf("cannot be read as YAML: %v", p)
-		}
-	}()
-	tokens := lexer.Tokenize(string(text) + "\n") // without it, the lexer forgets a tag at the end
-	if err := refuse(tokens); err != nil {
-		return nil, err
-	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		var located interface {
-			GetToken() *token.Token
-			GetMessage() string
-		}
-		if errors.As(err, &located) && located.GetToken() != nil {
-			at := located.GetToken().Position
-			return nil, fmt.Errorf("%d:%d: %s", at.Line, at.Column, located.GetMessage())
-		}
-		return nil, err
-	}
-	for _, doc := range file.Docs {
-		switch {
-		case doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType:
-		case root != nil:
-			return nil, errors.New("it has several documents; one is what is read")
-		default:
-			root = doc.Body
-		}
-	}
-	return root, nil
-}
-
-// refused are parts of YAML that nobody needs here and the parser has trouble with.
-var refused = map[token.Type]string{
-	token.AnchorType:     "anchors",
-	token.AliasType:      "aliases",
-	token.TagType:        "tags",
-	token.MergeKeyType:   "merge keys",
-	token.DirectiveType:  "directives",
-	token.MappingKeyType: "explicit keys",
-}
-
-// maxDepth of brackets.
-const maxDepth = 16
-
-func refuse(tokens token.Tokens) error {
-	depth := 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		}
-		if what := refused[t.Type]; what != "" {
-			return fmt.Errorf("%d:%d: %s are not read here; a value that looks like one needs quotes", t.Position.Line, t.Position.Column, what)
-		}
-		if depth > maxDepth {
-			return fmt.Errorf("%d:%d: brackets are nested more than %d deep", t.Position.Line, t.Position.Column, maxDepth)
-		}
-	}
-	return nil
-}
-
 // readNode reads what stands at a node into a struct, a list or a single value.
-func (l *loader) readNode(name string, n ast.Node, into reflect.Value, path string) {
-	place := fmt.Sprintf("%s:%d:%d", name, n.GetToken().Position.Line, n.GetToken().Position.Column)
+func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, path string) {
+	place := placeOf(name, n.At)
 	switch {
 	case isSection(into):
 		l.readSection(name, place, n, into, path)
 	case into.Kind() == reflect.Slice:
 		l.readList(name, place, n, into, path)
 	default:
-		text, ok := scalar(n)
-		if !ok {
+		if n.Kind > strictdoc.Scalar {
 			l.misread(place, path, "one value belongs here; if it is a text with a colon, quote it")
 			return
 		}
-		l.set(path, text, place)
+		l.set(path, n.Text, place) // as it was written: what it means is for the setting to say
 	}
+}
+
+func placeOf(name string, at strictdoc.Spot) string {
+	return fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
 }
 
 func isSection(v reflect.Value) bool { return hasKeys(v.Type()) }
@@ -120,7 +59,7 @@ func hasKeys(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.Field(0).Tag.Get("key") != ""
 }
 
-func (l *loader) readSection(name, place string, n ast.Node, into reflect.Value, path string) {
+func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
 	fields := map[string]reflect.Value{}
 	var known []string
 	for i := range into.NumField() {
@@ -129,45 +68,43 @@ func (l *loader) readSection(name, place string, n ast.Node, into reflect.Value,
 		}
 	}
 	slices.Sort(known)
-	for _, item := range mappingItems(n) {
-		key := item.Key.GetToken()
-		field, ok := fields[key.Value]
-		if !ok {
-			at := fmt.Sprintf("%s:%d:%d", name, key.Position.Line, key.Position.Column)
-			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; here belong %s", key.Value, strings.Join(known, ", "))
+	seen := map[string]bool{}
+	for i := range n.Items {
+		item := &n.Items[i]
+		field, ok := fields[item.Key]
+		at := placeOf(name, item.KeyAt)
+		switch {
+		case n.Kind != strictdoc.Mapping:
+			continue
+		case !ok:
+			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; here belong %s", item.Key, strings.Join(known, ", "))
+			continue
+		case seen[item.Key]:
+			l.misread(at, path+item.Key, "it is given twice")
 			continue
 		}
-		below := path + key.Value
+		seen[item.Key] = true
+		below := path + item.Key
 		if isSection(field) {
 			below += "."
 		}
-		l.readNode(name, item.Value, field, below)
+		l.readNode(name, item, field, below)
 	}
-	if n.Type() != ast.MappingType && n.Type() != ast.MappingValueType && n.Type() != ast.NullType {
+	if n.Kind == strictdoc.Scalar || n.Kind == strictdoc.List {
 		l.misread(place, strings.TrimSuffix(path, "."), "fields belong here: %s", strings.Join(known, ", "))
 	}
 }
 
-func mappingItems(n ast.Node) []*ast.MappingValueNode {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
-}
-
-func (l *loader) readList(name, place string, n ast.Node, into reflect.Value, path string) {
-	sequence, ok := n.(*ast.SequenceNode)
-	if !ok {
+func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
+	if n.Kind != strictdoc.List {
 		l.misread(place, path, "a list belongs here, for example [a, b]")
 		return
 	}
-	list := reflect.MakeSlice(into.Type(), len(sequence.Values), len(sequence.Values))
+	list := reflect.MakeSlice(into.Type(), len(n.Items), len(n.Items))
 	into.Set(list)
 	l.origin[path] = place
-	for i, item := range sequence.Values {
+	for i := range n.Items {
+		item := &n.Items[i]
 		element, below := list.Index(i), fmt.Sprintf("%s[%d]", path, i)
 		if isSection(element) {
 			element.Set(reflect.ValueOf(defaultUpstream()))
@@ -178,20 +115,4 @@ func (l *loader) readList(name, place string, n ast.Node, into reflect.Value, pa
 		l.settings[below] = &setting{path: below, oneof: l.oneof(path), value: element}
 		l.readNode(name, item, element, below)
 	}
-}
-
-// scalar returns the text of a single value, as it was written: what it means is for the setting to
-// say.
-func scalar(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.NullNode:
-		return "", true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.StringNode:
-		return n.Value, true
-	case ast.ScalarNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
 }

@@ -48,15 +48,15 @@ func Load(files []rules.File, o Options) (_ *Config, warnings rules.Problems, _ 
 
 // load adds what a file says of its domain.
 func (f *file) load(c *Config, root node, o Options) {
-	if root.kind != mapping && root.kind != nothing {
-		f.fail(root.at, "error loading config file: it must be a mapping, not %v", root.kind)
+	if root.Kind != mapping && root.Kind != nothing {
+		f.fail(root.At, "error loading config file: it must be a mapping, not %v", root.Kind)
 		return
 	}
 	var domain string
-	at := root.at
+	at := root.At
 	var descriptors *node
 	f.fields(&root, map[string]func(*node){
-		"domain":      func(n *node) { domain, at = f.text(n), n.at },
+		"domain":      func(n *node) { domain, at = f.text(n), n.At },
 		"descriptors": func(n *node) { descriptors = n },
 	})
 	_, taken := c.domains[domain]
@@ -78,12 +78,15 @@ func (f *file) load(c *Config, root node, o Options) {
 
 func (f *file) level(into *level, n *node, parent string) {
 	for _, item := range f.mappings(n) {
+		if f.untold {
+			return
+		}
 		d := f.descriptor(item, parent)
 		if d == nil {
 			continue
 		}
 		if into.have(d) != nil {
-			f.fail(item.at, "duplicate descriptor composite key '%.256s'", parent+d.composite())
+			f.fail(item.At, "duplicate descriptor composite key '%.256s'", parent+d.composite())
 			continue
 		}
 		into.add(d)
@@ -100,18 +103,18 @@ func (d *descriptor) composite() string {
 
 // mappings are the items of a list, which can be nothing else.
 func (f *file) mappings(n *node) (items []*node) {
-	switch n.kind {
+	switch n.Kind {
 	case nothing:
 		return nil
 	case list:
 	default:
-		f.fail(n.at, "error loading config file: %s must be a list, not %v", n.key, n.kind)
+		f.fail(n.At, "error loading config file: %s must be a list, not %v", n.Key, n.Kind)
 		return nil
 	}
-	for i := range n.items {
-		item := &n.items[i]
-		if item.kind != mapping {
-			f.fail(item.at, "config error, yaml file contains list of type other than map: %.64s", cmp.Or(item.text, item.kind.String()))
+	for i := 0; i < len(n.Items) && !f.untold; i++ {
+		item := &n.Items[i]
+		if item.Kind != mapping {
+			f.fail(item.At, "config error, yaml file contains list of type other than map: %.64s", cmp.Or(item.Text, item.Kind.String()))
 			continue
 		}
 		items = append(items, item)

@@ -21,15 +21,19 @@ func (f *file) descriptor(n *node, parent string) *descriptor {
 		"metadata":        func(n *node) { metadata = f.metadata(n) },
 	})
 	if d.key == "" {
-		f.fail(n.at, "descriptor has empty key")
+		f.fail(n.At, "descriptor has empty key")
 		return nil
 	}
 	d.wild = strings.Contains(d.value, "*")
 	if d.shared && !d.wild {
-		f.fail(share.at, "share_threshold can only be used with wildcard values, which have a *; the value is %.64q", d.value)
+		f.fail(share.At, "share_threshold can only be used with wildcard values, which have a *; the value is %.64q", d.value)
 	}
 	path := parent + d.composite()
-	if rate != nil && rate.kind != nothing {
+	if len(path) > maxPath {
+		f.fail(n.At, "the keys and values that lead here have %d bytes, at most %d", len(path), maxPath)
+		return nil
+	}
+	if rate != nil && rate.Kind != nothing {
 		d.limit = &limit{path: path, shadow: shadow, quota: quota, metadata: metadata}
 		f.limit(d.limit, rate)
 	}
@@ -42,21 +46,21 @@ func (f *file) descriptor(n *node, parent string) *descriptor {
 // forMetrics reads what changes only the names of that service's statistics.
 func (f *file) forMetrics(d *descriptor, n *node) {
 	if f.bool(n) {
-		d.unread = append(d.unread, n.key)
+		d.unread = append(d.unread, n.Key)
 	}
 }
 
 // limit reads a rate_limit.
 func (f *file) limit(l *limit, n *node) {
-	if n.kind != mapping {
-		f.fail(n.at, "error loading config file: rate_limit must be a mapping, not %v", n.kind)
+	if n.Kind != mapping {
+		f.fail(n.At, "error loading config file: rate_limit must be a mapping, not %v", n.Kind)
 		return
 	}
 	var unit string
-	unitAt := n.at
+	unitAt := n.At
 	var replaces *node
 	f.fields(n, map[string]func(*node){
-		"unit":              func(n *node) { unit, unitAt = f.text(n), n.at },
+		"unit":              func(n *node) { unit, unitAt = f.text(n), n.At },
 		"requests_per_unit": func(n *node) { l.count = f.uint32(n) },
 		"unlimited":         func(n *node) { l.unlimited = f.bool(n) },
 		"name":              func(n *node) { l.name = f.text(n) },
@@ -83,9 +87,9 @@ func (f *file) replaces(l *limit, n *node) {
 		f.fields(item, map[string]func(*node){"name": func(n *node) { name = f.text(n) }})
 		switch {
 		case name == "":
-			f.fail(item.at, "should not have an empty replaces entry")
+			f.fail(item.At, "should not have an empty replaces entry")
 		case name == l.name:
-			f.fail(item.at, "replaces should not contain name of same descriptor")
+			f.fail(item.At, "replaces should not contain name of same descriptor")
 		default:
 			l.replaces = append(l.replaces, name)
 		}

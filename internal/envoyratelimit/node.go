@@ -1,64 +1,44 @@
 package envoyratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
-
+	"github.com/penstock-io/penstock/internal/strictdoc"
 	"github.com/penstock-io/penstock/rules"
 )
 
 // A node is a part of a file and where it stands.
-type node struct {
-	kind  nodeKind
-	at    spot
-	text  string // of a scalar
-	plain bool   // a scalar without quotes, which may be no string
-	items []node // of a list or a mapping
-	mixed bool   // some of them were merged
-
-	key      string // in a mapping
-	keyAt    spot
-	otherKey bool // the key is no string
-	merged   bool // by <<, so that another may take its place
-}
-
-type nodeKind uint8
+type node = strictdoc.Node
 
 const (
-	nothing nodeKind = iota
-	scalar
-	list
-	mapping
+	nothing = strictdoc.Null
+	scalar  = strictdoc.Scalar
+	list    = strictdoc.List
+	mapping = strictdoc.Mapping
 )
 
-func (k nodeKind) String() string {
-	return [...]string{"nothing", "a single value", "a list", "a mapping"}[k]
-}
-
-type spot struct{ line, column int }
+type spot = strictdoc.Spot
 
 // Bounds of a file. Aliases can make a short text a large tree.
 const (
-	maxFile   = 4 << 20
-	maxDepth  = 64
-	maxIndent = 256 // which bounds the depth of what has no brackets
-	maxNodes  = 1_000_000
+	maxFile     = 4 << 20
+	maxNodes    = 1_000_000
+	maxDepth    = 64
+	maxPath     = 4096 // bytes of the keys and values that lead to a limit
+	maxProblems = 1000
 )
 
 // A file is one that is being read, and what is wrong with it.
 type file struct {
 	name     string
-	lines    []string
-	anchors  map[string]ast.Node
-	nodes    int
+	lines    *strictdoc.Lines
 	problems rules.Problems
+	untold   bool // there are more problems
 }
 
 func (f *file) fail(at spot, format string, args ...any) {
@@ -70,202 +50,89 @@ func (f *file) warn(at spot, format string, args ...any) {
 }
 
 func (f *file) add(severity rules.Severity, at spot, format string, args ...any) {
+	if f.untold {
+		return
+	}
+	if f.untold = len(f.problems) == maxProblems; f.untold { // too many to be sure of the rest
+		f.problems = append(f.problems, rules.Problem{Place: rules.Place{File: f.name}, Message: fmt.Sprintf("checking stopped after %d problems; more are not shown", maxProblems)})
+		return
+	}
 	p := rules.Problem{Severity: severity, Message: fmt.Sprintf(format, args...)}
-	p.File, p.Line, p.Column = f.name, at.line, at.column
-	if at.line >= 1 && at.line <= len(f.lines) {
-		p.Text = strings.TrimSuffix(f.lines[at.line-1], "\r")
+	at, text, from := f.lines.Show(at)
+	p.File, p.Line, p.Column, p.Text = f.name, int(at.Line), int(at.Column), text
+	if from > 1 {
+		p.TextColumn = int(from)
 	}
 	f.problems = append(f.problems, p)
 }
 
 // parse returns the root of a text; nothing if it is empty or cannot be read.
-func (f *file) parse(data []byte) (root node) {
-	root.at = spot{1, 1}
-	switch {
-	case len(data) > maxFile:
-		f.fail(spot{}, "the file has %d bytes, at most %d", len(data), maxFile)
-		return root
-	case !utf8.Valid(data):
-		f.fail(spot{}, "the file is not UTF-8")
-		return root
+func (f *file) parse(data []byte) node {
+	text := string(data)
+	f.lines = strictdoc.NewLines(text)
+	root, err := strictdoc.Read(context.Background(), text, strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxNodes, MaxDepth: maxDepth, Anchors: true})
+	switch e := (*strictdoc.Error)(nil); {
+	case errors.As(err, &e):
+		f.fail(e.At, "error loading config file: %s", e.Text())
+	case err != nil:
+		f.fail(spot{Line: 1, Column: 1}, "error loading config file: %v", err)
+	case root != nil:
+		merge(root)
+		return *root
 	}
-	f.lines, f.anchors = strings.Split(string(data), "\n"), map[string]ast.Node{}
-	// What the parser does with a text that nobody has thought of must not end the process.
-	defer func() {
-		if p := recover(); p != nil {
-			f.fail(spot{1, 1}, "cannot be read as YAML: %v", p)
-			root = node{at: spot{1, 1}}
-		}
-	}()
-	tokens := lexer.Tokenize(string(data))
-	if !f.shallow(tokens) {
-		return root
-	}
-	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		f.syntax(err)
-		return root
-	}
-	for i, doc := range parsed.Docs {
-		switch {
-		case doc.Body == nil:
-		case i > 0:
-			f.fail(spotOf(doc.Body.GetToken()), "a second document begins here; write one a file")
-		default:
-			root = f.convert(doc.Body, 0)
-		}
-	}
-	return root
+	return node{At: spot{Line: 1, Column: 1}}
 }
 
-// shallow refuses what is nested so deep that the parser would run out of stack.
-func (f *file) shallow(tokens token.Tokens) bool {
-	depth := 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		case token.SequenceEntryType:
-			if t.Position.Column > maxIndent {
-				depth = maxDepth + 1
-			}
-		case token.MappingValueType:
-			if t.Prev != nil && t.Prev.Position.Column > maxIndent && depth <= 0 {
-				depth = maxDepth + 1
+// merge replaces the merge keys at and below a node by the fields they stand for.
+func merge(n *node) {
+	mixed := false
+	for i := range n.Items {
+		merge(&n.Items[i])
+		mixed = mixed || isMerge(n, &n.Items[i])
+	}
+	if !mixed {
+		return
+	}
+	own := map[string]bool{}
+	for i := range n.Items {
+		own[n.Items[i].Key] = !isMerge(n, &n.Items[i]) || own[n.Items[i].Key]
+	}
+	var items []node
+	for i := range n.Items {
+		item := &n.Items[i]
+		if !isMerge(n, item) {
+			items = append(items, *item)
+			continue
+		}
+		from := []node{*item}
+		if item.Kind == list {
+			from = item.Items
+		}
+		for k := range from {
+			for _, field := range from[k].Items { // of two that are merged the first wins, and what is written before both
+				if !own[field.Key] {
+					own[field.Key] = true
+					items = append(items, field)
+				}
 			}
 		}
-		if depth > maxDepth {
-			f.fail(spotOf(t), "nested more than %d deep, or indented by more than %d", maxDepth, maxIndent)
-			return false
-		}
 	}
-	return true
+	n.Items = slices.Clip(items)
 }
 
-func (f *file) syntax(err error) {
-	var located interface {
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	if errors.As(err, &located) && located.GetToken() != nil {
-		f.fail(spotOf(located.GetToken()), "error loading config file: not YAML: %s", located.GetMessage())
-		return
-	}
-	f.fail(spot{1, 1}, "error loading config file: not YAML: %v", err)
+func isMerge(n, item *node) bool {
+	return n.Kind == mapping && item.Key == "<<" && item.KeyStyle == strictdoc.Plain
 }
 
-func spotOf(t *token.Token) spot {
-	if t == nil || t.Position == nil {
-		return spot{1, 1}
+// isString tells a key that is a string from one that YAML takes for something else.
+func isString(item *node) bool {
+	if item.KeyStyle != strictdoc.Plain {
+		return true
 	}
-	return spot{max(t.Position.Line, 1), max(t.Position.Column, 1)}
-}
-
-// convert returns the parser's tree as nodes, with what aliases stand for in their places.
-func (f *file) convert(from ast.Node, depth int) node {
-	n := node{at: spotOf(from.GetToken())}
-	if f.nodes++; f.nodes > maxNodes || depth > maxDepth {
-		if f.nodes == maxNodes+1 || f.nodes < maxNodes {
-			f.fail(n.at, "the file has more than %d parts, or is nested more than %d deep", maxNodes, maxDepth)
-		}
-		f.nodes = maxNodes + 1
-		return n
+	if slices.Contains([]string{"", "~", "null", "true", "false", ".inf", "-.inf", "+.inf", ".nan"}, strings.ToLower(item.Key)) {
+		return false
 	}
-	switch from := from.(type) {
-	case *ast.NullNode:
-	case *ast.MappingNode:
-		n.kind = mapping
-		for _, field := range from.Values {
-			f.convertField(&n, field, depth)
-		}
-	case *ast.MappingValueNode:
-		n.kind = mapping
-		f.convertField(&n, from, depth)
-	case *ast.SequenceNode:
-		n.kind = list
-		for _, value := range from.Values {
-			n.items = append(n.items, f.convert(value, depth+1))
-		}
-	case *ast.AnchorNode:
-		f.anchors[from.Name.String()] = from.Value
-		return f.convert(from.Value, depth)
-	case *ast.AliasNode:
-		value, ok := f.anchors[from.Value.String()]
-		if !ok {
-			f.fail(n.at, "the anchor %.64s is not there", from.Value)
-			return n
-		}
-		return f.convert(value, depth+1)
-	case *ast.TagNode:
-		return f.convert(from.Value, depth+1)
-	case *ast.LiteralNode:
-		n.kind, n.text = scalar, from.Value.Value
-	case *ast.StringNode:
-		n.kind, n.text = scalar, from.Value
-		n.plain = from.Token.Type != token.SingleQuoteType && from.Token.Type != token.DoubleQuoteType
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		n.kind, n.text, n.plain = scalar, from.GetToken().Value, true
-	default:
-		f.fail(n.at, "%s is not read here", strings.ToLower(fmt.Sprint(from.Type())))
-	}
-	return n
-}
-
-func (f *file) convertField(n *node, field *ast.MappingValueNode, depth int) {
-	item := f.convert(field.Value, depth+1)
-	at := spotOf(field.Key.GetToken())
-	if len(n.items) == 0 {
-		n.at = at
-	}
-	if _, ok := field.Key.(*ast.MergeKeyNode); ok {
-		n.merge(item)
-		return
-	}
-	item.key, item.keyAt = field.Key.GetToken().Value, at
-	if _, ok := field.Key.(*ast.StringNode); !ok {
-		item.otherKey = true
-	}
-	if item.kind == nothing {
-		item.at = at // there is nothing else to point at
-	}
-	n.put(item)
-}
-
-// merge adds the fields of a mapping, or of several, that the node does not have itself.
-func (n *node) merge(from node) {
-	if from.kind == list {
-		for _, item := range from.items {
-			n.merge(item)
-		}
-		return
-	}
-	n.mixed = true
-	for _, item := range from.items {
-		if n.field(item.key) == nil {
-			item.merged = true
-			n.items = append(n.items, item)
-		}
-	}
-}
-
-// put adds a field, in place of one that was merged.
-func (n *node) put(item node) {
-	if n.mixed { // else nobody has to look
-		if have := n.field(item.key); have != nil && have.merged {
-			*have = item
-			return
-		}
-	}
-	n.items = append(n.items, item)
-}
-
-func (n *node) field(key string) *node {
-	for i := range n.items {
-		if n.items[i].key == key {
-			return &n.items[i]
-		}
-	}
-	return nil
+	_, notNumber := strconv.ParseFloat(item.Key, 64)
+	_, notInteger := strconv.ParseInt(item.Key, 0, 64)
+	return notNumber != nil && notInteger != nil
 }

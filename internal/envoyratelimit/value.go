@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 // known are all keys, wherever they mean something.
@@ -17,96 +19,96 @@ var known = []string{
 // the service whose files they are; that is hardly what somebody wanted.
 func (f *file) fields(n *node, read map[string]func(*node)) {
 	seen := map[string]bool{}
-	for i := range n.items {
-		item := &n.items[i]
-		switch set := read[item.key]; {
-		case item.otherKey:
-			f.fail(item.keyAt, "config error, key is not of type string: %.64s", item.key)
-		case seen[item.key]:
-			f.fail(item.keyAt, "error loading config file: %.64s is given twice", item.key)
+	for i := range n.Items {
+		item := &n.Items[i]
+		switch set := read[item.Key]; {
+		case !isString(item):
+			f.fail(item.KeyAt, "config error, key is not of type string: %.64s", item.Key)
+		case seen[item.Key]:
+			f.fail(item.KeyAt, "error loading config file: %.64s is given twice", item.Key)
 		case set != nil:
 			set(item)
-		case slices.Contains(known, item.key):
-			f.warn(item.keyAt, "%s means nothing here: it belongs elsewhere", item.key)
+		case slices.Contains(known, item.Key):
+			f.warn(item.KeyAt, "%s means nothing here: it belongs elsewhere", item.Key)
 		default:
-			f.fail(item.keyAt, "config error, unknown key '%.64s'", item.key)
+			f.fail(item.KeyAt, "config error, unknown key '%.64s'", item.Key)
 		}
-		seen[item.key] = true
+		seen[item.Key] = true
 	}
 }
 
 // text is any single value, as it is written.
 func (f *file) text(n *node) string {
-	if n.kind != scalar && n.kind != nothing {
-		f.fail(n.at, "error loading config file: %s must be a single value, not %v", n.key, n.kind)
+	if n.Kind != scalar && n.Kind != nothing {
+		f.fail(n.At, "error loading config file: %s must be a single value, not %v", n.Key, n.Kind)
 	}
-	return n.text
+	return n.Text
 }
 
 // bool knows all that YAML 1.1 takes for one.
 func (f *file) bool(n *node) bool {
-	if n.kind == nothing {
+	if n.Kind == nothing {
 		return false
 	}
-	if n.kind == scalar && n.plain {
-		switch strings.ToLower(n.text) {
+	if n.Kind == scalar && n.Style == strictdoc.Plain {
+		switch strings.ToLower(n.Text) {
 		case "true", "yes", "on", "y":
 			return true
 		case "false", "no", "off", "n":
 			return false
 		}
 	}
-	f.fail(n.at, "error loading config file: %s must be true or false, not %.64q", n.key, n.text)
+	f.fail(n.At, "error loading config file: %s must be true or false, not %.64q", n.Key, n.Text)
 	return false
 }
 
 func (f *file) uint32(n *node) int64 {
-	if n.kind == nothing {
+	if n.Kind == nothing {
 		return 0
 	}
-	number, err := strconv.ParseUint(n.text, 0, 32)
-	if n.kind != scalar || !n.plain || err != nil {
-		f.fail(n.at, "error loading config file: %s must be a number from 0 to 4294967295, not %.64q", n.key, n.text)
+	number, err := strconv.ParseUint(n.Text, 0, 32)
+	if n.Kind != scalar || n.Style != strictdoc.Plain || err != nil {
+		f.fail(n.At, "error loading config file: %s must be a number from 0 to 4294967295, not %.64q", n.Key, n.Text)
 	}
 	return int64(number)
 }
 
 // metadata reads anything that JSON can say.
 func (f *file) metadata(n *node) map[string]any {
-	if n.kind == nothing {
+	if n.Kind == nothing {
 		return nil
 	}
-	if n.kind != mapping {
-		f.fail(n.at, "error loading config file: metadata must be a mapping, not %v", n.kind)
+	if n.Kind != mapping {
+		f.fail(n.At, "error loading config file: metadata must be a mapping, not %v", n.Kind)
 		return nil
 	}
-	return n.value().(map[string]any)
+	return valueOf(n).(map[string]any)
 }
 
-func (n *node) value() any {
-	switch n.kind {
+func valueOf(n *node) any {
+	switch n.Kind {
 	case mapping:
-		fields := make(map[string]any, len(n.items))
-		for i := range n.items {
-			fields[n.items[i].key] = n.items[i].value()
+		fields := make(map[string]any, len(n.Items))
+		for i := range n.Items {
+			fields[n.Items[i].Key] = valueOf(&n.Items[i])
 		}
 		return fields
 	case list:
-		items := make([]any, len(n.items))
-		for i := range n.items {
-			items[i] = n.items[i].value()
+		items := make([]any, len(n.Items))
+		for i := range n.Items {
+			items[i] = valueOf(&n.Items[i])
 		}
 		return items
 	case nothing:
 		return nil
 	}
-	if n.plain {
-		if n.text == "true" || n.text == "false" {
-			return n.text == "true"
+	if n.Style == strictdoc.Plain {
+		if n.Text == "true" || n.Text == "false" {
+			return n.Text == "true"
 		}
-		if number, err := strconv.ParseFloat(n.text, 64); err == nil && !math.IsInf(number, 0) && !math.IsNaN(number) {
+		if number, err := strconv.ParseFloat(n.Text, 64); err == nil && !math.IsInf(number, 0) && !math.IsNaN(number) {
 			return number
 		}
 	}
-	return n.text
+	return n.Text
 }

@@ -15,7 +15,7 @@ import (
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "1:1: the text is empty"},
-		{"no YAML", "tests: [", "1:8: not YAML: sequence end token ']' not found"},
+		{"no YAML", "tests: [", "1:8: not YAML: the bracket [ is not closed"},
 		{"no tests", "rules: a.yaml", "1:1: tests is missing, as in tests: [{name: …, steps: […]}]"},
 		{"none of them", "tests: []", "1:8: tests has 0 items, must be from 1 to 10000"},
 		{"unknown field", "tests: [{name: a, stpes: [{call: {}}], steps: [{call: {}}]}]", "1:19: unknown field stpes, did you mean steps?"},
