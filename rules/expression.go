@@ -14,23 +14,20 @@ import (
 // An expression is a `when`, in CEL. Its variables are the attributes, the wildcards of the rule's
 // path, all of them strings, and domain; one that the call lacks is "".
 //
-// An expression that fails (int(plan) of a plan that is no number; more work than allowed) does
-// not hold. So a rule does not apply where its condition has no answer, an override leaves the
-// rule's own limits, and nobody gets onto an allow list by an error. Explain tells of the failure.
+// An expression fails if it has no answer, such as int(plan) of a plan that is not a number, or if
+// it reads a value longer than maxInput. What happens then is up to OnError.
 type expression struct {
-	text    string
-	reads   []string // the variables in it
-	program cel.Program
+	text     string
+	reads    []string // the variables in it
+	program  cel.Program
+	maxInput int // bytes of each variable, so that the worst case stays below maxExpressionCost
 }
 
-// Bounds of an expression: what is written, and the work of one evaluation, in CEL's units. A
-// regular expression over a path of 8 KiB costs about ten thousand.
+// Bounds of an expression's text. [workBound] bounds what an evaluation costs.
 const (
 	maxExpressionLength = 4096
 	maxExpressionDepth  = 32
 	maxExpressionNodes  = 1024
-	maxRegexProgram     = 1024
-	maxExpressionCost   = 1_000_000
 )
 
 // alwaysThere are the variables that need no declaration.
@@ -51,7 +48,6 @@ func newLanguage(attributes []string) (*language, error) {
 		cel.ParserExpressionSizeLimit(maxExpressionLength),
 		cel.ParserRecursionLimit(maxExpressionDepth),
 		cel.ExpressionNodeLimit(maxExpressionNodes),
-		cel.RegexProgramSizeLimit(maxRegexProgram),
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
 	}
 	variables := slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isVariable(name) })
@@ -89,11 +85,15 @@ func (l *language) compile(text string) (*expression, error) {
 	if got := ast.OutputType(); got != cel.BoolType {
 		return nil, flaw(1, 1, "the expression is of type %v; it must be true or false, as in user != \"\"", got)
 	}
-	program, err := l.env.Program(ast, cel.CostLimit(maxExpressionCost), cel.EvalOptions(cel.OptOptimize))
+	bound, err := boundWork(l.env, ast)
+	if err != nil {
+		return nil, err
+	}
+	program, err := l.env.Program(ast, cel.CostTracking(bound), cel.CostLimit(maxExpressionCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, flaw(1, 1, "%v", err)
 	}
-	return &expression{text, l.reads(ast), program}, nil
+	return &expression{text, l.reads(ast), program, bound.maxInput}, nil
 }
 
 // reads returns the variables that an expression names, and those that a variable of its own hides.
@@ -153,8 +153,9 @@ func (e *expressionError) Error() string {
 	return b.String()
 }
 
-// holds evaluates the expression for a call. An error means that it does not hold.
+// holds evaluates the expression for a call. With an error there is no answer.
 func (e *expression) holds(c *callValues) (bool, error) {
+	c.maxInput = e.maxInput
 	result, _, err := e.program.Eval(variables{c})
 	if err != nil {
 		return false, err
@@ -166,7 +167,11 @@ func (e *expression) holds(c *callValues) (bool, error) {
 type variables struct{ *callValues }
 
 func (v variables) ResolveName(name string) (any, bool) {
-	return v.named(name), true
+	value := v.named(name)
+	if len(value) > v.maxInput {
+		return types.NewErr("%s has %d bytes; this expression reads at most %d", name, len(value), v.maxInput), true
+	}
+	return value, true
 }
 
 func (v variables) Parent() cel.Activation { return nil }

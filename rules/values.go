@@ -11,6 +11,8 @@ type callValues struct {
 	values []value // by slot
 	rule   *Rule   // the one at hand, as expressions know its wildcards; nil: none
 
+	maxInput int // bytes of a value that the expression at hand reads
+
 	hashes  []uint64 // of the looks under way
 	awaited uint32   // reading a place of memory into it asks for all that is around
 }
