@@ -147,9 +147,10 @@ const (
 	ReasonAllowList                // never limited
 	ReasonDuplicate                // a repeat of an allowed call
 	ReasonStoreError               // the store did not answer: a failure policy did
+	ReasonRuleError                // a rule's expression could not be evaluated, and its on_error is deny
 )
 
-var reasonNames = [...]string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error"}
+var reasonNames = [...]string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error", "rule_error"}
 
 func (r Reason) String() string { return nameOf(reasonNames[:], r, "Reason") }
 

@@ -57,7 +57,7 @@ type Observation struct {
 	Matched []rules.Matched
 
 	// Failures are of rules that could not be evaluated for this call: an expression of theirs
-	// failed, or they panicked.
+	// failed, which rules.OnError decides about, or they panicked.
 	Failures []RuleFailure
 
 	// Beyond is how many of the rules that apply were left out, as a call can be charged under at
@@ -170,7 +170,7 @@ func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdic
 	}
 	now := e.instantFor(w.snapshot)
 	w.match(c, now)
-	if !w.matched.Denied && !w.matched.Allowed {
+	if !w.matched.Denied && !w.matched.Allowed && w.matched.Refused == nil {
 		w.write(c)
 	}
 	return e.settleWithoutStore(v, w, now), nil
@@ -185,6 +185,9 @@ func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *work, now penstock.I
 		v.Decision.RetryAfter = penstock.Never
 	case w.matched.Allowed:
 		v.Allowed, v.Reason = true, penstock.ReasonAllowList
+	case w.matched.Refused != nil:
+		v.Rule, v.Reason = w.matched.Refused.Name, penstock.ReasonRuleError
+		v.Decision.RetryAfter = penstock.Never
 	case w.refused != nil:
 		v.Rule, v.Reason, v.Quality = w.refused.Name, penstock.ReasonStoreError, penstock.QualityClosed
 	case len(w.turn.Ticket.Groups) == 0:

@@ -124,26 +124,39 @@ func TestRuleThatPanics(t *testing.T) {
 	}
 }
 
-// An expression that fails does not hold, whatever the failure policy is. It is told.
+// An expression that fails counts as true, unless on_error says otherwise, and whatever the failure
+// policy of the store is. It never loosens limits. It is told.
 func TestExpressionThatFails(t *testing.T) {
 	var o observed
 	e := newEngine(t, `
 attributes: {plan: {header: X-Plan}}
 rules:
-  - {name: numbers, on_store_error: deny, match: {when: int(plan) > 1}, key: [], limits: [0/1m]}
+  - {name: numbers, match: {when: int(plan) > 1}, key: [], limits: [{rate: 2/1h, algorithm: fixed_window}]}
+  - {name: skipped, on_store_error: deny, match: {when: int(plan) > 1, on_error: skip}, key: [], limits: [0/1m]}
   - name: others
     on_store_error: deny
     key: []
     limits: [{rate: 5/1h, algorithm: fixed_window}]
     overrides: [{match: {when: int(plan) > 1}, limits: unlimited}]
+  - {name: denies, match: {host: strict, when: int(plan) > 1, on_error: deny}, key: [], limits: [9/1m]}
+  - {name: tries, mode: shadow, match: {host: tried, when: int(plan) > 1, on_error: deny}, key: [], limits: [9/1m]}
 `, engine.Options{Observe: o.observe, Now: func() penstock.Instant { return beginning }})
 	decideAll(t, e,
 		penstock.Call{Cost: 1, Attributes: attributes("plan", "free")},
 		penstock.Call{Cost: 1, Attributes: attributes("plan", "1")},
+		penstock.Call{Cost: 1, Attributes: attributes("plan", "free", "host", "strict")},
+		penstock.Call{Cost: 1, Attributes: attributes("plan", "1", "host", "strict")},
+		penstock.Call{Cost: 1, Attributes: attributes("plan", "free", "host", "tried")},
+		penstock.Call{Cost: 1, Attributes: attributes("plan", "free")},
 	)
+	const both = " failed=numbers failed=skipped failed=others"
 	o.check(t,
-		"allow ok others 1/5 failed=numbers failed=others",
+		"allow ok numbers 1/2 { numbers 1/2 others 1/5 }"+both,
 		"allow ok others 2/5",
+		"deny rule_error denies 0/0 wait=never"+both+" failed=denies",
+		"allow ok others 3/5",
+		"allow ok numbers 2/2 { numbers 2/2 others 4/5 ~tries 1/9 }"+both+" failed=tries",
+		"deny over_limit numbers 2/2 wait=1h0m0s { !numbers 2/2 others 4/5 }"+both,
 	)
 }
 

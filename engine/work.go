@@ -50,7 +50,7 @@ func (w *work) reset(s *rules.Snapshot) {
 	w.refused, w.beyond, w.uncharged = nil, 0, false
 }
 
-// match finds what applies. A rule, or an override, whose expression fails does not.
+// match finds what applies, and notes whose expressions failed.
 func (w *work) match(c *penstock.Call, now penstock.Instant) {
 	w.snapshot.Match(c, now, &w.matched)
 	for _, f := range w.matched.Failed {

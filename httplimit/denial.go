@@ -8,11 +8,11 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Status returns the status that a denied call is answered with: 429, 403 for one on the deny list,
-// and 503 where a failure policy denies.
+// Status returns the status that a denied call is answered with: 429, 403 for one on the deny list or
+// for which a rule cannot be evaluated, and 503 where a failure policy denies.
 func Status(v *penstock.Verdict) int {
 	switch v.Reason {
-	case penstock.ReasonDenyList:
+	case penstock.ReasonDenyList, penstock.ReasonRuleError:
 		return http.StatusForbidden
 	case penstock.ReasonStoreError:
 		return http.StatusServiceUnavailable
@@ -71,6 +71,9 @@ func denial(v *penstock.Verdict) problem {
 	case p.Status == http.StatusForbidden:
 		p.Type, p.Title, p.Error, p.Message = "about:blank", "Forbidden", "forbidden", "Access denied."
 		p.Detail = "This caller is not served."
+		if v.Reason == penstock.ReasonRuleError {
+			p.Detail = "A rule cannot be evaluated for this request."
+		}
 		return p
 	case p.Status == http.StatusServiceUnavailable:
 		p.Type, p.Title, p.Error = problemTypes+"#temporary-reduced-capacity", "Temporary reduced capacity", "unavailable"

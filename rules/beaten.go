@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -39,6 +40,28 @@ func beats(a, b *penstock.Limit) bool {
 		return most(a, 2*b.Window) <= b.Count
 	}
 	return most(a, b.Window) <= b.Count
+}
+
+// noLooser tells whether every request that limits let pass would also pass the others. It is sure
+// where it says yes.
+func noLooser(limits, others []penstock.Limit) bool {
+	return !slices.ContainsFunc(others, func(other penstock.Limit) bool {
+		return !slices.ContainsFunc(limits, func(l penstock.Limit) bool {
+			return blocks(&l) || beats(&l, &other) || isSmaller(l, other)
+		})
+	})
+}
+
+// blocks tells limits that let nothing pass.
+func blocks(l *penstock.Limit) bool { return l.Count == 0 && isWindow(l) }
+
+// isSmaller tells whether limits of the same kind have numbers that are no larger.
+func isSmaller(a, b penstock.Limit) bool {
+	smaller := a.Count <= b.Count && capacity(&a) <= capacity(&b) && a.Queue <= b.Queue && a.Overdraft <= b.Overdraft
+	for _, l := range []*penstock.Limit{&a, &b} {
+		l.Count, l.Burst, l.Queue, l.Overdraft, l.Ordinal, l.Scope = 0, 0, 0, 0, 0, 0
+	}
+	return smaller && a == b
 }
 
 func isWindow(l *penstock.Limit) bool { return countsDenied(l.Algorithm) }

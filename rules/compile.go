@@ -192,7 +192,7 @@ func (c *compiler) rule(i int, r *Rule) {
 	c.reach(limits, t, at)
 	r.Limits, r.Policies = limits.meters, policies(t.Name, limits.compiled)
 	r.Dedup = c.dedup(t.Dedup, limits, at.with("dedup"))
-	r.Overrides = c.overrides(t, at, &r.conditions)
+	r.Overrides = c.overrides(t, at, &r.conditions, limits.compiled)
 
 	names := make([]string, len(t.Key))
 	for k := range t.Key {

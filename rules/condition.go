@@ -15,6 +15,7 @@ type conditions struct {
 	pathSlot   int         // where the call's path is laid out as the pattern compares it; newIndex sets it
 	attributes []attributeCondition
 	when       *expression // nil: none
+	onError    OnError     // what happens if when fails
 }
 
 // An attributeCondition holds if the attribute is there and any of the patterns fits its value.

@@ -38,7 +38,10 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *conditions, ignore url
 		names = of.path
 	}
 	k.attributes = c.patterns(m.Attributes, at, names)
-	k.when = c.when(m.When, at.with("when"), names)
+	k.when, k.onError = c.when(m.When, at.with("when"), names), m.OnError
+	if m.When == "" && c.has(at.with("on_error")) && c.sound(at.with("on_error")) {
+		c.failKey(at.with("on_error"), complain("on_error is for expressions, and there is no when"))
+	}
 	c.contradiction(&k, at)
 	return k
 }
@@ -113,7 +116,7 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 	return append(out, more...)
 }
 
-func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override {
+func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions, own []penstock.Limit) []Override {
 	var out []Override
 	seen := map[string]int{}     // matches that never expire
 	names := map[uint64]uint64{} // of counters, and the match that has them
@@ -130,6 +133,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override
 		}
 		made.MatchID = made.conditions.matchID()
 		made.OwnCounters = !o.Limits.Unlimited && !sharesCounters(rule, t.Key, &made.conditions)
+		strict := false
 		if !o.Limits.Unlimited {
 			list := limitList{terms: o.Limits.Limits, at: func(k int) path { return at.with("limits", k) }, whole: at.with("limits")}
 			if made.OwnCounters {
@@ -138,6 +142,10 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions) []Override
 			limits := c.limits(list, t, path{"rules", at[1]})
 			made.Limits, made.Policies = limits.meters, policies(t.Name, limits.compiled)
 			made.Dedup = c.dedup(t.Dedup, limits, path{"rules", at[1], "dedup"})
+			strict = noLooser(limits.compiled, own)
+		}
+		if made.conditions.onError == ErrorMatches && !strict {
+			made.conditions.onError = ErrorSkips // or a client could loosen its limits by an error
 		}
 		if made.OwnCounters {
 			c.separate(names, &made, at)

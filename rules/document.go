@@ -69,6 +69,7 @@ type MatchTerms struct {
 	Path       string   `rules:"path" max:"2048" doc:"The normalised path: /users/{id}, /search/{rest...}."`
 	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes: one or several each, with * wildcards; networks for addresses."`
 	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes and the wildcards of the rule's path."`
+	OnError    OnError  `rules:"on_error" doc:"What happens to a request for which when cannot be evaluated. match: the rule applies, and an override does if its limits are no looser than the rule's; skip: it does not apply; deny: the request is denied."`
 }
 
 // PathTerms say which differences between paths are ignored. What is not given is not, or as the
@@ -166,6 +167,15 @@ const (
 	Enforce Mode = iota
 	Shadow       // decide and report, never deny
 	Off
+)
+
+// OnError says what happens to a request for which a match's expression cannot be evaluated.
+type OnError uint8
+
+const (
+	ErrorMatches OnError = iota // the rule applies; an override does if it cannot loosen the limits
+	ErrorSkips
+	ErrorDenies
 )
 
 // Consistency says how often the store is asked.

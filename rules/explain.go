@@ -14,8 +14,6 @@ type Explanation struct {
 	Denied, Allowed bool
 	Entry           int
 
-	Failures []string // of the lists' expressions, which therefore do not hold
-
 	Rules []Considered // all, in the document's order
 }
 
@@ -35,7 +33,8 @@ type Considered struct {
 	Limits    []*penstock.Meter
 	Unlimited bool
 
-	Failures []string // of the overrides' expressions, which therefore do not count
+	Failures []string // expressions that could not be evaluated, and what follows
+	Refuses  bool     // the call, because of one of them
 }
 
 // A Reason is what keeps a rule from matching a call.
@@ -63,8 +62,8 @@ func (x *index) explain(call *penstock.Call, now penstock.Instant) *Explanation 
 	var v callValues
 	v.lay(call, x.slots)
 	e := &Explanation{Rules: make([]Considered, 0, len(x.all))}
-	if e.Denied = e.consult(&x.deny, "deny", &v); !e.Denied {
-		e.Allowed = e.consult(&x.allow, "allow", &v)
+	if e.Denied = e.consult(&x.deny, &v); !e.Denied {
+		e.Allowed = e.consult(&x.allow, &v)
 	}
 	for i := range x.all {
 		r := &x.all[i]
@@ -74,15 +73,16 @@ func (x *index) explain(call *penstock.Call, now penstock.Instant) *Explanation 
 }
 
 // consult looks for the first entry of a list that holds.
-func (e *Explanation) consult(l *list, name string, v *callValues) bool {
+func (e *Explanation) consult(l *list, v *callValues) bool {
 	for i := range l.entries {
-		reason, why := l.entries[i].conditions.unmet(v)
+		k := &l.entries[i].conditions
+		reason, _ := k.unfit(v)
+		if reason == "" {
+			reason, _ = new(Considered).unmetWhen(k, "", v)
+		}
 		if reason == "" {
 			e.Entry = i
 			return true
-		}
-		if reason == WhenFailed {
-			e.Failures = append(e.Failures, fmt.Sprintf("%s list, entry %d: %s", name, i, why))
 		}
 	}
 	return false
@@ -91,7 +91,10 @@ func (e *Explanation) consult(l *list, name string, v *callValues) bool {
 func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considered {
 	v.rule = r
 	c := Considered{Rule: r, Override: NoOverride}
-	if c.Reason, c.Why = x.obstacle(r, now, v); c.Reason != "" {
+	if c.Reason, c.Why = x.obstacle(r, now, v); c.Reason == "" {
+		c.Reason, c.Why = c.unmetWhen(&r.conditions, "", v)
+	}
+	if c.Reason != "" {
 		return c
 	}
 	c.Matches, c.Limits = true, r.Limits
@@ -103,7 +106,8 @@ func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considere
 	return c
 }
 
-// obstacle returns the first thing that keeps a rule from matching, "" if nothing does.
+// obstacle returns the first thing that keeps a rule from matching, except its expression; "" if
+// nothing does.
 func (x *index) obstacle(r *Rule, now penstock.Instant, v *callValues) (Reason, string) {
 	if r.Mode == Off {
 		return RuleOff, "the rule's mode is off"
@@ -119,17 +123,10 @@ func (x *index) obstacle(r *Rule, now penstock.Instant, v *callValues) (Reason, 
 			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; %s? would treat it as empty", part.Name, part.Name)
 		}
 	}
-	return r.conditions.unmetWhen(v)
+	return "", ""
 }
 
-// unmet returns the first condition that does not hold, "" if all do.
-func (c *conditions) unmet(v *callValues) (Reason, string) {
-	if reason, why := c.unfit(v); reason != "" {
-		return reason, why
-	}
-	return c.unmetWhen(v)
-}
-
+// unfit returns the first condition that does not hold, except the expression; "" if all do.
 func (c *conditions) unfit(v *callValues) (Reason, string) {
 	switch {
 	case !c.domainHolds(v):
@@ -147,15 +144,28 @@ func (c *conditions) unfit(v *callValues) (Reason, string) {
 	return "", ""
 }
 
-func (c *conditions) unmetWhen(v *callValues) (Reason, string) {
-	if c.when == nil {
+// unmetWhen says why the expression of a rule, or of an override, does not hold; "" if it does. It
+// notes one that fails.
+func (c *Considered) unmetWhen(k *conditions, override string, v *callValues) (Reason, string) {
+	if k.when == nil {
 		return "", ""
 	}
-	switch holds, err := c.when.holds(v); {
-	case err != nil:
-		return WhenFailed, fmt.Sprintf("the expression %s failed, so it does not hold: %v", c.when.text, err)
-	case !holds:
-		return WhenFalse, fmt.Sprintf("the expression %s is false", c.when.text)
+	holds, err := k.when.holds(v)
+	switch {
+	case err == nil && holds:
+		return "", ""
+	case err == nil:
+		return WhenFalse, fmt.Sprintf("the expression %s is false", k.when.text)
+	}
+	consequence := [...]string{ErrorMatches: "counts as true", ErrorSkips: "does not hold", ErrorDenies: "denies the request"}[k.onError]
+	why := fmt.Sprintf("%sthe expression %s failed, so it %s: %v", override, k.when.text, consequence, err)
+	if k.onError == ErrorSkips && override == "" {
+		return WhenFailed, why
+	}
+	c.Failures = append(c.Failures, why)
+	c.Refuses = c.Refuses || k.onError == ErrorDenies && c.Rule.Mode != Shadow
+	if k.onError == ErrorSkips {
+		return WhenFailed, why
 	}
 	return "", ""
 }

@@ -40,7 +40,7 @@ type lead struct {
 // add adds conditions with what belongs to them, in the order of their numbers.
 func (b *treeBuilder) add(number int, c *conditions, key []KeyPart, overrides *tree, expires penstock.Instant) {
 	more := 0
-	has := extra{c.when, overrides, expires}
+	has := extra{c.when, c.onError, overrides, expires}
 	if len(b.made.extras) == 0 {
 		b.made.extras = []extra{{}}
 	}

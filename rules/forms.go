@@ -73,19 +73,26 @@ func checkAttributeName(name string) *complaint {
 
 var (
 	modeNames        = []string{"enforce", "shadow", "off"}
+	onErrorNames     = []string{"match", "skip", "deny"}
 	consistencyNames = []string{"exact", "leased"}
 	failureNames     = []string{"local", "divided", "allow", "deny"}
 )
 
 func (m Mode) String() string        { return nameAt(modeNames, m, "Mode") }
+func (o OnError) String() string     { return nameAt(onErrorNames, o, "OnError") }
 func (c Consistency) String() string { return nameAt(consistencyNames, c, "Consistency") }
 func (f Failure) String() string     { return nameAt(failureNames, f, "Failure") }
 
 func (m Mode) MarshalText() ([]byte, error)        { return []byte(m.String()), nil }
+func (o OnError) MarshalText() ([]byte, error)     { return []byte(o.String()), nil }
 func (c Consistency) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 func (f Failure) MarshalText() ([]byte, error)     { return []byte(f.String()), nil }
 
 func (m *Mode) readText(text string) *complaint { return readName(m, modeNames, text, "mode") }
+
+func (o *OnError) readText(text string) *complaint {
+	return readName(o, onErrorNames, text, "on_error")
+}
 
 func (c *Consistency) readText(text string) *complaint {
 	return readName(c, consistencyNames, text, "consistency")
@@ -120,6 +127,8 @@ func namesOf(t reflect.Type) []string {
 		return namesFrom(penstock.CommonName, penstock.Fingerprint)
 	case reflect.TypeFor[Mode]():
 		return modeNames
+	case reflect.TypeFor[OnError]():
+		return onErrorNames
 	case reflect.TypeFor[Consistency]():
 		return consistencyNames
 	}
@@ -324,7 +333,7 @@ func (r *reader) isAttribute(name string) bool {
 	if slices.Contains(builtin, name) || r.declared[name] {
 		return true
 	}
-	return closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when"}) == ""
+	return closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when", "on_error"}) == ""
 }
 
 func (m *MatchTerms) toNode() *node { return fieldsToNode(reflect.ValueOf(m).Elem()) }

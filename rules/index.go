@@ -42,8 +42,8 @@ func newIndex(all []Rule, allow, deny []listEntry) *index {
 		}
 	}
 	x.rules = b.tree()
-	x.allow = x.list(allow)
-	x.deny = x.list(deny)
+	x.allow = x.list(allow, ErrorSkips) // nobody gets onto it by an error
+	x.deny = x.list(deny, ErrorMatches)
 	x.texts = nil
 	return x
 }
@@ -93,9 +93,10 @@ func (x *index) overrides(r *Rule) *tree {
 	return b.tree()
 }
 
-func (x *index) list(entries []listEntry) list {
+func (x *index) list(entries []listEntry, onError OnError) list {
 	b := treeBuilder{slots: x.slots}
 	for i := range entries {
+		entries[i].conditions.onError = onError
 		x.adopt(&entries[i].conditions)
 		b.add(i, &entries[i].conditions, nil, nil, 0)
 	}

@@ -64,13 +64,13 @@ func (c *Considered) override(now penstock.Instant, v *callValues) {
 		if expired(o.Expires, now) {
 			continue
 		}
-		reason, why := o.conditions.unmet(v)
+		reason, _ := o.conditions.unfit(v)
+		if reason == "" {
+			reason, _ = c.unmetWhen(&o.conditions, fmt.Sprintf("override %d: ", i), v)
+		}
 		if reason == "" {
 			c.Override, c.Limits, c.Unlimited = i, o.Limits, o.Unlimited
 			return
-		}
-		if reason == WhenFailed {
-			c.Failures = append(c.Failures, fmt.Sprintf("override %d: %s", i, why))
 		}
 	}
 }

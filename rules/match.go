@@ -15,8 +15,11 @@ type Match struct {
 	Rules []Matched // that apply, in the document's order
 
 	// Failed are the rules whose expression, or that of an override, could not be evaluated for this
-	// call. Such a rule does not apply; such an override leaves the rule's own limits.
+	// call. OnError says whether they apply all the same.
 	Failed []Failed
+
+	// Refused is a rule that denies the call because an expression failed; nil if none does.
+	Refused *Rule
 
 	values     callValues
 	candidates []int32 // for rules
@@ -51,7 +54,7 @@ func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 }
 
 func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
-	m.Rules, m.Failed, m.keys = m.Rules[:0], m.Failed[:0], m.keys[:0]
+	m.Rules, m.Failed, m.Refused, m.keys = m.Rules[:0], m.Failed[:0], nil, m.keys[:0]
 	m.values.lay(call, x.slots)
 	m.Denied = m.first(x.deny.tree, now, nil) >= 0
 	m.Allowed = !m.Denied && m.first(x.allow.tree, now, nil) >= 0
@@ -68,8 +71,10 @@ func (x *index) match(call *penstock.Call, now penstock.Instant, m *Match) {
 		from := len(m.keys)
 		var holds bool
 		var err error
-		if m.keys, holds, err = t.holds(r, &m.values, now, m.keys); !holds {
-			m.note(rule, err)
+		if m.keys, holds, err = t.holds(r, &m.values, now, m.keys); err != nil {
+			m.fail(rule, t.extras[r.extra].onError, err)
+		}
+		if !holds {
 			continue
 		}
 		found := Matched{Rule: rule, Override: NoOverride, Key: m.keys[from:len(m.keys):len(m.keys)]}
@@ -93,16 +98,20 @@ func (m *Match) first(t *tree, now penstock.Instant, of *Rule) int {
 	for _, at := range m.few {
 		r := recordAt(t.tape, at)
 		_, holds, err := t.holds(r, &m.values, now, nil)
+		if err != nil && of != nil {
+			m.fail(of, t.extras[r.extra].onError, err)
+		}
 		if holds {
 			return int(r.number)
 		}
-		m.note(of, err)
 	}
 	return -1
 }
 
-func (m *Match) note(r *Rule, err error) {
-	if err != nil && r != nil {
-		m.Failed = append(m.Failed, Failed{r, err})
+// fail notes an expression that could not be evaluated.
+func (m *Match) fail(r *Rule, o OnError, err error) {
+	m.Failed = append(m.Failed, Failed{r, err})
+	if o == ErrorDenies && r.Mode != Shadow && m.Refused == nil {
+		m.Refused = r
 	}
 }

@@ -49,13 +49,14 @@ func drawWritten(t *rapid.T, label string) written {
 	switch {
 	case some(15):
 		m.when = overWildcards
-	case some(5):
+	case some(10):
 		var whens []string
 		for when := range writtenWhens {
 			whens = append(whens, when)
 		}
 		slices.Sort(whens)
 		m.when = rapid.SampledFrom(whens).Draw(t, "when")
+		m.onError = OnError(rapid.IntRange(0, 2).Draw(t, "on_error"))
 	}
 	return m
 }
@@ -157,12 +158,13 @@ func (m written) conditions(l *language, ignore urlform.Ignore) (c conditions, e
 	}
 	if m.when != "" {
 		c.when, err = l.compile(m.when)
+		c.onError = m.onError
 	}
 	return c, err
 }
 
 func (x *index) verdict(m *Match) verdict {
-	v := verdict{denied: m.Denied, allowed: m.Allowed}
+	v := verdict{denied: m.Denied, allowed: m.Allowed, refused: m.Refused != nil}
 	for _, r := range m.Rules {
 		v.rules = append(v.rules, slices.IndexFunc(x.all, func(rule Rule) bool { return rule.Name == r.Rule.Name }))
 		v.overrides = append(v.overrides, r.Override)
@@ -198,10 +200,12 @@ func checkExplainedAt(t rapid.TB, x *index, call *penstock.Call, now penstock.In
 		t.Fatalf("%+v: explained as denied %v, allowed %v by %d rules; matched as %v, %v of %d", call, e.Denied, e.Allowed, len(e.Rules), m.Denied, m.Allowed, len(x.all))
 	}
 	var matched []Matched
+	refused := false
 	for i, c := range e.Rules {
 		if c.Rule != &x.all[i] || c.Matches != (c.Reason == "") || c.Matches != (c.Why == "") {
 			t.Fatalf("%+v: rule %d explained as %+v", call, i, c)
 		}
+		refused = refused || c.Refuses
 		if c.Matches {
 			key := []string{}
 			for _, a := range c.Key {
@@ -212,6 +216,9 @@ func checkExplainedAt(t rapid.TB, x *index, call *penstock.Call, now penstock.In
 	}
 	if m.Denied || m.Allowed {
 		return
+	}
+	if refused != (m.Refused != nil) {
+		t.Fatalf("%+v: explained as refused %v, matched as %+v", call, refused, m)
 	}
 	if !slices.EqualFunc(matched, m.Rules, func(a, b Matched) bool {
 		return a.Rule == b.Rule && a.Override == b.Override && slices.Equal(a.Key, b.Key)

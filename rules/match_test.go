@@ -55,7 +55,7 @@ rules:
   - {name: asleep, key: [], limits: [1/1m], mode: "off"}
   - {name: watching, key: [], limits: [1/1m], mode: shadow, match: {when: 'user.startsWith("m")'}}
   - {name: elsewhere, key: [], limits: [1/1m], match: {domain: mail}}
-  - {name: fragile, key: [], limits: [1/1m], match: {when: int(plan) > 3}}
+  - {name: fragile, key: [], limits: [1/1m], match: {when: int(plan) > 3, on_error: skip}}
 lists:
   allow: [{ip: 192.0.2.0/24}, {user: mallory}]
   deny: [{user: mal*}, {ip: 192.0.2.66}]

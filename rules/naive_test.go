@@ -20,6 +20,7 @@ type written struct {
 	path       string
 	attributes []writtenAttribute
 	when       string // "": none; otherwise one of writtenWhens
+	onError    OnError
 }
 
 type writtenAttribute struct {
@@ -33,11 +34,13 @@ var writtenWhens = map[string]func(get func(string) string) bool{
 	`user != ""`:                      func(get func(string) string) bool { return get("user") != "" },
 	`plan == "gold" || domain == "d"`: func(get func(string) string) bool { return get("plan") == "gold" || get("domain") == "d" },
 	`!path.endsWith("/b")`:            func(get func(string) string) bool { return !strings.HasSuffix(get("path"), "/b") },
-	`int(plan) > 1`:                   func(get func(string) string) bool { return get("plan") == "7" },
+	failsUnlessNumber:                 func(get func(string) string) bool { return get("plan") == "7" },
 	overWildcards: func(get func(string) string) bool {
 		return slices.Contains([]string{"a", "b", "gold"}, get("x")) || get("r") == "b"
 	},
 }
+
+const failsUnlessNumber = `int(plan) > 1`
 
 const overWildcards = `x in ["a", "b", "gold"] || r == "b"`
 
@@ -63,6 +66,7 @@ type writtenRules struct {
 // A verdict is what is found for a call: positions of rules, of overrides, and keys.
 type verdict struct {
 	denied, allowed bool
+	refused         bool
 	rules           []int
 	overrides       []int
 	keys            [][]string
@@ -70,17 +74,27 @@ type verdict struct {
 
 func (w *writtenRules) naive(call *penstock.Call, now penstock.Instant) verdict {
 	var v verdict
-	holds := func(m written) bool { return naiveHolds(m, call, "", 0) }
-	if v.denied = slices.ContainsFunc(w.deny, holds); v.denied {
+	listed := func(list []written, onError OnError) bool {
+		return slices.ContainsFunc(list, func(m written) bool {
+			holds, failed := naiveHolds(m, call, "", 0)
+			return holds || failed && onError == ErrorMatches
+		})
+	}
+	if v.denied = listed(w.deny, ErrorMatches); v.denied {
 		return v
 	}
-	if v.allowed = slices.ContainsFunc(w.allow, holds); v.allowed {
+	if v.allowed = listed(w.allow, ErrorSkips); v.allowed {
 		return v
 	}
 	past := func(end time.Time) bool { return !end.IsZero() && !now.Time().Before(end) }
 rules:
 	for i, r := range w.rules {
-		holds := func(m written) bool { return naiveHolds(m, call, r.match.path, r.ignore) }
+		refused := false
+		holds := func(m written) bool {
+			holds, failed := naiveHolds(m, call, r.match.path, r.ignore)
+			refused = refused || failed && m.onError == ErrorDenies
+			return holds || failed && m.onError != ErrorSkips
+		}
 		if r.off || past(r.expires) || !holds(r.match) {
 			continue
 		}
@@ -93,6 +107,7 @@ rules:
 			key = append(key, value)
 		}
 		override := slices.IndexFunc(r.overrides, func(o writtenOverride) bool { return !past(o.expires) && holds(o.match) })
+		v.refused = v.refused || refused
 		v.rules = append(v.rules, i)
 		v.overrides = append(v.overrides, override)
 		v.keys = append(v.keys, key)
@@ -100,25 +115,30 @@ rules:
 	return v
 }
 
-// naiveHolds tells whether a match holds, of a rule with the given path or none.
-func naiveHolds(m written, call *penstock.Call, path string, ignore urlform.Ignore) bool {
+// naiveHolds tells whether a match holds, of a rule with the given path or none, and whether it would
+// if its expression did not fail.
+func naiveHolds(m written, call *penstock.Call, path string, ignore urlform.Ignore) (holds, failed bool) {
 	get := func(name string) string { value, _ := naiveAttribute(call, name, ignore); return value }
 	if m.domain != "" && m.domain != get("domain") {
-		return false
+		return false, false
 	}
 	if len(m.methods) > 0 && !slices.Contains(m.methods, get("method")) {
-		return false
+		return false, false
 	}
 	if path, ok := naiveAttribute(call, "path", ignore); m.path != "" && (!ok || !naiveIgnoringFits(m.path, path, ignore)) {
-		return false
+		return false, false
 	}
 	for _, a := range m.attributes {
 		value, ok := naiveAttribute(call, a.name, ignore)
 		if !ok || !slices.ContainsFunc(a.values, func(pattern string) bool { return naiveFits(pattern, value) }) {
-			return false
+			return false, false
 		}
 	}
-	return m.when == "" || writtenWhens[m.when](func(name string) string { value, _ := naiveValue(call, name, path, ignore); return value })
+	value := func(name string) string { value, _ := naiveValue(call, name, path, ignore); return value }
+	if m.when == failsUnlessNumber && value("plan") != "7" {
+		return false, true
+	}
+	return m.when == "" || writtenWhens[m.when](value), false
 }
 
 // naiveValue returns what a name stands for in the key and the expressions of a rule whose path fits.

@@ -25,6 +25,7 @@ const hasExtra = 1 << 31
 // An extra is what few records have.
 type extra struct {
 	when      *expression      // nil: none
+	onError   OnError          // of when
 	overrides *tree            // nil: none
 	expires   penstock.Instant // 0: never
 }

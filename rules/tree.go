@@ -138,7 +138,8 @@ func (t *tree) ask(candidates []int32) (awaited uint32) {
 }
 
 // holds tells whether a record holds for a call at an instant, the expression last, and appends the
-// values of its key if it does. An error is the expression's: the record does not hold.
+// values of its key if it does. With an error, the expression failed, and its OnError says whether the
+// record holds.
 func (t *tree) holds(r record, v *callValues, now penstock.Instant, key []string) (with []string, holds bool, err error) {
 	more := &t.extras[r.extra]
 	if more.expires != 0 && now >= more.expires {
@@ -146,7 +147,10 @@ func (t *tree) holds(r record, v *callValues, now penstock.Instant, key []string
 	}
 	with, holds = r.pass(v, key)
 	if holds && more.when != nil {
-		if holds, err = more.when.holds(v); !holds {
+		if holds, err = more.when.holds(v); err != nil {
+			holds = more.onError != ErrorSkips
+		}
+		if !holds {
 			with = key
 		}
 	}

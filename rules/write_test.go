@@ -95,6 +95,8 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 		*to = penstock.CertificatePart(rapid.IntRange(1, 5).Draw(t, "certificate"))
 	case *Mode:
 		*to = Mode(rapid.IntRange(0, 2).Draw(t, "mode"))
+	case *OnError:
+		*to = OnError(rapid.IntRange(0, 2).Draw(t, "on_error"))
 	case *Consistency:
 		*to = Consistency(rapid.IntRange(0, 1).Draw(t, "consistency"))
 	case *Failure:

@@ -75,9 +75,6 @@ func (a *app) tellExplained(e *admin.Explanation) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, failure := range e.Failures {
-		fmt.Fprintln(a.stderr, "note:", failure)
-	}
 	fmt.Fprintf(a.stderr, "%d of %s apply\n", applying, counted(len(e.Rules), "rule"))
 	return nil
 }

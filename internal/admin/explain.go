@@ -12,10 +12,9 @@ import (
 
 // An Explanation is what every rule makes of a call.
 type Explanation struct {
-	List     string       `json:"list,omitempty"` // allow or deny: it decides, and no rule applies
-	Entry    int          `json:"entry,omitempty"`
-	Failures []string     `json:"failures,omitempty"`
-	Rules    []Considered `json:"rules"`
+	List  string       `json:"list,omitempty"` // allow or deny: it decides, and no rule applies
+	Entry int          `json:"entry,omitempty"`
+	Rules []Considered `json:"rules"`
 }
 
 // A Considered is what one rule makes of it.
@@ -30,7 +29,8 @@ type Considered struct {
 	Unlimited bool     `json:"unlimited,omitempty"`
 	Override  *int     `json:"override,omitempty"`     // counted from 0
 	Own       bool     `json:"own_counters,omitempty"` // the override's, not the rule's
-	Failures  []string `json:"failures,omitempty"`
+	Failures  []string `json:"failures,omitempty"`     // expressions that could not be evaluated, and what follows
+	Refuses   bool     `json:"refuses,omitempty"`      // the call, because of one of them
 }
 
 // An Echo is what was asked, told back. Other than [Attributes] it is told to everybody as it is: to
@@ -40,7 +40,7 @@ type Echo map[string]string
 // Explain tells which rules apply to a call, and why the others do not.
 func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *Explanation {
 	found := s.Explain(call, now)
-	e := &Explanation{Entry: found.Entry, Failures: found.Failures, Rules: []Considered{}}
+	e := &Explanation{Entry: found.Entry, Rules: []Considered{}}
 	switch {
 	case found.Denied:
 		e.List = "deny"
@@ -56,7 +56,7 @@ func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *Expl
 func consider(c *rules.Considered) Considered {
 	r := Considered{
 		Rule: c.Rule.Name, Applies: c.Matches, Mode: c.Rule.Mode.String(),
-		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures,
+		Reason: string(c.Reason), Why: c.Why, Unlimited: c.Unlimited, Failures: c.Failures, Refuses: c.Refuses,
 	}
 	if !c.Matches {
 		return r

@@ -54,15 +54,17 @@ func (c *collector) calls(out sender) {
 	}
 	out.count(shadowed, totals.Shadow)
 	out.count(invalid, totals.Invalid)
-	out.count(unmatched, totals.RuleFailures)
 	out.count(leftOut, totals.Beyond)
 	c.options.Traffic.Rules(func(rule string, of *traffic.RuleTotals) {
-		for r := range of {
-			for q, n := range of[r] {
+		for r := range of.Decisions {
+			for q, n := range of.Decisions[r] {
 				if n > 0 {
 					out.count(ruled, n, rule, traffic.Result(r).String(), penstock.Quality(q).String())
 				}
 			}
+		}
+		if of.Failures > 0 {
+			out.count(ruleFailures, of.Failures, rule)
 		}
 	})
 }

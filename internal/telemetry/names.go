@@ -4,12 +4,12 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Every name that Prometheus is told. docs/metrics.md is made of them.
 var (
-	decisions = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
-	ruled     = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
-	shadowed  = describe("shadow_denied_total", "Calls that some rule in shadow mode would have denied.")
-	invalid   = describe("invalid_calls_total", "Calls that could not be decided, as they say what cannot be.")
-	unmatched = describe("rule_failures_total", "Times that a rule could not be evaluated for a call.")
-	leftOut   = describe("rules_left_out_total", "Times that a rule was not asked, as too many applied to one call.")
+	decisions    = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
+	ruled        = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
+	shadowed     = describe("shadow_denied_total", "Calls that some rule in shadow mode would have denied.")
+	invalid      = describe("invalid_calls_total", "Calls that could not be decided, as they say what cannot be.")
+	ruleFailures = describe("rule_failures_total", "Times that a rule, or an override of it, could not be evaluated for a call. on_error says what happened to the call.", "rule")
+	leftOut      = describe("rules_left_out_total", "Times that a rule was not asked, as too many applied to one call.")
 
 	storeUp      = describe("store_up", "1 if calls are decided by the shared store, 0 while they are not.")
 	storeRefused = describe("store_calls_refused_total", "Calls that were not sent to the store, as it had failed.")

@@ -69,8 +69,10 @@ func (s *shard) count(o *engine.Observation) {
 	if failed(o) {
 		s.totals.Failed++
 	}
-	s.totals.RuleFailures += int64(len(o.Failures))
 	s.totals.Beyond += int64(o.Beyond)
+	for i := range o.Failures {
+		s.tally(o.Failures[i].Rule).counts.Failures++
+	}
 	limits, shadow := v.Limits, false
 	for i := range o.Matched {
 		m := &o.Matched[i]
@@ -82,10 +84,10 @@ func (s *shard) count(o *engine.Observation) {
 		limits = limits[n:]
 		shadow = shadow || result == ShadowDenied
 		if m.Rule.Index < 0 {
-			s.madeFor(m.Rule.Name)[result][v.Quality]++
+			s.madeFor(m.Rule.Name).Decisions[result][v.Quality]++
 			continue
 		}
-		s.tally(m.Rule).counts[result][v.Quality]++
+		s.tally(m.Rule).counts.Decisions[result][v.Quality]++
 		s.meet(int32(m.Rule.Index), m.Key)
 	}
 	if shadow {

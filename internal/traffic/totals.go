@@ -5,18 +5,17 @@ import (
 )
 
 const (
-	reasons   = int(penstock.ReasonStoreError) + 1
+	reasons   = int(penstock.ReasonRuleError) + 1
 	qualities = int(penstock.QualityClosed) + 1
 )
 
 // Totals count calls.
 type Totals struct {
-	Decisions    [reasons][qualities][2]int64 // the last is whether the call was allowed
-	Shadow       int64                        // that a rule which is only tried would have denied
-	Invalid      int64                        // that could not be decided: they say what cannot be
-	Failed       int64                        // that the store did not answer
-	RuleFailures int64                        // times that a rule could not be evaluated
-	Beyond       int64                        // times that a rule was left out, as too many applied
+	Decisions [reasons][qualities][2]int64 // the last is whether the call was allowed
+	Shadow    int64                        // that a rule which is only tried would have denied
+	Invalid   int64                        // that could not be decided: they say what cannot be
+	Failed    int64                        // that the store did not answer
+	Beyond    int64                        // times that a rule was left out, as too many applied
 }
 
 func (t *Totals) add(u *Totals) {
@@ -30,7 +29,6 @@ func (t *Totals) add(u *Totals) {
 	t.Shadow += u.Shadow
 	t.Invalid += u.Invalid
 	t.Failed += u.Failed
-	t.RuleFailures += u.RuleFailures
 	t.Beyond += u.Beyond
 }
 
@@ -62,14 +60,18 @@ func resultOf(shadow, allowed bool) Result {
 }
 
 // RuleTotals count the calls that came under a rule.
-type RuleTotals [results][qualities]int64
+type RuleTotals struct {
+	Decisions [results][qualities]int64
+	Failures  int64 // times that the rule could not be evaluated
+}
 
 func (t *RuleTotals) add(u *RuleTotals) {
-	for r := range t {
-		for q := range t[r] {
-			t[r][q] += u[r][q]
+	for r := range t.Decisions {
+		for q := range t.Decisions[r] {
+			t.Decisions[r][q] += u.Decisions[r][q]
 		}
 	}
+	t.Failures += u.Failures
 }
 
 // Counts are how many calls there were in some time: of all rules, or that came under one.
@@ -91,11 +93,12 @@ func (c *Counts) add(d Counts) {
 
 func (t *RuleTotals) counts() (c Counts) {
 	for q := range qualities {
-		c.Allowed += t[Allowed][q] + t[ShadowAllowed][q]
-		c.Denied += t[Denied][q]
-		c.Shadow += t[ShadowDenied][q]
+		d := &t.Decisions
+		c.Allowed += d[Allowed][q] + d[ShadowAllowed][q]
+		c.Denied += d[Denied][q]
+		c.Shadow += d[ShadowDenied][q]
 		if degraded(penstock.Quality(q)) {
-			c.Degraded += t[Allowed][q] + t[Denied][q]
+			c.Degraded += d[Allowed][q] + d[Denied][q]
 		}
 	}
 	return c

@@ -185,8 +185,8 @@ func TestExactly(t *testing.T) {
 	totals := n.Totals()
 	n.Rules(func(rule string, r *traffic.RuleTotals) {
 		if rule == "search" || rule == "find" {
-			for q := range r[traffic.Allowed] {
-				counted += r[traffic.Allowed][q] + r[traffic.Denied][q]
+			for q := range r.Decisions[traffic.Allowed] {
+				counted += r.Decisions[traffic.Allowed][q] + r.Decisions[traffic.Denied][q]
 			}
 		}
 	})
@@ -380,7 +380,7 @@ func TestManyRules(t *testing.T) {
 	n.Rules(func(rule string, r *traffic.RuleTotals) {
 		names++
 		if rule == traffic.Others {
-			others = r[traffic.Allowed][penstock.QualityExact]
+			others = r.Decisions[traffic.Allowed][penstock.QualityExact]
 		}
 	})
 	if names != 10_001 || others != 1000 {

@@ -35,6 +35,7 @@ const (
 	Reason_REASON_ALLOW_LIST  Reason = 6
 	Reason_REASON_DUPLICATE   Reason = 7
 	Reason_REASON_STORE_ERROR Reason = 8
+	Reason_REASON_RULE_ERROR  Reason = 9 // a rule's expression could not be evaluated, and its on_error is deny
 )
 
 // Enum value maps for Reason.
@@ -49,6 +50,7 @@ var (
 		6: "REASON_ALLOW_LIST",
 		7: "REASON_DUPLICATE",
 		8: "REASON_STORE_ERROR",
+		9: "REASON_RULE_ERROR",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED": 0,
@@ -60,6 +62,7 @@ var (
 		"REASON_ALLOW_LIST":  6,
 		"REASON_DUPLICATE":   7,
 		"REASON_STORE_ERROR": 8,
+		"REASON_RULE_ERROR":  9,
 	}
 )
 
@@ -1041,7 +1044,7 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\bdelay_ms\x18\r \x01(\x03R\adelayMs\x12\x14\n" +
 	"\x05count\x18\x0e \x01(\x03R\x05countB\x11\n" +
 	"\x0f_retry_after_msB\x11\n" +
-	"\x0f_reset_after_ms*\xc8\x01\n" +
+	"\x0f_reset_after_ms*\xdf\x01\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tREASON_OK\x10\x01\x12\x12\n" +
@@ -1051,7 +1054,8 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\x10REASON_DENY_LIST\x10\x05\x12\x15\n" +
 	"\x11REASON_ALLOW_LIST\x10\x06\x12\x14\n" +
 	"\x10REASON_DUPLICATE\x10\a\x12\x16\n" +
-	"\x12REASON_STORE_ERROR\x10\b*\x82\x01\n" +
+	"\x12REASON_STORE_ERROR\x10\b\x12\x15\n" +
+	"\x11REASON_RULE_ERROR\x10\t*\x82\x01\n" +
 	"\aQuality\x12\x17\n" +
 	"\x13QUALITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rQUALITY_EXACT\x10\x01\x12\x12\n" +

@@ -47,7 +47,6 @@ function Result({ found }: { found: Explained }) {
   return (
     <>
       {found.list && <p><Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Its entry {found.entry} decides, and no rule applies. Without it:</p>}
-      {found.failures?.map((f) => <p key={f} class="trouble">{f}</p>)}
       <div class="scroll">
         <table class="wide">
           <thead><tr><th>Rule</th><th>Applies</th><th>Why</th><th>Key</th><th>Limits</th></tr></thead>
