@@ -1,13 +1,13 @@
 package penstock
 
 // A Source says which part of a request an attribute is: exactly one of these is given. Doors read
-// requests by it. A request without that part has no such attribute.
+// requests by it. A request without that part has no such attribute; one that has it twice is refused.
 type Source struct {
 	Attribute string
 
-	Header string // the value of a header; several lines of one are joined with ", "
+	Header string
 	Cookie string
-	Query  string // the first parameter of the name
+	Query  string // a parameter of the query
 	Claim  string // of a verified token; a.b is b within a
 
 	Certificate CertificatePart // of the verified TLS certificate of the client

@@ -52,7 +52,7 @@ rules:
 		},
 	}}), nil, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("API.Example.com:443"))
 
-	ctx := metadata.AppendToOutgoingContext(patient(t), "x-key", "a", "x-key", "b", "idempotency-key", "call-1",
+	ctx := metadata.AppendToOutgoingContext(patient(t), "x-key", "a, b", "idempotency-key", "call-1",
 		"authorization", "Bearer good", "x-forwarded-for", "192.0.2.7, 2001:db8:1:2:3:4:5:6", "x_forwarded_for", "192.0.2.9")
 	if _, err := client.UnaryCall(ctx, say("hello")); err != nil {
 		t.Fatal(err)
@@ -78,6 +78,25 @@ rules:
 
 	_, err := client.UnaryCall(metadata.AppendToOutgoingContext(patient(t), "authorization", "Bearer bad"), say("hello"))
 	wantCode(t, err, codes.Unauthenticated)
+}
+
+// Of metadata that is sent twice a handler might go by another than is counted.
+func TestMetadataSentTwice(t *testing.T) {
+	e := newEngine(t, `
+attributes: {key: {header: X-Key}, device: {cookie: device}}
+rules:
+  - {name: all, key: ["key?", "device?"], limits: [100/1m]}
+`, engine.Options{})
+	client, _ := serve(t, newLimiter(t, e, grpclimit.Options{}))
+	for _, pairs := range [][]string{
+		{"x-key", "a", "x-key", "b"}, {"x-key", "a", "x_key", "b"}, {"x_key", "b"}, {"x.key", "b"}, {"cookie", "device=a", "cookie", "device=b"},
+		{"idempotency-key", "a", "idempotency-key", "b"},
+	} {
+		_, err := client.UnaryCall(metadata.AppendToOutgoingContext(patient(t), pairs...), say("hello"))
+		wantCode(t, err, codes.InvalidArgument)
+	}
+	_, err := client.UnaryCall(metadata.AppendToOutgoingContext(patient(t), "x-key", "a", "cookie", "device=a", "other", "a", "other", "b"), say("hello"))
+	wantCode(t, err, codes.OK)
 }
 
 // seen keeps the calls that an engine decided.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
@@ -40,7 +42,8 @@ type ReaderOptions struct {
 	IDHeader string // of what makes a repeat recognisable; by default Idempotency-Key
 
 	// Claims returns those of the request's verified token; nil, nil if it has none. It is asked
-	// where rules want a claim, and its error refuses the request.
+	// where rules want a claim, and its error refuses the request: with 401, unless it is a
+	// [*RequestError].
 	Claims func(*http.Request) (Claims, error)
 
 	// MaxDelay is how long a call can be held for a leaky bucket; one that would have to wait longer is
@@ -66,6 +69,7 @@ const (
 type Reader struct {
 	options     ReaderOptions
 	proxyHeader proxyHeader
+	idHeader    string // canonical
 	trusted     []netip.Prefix
 	wanted      atomic.Pointer[wanted]
 }
@@ -112,7 +116,7 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 		o.Sources = func() []penstock.Source { return nil }
 	}
 	o.TrustedProxies = slices.Concat(o.TrustedProxies, o.Key.proxies)
-	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader)}
+	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader), idHeader: textproto.CanonicalMIMEHeaderKey(o.IDHeader)}
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range append([]string{o.IDHeader, o.ProxyHeader}, o.Key.headers...) {
@@ -149,12 +153,15 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 //	        host and an optional port is refused with 400
 //	path    as it was sent; rules normalise it by themselves
 //
-// and those of the sources that the request has, and [penstock.KeyAttribute] if there is a Key. An error is a [*RequestError].
+// and those of the sources that the request has, and [penstock.KeyAttribute] if there is a Key. A request
+// that has the header, cookie or parameter of a source twice is refused, as is one with a header that
+// servers take for that of a source. An error is a [*RequestError].
 func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	o := &r.options
-	*c = penstock.Call{
-		Domain: o.Domain, Attributes: c.Attributes[:0], Cost: 1,
-		ID: req.Header.Get(o.IDHeader), MaxDelay: o.MaxDelay,
+	*c = penstock.Call{Domain: o.Domain, Attributes: c.Attributes[:0], Cost: 1, MaxDelay: o.MaxDelay}
+	var err error
+	if c.ID, _, err = onevalue.Header(req.Header, r.idHeader); err != nil {
+		return badRequest(err)
 	}
 	if err := checkShape(req, c.ID, o.IDHeader); err != nil {
 		return err
@@ -208,7 +215,7 @@ func (r *Reader) sources() *wanted {
 	if w != nil && len(w.of) == len(now) && (len(now) == 0 || &w.of[0] == &now[0]) {
 		return w
 	}
-	w = newWanted(now)
+	w = newWanted(now, r.idHeader)
 	r.wanted.Store(w)
 	return w
 }
@@ -221,7 +228,7 @@ func hostOf(req *http.Request) (string, error) {
 	}
 	host, err := urlform.Host(req.Host)
 	if err != nil {
-		return "", refuse(http.StatusBadRequest, "%s", err.Error())
+		return "", badRequest(err)
 	}
 	return host, nil
 }

@@ -63,10 +63,10 @@ func TestRead(t *testing.T) {
 		),
 		Claims: func(*http.Request) (Claims, error) { return claimMap{"plan": "gold"}, nil },
 	})
-	req := request("http://Shop.Example.com.:8080/a%2Fb?x=1&q=one%20%26&q=two")
+	req := request("http://Shop.Example.com.:8080/a%2Fb?x=1&q=one%20%26")
 	req.Method = "POST"
-	req.Header["X-User"] = []string{"u1", "u2"}
-	req.Header.Set("Cookie", "sid=abc; sid=other")
+	req.Header.Set("X-User", "u1, u2")
+	req.Header.Set("Cookie", "sid=abc; other=sid")
 	req.Header.Set("Idempotency-Key", "k1")
 	req.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{
 		Raw: []byte("certificate"), Subject: pkix.Name{CommonName: "web"}, DNSNames: []string{"web.example.org", "b"},
@@ -141,7 +141,16 @@ func TestReadRefuses(t *testing.T) {
 		says   string
 	}{
 		{"header", good, func(r *http.Request) { r.Header.Set("X-User", long) }, 431, "the header X-User (attribute user) has 8193 bytes; at most 8192"},
-		{"header of many lines", good, func(r *http.Request) { r.Header["X-User"] = []string{long[:5000], long[:5000]} }, 431, "attribute user"},
+		{"header twice", good, func(r *http.Request) { r.Header["X-User"] = []string{"a", "b"} }, 400, "the header X-User is sent more than once"},
+		{"header and alias", good, func(r *http.Request) { r.Header.Set("X-User", "a"); r.Header.Set("X_User", "b") }, 400, "a header is sent that servers take for X-User"},
+		{"header's alias", good, func(r *http.Request) { r.Header.Set("X_User", "b") }, 400, "a header is sent that servers take for X-User"},
+		{"cookie twice", good, func(r *http.Request) { r.Header["Cookie"] = []string{"sid=a; x=1", "sid=b"} }, 400, "the cookie sid is sent more than once"},
+		{"parameter twice", good, func(r *http.Request) { r.URL.RawQuery = "q=a&%71=b" }, 400, "the query parameter q is sent more than once"},
+		{"id twice", good, func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "b"} }, 400, "the header Idempotency-Key is sent more than once"},
+		{"id and alias", good, func(r *http.Request) { r.Header.Set("Idempotency-Key", "a"); r.Header.Set("Idempotency_Key", "b") }, 400, "servers take for Idempotency-Key"},
+		{"token twice", func(*http.Request) (Claims, error) {
+			return nil, &RequestError{Status: 400, Detail: "the header X-Token is sent more than once"}
+		}, func(r *http.Request) {}, 400, "the header X-Token is sent more than once"},
 		{"cookie", good, func(r *http.Request) { r.Header.Set("Cookie", "sid="+long) }, 431, "the cookie sid (attribute session)"},
 		{"parameter", good, func(r *http.Request) { r.URL.RawQuery = "q=" + long }, 431, "the parameter q (attribute q)"},
 		{"claim", func(*http.Request) (Claims, error) { return claimMap{"plan": long}, nil }, func(r *http.Request) {}, 431, "attribute plan"},
@@ -172,8 +181,7 @@ func TestReadRefuses(t *testing.T) {
 func TestReadAtTheBounds(t *testing.T) {
 	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "q", Query: "q"})})
 	req := request("/")
-	req.URL.RawQuery = strings.Repeat("a&", MaxParameters-2) + "q=" + strings.Repeat("x", MaxValue)
-	req.URL.RawQuery += "&q=2"
+	req.URL.RawQuery = strings.Repeat("a&", MaxParameters-1) + "q=" + strings.Repeat("x", MaxValue)
 	if got := callOf(t, r, req)["q"]; len(got) != MaxValue {
 		t.Errorf("got %d bytes", len(got))
 	}

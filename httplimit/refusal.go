@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/penstock-io/penstock"
 )
@@ -30,6 +31,9 @@ func (e *RequestError) Unwrap() []error {
 func refuse(status int, format string, args ...any) *RequestError {
 	return &RequestError{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
+
+// badRequest refuses a request for a reason that may be told to the client.
+func badRequest(err error) *RequestError { return refuse(http.StatusBadRequest, "%s", err.Error()) }
 
 func tooLong(status int, what string, n int) *RequestError {
 	return refuse(status, "%s has %d bytes; at most %d", what, n, MaxValue)

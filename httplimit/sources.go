@@ -4,14 +4,14 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/onevalue"
 )
 
 // wanted is what the rules want to know of a request, ready to be read.
@@ -19,13 +19,15 @@ type wanted struct {
 	of     []penstock.Source // as it was given, to see that it is another
 	parts  []penstock.Source // each name once, headers in the form that net/http keeps them
 	claims bool
+
+	headers []string // of the parts, and that of ids
 }
 
 // alwaysThere are the attributes of every request.
 var alwaysThere = []string{"ip", "method", "host", "path"}
 
-func newWanted(of []penstock.Source) *wanted {
-	w := &wanted{of: of}
+func newWanted(of []penstock.Source, idHeader string) *wanted {
+	w := &wanted{of: of, headers: []string{idHeader}}
 	names := slices.Clone(alwaysThere)
 	for _, s := range of {
 		if slices.Contains(names, s.Attribute) {
@@ -35,16 +37,28 @@ func newWanted(of []penstock.Source) *wanted {
 		s.Header = textproto.CanonicalMIMEHeaderKey(s.Header)
 		w.parts = append(w.parts, s)
 		w.claims = w.claims || s.Claim != ""
+		if s.Header != "" && s.Header != "Host" {
+			w.headers = append(w.headers, s.Header)
+		}
 	}
 	return w
 }
 
-// read adds the attributes that the request has.
+// read adds the attributes that the request has. It refuses a request that has one of them twice: the
+// server behind might go by another than is counted.
 func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
+	if c.ID != "" || len(w.headers) > 1 {
+		if err := onevalue.CheckAliases(req.Header, w.headers...); err != nil {
+			return badRequest(err)
+		}
+	}
 	var claims Claims
 	if w.claims && r.options.Claims != nil {
 		var err error
 		if claims, err = r.options.Claims(req); err != nil {
+			if bad := (*RequestError)(nil); errors.As(err, &bad) {
+				return bad
+			}
 			return &RequestError{Status: http.StatusUnauthorized, Detail: "the token is not valid", Err: err}
 		}
 	}
@@ -70,24 +84,21 @@ func readSource(s *penstock.Source, req *http.Request, claims Claims) (value str
 		host, err := hostOf(req)
 		return host, host != "", err
 	case s.Header != "":
-		lines := req.Header[s.Header]
-		return strings.Join(lines, ", "), len(lines) > 0, nil
+		value, ok, err = onevalue.Header(req.Header, s.Header)
 	case s.Cookie != "":
-		cookie, err := req.Cookie(s.Cookie)
-		if err != nil {
-			return "", false, nil
-		}
-		return cookie.Value, true, nil
+		value, ok, err = onevalue.Cookie(req, s.Cookie)
 	case s.Query != "":
-		return parameter(req.URL.RawQuery, s.Query)
+		value, ok, err = onevalue.Parameter(req.URL.RawQuery, s.Query)
 	case s.Claim != "" && claims != nil:
 		value, ok = claims.Claim(s.Claim)
-		return value, ok, nil
 	case s.Certificate != penstock.NoCertificate && req.TLS != nil && len(req.TLS.VerifiedChains) > 0:
 		value = partOf(req.TLS.VerifiedChains[0][0], s.Certificate)
-		return value, value != "", nil
+		ok = value != ""
 	}
-	return "", false, nil
+	if err != nil {
+		return "", false, badRequest(err)
+	}
+	return value, ok, nil
 }
 
 // nameOf says where a value came from.
@@ -101,29 +112,6 @@ func nameOf(s *penstock.Source) string {
 		return fmt.Sprintf("the parameter %s (attribute %s)", s.Query, s.Attribute)
 	}
 	return "the attribute " + s.Attribute
-}
-
-// parameter returns the first parameter of a name. A query that a server could read in another way
-// is refused, as it could hide the parameter from the rules: url.ParseQuery leaves out what has a
-// semicolon or a broken escape.
-func parameter(query, name string) (value string, ok bool, err error) {
-	for query != "" {
-		var part string
-		part, query, _ = strings.Cut(query, "&")
-		if strings.Contains(part, ";") {
-			return "", false, refuse(http.StatusBadRequest, "the query has a semicolon; write %%3B, or & between parameters")
-		}
-		rawKey, rawValue, _ := strings.Cut(part, "=")
-		key, badKey := url.QueryUnescape(rawKey)
-		text, badValue := url.QueryUnescape(rawValue)
-		if badKey != nil || badValue != nil {
-			return "", false, refuse(http.StatusBadRequest, "the query has a %% that begins no escape; write %%25")
-		}
-		if key == name && !ok && part != "" {
-			value, ok = text, true
-		}
-	}
-	return value, ok, nil
 }
 
 // partOf returns "" for a part that the certificate does not have.

@@ -27,7 +27,7 @@ type Document struct {
 type Source struct {
 	Header string `rules:"header" max:"128" doc:"The value of a request header."`
 	Cookie string `rules:"cookie" max:"128" doc:"The value of a cookie."`
-	Query  string `rules:"query" max:"128" doc:"The first query parameter of the name."`
+	Query  string `rules:"query" max:"128" doc:"The value of a query parameter."`
 	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT; a.b is b within a."`
 
 	Certificate penstock.CertificatePart `rules:"certificate" doc:"Of the client's verified TLS certificate."`

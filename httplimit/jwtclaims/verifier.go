@@ -1,6 +1,7 @@
 package jwtclaims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/onevalue"
 )
 
 // Options say which tokens are believed. Exactly one of JWKSURL, JWKSFile and Secret is given.
@@ -161,9 +163,12 @@ func (o *Options) keys(ctx context.Context) (jwt.Keyfunc, error) {
 }
 
 // Claims returns those of the request's token, for [httplimit.ReaderOptions]. Without a token there
-// are none.
+// are none. A request with two tokens is refused: the server behind might go by the other.
 func (v *Verifier) Claims(req *http.Request) (httplimit.Claims, error) {
-	token := v.token(req)
+	token, err := v.token(req)
+	if err != nil {
+		return nil, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: err.Error()}
+	}
 	if token == "" {
 		return nil, nil
 	}
@@ -189,26 +194,27 @@ func (v *Verifier) verify(token string) (claims, error) {
 }
 
 // token returns the request's token, "" if it has none.
-func (v *Verifier) token(req *http.Request) string {
+func (v *Verifier) token(req *http.Request) (string, error) {
 	if v.options.Cookie != "" {
-		cookie, err := req.Cookie(v.options.Cookie)
-		if err != nil {
-			return ""
-		}
-		return cookie.Value
+		value, _, err := onevalue.Cookie(req, v.options.Cookie)
+		return value, err
 	}
-	header := v.options.Header
-	alone := header != ""
-	if !alone {
-		header = "Authorization"
+	alone := v.options.Header != ""
+	header := http.CanonicalHeaderKey(cmp.Or(v.options.Header, "Authorization"))
+	text, _, err := onevalue.Header(req.Header, header)
+	if err == nil {
+		err = onevalue.CheckAliases(req.Header, header)
 	}
-	text := strings.TrimSpace(req.Header.Get(header))
+	if err != nil {
+		return "", err
+	}
+	text = strings.TrimSpace(text)
 	scheme, token, ok := strings.Cut(text, " ")
 	switch {
 	case ok && strings.EqualFold(scheme, "Bearer"):
-		return strings.TrimSpace(token)
+		return strings.TrimSpace(token), nil
 	case alone:
-		return text
+		return text, nil
 	}
-	return ""
+	return "", nil
 }

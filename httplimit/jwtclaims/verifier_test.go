@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/penstock-io/penstock/httplimit"
 )
 
 // An issuer signs tokens and publishes its keys on a real server.
@@ -261,6 +264,32 @@ func TestWhereTokensAre(t *testing.T) {
 				t.Errorf("believed as %q", got)
 			}
 		})
+	}
+}
+
+// A request with two tokens is refused, also where invalid tokens are not: the server behind might go
+// by the other one.
+func TestTwoTokens(t *testing.T) {
+	secret := []byte(strings.Repeat("s", 32))
+	token := sign(t, jwt.SigningMethodHS256, secret, "", jwt.MapClaims{"sub": "u1"})
+	for name, test := range map[string]struct {
+		options Options
+		header  http.Header
+	}{
+		"Authorization twice": {Options{}, http.Header{"Authorization": {"Bearer " + token, "Bearer other"}}},
+		"header twice":        {Options{Header: "x-token"}, http.Header{"X-Token": {token, token}}},
+		"header and alias":    {Options{Header: "X-Token"}, http.Header{"X-Token": {token}, "X_token": {"other"}}},
+		"alias":               {Options{Header: "X-Token"}, http.Header{"X.token": {"other"}}},
+		"cookie twice":        {Options{Cookie: "token"}, http.Header{"Cookie": {"token=" + token + "; token=other"}}},
+		"cookie in two lines": {Options{Cookie: "token"}, http.Header{"Cookie": {"token=" + token, "token=other"}}},
+	} {
+		test.options.Secret = secret
+		req := httptest.NewRequest("GET", "/", nil)
+		req.Header = test.header
+		found, err := newVerifier(t, test.options).Claims(req)
+		if bad, ok := errors.AsType[*httplimit.RequestError](err); !ok || bad.Status != http.StatusBadRequest || found != nil {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
 	}
 }
 

@@ -68,7 +68,8 @@ func (g *Gateway) checkForwarded(names []string) (map[string]bool, error) {
 	return forwarded, nil
 }
 
-// screenHeader leaves of the headers what the limiter and the server are to see.
+// screenHeader leaves of the headers what the limiter and the server are to see. The limiter refuses
+// headers that rules read if they are sent more than once.
 func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem {
 	g.dropListed(h)
 	for name, lines := range h {
@@ -78,9 +79,7 @@ func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem {
 			delete(h, name)
 		case len(lines) < 2:
 		case what == single:
-			return problemOf(http.StatusBadRequest, "The header "+name+" is there more than once.")
-		case g.isRead(name):
-			h[name] = []string{strings.Join(lines, ", ")}
+			return problemOf(http.StatusBadRequest, "The header "+name+" is sent more than once.")
 		}
 	}
 	if upgrade := h["Upgrade"]; upgrade != nil && (len(upgrade) != 1 || !strings.EqualFold(upgrade[0], "websocket")) {
@@ -122,7 +121,7 @@ func isOption(name string) bool {
 // isAlias tells a name that servers which turn headers into variables cannot tell from one that
 // means something: X_Forwarded_For and X.Forwarded.For become HTTP_X_FORWARDED_FOR like the real one.
 func (g *Gateway) isAlias(name string) bool {
-	if !strings.ContainsFunc(name, isOdd) {
+	if !strings.ContainsFunc(name, isOdd) || g.isRead(name) {
 		return false
 	}
 	real := textproto.CanonicalMIMEHeaderKey(strings.Map(func(r rune) rune {

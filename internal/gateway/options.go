@@ -15,8 +15,8 @@ type Options struct {
 	Limiter   *httplimit.Limiter
 	Reader    *httplimit.Reader // tells which peers are trusted; the limiter's, or one like it
 
-	// Sources are the headers that rules read, as the reader's: several lines of one are forwarded
-	// as the limiter has read them, joined. It is asked for every request.
+	// Sources has the headers that rules read, as the reader's: headers that servers take for one of
+	// them are dropped. It is asked for every request.
 	Sources func() []penstock.Source
 
 	// ProxyHeader is the reader's, if it is one of its own: servers get it from trusted peers only.

@@ -255,6 +255,26 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// A rule can read a header whose name looks like an alias, and then the usual spelling is the alias.
+func TestUnderscoreThatRulesRead(t *testing.T) {
+	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) { io.WriteString(rw, req.Header.Get("X_Api_Key")) })
+	s := start(t, setting{
+		rules:   "attributes: {key: {header: X_API_Key}}\nrules: [{name: keys, key: [key], limits: [1000/1h]}]",
+		options: Options{Upstreams: upstreams(server)},
+	})
+	client := newClient(t)
+	got := get(t, client, s.url("/"), "X_Api_Key: a")
+	if calls := s.counted(); got.body != "a" || len(calls) != 1 || attribute(&calls[0], "key") != "a" {
+		t.Errorf("the server got %q, counted %v", got.body, calls)
+	}
+	for _, headers := range [][]string{{"X_Api_Key: a", "X-Api-Key: b"}, {"X-Api-Key: b"}} {
+		got := get(t, client, s.url("/"), headers...)
+		if calls := s.counted(); got.StatusCode != http.StatusBadRequest || len(calls) != 0 {
+			t.Errorf("%q: status %d, counted %d times", headers, got.StatusCode, len(calls))
+		}
+	}
+}
+
 func TestHeadersAreOneForLimiterAndServer(t *testing.T) {
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
 		rw.Header().Set("X-Lines", fmt.Sprint(len(req.Header["X-User"])))
@@ -273,8 +293,7 @@ func TestHeadersAreOneForLimiterAndServer(t *testing.T) {
 		want    string
 	}{
 		{[]string{"X-User: a"}, "a"},
-		{[]string{"X-User: a", "X-User: b"}, "a, b"},
-		{[]string{"X-User: a", "X-User: "}, "a, "},
+		{[]string{"X-User: a, b"}, "a, b"},
 		{[]string{"X_User: b"}, ""},
 		{[]string{"X-User: a", "X_User: b", "X.User: c"}, "a"},
 		{[]string{"X-User: a", "Connection: x-user"}, ""},
@@ -282,11 +301,11 @@ func TestHeadersAreOneForLimiterAndServer(t *testing.T) {
 	} {
 		got := get(t, client, s.url("/"), test.headers...)
 		calls := s.counted()
-		if len(calls) != 1 || attribute(&calls[0], "user") != test.want || got.body != strings.TrimSuffix(test.want, " ") {
+		if len(calls) != 1 || attribute(&calls[0], "user") != test.want || got.body != test.want {
 			t.Errorf("%q: counted as %v, the server got %q; want %q", test.headers, calls, got.body, test.want)
 		}
 	}
-	for _, name := range []string{"Authorization", "X-Api-Key", "Content-Type", "Referer", "Idempotency-Key"} {
+	for _, name := range []string{"Authorization", "X-Api-Key", "Content-Type", "Referer", "Idempotency-Key", "X-User"} {
 		got := get(t, client, s.url("/"), name+": a", name+": b")
 		if calls := s.counted(); got.StatusCode != http.StatusBadRequest || len(calls) != 0 {
 			t.Errorf("two lines of %s: status %d, counted %d times", name, got.StatusCode, len(calls))

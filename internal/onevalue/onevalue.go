@@ -1,0 +1,142 @@
+// Package onevalue reads the parts of a request by which clients are told apart. A part that is sent
+// twice is an error: of two values, one program reads the first, another the last, a third both. A
+// client could be counted by one and served by the other.
+package onevalue
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Header returns the value of a header, whose name must be in canonical form.
+func Header(h http.Header, name string) (value string, ok bool, err error) {
+	switch lines := h[name]; len(lines) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return lines[0], true, nil
+	}
+	return "", false, fmt.Errorf("the header %s is sent more than once", name)
+}
+
+// CheckAliases fails if there is a header that many servers cannot tell from one of those named, in
+// canonical form: X_User_Id and X-User.Id become the variable HTTP_X_USER_ID like X-User-Id.
+func CheckAliases(h http.Header, names ...string) error {
+	for other := range h {
+		for _, name := range names {
+			if len(other) == len(name) && other != name && isSameVariable(other, name) {
+				return fmt.Errorf("a header is sent that servers take for %s", name)
+			}
+		}
+	}
+	return nil
+}
+
+// isSameVariable reports whether names, of the same length, differ only in case and in what is neither
+// letter nor digit.
+func isSameVariable(a, b string) bool {
+	for i := range len(a) {
+		if variableByte(a[i]) != variableByte(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func variableByte(c byte) byte {
+	switch {
+	case c >= 'A' && c <= 'Z':
+		return c | 0x20
+	case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+		return c
+	}
+	return '_'
+}
+
+// Cookie returns the value of a cookie. Servers that ignore case, or take commas and spaces for
+// separators too, must not find another one.
+func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
+	found, alike := 0, 0
+	for _, line := range req.Header["Cookie"] {
+		f, a := countCookies(line, name)
+		found, alike = found+f, alike+a
+	}
+	switch {
+	case found == 0:
+		return "", false, nil
+	case alike > 1:
+		return "", false, fmt.Errorf("the cookie %s is sent more than once", name)
+	}
+	cookie, err := req.Cookie(name)
+	if err != nil { // a server that is less strict may have read it
+		return "", false, fmt.Errorf("the cookie %s has an invalid value", name)
+	}
+	return cookie.Value, true, nil
+}
+
+// countCookies returns how many cookies of a Cookie header have a name, and how many some servers may
+// take for one that has it.
+func countCookies(line, name string) (found, alike int) {
+	const space = " \t\r\n"
+	for i := 0; i+len(name) <= len(line); i++ {
+		if line[i]|0x20 != name[0]|0x20 || !strings.EqualFold(line[i:i+len(name)], name) {
+			continue
+		}
+		before, after := strings.TrimRight(line[:i], space), strings.TrimLeft(line[i+len(name):], space)
+		begins := before == "" || strings.HasSuffix(before, ";")
+		mayBegin := begins || strings.HasSuffix(before, ",") || len(before) < i
+		switch {
+		case begins && line[i:i+len(name)] == name && (after == "" || after[0] == ';' || after[0] == '='):
+			found++
+			alike++
+		case mayBegin && strings.HasPrefix(after, "="):
+			alike++
+		}
+	}
+	return found, alike
+}
+
+// Parameter returns the value of a query parameter. A query that a server could read in another way is
+// an error: url.ParseQuery leaves out what has a semicolon or an invalid escape.
+func Parameter(query, name string) (value string, ok bool, err error) {
+	alike := 0
+	for query != "" {
+		var part string
+		part, query, _ = strings.Cut(query, "&")
+		if strings.Contains(part, ";") {
+			return "", false, errors.New("the query has a semicolon; write %3B, or & between parameters")
+		}
+		rawKey, rawValue, _ := strings.Cut(part, "=")
+		key, badKey := url.QueryUnescape(rawKey)
+		text, badValue := url.QueryUnescape(rawValue)
+		if badKey != nil || badValue != nil {
+			return "", false, errors.New("the query has a % that begins no escape; write %25")
+		}
+		if part == "" || !isSameParameter(key, name) {
+			continue
+		}
+		alike++
+		if key == name {
+			value, ok = text, true
+		}
+	}
+	if ok && alike > 1 {
+		return "", false, fmt.Errorf("the query parameter %s is sent more than once", name)
+	}
+	return value, ok, nil
+}
+
+// isSameParameter reports whether some servers take a parameter for the one of a name: they ignore
+// case, take a[] and a[b] for parts of a, or make variables of names.
+func isSameParameter(key, name string) bool {
+	if key == name {
+		return true
+	}
+	if !strings.Contains(name, "[") {
+		key, _, _ = strings.Cut(key, "[")
+	}
+	return len(key) == len(name) && isSameVariable(key, name)
+}
