@@ -99,8 +99,8 @@ var rules = []rule{
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
-		of: anyOf(is("internal/urlform"), is("internal/reqbody"), is("internal/connlimit"), is("internal/held"), is("internal/strictdoc")), not: anyOf(thirdParty, sibling("none")), through: true,
-		because: "the forms of URLs, the bounds of bodies and connections and the reading of texts are for everybody: std only",
+		of: anyOf(is("internal/urlform"), is("internal/onevalue"), is("internal/reqbody"), is("internal/connlimit"), is("internal/held"), is("internal/strictdoc")), not: anyOf(thirdParty, sibling("none")), through: true,
+		because: "the forms of URLs, what must be sent once, the bounds of bodies and connections and the reading of texts are for everybody: std only",
 	},
 	{
 		of: under("internal/console"), not: anyOf(thirdParty, sibling("internal/console")),
@@ -185,6 +185,7 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/console", module + "/internal/admin"},
 		{"internal/admin", module + "/redisstore"},
 		{"internal/urlform", module + "/httplimit"},
+		{"internal/onevalue", module + "/httplimit"},
 		{"internal/reqbody", "golang.org/x/net/http/httpguts"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
