@@ -85,7 +85,9 @@ type Engine struct {
 
 	expiry atomic.Pointer[expiry] // of the rules seen last
 	shares atomic.Pointer[shares]
-	works  sync.Pool // of *work
+
+	works   sync.Pool // of *work
+	parties sync.Pool // of *party
 
 	unconfirmed *unconfirmedSet
 }
@@ -119,6 +121,7 @@ func New(o Options) (*Engine, error) {
 		e.observe = func(*Observation) {}
 	}
 	e.works.New = func() any { return new(work) }
+	e.parties.New = func() any { return new(party) }
 	return e, nil
 }
 

@@ -46,13 +46,15 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 	}
 }
 
-// A party is calls that are decided together, and the ticket that is made of theirs.
+// A party is calls that are decided together, and the ticket that is made of theirs. It is kept for the
+// next.
 type party struct {
 	members []member
 	apart   bool // none of their groups are added up
 	invalid bool // one of them is
 	denied  bool // one of them is, without the store
 	turn    penstock.Turn
+	ends    []int // of the decisions of the ticket's groups
 }
 
 // A member is one call of a party.
@@ -66,9 +68,11 @@ type member struct {
 }
 
 func newParty(e *Engine, members int) *party {
-	p := &party{members: make([]member, members)}
+	p := e.parties.Get().(*party)
+	p.members = slices.Grow(p.members[:0], members)[:members]
+	p.apart, p.invalid, p.denied = false, false, false
 	for i := range p.members {
-		p.members[i].work = e.works.Get().(*work)
+		p.members[i] = member{work: e.works.Get().(*work), groups: p.members[i].groups}
 	}
 	return p
 }
@@ -82,8 +86,11 @@ func (p *party) enter(m *member, settled bool, err error) {
 
 func (p *party) leave(e *Engine) {
 	for i := range p.members {
-		e.works.Put(p.members[i].work)
+		m := &p.members[i]
+		e.works.Put(m.work)
+		*m = member{groups: m.groups}
 	}
+	e.parties.Put(p)
 }
 
 // refuse denies all, as one of them is invalid.
@@ -181,12 +188,12 @@ func (p *party) full(e *Engine) {
 // share gives each member what was said of its own groups.
 func (p *party) share() {
 	all := &p.turn.Outcome
-	ends := make([]int, len(all.Groups)) // of the groups' decisions
-	end := 0
-	for i := range ends {
+	ends, end := p.ends[:0], 0
+	for i := range all.Groups {
 		end += len(p.turn.Ticket.Groups[i].Charges)
-		ends[i] = end
+		ends = append(ends, end)
 	}
+	p.ends = ends
 	for i := range p.members {
 		m := &p.members[i]
 		if !m.asks {

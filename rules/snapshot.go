@@ -10,7 +10,7 @@ import (
 // is immutable and may be shared by any number of goroutines.
 type Snapshot struct {
 	Version  int64  // the one that Compile was given
-	Checksum string // SHA-256 of the text, in hex: the same text has the same
+	Checksum string // SHA-256 of the text, in hex: the same text has the same; empty where there is a Matcher
 
 	Rules   []*Rule           // in the document's order
 	Sources []penstock.Source // of attributes, by name

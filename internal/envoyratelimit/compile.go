@@ -3,7 +3,6 @@ package envoyratelimit
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
@@ -17,7 +16,7 @@ func (o Options) Compile(files []rules.File, r rules.Options) (*rules.Snapshot, 
 		return nil, warnings, err
 	}
 	s := rules.NewSnapshot(r)
-	s.Checksum, s.Matcher = rules.NewText(r.Version, time.Time{}, files...).Checksum(), c
+	s.Matcher = c
 	for _, domain := range c.order {
 		b := compiler{s, domain, o.Together}
 		if err := b.level(c.domains[domain], nil); err != nil {

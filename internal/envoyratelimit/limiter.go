@@ -60,6 +60,7 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 		p.Verdict = &a.Each[i].Verdict
 		if limit != nil && !limit.unlimited {
 			from := len(keys)
+			keys = slices.Grow(keys, len(d.Entries))
 			keys = limit.appendKey(keys, d.Entries)
 			p.Rule, p.Key, p.Alone = limit.rule, keys[from:len(keys):len(keys)], limit.alone
 		}
