@@ -157,14 +157,17 @@ func (m *memory) recall(s *set, t *penstock.Ticket, i int, clock penstock.Instan
 	g := &t.Groups[i]
 	if g.Guarded() {
 		e := s.find(banOf(t, g))
-		if !m.believes(e, clock) {
+		if !m.believes(e, clock, longest) {
 			return false
 		}
 		m.bans[i], m.guarded = e.state, true
 	}
 	for j := range g.Charges {
-		e := s.find(keyOf(t, g, g.Charges[j].Meter))
-		if !m.believes(e, clock) {
+		e, most := s.find(keyOf(t, g, g.Charges[j].Meter)), longest
+		if g.Charges[j].Meter.CountAll {
+			most = longestOver
+		}
+		if !m.believes(e, clock, most) {
 			return false
 		}
 		m.found[m.charges].State = e.state
@@ -174,8 +177,8 @@ func (m *memory) recall(s *set, t *penstock.Ticket, i int, clock penstock.Instan
 }
 
 // believes tells whether an entry is young enough, and what it says about the store's clock.
-func (m *memory) believes(e *entry, clock penstock.Instant) bool {
-	if e == nil || clock < e.heard || clock >= e.sent+longest {
+func (m *memory) believes(e *entry, clock, most penstock.Instant) bool {
+	if e == nil || clock < e.heard || clock >= e.sent+most {
 		return false
 	}
 	m.now = max(m.now, e.at+clock-e.heard)

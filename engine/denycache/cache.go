@@ -24,9 +24,15 @@ const (
 	MostEntries       = 1 << 24
 )
 
-// longest is how long anything is believed, from when it was asked for: what a lost message of a reset
-// or a lift can cost.
-const longest = penstock.Instant(time.Second / time.Microsecond)
+// How long anything is believed, from when it was asked for.
+const (
+	// longest is what a lost message of a reset or a lift can cost.
+	longest = penstock.Instant(time.Second / time.Microsecond)
+
+	// longestOver is for limits that count all requests. Nothing is given back under them, but somebody
+	// may have emptied the store.
+	longestOver = penstock.Instant(time.Minute / time.Microsecond)
+)
 
 // A Cache answers denials for a store. It may be used by any number of goroutines.
 type Cache struct {

@@ -33,7 +33,8 @@ func TestLimitsThatCountAll(t *testing.T) {
 		{7, []penstock.Group{of(2, 1, 1), of(2, 1, 0), of(2, 1, 1)}, 0, true, 3},
 		{8, []penstock.Group{of(4, 0, 0)}, 1, false, 4},                     // the limit was raised
 		{9, []penstock.Group{group(hourly(9), 1), of(2, 1, 1)}, 1, true, 4}, // the first is of the same counter as the next
-		{2 + second, []penstock.Group{of(2, 1, 0)}, 1, true, 6},             // it is too long ago
+		{1 + 60*second, []penstock.Group{of(2, 1, 0)}, 0, true, 3},
+		{2 + 60*second, []penstock.Group{of(2, 1, 0)}, 1, true, 6}, // it is too long ago
 		{3600*second - 1, []penstock.Group{of(2, 1, 0)}, 1, true, 7},
 		{3600 * second, []penstock.Group{of(2, 1, 0)}, 1, false, 1}, // the next window
 		{3600*second + 1, []penstock.Group{of(0, 1, 0)}, 1, true, 2},

@@ -99,7 +99,8 @@ func TestDenyCache(t *testing.T) {
 		{hour + 2, 2, 1, []string{"ax", "ay"}, false, 1, 0},
 		{hour + 2, 5, 1, []string{"ax"}, true, 1, 0}, // the limit was raised: 4 were counted
 		{hour + 2, 2, 1, []string{"ax"}, false, 0, 0},
-		{hour + second + 1, 2, 1, []string{"ax"}, false, 1, 0},
+		{hour + 60*second, 2, 1, []string{"ax"}, false, 0, 0},
+		{hour + 60*second + 1, 2, 1, []string{"ax"}, false, 1, 0},
 		{hour + 3600*second - 5, 2, 9, []string{"ax"}, false, 1, 5 * time.Microsecond},
 		{hour + 3600*second - 1, 2, 9, []string{"ax"}, false, 0, time.Microsecond},
 		{hour + 3600*second, 2, 1, []string{"ax"}, true, 1, 0},
@@ -117,7 +118,7 @@ func TestDenyCache(t *testing.T) {
 			t.Errorf("step %d: %+v", i, d)
 		}
 	}
-	if hits := cache.Stats().Hits; hits != 6 {
+	if hits := cache.Stats().Hits; hits != 7 {
 		t.Errorf("%d hits", hits)
 	}
 }

@@ -136,12 +136,17 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// What is decided by other limits than the engine's rules has names, and no keys.
-func TestNamed(t *testing.T) {
-	n := newNode(t, document)
+// Rules that were made for one request are counted by their names.
+func TestRulesOfOneRequest(t *testing.T) {
+	snapshot, key := compile(t, document), []rules.KeyPart{{Name: "generic_key"}}
+	n := newNodeOf(t, engine.Fixed(snapshot))
 	for _, allowed := range []bool{true, false} {
 		n.Observe(&engine.Observation{
-			Call: &penstock.Call{Attributes: []penstock.Attribute{{Name: "generic_key", Value: "a"}}},
+			Call: &penstock.Call{Attributes: []penstock.Attribute{{Name: "generic_key", Value: "a"}}}, Rules: snapshot,
+			Matched: []rules.Matched{
+				{Rule: &rules.Rule{Name: "edge", Index: -1, Key: key}, Key: []string{"a"}},
+				{Rule: &rules.Rule{Name: "tried", Index: -1, Key: key, Mode: rules.Shadow}, Key: []string{"a"}},
+			},
 			Verdict: &penstock.Verdict{Allowed: allowed, Rule: "edge", Limits: []penstock.LimitVerdict{
 				{Rule: "edge", Decision: penstock.Decision{Allowed: allowed}},
 				{Rule: "tried", Shadow: true},
