@@ -3,6 +3,7 @@ package rls_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/denycache"
@@ -27,6 +28,8 @@ descriptors:
 		return rls.Descriptor{Entries: []penstock.Attribute{{Name: key, Value: value}}, Cost: 1}
 	}
 	nested := rls.Descriptor{Entries: []penstock.Attribute{{Name: "tenant", Value: "t"}, {Name: "path", Value: "/v1/users"}}, Cost: 1}
+	override := one("allowed", "u")
+	override.Limit = &rls.Override{Count: 4_000_000_000, Window: 365 * 24 * time.Hour}
 	stores := []struct {
 		name string
 		open func(testing.TB) served
@@ -57,6 +60,7 @@ descriptors:
 				{"allowed", []rls.Descriptor{one("allowed", "u")}},
 				{"denied", []rls.Descriptor{one("denied", "u")}},
 				{"nested", []rls.Descriptor{nested}},
+				{"override", []rls.Descriptor{override}},
 				{"none", []rls.Descriptor{one("other", "u")}},
 				{"four", []rls.Descriptor{one("allowed", "a"), one("allowed", "b"), nested, one("other", "u")}},
 			} {
