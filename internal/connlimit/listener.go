@@ -1,5 +1,5 @@
 // Package connlimit bounds how many connections a listener has at a time, and how many of them one
-// client can hold.
+// client can hold. It keeps a reserve for health checks.
 package connlimit
 
 import (
@@ -8,20 +8,29 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // Options of a listener.
 type Options struct {
-	// Max is how many connections there may be at a time. While there are as many, others wait in the
-	// kernel, and idle connections are closed for them. 0: any number.
+	// Max is how many connections there may be at a time. While there are as many, idle connections
+	// are closed for new ones; if none is idle, new ones wait, on the reserve or in the kernel. 0: any
+	// number.
 	Max int
 
-	// PerClient is how many of them may come from one IPv4 address or one IPv6 /64. Further ones are
-	// closed, unless the client has an idle connection that can be closed instead. 0: any number.
+	// PerClient is how many of them may come from one IPv4 address or one IPv6 /64. For further ones
+	// idle connections of the client are closed; if none is idle, further ones are put on the reserve
+	// or closed. 0: any number.
 	PerClient int
 
+	// Reserve is how many connections are accepted beyond Max and PerClient, so that health checks are
+	// answered: see Admitted. If the reserve is full, too, one of its connections is closed for a new
+	// one: one of the same client if that has several there, else one of a client that has its share,
+	// else the oldest. 0: none.
+	Reserve int
+
 	Exempt  func(netip.Addr) bool // from PerClient: proxies that carry the requests of many clients; nil: nobody
-	Refused func(netip.Prefix)    // is told of every connection that was closed for PerClient; nil: nobody
+	Refused func(netip.Prefix)    // is told of every connection that found the share of its client used up; nil: nobody
 }
 
 // Share returns how many connections a share of so many percent is, at least one; 0 if there is no
@@ -33,8 +42,9 @@ func Share(most, percent int) int {
 	return max(most*percent/100, 1)
 }
 
-// A Listener accepts bounded numbers of connections. For HTTP, ConnState has to be the server's hook,
-// so that idle connections are known.
+// A Listener accepts bounded numbers of connections. ConnState must be called when connections become
+// idle and when they cease to be; Prepare makes an http.Server do so. Accept must not be called
+// concurrently.
 type Listener struct {
 	net.Listener
 	options Options
@@ -42,16 +52,18 @@ type Listener struct {
 	mu      sync.Mutex
 	changed *sync.Cond // a connection was closed, or the listener
 	closed  bool
-	open    int
+	open    int  // without those on the reserve
 	waiting bool // Accept waits for a connection to be closed
 	clients map[netip.Prefix]*client
 	idle    *list.List // of *conn, the one that is idle longest first
+	reserve *list.List // of *conn, the oldest first
 }
 
 // A client is one prefix and its connections.
 type client struct {
 	prefix netip.Prefix
-	open   int
+	conns  int
+	open   int // without those on the reserve
 	idle   *list.List
 }
 
@@ -59,35 +71,36 @@ type client struct {
 type conn struct {
 	net.Conn
 	listener *Listener
-	client   *client // nil: it is not counted for one
+	client   *client     // nil: it is not counted for one
+	admitted atomic.Bool // it is not on the reserve
 
 	closed           bool
 	inAll, inClients *list.Element // of the lists of idle ones; nil: it is not idle
+	inReserve        *list.Element
+	wake             chan struct{} // closed when somebody waits for the connection to be admitted and it is, or is closed
 }
 
 // New bounds a listener.
 func New(l net.Listener, o Options) *Listener {
-	b := &Listener{Listener: l, options: o, clients: map[netip.Prefix]*client{}, idle: list.New()}
+	b := &Listener{Listener: l, options: o, clients: map[netip.Prefix]*client{}, idle: list.New(), reserve: list.New()}
 	b.changed = sync.NewCond(&b.mu)
 	return b
 }
 
-// Accept waits until there is room, and for a connection of a client that may have one more.
+// Accept returns the next connection of a client that may have one more. Without a reserve it waits
+// until there is room.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		if !l.reserve() {
+		if !l.await() {
 			return nil, net.ErrClosed
 		}
 		accepted, err := l.Listener.Accept()
 		if err != nil {
-			l.unreserve()
 			return nil, err
 		}
-		if c := l.admit(accepted); c != nil {
+		if c := l.take(accepted); c != nil {
 			return c, nil
 		}
-		accepted.Close()
-		l.unreserve()
 	}
 }
 
@@ -100,84 +113,137 @@ func (l *Listener) Close() error {
 	return l.Listener.Close()
 }
 
-// reserve makes room for a connection. It returns false if the listener was closed.
-func (l *Listener) reserve() bool {
+// await waits until one more connection can be accepted. It returns false if the listener was closed.
+func (l *Listener) await() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.options.Max > 0 && l.open >= l.options.Max && !l.closed {
-		if oldest := l.idle.Front(); oldest != nil {
-			l.closeLocked(oldest.Value.(*conn))
+	for l.options.Reserve == 0 && l.full() && !l.closed {
+		if l.closeOldest(l.idle) {
 			continue
 		}
 		l.waiting = true
 		l.changed.Wait()
 	}
 	l.waiting = false
-	l.open++
 	return !l.closed
 }
 
-func (l *Listener) unreserve() {
+func (l *Listener) full() bool { return l.options.Max > 0 && l.open >= l.options.Max }
+
+// take returns nil if the client has its share and there is no reserve: the connection is closed.
+func (l *Listener) take(accepted net.Conn) *conn {
+	c := &conn{Conn: accepted, listener: l}
+	prefix, counted := l.charged(accepted)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	l.changed.Broadcast()
+	if counted {
+		c.client = l.clientOf(prefix)
+		c.client.conns++
+	}
+	admitted, refused := l.admit(c), l.hasShare(c)
+	switch {
+	case admitted:
+	case l.options.Reserve > 0:
+		l.park(c)
+	default:
+		l.drop(c)
+		c = nil
+	}
+	l.mu.Unlock()
+	if !admitted && refused && l.options.Refused != nil {
+		l.options.Refused(prefix)
+	}
+	return c
 }
 
-// admit returns nil if the client has as many connections as it may have and none of them is idle.
-func (l *Listener) admit(accepted net.Conn) net.Conn {
-	c := &conn{Conn: accepted, listener: l}
-	prefix, counted := l.prefixOf(accepted)
-	if !counted {
-		return c
-	}
-	l.mu.Lock()
+func (l *Listener) clientOf(prefix netip.Prefix) *client {
 	of := l.clients[prefix]
 	if of == nil {
 		of = &client{prefix: prefix, idle: list.New()}
 		l.clients[prefix] = of
 	}
-	if of.open >= l.options.PerClient {
-		oldest := of.idle.Front()
-		if oldest == nil {
-			l.mu.Unlock()
-			if l.options.Refused != nil {
-				l.options.Refused(prefix)
-			}
-			return nil
-		}
-		of.open++ // so that it is not forgotten
-		l.closeLocked(oldest.Value.(*conn))
-		of.open--
-	}
-	of.open++
-	c.client = of
-	l.mu.Unlock()
-	return c
+	return of
 }
 
-// prefixOf returns what tells clients apart: an IPv4 address, or an IPv6 /64. It returns false for a
-// connection that no client is charged with.
-func (l *Listener) prefixOf(c net.Conn) (netip.Prefix, bool) {
-	address, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	ip := address.Addr().Unmap().WithZone("")
-	if err != nil || l.options.PerClient == 0 || l.options.Exempt != nil && l.options.Exempt(ip) {
+// hasShare reports whether the client of a connection has as many as it may have.
+func (l *Listener) hasShare(c *conn) bool {
+	return c.client != nil && l.options.PerClient > 0 && c.client.open >= l.options.PerClient
+}
+
+// admit makes the connection one of those that Max is about, if there is room or an idle connection
+// can be closed for it. The lock must be held, as for all that follows.
+func (l *Listener) admit(c *conn) bool {
+	if l.hasShare(c) && !l.closeOldest(c.client.idle) || l.full() && !l.closeOldest(l.idle) {
+		return false
+	}
+	l.open++
+	if c.client != nil {
+		c.client.open++
+	}
+	c.leaveReserve()
+	c.admitted.Store(true)
+	c.awaken()
+	return true
+}
+
+// closeOldest closes the connection that is idle longest. It returns false if there is none.
+func (l *Listener) closeOldest(idle *list.List) bool {
+	oldest := idle.Front()
+	if oldest != nil {
+		l.drop(oldest.Value.(*conn))
+	}
+	return oldest != nil
+}
+
+// drop closes a connection. The room it leaves is the caller's to give away.
+func (l *Listener) drop(c *conn) error {
+	if !c.closed {
+		c.closed = true
+		c.notIdle()
+		c.leaveReserve()
+		if c.admitted.Load() {
+			l.open--
+		}
+		if of := c.client; of != nil {
+			if c.admitted.Load() {
+				of.open--
+			}
+			if of.conns--; of.conns == 0 {
+				delete(l.clients, of.prefix)
+			}
+		}
+		c.awaken()
+		l.changed.Broadcast()
+	}
+	return c.Conn.Close()
+}
+
+// charged returns the client that a connection counts for, false if there is none.
+func (l *Listener) charged(c net.Conn) (netip.Prefix, bool) {
+	ip, ok := addressOf(c)
+	if !ok || l.options.Exempt != nil && l.options.Exempt(ip) {
 		return netip.Prefix{}, false
 	}
+	return prefixOf(ip), true
+}
+
+func addressOf(c net.Conn) (netip.Addr, bool) {
+	address, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	return address.Addr().Unmap().WithZone(""), err == nil
+}
+
+// prefixOf returns what tells clients apart: an IPv4 address, or an IPv6 /64.
+func prefixOf(ip netip.Addr) netip.Prefix {
 	bits := 32
 	if ip.Is6() {
 		bits = 64
 	}
-	return netip.PrefixFrom(ip, bits).Masked(), true
+	return netip.PrefixFrom(ip, bits).Masked()
 }
 
 // ConnState is a hook for http.Server.
 func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
-	if secure, ok := of.(interface{ NetConn() net.Conn }); ok {
-		of = secure.NetConn()
-	}
-	c, ok := of.(*conn)
-	if !ok {
+	c := inner(of)
+	if c == nil {
 		return
 	}
 	l.mu.Lock()
@@ -185,9 +251,11 @@ func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
 	switch {
 	case state != http.StateIdle:
 		c.notIdle()
-	case l.waiting:
-		l.closeLocked(c)
-	case !c.closed && c.inAll == nil:
+	case c.closed || !c.admitted.Load() || c.inAll != nil:
+	case l.waiting || l.reserveWaits():
+		l.drop(c)
+		l.admitWaiting()
+	default:
 		c.inAll = l.idle.PushBack(c)
 		if c.client != nil {
 			c.inClients = c.client.idle.PushBack(c)
@@ -195,7 +263,16 @@ func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
 	}
 }
 
-// notIdle takes the connection off the lists. The listener's lock must be held.
+// inner returns the connection that a listener of this package has accepted, nil if none has.
+func inner(of net.Conn) *conn {
+	if secure, ok := of.(interface{ NetConn() net.Conn }); ok {
+		of = secure.NetConn()
+	}
+	c, _ := of.(*conn)
+	return c
+}
+
+// notIdle takes the connection off the lists of idle ones.
 func (c *conn) notIdle() {
 	if c.inAll != nil {
 		c.listener.idle.Remove(c.inAll)
@@ -210,22 +287,9 @@ func (c *conn) notIdle() {
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	return c.listener.closeLocked(c)
-}
-
-func (l *Listener) closeLocked(c *conn) error {
-	if !c.closed {
-		c.closed = true
-		c.notIdle()
-		l.open--
-		if of := c.client; of != nil {
-			if of.open--; of.open == 0 {
-				delete(l.clients, of.prefix)
-			}
-		}
-		l.changed.Broadcast()
-	}
-	return c.Conn.Close()
+	err := c.listener.drop(c)
+	c.listener.admitWaiting()
+	return err
 }
 
 // CloseWrite is for net/http, which lets the client read the end of a response before it closes.
