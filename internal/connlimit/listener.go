@@ -1,5 +1,5 @@
-// Package connlimit bounds how many connections a listener has at a time, and how many of them one
-// client can hold. It keeps a reserve for health checks.
+// Package connlimit bounds how many connections a listener has at a time, how many of them one client
+// can hold, and how much memory the requests on them take.
 package connlimit
 
 import (
@@ -267,6 +267,9 @@ func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
 func inner(of net.Conn) *conn {
 	if secure, ok := of.(interface{ NetConn() net.Conn }); ok {
 		of = secure.NetConn()
+	}
+	if h, ok := of.(*http2Conn); ok {
+		of = h.Conn
 	}
 	c, _ := of.(*conn)
 	return c
