@@ -8,6 +8,7 @@ type config struct {
 	Listen         listenConfig     `key:"listen"`
 	Upstreams      []upstreamConfig `key:"upstreams" doc:"where the gateway sends calls; in the environment, the same YAML"`
 	Gateway        gatewayConfig    `key:"gateway"`
+	GRPC           grpcConfig       `key:"grpc"`
 	Store          storeConfig      `key:"store"`
 	Rules          rulesConfig      `key:"rules"`
 	TrustedProxies []network        `key:"trusted_proxies" doc:"networks whose word about the client is believed: addresses and CIDRs"`
@@ -32,7 +33,7 @@ type listenConfig struct {
 	HTTP    string   `key:"http" doc:"decision API and forward-auth over HTTP"`
 	Admin   string   `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
 	Hosts   []string `key:"hosts" doc:"host names under which the HTTP and admin APIs are reached, apart from addresses and names without a dot; *.example.com is every name below example.com. Requests for other hosts are refused with 403, as a web page may have sent them (DNS rebinding). Empty: a listener on loopback accepts only loopback, any other listener every name"`
-	Share   int      `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused"`
+	Share   int      `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused, except for health checks"`
 }
 
 type upstreamConfig struct {
@@ -64,6 +65,11 @@ type gatewayConfig struct {
 	MaxDelay time.Duration   `key:"max_delay" doc:"how long a leaky bucket may hold a request; one that would wait longer is denied. 0: as long as the rule's queue takes"`
 	Timeouts timeoutsConfig  `key:"timeouts"`
 	Limits   limitsConfig    `key:"limits"`
+}
+
+type grpcConfig struct {
+	Reflection bool `key:"reflection" doc:"let anyone who reaches listen.grpc list its services and methods, as grpcurl does"`
+	MaxBytes   size `key:"max_bytes" doc:"memory that all requests under way may hold, also those that have not arrived completely; beyond it connections are closed, of the client that holds most first. At least 4MiB; a connection has up to 100 requests of up to 1MiB"`
 }
 
 type tlsServerConfig struct {
@@ -198,6 +204,7 @@ func defaultConfig() *config {
 			},
 			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20},
 		},
+		GRPC: grpcConfig{MaxBytes: 128 << 20},
 		Store: storeConfig{
 			Memory: memoryConfig{MaxBytes: 1 << 30},
 			Redis:  redisConfig{Mode: "single", Timeout: 50 * time.Millisecond, KeyPrefix: "pen:"},

@@ -90,6 +90,9 @@ func (l *loader) checkListen() {
 	if c.Listen.Share < 1 || c.Listen.Share > 100 {
 		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
 	}
+	if c.GRPC.MaxBytes < 4<<20 {
+		l.wrong("grpc.max_bytes", "%v is less than 4MiB, what a few large requests need", c.GRPC.MaxBytes)
+	}
 	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
 		l.wrong("listen", "every door is turned off: give one of gateway, http and grpc an address")
 	}

@@ -130,6 +130,8 @@ func TestConfigMistakes(t *testing.T) {
 		{"environment upstreams", "", "PENSTOCK_UPSTREAMS=[{uri: a}]", `PENSTOCK_UPSTREAMS:1:3: upstreams[0]: unknown field "uri"`},
 		{"address", "listen: {http: nowhere}" + upstream, "", `penstock.yaml:1:16: listen.http: "nowhere" is no address`},
 		{"port", "listen: {http: ':99999'}" + upstream, "", `":99999" is no address`},
+		{"little memory", "grpc: {max_bytes: 1MiB}" + upstream, "", "penstock.yaml:1:19: grpc.max_bytes: 1MiB is less than 4MiB"},
+		{"any memory", "grpc: {max_bytes: -1}" + upstream, "", "penstock.yaml:1:19: grpc.max_bytes: -1 is less than 4MiB"},
 		{"address twice", "listen: {http: ':7', grpc: ':7'}" + upstream, "", "penstock.yaml:1:16: listen.http: :7 is that of listen.grpc"},
 		{"no doors", "listen: {gateway: '', http: '', grpc: ''}", "", "every door is turned off"},
 		{"open admin", "listen: {admin: ':8091'}" + upstream, "", "penstock.yaml:1:17: listen.admin: :8091 can be reached from other machines: that needs admin.tls and admin.token"},

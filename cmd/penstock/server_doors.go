@@ -109,8 +109,9 @@ func (s *server) listen(name, address string, answer serve) (*door, error) {
 	}
 	s.atEnd(func() { listener.Close() })
 	if n := connectionsOf(name); n > 0 {
+		reserve := min(n/4, 128)
 		listener = connlimit.New(listener, connlimit.Options{
-			Max: n, PerClient: connlimit.Share(n, s.config.Listen.Share), Exempt: s.isTrustedProxy,
+			Max: n - reserve, PerClient: connlimit.Share(n-reserve, s.config.Listen.Share), Reserve: reserve, Exempt: s.isTrustedProxy,
 			Refused: func(client netip.Prefix) {
 				s.log.Debug("connection refused: the client has its share", "listener", name, "client", client)
 			},
@@ -196,7 +197,7 @@ func (s *server) serveHTTP(server *http.Server) serve {
 	return func(ctx context.Context, l net.Listener) error {
 		return s.serveUntil(ctx, func() error {
 			if bounded, ok := l.(*connlimit.Listener); ok {
-				server.ConnState = bounded.ConnState
+				bounded.Prepare(server, isHealthCheck)
 			}
 			accept := server.Serve
 			if server.TLSConfig != nil {
@@ -212,13 +213,16 @@ func (s *server) serveHTTP(server *http.Server) serve {
 	}
 }
 
+func isHealthCheck(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+
 func (s *server) newGRPC() (serve, error) {
 	var more []grpc.ServerOption
 	if s.tracing != nil {
 		more = append(more, grpc.ChainUnaryInterceptor(s.tracing.Unary))
 	}
+	log := s.log.With("door", "grpc")
 	server, err := grpcapi.NewServer(grpcapi.Options{
-		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: s.log.With("door", "grpc"),
+		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: log,
 	}, more...)
 	if err != nil {
 		return nil, err
@@ -227,8 +231,16 @@ func (s *server) newGRPC() (serve, error) {
 	for _, name := range rls.Services {
 		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
-	reflection.Register(server)
+	if s.config.GRPC.Reflection {
+		reflection.Register(server)
+	}
 	return func(ctx context.Context, l net.Listener) error {
+		l = connlimit.NewHTTP2(l, connlimit.HTTP2Options{
+			MaxBytes: int64(s.config.GRPC.MaxBytes),
+			Reset: func(closed int, client netip.Prefix, bytes int64) {
+				log.Warn("connections closed: requests under way hold too much memory", "closed", closed, "largest_client", client, "bytes", bytes, "max_bytes", s.config.GRPC.MaxBytes)
+			},
+		})
 		return s.serveUntil(ctx, func() error {
 			if err := server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) { // before it began
 				return err

@@ -3,6 +3,8 @@
 package survive
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // stranger is an address that innocent clients do not have.
@@ -111,7 +114,86 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			}
 		}
 	}
+	for i := range connections {
+		if _, err := n.envoy().ShouldRateLimit(t.Context(), descriptors("u")); err != nil {
+			t.Fatalf("grpc: connection %d: %v", i, err)
+		}
+	}
 	n.isWell(maxMiB)
+}
+
+// occupy keeps connections from an address open on which requests never end, and connects again when
+// they are closed.
+func (n *node) occupy(source, listener, text string, connections int) (stop func()) {
+	ctx, cancel := context.WithCancel(n.t.Context())
+	var all sync.WaitGroup
+	for range connections {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if l := dialFrom(n.t, source, n.addresses[listener]); l != nil {
+					end := context.AfterFunc(ctx, func() { l.Close() })
+					io.WriteString(l, text)
+					io.Copy(io.Discard, l.from)
+					end()
+					l.Close()
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// Health checks are answered by a listener whose connections are all in use.
+func TestHealthChecksAtAFullListener(t *testing.T) {
+	const connections = openFiles / 8
+	const http1 = " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+	for listener, unfinished := range map[string]string{
+		"http": "POST /v1/check" + http1, "admin": "POST /v1/session" + http1, "grpc": unfinishedRPC(),
+	} {
+		t.Run(listener, func(t *testing.T) {
+			n := start(t, setup{files: openFiles, share: 50, config: noUpstream})
+			before := n.files()
+			for _, source := range []string{stranger, "127.0.0.3"} {
+				defer n.occupy(source, listener, unfinished, connections)()
+			}
+			eventually(t, "it is full", func() bool { return n.files() >= before+connections })
+			for i := range 30 {
+				if !n.isHealthyAt(listener) {
+					t.Errorf("health check %d is not answered", i)
+				}
+			}
+			n.isWell(maxMiB)
+		})
+	}
+}
+
+// isHealthyAt reports what a listener answers to a health check on a connection of its own.
+func (n *node) isHealthyAt(listener string) bool {
+	if listener != "grpc" {
+		n.client.CloseIdleConnections()
+		return n.status(listener, "/healthz") == http.StatusOK && (listener != "admin" || n.status(listener, "/readyz") == http.StatusOK)
+	}
+	conn := n.dialGRPC()
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	r, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return err == nil && r.Status == grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+func unfinishedRPC() string {
+	var b bytes.Buffer
+	b.WriteString(http2.ClientPreface)
+	framer := http2.NewFramer(&b, nil)
+	framer.WriteSettings()
+	framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: fields{
+		{":method", "POST"}, {":scheme", "http"}, {":authority", "a"}, {":path", rlsMethod}, {"content-type", "application/grpc"},
+	}.encode()})
+	return b.String()
 }
 
 // A proxy that carries the requests of all clients is not held to the share of one.

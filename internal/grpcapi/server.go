@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type Options struct {
 	// a server tells it first.
 	Health *health.Server
 	Log    *slog.Logger // nil: nothing is logged
+
+	MaxDuration time.Duration // of a request, from its first byte to the response; default 30 s
 }
 
 // A BatchDecider decides many calls, each by itself. Verdicts and errors are as many as the calls.
@@ -38,7 +41,8 @@ type BatchDecider interface {
 }
 
 // NewServer returns a server with the decision API and the health service, whose limits keep one
-// client from using it up. Further services can be registered before it serves.
+// client from using it up. Further services can be registered before it serves. Its listener should be
+// a connlimit.HTTP2Listener, which bounds what requests that have not been received completely hold.
 func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -46,7 +50,9 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(wire.MaxBatchBody), // what is no batch has less: see check
 		grpc.MaxHeaderListSize(16 << 10),
-		grpc.MaxConcurrentStreams(1000),
+		grpc.MaxConcurrentStreams(100),
+		grpc.Creds(newConnCredentials()),
+		grpc.InTapHandle(gate{cmp.Or(o.MaxDuration, 30*time.Second)}.enter),
 		grpc.ConnectionTimeout(5 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
