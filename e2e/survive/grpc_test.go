@@ -3,6 +3,7 @@
 package survive
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -187,6 +188,30 @@ func TestUnfinishedMessages(t *testing.T) {
 			over.Wait()
 		})
 	}
+}
+
+// What is small on the wire must not be large in memory: 1 MiB of empty descriptors is 70 MiB when it is
+// decoded.
+func TestMessagesThatGrow(t *testing.T) {
+	n := start(t, setup{config: noUpstream})
+	stop := n.keepsDeciding()
+	empty := prefixed(message, bytes.Repeat([]byte{2<<3 | 2, 0}, message/2))
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for range 5 {
+		tr := attacker(t, stranger)
+		for range 100 {
+			all.Go(func() {
+				if post(tr, n.addresses["grpc"], rlsMethod, bytes.NewReader(empty)) {
+					answered.Add(1)
+				}
+			})
+		}
+	}
+	all.Wait()
+	stop()
+	t.Logf("%d were answered", answered.Load())
+	n.isWell(grpcMiB)
 }
 
 // Envoy sends the requests of a worker over one connection.

@@ -1,13 +1,19 @@
 package grpcapi_test
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/penstock-io/penstock/internal/grpcapi"
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
@@ -35,5 +41,67 @@ func TestDeadline(t *testing.T) {
 	states.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	if r, err := watch.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
 		t.Error(r, err)
+	}
+}
+
+func TestCompressedMessagesAreRefused(t *testing.T) {
+	_, err := newClient(t).Check(patient(t), call("/search"), grpc.UseCompressor(gzip.Name))
+	wantCode(t, err, codes.Internal)
+	if want := "compressed messages are not accepted"; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// plain sends messages as they are, whatever they are.
+type plain struct{}
+
+func (plain) Name() string                { return "proto" }
+func (plain) Unmarshal([]byte, any) error { return nil }
+func (plain) Marshal(v any) ([]byte, error) {
+	return v.([]byte), nil
+}
+
+// The room of large messages is given back, however they end: there is room for 30 such at a time.
+func TestLargeMessages(t *testing.T) {
+	e := newEngine(t, nil)
+	conn := serve(t, grpcapi.Options{Decider: e, Concluder: e, Batch: e})
+	calls := func(n, length int) []byte {
+		call := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), make([]byte, length))
+		return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), call), n)
+	}
+	for _, test := range []struct {
+		name, method string
+		message      []byte
+		code         codes.Code
+		want         string
+	}{
+		{"long texts", penstockv1.Decisions_CheckBatch_FullMethodName, calls(1000, 1000), codes.InvalidArgument, "domain"},
+		{"many calls", penstockv1.Decisions_CheckBatch_FullMethodName, calls(49_000, 0), codes.InvalidArgument, "49000 calls, must be from 1 to "},
+		{"too many calls", penstockv1.Decisions_CheckBatch_FullMethodName, calls(51_000, 0), codes.Internal, "the message has more than 100000 fields"},
+		{"no message", penstockv1.Decisions_CheckBatch_FullMethodName, bytes.Repeat([]byte{0xff}, 1<<20), codes.Internal, "unmarshal"},
+		{"no message after all", penstockv1.Decisions_CheckBatch_FullMethodName, append(calls(1000, 1000), 0xff), codes.Internal, "unmarshal"},
+		{"health", grpc_health_v1.Health_Check_FullMethodName, append([]byte{0x0a, 0x80, 0x80, 0x3c}, make([]byte, 60<<14)...), codes.NotFound, ""},
+		{"watched health", grpc_health_v1.Health_Watch_FullMethodName, append([]byte{0x0a, 0x80, 0x80, 0x3c}, make([]byte, 60<<14)...), codes.OK, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for range 40 {
+				//lint:ignore SA1019 its messages are bytes
+				stream, err := conn.NewStream(patient(t), &grpc.StreamDesc{ServerStreams: true}, test.method, grpc.ForceCodec(plain{}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := stream.SendMsg(test.message); err != nil {
+					t.Fatal(err)
+				}
+				stream.CloseSend()
+				err = stream.RecvMsg(nil)
+				if status.Code(err) != test.code || !strings.Contains(fmt.Sprint(err), test.want) {
+					t.Fatalf("got %.300v, want %v: %s", err, test.code, test.want)
+				}
+			}
+		})
+	}
+	if _, err := penstockv1.NewDecisionsClient(conn).Check(patient(t), call("/search")); err != nil {
+		t.Error(err)
 	}
 }

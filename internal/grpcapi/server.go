@@ -47,12 +47,16 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	decoder := newDecoder()
 	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(wire.MaxBatchBody), // what is no batch has less: see check
 		grpc.MaxHeaderListSize(16 << 10),
 		grpc.MaxConcurrentStreams(100),
 		grpc.Creds(newConnCredentials()),
 		grpc.InTapHandle(gate{cmp.Or(o.MaxDuration, 30*time.Second)}.enter),
+		grpc.ForceServerCodecV2(decoder),
+		//lint:ignore SA1019 nothing else refuses compressed messages before they are decompressed
+		grpc.RPCDecompressor(uncompressed{}),
 		grpc.ConnectionTimeout(5 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -62,7 +66,8 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 			Time:                  time.Minute,
 			Timeout:               20 * time.Second,
 		}),
-		grpc.ChainUnaryInterceptor(contain(o.Log)),
+		grpc.ChainUnaryInterceptor(decoder.unary, contain(o.Log)),
+		grpc.ChainStreamInterceptor(decoder.stream),
 	}, more...)...)
 	if err := Register(s, o); err != nil {
 		return nil, err
