@@ -32,11 +32,15 @@ type authorization struct {
 }
 
 func (a authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	var told reply
 	asked, err := original(r)
+	if bad, ok := errors.AsType[*httplimit.RequestError](err); ok {
+		a.s.Writer.Refuse(&told, anyRequest, bad)
+		return denied(&told), nil
+	}
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	var told reply
 	var c penstock.Call
 	if err := a.s.Reader.Read(asked, &c); err != nil {
 		a.s.Writer.Refuse(&told, asked, err)
@@ -63,7 +67,7 @@ func (a authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*auth
 }
 
 // original is the request that Envoy asks about. Its address is the one that Envoy takes for the
-// client's.
+// client's. A RequestError blames the client, any other error Envoy.
 func original(r *authv3.CheckRequest) (*http.Request, error) {
 	h := r.GetAttributes().GetRequest().GetHttp()
 	if h == nil {
@@ -71,7 +75,7 @@ func original(r *authv3.CheckRequest) (*http.Request, error) {
 	}
 	target, err := url.ParseRequestURI(h.Path)
 	if err != nil {
-		return nil, errors.New("attributes.request.http.path: " + strconv.Quote(shortened(h.Path)) + " is neither a path nor a URL")
+		return nil, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: "the path is neither a path nor a URL", Err: err}
 	}
 	peer := r.GetAttributes().GetSource().GetAddress().GetSocketAddress()
 	if peer == nil {
@@ -82,8 +86,6 @@ func original(r *authv3.CheckRequest) (*http.Request, error) {
 		RemoteAddr: net.JoinHostPort(peer.Address, strconv.FormatUint(uint64(peer.GetPortValue()), 10)),
 	}, nil
 }
-
-func shortened(text string) string { return text[:min(len(text), 100)] }
 
 // headersOf reads them as they come: every line by itself, or joined to one of each name. Names that
 // begin with a colon are HTTP/2's.

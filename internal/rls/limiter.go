@@ -25,6 +25,7 @@ type Descriptor struct {
 	Entries []penstock.Attribute // in order; a name may be there twice
 	Cost    int64                // 0 is a peek
 	Limit   *Override            // nil: as the rules say
+	TooLong bool                 // a value has more than MaxValue bytes; no Limiter sees such a request
 }
 
 // An Override is a limit that comes with a descriptor, in place of what the rules say.

@@ -92,7 +92,8 @@ func (m *mistakes) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *D
 			m.add(fmt.Sprintf("descriptors[%d].entries[%d].key", i, k), "has %d bytes, must have from 1 to %d", len(key), MaxKey)
 		}
 		if len(value) > MaxValue {
-			m.add(fmt.Sprintf("descriptors[%d].entries[%d].value", i, k), "has %d bytes, at most %d", len(value), MaxValue)
+			out.TooLong = true
+			value = value[:MaxValue]
 		}
 		out.Entries[k] = penstock.Attribute{Name: key, Value: value}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -74,6 +75,9 @@ func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.R
 	request, err := read(r)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(request.Descriptors, func(d Descriptor) bool { return d.TooLong }) {
+		return tooLong(request), nil
 	}
 	ctx, cancel := inTime(ctx)
 	defer cancel()
