@@ -5,12 +5,12 @@ package survive
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +19,6 @@ import (
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -94,15 +93,13 @@ func (n *node) keepsDeciding() (stop func()) {
 	}
 }
 
-// attacker is an HTTP/2 client with connections from an address of its own.
-func attacker(t *testing.T, source string) *http2.Transport {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: patience}
-	tr := &http2.Transport{
-		AllowHTTP: true, StrictMaxConcurrentStreams: true,
-		DialTLSContext: func(ctx context.Context, network, address string, _ *tls.Config) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
-		},
+// attacker is an HTTP/2 client with a connection from an address of its own.
+func attacker(t *testing.T, source string) *http.Transport {
+	tr := &http.Transport{
+		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true},
+		DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: patience}).DialContext,
 	}
+	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
@@ -198,7 +195,7 @@ func TestMessagesThatGrow(t *testing.T) {
 	empty := prefixed(message, bytes.Repeat([]byte{2<<3 | 2, 0}, message/2))
 	var answered atomic.Int64
 	var all sync.WaitGroup
-	for range 5 {
+	for range 3 {
 		tr := attacker(t, stranger)
 		for range 100 {
 			all.Go(func() {
@@ -274,6 +271,10 @@ func TestLargestRequestsAreDecided(t *testing.T) {
 	all.Wait()
 	if allowed.Load() != 100 || denied.Load() != requests-100 {
 		t.Errorf("%d of %d requests were allowed, %d denied, want 100 and %d", allowed.Load(), requests, denied.Load(), requests-100)
+	}
+	r, err := n.envoy().ShouldRateLimit(t.Context(), descriptors("u", strings.Repeat("u", message-1000)))
+	if err != nil || r.OverallCode != rlsv3.RateLimitResponse_OVER_LIMIT {
+		t.Errorf("a long value: %v, %v", r, err)
 	}
 	n.isWell(grpcMiB)
 }

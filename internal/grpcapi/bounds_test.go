@@ -85,7 +85,6 @@ func TestLargeMessages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for range 40 {
-				//lint:ignore SA1019 its messages are bytes
 				stream, err := conn.NewStream(patient(t), &grpc.StreamDesc{ServerStreams: true}, test.method, grpc.ForceCodec(plain{}))
 				if err != nil {
 					t.Fatal(err)

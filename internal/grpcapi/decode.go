@@ -134,7 +134,7 @@ func countFields(b []byte, of protoreflect.MessageDescriptor, most, depth int) (
 		}
 		value := b[:n]
 		b = b[n:]
-		if kind != protowire.BytesType {
+		if kind != protowire.BytesType || n == 1 { // the length of nothing
 			continue
 		}
 		field := of.Fields().ByNumber(number)
