@@ -62,6 +62,7 @@ type compiler struct {
 	hasher  penstock.Hasher
 
 	provided map[string]bool // attributes that calls can have
+	missing  map[string]bool // attributes that rules name and nothing provides
 	names    map[string]int  // of rules, and which
 
 	attributes []string // as attributeNames has them; made when first needed
@@ -71,6 +72,7 @@ type compiler struct {
 	zones       map[string]*time.Location
 	languages   map[string]*language // by the wildcards beside the attributes
 	expressions map[string]*expression
+	written     int // bytes of all different expressions
 }
 
 func newCompiler(doc *Document, o Options) *compiler {
@@ -83,6 +85,7 @@ func newCompiler(doc *Document, o Options) *compiler {
 		options:     o,
 		hasher:      penstock.NewHasher(o.Secret),
 		provided:    map[string]bool{},
+		missing:     map[string]bool{},
 		names:       map[string]int{},
 		meters:      map[penstock.Limit]*penstock.Meter{},
 		zones:       map[string]*time.Location{},
@@ -125,7 +128,7 @@ func (c *compiler) snapshot() *Snapshot {
 	s := &Snapshot{Version: c.options.Version, Checksum: hex.EncodeToString(sum[:]), Hasher: c.hasher, byNumber: map[uint64]*Rule{}}
 	s.Sources = c.sources()
 	all := make([]Rule, len(c.doc.Rules))
-	for i := range all {
+	for i := 0; i < len(all) && c.goOn(); i++ {
 		r := &all[i]
 		c.rule(i, r)
 		s.Rules = append(s.Rules, r)
@@ -133,8 +136,8 @@ func (c *compiler) snapshot() *Snapshot {
 	}
 	allow := c.list(c.doc.Lists.Allow, path{"lists", "allow"})
 	deny := c.list(c.doc.Lists.Deny, path{"lists", "deny"})
-	if c.mistakes == 0 {
-		s.index = newIndex(all, allow, deny)
+	if c.mistakes == 0 && c.stopped == nil {
+		s.index = buildIndex(all, allow, deny, c.work)
 	}
 	return s
 }
@@ -148,8 +151,8 @@ var (
 func (c *compiler) list(entries []Patterns, at path) []listEntry {
 	list := make([]listEntry, 0, len(entries))
 	everyPath := pathPattern{ignore: c.ignored(nil)}
-	for i, entry := range entries {
-		at := at.with(i)
+	for i := 0; i < len(entries) && c.goOn(); i++ {
+		entry, at := entries[i], at.with(i)
 		if len(entry) == 0 && c.sound(at) {
 			c.fail(at, complain("an entry without a condition would be every call").but("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
@@ -249,9 +252,24 @@ func (c *compiler) needs(name string, at path, p pathPattern) {
 		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).but("only key and when know it"))
 		return
 	}
-	known := append(slices.Sorted(maps.Keys(c.provided)), p.wildcards()...)
+	if !c.missing[name] {
+		if len(c.missing) == maxMissing {
+			c.fail(at, complain("the rules name more than %d attributes that nothing provides", maxMissing).but("say under attributes where they come from"))
+			return
+		}
+		c.missing[name] = true
+	}
+	var known []string
+	if len(c.missing) <= maxSuggestions {
+		known = append(slices.Sorted(maps.Keys(c.provided)), p.wildcards()...)
+	}
 	c.warn(at, meantAttribute(complain("no attribute provides %s", name), name, known))
 }
+
+const (
+	maxMissing     = 1000 // attributes that nothing provides
+	maxSuggestions = 50   // of these, those for which a similar name is looked for
+)
 
 func meantAttribute(w *complaint, name string, known []string) *complaint {
 	if meant := closest(strings.ToLower(name), known); meant != "" {

@@ -47,15 +47,17 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *conditions, ignore url
 }
 
 func (c *compiler) methods(methods Values, at path) []string {
+	seen := make(map[string]bool, len(methods))
 	for i, method := range methods {
 		switch upper := strings.ToUpper(method); {
 		case !methodName.MatchString(upper):
 			c.fail(at.with(i), complain("%.40q is no HTTP method", method))
 		case upper != method:
 			c.fail(at.with(i), complain("methods are written in upper case").but("did you mean %s?", upper))
-		case slices.Contains(methods[:i], method):
+		case seen[method]:
 			c.fail(at.with(i), complain("the method %s is given twice", method))
 		}
+		seen[method] = true
 	}
 	return methods
 }
@@ -120,7 +122,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions, own []pens
 	var out []Override
 	seen := map[string]int{}     // matches that never expire
 	names := map[uint64]uint64{} // of counters, and the match that has them
-	for i := range t.Overrides {
+	for i := 0; i < len(t.Overrides) && c.goOn(); i++ {
 		o, at := &t.Overrides[i], at.with("overrides", i)
 		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt}
 		made.conditions = c.conditions(&o.Match, at.with("match"), rule, rule.path.ignore)
@@ -230,26 +232,23 @@ func pathsDisjoint(a, b pathPattern) bool {
 
 // patternsDisjoint is sure only where there are no wildcards.
 func patternsDisjoint(a, b []valuePattern) bool {
-	const most = 64 // of each are compared
-	if len(a) > most || len(b) > most {
-		return false
-	}
+	texts := make(map[string]bool, len(a))
+	var networks []netip.Prefix
 	for i := range a {
-		for k := range b {
-			if mayMeet(&a[i], &b[k]) {
-				return false
-			}
+		if a[i].wild {
+			return false
+		}
+		texts[a[i].text] = true
+		if a[i].network.IsValid() {
+			networks = append(networks, a[i].network)
+		}
+	}
+	const most = 8 // networks are compared with each other: with more of them it is not sure
+	for i := range b {
+		p := &b[i]
+		if p.wild || texts[p.text] || p.network.IsValid() && (len(networks) > most || slices.ContainsFunc(networks, p.network.Overlaps)) {
+			return false
 		}
 	}
 	return true
-}
-
-func mayMeet(a, b *valuePattern) bool {
-	switch {
-	case a.wild || b.wild:
-		return true
-	case a.network != (netip.Prefix{}) && b.network != (netip.Prefix{}):
-		return a.network.Overlaps(b.network)
-	}
-	return a.text == b.text
 }

@@ -23,7 +23,17 @@ type treeBuilder struct {
 	labels []lead
 	edges  []lead
 	made   tree
+	work   func(steps int) bool // false: the tree is of no use any more
+	room   int                  // steps that are left
 }
+
+// To look at a label is a step, to copy an item several. A tree is divided further while steps are
+// left, so building it takes time and memory in proportion to its labels. Only rules that have many
+// labels in common run out of steps. They are found like others, but among more candidates.
+const (
+	stepsPerLabel = 64 // that are granted
+	stepsPerCopy  = 16 // that are taken
+)
 
 // An edge leads from a node of a path by a literal segment to the next.
 type edge struct {
@@ -50,7 +60,11 @@ func (b *treeBuilder) add(number int, c *conditions, key []KeyPart, overrides *t
 	}
 	b.places = append(b.places, int32(len(b.tape)))
 	b.tape = appendRecord(b.tape, number, more, c, key, b.slots)
-	b.facets = append(b.facets, facetsOf(c))
+	facets := facetsOf(c)
+	b.facets = append(b.facets, facets)
+	for _, labels := range facets {
+		b.room += stepsPerLabel * len(labels)
+	}
 }
 
 // tree returns the tree of all that was added.
@@ -77,6 +91,12 @@ func (b *treeBuilder) finish() *tree {
 	return &t
 }
 
+// take takes steps, and tells whether there are more.
+func (b *treeBuilder) take(steps int) bool {
+	b.room -= steps
+	return b.work(steps) && b.room > 0
+}
+
 // A filing is an item on its way down the tree.
 type filing struct {
 	item   int32
@@ -91,7 +111,7 @@ func (b *treeBuilder) file(filings []filing) ref {
 		return 0
 	case len(filings) == 1:
 		return toCandidate(b.places[filings[0].item])
-	case len(filings) <= crowd:
+	case len(filings) <= crowd || !b.take(1):
 		return b.keep(filings, nil, nil)
 	}
 	count := b.count(filings)
@@ -106,7 +126,8 @@ func (b *treeBuilder) file(filings []filing) ref {
 		}
 		labels := b.facets[f.item][best]
 		f.used |= 1 << best
-		f.copies *= int32(len(labels))
+		f.copies = min(f.copies*int32(len(labels)), maxCopies+1)
+		b.take(stepsPerCopy * len(labels))
 		for _, p := range labels {
 			if at[p] == nil {
 				order = append(order, p)
@@ -194,7 +215,8 @@ func (b *treeBuilder) count(filings []filing) map[label]int {
 	count := map[label]int{}
 	for _, f := range filings {
 		for i, labels := range b.facets[f.item] {
-			if f.used&(1<<i) == 0 {
+			if f.mayUse(i, labels) {
+				b.take(len(labels))
 				for _, p := range labels {
 					count[p]++
 				}
@@ -204,12 +226,18 @@ func (b *treeBuilder) count(filings []filing) map[label]int {
 	return count
 }
 
+// mayUse tells whether an item can be filed by a facet: by one with several labels only if that does
+// not make too many copies, unless it is the first.
+func (f *filing) mayUse(i int, labels facet) bool {
+	many := f.used != 0 && len(labels) > 1 && int(f.copies)*len(labels) > maxCopies
+	return f.used&(1<<i) == 0 && !many
+}
+
 // choose returns the facet that leaves the fewest others to look at; of equals, the first.
 func (b *treeBuilder) choose(f filing, count map[label]int) (best int, ok bool) {
 	least := 0
 	for i, labels := range b.facets[f.item] {
-		many := f.used != 0 && len(labels) > 1 && int(f.copies)*len(labels) > maxCopies
-		if f.used&(1<<i) != 0 || many {
+		if !f.mayUse(i, labels) {
 			continue
 		}
 		most := 0

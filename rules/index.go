@@ -11,7 +11,8 @@ import (
 // An index finds the rules that match a call. It is immutable.
 type index struct {
 	slots       *slots
-	texts       texts  // until it is made
+	texts       texts // until it is made
+	work        func(steps int) bool
 	all         []Rule // in a row: finding one is no read of memory
 	rules       *tree  // of those that are not off
 	allow, deny list
@@ -23,12 +24,12 @@ type list struct {
 	tree    *tree
 }
 
-// newIndex makes the index of rules in their order. It adopts them: rules belong to one index
-// only.
-func newIndex(all []Rule, allow, deny []listEntry) *index {
-	x := &index{slots: newSlots(), texts: texts{}, all: all}
-	b := treeBuilder{slots: x.slots}
-	for i := range all {
+// buildIndex makes the index of rules in their order. It adopts them: rules belong to one index
+// only. work is told of steps; where it says no, building stops and the index is of no use.
+func buildIndex(all []Rule, allow, deny []listEntry, work func(steps int) bool) *index {
+	x := &index{slots: newSlots(), texts: texts{}, all: all, work: work}
+	b := treeBuilder{slots: x.slots, work: work}
+	for i := 0; i < len(all) && work(1); i++ {
 		r := &all[i]
 		overrides := x.overrides(r)
 		x.adopt(&r.conditions)
@@ -44,7 +45,7 @@ func newIndex(all []Rule, allow, deny []listEntry) *index {
 	x.rules = b.tree()
 	x.allow = x.list(allow, ErrorSkips) // nobody gets onto it by an error
 	x.deny = x.list(deny, ErrorMatches)
-	x.texts = nil
+	x.texts, x.work = nil, nil
 	return x
 }
 
@@ -84,7 +85,7 @@ func (x *index) overrides(r *Rule) *tree {
 	if len(r.Overrides) == 0 {
 		return nil
 	}
-	b := treeBuilder{slots: x.slots}
+	b := treeBuilder{slots: x.slots, work: x.work}
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
 		x.adopt(&o.conditions)
@@ -94,7 +95,7 @@ func (x *index) overrides(r *Rule) *tree {
 }
 
 func (x *index) list(entries []listEntry, onError OnError) list {
-	b := treeBuilder{slots: x.slots}
+	b := treeBuilder{slots: x.slots, work: x.work}
 	for i := range entries {
 		entries[i].conditions.onError = onError
 		x.adopt(&entries[i].conditions)

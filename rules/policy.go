@@ -8,30 +8,27 @@ import (
 
 // policies names limits: by the rule, and by what tells them apart if there are several.
 func policies(rule string, limits []penstock.Limit) []string {
+	if len(limits) == 1 {
+		return []string{rule}
+	}
 	names := make([]string, len(limits))
+	occurs := map[string]int{} // spans, and spans with algorithms
 	for i := range limits {
-		if names[i] = rule; len(limits) == 1 {
-			break
+		names[i] = ":" + span(&limits[i])
+		occurs[names[i]]++
+		occurs[names[i]+":"+limits[i].Algorithm.String()]++
+	}
+	for i := range limits {
+		l, name := &limits[i], names[i]
+		if occurs[name] > 1 {
+			name += ":" + l.Algorithm.String()
 		}
-		l := &limits[i]
-		names[i] += ":" + span(l)
-		if occurs(limits, func(o *penstock.Limit) bool { return span(o) == span(l) }) > 1 {
-			names[i] += ":" + l.Algorithm.String()
+		if occurs[names[i]+":"+l.Algorithm.String()] > 1 {
+			name += fmt.Sprintf(":%v:%d", l.Refill, l.Ordinal)
 		}
-		if occurs(limits, func(o *penstock.Limit) bool { return span(o) == span(l) && o.Algorithm == l.Algorithm }) > 1 {
-			names[i] += fmt.Sprintf(":%v:%d", l.Refill, l.Ordinal)
-		}
+		names[i] = rule + name
 	}
 	return names
-}
-
-func occurs(limits []penstock.Limit, is func(*penstock.Limit) bool) (n int) {
-	for i := range limits {
-		if is(&limits[i]) {
-			n++
-		}
-	}
-	return n
 }
 
 func span(l *penstock.Limit) string {

@@ -129,7 +129,8 @@ const maxProblems = 1000
 type found struct {
 	ctx      context.Context
 	stopped  error // the context ended
-	steps    int   // until the next look at the context
+	steps    int   // of work so far
+	checked  int   // at which step the context was looked at
 	source   *source
 	problems [Warning + 1]Problems // by severity
 	untold   [Warning + 1]int
@@ -202,14 +203,20 @@ func (f *found) mark(at path) {
 	}
 }
 
-// checkEvery is how many parts of a document are read or compiled between two looks at the context.
+// checkEvery is how many steps are between two looks at the context.
 const checkEvery = 256
 
-// goOn tells whether there is a point in going on: not after more mistakes than are told, nor when
-// whoever asked has gone.
-func (f *found) goOn() bool {
-	if f.steps++; f.steps%checkEvery == 0 && f.stopped == nil && f.ctx.Err() != nil {
-		f.stopped = context.Cause(f.ctx)
+// goOn tells whether there is a point in reading or compiling another part of the document: not after
+// more mistakes than are told, nor when whoever asked has gone.
+func (f *found) goOn() bool { return f.work(1) }
+
+// work is goOn for so many steps.
+func (f *found) work(steps int) bool {
+	if f.steps += steps; f.steps-f.checked >= checkEvery {
+		f.checked = f.steps
+		if f.stopped == nil && f.ctx.Err() != nil {
+			f.stopped = context.Cause(f.ctx)
+		}
 	}
 	return f.stopped == nil && f.untold[Mistake] == 0
 }

@@ -7,6 +7,9 @@ func closest(word string, known []string) string {
 		return ""
 	}
 	for _, k := range known {
+		if max(len(k)-len(word), len(word)-len(k)) > distance {
+			continue
+		}
 		if d := editDistance(word, k); d <= distance && (best == "" || d < distance) {
 			best, distance = k, d
 		}

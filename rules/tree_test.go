@@ -94,7 +94,7 @@ func TestHashesThatAreAlike(t *testing.T) {
 			writtenRule{match: written{domain: "default", attributes: attrs("host", fmt.Sprintf("*.%d.com", i))}})
 	}
 	x := compileWritten(t, w)
-	b := treeBuilder{slots: x.slots, nodes: map[edge]int32{}}
+	b := treeBuilder{slots: x.slots, nodes: map[edge]int32{}, work: func(int) bool { return true }}
 	all := make([]filing, len(x.all))
 	for i := range x.all {
 		b.add(i, &x.all[i].conditions, nil, nil, 0)

@@ -19,6 +19,10 @@ func (c *compiler) when(text string, at path, p pathPattern) *expression {
 	if known := c.expressions[alike]; known != nil {
 		return known
 	}
+	if c.written += len(text); c.written > maxExpressions {
+		c.fail(at, complain("the expressions of when have more than %d bytes together, where those that are alike count once", maxExpressions))
+		return nil
+	}
 	language, err := c.languageWith(wildcards)
 	if err != nil {
 		c.fail(at, complain("%v", err))
@@ -40,6 +44,10 @@ func (c *compiler) when(text string, at path, p pathPattern) *expression {
 	}
 	return nil
 }
+
+// maxExpressions is how many bytes the expressions of a document may have together: to compile a byte
+// of one takes some ten times as long as a byte of anything else.
+const maxExpressions = 512 << 10
 
 // mentioned returns the names that occur in an expression, and perhaps others that are part of a
 // word: few expressions need a language of their own.

@@ -7,29 +7,39 @@ type anchored struct {
 	height int // of the tree below it
 }
 
-// properties reads anchors and tags, and the node they are of.
-func (p *parser) properties(n *Node, depth int, read func()) {
-	at, mark := n.At, p.peek()
+// A property is an anchor or a tag that was read before its node, and where the parser stood then.
+type property struct {
+	mark           byte
+	name           string
+	count, deepest int
+}
+
+// property reads an anchor or a tag. The node it is of follows.
+func (p *parser) property(depth int) property {
 	if !p.options.Anchors {
-		p.refuse(mark)
-		return
+		p.refuse(p.peek())
+		return property{}
 	}
+	mark, at := p.peek(), p.here()
 	name := p.name()
+	if mark == '&' && name == "" {
+		p.syntax(at, "an anchor needs a name")
+	}
 	p.skip()
-	count, deepest := p.count, p.deepest
+	before := property{mark, name, p.count, p.deepest}
 	p.deepest = depth
-	read()
-	if mark == '&' && p.err == nil {
-		if name == "" {
-			p.syntax(at, "an anchor needs a name")
-			return
-		}
+	return before
+}
+
+// bind gives a node the anchor that was read before it.
+func (p *parser) bind(before property, n *Node, depth int) {
+	if before.mark == '&' && p.err == nil {
 		if p.anchors == nil {
 			p.anchors = map[string]anchored{}
 		}
-		p.anchors[name] = anchored{*n, p.count - count, p.deepest - depth}
+		p.anchors[before.name] = anchored{*n, p.count - before.count, p.deepest - depth}
 	}
-	p.deepest = max(deepest, p.deepest)
+	p.deepest = max(before.deepest, p.deepest)
 }
 
 // alias reads an alias as the node it stands for.

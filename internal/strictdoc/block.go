@@ -9,15 +9,12 @@ func (p *parser) block(n *Node, parent int32, depth int, inline bool) {
 	n.At = p.here()
 	switch c := p.peek(); {
 	case c == '&' || c == '!':
-		p.properties(n, depth, func() {
-			if p.line != n.At.Line {
-				inline = false
-				if p.ended() || p.column <= parent && !(p.column == parent && p.isEntry('-')) {
-					return // the value is empty
-				}
-			}
-			p.block(n, parent, depth, inline)
-		})
+		property := p.property(depth)
+		onSameLine := p.line == n.At.Line
+		if isEmpty := p.ended() || !onSameLine && p.column <= parent && !(p.column == parent && p.isEntry('-')); !isEmpty {
+			p.block(n, parent, depth, inline && onSameLine)
+		}
+		p.bind(property, n, depth)
 	case c == '*':
 		p.alias(n, depth)
 	case p.isEntry('?'):
@@ -146,23 +143,27 @@ func (p *parser) sequence(n *Node, depth int) {
 	base, column := len(p.stack), p.column
 	n.Kind = List
 	for {
-		var item Node
-		dash := p.here()
-		p.advance(1)
-		p.skip()
-		if !p.ended() && (p.line == dash.Line || p.column > column && p.indented()) {
-			p.block(&item, column, depth+1, false)
-		} else {
-			p.enter(depth + 1)
-		}
-		if item.Kind == Null {
-			item.At = dash // there is nothing else to point at
-		}
-		if !p.pushItem(base, item) || !p.another(column) || !p.isEntry('-') {
+		if !p.pushItem(base, p.entry(column, depth+1)) || !p.another(column) || !p.isEntry('-') {
 			break
 		}
 	}
 	n.Items = p.pop(base)
+}
+
+// entry reads a dash and the item after it.
+func (p *parser) entry(column int32, depth int) (item Node) {
+	dash := p.here()
+	p.advance(1)
+	p.skip()
+	if !p.ended() && (p.line == dash.Line || p.column > column && p.indented()) {
+		p.block(&item, column, depth, false)
+	} else {
+		p.enter(depth)
+	}
+	if item.Kind == Null {
+		item.At = dash // there is nothing else to point at
+	}
+	return item
 }
 
 // another moves to what follows an item of a block collection, and tells whether that is in the same

@@ -23,16 +23,20 @@ func (p *parser) flowList(n *Node, depth int) {
 	n.Kind = List
 	p.advance(1)
 	for p.next(n.At, "the bracket [") != ']' && p.err == nil {
-		var item Node
-		p.flowNode(&item, depth+1)
-		if c := p.next(n.At, "the bracket ["); c == ':' {
-			p.pair(&item, depth+1)
-		}
-		if !p.pushItem(base, item) || !p.separated(n.At, ']', "the bracket [") {
+		if !p.pushItem(base, p.flowItem(n.At, depth+1)) || !p.separated(n.At, ']', "the bracket [") {
 			return
 		}
 	}
 	p.close(n, base)
+}
+
+// flowItem reads an item of a list that began at a spot.
+func (p *parser) flowItem(open Spot, depth int) (item Node) {
+	p.flowNode(&item, depth)
+	if p.next(open, "the bracket [") == ':' {
+		p.pair(&item, depth)
+	}
+	return item
 }
 
 func (p *parser) flowMapping(n *Node, depth int) {
@@ -134,11 +138,11 @@ func (p *parser) flowNode(n *Node, depth int) {
 	case c == '[' || c == '{':
 		p.flow(n, depth)
 	case c == '&' || c == '!':
-		p.properties(n, depth, func() {
-			if c := p.peek(); c != ',' && c != ']' && c != '}' {
-				p.flowNode(n, depth)
-			}
-		})
+		property := p.property(depth)
+		if c := p.peek(); c != ',' && c != ']' && c != '}' {
+			p.flowNode(n, depth)
+		}
+		p.bind(property, n, depth)
 	case c == '*':
 		p.alias(n, depth)
 	case p.isEntry('?'):
