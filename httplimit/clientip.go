@@ -6,10 +6,12 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/ipform"
 )
 
-// ClientIP returns the caller's address: without zone, and IPv4 where it is IPv4 in an IPv6
-// wrapping.
+// ClientIP returns the caller's address: without zone, and IPv4 where it is an IPv4-mapped, NAT64
+// (64:ff9b::/96) or 6to4 (2002::/16) address with a public IPv4 address in it.
 //
 // It is the peer's, unless that is a trusted proxy. Then what proxies have added to the header is
 // walked from the right, over all its lines, for as long as the addresses are of trusted proxies
@@ -18,10 +20,11 @@ import (
 // proxy that let it through.
 func (r *Reader) ClientIP(req *http.Request) (netip.Addr, error) {
 	caller, err := r.caller(req)
-	return caller.addr, err
+	return ipform.Canonical(caller.addr), err
 }
 
-// Trusts tells whether an address is of a trusted proxy.
+// Trusts tells whether an address is of a trusted proxy. A NAT64 or 6to4 address is trusted as it is
+// written, not for the IPv4 address in it.
 func (r *Reader) Trusts(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	return slices.ContainsFunc(r.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
@@ -168,14 +171,7 @@ func isPort(text string) bool {
 // network writes the address that stands for the caller's network, if possible without a new
 // string.
 func (n node) network(bits int) string {
-	addr := n.addr
-	if addr.Is6() {
-		p, err := addr.Prefix(bits)
-		if err != nil {
-			return addr.String() // bits were checked
-		}
-		addr = p.Addr()
-	}
+	addr := ipform.Network(n.addr, bits).Addr()
 	var buf [64]byte
 	if written := addr.AppendTo(buf[:0]); string(written) != n.text {
 		return string(written)

@@ -199,7 +199,7 @@ func (c *compiler) rule(i int, r *Rule) {
 
 	names := make([]string, len(t.Key))
 	for k := range t.Key {
-		names[k] = t.Key[k].Name
+		names[k] = t.Key[k].value()
 	}
 	r.Subjects = c.hasher.Rule(r.conditions.domain, t.Name, names...)
 }
@@ -230,8 +230,12 @@ func (c *compiler) key(t *RuleTerms, at path, p pathPattern) {
 		if slices.ContainsFunc(t.Key[:i], func(k KeyPart) bool { return k.Name == part.Name }) {
 			c.fail(at.with(i), complain("%s is in the key twice", part.Name))
 		}
-		if _, ok := p.wildcard(part.Name); !ok {
+		_, isWildcard := p.wildcard(part.Name)
+		if !isWildcard {
 			c.needs(part.Name, at.with(i), p)
+		}
+		if part.Prefix != 0 && (isWildcard || slices.Contains([]string{"method", "host", "path"}, part.Name)) {
+			c.fail(at.with(i), complain("%s is not an address and has no prefix", part.Name).but("write %s", part.Name))
 		}
 	}
 }

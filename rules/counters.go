@@ -36,9 +36,9 @@ type keyReader struct {
 	key  []KeyPart
 }
 
-// part returns the part of the key with a name.
+// part returns the part of the key that has the whole value of a name: ip/48 says less than ip.
 func (k keyReader) part(name string) (part KeyPart, ok bool) {
-	i := slices.IndexFunc(k.key, func(p KeyPart) bool { return p.Name == name })
+	i := slices.IndexFunc(k.key, func(p KeyPart) bool { return p.value() == name })
 	if i < 0 {
 		return KeyPart{}, false
 	}

@@ -40,7 +40,7 @@ type RuleTerms struct {
 
 	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths the rule ignores, in match, overrides, when and key; what is not given is as the document says."`
 
-	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"The attributes, and wildcards of the path, that callers are told apart by. [] is one counter for all; user? treats a missing one as empty."`
+	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"The attributes, and wildcards of the path, that callers are told apart by. [] is one counter for all; user? treats a missing one as empty; ip/48 counts by that network of an IPv6 address, and by a whole IPv4 address."`
 	Limits []LimitTerms `rules:"limits" as:"limits: [100/1m]" min:"1" max:"16" doc:"All of them, together or not at all."`
 
 	RequestsPerMinute       *int64    `rules:"requests_per_minute" min:"0" max:"100000" doc:"Short for a sliding_window_log limit."`
@@ -90,6 +90,7 @@ type Values []string
 type KeyPart struct {
 	Name     string
 	Optional bool // a missing one counts as empty
+	Prefix   int  // bits of an IPv6 address that count; 0: the value as it is
 }
 
 // LimitTerms are a limit as it is written: a rate alone is a sliding_window_counter.

@@ -51,13 +51,34 @@ func (b *Budget) readText(text string) *complaint {
 }
 
 func (k *KeyPart) readText(text string) *complaint {
-	k.Name, k.Optional = strings.CutSuffix(text, "?")
-	return checkAttributeName(k.Name)
+	text, k.Optional = strings.CutSuffix(text, "?")
+	name, bits, prefixed := strings.Cut(text, "/")
+	k.Name = name
+	if c := checkAttributeName(name); c != nil || !prefixed {
+		return c
+	}
+	n, err := strconv.Atoi(bits)
+	if err != nil || strconv.Itoa(n) != bits || n < minPrefix || n > maxPrefix {
+		return complain("the prefix /%.16s must be from /%d to /%d", bits, minPrefix, maxPrefix).but("it is of IPv6 addresses, as in ip/48; IPv4 addresses count whole")
+	}
+	k.Prefix = n
+	return nil
 }
+
+// Bounds of a prefix. A shorter one would look like a network of IPv4.
+const minPrefix, maxPrefix = 33, 128
 
 func (k KeyPart) String() string {
 	if k.Optional {
-		return k.Name + "?"
+		return k.value() + "?"
+	}
+	return k.value()
+}
+
+// value names what is counted: an attribute, or a network of it.
+func (k KeyPart) value() string {
+	if k.Prefix != 0 {
+		return k.Name + "/" + strconv.Itoa(k.Prefix)
 	}
 	return k.Name
 }

@@ -35,7 +35,7 @@ func buildIndex(all []Rule, allow, deny []listEntry, work func(steps int) bool) 
 		x.adopt(&r.conditions)
 		for i := range r.Key {
 			if _, ok := r.conditions.path.wildcard(r.Key[i].Name); !ok {
-				x.slots.in(x.texts.keep(r.Key[i].Name), r.conditions.path.ignore)
+				x.slots.ofKey(r.Key[i], r.conditions.path.ignore, x.texts)
 			}
 		}
 		if r.Mode != Off {
@@ -53,8 +53,12 @@ func buildIndex(all []Rule, allow, deny []listEntry, work func(steps int) bool) 
 // together, and the document can go.
 type texts map[string]string
 
+// keep returns the kept text. It may be nil once the index is made.
 func (t texts) keep(text string) string {
 	kept, ok := t[text]
+	if t == nil {
+		return text
+	}
 	if !ok {
 		kept = strings.Clone(text)
 		t[kept] = kept

@@ -20,10 +20,10 @@ var (
 	keyNames    = append([]string{"x", "y", "r"}, someNames...) // some are wildcards in some of the paths
 	somePaths   = []string{"/", "/a", "/a/", "/b", "/a/b", "/{x}", "/{x}/b", "/a/{x}", "/{x}/{y}", "/{r...}", "/a/{r...}", "/{x}/b/{r...}", "/a/b/{x}", "/a/%2F", "/A/b", "/a;v/{x}", "/a/b/"}
 	someValues  = []string{
-		"gold", "free", "alice", "bob", "7", "10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "0.0.0.0/0", "2001:db8::/32", "::/0",
+		"gold", "free", "alice", "bob", "7", "10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "0.0.0.0/0", "2001:db8::/32", "::/0", "192.0.2.0/24", "192.0.2.1",
 		"*", "a*", "al*", "*e", "*ce", "*o*", "g*d", "10.*", "/a*", "GET", "default",
 	}
-	someTexts = []string{"gold", "free", "alice", "bob", "alfred", "god", "7", "", "10.0.0.1", "10.0.1.1", "11.0.0.1", "::ffff:10.0.0.9", "2001:db8::1", "2001:db9::1", "nonsense"}
+	someTexts = []string{"gold", "free", "alice", "bob", "alfred", "god", "7", "", "10.0.0.1", "10.0.1.1", "11.0.0.1", "::ffff:10.0.0.9", "2001:db8::1", "2001:db9::1", "64:ff9b::c000:201", "2002:C000:201:5::1", "192.0.2.1", "nonsense"}
 	calls     = []string{"/", "/a", "/a/", "/a/b", "/a/b/", "/b", "/b/b", "/a/b/c", "/c/b/d/e", "//a/./b", "/a/%2f", "/%61", "/A", "/A/B/", "/a;x=1", "/a;x/b;y/", "/a/..;x/b", "/;x/a/B/c"}
 	moment    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
@@ -72,7 +72,11 @@ func drawRules(t *rapid.T) *writtenRules {
 	for range rapid.IntRange(0, most).Draw(t, "rules") {
 		r := writtenRule{match: drawWritten(t, "rule"), off: rapid.IntRange(0, 19).Draw(t, "off") == 0, expires: drawExpiry(t), ignore: ignored.Draw(t, "ignore")}
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(keyNames), 0, 2, rapid.ID).Draw(t, "key") {
-			r.key = append(r.key, KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")})
+			part := KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")}
+			if name == "ip" || name == "user" {
+				part.Prefix = rapid.SampledFrom([]int{0, 48}).Draw(t, "prefix")
+			}
+			r.key = append(r.key, part)
 		}
 		overrides := rapid.SampledFrom([]int{0, 0, 2, 12}).Draw(t, "overrides")
 		for range overrides {

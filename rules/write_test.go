@@ -84,7 +84,7 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 	case *Budget:
 		*to = Budget{Percent: rapid.Int64Range(1, 100).Draw(t, "percent")}
 	case *KeyPart:
-		*to = KeyPart{anyName.Draw(t, "name"), rapid.Bool().Draw(t, "optional")}
+		*to = KeyPart{anyName.Draw(t, "name"), rapid.Bool().Draw(t, "optional"), rapid.SampledFrom([]int{0, 33, 48, 128}).Draw(t, "prefix")}
 	case *penstock.Algorithm:
 		*to = penstock.Algorithm(rapid.IntRange(1, 6).Draw(t, "algorithm"))
 	case *penstock.Refill:

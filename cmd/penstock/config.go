@@ -151,7 +151,7 @@ type rulesConfig struct {
 
 type clientIPConfig struct {
 	Header     string `key:"header" doc:"the one header believed from trusted proxies: X-Forwarded-For, Forwarded, or one that holds a single address"`
-	IPv6Prefix int    `key:"ipv6_prefix" doc:"callers of one such network are one"`
+	IPv6Prefix int    `key:"ipv6_prefix" doc:"clients of one such IPv6 network count as one, in rules by ip; rules can count wider networks too (key: [ip/48])"`
 }
 
 type jwtConfig struct {

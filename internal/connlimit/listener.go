@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"github.com/penstock-io/penstock/internal/ipform"
 )
 
 // Options of a listener.
@@ -233,11 +235,7 @@ func addressOf(c net.Conn) (netip.Addr, bool) {
 
 // prefixOf returns what tells clients apart: an IPv4 address, or an IPv6 /64.
 func prefixOf(ip netip.Addr) netip.Prefix {
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	return netip.PrefixFrom(ip, bits).Masked()
+	return ipform.Network(ip, 64)
 }
 
 // ConnState is a hook for http.Server.
