@@ -24,6 +24,11 @@ type list struct {
 	tree    *tree
 }
 
+// newIndex is buildIndex without a bound on its work.
+func newIndex(all []Rule, allow, deny []listEntry) *index {
+	return buildIndex(all, allow, deny, func(int) bool { return true })
+}
+
 // buildIndex makes the index of rules in their order. It adopts them: rules belong to one index
 // only. work is told of steps; where it says no, building stops and the index is of no use.
 func buildIndex(all []Rule, allow, deny []listEntry, work func(steps int) bool) *index {

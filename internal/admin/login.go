@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/ipform"
 )
 
 // maxAttempts failed logins are answered in each attemptWindow, for each network: an IPv4 address or
@@ -46,11 +47,7 @@ func newLogins(o Options, r *refusals) (*logins, error) {
 // network it answers 429 and closes the connection, so that every further guess costs a new one. Good
 // tokens never get here: a network full of guesses does not lock its operators out.
 func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
-	bits := from.BitLen()
-	if from.Is6() {
-		bits = ipv6Network
-	}
-	network, _ := from.Prefix(bits)
+	network := ipform.Network(from, ipv6Network)
 	who := l.hasher.Subject("", "login", penstock.Attribute{Name: "network", Value: network.String()})
 	t := penstock.Ticket{Groups: []penstock.Group{{Subject: who, Charges: []penstock.Charge{{Meter: l.meter, Cost: 1}}}}}
 	if l.now != nil {
