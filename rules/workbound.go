@@ -114,10 +114,10 @@ func (b *workBound) EstimateCallCost(function, _ string, target *cost.AstNode, a
 		return nil // CEL says that it is unknown
 	}
 	pattern, _ := nodes[1].Expr().AsLiteral().(types.String)
-	return &cost.CallEstimate{CostEstimate: cost.CostEstimate{
+	return cost.NewCallEstimate(cost.Estimate{
 		Min: b.regexCost(string(pattern), input.Min),
 		Max: b.regexCost(string(pattern), input.Max),
-	}}
+	}, nil)
 }
 
 // CallCost tells CEL what a regular expression has cost.

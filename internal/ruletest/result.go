@@ -54,7 +54,7 @@ func (f *Failure) String() string {
 		}
 	}
 	for _, why := range f.Unevaluated {
-		fmt.Fprintf(&b, "\n  left out     %s", why)
+		fmt.Fprintf(&b, "\n  failed       %s", why)
 	}
 	return b.String()
 }

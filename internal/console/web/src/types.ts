@@ -232,7 +232,6 @@ export interface KeyState {
 export interface Explained {
   list?: string
   entry?: number
-  failures?: string[]
   rules: {
     rule: string
     applies: boolean
