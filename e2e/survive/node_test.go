@@ -67,7 +67,8 @@ type setup struct {
 	rules  string // YAML; by default one that counts all
 	config string // YAML of upstreams and gateway
 	files  int    // that it may open; 0: as many as the test
-	share  int    // percent of connections that one address may hold; 0: all, as all clients here have the same
+	env    []string
+	share  int // percent of connections that one address may hold; 0: all, as all clients here have the same
 }
 
 // counted is how rules here count: exactly, and without a window that ends during a test.
@@ -119,7 +120,7 @@ func start(t *testing.T, s setup) *node {
 		addresses: map[string]string{}, client: &http.Client{Transport: transport, Timeout: 2 * patience},
 	}
 	n.cmd.Dir = dir
-	n.cmd.Env = append(os.Environ(), s.unhurried()...)
+	n.cmd.Env = append(append(os.Environ(), s.unhurried()...), s.env...)
 	if n.process, err = child.Start(n.cmd, n.log); err != nil {
 		t.Fatal(err)
 	}
