@@ -1,7 +1,6 @@
 package envoyratelimit
 
 import (
-	"errors"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -21,9 +20,11 @@ func answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
 			each.Metadata = limit.passed(true)
 			continue
 		}
-		// A request for which nothing could count is not answered: Envoy decides what becomes of it.
-		if err := parts[i].Err; errors.Is(err, penstock.ErrInvalid) || err != nil && each.Verdict.Quality >= penstock.QualityOpen {
-			return err
+		if len(each.Verdict.Limits) == 0 { // nothing could count it: Envoy decides what becomes of it
+			if parts[i].Err != nil {
+				return parts[i].Err
+			}
+			continue // the rule could not be evaluated, which the engine has reported
 		}
 		limit.tell(each)
 		switch over := !each.Verdict.Allowed; {
