@@ -7,6 +7,9 @@
 //	echo(out)                        this node counts along, for when the store is gone
 //	observe(v)                       sees it and cannot change it
 //
+// A matcher of another kind, as that of Envoy's files, hands over what it found ([Engine.DecideParts]):
+// everything after the match is the same.
+//
 // Without its shadow rules a call gets the same verdict, but for what is told of their limits.
 //
 // It is separate from rules, which know nothing of stores, and from the doors, which know how calls

@@ -70,7 +70,7 @@ const (
 	Database Kind = "database"
 	Files    Kind = "files"
 	Redis    Kind = "redis"           // published there by a node that has the database
-	Envoy    Kind = "envoy_ratelimit" // files of envoyproxy/ratelimit, which are not rules
+	Envoy    Kind = "envoy_ratelimit" // files of envoyproxy/ratelimit
 )
 
 // A Store is one that can be looked into and operated.

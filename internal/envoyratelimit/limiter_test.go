@@ -17,8 +17,8 @@ func hourly(count int) string {
 	return fmt.Sprintf("domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: %d}}, {key: b, shadow_mode: true, rate_limit: {unit: second, requests_per_unit: 0}}]", count)
 }
 
-// unavailable says that nothing was charged.
-var unavailable = fmt.Errorf("%w: %w", penstock.ErrUnavailable, penstock.ErrNotTaken)
+// errNotTaken says that nothing was charged.
+var errNotTaken = fmt.Errorf("%w: %w", penstock.ErrUnavailable, penstock.ErrNotTaken)
 
 // Every descriptor is observed as a call of its own, with its rule and key.
 func TestObserve(t *testing.T) {
@@ -36,7 +36,7 @@ func TestObserve(t *testing.T) {
 		}
 		got = append(got, s)
 	}
-	for _, store := range []penstock.Store{&failing{err: unavailable}, newStore(t)} {
+	for _, store := range []penstock.Store{&failing{err: errNotTaken}, newStore(t)} {
 		s := newStand(t, hourly(0), stand{Store: store, Local: newStore(t), Now: at, Observe: observe})
 		if a := s.ask(t, 1, "a1", "c1"); a.Allowed {
 			t.Errorf("%+v", a)
@@ -165,7 +165,7 @@ func TestOutage(t *testing.T) {
 		s.ask(t, 1, "ax")       // so that this node has heard of it
 		other.ask(t, 3, "ax")   // which it has not
 		s.ask(t, 1, "ax", "ay") // and now it has: 5 are counted
-		store.err = unavailable
+		store.err = errNotTaken
 		passed := 0
 		for range 20 {
 			if a := s.ask(t, 1, "ax"); a.Allowed {
@@ -194,7 +194,7 @@ func TestOutage(t *testing.T) {
 
 // A request that nothing can count is not answered.
 func TestNothingCounts(t *testing.T) {
-	s := newStand(t, hourly(10), stand{Store: &failing{err: unavailable}})
+	s := newStand(t, hourly(10), stand{Store: &failing{err: errNotTaken}})
 	_, err := s.Limit(t.Context(), one(entries("a", "x")))
 	if !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("%v", err)
