@@ -1,0 +1,120 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/grpclimit"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/memstore"
+)
+
+func newFrontDoor(t *testing.T, options ...penstock.Option) *penstock.Limiter {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{MaxBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	l, err := penstock.New(store, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Unary calls and streams count by the key. A call without one never reaches the service.
+func TestLimitCountsByKey(t *testing.T) {
+	byMethod := grpclimit.ByFunc(func(ctx context.Context, method string) (string, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		if len(md.Get("x-user")) == 0 {
+			return "", errors.New("nobody")
+		}
+		return method + " " + md.Get("x-user")[0], nil
+	})
+	for name, test := range map[string]struct {
+		key           httplimit.Key
+		again, other  codes.Code // the code of a second call, and of one with another value
+		without       codes.Code // and of one with none
+		streamOfFirst codes.Code
+	}{
+		"address":  {grpclimit.ByIP(), codes.ResourceExhausted, codes.ResourceExhausted, codes.ResourceExhausted, codes.ResourceExhausted},
+		"metadata": {grpclimit.ByMetadata("x-user"), codes.ResourceExhausted, codes.OK, codes.InvalidArgument, codes.ResourceExhausted},
+		"function": {byMethod, codes.ResourceExhausted, codes.OK, codes.InvalidArgument, codes.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, service := serve(t, grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1), penstock.WithName("calls")), test.key))
+			as := func(user string) context.Context { return metadata.AppendToOutgoingContext(patient(t), "x-user", user) }
+			var md metadata.MD
+			if _, err := client.UnaryCall(as("a"), say("hello"), grpc.Header(&md)); err != nil || len(md.Get("ratelimit-policy")) != 1 {
+				t.Fatalf("%v, %v", md, err)
+			}
+			_, err := client.UnaryCall(as("a"), say("hello"))
+			wantCode(t, err, test.again)
+			_, err = client.UnaryCall(as("b"), say("hello"))
+			wantCode(t, err, test.other)
+			reached := service.reached.Load()
+			_, err = client.UnaryCall(patient(t), say("hello"))
+			wantCode(t, err, test.without)
+			if got := service.reached.Load(); got != reached {
+				t.Error("a call without a key reached the service")
+			}
+			stream, err := client.FullDuplexCall(as("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.streamOfFirst == codes.OK {
+				exchange(t, stream, "hello")
+				hangUp(t, stream)
+				return
+			}
+			_, err = stream.Recv()
+			wantCode(t, err, test.streamOfFirst)
+		})
+	}
+}
+
+// A stream holds its permit until it ends.
+func TestLimitConcurrency(t *testing.T) {
+	client, _ := serve(t, grpclimit.Limit(newFrontDoor(t, penstock.Concurrent(1)), grpclimit.ByIP()))
+	stream := open(t, client)
+	exchange(t, stream, "hello")
+	_, err := client.UnaryCall(patient(t), say("hello"))
+	wantCode(t, err, codes.ResourceExhausted)
+	hangUp(t, stream)
+	if _, err := client.UnaryCall(patient(t), say("hello")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Rules that read what no call can have are an error, here too.
+func TestAttributesThatNobodyProvides(t *testing.T) {
+	e := newEngine(t, "rules: [{name: per-tenant, key: [tenant], limits: [1/1h]}]", engine.Options{})
+	if _, err := grpclimit.New(e, grpclimit.Options{}); !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), `rule "per-tenant"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLimitPanicsWithoutALimiter(t *testing.T) {
+	for name, limit := range map[string]func(){
+		"no limiter": func() { grpclimit.Limit(nil, grpclimit.ByIP()) },
+		"no key":     func() { grpclimit.Limit(newFrontDoor(t, penstock.PerHour(1)), httplimit.Key{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			limit()
+		}()
+	}
+}
