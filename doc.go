@@ -1,5 +1,13 @@
-// Package penstock says what a rate-limit decision is: limits, instants, subjects, tickets,
-// decisions, and the algorithms as pure integer code.
+// Package penstock limits rates. [New] returns a [Limiter]: limits, a store, and a key to count by.
+//
+//	limiter, err := penstock.New(store, penstock.PerMinute(100))
+//	d, err := limiter.Allow(ctx, userID) // d.Allowed, d.Remaining, d.RetryAfter
+//
+// Packages httplimit and grpclimit put a limiter before handlers. Package memstore keeps counters in this
+// process, redisstore in Redis.
+//
+// The rest of the package says what a rate-limit decision is, for stores, engines and whoever writes one:
+// limits, instants, subjects, tickets, decisions, and the algorithms as pure integer code.
 //
 // It reads no clock and does no I/O; where state lives is the business of a [Store] (packages
 // memstore and redisstore), and both decide with the code of this package or its Lua twin.

@@ -70,7 +70,7 @@ func bothStores(t *testing.T, test func(*testing.T, penstock.Store)) {
 func TestLimiterAllowsExactlyTheLimit(t *testing.T) {
 	const limit, clients, each = 50, 16, 20
 	bothStores(t, func(t *testing.T, store penstock.Store) {
-		day := penstock.PerDay(1000).FixedWindow()
+		day := penstock.PerDay(1000).TokenBucket(1000)
 		l := newLimiter(t, store, penstock.PerDay(limit).SlidingLog(), day, penstock.WithName("exact"))
 		var passed atomic.Int64
 		var all sync.WaitGroup

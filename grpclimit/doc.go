@@ -1,4 +1,5 @@
-// Package grpclimit limits the calls of a gRPC server.
+// Package grpclimit limits the calls of a gRPC server: [Limit] by a [penstock.Limiter], [New] by any
+// [penstock.Decider], such as an engine with rules.
 //
 // A call is read as the HTTP request it is: POST, the full method as the path, the metadata as the
 // headers. So the same rules apply as at every other door, and what httplimit says of proxies, claims

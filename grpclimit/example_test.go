@@ -13,14 +13,60 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/grpclimit"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A server limits its own calls: no other process is needed.
+// One call an hour of each customer, with counters in memory.
 func Example() {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	limiter, err := penstock.New(store, penstock.PerHour(1), penstock.WithName("calls"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	limits := grpclimit.Limit(limiter, grpclimit.ByMetadata("x-customer"))
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(limits.Unary()),
+		grpc.ChainStreamInterceptor(limits.Stream()),
+	)
+	defer server.Stop()
+	client := healthClient(server)
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-customer", "c1")
+	for _, ctx := range []context.Context{ctx, ctx, context.Background()} {
+		_, err := client.Check(ctx, new(grpc_health_v1.HealthCheckRequest))
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+	// InvalidArgument
+}
+
+// healthClient serves on a free port and connects to it.
+func healthClient(server *grpc.Server) grpc_health_v1.HealthClient {
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.Serve(listener)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return grpc_health_v1.NewHealthClient(conn)
+}
+
+// A server limits its own calls by rules: no other process is needed.
+func Example_rules() {
 	doc, err := rules.Parse("rules.yaml", []byte(`
 attributes:
   customer: {header: X-Customer}
@@ -47,9 +93,7 @@ rules:
 		log.Fatal(err)
 	}
 
-	var options grpclimit.Options
-	options.Sources = decider.Sources
-	limiter, err := grpclimit.New(decider, options)
+	limiter, err := grpclimit.New(decider, grpclimit.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,22 +102,11 @@ rules:
 		grpc.ChainStreamInterceptor(limiter.Stream()),
 	)
 	defer server.Stop()
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	go server.Serve(listener)
-
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close()
+	client := healthClient(server)
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-customer", "c1")
 	for range 3 {
 		var header metadata.MD
-		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, new(grpc_health_v1.HealthCheckRequest), grpc.Header(&header))
+		_, err := client.Check(ctx, new(grpc_health_v1.HealthCheckRequest), grpc.Header(&header))
 		fmt.Println(status.Code(err), header.Get("ratelimit-policy"), "told to wait:", len(header.Get("retry-after")) > 0)
 	}
 	// Output:

@@ -1,4 +1,9 @@
-// Package httplimit puts a [penstock.Decider] before an [net/http.Handler].
+// Package httplimit limits the requests of an [net/http.Handler].
+//
+//	http.ListenAndServe(":8080", httplimit.Limit(limiter, httplimit.ByIP())(handler))
+//
+// [Limit] is for a [penstock.Limiter], [New] for any [penstock.Decider]: an engine with rules, or a client
+// of a remote Penstock.
 //
 // A [Reader] makes calls of requests, a [Writer] tells clients what was decided, and a [Limiter]
 // is the middleware of both. The gateway and the decision API read and write with the same two:
