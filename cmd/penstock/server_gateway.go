@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/gateway"
 )
@@ -28,7 +29,13 @@ func (s *server) newGateway() (serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := httplimit.New(s.decider, httplimit.Options{
+	// Only a decider and a concluder, so that attributes are not checked: the same rules serve the decision
+	// APIs, whose clients send attributes that no request at the gateway has.
+	decides := struct {
+		penstock.Decider
+		penstock.Concluder
+	}{s.decider, s.decider}
+	limiter, err := httplimit.New(decides, httplimit.Options{
 		ReaderOptions: options, WriterOptions: httplimit.WriterOptions{Headers: s.config.Headers},
 		MaxHeld: gateway.Connections(s.config.Gateway.Limits.Connections), MaxHeldBytes: int64(s.config.Gateway.Limits.HeldBytes),
 	})
