@@ -100,7 +100,7 @@ func (s *server) openEngine(context.Context) error {
 	}
 	s.atEnd(decisions.Close)
 	decides, err := engine.New(engine.Options{
-		Store: s.store.shared, Local: s.store.local, Nodes: s.store.nodes, Rules: s.rules.live,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live,
 		Observe: func(o *engine.Observation) {
 			decisions.Observe(o)
 			s.traffic.Observe(o)
@@ -188,7 +188,7 @@ func (s *server) ready() error {
 		return errors.New("stopping")
 	}
 	select {
-	case <-s.store.settled:
+	case <-s.store.Settled:
 		return nil
 	default:
 		return errors.New("the store has not answered yet")

@@ -54,13 +54,13 @@ func (t *adminTLSConfig) load() (*tls.Config, error) {
 
 func (s *server) newAdmin() (http.Handler, error) {
 	s.token = cmp.Or(string(s.config.Admin.Token), newToken())
-	store, ok := s.store.shared.(admin.Store)
+	store, ok := s.store.Shared.(admin.Store)
 	if !ok {
-		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.shared)
+		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.Shared)
 	}
 	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.hosts(s.config.Listen.Admin),
-		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.local, Forget: s.engine.Load().Forget, Scratch: newScratch,
+		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Forget: s.engine.Load().Forget, Scratch: newScratch,
 		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: s.config.Rules.kind(), Service: s.rules.service, Compile: s.rules.compile},
 		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
 	}

@@ -18,7 +18,7 @@ func (s *server) joinNodes(context.Context) (err error) {
 	id := rand.Text()
 	say := &nodeReport{server: s, name: cmp.Or(s.config.NodeName, nameByHost()), at: s.started}
 	o := membership.Options{ID: id, Self: say.now, Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) }}
-	if late := s.store.redis; late != nil {
+	if late := s.store.Redis; late != nil {
 		o.Beat = func(ctx context.Context, about string) (int, []membership.Peer, error) {
 			s.forgetCleared(ctx)
 			return late.Beat(ctx, id, about)
@@ -46,7 +46,7 @@ func (s *server) forgetCleared(ctx context.Context) {
 	if e == nil {
 		return
 	}
-	cleared, _ := s.store.redis.Clearings(ctx) // if Redis fails, the beat does too
+	cleared, _ := s.store.Redis.Clearings(ctx) // if Redis fails, the beat does too
 	for _, c := range cleared {
 		e.Forget(c.Subject, c.Lift, c.At)
 	}

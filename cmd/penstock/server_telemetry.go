@@ -73,18 +73,18 @@ func (s *server) state() (found telemetry.State) {
 		held := s.held()
 		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}
 	}
-	memory := s.store.memory.Stats()
+	memory := s.store.Memory.Stats()
 	found.Memory = &telemetry.Memory{Keys: memory.Keys, Shared: memory.Shared, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
-	if s.store.redis == nil {
+	if s.store.Redis == nil {
 		return found
 	}
-	broken, redis, conclusions := s.store.breaker.Stats(), s.store.redis.Stats(), s.engine.Load().Stats()
+	broken, redis, conclusions := s.store.Breaker.Stats(), s.store.Redis.Stats(), s.engine.Load().Stats()
 	found.Store = &telemetry.Store{
 		Up: broken.State == breaker.Closed, Refused: broken.Refused, Opened: broken.Opened,
 		RoundTrips: redis.Runs, NoScript: redis.NoScript,
 		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped,
 	}
-	denied, leased := s.store.denied.Stats(), s.store.leases.Stats()
+	denied, leased := s.store.Denied.Stats(), s.store.Leases.Stats()
 	found.Denied = &telemetry.Denied{Hits: denied.Hits, Entries: denied.Entries}
 	if e := s.engine.Load(); e != nil {
 		late := e.LateStats()

@@ -1,4 +1,4 @@
-package main
+package storestack
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// lateRedis is a store in Redis that need not be there yet: until somebody probes it with success, it
-// has no answer. Once there was a connection, the client sees to the next.
-type lateRedis struct {
+// Redis is a store in Redis that need not be there yet: until a probe succeeds, it is unavailable. After
+// the first connection, the client sees to the next.
+type Redis struct {
 	options redisstore.Options
 	current atomic.Pointer[redisstore.Store]
 	problem atomic.Pointer[error] // of the last probe
@@ -24,18 +24,18 @@ type lateRedis struct {
 	connecting singleflight.Group
 }
 
-var _ breaker.Store = (*lateRedis)(nil)
+var _ breaker.Store = (*Redis)(nil)
 
 var errNotTried = errors.New("redis: there was no connection yet")
 
-func newLateRedis(o redisstore.Options) *lateRedis {
-	r := &lateRedis{options: o}
+func newRedis(o redisstore.Options) *Redis {
+	r := &Redis{options: o}
 	r.problem.Store(&errNotTried)
 	return r
 }
 
 // Probe connects if nobody has, and tells whether Redis decides in a zone.
-func (r *lateRedis) Probe(ctx context.Context, zone int) (err error) {
+func (r *Redis) Probe(ctx context.Context, zone int) (err error) {
 	defer func() { r.problem.Store(&err) }()
 	s, err := r.connect()
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *lateRedis) Probe(ctx context.Context, zone int) (err error) {
 }
 
 // connect makes the store, once. All who want it meanwhile share the attempt.
-func (r *lateRedis) connect() (*redisstore.Store, error) {
+func (r *Redis) connect() (*redisstore.Store, error) {
 	_, err, _ := r.connecting.Do("", func() (any, error) {
 		if r.current.Load() != nil {
 			return nil, nil
@@ -60,15 +60,18 @@ func (r *lateRedis) connect() (*redisstore.Store, error) {
 }
 
 // judge says how bad an error of this store is, for everybody.
-func (r *lateRedis) judge(err error) breaker.Severity {
+func (r *Redis) judge(err error) breaker.Severity {
 	if redisstore.KindOf(err).Down(r.options.Mode) {
 		return breaker.Down
 	}
 	return breaker.Failure
 }
 
+// Problem is why the last probe failed; nil if it did not.
+func (r *Redis) Problem() error { return *r.problem.Load() }
+
 // store returns the store, or why there is none.
-func (r *lateRedis) store() (*redisstore.Store, error) {
+func (r *Redis) store() (*redisstore.Store, error) {
 	if s := r.current.Load(); s != nil {
 		return s, nil
 	}
@@ -76,14 +79,14 @@ func (r *lateRedis) store() (*redisstore.Store, error) {
 }
 
 // Close ends the connections. No probe may be under way.
-func (r *lateRedis) Close() {
+func (r *Redis) Close() {
 	if s := r.current.Load(); s != nil {
 		s.Close()
 	}
 }
 
 // Stats are the store's.
-func (r *lateRedis) Stats() (none redisstore.Stats) {
+func (r *Redis) Stats() (none redisstore.Stats) {
 	if s := r.current.Load(); s != nil {
 		return s.Stats()
 	}
@@ -91,7 +94,7 @@ func (r *lateRedis) Stats() (none redisstore.Stats) {
 }
 
 // Beat and Leave are the store's, for internal/membership.
-func (r *lateRedis) Beat(ctx context.Context, node, about string) (nodes int, peers []membership.Peer, err error) {
+func (r *Redis) Beat(ctx context.Context, node, about string) (nodes int, peers []membership.Peer, err error) {
 	s, err := r.store()
 	if err != nil {
 		return 0, nil, err
@@ -103,7 +106,7 @@ func (r *lateRedis) Beat(ctx context.Context, node, about string) (nodes int, pe
 	return nodes, peers, err
 }
 
-func (r *lateRedis) Leave(ctx context.Context, node string) error {
+func (r *Redis) Leave(ctx context.Context, node string) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -112,7 +115,7 @@ func (r *lateRedis) Leave(ctx context.Context, node string) error {
 }
 
 // Clearings are the store's.
-func (r *lateRedis) Clearings(ctx context.Context) ([]redisstore.Clearing, error) {
+func (r *Redis) Clearings(ctx context.Context) ([]redisstore.Clearing, error) {
 	s, err := r.store()
 	if err != nil {
 		return nil, err
@@ -120,7 +123,7 @@ func (r *lateRedis) Clearings(ctx context.Context) ([]redisstore.Clearing, error
 	return s.Clearings(ctx)
 }
 
-func (r *lateRedis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (r *Redis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -128,7 +131,7 @@ func (r *lateRedis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.
 	return s.Take(ctx, t, out)
 }
 
-func (r *lateRedis) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (r *Redis) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -136,7 +139,7 @@ func (r *lateRedis) Settle(ctx context.Context, what *penstock.Settlement, out *
 	return s.Settle(ctx, what, out)
 }
 
-func (r *lateRedis) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (r *Redis) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -144,7 +147,7 @@ func (r *lateRedis) ChargeLate(ctx context.Context, c *penstock.LateCharge) erro
 	return s.ChargeLate(ctx, c)
 }
 
-func (r *lateRedis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+func (r *Redis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
 	s, err := r.store()
 	if err != nil {
 		return 0, err
@@ -152,7 +155,7 @@ func (r *lateRedis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.In
 	return s.Ban(ctx, b)
 }
 
-func (r *lateRedis) Reset(ctx context.Context, g *penstock.Group) error {
+func (r *Redis) Reset(ctx context.Context, g *penstock.Group) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -160,7 +163,7 @@ func (r *lateRedis) Reset(ctx context.Context, g *penstock.Group) error {
 	return s.Reset(ctx, g)
 }
 
-func (r *lateRedis) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
+func (r *Redis) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
 	s, err := r.store()
 	if err != nil {
 		return nil, 0, err
@@ -168,7 +171,7 @@ func (r *lateRedis) Reservations(ctx context.Context, now penstock.Instant, who 
 	return s.Reservations(ctx, now, who, most)
 }
 
-func (r *lateRedis) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+func (r *Redis) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	s, err := r.store()
 	if err != nil {
 		return nil, "", err
@@ -176,7 +179,7 @@ func (r *lateRedis) Keys(ctx context.Context, tag penstock.RuleTag, cursor strin
 	return s.Keys(ctx, tag, cursor, about)
 }
 
-func (r *lateRedis) Size(ctx context.Context) (int64, error) {
+func (r *Redis) Size(ctx context.Context) (int64, error) {
 	s, err := r.store()
 	if err != nil {
 		return 0, err

@@ -1,0 +1,120 @@
+package storestack
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/engine/lease"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// Options say where counters are.
+type Options struct {
+	Memory memstore.Options
+	Redis  *redisstore.Options // nil: counters are in memory
+
+	// Wrap, if not nil, returns what the circuit breaker asks instead of Redis: something that measures.
+	Wrap func(redis breaker.Store) breaker.Store
+
+	Log *slog.Logger
+}
+
+// A Stack is the stores put together. Without Redis only Shared and Memory are set, to the same store.
+type Stack struct {
+	Shared penstock.Store // what the engine asks
+	Local  penstock.Store // what decides while Shared is unavailable
+
+	Memory  *memstore.Store
+	Redis   *Redis
+	Breaker *breaker.Breaker // around Redis
+	Leases  *lease.Store     // around the breaker
+	Denied  *denycache.Cache // around the leases
+
+	Settled chan struct{} // closed when Redis has answered, or was given up on
+
+	waited *time.Timer
+}
+
+// patience is how long the start waits for Redis. Decisions do not: the rules' on_store_error decides
+// meanwhile.
+const patience = time.Second
+
+// Open returns at once, also if Redis cannot be reached: it is probed until it can.
+func Open(o Options) (_ *Stack, err error) {
+	s := &Stack{Settled: make(chan struct{})}
+	if s.Memory, err = memstore.New(o.Memory); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if o.Redis == nil {
+		s.Shared = s.Memory
+		close(s.Settled)
+		return s, nil
+	}
+	s.Redis, s.Local = newRedis(*o.Redis), s.Memory
+	if err := s.openBreaker(&o); err != nil {
+		return nil, err
+	}
+	if s.Leases, err = lease.New(s.Breaker, lease.Options{}); err != nil {
+		return nil, err
+	}
+	if s.Denied, err = denycache.New(s.Leases, denycache.Options{}); err != nil {
+		return nil, err
+	}
+	s.Shared = s.Denied
+	return s, nil
+}
+
+// openBreaker starts to probe Redis.
+func (s *Stack) openBreaker(o *Options) (err error) {
+	settle := sync.OnceFunc(func() { close(s.Settled) })
+	s.waited = time.AfterFunc(patience, func() {
+		if err := s.Redis.Problem(); err != nil {
+			o.Log.Error("Redis cannot be reached: rules decide by their on_store_error until it can", "error", err)
+		}
+		settle()
+	})
+	asked := breaker.Store(s.Redis)
+	if o.Wrap != nil {
+		asked = o.Wrap(asked)
+	}
+	s.Breaker, err = breaker.New(breaker.Options{
+		Store: asked, Probe: s.Redis.Probe, Judge: s.Redis.judge, Down: errNotTried,
+		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
+		OnChange: func(now breaker.State, cause error) {
+			switch {
+			case now == breaker.Closed:
+				o.Log.Info("Redis decides", "addresses", o.Redis.Addresses)
+				s.waited.Stop()
+				settle()
+			case cause != errNotTried:
+				o.Log.Error("Redis has failed: rules decide by their on_store_error until it serves again",
+					"kind", redisstore.KindOf(cause), "error", cause)
+			}
+		},
+	})
+	return err
+}
+
+// Close ends the probes and the connections.
+func (s *Stack) Close() {
+	if s.waited != nil {
+		s.waited.Stop()
+	}
+	if s.Breaker != nil {
+		s.Breaker.Close()
+	}
+	if s.Redis != nil {
+		s.Redis.Close()
+	}
+	_ = s.Memory.Close() // never fails
+}
