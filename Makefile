@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Packages also run under the race detector: those that share memory between goroutines.
 # The detector costs several times the run time, so it is not for every package.
 RACE_PKGS ?= ./memstore ./redisstore ./storetest ./rules ./internal/ruledb \
-	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./cmd/penstock
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./cmd/penstock
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
 # What `make build` says it has built.

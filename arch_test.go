@@ -50,7 +50,9 @@ var rules = []rule{
 		because: "the contract must not know who keeps it: a store calls storetest, not the reverse",
 	},
 	{
-		of:      func(p string) bool { return !slices.Contains(stores, p) && !anyOf(under("cmd"), is("stack"), is("internal/storestack"))(p) },
+		of: func(p string) bool {
+			return !slices.Contains(stores, p) && !anyOf(under("cmd"), is("stack"), is("internal/storestack"))(p)
+		},
 		not:     own(stores...),
 		because: "only cmd and what assembles the stores chooses one: everybody else is handed a penstock.Store",
 	},
@@ -73,6 +75,10 @@ var rules = []rule{
 	{
 		of: under("engine"), not: anyOf(linksSQL, linksRedis, linksGRPC), through: true,
 		because: "who embeds the engine must not link Redis, SQL or gRPC for it",
+	},
+	{
+		of: is("stack"), not: anyOf(linksSQL, linksGRPC, linksTelemetry), through: true,
+		because: "a program with rules in files links no SQL: stack/database is for the others",
 	},
 	{
 		of: anyOf(under("httplimit"), under("client")), not: anyOf(linksSQL, linksRedis, linksCEL, linksEnvoy), through: true,
@@ -186,6 +192,7 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/admin", module + "/redisstore"},
 		{"internal/urlform", module + "/httplimit"},
 		{"internal/onevalue", module + "/httplimit"},
+		{"stack", module + "/internal/ruledb"},
 		{"internal/reqbody", "golang.org/x/net/http/httpguts"},
 	} {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.of(test.of) && r.not(test.imported) }) {
@@ -210,6 +217,8 @@ func TestImportRulesObject(t *testing.T) {
 		{"internal/admin", module + "/internal/traffic"},
 		{"httplimit", module + "/internal/urlform"},
 		{"internal/reqbody", "net/http"},
+		{"stack", module + "/redisstore"},
+		{"stack/database", module + "/internal/ruledb"},
 	} {
 		for _, r := range rules {
 			if r.of(test.of) && r.not(test.imported) {

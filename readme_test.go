@@ -42,7 +42,7 @@ var (
 var snippetImports = map[string]string{
 	"http": "net/http", "netip": "net/netip", "slog": "log/slog", "grpc": "google.golang.org/grpc", "penstock": module,
 	"engine": module + "/engine", "grpclimit": module + "/grpclimit", "httplimit": module + "/httplimit",
-	"memstore": module + "/memstore", "redisstore": module + "/redisstore",
+	"memstore": module + "/memstore", "redisstore": module + "/redisstore", "stack": module + "/stack", "database": module + "/stack/database",
 }
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")

@@ -43,6 +43,10 @@ type Options struct {
 	Dial func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
 }
 
+// Validate reports why [Open] would refuse the options, without connecting.
+func (o Options) Validate() error { return o.validate() }
+
+// validate also sets what was left out.
 func (o *Options) validate() error {
 	var errs []error
 	if len(o.Addresses) == 0 {

@@ -3,32 +3,28 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
 // joinNodes learns which nodes there are from Redis, while it is there. In memory there is this one.
 func (s *server) joinNodes(context.Context) (err error) {
-	id := rand.Text()
-	say := &nodeReport{server: s, name: cmp.Or(s.config.NodeName, nameByHost()), at: s.started}
-	o := membership.Options{ID: id, Self: say.now, Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) }}
-	if late := s.store.Redis; late != nil {
-		o.Beat = func(ctx context.Context, about string) (int, []membership.Peer, error) {
-			s.forgetCleared(ctx)
-			return late.Beat(ctx, id, about)
-		}
-		o.Leave = func(ctx context.Context) error { return late.Leave(ctx, id) }
-		if s.config.Nodes == 0 {
-			o.File = filepath.Join(s.config.DataDir, "nodes.last-seen")
-		}
+	say := &nodeReport{server: s, name: cmp.Or(s.config.NodeName, storestack.NodeName()), at: s.started}
+	o := membership.Options{Self: say.now, Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) }}
+	if s.config.redis() && s.config.Nodes == 0 {
+		o.File = filepath.Join(s.config.DataDir, "nodes.last-seen")
 	}
-	if s.members, err = membership.Join(o); err != nil {
+	s.members, err = s.store.Join(o, func(of penstock.Subject, onlyBan bool, before penstock.Instant) {
+		if e := s.engine.Load(); e != nil {
+			e.Forget(of, onlyBan, before)
+		}
+	})
+	if err != nil {
 		return err
 	}
 	s.atEnd(s.members.Close)
@@ -36,30 +32,6 @@ func (s *server) joinNodes(context.Context) (err error) {
 		s.store.nodes = s.members.Nodes
 	}
 	return nil
-}
-
-// forgetCleared forgets what was reset or lifted on any node. It asks with every beat for what happened
-// in the last minute, so that a node misses nothing if some of its beats fail. Forgetting it again
-// changes nothing.
-func (s *server) forgetCleared(ctx context.Context) {
-	e := s.engine.Load()
-	if e == nil {
-		return
-	}
-	cleared, _ := s.store.Redis.Clearings(ctx) // if Redis fails, the beat does too
-	for _, c := range cleared {
-		e.Forget(c.Subject, c.Lift, c.At)
-	}
-}
-
-// nameByHost is the host's name, and letters that tell several nodes of one host apart.
-func nameByHost() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "node"
-	}
-	host, _, _ = strings.Cut(host, ".")
-	return membership.Word(host[:min(len(host), 48)] + "-" + strings.ToLower(rand.Text()[:4]))
 }
 
 // A nodeReport is what this node says of itself.

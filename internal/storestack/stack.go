@@ -46,6 +46,11 @@ const patience = time.Second
 
 // Open returns at once, also if Redis cannot be reached: it is probed until it can.
 func Open(o Options) (_ *Stack, err error) {
+	if o.Redis != nil {
+		if err := o.Redis.Validate(); err != nil {
+			return nil, err
+		}
+	}
 	s := &Stack{Settled: make(chan struct{})}
 	if s.Memory, err = memstore.New(o.Memory); err != nil {
 		return nil, err

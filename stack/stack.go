@@ -1,0 +1,198 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/storestack"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Config says what a stack is made of. Rules or Origin must be given.
+type Config struct {
+	Rules  string       // the file with the rules, or the folder of such files
+	Origin rules.Origin // where else they are, such as a database: see package stack/database
+
+	// LastGood is the file that keeps the rules served last, for a start while Origin is down. It belongs
+	// to one process. "": none is kept.
+	LastGood string
+
+	// Redis has the counters that nodes share. Without addresses counters are in memory, and of this
+	// process alone.
+	Redis  redisstore.Options
+	Memory memstore.Options
+
+	Secret string // keys the hashes of keys; the same on all nodes
+
+	// Nodes is how many share the limits, for rules that divide them while Redis is unavailable. 0: it is
+	// learned through Redis.
+	Nodes int
+
+	Log *slog.Logger // by default slog.Default
+
+	// Observe sees every decision: see [engine.Options]. RulesChanged is told when other rules are served,
+	// or some are refused. WrapStore returns what is asked instead of Redis: something that measures.
+	Observe      func(*engine.Observation)
+	RulesChanged func(rules.Status)
+	WrapStore    func(redis breaker.Store) breaker.Store
+}
+
+// A Stack decides as a node of penstock serve does. It is what httplimit.New and grpclimit.New take.
+type Stack struct {
+	*engine.Engine
+	store   *storestack.Stack
+	live    *rules.Live
+	members atomic.Pointer[membership.Members]
+	config  Config
+	started time.Time
+}
+
+var (
+	_ penstock.Decider          = (*Stack)(nil)
+	_ penstock.Concluder        = (*Stack)(nil)
+	_ penstock.AttributeChecker = (*Stack)(nil)
+)
+
+// Open starts to decide. It fails if there are no rules to decide by. It does not fail if Redis cannot be
+// reached: until it can, requests are decided by what the rules say for that case, on_store_error. The
+// context bounds the start.
+func Open(ctx context.Context, c Config) (_ *Stack, err error) {
+	c.Log = cmp.Or(c.Log, slog.Default())
+	s := &Stack{config: c, started: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open the rate limiter: %w", err), s.Close())
+		}
+	}()
+	for _, step := range []func(context.Context) error{s.openRules, s.openStore, s.openEngine, s.join} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Stack) openRules(ctx context.Context) (err error) {
+	c := &s.config
+	switch {
+	case (c.Rules == "") == (c.Origin == nil):
+		return fmt.Errorf("%w: give one of Rules and Origin", penstock.ErrInvalid)
+	case c.Nodes < 0:
+		return fmt.Errorf("%w: %d nodes; must be 0 or more", penstock.ErrInvalid, c.Nodes)
+	case c.Rules != "":
+		if c.Origin, err = rules.NewFiles(c.Rules); err != nil {
+			return err
+		}
+	}
+	s.live, err = rules.Follow(ctx, c.Origin, rules.LiveOptions{
+		Compile: rules.Options{Secret: c.Secret}, LastGood: c.LastGood, Changed: s.rulesChanged,
+	})
+	return err
+}
+
+// rulesChanged logs what is new about the rules.
+func (s *Stack) rulesChanged(now rules.Status) {
+	switch log := s.config.Log.With("origin", s.config.Origin.String()); {
+	case now.Refused != nil:
+		log.Error("rules refused, the ones before stay", "version", now.Refused.Version, "error", now.Refused.Err)
+	case now.Err != nil:
+		log.Error("cannot read the rules", "error", now.Err)
+	default:
+		log.Info("rules loaded", "version", now.Version, "checksum", now.Checksum)
+	}
+	if s.config.RulesChanged != nil {
+		s.config.RulesChanged(now)
+	}
+}
+
+func (s *Stack) openStore(context.Context) (err error) {
+	c := &s.config
+	o := storestack.Options{Memory: c.Memory, Wrap: c.WrapStore, Log: c.Log}
+	if len(c.Redis.Addresses) > 0 {
+		o.Redis = &c.Redis
+	}
+	s.store, err = storestack.Open(o)
+	return err
+}
+
+func (s *Stack) openEngine(context.Context) (err error) {
+	s.Engine, err = engine.New(engine.Options{
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.nodes, Rules: s.live, Observe: s.config.Observe,
+	})
+	return err
+}
+
+// nodes is how many share the limits, as far as it is known.
+func (s *Stack) nodes() int {
+	if s.config.Nodes != 0 {
+		return s.config.Nodes
+	}
+	if m := s.members.Load(); m != nil {
+		return m.Nodes()
+	}
+	return 1
+}
+
+// join tells other nodes of this one, and learns what they have reset.
+func (s *Stack) join(context.Context) error {
+	name := storestack.NodeName()
+	members, err := s.store.Join(membership.Options{
+		Failed: func(err error) { s.config.Log.Warn("the number of nodes", "error", err) },
+		Self: func() membership.Node {
+			now := s.live.Status()
+			return membership.Node{
+				Name: name, Version: "embedded", Started: s.started.Truncate(time.Second), Quality: membership.Exact,
+				Rules: now.Version, Checksum: now.Checksum[:min(len(now.Checksum), shownChecksum)],
+			}
+		},
+	}, s.Forget)
+	if err == nil {
+		s.members.Store(members)
+	}
+	return err
+}
+
+// shownChecksum is how much of a checksum tells rules apart.
+const shownChecksum = 16
+
+// Rules are those that are served, and their status.
+func (s *Stack) Rules() *rules.Live { return s.live }
+
+// closeWithin is how long a stack that ends has to return leases, and to tell Redis of what was decided
+// without it.
+const closeWithin = time.Second
+
+// Close returns what was leased, tells Redis what was decided without it, and ends everything. No request
+// may be under way.
+func (s *Stack) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	var errs []error
+	if s.store != nil && s.store.Leases != nil {
+		errs = append(errs, s.store.Leases.Return(ctx, 0))
+	}
+	if s.Engine != nil {
+		errs = append(errs, s.Engine.Close(ctx))
+	}
+	if m := s.members.Load(); m != nil {
+		m.Close()
+	}
+	if s.store != nil {
+		s.store.Close()
+	}
+	if s.live != nil {
+		s.live.Close()
+	}
+	return errors.Join(errs...)
+}
