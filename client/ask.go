@@ -3,9 +3,11 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/wire"
@@ -30,6 +32,9 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 		r.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := h.client.Do(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // it repeats the URL, user and all
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
 	}

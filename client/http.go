@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/client/internal/remote"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
@@ -54,9 +55,9 @@ func NewHTTP(base string, o Options) (*HTTP, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("new client: %w: %w", penstock.ErrInvalid, err)
+		return nil, fmt.Errorf("new client: %w: invalid URL %q", penstock.ErrInvalid, urlform.Redact(base))
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("new client: %w: %q is not a URL like http://penstock:8090", penstock.ErrInvalid, u.Redacted())
+		return nil, fmt.Errorf("new client: %w: %q is not a URL like http://penstock:8090", penstock.ErrInvalid, urlform.Redact(base))
 	case o.Timeout < 0 || o.Connections < 0 || o.OnError > Deny:
 		return nil, fmt.Errorf("new client: %w: timeout %v, connections %d and on-error %d must not be negative or unknown", penstock.ErrInvalid, o.Timeout, o.Connections, o.OnError)
 	}
@@ -102,7 +103,7 @@ func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict
 		err = fmt.Errorf("%w: the answer is no verdict: it denies for no reason", penstock.ErrUnavailable)
 	}
 	if err != nil {
-		err = fmt.Errorf("decide at %s: %w", h.base.Redacted(), err)
+		err = fmt.Errorf("decide at %s: %w", urlform.Redact(h.base.String()), err)
 		h.onError.Without(v, err)
 	}
 	return err
@@ -117,7 +118,7 @@ func (h *HTTP) DecideEach(ctx context.Context, calls []penstock.Call, verdicts [
 			err = unreadable(wire.ParseResults(reply, remote.Now(), b.Verdicts, b.Errs))
 		}
 		if err != nil {
-			return fmt.Errorf("decide %d calls at %s: %w", len(b.Calls), h.base.Redacted(), err)
+			return fmt.Errorf("decide %d calls at %s: %w", len(b.Calls), urlform.Redact(h.base.String()), err)
 		}
 		return nil
 	}
@@ -140,7 +141,7 @@ func (h *HTTP) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock
 		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
 	}
 	if err != nil {
-		return fmt.Errorf("%v a reservation at %s: %w", c.Verb, h.base.Redacted(), err)
+		return fmt.Errorf("%v a reservation at %s: %w", c.Verb, urlform.Redact(h.base.String()), err)
 	}
 	return nil
 }

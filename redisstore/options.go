@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -52,9 +53,9 @@ func (o *Options) validate() error {
 	if len(o.Addresses) == 0 {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
-	for _, a := range o.Addresses {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			errs = append(errs, fmt.Errorf("address %q: %w", a, err))
+	for i, a := range o.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
+			errs = append(errs, fmt.Errorf("addresses[%d]: must be host:port, without user or password", i)) // not repeated: it may hold a password
 		}
 	}
 	switch o.Mode {
@@ -69,7 +70,7 @@ func (o *Options) validate() error {
 		errs = append(errs, fmt.Errorf("mode %q: must be single, sentinel or cluster", o.Mode))
 	}
 	if o.Mode == Single && len(o.Addresses) > 1 {
-		errs = append(errs, fmt.Errorf("addresses %q: single mode takes one; for several choose sentinel or cluster", o.Addresses))
+		errs = append(errs, fmt.Errorf("%d addresses: single mode takes one; for several choose sentinel or cluster", len(o.Addresses)))
 	}
 	if o.Mode != Sentinel && o.Master != "" {
 		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// Every mistake is named at once, each with its value.
+// Every mistake is named at once, each with its value, except addresses: they may hold a password.
 func TestOptionMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -20,7 +20,7 @@ func TestOptionMistakes(t *testing.T) {
 		{"nothing", redisstore.Options{}, []string{"addresses"}},
 		{"everything wrong", redisstore.Options{
 			Addresses: []string{"nohost", "also:no:port"}, Mode: "double", Master: "m", KeyPrefix: "a{b", Timeout: -time.Second, ConnectTimeout: -time.Minute,
-		}, []string{"connect timeout -1m", `"nohost"`, `"also:no:port"`, `mode "double"`, `master "m"`, `key prefix "a{b"`, "timeout -1s"}},
+		}, []string{"connect timeout -1m", "addresses[0]: must be host:port", "addresses[1]: must be host:port", `mode "double"`, `master "m"`, `key prefix "a{b"`, "timeout -1s"}},
 		{"several for single", redisstore.Options{Addresses: []string{"127.0.0.1:1", "127.0.0.1:2"}}, []string{"single mode takes one"}},
 		{"sentinel without a master", redisstore.Options{Addresses: []string{"127.0.0.1:1"}, Mode: redisstore.Sentinel}, []string{"master"}},
 		{"master for a cluster", redisstore.Options{Addresses: []string{"127.0.0.1:1"}, Mode: redisstore.Cluster, Master: "m"}, []string{`master "m"`}},

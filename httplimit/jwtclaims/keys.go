@@ -3,14 +3,18 @@ package jwtclaims
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/time/rate"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 const (
@@ -29,13 +33,22 @@ func (o *Options) fetched(ctx context.Context) (jwt.Keyfunc, error) {
 		RefreshInterval:   cmp.Or(o.Refresh, time.Hour),
 		RefreshUnknownKID: rate.NewLimiter(rate.Every(time.Minute), 1),
 		RefreshErrorHandlerFunc: func(string) func(context.Context, error) {
-			return func(_ context.Context, err error) { o.OnError(fmt.Errorf("fetch the keys of tokens: %w", err)) }
+			return func(_ context.Context, err error) { o.OnError(o.fetchError(err)) }
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("fetch keys: %w", err)
+		return nil, o.fetchError(err)
 	}
 	return keys.Keyfunc, nil
+}
+
+// fetchError says why the keys cannot be fetched, without the secrets that the URL may hold: errors of
+// requests repeat it.
+func (o *Options) fetchError(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	return fmt.Errorf("cannot fetch JWKS from %s: %w", urlform.Redact(o.JWKSURL), err)
 }
 
 // bounded reads only so much of an answer: what is longer is cut, and then no JSON.

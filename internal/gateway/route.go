@@ -117,7 +117,7 @@ func (g *Gateway) newServers(urls []string) (servers []*server, h2c bool, errs [
 		}
 		servers = append(servers, &server{address: address, url: text, log: g.log})
 		if i > 0 && (address.Scheme == "h2c") != h2c {
-			errs = append(errs, fmt.Errorf("URL %q: either all are h2c or none", text))
+			errs = append(errs, fmt.Errorf("URL %q: either all are h2c or none", urlform.Redact(text)))
 		}
 		if h2c = address.Scheme == "h2c"; h2c {
 			address.Scheme = "http"
@@ -130,13 +130,13 @@ func parseServer(text string) (*url.URL, error) {
 	address, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("URL %w", err)
+		return nil, fmt.Errorf("invalid URL %q", urlform.Redact(text)) // the error would repeat parts of a password
 	case address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "h2c":
-		return nil, fmt.Errorf("URL %q: must begin with http://, https:// or h2c://", address.Redacted())
+		return nil, fmt.Errorf("URL %q: must begin with http://, https:// or h2c://", urlform.Redact(text))
 	case address.Hostname() == "":
-		return nil, fmt.Errorf("URL %q: it has no host", address.Redacted())
+		return nil, fmt.Errorf("URL %q: it has no host", urlform.Redact(text))
 	case address.User != nil || strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
-		return nil, fmt.Errorf("URL %q: must be scheme, host and port only, as servers get the path that was asked for", address.Redacted())
+		return nil, fmt.Errorf("URL %q: must be scheme, host and port only, as servers get the path that was asked for", urlform.Redact(text))
 	}
 	return address, nil
 }

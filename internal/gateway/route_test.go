@@ -57,8 +57,8 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		"limiter and a reader", "MaxHeaderBytes -1", "MaxQueryParameters -1", "MaxConcurrentStreams -1", "read certificate and key",
-		`upstreams[0]: host "a:80"`, `path "/a/../b": must begin with a slash and be in normal form, as "/b" is`, `"ftp://x": must begin with`, `"http:": it has no host`,
-		`"http://a/path": must be scheme`, "missing protocol scheme", "upstreams[1]: 0 URLs", "either all are h2c", "/nowhere.pem", `health: path "x"`,
+		`upstreams[0]: host "a:80"`, `path "/a/../b": must begin with a slash and be in normal form, as "/b" is`, `"ftp://x": must begin with`, `"http://…": it has no host`,
+		`"http://a/path": must be scheme`, `invalid URL "…"`, "upstreams[1]: 0 URLs", "either all are h2c", "/nowhere.pem", `health: path "x"`,
 		`upstreams[4]: host "" and path "/d" are those of upstreams[3]`,
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // channel is where the database tells of new versions; a trigger of the migrations does.
@@ -31,7 +33,10 @@ type postgresEngine struct {
 func newPostgres(source string, options Options) (engine, error) {
 	config, err := pgx.ParseConfig(source)
 	if err != nil {
-		return nil, err // without the password: pgx sees to that
+		return nil, parseError(source, err)
+	}
+	if strings.Contains(config.Host+config.Database, "@") {
+		return nil, parseError(source, nil)
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = options.Patience
@@ -40,6 +45,15 @@ func newPostgres(source string, options Options) (engine, error) {
 		config.RuntimeParams["application_name"] = "penstock"
 	}
 	return &postgresEngine{config, options}, nil
+}
+
+// parseError says what is wrong with a source. pgx hides passwords in its errors, but can only guess
+// where a password ends unless the URL is well-formed.
+func parseError(source string, err error) error {
+	if err != nil && urlform.WellFormed(source) {
+		return err
+	}
+	return fmt.Errorf("invalid URL %q: must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with @ : / ? # and %% of a password percent-encoded", urlform.Redact(source))
 }
 
 func (e *postgresEngine) String() string {

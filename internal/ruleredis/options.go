@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // Options say where Redis is.
@@ -33,12 +34,12 @@ func (o *Options) validate() error {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
 	for _, a := range o.Addresses {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			errs = append(errs, fmt.Errorf("address %q: %w", a, err))
+		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
+			errs = append(errs, fmt.Errorf("address %q: must be host:port, without user or password", urlform.Redact(a)))
 		}
 	}
 	if len(o.Addresses) > 1 && o.Master == "" && !o.Cluster {
-		errs = append(errs, fmt.Errorf("addresses %q: one server has one; for several choose a sentinel's master or a cluster", o.Addresses))
+		errs = append(errs, fmt.Errorf("%d addresses: one server has one; for several choose a sentinel's master or a cluster", len(o.Addresses)))
 	}
 	if o.Master != "" && o.Cluster {
 		errs = append(errs, fmt.Errorf("master %q: a cluster has none", o.Master))

@@ -2,9 +2,13 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
+	"regexp"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -16,6 +20,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // Tracing sends traces to where the environment says, as OpenTelemetry defines: OTEL_EXPORTER_OTLP_ENDPOINT
@@ -29,6 +35,9 @@ type Tracing struct {
 func NewTracing(ctx context.Context, version string) (*Tracing, error) {
 	if !wanted() {
 		return nil, nil
+	}
+	if err := checkEnv(); err != nil {
+		return nil, err
 	}
 	exporter, err := newExporter(ctx)
 	if err != nil {
@@ -50,6 +59,38 @@ func wanted() bool {
 		return false
 	}
 	return firstEnv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+}
+
+// checkEnv refuses what OpenTelemetry cannot parse. It would print the value, which may be a secret, and
+// go on without it.
+func checkEnv() error {
+	var errs []error
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		if value := os.Getenv(name); value != "" {
+			if _, err := url.Parse(value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: invalid URL %q", name, urlform.Redact(value)))
+			}
+		}
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
+		if value := os.Getenv(name); value != "" && !areHeaders(value) {
+			errs = append(errs, fmt.Errorf("%s: must be name=value pairs, separated by commas, values percent-encoded", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func areHeaders(text string) bool {
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(pair, "=")
+		_, err := url.PathUnescape(value)
+		if !ok || err != nil || !headerName.MatchString(strings.TrimSpace(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {

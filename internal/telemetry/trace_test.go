@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -123,6 +124,19 @@ func TestNoTraces(t *testing.T) {
 		})
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	for name, bad := range map[string][]string{
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": {"http://u:SECRET@h:port", "http://u:SECRET", "http://u:%zzSECRET@h"},
+		"OTEL_EXPORTER_OTLP_HEADERS":         {"SECRET", "a=b,SECRET", "Bearer SECRET==", "authorization=%zzSECRET"},
+	} {
+		for _, value := range bad {
+			t.Run(name, func(t *testing.T) {
+				t.Setenv(name, value)
+				if _, err := telemetry.NewTracing(t.Context(), "test"); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "SECRET") {
+					t.Errorf("%s=%s: %v", name, value, err)
+				}
+			})
+		}
+	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
 	if _, err := telemetry.NewTracing(t.Context(), "v1"); err == nil {
 		t.Error("a protocol that is not spoken is taken")
