@@ -43,6 +43,13 @@ func (a *app) writeJSON(value any) error {
 	return encoder.Encode(value)
 }
 
+// warn tells what works, but should be changed.
+func (a *app) warn(warnings ...string) {
+	for _, warning := range warnings {
+		fmt.Fprintf(a.stderr, "penstock: warning: %s\n", warning)
+	}
+}
+
 // Exit codes. Scripts rely on them.
 const (
 	exitYes    = 0 // yes, allowed, valid, the same

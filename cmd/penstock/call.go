@@ -47,12 +47,13 @@ func (f *callFlags) call(args []string) (*penstock.Call, error) {
 }
 
 // originFlags name rules that a command reads by itself.
-type originFlags struct{ file, database string }
+type originFlags struct{ file, database, databaseFile string }
 
 func (f *originFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "rules", "", "rules in a `file` or a directory; - is stdin")
-	c.Flags().StringVar(&f.database, "database", "", "rules in a database: sqlite:FILE or postgres://…")
-	c.MarkFlagsMutuallyExclusive("rules", "database")
+	c.Flags().StringVar(&f.database, "database", "", "rules in a database: sqlite:FILE or postgres://…; with a password, use --database-file")
+	c.Flags().StringVar(&f.databaseFile, "database-file", "", "`file` that holds the value of --database")
+	c.MarkFlagsMutuallyExclusive("rules", "database", "database-file")
 }
 
 // compile reads and compiles them.
@@ -69,11 +70,15 @@ func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, err
 }
 
 func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, error) {
-	if f.database == "" {
+	if f.database == "" && f.databaseFile == "" {
 		files, err := a.readRules(ctx, f.file)
 		return files, 0, err
 	}
-	origin, err := ruledb.NewOrigin(f.database, ruledb.Options{})
+	source, err := f.source(a)
+	if err != nil {
+		return nil, 0, misused("%w", err)
+	}
+	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
 	if err != nil {
 		return nil, 0, misused("%w", err)
 	}
@@ -83,4 +88,19 @@ func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, er
 		return nil, 0, err
 	}
 	return text.Files, text.Version, nil
+}
+
+// source returns the database that the flags name.
+func (f *originFlags) source(a *app) (string, error) {
+	if f.databaseFile == "" {
+		if hasPassword(f.database) {
+			a.warn("--database: " + visiblePassword)
+		}
+		return f.database, nil
+	}
+	text, warning, err := readSecretFile(f.databaseFile)
+	if warning != "" {
+		a.warn("--database-file: " + warning)
+	}
+	return strings.TrimRight(text, "\r\n"), err
 }

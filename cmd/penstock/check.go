@@ -63,13 +63,13 @@ Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
 	c.Flags().StringVar(&server, "server", "", "`URL` of the decision API; default PENSTOCK_SERVER, or http://127.0.0.1:8090")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "of one question")
 	c.Flags().IntVar(&times, "times", 1, "how often to ask, `n`")
-	c.MarkFlagsMutuallyExclusive("server", "rules", "database")
+	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file")
 	return c
 }
 
 // decider returns who is to be asked, and what ends it.
 func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags) (penstock.Decider, func(), error) {
-	if origin.file == "" && origin.database == "" {
+	if origin.file == "" && origin.database == "" && origin.databaseFile == "" {
 		server = cmp.Or(server, a.getenv("PENSTOCK_SERVER"), "http://127.0.0.1:8090")
 		remote, err := client.NewHTTP(server, client.Options{Timeout: timeout, OnError: client.Deny})
 		if err != nil {

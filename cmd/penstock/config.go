@@ -1,6 +1,11 @@
 package main
 
-import "time"
+import (
+	"log/slog"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/urlform"
+)
 
 // config is everything that can be configured. The tags say how a field is called and what it is
 // for: the file, the environment, error messages and docs/configuration.md all go by them.
@@ -22,6 +27,8 @@ type config struct {
 	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
 	Admin          adminConfig      `key:"admin"`
 	Log            logConfig        `key:"log"`
+
+	warnings []string // what works, but should be changed
 
 	demo    bool // a database without rules gets the sample, a gateway without upstreams a demo
 	traffic bool // of made-up callers, from the start
@@ -155,7 +162,7 @@ type clientIPConfig struct {
 }
 
 type jwtConfig struct {
-	JWKSURL    string        `key:"jwks_url" doc:"where the issuer of tokens publishes its keys"`
+	JWKSURL    secretURL     `key:"jwks_url" doc:"where the issuer of tokens publishes its keys"`
 	JWKSFile   string        `key:"jwks_file" doc:"or a file of them, read at the start"`
 	Secret     secret        `key:"secret" doc:"or the secret of tokens signed with HMAC, at least 32 bytes"`
 	SecretFile string        `key:"secret_file" doc:"a file that holds secret"`
@@ -192,6 +199,14 @@ type logConfig struct {
 type secret string
 
 func (secret) String() string { return "…" }
+
+// secretURL is a URL that may hold a password or a token, which must not be shown.
+type secretURL string
+
+func (u secretURL) String() string { return urlform.Redact(string(u)) }
+
+// LogValue is what a log shows.
+func (u secretURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 func defaultConfig() *config {
 	return &config{

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
@@ -126,8 +128,8 @@ func (l *loader) checkUpstreams() {
 		}
 		for _, text := range u.urls() {
 			to, err := url.Parse(text)
-			if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
-				l.wrong(path+".url", "%.128q is no address of a server, for example http://127.0.0.1:3000", text)
+			if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" || strings.Contains(text, "@") {
+				l.unusable(path+".url", "%.128q must be the URL of a server, without user or password, for example http://127.0.0.1:3000", urlform.Redact(text))
 			}
 		}
 	}
@@ -148,8 +150,9 @@ func (l *loader) checkRedis() {
 		return
 	}
 	for _, address := range r.Addresses {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			l.wrong("store.redis.addresses", "%.64q is not host:port, for example 127.0.0.1:6379", address)
+		_, port, err := net.SplitHostPort(address)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.ContainsAny(address, "@/?#") {
+			l.unusable("store.redis.addresses", "%.64q is not host:port, for example 127.0.0.1:6379; username and password have settings of their own", urlform.Redact(address))
 		}
 	}
 	if r.Mode == "single" && len(r.Addresses) > 1 {
@@ -197,6 +200,13 @@ func (l *loader) checkRules() {
 
 func (l *loader) checkSecrets() {
 	c := l.config
+	if c.KeySecret == "" && c.KeySecretFile == "" {
+		if _, warning, err := readSecretFile(c.inDataDir("key_secret")); warning != "" {
+			l.warn("key_secret", "%s", warning)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.wrong("key_secret", "%w", err)
+		}
+	}
 	if c.redis() && c.KeySecret == "" {
 		l.wrong("key_secret", "nodes that share limits through Redis must hash callers alike: make one with openssl rand -hex 32 and give it to all as PENSTOCK_KEY_SECRET or key_secret_file")
 	}
@@ -206,6 +216,12 @@ func (l *loader) checkSecrets() {
 	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}, {"admin.viewer_token", c.Admin.ViewerToken}} {
 		if s.value != "" && len(s.value) < minSecret {
 			l.wrong(s.path, "%d bytes can be guessed, at least %d: openssl rand -hex 32 makes one", len(s.value), minSecret)
+		}
+	}
+	if u := string(c.JWT.JWKSURL); u != "" {
+		to, err := url.Parse(u)
+		if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+			l.unusable("jwt.jwks_url", "%.128q must be an http or https URL", c.JWT.JWKSURL)
 		}
 	}
 	if c.Admin.ViewerToken != "" && c.Admin.ViewerToken == c.Admin.Token {
@@ -220,6 +236,9 @@ func (l *loader) checkTLS() {
 	}
 	if (admin.Certificate == "") != (admin.Key == "") {
 		l.wrong("admin.tls", "certificate and key belong together")
+	}
+	for _, path := range []string{"gateway.tls.key", "admin.tls.key", "store.redis.tls.key"} {
+		l.checkKeyFile(path)
 	}
 	if gateway.ClientCA != "" && gateway.Certificate == "" || gateway.Required && gateway.ClientCA == "" {
 		l.wrong("gateway.tls", "client_ca needs a certificate, and required a client_ca")

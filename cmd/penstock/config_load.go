@@ -7,6 +7,8 @@ import (
 	"os"
 	"reflect"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // Bounds of what is read.
@@ -38,10 +40,20 @@ func loadConfig(file string, env []string, flags []given) *loader {
 	l.layer(func() {
 		for _, g := range flags {
 			l.set(g.path, g.value, g.flag)
+			if g.path == "rules.database" && hasPassword(g.value) {
+				l.warn(g.path, visiblePassword)
+			}
 		}
 	})
 	l.readSecrets()
 	return l
+}
+
+const visiblePassword = "every user of this machine can read the password in the process list; put the URL into a file and name it with --database-file"
+
+// hasPassword tells whether the source of a database holds a password.
+func hasPassword(source string) bool {
+	return urlform.HasPassword(source) || strings.Contains(source, "password=")
 }
 
 func newLoader() *loader {
@@ -117,8 +129,11 @@ func (l *loader) readSecrets() {
 			l.misread(l.origin[named.path], named.path, "%s is set too, by %s; use one of the two", path, l.origin[path])
 			continue
 		}
-		text, err := readBounded(file, maxSecretFile)
-		value := strings.TrimRight(string(text), "\r\n")
+		text, warning, err := readSecretFile(file)
+		if warning != "" {
+			l.warn(named.path, "%s", warning)
+		}
+		value := strings.TrimRight(text, "\r\n")
 		switch {
 		case err != nil:
 			l.misread(l.origin[named.path], named.path, "%w", err)
@@ -171,6 +186,17 @@ func (l *loader) wrong(path, format string, args ...any) {
 	l.note(cmp.Or(origin, "default"), path, format, args...)
 }
 
+// unusable is wrong where others would fail on the value too, and may print it.
+func (l *loader) unusable(path, format string, args ...any) {
+	l.wrong(path, format, args...)
+	l.broken = append(l.broken, path)
+}
+
+// warn notes that the value of a key works, but should be changed.
+func (l *loader) warn(path, format string, args ...any) {
+	l.config.warnings = append(l.config.warnings, fmt.Sprintf("%s: %s: %s", cmp.Or(l.origin[path], "default"), path, fmt.Sprintf(format, args...)))
+}
+
 func (l *loader) note(origin, path, format string, args ...any) {
 	if path != "" {
 		origin += ": " + path
@@ -185,9 +211,13 @@ func readBounded(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readAll(f, most)
+}
+
+func readAll(f *os.File, most int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
+		err = fmt.Errorf("%s has more than %d bytes", f.Name(), most)
 	}
 	return text, err
 }

@@ -138,7 +138,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"open admin without tls", "listen: {admin: '0.0.0.0:8091'}" + upstream, "PENSTOCK_ADMIN_TOKEN=0123456789abcdef", "that needs admin.tls and admin.token"},
 		{"no upstream", "data_dir: x", "", "default: upstreams: the gateway has nowhere to send calls"},
 		{"upstream without url", "upstreams: [{path: /}]", "", "penstock.yaml:1:12: upstreams[0]: it needs a url"},
-		{"upstream scheme", "upstreams: [{url: 'ftp://a'}]", "", `upstreams[0].url: "ftp://a" is no address of a server`},
+		{"upstream scheme", "upstreams: [{url: 'ftp://a'}]", "", `upstreams[0].url: "ftp://a" must be the URL of a server`},
 		{"upstream path", "upstreams: [{url: 'http://a', path: api}]", "", `upstreams[0].path: "api" does not begin with /`},
 		{"redis without secret", "store: {redis: {addresses: ['a:1']}}" + upstream, "", "key_secret: nodes that share limits through Redis must hash callers alike: make one with openssl rand -hex 32"},
 		{"redis address", "store: {redis: {addresses: [a]}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", `store.redis.addresses: "a" is not host:port`},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock/internal/strictdoc"
+	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // Bounds of a configuration, beside its bytes.
@@ -77,7 +78,8 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 		case n.Kind != strictdoc.Mapping:
 			continue
 		case !ok:
-			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; here belong %s", item.Key, strings.Join(known, ", "))
+			// The key may be a URL that lacks its quotes.
+			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; here belong %s", urlform.Redact(item.Key), strings.Join(known, ", "))
 			continue
 		case seen[item.Key]:
 			l.misread(at, path+item.Key, "it is given twice")

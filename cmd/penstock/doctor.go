@@ -81,6 +81,9 @@ func (d *doctor) examine(ctx context.Context) {
 // examineConfig tells whether enough of the configuration could be read to go on.
 func (d *doctor) examineConfig() bool {
 	err := d.loader.check()
+	for _, warning := range d.config.warnings {
+		d.report.look("configuration", "", "%s", warning)
+	}
 	if err == nil {
 		d.report.well("configuration", "no mistakes")
 		return true

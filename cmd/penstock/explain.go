@@ -49,7 +49,7 @@ from headers, cookies and the like, by the names that the rules give them.`,
 	origin.add(c)
 	flags.add(c)
 	c.Flags().StringVar(&at, "at", "", "the `time` of the call, for rules that expire; default now")
-	c.MarkFlagsOneRequired("rules", "database")
+	c.MarkFlagsOneRequired("rules", "database", "database-file")
 	return c
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
@@ -70,7 +71,7 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 	token := cmp.Or(f.token, a.getenv("PENSTOCK_TOKEN"))
 	var errs []error
 	if to, err := url.Parse(base); err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
-		errs = append(errs, fmt.Errorf("--server %.128q is no address of a server, for example http://127.0.0.1:8091", base))
+		errs = append(errs, fmt.Errorf("--server %.128q must be the URL of a server, for example http://127.0.0.1:8091", urlform.Redact(base)))
 	}
 	if token == "" {
 		errs = append(errs, errors.New("no token: set PENSTOCK_TOKEN to the server's admin.token"))
@@ -80,6 +81,9 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, misused("%w", err)
+	}
+	if f.token != "" {
+		a.warn("--token: every user of this machine can read the token in the process list; set PENSTOCK_ADMIN_TOKEN instead")
 	}
 	return &adminClient{base, token, &http.Client{Timeout: f.timeout}}, nil
 }
@@ -95,7 +99,7 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
-		return err
+		return fmt.Errorf("ask the admin door: invalid URL %q", urlform.Redact(c.base))
 	}
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	if body == nil {
@@ -104,6 +108,9 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 		r.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := c.client.Do(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = fmt.Errorf("%s: %w", urlform.Redact(c.base), failed.Err) // it repeats the URL, user and all
+	}
 	if err != nil {
 		return fmt.Errorf("ask the admin door: %w", err)
 	}

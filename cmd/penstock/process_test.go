@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,6 +29,16 @@ var greeted = regexp.MustCompile(`^  (\w+) +(?:http://)?(\S+)`)
 // startProcess runs penstock with the arguments, and returns when it says where it is.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
+	p, err := tryProcess(t, t.Output(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tryProcess is startProcess with an error if penstock ends instead. What it prints goes to output.
+func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +47,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	p := &process{Cmd: exec.CommandContext(ctx, program), addresses: map[string]string{}, exited: make(chan error, 1)}
 	p.Args = append([]string{"penstock"}, args...) // by which the test program knows what to be
 	p.Dir, p.Env = t.TempDir(), append(os.Environ(), unhurried...)
-	p.Stderr = t.Output()
+	p.Stderr = output
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +56,12 @@ func startProcess(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	for p.addresses["admin"] == "" && lines.Scan() {
+	scan := func() bool {
+		more := lines.Scan()
+		fmt.Fprintln(output, lines.Text())
+		return more
+	}
+	for p.addresses["admin"] == "" && scan() {
 		if found := greeted.FindStringSubmatch(lines.Text()); found != nil {
 			p.addresses[found[1]] = found[2]
 		}
@@ -52,7 +69,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for lines.Scan() { // or it would be blocked
+		for scan() { // or it would be blocked
 		}
 		p.exited <- p.Wait()
 	}()
@@ -61,9 +78,9 @@ func startProcess(t *testing.T, args ...string) *process {
 		<-ended
 	})
 	if p.addresses["admin"] == "" {
-		t.Fatalf("penstock %v did not start", args)
+		return nil, fmt.Errorf("penstock %v did not start", args)
 	}
-	return p
+	return p, nil
 }
 
 var onFreePorts = []string{

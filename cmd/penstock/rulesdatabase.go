@@ -21,11 +21,13 @@ import (
 // databaseFlags say where the rules are kept, in the words of serve: flags go before the
 // environment, and that before the configuration. There is no default: a database that no server
 // reads would be created in the current directory.
-type databaseFlags struct{ config, database, redis string }
+type databaseFlags struct{ config, database, file, redis string }
 
 func (f *databaseFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.config, "config", "", "the server's configuration (`file`), which names the database; default PENSTOCK_CONFIG")
-	c.Flags().StringVar(&f.database, "database", "", "the rules database, sqlite:PATH or postgres://… (`source`, PENSTOCK_RULES_DATABASE)")
+	c.Flags().StringVar(&f.database, "database", "", "the rules database, sqlite:PATH or postgres://…; with a password, use --database-file (`source`, PENSTOCK_RULES_DATABASE)")
+	c.Flags().StringVar(&f.file, "database-file", "", "`file` that holds the value of --database (PENSTOCK_RULES_DATABASE_FILE)")
+	c.MarkFlagsMutuallyExclusive("database", "database-file")
 }
 
 // addRedis adds where changes are published.
@@ -102,6 +104,9 @@ func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
 	if f.database != "" {
 		flags = append(flags, given{"--database", "rules.database", f.database})
 	}
+	if f.file != "" {
+		flags = append(flags, given{"--database-file", "rules.database_file", f.file})
+	}
 	if f.redis != "" {
 		flags = append(flags, given{"--redis", "store.redis.addresses", f.redis})
 	}
@@ -118,6 +123,7 @@ func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
 		l.checkRedis()
 		l.checkRules()
 	}
+	a.warn(l.config.warnings...)
 	return l.config, errors.Join(l.errs...)
 }
 

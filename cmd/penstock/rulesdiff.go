@@ -27,8 +27,8 @@ Exit status: 0 if they are the same, 1 if they differ.`,
   penstock rules diff rules.yaml --version 7 --text=false`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 2 && (from.database != "" || from.config != "" || version != 0) {
-				return misused("OLD is %s: leave out --database, --config and --version", args[0])
+			if len(args) == 2 && (from.database != "" || from.file != "" || from.config != "" || version != 0) {
+				return misused("OLD is %s: leave out --database, --database-file, --config and --version", args[0])
 			}
 			if len(args) == 2 && args[0] == "-" && args[1] == "-" {
 				return misused("stdin can be only one of the two")

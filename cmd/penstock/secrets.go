@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // newToken returns what nobody can guess.
@@ -18,7 +19,7 @@ func (c *config) keySecret() (string, error) {
 		return string(c.KeySecret), nil
 	}
 	file := c.inDataDir("key_secret")
-	text, err := readBounded(file, maxSecretFile)
+	text, _, err := readSecretFile(file)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return keepSecret(file, newToken())
@@ -27,7 +28,64 @@ func (c *config) keySecret() (string, error) {
 	case len(text) < minSecret:
 		return "", fmt.Errorf("read the secret of keys: %s has %d bytes, at least %d; without the file, one is made", file, len(text), minSecret)
 	}
-	return string(text), nil
+	return text, nil
+}
+
+// readSecretFile reads a file that holds a secret. It refuses a file that everybody can write to:
+// anybody on the machine could choose the secret. The warning says who else can read or change it; a
+// group may be meant to, as on volumes of Kubernetes with an fsGroup.
+func readSecretFile(name string) (text, warning string, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", "", err
+	}
+	defer f.Close()
+	if warning, err = checkMode(f); err != nil {
+		return "", "", err
+	}
+	data, err := readAll(f, maxSecretFile)
+	return string(data), warning, err
+}
+
+// checkMode judges who can read and write the file of a secret.
+func checkMode(f *os.File) (warning string, err error) {
+	info, err := f.Stat()
+	if err != nil || runtime.GOOS == "windows" { // which has no such modes
+		return "", err
+	}
+	mode := info.Mode().Perm()
+	switch {
+	case mode&0o002 != 0:
+		return "", fmt.Errorf("%s is writable by everybody (mode %#o): run chmod 600 %[1]s, and replace the secret if it may have been changed", f.Name(), mode)
+	case mode&0o004 != 0:
+		warning = "readable by everybody"
+	case mode&0o020 != 0:
+		warning = "writable by its group"
+	default:
+		return "", nil
+	}
+	return fmt.Sprintf("%s is %s (mode %#o): run chmod 600 %[1]s", f.Name(), warning, mode), nil
+}
+
+// checkKeyFile judges who can read and write the file of a private key, which others load. That it is
+// missing is for them to say.
+func (l *loader) checkKeyFile(path string) {
+	name := l.settings[path].value.String()
+	if name == "" {
+		return
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	warning, err := checkMode(f)
+	if err != nil {
+		l.wrong(path, "%w", err)
+	}
+	if warning != "" {
+		l.warn(path, "%s", warning)
+	}
 }
 
 // keepSecret writes a secret for nobody but its owner, unless another process has just done so.
@@ -43,8 +101,8 @@ func keepSecret(file, made string) (string, error) {
 		err = os.Link(temporary.Name(), file)
 	}
 	if errors.Is(err, os.ErrExist) {
-		text, err := readBounded(file, maxSecretFile)
-		return string(text), err
+		text, _, err := readSecretFile(file)
+		return text, err
 	}
 	if err != nil {
 		return "", fmt.Errorf("keep the secret of keys: %w", err)

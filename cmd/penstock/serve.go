@@ -26,7 +26,8 @@ var configFlags = []struct{ flag, path, usage string }{
 	{"upstream", "upstreams", "`URL` of the server behind the gateway"},
 	{"redis", "store.redis.addresses", "`host:port` of Redis, several with commas"},
 	{"rules", "rules.file", "rules in a `file` or a directory"},
-	{"database", "rules.database", "rules in a `database`: sqlite:FILE or postgres://…"},
+	{"database", "rules.database", "rules in a `database`: sqlite:FILE or postgres://…; with a password, use --database-file"},
+	{"database-file", "rules.database_file", "`file` that holds the value of --database"},
 	{"data-dir", "data_dir", "`directory` of the SQLite database, the last good rules, the made secret"},
 }
 
@@ -51,7 +52,7 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
   penstock serve --upstream http://127.0.0.1:3000 --rules rules.yaml
   penstock serve --config penstock.yaml
   penstock serve --config penstock.yaml --check      # only look for mistakes
-  PENSTOCK_KEY_SECRET=… penstock serve --redis 127.0.0.1:6379 --database postgres://…`,
+  PENSTOCK_KEY_SECRET=… penstock serve --redis 127.0.0.1:6379 --database-file /run/secrets/database`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			conf, err := a.configure(file, demo, c.Flags())
@@ -67,6 +68,7 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 				if err := rehearse(c.Context(), conf); err != nil {
 					return no(err)
 				}
+				a.warn(conf.warnings...)
 				fmt.Fprintln(a.stderr, "the configuration is good")
 				return nil
 			}
@@ -136,6 +138,9 @@ func (c *config) takesTraffic() error {
 // serve runs a server until the context ends.
 func (a *app) serve(ctx context.Context, c *config) error {
 	log := a.newLog(c)
+	for _, warning := range c.warnings {
+		log.Warn("insecure setting", "detail", warning)
+	}
 	s, err := newServer(ctx, c, log)
 	if err != nil {
 		return err

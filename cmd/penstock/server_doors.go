@@ -61,10 +61,10 @@ func (s *server) openTokens(context.Context) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.atEnd(cancel)
 	verifier, err := jwtclaims.New(ctx, jwtclaims.Options{
-		JWKSURL: t.JWKSURL, Refresh: t.Refresh, JWKSFile: t.JWKSFile, Secret: []byte(t.Secret),
+		JWKSURL: string(t.JWKSURL), Refresh: t.Refresh, JWKSFile: t.JWKSFile, Secret: []byte(t.Secret),
 		Algorithms: t.Algorithms, Issuer: t.Issuer, Audience: t.Audience, Leeway: t.Leeway,
 		Header: t.Header, Cookie: t.Cookie, Reject: t.Reject,
-		OnError: func(err error) { s.log.Error("keys of tokens cannot be fetched", "from", t.JWKSURL, "error", err) },
+		OnError: func(err error) { s.log.Error("cannot fetch JWKS", "error", err) },
 	})
 	if err != nil {
 		return fmt.Errorf("jwt: %w", err)

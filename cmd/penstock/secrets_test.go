@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// canary is a secret that no output may contain, nor a part of it that is long enough to help.
+const (
+	canary     = "c4n4ry"
+	longCanary = "c4n4ry-0123456789-0123456789-0123456789"
+)
+
+// malformedURLs have the canary in a place where a password or a token may be.
+func malformedURLs(t *testing.T) (all []string) {
+	t.Helper()
+	lines, err := os.ReadFile("../../internal/urlform/testdata/malformed.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(lines)) {
+		if text, err := strconv.Unquote(strings.TrimSpace(line)); err == nil {
+			all = append(all, strings.ReplaceAll(text, "SECRET", canary))
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("%d malformed URLs", len(all))
+	}
+	return all
+}
+
+// wellFormedURLs have it where it belongs. Nothing listens at the address.
+var wellFormedURLs = []string{
+	"http://user:" + canary + "@127.0.0.1:1/keys", "http://" + canary + "@127.0.0.1:1", "http://127.0.0.1:1/keys?token=" + canary,
+	"postgres://user:" + canary + "@127.0.0.1:1/db", "postgres://user@127.0.0.1:1/db?password=" + canary, "postgres://user:" + canary + "@127.0.0.1:1/db?sslmode=nonsense",
+}
+
+// Settings whose value can hold a secret are of a type that does not print it, or are checked before
+// anything prints them.
+func TestSecretSettingsAreKnown(t *testing.T) {
+	holds := regexp.MustCompile(`(password|secret|token|urls?|database|addresses)$`)
+	checked := []string{"url", "urls", "store.redis.addresses"}
+	upstream := defaultUpstream()
+	for _, s := range append(settings(reflect.ValueOf(defaultConfig()).Elem(), ""), settings(reflect.ValueOf(&upstream).Elem(), "")...) {
+		hides := s.value.Type() == reflect.TypeFor[secret]() || s.value.Type() == reflect.TypeFor[secretURL]()
+		if holds.MatchString(s.path) && !hides && !slices.Contains(checked, s.path) {
+			t.Errorf("%s of type %v can hold a secret", s.path, s.value.Type())
+		}
+	}
+}
+
+// secretSettings are the variables that can hold a secret.
+func secretSettings() (all []string) {
+	for _, s := range settings(reflect.ValueOf(defaultConfig()).Elem(), "") {
+		if t := s.value.Type(); t == reflect.TypeFor[secret]() || t == reflect.TypeFor[secretURL]() {
+			all = append(all, variable(s.path))
+		}
+	}
+	return append(all, variable("store.redis.addresses"))
+}
+
+// tell runs a command in this process and returns all that it prints.
+func tell(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	var out syncBuffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out, env: env}
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	a.run(ctx, args)
+	return out.String()
+}
+
+// No command prints a secret, whatever is wrong with the setting that holds it.
+func TestNoOutputTellsSecrets(t *testing.T) {
+	dir := t.TempDir()
+	run := func(env []string, args ...string) {
+		t.Helper()
+		env = append([]string{"PENSTOCK_DATA_DIR=" + dir}, env...)
+		if out := tell(t, env, args...); strings.Contains(out, canary) {
+			t.Errorf("%q %q:\n%s", env, args, out)
+		}
+	}
+	file := filepath.Join(dir, "penstock.yaml")
+	forms := append(malformedURLs(t), wellFormedURLs...)
+	for _, name := range secretSettings() {
+		if name != variable("store.redis.addresses") && name != variable("jwt.jwks_url") { // which a bare word is a host for
+			run([]string{name + "=" + canary}, "serve", "--check", "--demo")
+			run([]string{name + "=" + longCanary}, "serve", "--check", "--demo")
+		}
+	}
+	for _, form := range forms {
+		for _, name := range secretSettings() {
+			run([]string{name + "=" + form, "PENSTOCK_KEY_SECRET=0123456789abcdef"}, "serve", "--check", "--demo")
+		}
+		run(nil, "serve", "--check", "--upstream", form)
+		run([]string{"PENSTOCK_UPSTREAMS=" + form}, "serve", "--check")
+		run([]string{"PENSTOCK_UPSTREAMS=[{url: " + form + "}]"}, "serve", "--check")
+		run([]string{fmt.Sprintf("PENSTOCK_UPSTREAMS=[{urls: [%q, 'http://127.0.0.1:1']}]", form)}, "serve", "--check")
+		for _, yaml := range []string{"upstreams: [{url: %s}]", "upstreams:\n  - %s", "jwt: {jwks_url: %s}", "jwt:\n  jwks_url: %s", "store: {redis: {addresses: [%s]}}", "rules: {database: %s}", "admin:\n  token: %s", "%s", "%s: x"} {
+			writeFile(t, file, fmt.Sprintf(yaml, form))
+			run(nil, "serve", "--check", "--config", file)
+		}
+		database := strings.Replace(form, "http", "postgres", 1)
+		database = strings.Replace(database, "//"+canary+"@", "//user:"+canary+"@", 1) // names of users are shown
+		for _, args := range [][]string{
+			{"doctor", "--timeout", "1s", "--database", database}, {"doctor", "--timeout", "1s", "--redis", form}, {"doctor", "--timeout", "1s", "--upstream", form},
+			{"rules", "history", "--database", database}, {"rules", "history", "--redis", form}, {"explain", "--database", database, "a=b"},
+			{"check", "--timeout", "5s", "--server", form, "a=b"}, {"keys", "show", "--timeout", "5s", "--server", form, "--token", longCanary, "ip=192.0.2.1"},
+		} {
+			run([]string{"PENSTOCK_KEY_SECRET=0123456789abcdef"}, args...)
+		}
+	}
+}
+
+// A server whose every setting holds a secret, and whose stores and issuers cannot be reached, tells
+// none of them: not in its log, its greeting, its status, its metrics, nor at the end.
+func TestServerTellsNoSecrets(t *testing.T) {
+	dir := t.TempDir()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere := free.Addr().String()
+	free.Close()
+	for name, value := range map[string]string{
+		"PENSTOCK_KEY_SECRET": longCanary + "-key", "PENSTOCK_ADMIN_TOKEN": longCanary + "-admin", "PENSTOCK_ADMIN_VIEWER_TOKEN": longCanary + "-viewer",
+		"PENSTOCK_STORE_REDIS_ADDRESSES": nowhere, "PENSTOCK_STORE_REDIS_PASSWORD": longCanary, "PENSTOCK_STORE_REDIS_SENTINEL_PASSWORD": longCanary,
+		"PENSTOCK_JWT_JWKS_URL":       "http://user:" + canary + "@" + nowhere + "/keys?token=" + canary,
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://user:" + canary + "@" + nowhere, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=" + canary, "OTEL_BSP_SCHEDULE_DELAY": "50",
+		"PENSTOCK_LOG_LEVEL": "debug",
+	} {
+		t.Setenv(name, value)
+	}
+	database := filepath.Join(dir, "database")
+	writeFile(t, database, "postgres://user:"+canary+"@"+nowhere+"/db?connect_timeout=1")
+	writeFile(t, filepath.Join(dir, "rules.yaml"), attackRules)
+	for name, rules := range map[string][]string{"reachable": {"--rules", filepath.Join(dir, "rules.yaml")}, "unreachable": {"--database-file", database}} {
+		t.Run(name, func(t *testing.T) {
+			var out syncBuffer
+			p, err := tryProcess(t, &out, append(append(slices.Clone(onFreePorts), "--data-dir", dir), rules...)...)
+			if err == nil {
+				p.used(t)
+				for _, path := range []string{"/v1/status", "/v1/nodes", "/metrics", "/v1/rules", "/v1/audit"} {
+					_, body := p.request(t, "GET", "admin", path, "", "Authorization", "Bearer "+longCanary+"-admin")
+					out.Write([]byte(body))
+				}
+				eventually(t, "the keys could not be fetched", func() bool { return strings.Contains(out.String(), "cannot fetch JWKS") })
+				_ = p.Process.Signal(syscall.SIGTERM)
+				<-p.exited
+			}
+			out.Write([]byte(tell(t, os.Environ(), append([]string{"doctor", "--timeout", "1s", "--data-dir", dir}, rules...)...)))
+			if text := out.String(); strings.Contains(text, canary) || len(text) < 200 {
+				t.Errorf("it said:\n%s", text)
+			}
+		})
+	}
+}
+
+// A file that everybody can write to is no secret: the server refuses it. One that others can read, or
+// their group can change, works with a warning.
+func TestModesOfSecretFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "key_secret")
+	for _, file := range []struct {
+		path string
+		env  []string
+	}{
+		{kept, nil},
+		{filepath.Join(dir, "secret"), []string{"PENSTOCK_KEY_SECRET_FILE"}},
+		{filepath.Join(dir, "secret"), []string{"PENSTOCK_ADMIN_TOKEN_FILE"}},
+		{filepath.Join(dir, "secret"), []string{"PENSTOCK_ADMIN_VIEWER_TOKEN_FILE"}},
+		{filepath.Join(dir, "secret"), []string{"PENSTOCK_JWT_SECRET_FILE"}},
+		{filepath.Join(dir, "secret"), []string{"PENSTOCK_STORE_REDIS_PASSWORD_FILE"}},
+		{filepath.Join(dir, "secret"), []string{"PENSTOCK_STORE_REDIS_SENTINEL_PASSWORD_FILE"}},
+	} {
+		writeFile(t, file.path, longCanary)
+		env := []string{"PENSTOCK_DATA_DIR=" + dir}
+		for _, name := range file.env {
+			env = append(env, name+"="+file.path)
+		}
+		for mode, want := range map[os.FileMode]string{
+			0o666: "is writable by everybody (mode 0666)", 0o602: "is writable by everybody (mode 0602)", 0o644: "is readable by everybody (mode 0644)",
+			0o444: "is readable by everybody (mode 0444)", 0o660: "is writable by its group (mode 0660)", 0o640: "", 0o600: "", 0o400: "",
+		} {
+			if err := os.Chmod(file.path, mode); err != nil {
+				t.Fatal(err)
+			}
+			out := tell(t, env, "serve", "--check", "--demo")
+			refused := !strings.Contains(out, "the configuration is good")
+			if refused != (mode&0o002 != 0) || !strings.Contains(out, want) || (want == "") == strings.Contains(out, file.path) || strings.Contains(out, canary) {
+				t.Errorf("%s %q, mode %#o: %s", file.path, file.env, mode, out)
+			}
+			if doctor := tell(t, env, "doctor", "--timeout", "1s"); !strings.Contains(doctor, want) || strings.Contains(doctor, canary) {
+				t.Errorf("%s %q, mode %#o: doctor: %s", file.path, file.env, mode, doctor)
+			}
+		}
+		if err := os.Remove(file.path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := filepath.Join(dir, "key.pem")
+	for _, name := range []string{"PENSTOCK_GATEWAY_TLS_KEY", "PENSTOCK_ADMIN_TLS_KEY", "PENSTOCK_STORE_REDIS_TLS_KEY"} {
+		for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody"} {
+			writeFile(t, key, longCanary)
+			if err := os.Chmod(key, mode); err != nil {
+				t.Fatal(err)
+			}
+			if out := tell(t, []string{"PENSTOCK_DATA_DIR=" + dir, name + "=" + key}, "doctor", "--timeout", "1s"); !strings.Contains(out, want) {
+				t.Errorf("%s, mode %#o: %s", name, mode, out)
+			}
+		}
+	}
+	// The server itself, not only its rehearsal.
+	writeFile(t, kept, longCanary)
+	for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody"} {
+		if err := os.Chmod(kept, mode); err != nil {
+			t.Fatal(err)
+		}
+		var out syncBuffer
+		_, err := tryProcess(t, &out, append(slices.Clone(onFreePorts), "--data-dir", dir)...)
+		if (err != nil) != (mode == 0o666) || !strings.Contains(out.String(), want) {
+			t.Errorf("mode %#o: %v: %s", mode, err, &out)
+		}
+	}
+}
+
+// A password on the command line works, with a warning that names the alternative, which has none.
+func TestPasswordsOnTheCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	file, env := filepath.Join(dir, "database"), []string{"PENSTOCK_DATA_DIR=" + dir}
+	for source, warned := range map[string]bool{
+		"postgres://user:" + canary + "@127.0.0.1:1/db": true, "postgres://127.0.0.1:1/db?user=u&password=" + canary: true,
+		"postgres://user@127.0.0.1:1/db?sslmode=disable": false, "sqlite:" + filepath.Join(dir, "rules.db"): false,
+	} {
+		writeFile(t, file, source+"\n")
+		for _, command := range [][]string{{"serve", "--check", "--demo"}, {"rules", "history"}, {"explain", "a=b"}, {"check", "a=b"}, {"doctor", "--timeout", "1s"}} {
+			shown, hidden := tell(t, env, append(command, "--database", source)...), tell(t, env, append(command, "--database-file", file)...)
+			const warning = "can read the password in the process list; put the URL into a file and name it with --database-file"
+			if strings.Contains(shown, warning) != warned || strings.Contains(hidden, warning) || strings.Contains(shown+hidden, canary) {
+				t.Errorf("%q %s:\n%s\n%s", command, source, shown, hidden)
+			}
+			if both := tell(t, env, append(command, "--database", source, "--database-file", file)...); command[0] != "serve" && command[0] != "doctor" && !strings.Contains(both, "none of the others can be") {
+				t.Errorf("%q: both: %s", command, both)
+			}
+		}
+		if out := tell(t, env, "serve", "--help"); !strings.Contains(out, "--database-file") {
+			t.Error(out)
+		}
+	}
+}
