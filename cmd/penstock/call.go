@@ -33,7 +33,7 @@ func (f *callFlags) call(args []string) (*penstock.Call, error) {
 		name, value, ok := strings.Cut(arg, "=")
 		switch _, twice := call.Attribute(name); {
 		case !ok || name == "":
-			errs = append(errs, fmt.Errorf("%q is no attribute: write name=value, for example path=/login", arg))
+			errs = append(errs, fmt.Errorf("invalid attribute %q: must be name=value, for example path=/login", arg))
 		case twice:
 			errs = append(errs, fmt.Errorf("attribute %s is given twice", name))
 		default:

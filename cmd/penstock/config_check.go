@@ -49,7 +49,7 @@ func (l *loader) checkTogether() {
 		l.wrong("node_name", "%.80q is not of 1 to 64 letters, digits and -._:+()", name)
 	}
 	if l.config.DataDir == "" {
-		l.wrong("data_dir", "it is empty; for the working directory: .")
+		l.wrong("data_dir", "must not be empty; use . for the working directory")
 	}
 }
 
@@ -76,10 +76,10 @@ func (l *loader) checkListen() {
 		n, bad := strconv.ParseUint(port, 10, 16)
 		switch {
 		case err != nil || bad != nil:
-			l.wrong(door.path, "%.64q is no address to listen at, for example :8080 or 127.0.0.1:8080", door.address)
+			l.wrong(door.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", door.address)
 		case n == 0: // any free one
 		case taken[door.address] != "":
-			l.wrong(door.path, "%s is that of %s", door.address, taken[door.address])
+			l.wrong(door.path, "%s is already used by %s", door.address, taken[door.address])
 		default:
 			taken[door.address] = door.path
 		}
@@ -96,7 +96,7 @@ func (l *loader) checkListen() {
 		l.wrong("grpc.max_bytes", "%v is less than 4MiB, what a few large requests need", c.GRPC.MaxBytes)
 	}
 	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
-		l.wrong("listen", "every door is turned off: give one of gateway, http and grpc an address")
+		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
 	}
 	if c.Listen.Admin != "" && !loopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
 		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
@@ -116,15 +116,15 @@ func loopback(address string) bool {
 func (l *loader) checkUpstreams() {
 	c := l.config
 	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.demo {
-		l.wrong("upstreams", `the gateway has nowhere to send calls: give one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
+		l.wrong("upstreams", `the gateway has no upstream: set one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
 	}
 	for i, u := range c.Upstreams {
 		path := fmt.Sprintf("upstreams[%d]", i)
 		if (u.URL == "") == (len(u.URLs) == 0) {
-			l.wrong(path, "it needs a url, or urls if there are several places, and not both")
+			l.wrong(path, "must have either url or urls")
 		}
 		if !strings.HasPrefix(u.Path, "/") {
-			l.wrong(path+".path", "%.64q does not begin with /", u.Path)
+			l.wrong(path+".path", "invalid path %.64q: must begin with /", u.Path)
 		}
 		for _, text := range u.urls() {
 			to, err := url.Parse(text)
@@ -162,13 +162,13 @@ func (l *loader) checkRedis() {
 		l.wrong("store.redis.master", "sentinel mode needs the master's name, the others have none; the mode is %s", r.Mode)
 	}
 	if r.Timeout == 0 {
-		l.wrong("store.redis.timeout", "it must be positive")
+		l.wrong("store.redis.timeout", "must be positive")
 	}
 	if strings.ContainsAny(r.KeyPrefix, "{} \t\r\n") || len(r.KeyPrefix) > 64 || r.KeyPrefix == "" {
 		l.wrong("store.redis.key_prefix", "%.80q: it has from 1 to 64 bytes, and no braces or spaces", r.KeyPrefix)
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
-		l.wrong("store.redis.tls", "certificate and key belong together")
+		l.wrong("store.redis.tls", "certificate and key must be set together")
 	}
 }
 
@@ -185,13 +185,13 @@ func (l *loader) checkRules() {
 	case ways == 0:
 		r.Database = "sqlite:penstock.db"
 	case ways > 1:
-		l.wrong("rules", "choose one of file, database, redis and envoy_ratelimit")
+		l.wrong("rules", "several sources are set; use one of file, database, redis and envoy_ratelimit")
 	}
 	if r.Redis && !l.config.redis() {
-		l.wrong("rules.redis", "there is no Redis to have rules from: give store.redis.addresses")
+		l.wrong("rules.redis", "requires store.redis.addresses")
 	}
 	if r.PollInterval <= 0 {
-		l.wrong("rules.poll_interval", "it must be positive")
+		l.wrong("rules.poll_interval", "must be positive")
 	}
 	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok && !filepath.IsAbs(name) {
 		r.Database = secret("sqlite:" + filepath.Join(l.config.DataDir, name))
@@ -208,14 +208,14 @@ func (l *loader) checkSecrets() {
 		}
 	}
 	if c.redis() && c.KeySecret == "" {
-		l.wrong("key_secret", "nodes that share limits through Redis must hash callers alike: make one with openssl rand -hex 32 and give it to all as PENSTOCK_KEY_SECRET or key_secret_file")
+		l.wrong("key_secret", "nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32 and give it to all nodes as PENSTOCK_KEY_SECRET or key_secret_file")
 	}
 	for _, s := range []struct {
 		path  string
 		value secret
 	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}, {"admin.viewer_token", c.Admin.ViewerToken}} {
 		if s.value != "" && len(s.value) < minSecret {
-			l.wrong(s.path, "%d bytes can be guessed, at least %d: openssl rand -hex 32 makes one", len(s.value), minSecret)
+			l.wrong(s.path, "%d bytes are too few: must be at least %d; create one with openssl rand -hex 32", len(s.value), minSecret)
 		}
 	}
 	if u := string(c.JWT.JWKSURL); u != "" {
@@ -225,22 +225,22 @@ func (l *loader) checkSecrets() {
 		}
 	}
 	if c.Admin.ViewerToken != "" && c.Admin.ViewerToken == c.Admin.Token {
-		l.wrong("admin.viewer_token", "it is that of operators: who only looks needs another")
+		l.wrong("admin.viewer_token", "must differ from admin.token")
 	}
 }
 
 func (l *loader) checkTLS() {
 	gateway, admin := l.config.Gateway.TLS, l.config.Admin.TLS
 	if (gateway.Certificate == "") != (gateway.Key == "") {
-		l.wrong("gateway.tls", "certificate and key belong together")
+		l.wrong("gateway.tls", "certificate and key must be set together")
 	}
 	if (admin.Certificate == "") != (admin.Key == "") {
-		l.wrong("admin.tls", "certificate and key belong together")
+		l.wrong("admin.tls", "certificate and key must be set together")
 	}
 	for _, path := range []string{"gateway.tls.key", "admin.tls.key", "store.redis.tls.key"} {
 		l.checkKeyFile(path)
 	}
 	if gateway.ClientCA != "" && gateway.Certificate == "" || gateway.Required && gateway.ClientCA == "" {
-		l.wrong("gateway.tls", "client_ca needs a certificate, and required a client_ca")
+		l.wrong("gateway.tls", "client_ca requires a certificate, and required requires a client_ca")
 	}
 }

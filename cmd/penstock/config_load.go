@@ -126,7 +126,7 @@ func (l *loader) readSecrets() {
 			continue
 		}
 		if l.settings[path].value.String() != "" {
-			l.misread(l.origin[named.path], named.path, "%s is set too, by %s; use one of the two", path, l.origin[path])
+			l.misread(l.origin[named.path], named.path, "%s and %s are both set; use one (%s is set by %s)", path, named.path, path, cmp.Or(l.origin[path], "default"))
 			continue
 		}
 		text, warning, err := readSecretFile(file)

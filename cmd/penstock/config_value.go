@@ -54,7 +54,7 @@ func (s *setting) setValue(v reflect.Value, text string) error {
 	case *time.Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return fmt.Errorf("%.64q is no length of time, for example 10ms, 5s or 1m", text)
+			return fmt.Errorf("invalid duration %.64q, for example 10ms, 5s or 1m", text)
 		}
 		*to = d
 		return nil
@@ -62,24 +62,24 @@ func (s *setting) setValue(v reflect.Value, text string) error {
 	switch v.Kind() {
 	case reflect.String:
 		if len(s.oneof) > 0 && !slices.Contains(s.oneof, text) {
-			return fmt.Errorf("%.64q is none of %s", text, strings.Join(s.oneof, ", "))
+			return fmt.Errorf("invalid value %.64q: must be one of %s", text, strings.Join(s.oneof, ", "))
 		}
 		v.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
-			return fmt.Errorf("%.64q is not true or false", text)
+			return fmt.Errorf("invalid value %.64q: must be true or false", text)
 		}
 		v.SetBool(text == "true")
 	case reflect.Int:
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
-			return fmt.Errorf("%.64q is no number from 0 to %d", text, 1<<31-1)
+			return fmt.Errorf("invalid number %.64q: must be from 0 to %d", text, 1<<31-1)
 		}
 		v.SetInt(n)
 	case reflect.Slice:
 		return s.setList(v, text)
 	default:
-		return fmt.Errorf("%.64q is not what belongs here", text)
+		return fmt.Errorf("invalid value %.64q", text)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (s *size) UnmarshalText(text []byte) error {
 	}
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > 1<<50 {
-		return fmt.Errorf("%.64q is no size, for example 4096, 16KiB or 1GiB", text)
+		return fmt.Errorf("invalid size %.64q, for example 4096, 16KiB or 1GiB", text)
 	}
 	*s = size(n)
 	return nil
@@ -132,10 +132,10 @@ func (n *network) UnmarshalText(text []byte) (err error) {
 		return nil
 	}
 	if n.Prefix, err = netip.ParsePrefix(string(text)); err != nil {
-		return fmt.Errorf("%.64q is no network, for example 10.0.0.0/8 or 192.0.2.1", text)
+		return fmt.Errorf("invalid network %.64q, for example 10.0.0.0/8 or 192.0.2.1", text)
 	}
 	if n.Prefix != n.Masked() {
-		return fmt.Errorf("%.64q has bits beyond its length: %v or %v/%d", text, n.Masked(), n.Addr(), n.Addr().BitLen())
+		return fmt.Errorf("invalid network %.64q: bits are set beyond the prefix; use %v or %v/%d", text, n.Masked(), n.Addr(), n.Addr().BitLen())
 	}
 	return nil
 }

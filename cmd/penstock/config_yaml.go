@@ -39,7 +39,7 @@ func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, pa
 		l.readList(name, place, n, into, path)
 	default:
 		if n.Kind > strictdoc.Scalar {
-			l.misread(place, path, "one value belongs here; if it is a text with a colon, quote it")
+			l.misread(place, path, "must be a single value; quote text that contains a colon")
 			return
 		}
 		l.set(path, n.Text, place) // as it was written: what it means is for the setting to say
@@ -79,10 +79,10 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 			continue
 		case !ok:
 			// The key may be a URL that lacks its quotes.
-			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; here belong %s", urlform.Redact(item.Key), strings.Join(known, ", "))
+			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; known fields: %s", urlform.Redact(item.Key), strings.Join(known, ", "))
 			continue
 		case seen[item.Key]:
-			l.misread(at, path+item.Key, "it is given twice")
+			l.misread(at, path+item.Key, "set twice")
 			continue
 		}
 		seen[item.Key] = true
@@ -93,13 +93,13 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 		l.readNode(name, item, field, below)
 	}
 	if n.Kind == strictdoc.Scalar || n.Kind == strictdoc.List {
-		l.misread(place, strings.TrimSuffix(path, "."), "fields belong here: %s", strings.Join(known, ", "))
+		l.misread(place, strings.TrimSuffix(path, "."), "must have fields: %s", strings.Join(known, ", "))
 	}
 }
 
 func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
 	if n.Kind != strictdoc.List {
-		l.misread(place, path, "a list belongs here, for example [a, b]")
+		l.misread(place, path, "must be a list, for example [a, b]")
 		return
 	}
 	list := reflect.MakeSlice(into.Type(), len(n.Items), len(n.Items))

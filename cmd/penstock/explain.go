@@ -36,7 +36,7 @@ from headers, cookies and the like, by the names that the rules give them.`,
 			now := time.Now()
 			if at != "" {
 				if now, err = time.Parse(time.RFC3339, at); err != nil {
-					return misused("--at %q is no time, for example 2027-01-01T00:00:00Z", at)
+					return misused("invalid --at %q, for example 2027-01-01T00:00:00Z", at)
 				}
 			}
 			snapshot, err := origin.compile(c.Context(), a)

@@ -43,7 +43,7 @@ penalty; a caller that no such rule knows can be put on the deny list of the rul
   penstock keys ban user=u1 --for 2d --rule login-per-user`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if length, err := rules.ParseDuration(o.length); err != nil || length <= 0 {
-				return misused("--for %q is no length of time, for example 1h", o.length)
+				return misused("invalid --for %q, for example 1h", o.length)
 			}
 			return o.run(c.Context(), a, args, http.MethodPost, "/v1/bans", "banned")
 		},
