@@ -25,7 +25,7 @@ const adminToken = "token-of-the-admin-door"
 
 // common is the configuration of every node. Whatever else a test wants comes after it.
 const common = `
-listen: {gateway: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0", admin: "127.0.0.1:0"}
+listen: {gateway: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0", admin: "127.0.0.1:0", hosts: [penstock.test]}
 admin: {token: ` + adminToken + `}
 key_secret: 0123456789abcdef0123456789abcdef
 trusted_proxies: [127.0.0.1]
