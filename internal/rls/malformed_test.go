@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
@@ -68,7 +67,7 @@ func TestMalformed(t *testing.T) {
 // it were answered with an error.
 func TestLongValuesAreDenied(t *testing.T) {
 	for name, limiter := range map[string]rls.Limiter{
-		"rules": byRules(t, newMemory(t), ownRules), "file": byFile(t, limits, envoyratelimit.LimiterOptions{Store: newMemory(t)}),
+		"rules": byRules(t, newMemory(t), ownRules), "file": byFile(t, limits, served{Store: newMemory(t)}),
 	} {
 		client := newClient(t, limiter)
 		for length, want := range map[int]string{8192: "OK | OK | OK", 8193: "OVER_LIMIT | OK | OVER_LIMIT", 1000_000: "OVER_LIMIT | OK | OVER_LIMIT"} {
