@@ -116,7 +116,7 @@ func (a *app) apply(ctx context.Context, file rules.File, flags *changeFlags) er
 	if err != nil {
 		return a.tellRefused(err, applied.Warnings)
 	}
-	return a.tellApplied(base, current, applied)
+	return a.tellApplied(ctx, base, current, applied)
 }
 
 // dryApply shows what apply would do, also where it would make the database.
@@ -138,7 +138,7 @@ func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return answered(err)
 	}
-	result.Changes = changesBetween(current, file)
+	result.Changes = changesBetween(ctx, current, file)
 	return a.tellChanged(&result, "nothing is saved: this is a dry run")
 }
 
@@ -156,8 +156,8 @@ func (f *changeFlags) expected(ctx context.Context, base *rulebase) (ruledb.Vers
 }
 
 // changesBetween tells what a document changes; nothing, if what is there no longer compiles.
-func changesBetween(current ruledb.Version, file rules.File) []rulediff.Change {
-	d, err := rulediff.Of([]rules.File{documentOf(current)}, []rules.File{file})
+func changesBetween(ctx context.Context, current ruledb.Version, file rules.File) []rulediff.Change {
+	d, err := rulediff.Of(ctx, []rules.File{documentOf(current)}, []rules.File{file})
 	if err != nil {
 		return nil
 	}
@@ -177,9 +177,9 @@ func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.
 	return a.tellChanged(&result, fmt.Sprintf("version %d has these rules already", current.Number))
 }
 
-func (a *app) tellApplied(base *rulebase, before ruledb.Version, applied ruleservice.Applied) error {
+func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Version, applied ruleservice.Applied) error {
 	shown := shownVersion(applied.Version)
-	result := changed{Applied: true, Version: &shown, Changes: changesBetween(before, documentOf(applied.Version)), Problems: applied.Warnings}
+	result := changed{Applied: true, Version: &shown, Changes: changesBetween(ctx, before, documentOf(applied.Version)), Problems: applied.Warnings}
 	if base.redis != nil && applied.PublishErr == nil {
 		result.Published = base.redis.String()
 	}

@@ -41,7 +41,7 @@ Exit status: 0 if they are the same, 1 if they differ.`,
 			if err != nil {
 				return err
 			}
-			diff, err := rulediff.Of(before, after)
+			diff, err := rulediff.Of(c.Context(), before, after)
 			if err != nil {
 				return answered(err)
 			}

@@ -142,7 +142,7 @@ no longer compile are refused.`,
 			if err != nil {
 				return a.tellRefused(err, applied.Warnings)
 			}
-			return a.tellApplied(base, current, applied)
+			return a.tellApplied(c.Context(), base, current, applied)
 		},
 	}
 	flags.add(c)

@@ -101,7 +101,7 @@ type Admin struct {
 	logins   *logins
 	veil     *veil
 	reveals  *reveals
-	heavy    chan struct{} // work that takes long: so many at a time
+	turns    *turns        // of work that takes long
 	beat     time.Duration // between two signs of life of a stream
 
 	overviews, tails places // streams that are open
@@ -110,9 +110,6 @@ type Admin struct {
 	draining context.Context
 	drain    context.CancelFunc
 }
-
-// atATime is how much of what compiles or replays is done at once: calls are to be decided meanwhile.
-const atATime = 2
 
 // New returns the API. It ends with Close.
 func New(o Options) (*Admin, error) {
@@ -145,7 +142,7 @@ func New(o Options) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new admin API: %w", err)
 	}
-	a := &Admin{Options: o, veil: veil, logins: logins, heavy: make(chan struct{}, atATime), beat: heartbeat}
+	a := &Admin{Options: o, veil: veil, logins: logins, turns: newTurns(), beat: heartbeat}
 	a.lookEvery = lookEvery
 	a.reveals = newReveals(a)
 	a.sessions = newSessions(o.Now)
@@ -166,15 +163,3 @@ func (a *Admin) Close() error {
 	a.reveals.writing.Wait()
 	return a.logins.store.Close()
 }
-
-// begin waits for its turn to do heavy work; end must follow.
-func (a *Admin) begin(ctx context.Context) (end func(), err error) {
-	select {
-	case a.heavy <- struct{}{}:
-		return func() { <-a.heavy }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: others keep this server busy", errBusy)
-	}
-}
-
-var errBusy = errors.New("too busy")

@@ -13,8 +13,8 @@ import (
 
 // Bounds of what is read.
 const (
-	maxBody     = 256 << 10              // the largest call fits
-	maxDocument = 2 * ruledb.MaxDocument // escaped, line ends take twice the room
+	maxBody        = 256 << 10 // the largest call fits
+	viewerDocument = 4 << 20   // what others than operators may have compiled
 )
 
 // An exchange is one request and its answer.
@@ -75,8 +75,21 @@ func reply(w http.ResponseWriter, answer any) {
 // is there twice, is a mistake; all are told.
 func (x *exchange) read(into any) error { return x.readUpTo(maxBody, into) }
 
-// readDocument is read where the body may hold rules.
-func (x *exchange) readDocument(into any) error { return x.readUpTo(maxDocument, into) }
+// readDocument is read where the body may hold rules. Escaped, line ends take twice the room.
+func (x *exchange) readDocument(into any) error { return x.readUpTo(2*int64(x.maxDocument()), into) }
+
+// maxDocument is how many bytes of rules the client may send.
+func (x *exchange) maxDocument() int {
+	if x.who.role < Operator {
+		return viewerDocument
+	}
+	return ruledb.MaxDocument
+}
+
+// begin waits for a turn to do work that takes long; end must follow.
+func (x *exchange) begin() (end func(), err error) {
+	return x.admin.turns.begin(x.r.Context(), x.who.role)
+}
 
 func (x *exchange) readUpTo(most int64, into any) error {
 	if err := webguard.CheckJSON(x.r.Header); err != nil {

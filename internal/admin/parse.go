@@ -23,12 +23,10 @@ func parse(body []byte, into any) error {
 	fields := fieldsOf(reflect.ValueOf(into).Elem())
 	known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 	var mistakes []wire.Mistake
-	err := eachMember(body, func(name string, value json.RawMessage, again bool) {
+	err := eachMember(body, func(name string, value json.RawMessage, again bool) bool {
 		field, ok := fields[name]
 		var message string
 		switch {
-		case len(mistakes) == wire.MaxMistakes:
-			return
 		case !ok:
 			message = "there is no such field, but " + known
 		case again:
@@ -39,6 +37,7 @@ func parse(body []byte, into any) error {
 		if message != "" {
 			mistakes = append(mistakes, wire.Mistake{At: fmt.Sprintf("%.64s", name), Message: message})
 		}
+		return len(mistakes) < wire.MaxMistakes
 	})
 	if err != nil {
 		return invalid("the body must be a JSON object: %v", err)
@@ -46,8 +45,8 @@ func parse(body []byte, into any) error {
 	return mistaken(mistakes)
 }
 
-// eachMember calls visit for every member of the object that a text is.
-func eachMember(text []byte, visit func(name string, value json.RawMessage, again bool)) error {
+// eachMember calls visit for every member of the object that a text is, until visit says no.
+func eachMember(text []byte, visit func(name string, value json.RawMessage, again bool) bool) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
 		return fmt.Errorf("got %.32q", text)
@@ -62,7 +61,9 @@ func eachMember(text []byte, visit func(name string, value json.RawMessage, agai
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
-		visit(name.(string), value, seen[name.(string)])
+		if !visit(name.(string), value, seen[name.(string)]) {
+			return nil
+		}
 		seen[name.(string)] = true
 	}
 	if _, err := d.Token(); err != nil {

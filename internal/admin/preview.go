@@ -67,7 +67,7 @@ func (a *Admin) previewRules(x *exchange) (any, error) {
 		return nil, err
 	}
 	defer end()
-	proposed, warnings, err := rules.CompileFiles(files, a.Rules.Compile)
+	proposed, warnings, err := rules.CompileContext(x.r.Context(), files, a.Rules.Compile)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func problemOf(err error) *Problem {
 	switch {
 	case errors.Is(err, ruledb.ErrNotFound):
 		return problem(http.StatusNotFound, NotFound, err.Error())
-	case errors.Is(err, penstock.ErrUnavailable), errors.Is(err, ruledb.ErrUnavailable), errors.Is(err, errBusy), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, penstock.ErrUnavailable), errors.Is(err, ruledb.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return problem(http.StatusServiceUnavailable, Unavailable, err.Error())
 	case errors.Is(err, penstock.ErrInvalid):
 		return problem(http.StatusBadRequest, Invalid, err.Error())

@@ -30,7 +30,7 @@ func (a *Admin) validateRules(x *exchange) (any, error) {
 		return nil, err
 	}
 	defer end()
-	snapshot, warnings, err := rules.CompileFiles(files, a.Rules.Compile)
+	snapshot, warnings, err := rules.CompileContext(x.r.Context(), files, a.Rules.Compile)
 	told := Validation{Valid: err == nil, Problems: append(rules.Problems{}, warnings...)}
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
 		told.Problems = append(mistakes, told.Problems...)
@@ -42,29 +42,36 @@ func (a *Admin) validateRules(x *exchange) (any, error) {
 	return told, nil
 }
 
-// proposed reads a document that is to be compiled, and waits for a turn to do so; end gives it up.
+// proposed waits for a turn, and reads the document that is to be compiled; end gives the turn up. In
+// this order, documents that wait take no memory.
 func (a *Admin) proposed(x *exchange) (files []rules.File, end func(), err error) {
-	var asked struct {
-		Document *string `json:"document"`
-	}
-	if err := x.readDocument(&asked); err != nil {
-		return nil, nil, err
-	}
-	text, err := given(asked.Document)
+	end, err = x.begin()
 	if err != nil {
 		return nil, nil, err
 	}
-	end, err = a.begin(x.r.Context())
-	return fileOf(text), end, err
+	var asked struct {
+		Document *string `json:"document"`
+	}
+	err = x.readDocument(&asked)
+	if err == nil {
+		var text string
+		text, err = x.given(asked.Document)
+		files = fileOf(text)
+	}
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return files, end, nil
 }
 
 // given returns a document that must be there.
-func given(text *string) (string, error) {
-	switch {
+func (x *exchange) given(text *string) (string, error) {
+	switch most := x.maxDocument(); {
 	case text == nil:
 		return "", mistaken([]wire.Mistake{{At: "document", Message: "is missing: the rules, in YAML or JSON"}})
-	case len(*text) > ruledb.MaxDocument:
-		return "", mistaken([]wire.Mistake{{At: "document", Message: fmt.Sprintf("may have at most %d bytes, has %d", ruledb.MaxDocument, len(*text))}})
+	case len(*text) > most:
+		return "", mistaken([]wire.Mistake{{At: "document", Message: fmt.Sprintf("may have at most %d bytes, has %d", most, len(*text))}})
 	}
 	return *text, nil
 }
@@ -75,6 +82,11 @@ func fileOf(text string) []rules.File {
 
 // diffRules compares a version with a document, or with another version.
 func (a *Admin) diffRules(x *exchange) (any, error) {
+	end, err := x.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	var asked struct {
 		From     int64   `json:"from"` // 0: what is there now
 		To       int64   `json:"to"`
@@ -95,18 +107,13 @@ func (a *Admin) diffRules(x *exchange) (any, error) {
 		after, err = a.filesAt(x.r.Context(), asked.To)
 	} else {
 		var text string
-		text, err = given(asked.Document)
+		text, err = x.given(asked.Document)
 		after = fileOf(text)
 	}
 	if err != nil {
 		return nil, err
 	}
-	end, err := a.begin(x.r.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return rulediff.Of(before, after)
+	return rulediff.Of(x.r.Context(), before, after)
 }
 
 // filesAt are the rules of a version; of 0, those that are there now.
@@ -156,7 +163,7 @@ func (a *Admin) saveRules(x *exchange) (any, error) {
 	if asked.Base == nil {
 		return nil, mistaken([]wire.Mistake{{At: "base", Message: "is missing: the version that the change was made from, 0 if there was none"}})
 	}
-	text, err := given(asked.Document)
+	text, err := x.given(asked.Document)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +172,7 @@ func (a *Admin) saveRules(x *exchange) (any, error) {
 
 // save makes a version of a change, unless that is what there is.
 func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
-	end, err := a.begin(x.r.Context())
+	end, err := x.begin()
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +197,7 @@ func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) 
 		Version: versionOf(&applied.Version), Changed: true, Changes: []rulediff.Change{},
 		Problems: append(rules.Problems{}, applied.Warnings...),
 	}
-	if d, err := rulediff.Of(before.files, applied.Version.Text().Files); err == nil { // else the old ones no longer compile
+	if d, err := rulediff.Of(x.r.Context(), before.files, applied.Version.Text().Files); err == nil { // else the old ones no longer compile
 		told.Changes = d.Changes
 	}
 	if applied.PublishErr != nil {
@@ -222,7 +229,7 @@ func (a *Admin) rollbackRules(x *exchange) (any, error) {
 	if err := mistaken(mistakes); err != nil {
 		return nil, err
 	}
-	end, err := a.begin(x.r.Context())
+	end, err := x.begin()
 	if err != nil {
 		return nil, err
 	}

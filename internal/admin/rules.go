@@ -100,11 +100,11 @@ func (s *state) number() int64 {
 }
 
 // compile returns what this node has compiled already if it is that.
-func (a *Admin) compile(files []rules.File, checksum string) (*rules.Snapshot, rules.Problems, error) {
+func (a *Admin) compile(ctx context.Context, files []rules.File, checksum string) (*rules.Snapshot, rules.Problems, error) {
 	if served := a.Rules.Live.Load(); checksum != "" && served.Checksum == checksum {
 		return served, a.Rules.Live.Status().Warnings, nil
 	}
-	return rules.CompileFiles(files, a.Rules.Compile)
+	return rules.CompileContext(ctx, files, a.Rules.Compile)
 }
 
 func (a *Admin) readRules(x *exchange) (any, error) {
@@ -136,17 +136,17 @@ func (a *Admin) readRules(x *exchange) (any, error) {
 	if a.Rules.Kind == Envoy {
 		return set, nil // these are not rules: there is nothing to compile
 	}
-	return set, a.show(x.r.Context(), now, set)
+	return set, a.show(x, now, set)
 }
 
 // show adds the single rules, as they are compiled.
-func (a *Admin) show(ctx context.Context, now *state, set *RuleSet) error {
-	end, err := a.begin(ctx)
+func (a *Admin) show(x *exchange, now *state, set *RuleSet) error {
+	end, err := x.begin()
 	if err != nil {
 		return err
 	}
 	defer end()
-	snapshot, warnings, err := a.compile(now.files, now.checksum)
+	snapshot, warnings, err := a.compile(x.r.Context(), now.files, now.checksum)
 	set.Problems = append(set.Problems, warnings...)
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
 		set.Problems = append(mistakes, set.Problems...)

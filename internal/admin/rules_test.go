@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -211,4 +212,37 @@ func TestExplain(t *testing.T) {
 	}
 	s.refused("POST", "/v1/explain", object("attributes", map[string]string{"": "x", "y": strings.Repeat("z", 8193)}, "domain", strings.Repeat("d", 256)), 400, admin.Invalid,
 		"a name of 0 bytes", "a value of 8193 bytes", `"at":"domain"`)
+}
+
+// What viewers may have compiled is smaller than what operators save.
+func TestViewersSendSmallDocuments(t *testing.T) {
+	s := newStand(t, setup{})
+	long := object("document", "rules: []\n#"+strings.Repeat("x", 5<<20))
+	for _, path := range []string{"/v1/rules/validate", "/v1/rules/diff"} {
+		if got := s.askAs(viewerToken, "POST", path, long); got.Code != 400 || !strings.Contains(got.Body.String(), "at most 4194304 bytes") {
+			t.Errorf("%s: %d %.200s", path, got.Code, got.Body)
+		}
+		if got := s.askAs(operatorToken, "POST", path, long); got.Code != 200 {
+			t.Errorf("%s by an operator: %d %.200s", path, got.Code, got.Body)
+		}
+	}
+	if got := s.askAs(viewerToken, "POST", "/v1/playground", object("lanes", strings.Repeat("x", 2<<20))); got.Code != 413 {
+		t.Errorf("a game: %d %.200s", got.Code, got.Body)
+	}
+}
+
+// Compiling ends with the request: what nobody waits for any more is not checked to the end.
+func TestCompilingEndsWithTheRequest(t *testing.T) {
+	s := newStand(t, setup{})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	body := object("document", "rules: []\nlists: {deny: ["+strings.Repeat("{user: a},", 20_000)+"]}")
+	for _, path := range []string{"/v1/rules/validate", "/v1/rules/diff", "/v1/rules/preview"} {
+		for range 20 { // whether it has a turn or is refused one is by chance
+			r := s.request("POST", path, body, "Authorization", "Bearer "+operatorToken)
+			if w := s.serve(r.WithContext(gone)); w.Code != 503 {
+				t.Fatalf("%s: %d %.200s", path, w.Code, w.Body)
+			}
+		}
+	}
 }

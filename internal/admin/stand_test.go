@@ -223,7 +223,12 @@ func (s *stand) serve(r *http.Request) *httptest.ResponseRecorder {
 // ask asks as an operator.
 func (s *stand) ask(method, path, body string) *httptest.ResponseRecorder {
 	s.t.Helper()
-	return s.serve(s.request(method, path, body, "Authorization", "Bearer "+operatorToken))
+	return s.askAs(operatorToken, method, path, body)
+}
+
+func (s *stand) askAs(token, method, path, body string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	return s.serve(s.request(method, path, body, "Authorization", "Bearer "+token))
 }
 
 // get asks as an operator for something that must be there.

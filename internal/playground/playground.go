@@ -98,7 +98,7 @@ func Play(ctx context.Context, g *Game, newStore func() (Store, error)) (*Played
 	if err := g.validate(); err != nil {
 		return nil, err
 	}
-	snapshots, err := g.compile()
+	snapshots, err := g.compile(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,13 +143,13 @@ func (g *Game) validate() error {
 	return nil
 }
 
-func (g *Game) compile() ([]*rules.Snapshot, error) {
+func (g *Game) compile(ctx context.Context) ([]*rules.Snapshot, error) {
 	snapshots := make([]*rules.Snapshot, len(g.Lanes))
 	var errs []error
 	for i := range g.Lanes {
 		document, err := json.Marshal(map[string]any{"rules": []any{map[string]any{"name": "lane", "key": []string{"who"}, "limits": []any{g.Lanes[i].Limit}}}})
 		if err == nil {
-			snapshots[i], _, err = rules.CompileFiles([]rules.File{{Name: fmt.Sprintf("lane %d", i+1), Data: document}}, rules.Options{Secret: "of the playground"})
+			snapshots[i], _, err = rules.CompileContext(ctx, []rules.File{{Name: fmt.Sprintf("lane %d", i+1), Data: document}}, rules.Options{Secret: "of the playground"})
 		}
 		errs = append(errs, err)
 	}

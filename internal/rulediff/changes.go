@@ -2,13 +2,12 @@ package rulediff
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/penstock-io/penstock/rules"
 )
@@ -45,9 +44,9 @@ type facts struct {
 }
 
 // factsOf parses files that are one set of rules. An error is of type [rules.Problems].
-func factsOf(files []rules.File) (*facts, error) {
+func factsOf(ctx context.Context, files []rules.File) (*facts, error) {
 	all := &facts{Attributes: map[string]json.RawMessage{}, Paths: map[string]json.RawMessage{}}
-	if _, _, err := rules.CompileFiles(files, rules.Options{}); err != nil {
+	if _, _, err := rules.CompileContext(ctx, files, rules.Options{}); err != nil {
 		return nil, err
 	}
 	for _, file := range files {
@@ -119,16 +118,21 @@ func changedFields(kind, name string, from, to map[string]json.RawMessage) (Chan
 }
 
 func changedList(kind string, from, to []json.RawMessage) (changes []Change) {
-	has := func(list []json.RawMessage, entry json.RawMessage) bool {
-		return slices.ContainsFunc(list, func(other json.RawMessage) bool { return bytes.Equal(entry, other) })
+	setOf := func(list []json.RawMessage) map[string]bool {
+		set := make(map[string]bool, len(list))
+		for _, entry := range list {
+			set[string(entry)] = true
+		}
+		return set
 	}
+	before, after := setOf(from), setOf(to)
 	for _, entry := range to {
-		if !has(from, entry) {
+		if !before[string(entry)] {
 			changes = append(changes, Change{Op: Add, Kind: kind, Value: flow(entry)})
 		}
 	}
 	for _, entry := range from {
-		if !has(to, entry) {
+		if !after[string(entry)] {
 			changes = append(changes, Change{Op: Remove, Kind: kind, Value: flow(entry)})
 		}
 	}
@@ -180,20 +184,4 @@ func summary(fields map[string]json.RawMessage) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// flow writes a value on one line as a person would.
-func flow(value json.RawMessage) string {
-	if value == nil {
-		return ""
-	}
-	var ordered any
-	if err := yaml.UnmarshalWithOptions(value, &ordered, yaml.UseOrderedMap()); err != nil {
-		return string(value)
-	}
-	text, err := yaml.MarshalWithOptions(ordered, yaml.Flow(true))
-	if err != nil {
-		return string(value)
-	}
-	return strings.TrimSpace(string(text))
 }

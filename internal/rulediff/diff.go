@@ -1,6 +1,7 @@
 package rulediff
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 
@@ -16,13 +17,14 @@ type Diff struct {
 	Text    string   `json:"text,omitempty"` // a unified diff
 }
 
-// Of compares two sets, each of files that belong together. An error is of type [rules.Problems].
-func Of(before, after []rules.File) (*Diff, error) {
-	from, err := factsOf(before)
+// Of compares two sets, each of files that belong together. An error is of type [rules.Problems], or
+// that of the context.
+func Of(ctx context.Context, before, after []rules.File) (*Diff, error) {
+	from, err := factsOf(ctx, before)
 	if err != nil {
 		return nil, err
 	}
-	to, err := factsOf(after)
+	to, err := factsOf(ctx, after)
 	if err != nil {
 		return nil, err
 	}

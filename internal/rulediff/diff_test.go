@@ -32,7 +32,7 @@ func TestDiff(t *testing.T) {
 		"path matching":  {"path_matching: {ignore_case: true}\n" + before, []string{"change path_matching  ignore_case  true"}},
 		"another denied": {strings.Replace(before, "{user: x}", "{user: y}", 1), []string{"add deny ", "remove deny "}},
 	} {
-		d, err := rulediff.Of(fileOf("old", before), fileOf("new", test.after))
+		d, err := rulediff.Of(t.Context(), fileOf("old", before), fileOf("new", test.after))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -49,7 +49,7 @@ func TestDiff(t *testing.T) {
 			t.Errorf("%s: %q, same %v\n%s", name, got, d.Same, d.Text)
 		}
 	}
-	if _, err := rulediff.Of(fileOf("old", before), fileOf("new", "rules: [{nmae: x}]")); err == nil {
+	if _, err := rulediff.Of(t.Context(), fileOf("old", before), fileOf("new", "rules: [{nmae: x}]")); err == nil {
 		t.Error("rules with mistakes were compared")
 	}
 }

@@ -72,7 +72,10 @@ func (p *publishing) once(ctx context.Context) error {
 		return err
 	}
 	if !text.Same(p.checked) {
-		_, err := p.service.check(text.Files[0].Name, text.Version, text.Files[0].Data)
+		_, err := p.service.check(ctx, text.Files[0].Name, text.Version, text.Files[0].Data)
+		if ctx.Err() != nil {
+			return ctx.Err() // which says nothing about the rules
+		}
 		p.checked, p.bad = text, err
 	}
 	if p.bad != nil {

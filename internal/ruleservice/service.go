@@ -35,7 +35,7 @@ type Applied struct {
 // A document that does not compile is not saved; the error is of type [rules.Problems]. Warnings are returned either
 // way. Other errors are those of [ruledb.DB.Save].
 func (s *Service) Apply(ctx context.Context, file string, change ruledb.Change) (Applied, error) {
-	warnings, err := s.check(file, change.Base+1, change.Document)
+	warnings, err := s.check(ctx, file, change.Base+1, change.Document)
 	if err != nil {
 		return Applied{Warnings: warnings}, err
 	}
@@ -61,7 +61,7 @@ func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) 
 	if err != nil {
 		return Applied{}, fmt.Errorf("roll back to version %d: %w", to, err)
 	}
-	warnings, err := s.check(fmt.Sprint("version ", to), change.Base+1, old.Document)
+	warnings, err := s.check(ctx, fmt.Sprint("version ", to), change.Base+1, old.Document)
 	if err != nil {
 		return Applied{Warnings: warnings}, err
 	}
@@ -73,10 +73,10 @@ func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) 
 }
 
 // check compiles a document.
-func (s *Service) check(file string, version int64, document []byte) (rules.Problems, error) {
+func (s *Service) check(ctx context.Context, file string, version int64, document []byte) (rules.Problems, error) {
 	o := s.Compile
 	o.Version = version
-	_, warnings, err := rules.CompileFiles([]rules.File{{Name: file, Data: document}}, o)
+	_, warnings, err := rules.CompileContext(ctx, []rules.File{{Name: file, Data: document}}, o)
 	return warnings, err
 }
 
