@@ -56,8 +56,8 @@ func (l *HTTP2Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// makeRoom closes connections until a little less than the maximum is held, so that not every frame
-// of a flood has to look for the largest client.
+// makeRoom closes connections until an eighth of the maximum is free, so that a flood does not cause a
+// search for the largest client with every frame.
 func (l *HTTP2Listener) makeRoom() {
 	closed, bytes := l.largest(l.options.MaxBytes-l.options.MaxBytes/8), int64(0)
 	for _, c := range closed {
@@ -75,13 +75,12 @@ type holding struct {
 	bytes, client int64
 }
 
-// largest forgets the connections that have to be closed for the others to hold no more than enough,
-// and returns them.
+// largest removes and returns the connections to close so that the rest hold no more than enough.
 func (l *HTTP2Listener) largest(enough int64) []holding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bytes.Load() <= l.options.MaxBytes {
-		return nil // somebody else has made room
+		return nil // another goroutine has made room
 	}
 	all, clients := make([]holding, 0, len(l.conns)), map[netip.Prefix]int64{}
 	for c := range l.conns {
@@ -175,7 +174,7 @@ func (c *http2Conn) received(f frame) bool {
 	return true
 }
 
-// end takes a stream off the books.
+// end stops counting a stream.
 func (c *http2Conn) end(stream uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +210,7 @@ func (c *http2Conn) held() int64 {
 	return c.bytes
 }
 
-// forget takes all streams off the books.
+// forget stops counting all streams.
 func (c *http2Conn) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -275,8 +274,8 @@ type frames struct {
 	header [frameHeader]byte
 }
 
-// next takes a piece of what was sent, and returns the frame whose header is complete with it, and the
-// rest.
+// next consumes the next bytes of the connection, up to the end of a frame header. It returns the frame,
+// complete if its header is, and the rest.
 func (s *frames) next(p []byte) (f frame, rest []byte) {
 	n := min(s.skip, len(p))
 	s.skip -= n

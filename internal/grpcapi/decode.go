@@ -43,7 +43,8 @@ func newDecoder() *decoder {
 	return &decoder{CodecV2: encoding.GetCodecV2(proto.Name), room: semaphore.NewWeighted(maxDecoded)}
 }
 
-// Unmarshal waits until there is room for the message. Who has decided about it must release it.
+// Unmarshal waits until there is room for the message. The message must be released when it has been
+// answered.
 func (d *decoder) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(protobuf.Message)
 	if !ok {
@@ -74,11 +75,11 @@ func (d *decoder) reserve(b []byte, m protobuf.Message) error {
 	if err != nil {
 		return err
 	}
-	size := int64(fields)*fieldCost + 2*int64(len(b)) // what was received, and the texts in it
+	size := int64(fields)*fieldCost + 2*int64(len(b)) // the message as received, and the strings in it
 	if size <= smallDecoded {
 		return nil
 	}
-	if err := d.room.Acquire(context.Background(), size); err != nil { // others are released in time
+	if err := d.room.Acquire(context.Background(), size); err != nil { // the others end by their deadlines
 		return err
 	}
 	d.taken.Store(m, size)
@@ -98,7 +99,7 @@ func (d *decoder) unary(ctx context.Context, request any, _ *grpc.UnaryServerInf
 	return handler(ctx, request)
 }
 
-// stream releases each request when it was received: requests of streams are small and seldom.
+// stream releases each request as soon as it is received: streaming methods keep little of it.
 func (d *decoder) stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	return handler(srv, releasingStream{s, d})
 }
@@ -113,8 +114,8 @@ func (s releasingStream) RecvMsg(m any) error {
 	return s.ServerStream.RecvMsg(m)
 }
 
-// countFields counts the fields of a message and of all messages in it. What cannot be read is left to
-// the decoder to refuse.
+// countFields counts the fields of a message and of all messages in it. It stops where the message is
+// malformed, which Unmarshal reports.
 func countFields(b []byte, of protoreflect.MessageDescriptor, most, depth int) (int, error) {
 	if depth == 0 {
 		return 0, fmt.Errorf("messages within messages are more than %d deep", maxDepth)
@@ -134,7 +135,7 @@ func countFields(b []byte, of protoreflect.MessageDescriptor, most, depth int) (
 		}
 		value := b[:n]
 		b = b[n:]
-		if kind != protowire.BytesType || n == 1 { // the length of nothing
+		if kind != protowire.BytesType || n == 1 { // an empty value is only its length
 			continue
 		}
 		field := of.Fields().ByNumber(number)
@@ -151,9 +152,9 @@ func countFields(b []byte, of protoreflect.MessageDescriptor, most, depth int) (
 	return count, nil
 }
 
-// unmarshalReplacing decodes a message that could not be, with ! for every byte of text that is not
-// UTF-8. Envoy passes such bytes of a client's headers on, and would let requests pass that are not
-// decided about because of them. If there are none, it returns the error.
+// unmarshalReplacing decodes a message again that failed with err, with ! in place of every byte that is
+// not UTF-8 in its strings. Envoy copies such bytes from headers, and lets a request pass if its decision
+// fails. If there are none, unmarshalReplacing returns err.
 func unmarshalReplacing(b []byte, m protobuf.Message, err error) error {
 	b = bytes.Clone(b)
 	if !replaceInvalid(b, m.ProtoReflect().Descriptor(), maxDepth) {
@@ -193,7 +194,7 @@ func replaceInvalid(b []byte, of protoreflect.MessageDescriptor, depth int) (rep
 	return replaced
 }
 
-// uncompressed refuses compressed messages, of which little on the wire is much in memory.
+// uncompressed refuses compressed messages: they grow up to a thousandfold in memory.
 type uncompressed struct{}
 
 func (uncompressed) Do(io.Reader) ([]byte, error) {
