@@ -25,7 +25,7 @@ const (
 // All of a crowd are served by a process that can open files for a tenth of them: it accepts no more
 // than it can serve, and lets nobody keep a connection while others wait.
 func TestCrowdIsServedWithFewFiles(t *testing.T) {
-	needFiles(t)
+	needFiles(t, 2*crowd)
 	server := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{files: openFiles, config: fmt.Sprintf(`
 upstreams: [{url: %q}]
@@ -63,7 +63,7 @@ gateway: {timeouts: {read_header: 30s, idle: 30s}}
 // Clients that connect and say nothing hold up others at their own door alone, and nothing is left
 // of them when they go.
 func TestSilentCrowds(t *testing.T) {
-	needFiles(t)
+	needFiles(t, 2*crowd)
 	server := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{files: openFiles, config: fmt.Sprintf("upstreams: [{url: %q}]\n", server)})
 	for _, door := range []string{"gateway", "http", "grpc", "admin"} {
@@ -110,13 +110,13 @@ func connectCrowd(t *testing.T, address string) (lines []net.Conn) {
 }
 
 // needFiles skips a test where the clients cannot have their own.
-func needFiles(t *testing.T) {
+func needFiles(t *testing.T, count uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if limit.Cur < 2*crowd {
-		t.Skipf("the test may open %d files and needs %d: see ulimit -n", limit.Cur, 2*crowd)
+	if limit.Cur < count {
+		t.Skipf("the test may open %d files and needs %d: see ulimit -n", limit.Cur, count)
 	}
 }

@@ -19,9 +19,12 @@ import (
 // Requests of the flooded rule depart in an hour at the earliest, those of the other 50 ms apart.
 const heldRules = `
 rules:
-  - {name: flooded, match: {path: /flooded}, key: [], limits: [{rate: 1/h, queue: 5000, algorithm: leaky_bucket}]}
+  - {name: flooded, match: {path: /flooded}, key: [], limits: [{rate: 1/h, queue: 8000, algorithm: leaky_bucket}]}
   - {name: other, match: {path: /other}, key: [], limits: [{rate: 20/s, queue: 100, algorithm: leaky_bucket}]}
 `
+
+// heldScale makes the flood and the queue larger in the long version, up to the default of 128 MiB.
+var heldScale = min(longer, 4)
 
 // heldFloods are requests that are dear to hold, and what half of the queue takes of them. With
 // held_bytes at 32 MiB a rule has 16 MiB.
@@ -47,15 +50,16 @@ func manyHeaders(count int) string {
 // Thousands of requests held by one rule take a bounded amount of memory and leave room for another
 // rule, whose requests are held and served in their turn. Requests beyond are answered with 503.
 func TestHeldRequestsAreBounded(t *testing.T) {
-	needFiles(t)
+	needFiles(t, 2*crowd*uint64(heldScale))
 	for _, flood := range heldFloods {
+		flood.sent, flood.most = flood.sent*heldScale, flood.most*heldScale
 		t.Run(flood.name, func(t *testing.T) {
 			var reached atomic.Int64
 			upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {
 				io.Copy(io.Discard, req.Body)
 				reached.Add(1)
 			})
-			n := start(t, setup{rules: heldRules, config: fmt.Sprintf("gateway: {h2c: true, limits: {held_bytes: 32MiB}}\nupstreams: [{url: %q}]\n", upstream)})
+			n := start(t, setup{rules: heldRules, config: fmt.Sprintf("gateway: {h2c: true, limits: {held_bytes: %dMiB, connections: 16000}}\nupstreams: [{url: %q}]\n", 32*heldScale, upstream)})
 			n.status("gateway", "/flooded") // the one that need not wait
 			if flood.text == "" {
 				n.holdStreams(flood.sent)
@@ -66,14 +70,14 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 			if held := n.metric("penstock_held_requests"); held > flood.most || held < flood.most*9/10 {
 				t.Errorf("%d of %d are held, want up to %d", held, flood.sent, flood.most)
 			}
-			if bytes := n.metric("penstock_held_bytes"); bytes > 16<<20+256<<10 {
-				t.Errorf("held requests take %d bytes, more than half of 32 MiB and one request", bytes)
+			if bytes := n.metric("penstock_held_bytes"); bytes > heldScale*16<<20+256<<10 {
+				t.Errorf("held requests take %d bytes, more than half of %d MiB and one request", bytes, heldScale*32)
 			}
 			n.othersAreHeldAndServed()
 			if got := reached.Load(); got != 1+others {
 				t.Errorf("%d requests reached the upstream, want %d", got, 1+others)
 			}
-			n.isWell(heldMiB)
+			n.isWell(heldMiB * heldScale)
 		})
 	}
 }
