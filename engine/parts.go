@@ -66,7 +66,7 @@ func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, par
 // preparePart makes the ticket of a part, and tells whether no store is needed.
 func (e *Engine) preparePart(s *rules.Snapshot, part *Part, w *work) (settled bool) {
 	w.reset(s)
-	w.matched.Denied, w.matched.Allowed = false, false
+	w.matched.Reset() // a work is used for calls, too
 	part.Verdict.Reset()
 	part.Verdict.RulesVersion = s.Version
 	if part.Rule != nil {

@@ -91,3 +91,25 @@ func TestDecidePartsAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations, %+v", got, parts[0].Verdict)
 	}
 }
+
+// What the rules said of another call does not matter to a part.
+func TestPartsAfterCalls(t *testing.T) {
+	e := newEngine(t, `
+rules: [{name: one, key: [user], limits: [1/1d]}]
+lists: {deny: [{user: evil}], allow: [{user: good}]}
+`, engine.Options{})
+	s := rules.NewSnapshot(rules.Options{})
+	r := partRule(s, "own", penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1000, Window: time.Hour}, rules.Enforce)
+	for _, user := range []string{"evil", "good", "u"} {
+		for range 100 {
+			var v penstock.Verdict
+			if err := e.Decide(t.Context(), &penstock.Call{Cost: 1, Attributes: attributes("user", user)}, &v); err != nil {
+				t.Fatal(err)
+			}
+			part := []engine.Part{{Call: penstock.Call{Cost: 1}, Rule: r, Key: []string{"u"}, Verdict: &v}}
+			if e.DecideParts(t.Context(), s, part); !v.Allowed || v.Rule != "own" || v.Reason != penstock.ReasonOK {
+				t.Fatalf("after %s: %+v", user, v)
+			}
+		}
+	}
+}

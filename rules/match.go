@@ -40,6 +40,14 @@ type Failed struct {
 	Err  error
 }
 
+// Reset empties the match, whatever it holds, and keeps its memory.
+func (m *Match) Reset() {
+	*m = Match{
+		Rules: m.Rules[:0], Failed: m.Failed[:0],
+		values: m.values, candidates: m.candidates, few: m.few, keys: m.keys[:0],
+	}
+}
+
 // NoOverride as a Matched's Override means the rule's own limits.
 const NoOverride = -1
 
