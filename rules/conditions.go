@@ -42,6 +42,7 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *conditions, ignore url
 	if m.When == "" && c.has(at.with("on_error")) && c.sound(at.with("on_error")) {
 		c.failKey(at.with("on_error"), complain("on_error is for expressions, and there is no when"))
 	}
+	c.comparedPaths(k.when, at.with("when"), ignore)
 	c.contradiction(&k, at)
 	return k
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/penstock-io/penstock/internal/urlform"
@@ -67,6 +69,20 @@ func (c *compiler) spellings(p pathPattern, rule *RuleTerms, at path) {
 	if len(missing) > 0 {
 		c.warn(at, complain("a server that takes %s for %s serves it without this penalty", strings.Join(evading, " or "), sample).
 			but("set %s in path_matching to what your servers do", strings.Join(missing, ", ")))
+	}
+}
+
+// upperPath is a literal in an expression that begins like a path and has a capital.
+var upperPath = regexp.MustCompile(`["']/[^"']*[A-Z][^"']*["']`)
+
+// comparedPaths warns of an expression that compares the path with capitals, which it never has where
+// case is ignored.
+func (c *compiler) comparedPaths(when *expression, at path, ignore urlform.Ignore) {
+	if when == nil || ignore&urlform.Case == 0 || !slices.Contains(when.reads, "path") {
+		return
+	}
+	if literal := upperPath.FindString(when.text); literal != "" {
+		c.warn(at, complain("the path is in lower case here, as path_matching ignores case, and never %.64s", literal).but("write it in lower case"))
 	}
 }
 
