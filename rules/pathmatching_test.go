@@ -135,3 +135,20 @@ func TestPathMatchingPage(t *testing.T) {
 		}
 	}
 }
+
+// Of several files that are one set of rules, one says what is ignored, for all.
+func TestPathMatchingOfFiles(t *testing.T) {
+	rule := File{"b.yaml", []byte("rules: [{name: login, match: {path: /login}, key: [], limits: [1/1m]}]")}
+	s, _, err := CompileFiles([]File{{"a.yaml", []byte("path_matching: {ignore_case: true}")}, rule}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m Match
+	if s.Match(callOf("", "path", "/LOGIN"), 1, &m); told(&m) != "login()" {
+		t.Error(told(&m))
+	}
+	_, _, err = CompileFiles([]File{{"a.yaml", []byte("path_matching: {ignore_case: true}")}, {"c.yaml", []byte("path_matching: {ignore_case: false}")}, rule}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "ignore_case is given twice, the first is at a.yaml:1:") {
+		t.Error(err)
+	}
+}
