@@ -74,8 +74,10 @@ func TestExternalAuthorization(t *testing.T) {
 		{check("10.0.0.1", "GET", "/drip", nil), `ResourceExhausted 429 RateLimit: "drip";r=0;t=60 RateLimit-Policy: "drip";q=6;w=360 Retry-After: 60`}, // Envoy does not wait
 		{check("10.6.6.6", "GET", "/", nil), `PermissionDenied 403`},
 		{check("not an address", "GET", "/", nil), `PermissionDenied 400`},
+		{check("10.0.0.1", "GET", "/%zz", nil), `PermissionDenied 400`}, // an error would let it pass
 		{check("10.0.0.1", "GET", "no path", nil), `PermissionDenied 400`},
-		{check("10.0.0.1", "GET", "/search%zz", nil), `PermissionDenied 400`}, // an error could let it pass
+		{check("10.0.0.1", "GET", "", nil), `PermissionDenied 400`},
+		{check("10.0.0.1", "GET", "/me", header{"x-user": "v", "x_user": "w"}), `PermissionDenied 400`},
 	} {
 		r, err := client.Check(patient(t), s.ask)
 		if got := briefly(r); err != nil || got != s.want {
@@ -86,6 +88,10 @@ func TestExternalAuthorization(t *testing.T) {
 	raw.Attributes.Request.Http.HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: "x-user", RawValue: []byte("u")}}}
 	if r, err := client.Check(patient(t), raw); err != nil || r.GetDeniedResponse() == nil {
 		t.Errorf("raw headers: %v, %v", r, err)
+	}
+	raw.Attributes.Request.Http.HeaderMap.Headers = []*corev3.HeaderValue{{Key: "x-user", RawValue: []byte("v")}, {Key: "x-user", RawValue: []byte("w")}}
+	if r, err := client.Check(patient(t), raw); err != nil || briefly(r) != "PermissionDenied 400" {
+		t.Errorf("a header twice: %v, %v", r, err)
 	}
 	r, err := client.Check(patient(t), check("10.0.0.1", "GET", "/list?page=9", header{"accept": "text/html"}))
 	if err != nil || !strings.Contains(r.GetDeniedResponse().GetBody(), "<html") {
