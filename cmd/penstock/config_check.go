@@ -238,7 +238,7 @@ func (l *loader) checkTLS() {
 		l.wrong("admin.tls", "certificate and key must be set together")
 	}
 	for _, path := range []string{"gateway.tls.key", "admin.tls.key", "store.redis.tls.key"} {
-		l.checkKeyFile(path)
+		l.checkMode(path, l.settings[path].value.String())
 	}
 	if gateway.ClientCA != "" && gateway.Certificate == "" || gateway.Required && gateway.ClientCA == "" {
 		l.wrong("gateway.tls", "client_ca requires a certificate, and required requires a client_ca")

@@ -100,6 +100,12 @@ func (l *loader) readFile(name string) {
 		return
 	}
 	l.readYAML(name, text, l.root(), "")
+	for _, s := range settings(l.root(), "") {
+		if s.value.Type() == reflect.TypeFor[secret]() && s.value.Len() > 0 && strings.HasPrefix(l.origin[s.path], name+":") {
+			l.checkMode(s.path, name)
+			return
+		}
+	}
 }
 
 // readEnv takes what the environment says. Names it does not know are of no concern: Kubernetes

@@ -36,7 +36,7 @@ func reference() string {
 
 ` + "```yaml\n" + exampleConfig + "```" + `
 
-Secrets can be in files of their own: ` + "`key_secret_file`" + ` instead of ` + "`key_secret`" + `, and so on; the newline at the end of such a file does not count. Files of secrets and private keys must not be writable by everybody, or the server does not start; it warns about one that everybody can read or its group can change. ` + "`chmod 600`" + ` does; in Kubernetes, ` + "`defaultMode: 0400`" + ` of the volume. Give secrets in files or the environment rather than on the command line, which every user of the machine can read: ` + "`--database-file`" + ` instead of ` + "`--database postgres://user:password@…`" + `. Logs, errors and status show URLs without user, password and query.
+Secrets can be in files of their own: ` + "`key_secret_file`" + ` instead of ` + "`key_secret`" + `, and so on; the newline at the end of such a file does not count. Files of secrets and private keys, and a configuration file with secrets in it, must not be writable by everybody, or the server does not start; it warns about one that everybody can read or its group can change. ` + "`chmod 600`" + ` does; in Kubernetes, ` + "`defaultMode: 0400`" + ` of the volume. Give secrets in files or the environment rather than on the command line, which every user of the machine can read: ` + "`--database-file`" + ` instead of ` + "`--database postgres://user:password@…`" + `. Logs, errors and status show URLs without user, password and query.
 
 Flags: ` + flagList() + `.
 

@@ -67,13 +67,9 @@ func checkMode(f *os.File) (warning string, err error) {
 	return fmt.Sprintf("%s is %s (mode %#o): run chmod 600 %[1]s", f.Name(), warning, mode), nil
 }
 
-// checkKeyFile judges who can read and write the file of a private key, which others load. That it is
-// missing is for them to say.
-func (l *loader) checkKeyFile(path string) {
-	name := l.settings[path].value.String()
-	if name == "" {
-		return
-	}
+// checkMode judges who can read and write the file that a setting is in, or names, and that others
+// read. That it is missing is for them to say.
+func (l *loader) checkMode(path, name string) {
 	f, err := os.Open(name)
 	if err != nil {
 		return

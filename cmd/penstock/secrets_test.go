@@ -167,8 +167,8 @@ func TestServerTellsNoSecrets(t *testing.T) {
 	}
 }
 
-// A file that everybody can write to is no secret: the server refuses it. One that others can read, or
-// their group can change, works with a warning.
+// A server refuses the file of a secret that everybody can write to, and warns about one that others can
+// read or a group can change.
 func TestModesOfSecretFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
@@ -210,6 +210,20 @@ func TestModesOfSecretFiles(t *testing.T) {
 		}
 		if err := os.Remove(file.path); err != nil {
 			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(dir, "penstock.yaml")
+	for text, holds := range map[string]bool{"admin: {token: " + longCanary + "}": true, "nodes: 1": false} {
+		for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody", 0o600: ""} {
+			writeFile(t, config, text)
+			if err := os.Chmod(config, mode); err != nil {
+				t.Fatal(err)
+			}
+			out := tell(t, []string{"PENSTOCK_DATA_DIR=" + dir}, "serve", "--check", "--demo", "--config", config)
+			refused := !strings.Contains(out, "the configuration is good")
+			if refused != (holds && mode == 0o666) || strings.Contains(out, config) != (holds && want != "") || holds && !strings.Contains(out, want) {
+				t.Errorf("%s, mode %#o: %s", text, mode, out)
+			}
 		}
 	}
 	key := filepath.Join(dir, "key.pem")
