@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -189,4 +190,25 @@ func FuzzConfig(f *testing.F) {
 		l.readYAML("fuzz.yaml", []byte(text), l.root(), "")
 		_ = l.check()
 	})
+}
+
+// A configuration is bounded while it is read: what it costs is in proportion to its bytes.
+func TestConfigIsBounded(t *testing.T) {
+	for name, text := range map[string]string{
+		"values":   "headers: [" + strings.Repeat("x,", 100_000) + "]",
+		"sections": "upstreams: [" + strings.Repeat("{},", 80_000) + "]",
+		"brackets": strings.Repeat("[", 200_000),
+		"fields":   strings.Repeat("a: 1\n", 50_000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := load(t, text, nil)
+		runtime.ReadMemStats(&after)
+		if err == nil || strings.Count(err.Error(), "\n") > 10 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
+			t.Errorf("%s: %d bytes were allocated", name, allocated)
+		}
+	}
 }
