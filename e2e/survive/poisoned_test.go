@@ -110,7 +110,7 @@ func TestPoisonedRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	n := &poisonedNode{
 		node: start(t, setup{rules: poisonedRules, config: "upstreams: [{url: \"http://127.0.0.1:1\"}]\n", env: []string{
-			"PENSTOCK_STORE_REDIS_ADDRESSES=" + redis.Addr, "PENSTOCK_STORE_REDIS_TIMEOUT=20s", "PENSTOCK_KEY_SECRET=0123456789abcdef0123456789abcdef",
+			"PENSTOCK_STORE_REDIS_ADDRESSES=" + redis.Addr, "PENSTOCK_STORE_REDIS_TIMEOUT=60s", "PENSTOCK_KEY_SECRET=0123456789abcdef0123456789abcdef",
 		}}),
 		redis: redis.Addr, known: map[string]bool{},
 	}
