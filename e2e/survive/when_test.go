@@ -33,13 +33,11 @@ rules:
   - {name: tokens, match: {path: /tokens}, key: [], cost: {attribute: tokens, max: 100}, limits: [{rate: 3/year, algorithm: fixed_window}]}
 `
 
-const metricsToken = "pk_0123456789abcdef0123456789abcdef"
-
 // A client that makes an expression fail is limited all the same, unless on_error says otherwise, and
 // the failures of each rule are counted.
 func TestExpressionsThatFail(t *testing.T) {
 	upstream := newUpstream(t, func(_ http.ResponseWriter, req *http.Request) {})
-	n := start(t, setup{rules: failingRules, config: fmt.Sprintf("admin: {token: %s}\nupstreams: [{url: %q}]\n", metricsToken, upstream)})
+	n := start(t, setup{rules: failingRules, config: fmt.Sprintf("upstreams: [{url: %q}]\n", upstream)})
 	padding := strings.Repeat("a", 8<<10)
 	for _, test := range []struct {
 		path     string
@@ -87,7 +85,7 @@ func failures(n *node) map[string]string {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+metricsToken)
+	req.Header.Set("Authorization", "Bearer "+operatorToken)
 	res, err := n.client.Do(req)
 	if err != nil {
 		n.t.Fatal(err)

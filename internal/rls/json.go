@@ -1,7 +1,9 @@
 package rls
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -12,6 +14,10 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/internal/wire"
 )
+
+// maxObjects bounds what a body is decoded into: an object of three bytes takes a hundred times as much
+// memory. It leaves room for braces within values.
+const maxObjects = 4 * 64 * 64
 
 // JSON answers the rate limit service's request as JSON, for who has no gRPC: 200 or 429, each with
 // the whole response.
@@ -33,6 +39,10 @@ func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, "the body cannot be read", http.StatusBadRequest)
+		return
+	}
+	if n := bytes.Count(body, []byte{'{'}); n > maxObjects {
+		http.Error(w, fmt.Sprintf("the body has %d objects, of which %d would be more than enough for 64 descriptors of 64 entries", n, maxObjects), http.StatusBadRequest)
 		return
 	}
 	var request rlsv3.RateLimitRequest

@@ -55,6 +55,10 @@ func TestJSON(t *testing.T) {
 	if s.JSON(w, httptest.NewRequest(http.MethodGet, "/json", nil)); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d %v", w.Code, w.Header())
 	}
+	w = httptest.NewRecorder()
+	if s.JSON(w, jsonRequest(strings.NewReader(`{"descriptors":[`+strings.Repeat("{},", 300_000)+`{}]}`))); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "objects") {
+		t.Errorf("many objects: %d %s", w.Code, w.Body)
+	}
 	for _, given := range []string{"", "text/plain", "application/x-www-form-urlencoded"} {
 		r := jsonRequest(strings.NewReader(body))
 		r.Header.Set("Content-Type", given)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
@@ -23,6 +24,9 @@ func TestPanics(t *testing.T) {
 		server.StartTLS()
 		if _, err := server.Client().Get(server.URL); err == nil {
 			t.Error("a panic was answered")
+		}
+		// The client learns of the panic before the log does.
+		for end := time.Now().Add(time.Minute); len(out.bytes()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		}
 		server.Close()
 		var line struct{ Level, Msg, Panic, Stack string }
