@@ -99,6 +99,9 @@ func TestLimitKeys(t *testing.T) {
 		"headers": {ByHeader("x-api-key"),
 			[]func(*http.Request){from("192.0.2.1:1", "X-Api-Key", "a"), from("192.0.2.2:1", "X-Api-Key", "a"), from("192.0.2.1:1", "X-Api-Key", "b")}, []int{200, 429, 200}},
 		"no header": {ByHeader("X-Api-Key"), []func(*http.Request){from("192.0.2.1:1"), from("192.0.2.1:1", "X-Api-Key", ""), from("192.0.2.1:1", "X-Api-Key", strings.Repeat("a", MaxValue+1))}, []int{400, 400, 431}},
+		"a header twice, or in another spelling": {ByHeader("X-Api-Key"), []func(*http.Request){
+			from("192.0.2.1:1", "X-Api-Key", "a", "X-Api-Key", "b"), from("192.0.2.1:1", "X-Api-Key", "a", "X_Api_Key", "b"), from("192.0.2.1:1", "X-Api-Key", "a"),
+		}, []int{400, 400, 200}},
 		"a function": {byPath,
 			[]func(*http.Request){from("192.0.2.1:1", "X-Case", "a"), from("192.0.2.1:1", "X-Case", "a"), from("192.0.2.1:1", "X-Case", "b"), from("192.0.2.1:1"), from("192.0.2.1:1", "X-Case", "error"), from("192.0.2.1:1", "X-Case", "teapot")},
 			[]int{200, 429, 200, 400, 400, 418}},

@@ -215,7 +215,7 @@ func (r *Reader) sources() *wanted {
 	if w != nil && len(w.of) == len(now) && (len(now) == 0 || &w.of[0] == &now[0]) {
 		return w
 	}
-	w = newWanted(now, r.idHeader)
+	w = newWanted(now, r.idHeader, r.options.Key.headers)
 	r.wanted.Store(w)
 	return w
 }

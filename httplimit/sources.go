@@ -20,13 +20,13 @@ type wanted struct {
 	parts  []penstock.Source // each name once, headers in the form that net/http keeps them
 	claims bool
 
-	headers []string // of the parts, and that of ids
+	headers []string // of the parts, of ids and of the key
 }
 
 // alwaysThere are the attributes of every request.
 var alwaysThere = []string{"ip", "method", "host", "path"}
 
-func newWanted(of []penstock.Source, idHeader string) *wanted {
+func newWanted(of []penstock.Source, idHeader string, keyHeaders []string) *wanted {
 	w := &wanted{of: of, headers: []string{idHeader}}
 	names := slices.Clone(alwaysThere)
 	for _, s := range of {
@@ -40,6 +40,9 @@ func newWanted(of []penstock.Source, idHeader string) *wanted {
 		if s.Header != "" && s.Header != "Host" {
 			w.headers = append(w.headers, s.Header)
 		}
+	}
+	for _, name := range keyHeaders {
+		w.headers = append(w.headers, textproto.CanonicalMIMEHeaderKey(name))
 	}
 	return w
 }
