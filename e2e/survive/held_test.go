@@ -185,6 +185,21 @@ func (n *node) refused(rule string) int {
 // metric returns the value of a metric, 0 if there is none.
 func (n *node) metric(name string) int {
 	n.t.Helper()
+	for line := range strings.Lines(n.metrics()) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			return int(number)
+		}
+	}
+	return 0
+}
+
+// metrics returns all of them, as Prometheus reads them.
+func (n *node) metrics() string {
+	n.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, n.url("admin", "/metrics"), nil)
 	if err != nil {
 		n.t.Fatal(err)
@@ -199,14 +214,5 @@ func (n *node) metric(name string) int {
 	if err != nil || res.StatusCode != http.StatusOK {
 		n.t.Fatalf("metrics: status %d, %v", res.StatusCode, err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				n.t.Fatal(err)
-			}
-			return int(number)
-		}
-	}
-	return 0
+	return string(text)
 }

@@ -81,22 +81,9 @@ func TestExpressionsThatFail(t *testing.T) {
 
 // failures returns how often each rule could not be evaluated, from the metrics.
 func failures(n *node) map[string]string {
-	req, err := http.NewRequest(http.MethodGet, n.url("admin", "/metrics"), nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+operatorToken)
-	res, err := n.client.Do(req)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		n.t.Fatalf("metrics: status %d, %v", res.StatusCode, err)
-	}
+	n.t.Helper()
 	found := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^penstock_rule_failures_total\{rule="(\w+)"\} (\d+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^penstock_rule_failures_total\{rule="(\w+)"\} (\d+)$`).FindAllStringSubmatch(n.metrics(), -1) {
 		found[m[1]] = m[2]
 	}
 	return found
