@@ -8,40 +8,40 @@ import (
 // brief is a timeout so short that a run need not end sooner because its caller is gone.
 const brief = 50 * time.Millisecond
 
-// An until is a context that has its caller's deadline and no timer. The client library puts the
+// A callerDeadline is a context that has its caller's deadline and no timer. The client library puts the
 // deadline on the connection.
-type until struct {
+type callerDeadline struct {
 	context.Context
 	at time.Time
 }
 
-func (u *until) Deadline() (time.Time, bool) { return u.at, !u.at.IsZero() }
+func (u *callerDeadline) Deadline() (time.Time, bool) { return u.at, !u.at.IsZero() }
 
 // within returns a context for a run of this call alone.
 func (c *call) within(ctx context.Context) context.Context {
-	c.until = until{Context: context.Background()}
+	c.until = callerDeadline{Context: context.Background()}
 	if at, ok := ctx.Deadline(); ok {
 		c.until.at = at
 	}
 	return &c.until
 }
 
-// A vigil is the wait for something that Redis has to answer.
-type vigil struct {
+// A replyWait is the wait for a reply of Redis.
+type replyWait struct {
 	links      *links
 	since, due time.Time
 	end        time.Time // of all patience
 }
 
-func (s *Store) vigil(links *links, since time.Time) vigil {
+func (s *Store) replyWait(links *links, since time.Time) replyWait {
 	limit := s.limit.get()
-	return vigil{links: links, since: since, due: since.Add(limit), end: since.Add(limit + s.patience)}
+	return replyWait{links: links, since: since, due: since.Add(limit), end: since.Add(limit + s.patience)}
 }
 
-// extend returns how much longer to wait once the vigil was due; 0 or less: no longer. It is over
+// extend returns how much longer to wait once the wait was due; 0 or less: no longer. It is over
 // when Redis has owed a reply, to this request or to another one before it, for the limit. As long as
 // Redis owes nothing, the request waits for this process, or for its turn.
-func (v *vigil) extend(limit time.Duration) time.Duration {
+func (v *replyWait) extend(limit time.Duration) time.Duration {
 	now := time.Now()
 	if !now.Before(v.end) {
 		return 0
@@ -65,7 +65,7 @@ func (c *call) wait(ctx context.Context, s *Store) error {
 	if c.finished() {
 		return nil
 	}
-	v := s.vigil(s.wires, c.since)
+	v := s.replyWait(s.wires, c.since)
 	if c.alarm == nil {
 		c.alarm = time.NewTimer(time.Until(v.due))
 	} else {
@@ -107,7 +107,7 @@ func (c *call) finished() bool {
 
 // attend returns a context that ends when Redis is silent.
 func (s *Store) attend(ctx context.Context, links *links) (context.Context, context.CancelFunc) {
-	v := s.vigil(links, time.Now())
+	v := s.replyWait(links, time.Now())
 	ctx, cancel := context.WithCancelCause(ctx)
 	var alarm *time.Timer
 	alarm = time.AfterFunc(time.Hour, func() {

@@ -15,7 +15,7 @@ type call struct {
 	ticket penstock.Ticket
 	flat   []penstock.Charge // backs ticket.Groups
 	since  time.Time
-	until  until
+	until  callerDeadline
 	alarm  *time.Timer // nil until it first had to wait
 
 	items     int  // states it is decided by

@@ -21,8 +21,8 @@ type links struct {
 	mu  sync.Mutex
 	all map[*link]struct{}
 
-	heard atomic.Int64 // when Redis last sent something, see clock
-	muted atomic.Int64 // since when it owes replies to links that were closed for it; 0: it does not
+	heard     atomic.Int64 // when Redis last sent something, see clock
+	owesSince atomic.Int64 // since when it owes replies to links that were closed for it; 0: it does not
 }
 
 // A link is a connection that knows since when Redis owes it a reply. It corrects the deadlines of
@@ -180,8 +180,8 @@ func (l *link) hear(n int) {
 		l.set.observe(time.Duration(now - since))
 	}
 	l.set.heard.Store(now)
-	if l.set.muted.Load() != 0 {
-		l.set.muted.Store(0)
+	if l.set.owesSince.Load() != 0 {
+		l.set.owesSince.Store(0)
 	}
 }
 
@@ -247,7 +247,7 @@ func earlier(a, b time.Time) time.Time {
 
 // mute keeps in mind, beyond the end of a link, since when Redis is silent.
 func (s *links) mute(since int64) {
-	s.muted.CompareAndSwap(0, max(since, s.heard.Load()))
+	s.owesSince.CompareAndSwap(0, max(since, s.heard.Load()))
 }
 
 // silence returns for how long Redis has owed a reply. A reply that waits in a socket, to be read by
@@ -255,7 +255,7 @@ func (s *links) mute(since int64) {
 func (s *links) silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	oldest := s.muted.Load()
+	oldest := s.owesSince.Load()
 	for l := range s.all {
 		if since := l.owed(); since != 0 && (oldest == 0 || since < oldest) {
 			oldest = since

@@ -181,7 +181,7 @@ func (o overtaken) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A vigil goes on while Redis owes nothing, or was not given the limit, or while this process was not
+// A wait goes on while Redis owes nothing, or was not given the limit, or while this process was not
 // running. It ends at last.
 func TestVigil(t *testing.T) {
 	const limit = time.Minute
@@ -200,10 +200,10 @@ func TestVigil(t *testing.T) {
 		now := time.Now()
 		set := newLinks(nil, func(time.Duration) {}, 0)
 		if test.silent > 0 {
-			set.muted.Store(clock() - int64(test.silent))
+			set.owesSince.Store(clock() - int64(test.silent))
 		}
 		since := now.Add(-test.age)
-		v := vigil{links: set, since: since, due: now.Add(-test.late), end: since.Add(11 * limit)}
+		v := replyWait{links: set, since: since, due: now.Add(-test.late), end: since.Add(11 * limit)}
 		rest := v.extend(limit)
 		if rest > 0 != test.more {
 			t.Errorf("%s: %v more", name, rest)
