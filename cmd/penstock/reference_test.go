@@ -32,7 +32,7 @@ func reference() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-` + "`penstock serve`" + ` reads a YAML file (` + "`--config`" + ` or ` + "`PENSTOCK_CONFIG`" + `), then the environment, then flags: the later beats the earlier. Every key is also an environment variable: ` + "`PENSTOCK_`" + ` and the key in capitals, ` + "`_`" + ` for dots; lists with commas. A field that does not exist is a mistake, and all mistakes are told at once with where they were made. ` + "`penstock serve --check`" + ` only looks for them; ` + "`penstock doctor`" + ` takes the same configuration and [looks at all that it rests on](doctor.md).
+` + "`penstock serve`" + ` reads a YAML file (` + "`--config`" + ` or ` + "`PENSTOCK_CONFIG`" + `), then the environment, then flags: the later beats the earlier. Every key is also an environment variable: ` + "`PENSTOCK_`" + ` and the key in capitals, ` + "`_`" + ` for dots; lists with commas. A field that does not exist is a mistake, and all mistakes are told at once with where they were made. ` + "`penstock serve --check`" + ` checks everything that a start checks (configuration, rules, certificates, secrets, ` + "`data_dir`" + `; not whether ports are free) and says ` + "`ok`" + ` or every error; ` + "`--connect`" + ` adds Redis, the rules database, the JWKS URL and the upstreams; ` + "`penstock doctor`" + ` takes the same configuration and [looks at all that it rests on](doctor.md).
 
 ` + "```yaml\n" + exampleConfig + "```" + `
 

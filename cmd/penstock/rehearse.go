@@ -2,19 +2,140 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"google.golang.org/grpc/health"
 
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
 )
 
-// rehearse makes the doors and opens none, for the mistakes that only they can tell: a certificate
-// that is none, two upstreams for the same calls. It asks nobody over the network.
-func rehearse(ctx context.Context, c *config) error {
+// connectTimeout bounds each connection of serve --check --connect.
+const connectTimeout = 5 * time.Second
+
+// rehearse checks everything that a start checks, and reports all errors. It opens no listener and
+// changes nothing. It uses the network only if connect is set.
+func (a *app) rehearse(ctx context.Context, c *config, connect bool) error {
+	upstreams := c.Upstreams // the rehearsal of a demo adds one
+	found, errs := c.rehearseRules(ctx, connect)
+	a.warn(found.warnings...)
+	errs = append(errs, c.rehearseDataDir(), rehearseListeners(ctx, c, found.snapshot, connect))
+	if connect {
+		errs = append(errs, c.connectStore(ctx)...)
+		errs = append(errs, connectUpstreams(ctx, upstreams)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "ok: %s\n", found.summary)
+	if remote := c.remote(upstreams); !connect && len(remote) > 0 {
+		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(remote, ", "))
+	}
+	return nil
+}
+
+// remote lists what the server reaches over the network.
+func (c *config) remote(upstreams []upstreamConfig) (all []string) {
+	if c.redis() {
+		all = append(all, "Redis")
+	}
+	if c.hasRemoteRules() {
+		all = append(all, "rules")
+	}
+	if c.JWT.JWKSURL != "" {
+		all = append(all, "JWKS")
+	}
+	if len(upstreams) > 0 && c.Listen.Gateway != "" {
+		all = append(all, "upstreams")
+	}
+	return all
+}
+
+func (c *config) hasRemoteRules() bool {
+	return c.Rules.Redis || c.Rules.Database != "" && !strings.HasPrefix(string(c.Rules.Database), "sqlite:")
+}
+
+// rehearsedRules are the rules that a start would serve.
+type rehearsedRules struct {
+	snapshot *rules.Snapshot // nil: none, or not read
+	summary  string
+	warnings []string
+}
+
+// rehearseRules reads and compiles the rules.
+func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehearsedRules, errs []error) {
+	if c.hasRemoteRules() && !connect {
+		found.summary = "configuration"
+		return found, nil
+	}
+	d := &doctor{config: c, timeout: connectTimeout}
+	_, found.snapshot = d.readRules(ctx)
+	for _, f := range d.report.findings {
+		switch f.Level {
+		case levelWrong:
+			errs = append(errs, fmt.Errorf("rules: %s", f.Text))
+		case levelLook:
+			if c.demo && found.snapshot == nil {
+				continue // the start saves the sample rules
+			}
+			found.warnings = append(found.warnings, "rules: "+f.Text)
+		}
+	}
+	n := 0
+	if found.snapshot != nil {
+		n = len(found.snapshot.Rules)
+	}
+	found.summary = "configuration and " + counted(n, "rule")
+	return found, errs
+}
+
+// rehearseDataDir checks that data_dir, or the directory it would be created in, can be written to,
+// and that a key_secret kept there can be used.
+func (c *config) rehearseDataDir() error {
+	dir := c.DataDir
+	for {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("data_dir: %s is not a directory", dir)
+		}
+		if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
+			dir = parent
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("data_dir: %w", err)
+		}
+		break
+	}
+	probe, err := os.CreateTemp(dir, ".penstock-check-*")
+	if err != nil {
+		return fmt.Errorf("data_dir: %s is not writable: %w", c.DataDir, err)
+	}
+	defer os.Remove(probe.Name())
+	if err := probe.Close(); err != nil {
+		return fmt.Errorf("data_dir: %w", err)
+	}
+	if _, err := c.readKeySecret(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// rehearseListeners makes what answers at each listener, for the errors that only these can tell: an
+// invalid certificate, two upstreams for the same requests.
+func rehearseListeners(ctx context.Context, c *config, snapshot *rules.Snapshot, connect bool) error {
 	s := &server{config: c, log: slog.New(slog.DiscardHandler), health: health.NewServer()}
 	defer s.Close()
 	store, err := memstore.New(memstore.Options{MaxBytes: int64(c.Store.Memory.MaxBytes)})
@@ -22,22 +143,106 @@ func rehearse(ctx context.Context, c *config) error {
 		return err
 	}
 	s.atEnd(func() { store.Close() })
-	none, _, err := rules.CompileFiles([]rules.File{{Data: []byte("rules: []")}}, rules.Options{})
-	if err != nil {
+	if snapshot == nil {
+		if snapshot, _, err = rules.CompileFiles([]rules.File{{Data: []byte("rules: []")}}, rules.Options{}); err != nil {
+			return err
+		}
+	}
+	if s.decider, err = engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot)}); err != nil {
 		return err
 	}
-	if s.decider, err = engine.New(engine.Options{Store: store, Rules: engine.Fixed(none)}); err != nil {
-		return err
+	var errs []error
+	if c.redis() {
+		redis, err := c.redisOptions()
+		if err == nil {
+			err = redis.Validate()
+		}
+		errs = append(errs, err)
 	}
-	_, redis := c.redisOptions()
-	errs := []error{redis}
-	if c.JWT.JWKSURL == "" {
+	if c.JWT.JWKSURL == "" || connect {
 		errs = append(errs, s.openTokens(ctx))
 	}
-	for _, make := range []func() (serve, error){s.newGateway, s.newAPI, s.newGRPC} {
-		_, err := make()
+	for _, l := range []struct {
+		address string
+		make    func() (serve, error)
+	}{{c.Listen.Gateway, s.newGateway}, {c.Listen.HTTP, s.newAPI}, {c.Listen.GRPC, s.newGRPC}} {
+		if l.address == "" {
+			continue
+		}
+		_, err := l.make()
 		errs = append(errs, err)
 	}
 	_, err = c.Admin.TLS.load()
 	return errors.Join(append(errs, err)...)
+}
+
+// connectStore has Redis make one decision.
+func (c *config) connectStore(ctx context.Context) (errs []error) {
+	if !c.redis() {
+		return nil
+	}
+	options, err := c.redisOptions()
+	if err != nil {
+		return nil // already reported
+	}
+	d := &doctor{config: c, timeout: connectTimeout}
+	for _, s := range d.findMasters(ctx, identity{options.Username, options.Password, options.TLS}) {
+		d.examineVersion(s)
+		s.close()
+	}
+	for _, f := range d.report.findings {
+		if f.Level == levelWrong {
+			errs = append(errs, fmt.Errorf("store.redis: %s; %s", f.Text, f.Fix))
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	options.Timeout, options.ConnectTimeout = connectTimeout, connectTimeout
+	store, err := redisstore.Open(options)
+	if err == nil {
+		defer store.Close()
+		_, err = timeDecision(ctx, store)
+	}
+	if err != nil {
+		return []error{fmt.Errorf("store.redis: the script that decides does not run: %w; see docs/redis.md", err)}
+	}
+	return nil
+}
+
+// connectUpstreams connects to every upstream server.
+func connectUpstreams(ctx context.Context, upstreams []upstreamConfig) (errs []error) {
+	for i, u := range upstreams {
+		for _, text := range u.urls() {
+			if err := connectUpstream(ctx, text, u.CA); err != nil {
+				errs = append(errs, fmt.Errorf("upstreams[%d]: cannot connect to %s: %w", i, text, err))
+			}
+		}
+	}
+	return errs
+}
+
+func connectUpstream(ctx context.Context, text, ca string) error {
+	to, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	dial, port := (&net.Dialer{}).DialContext, "80"
+	if to.Scheme == "https" {
+		secure, err := (&tlsClientConfig{Enabled: true, CA: ca}).load()
+		if err != nil {
+			return nil // the gateway has reported it
+		}
+		dial, port = (&tls.Dialer{Config: secure}).DialContext, "443"
+	}
+	if to.Port() != "" {
+		port = to.Port()
+	}
+	connection, err := dial(ctx, "tcp", net.JoinHostPort(to.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return connection.Close()
 }

@@ -12,17 +12,24 @@ import (
 // newToken returns what nobody can guess.
 func newToken() string { return "pk_" + rand.Text() + rand.Text() }
 
-// keySecret returns what keys the hash of callers: the one configured, or one that is made at the
+// keySecret returns what keys the hash of clients: the one configured, or one that is made at the
 // first start and kept.
 func (c *config) keySecret() (string, error) {
+	text, err := c.readKeySecret()
+	if errors.Is(err, os.ErrNotExist) {
+		return keepSecret(c.inDataDir("key_secret"), newToken())
+	}
+	return text, err
+}
+
+// readKeySecret is keySecret without making one.
+func (c *config) readKeySecret() (string, error) {
 	if c.KeySecret != "" {
 		return string(c.KeySecret), nil
 	}
 	file := c.inDataDir("key_secret")
 	text, _, err := readSecretFile(file)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return keepSecret(file, newToken())
 	case err != nil:
 		return "", fmt.Errorf("read the secret of keys: %w", err)
 	case len(text) < minSecret:

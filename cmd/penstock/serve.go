@@ -33,7 +33,7 @@ var configFlags = []struct{ flag, path, usage string }{
 
 func newServeCommand(a *app) *cobra.Command {
 	var file string
-	var demo, traffic, check bool
+	var demo, traffic, check, connect bool
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway and the decision APIs",
@@ -51,10 +51,14 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
   penstock serve --demo --traffic                    # with callers, to see it work
   penstock serve --upstream http://127.0.0.1:3000 --rules rules.yaml
   penstock serve --config penstock.yaml
-  penstock serve --config penstock.yaml --check      # only look for mistakes
+  penstock serve --config penstock.yaml --check      # would it start?
+  penstock serve --config penstock.yaml --check --connect
   PENSTOCK_KEY_SECRET=… penstock serve --redis 127.0.0.1:6379 --database-file /run/secrets/database`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if connect && !check {
+				return misused("--connect goes with --check")
+			}
 			conf, err := a.configure(file, demo, c.Flags())
 			if err != nil {
 				return no(err)
@@ -65,11 +69,10 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 				}
 			}
 			if check {
-				if err := rehearse(c.Context(), conf); err != nil {
+				a.warn(conf.warnings...)
+				if err := a.rehearse(c.Context(), conf, connect); err != nil {
 					return no(err)
 				}
-				a.warn(conf.warnings...)
-				fmt.Fprintln(a.stderr, "the configuration is good")
 				return nil
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -81,7 +84,8 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().BoolVar(&demo, "demo", false, "a demo upstream behind the gateway, and sample rules if there are none")
 	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: calls of made-up callers from the start; the console turns them on and off")
-	c.Flags().BoolVar(&check, "check", false, "look for mistakes in the configuration and do nothing else")
+	c.Flags().BoolVar(&check, "check", false, "check everything that a start checks (configuration, rules, certificates, secrets, data_dir) except that ports are free, and exit")
+	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
 	addConfigFlags(c.Flags())
 	return c
 }
