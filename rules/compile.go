@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // Options are what a document does not say.
@@ -276,7 +277,7 @@ const (
 )
 
 func meantAttribute(w *complaint, name string, known []string) *complaint {
-	if meant := closest(strings.ToLower(name), known); meant != "" {
+	if meant := spelling.Closest(strings.ToLower(name), known); meant != "" {
 		return w.but("did you mean %s?", meant)
 	}
 	return w.but("say under attributes where it comes from")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // The ways in which single values are written.
@@ -354,7 +355,7 @@ func (r *reader) isAttribute(name string) bool {
 	if slices.Contains(builtin, name) || r.declared[name] {
 		return true
 	}
-	return closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when", "on_error"}) == ""
+	return spelling.Closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when", "on_error"}) == ""
 }
 
 func (m *MatchTerms) toNode() *node { return fieldsToNode(reflect.ValueOf(m).Elem()) }

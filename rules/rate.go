@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // A Rate is how much per how long: a length of time, or a calendar period.
@@ -61,7 +62,7 @@ func unknownUnit(name string, offset int, inRate bool) *complaint {
 	}
 	meant := otherNames[strings.ToLower(name)]
 	if meant == "" {
-		meant = closest(strings.ToLower(name), known)
+		meant = spelling.Closest(strings.ToLower(name), known)
 	}
 	if !slices.Contains(known, meant) {
 		return c.but("must be one of %s", strings.Join(known, ", "))

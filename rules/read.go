@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
@@ -290,7 +291,7 @@ func (r *reader) unknown(item *node, fields []field) {
 
 // meantName adds what a misspelt name was probably meant to be, or what there is.
 func meantName(c *complaint, name string, known []string) *complaint {
-	if meant := closest(strings.ToLower(name), known); meant != "" {
+	if meant := spelling.Closest(strings.ToLower(name), known); meant != "" {
 		return c.but("did you mean %s?", meant)
 	}
 	return c.but("must be one of %s", strings.Join(known, ", "))

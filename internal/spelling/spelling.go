@@ -1,7 +1,8 @@
-package rules
+// Package spelling finds the word that a misspelt one was meant to be.
+package spelling
 
-// closest returns the word that a misspelt one was probably meant to be, "" if none is near.
-func closest(word string, known []string) string {
+// Closest returns the word that a misspelt one was probably meant to be, "" if none is near.
+func Closest(word string, known []string) string {
 	best, distance := "", min(1+(len(word)-1)/5, len(word)-1)
 	if len(word) > 64 {
 		return ""
