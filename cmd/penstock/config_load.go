@@ -108,8 +108,7 @@ func (l *loader) readFile(name string) {
 	}
 }
 
-// readEnv takes what the environment says. Names it does not know are of no concern: Kubernetes
-// sets PENSTOCK_SERVICE_HOST and the like for a service of that name.
+// readEnv takes what the environment says. See unknownVariables for names it does not know.
 func (l *loader) readEnv(env []string) {
 	values := map[string]string{}
 	for _, line := range env {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	_ "time/tzdata" // calendar limits know their time zones wherever this runs
 
@@ -38,11 +39,11 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if a.output != "text" && a.output != "json" {
 				return misused("output %q is not text or json", a.output)
 			}
-			return nil
+			return a.checkVariables(c)
 		},
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 		Version: describe(thisBuild()),
@@ -51,4 +52,17 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newVersionCommand(a))
 	return root
+}
+
+// checkVariables refuses misspelt environment variables before a command runs. Commands that load the
+// whole configuration report them with its other errors.
+func (a *app) checkVariables(c *cobra.Command) error {
+	switch c.Name() {
+	case "serve", "doctor", "version", "help", "penstock":
+		return nil
+	}
+	if err := errors.Join(unknownVariables(a.env)...); err != nil {
+		return misused("%w", err)
+	}
+	return nil
 }

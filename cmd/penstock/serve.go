@@ -120,6 +120,7 @@ func (a *app) load(file string, demo bool, flags *pflag.FlagSet) *loader {
 		file = a.getenv("PENSTOCK_CONFIG")
 	}
 	l := loadConfig(file, a.env, all)
+	l.errs = append(l.errs, unknownVariables(a.env)...)
 	c := l.config
 	unconfigured := file == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
 	c.demo = demo || unconfigured
