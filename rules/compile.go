@@ -241,7 +241,8 @@ func (c *compiler) key(t *RuleTerms, at path, p pathPattern) {
 	}
 }
 
-// needs warns of an attribute that no call will have. p is the path of the rule it is for.
+// needs warns of an attribute that no request will have. One that is probably misspelt is an error: the
+// rule would silently limit nobody. p is the path of the rule it is for.
 func (c *compiler) needs(name string, at path, p pathPattern) {
 	if name == "" || !c.sound(at) {
 		return
@@ -268,20 +269,21 @@ func (c *compiler) needs(name string, at path, p pathPattern) {
 	if len(c.missing) <= maxSuggestions {
 		known = append(slices.Sorted(maps.Keys(c.provided)), p.wildcards()...)
 	}
-	c.warn(at, meantAttribute(complain("no attribute provides %s", name), name, known))
+	missing := complain("no attribute provides %s", name)
+	if meant := spelling.Closest(strings.ToLower(name), known); meant == "" {
+		c.warn(at, missing.but("say under attributes where it comes from"))
+	} else if len(name) < minMisspelt {
+		c.warn(at, missing.but("did you mean %s?", meant))
+	} else {
+		c.fail(at, missing.but("did you mean %s? If not, say under attributes where %s comes from", meant, name))
+	}
 }
 
 const (
 	maxMissing     = 1000 // attributes that nothing provides
 	maxSuggestions = 50   // of these, those for which a similar name is looked for
+	minMisspelt    = 3    // letters of a name that is taken for a misspelt one: id is near ip, and common
 )
-
-func meantAttribute(w *complaint, name string, known []string) *complaint {
-	if meant := spelling.Closest(strings.ToLower(name), known); meant != "" {
-		return w.but("did you mean %s?", meant)
-	}
-	return w.but("say under attributes where it comes from")
-}
 
 func (c *compiler) expiry(end time.Time, at path, what string) {
 	at = at.with("expires_at")

@@ -100,6 +100,12 @@ func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCon
 func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Values {
 	out, more := make(Values, len(values)), Values(nil)
 	for i, text := range values {
+		for segment := range strings.SplitSeq(text, "/") {
+			if foreignWildcard(segment) != nil {
+				c.fail(at.with(i), complain("the segment %.64q of %.64q is not a wildcard", segment, text).but("use * here, or {name} in the path of a rule's match"))
+				break
+			}
+		}
 		switch {
 		case strings.Contains(text, "{"):
 			c.fail(at.with(i), complain("%.64q is no value of a path, which has no braces", text).but("use * here, or the path of a rule's match"))

@@ -53,6 +53,9 @@ func parsePath(text string, ignore urlform.Ignore) (pathPattern, error) {
 			b.WriteString(segment)
 			continue
 		}
+		if err := foreignWildcard(segment); err != nil {
+			return none, fmt.Errorf("the path %.64q: %w", text, err)
+		}
 		literal := (ignore &^ urlform.TrailingSlash).Path(urlform.Path("/" + segment))[1:]
 		if literal == "" && (segment != "" || i < len(segments)-1) {
 			return none, fmt.Errorf("the path %.64q has a segment %q, which a normalised path never has", text, segment)
@@ -89,6 +92,22 @@ func checkWildcard(segment string, last bool, names map[string]bool) error {
 	}
 	names[name] = true
 	return nil
+}
+
+// foreignWildcard refuses a segment that is a wildcard elsewhere, such as :id or <id>, and would be
+// literal here: the rule would silently match nothing.
+func foreignWildcard(segment string) error {
+	name, ok := strings.CutPrefix(segment, ":")
+	escaped := "%3A" + name
+	if inner, isAngled := strings.CutPrefix(segment, "<"); isAngled && strings.HasSuffix(inner, ">") {
+		name, ok = strings.TrimSuffix(inner, ">"), true
+		name = name[strings.LastIndexByte(name, ':')+1:] // <int:id>
+		escaped = "%3C" + strings.TrimSuffix(inner, ">") + "%3E"
+	}
+	if !ok || !isName(name) {
+		return nil
+	}
+	return fmt.Errorf("the segment %.64q is not a wildcard, write {%.64s}; for a literal segment write %.80s", segment, name, escaped)
 }
 
 func isName(s string) bool {
