@@ -10,7 +10,7 @@ import (
 	"net/url"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // maxReply bounds the answer to a thousand calls under many rules.
@@ -54,10 +54,10 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 // refusal says what an answer that is no verdict means. Only a problem of the service's own can blame
 // the call: anything else may stand between, or be something else altogether.
 func refusal(answer *http.Response, body []byte, concluding bool) error {
-	if answer.Header.Get("Content-Type") != wire.ProblemType {
+	if answer.Header.Get("Content-Type") != problem.MediaType {
 		return fmt.Errorf("%w: it answered %s", penstock.ErrUnavailable, answer.Status)
 	}
-	problem, err := wire.ParseProblem(body)
+	p, err := problem.Parse(body)
 	if err != nil {
 		return fmt.Errorf("%w: it answered %s: %w", penstock.ErrUnavailable, answer.Status, err)
 	}
@@ -70,5 +70,5 @@ func refusal(answer *http.Response, body []byte, concluding bool) error {
 	case code == http.StatusConflict && concluding:
 		cause = penstock.ErrClosed
 	}
-	return fmt.Errorf("%w: %s", cause, problem.Detail)
+	return fmt.Errorf("%w: %s", cause, p.Detail)
 }

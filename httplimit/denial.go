@@ -50,7 +50,7 @@ func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why stri
 // Refuse answers a request that [Reader.Read] could not read, or about which nothing could be
 // decided: with the status of a [*RequestError], else 400.
 func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
-	p := problem{Type: "about:blank", Status: http.StatusBadRequest, Detail: "The request is not one that can be decided about.", Error: "bad_request"}
+	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: "The request is not one that can be decided about.", Error: "bad_request"}
 	var bad *RequestError
 	if errors.As(err, &bad) {
 		p.Status, p.Detail = bad.Status, "The request was refused: "+bad.Detail+"."
@@ -65,8 +65,8 @@ func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
 
 const problemTypes = "https://iana.org/assignments/http-problem-types"
 
-func denial(v *penstock.Verdict) problem {
-	p := problem{Status: Status(v), Limits: v.Limits}
+func denial(v *penstock.Verdict) denialBody {
+	p := denialBody{Status: Status(v), Limits: v.Limits}
 	switch {
 	case p.Status == http.StatusForbidden:
 		p.Type, p.Title, p.Error, p.Message = "about:blank", "Forbidden", "forbidden", "Access denied."

@@ -166,7 +166,7 @@ func TestRefuse(t *testing.T) {
 	} {
 		rec := httptest.NewRecorder()
 		newWriter(t).Refuse(rec, request("/"), test.err)
-		var body problem
+		var body denialBody
 		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != test.status || body.Status != test.status || body.Detail != test.detail {
 			t.Errorf("%d %s, %v", rec.Code, rec.Body, err)
 		}

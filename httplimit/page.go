@@ -8,6 +8,8 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // The page is one response: it asks for nothing more, runs nothing, and its policy says so.
@@ -39,7 +41,7 @@ var pagePolicy = func() []string {
 	return []string{"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'"}
 }()
 
-func (p *problem) appendPage(b []byte) []byte {
+func (p *denialBody) appendPage(b []byte) []byte {
 	return fmt.Appendf(b, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(p.Detail), html.EscapeString(p.Title), p.Status)
 }
 
@@ -62,7 +64,7 @@ func prefersPage(accept string) bool {
 			q = 1
 		}
 		page.hear(media, q, "text/*", "text/html")
-		data.hear(media, q, "application/*", "application/json", "application/problem+json")
+		data.hear(media, q, "application/*", "application/json", problem.MediaType)
 	}
 	return page.q > data.q
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// A problem is the body of a denial: RFC 9457, and what clients of older limiters look for. A flood
+// A denialBody is the body of a denial: RFC 9457, and what clients of older limiters look for. A flood
 // of calls is a flood of these, so they are written by hand, as encoding/json would.
-type problem struct {
+type denialBody struct {
 	Type, Title    string // plain text of ours, as are Error and Message
 	Status         int
 	Detail         string // may have names of the operator's
@@ -22,16 +23,16 @@ type problem struct {
 }
 
 // write answers with the problem.
-func (p *problem) write(rw http.ResponseWriter, req *http.Request, status int) {
+func (p *denialBody) write(rw http.ResponseWriter, req *http.Request, status int) {
 	h := rw.Header()
-	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
 	body := bodies.Get().(*[]byte)
 	if prefersPage(req.Header.Get("Accept")) {
-		h["Content-Type"], h["Content-Security-Policy"] = pageType, pagePolicy
+		h["Content-Security-Policy"] = pagePolicy
 		*body = p.appendPage((*body)[:0])
+		problem.Header(h, pageType)
 	} else {
-		h["Content-Type"] = problemType
 		*body = p.appendJSON((*body)[:0])
+		problem.Header(h, problem.JSON)
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(*body))}
 	rw.WriteHeader(status)
@@ -43,16 +44,9 @@ func (p *problem) write(rw http.ResponseWriter, req *http.Request, status int) {
 
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// Lines of headers that are the same in all answers. Nobody writes to the lines of a header: what
-// adds one makes a new slice.
-var (
-	noStore     = []string{"no-store"}
-	noSniff     = []string{"nosniff"}
-	pageType    = []string{"text/html; charset=utf-8"}
-	problemType = []string{"application/problem+json"}
-)
+var pageType = []string{"text/html; charset=utf-8"}
 
-func (p *problem) appendJSON(b []byte) []byte {
+func (p *denialBody) appendJSON(b []byte) []byte {
 	b = append(append(b, `{"type":"`...), p.Type...)
 	b = append(append(b, `","title":"`...), p.Title...)
 	b = strconv.AppendInt(append(b, `","status":`...), int64(p.Status), 10)
@@ -72,7 +66,7 @@ func (p *problem) appendJSON(b []byte) []byte {
 	return append(b, "}\n"...)
 }
 
-func (p *problem) appendViolated(b []byte) []byte {
+func (p *denialBody) appendViolated(b []byte) []byte {
 	const name = `,"violated-policies":[`
 	separator := name
 	for i := range p.Limits {

@@ -22,7 +22,7 @@ func TestProblemIsJSON(t *testing.T) {
 	}
 }
 
-func randomProblem(random *rand.Rand) problem {
+func randomProblem(random *rand.Rand) denialBody {
 	v := penstock.Verdict{Rule: randomName(random)}
 	v.Reason = []penstock.Reason{penstock.ReasonOverLimit, penstock.ReasonBanned, penstock.ReasonDenyList, penstock.ReasonStoreError}[random.IntN(4)]
 	v.Decision.RetryAfter = []time.Duration{penstock.Never, 0, 1, time.Millisecond, 11740 * time.Millisecond, 1 << 60}[random.IntN(6)]
@@ -45,7 +45,7 @@ func randomName(random *rand.Rand) string {
 	return strings.Repeat("plain", random.IntN(2)) + b.String()
 }
 
-func marshalled(t *testing.T, p *problem) string {
+func marshalled(t *testing.T, p *denialBody) string {
 	t.Helper()
 	var said struct {
 		Type     string   `json:"type"`

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/urlform"
-	"github.com/penstock-io/penstock/internal/wire"
 )
 
 func newKeysCommand(a *app) *cobra.Command {
@@ -131,7 +131,7 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 // refusal is what an answer that is not the one asked for means.
 func refusal(answer *http.Response, text []byte) error {
 	var p admin.Problem
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), wire.ProblemType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), problem.MediaType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
 		return fmt.Errorf("the admin door answers %s: is it one?", answer.Status)
 	}
 	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {

@@ -88,7 +88,7 @@ func (a *access) admit(r *http.Request, role Role) (caller, *Problem) {
 		return who, problem
 	}
 	if role == nobody || who.role < role {
-		return who, problem(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the role %v, yours is %v", role, who.role))
+		return who, refuse(http.StatusForbidden, Forbidden, fmt.Sprintf("this takes the role %v, yours is %v", role, who.role))
 	}
 	return who, nil
 }
@@ -106,7 +106,7 @@ func (a *access) recognise(r *http.Request, who *caller) *Problem {
 	}
 	s := a.sessions.find(sessionOf(r))
 	if s == nil {
-		return problem(http.StatusUnauthorized, Unauthorized, "send a token as Authorization: Bearer …, or begin a session at /v1/session")
+		return refuse(http.StatusUnauthorized, Unauthorized, "send a token as Authorization: Bearer …, or begin a session at /v1/session")
 	}
 	who.role, who.token, who.session = s.role, s.token, s
 	return nil

@@ -142,7 +142,7 @@ func (a *Admin) follow(x *exchange) (any, error) {
 	defer end()
 	tail, err := a.Traffic.Follow(filter)
 	if errors.Is(err, traffic.ErrWatched) {
-		return nil, problem(http.StatusServiceUnavailable, Unavailable, err.Error())
+		return nil, refuse(http.StatusServiceUnavailable, Unavailable, err.Error())
 	}
 	if err != nil {
 		return nil, err

@@ -94,11 +94,11 @@ func (x *exchange) begin() (end func(), err error) {
 func (x *exchange) readUpTo(most int64, into any) error {
 	if err := webguard.CheckJSON(x.r.Header); err != nil {
 		x.w.Header().Set("Accept-Post", "application/json")
-		return problem(http.StatusUnsupportedMediaType, Invalid, err.Error())
+		return refuse(http.StatusUnsupportedMediaType, Invalid, err.Error())
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, most))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return problem(http.StatusRequestEntityTooLarge, Invalid, fmt.Sprintf("the body has more than %d bytes", most))
+		return refuse(http.StatusRequestEntityTooLarge, Invalid, fmt.Sprintf("the body has more than %d bytes", most))
 	}
 	if err != nil {
 		return invalid("the body broke off")

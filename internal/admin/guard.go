@@ -15,7 +15,7 @@ func (a *Admin) guard(next http.Handler) http.Handler {
 	next = webguard.Handler(next, webguard.Options{
 		Hosts: a.Hosts, Pages: true, Open: []string{"/healthz", "/readyz"},
 		Refuse: func(w http.ResponseWriter, reason string) {
-			fail(w, problem(http.StatusForbidden, Forbidden, reason))
+			fail(w, refuse(http.StatusForbidden, Forbidden, reason))
 		},
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

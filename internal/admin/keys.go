@@ -62,7 +62,7 @@ func (a *Admin) rule(name string) (*rules.Rule, error) {
 			return r, nil
 		}
 	}
-	return nil, problem(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", name))
+	return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", name))
 }
 
 // names are who the subjects of a rule are, of those that called of late: by their text as stores

@@ -55,16 +55,16 @@ func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
 	}
 	var out penstock.Outcome
 	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
-		return problem(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
+		return refuse(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
 	}
 	if out.Allowed {
 		l.refusals.add(wrongToken, from)
-		return problem(http.StatusUnauthorized, Unauthorized, "this token is not known here")
+		return refuse(http.StatusUnauthorized, Unauthorized, "this token is not known here")
 	}
 	l.refusals.add(tooMany, from)
 	wait := int64(math.Ceil(out.Decisions[0].RetryAfter.Seconds()))
-	p := problem(http.StatusTooManyRequests, Limited, fmt.Sprintf("more than %d failed logins within %v; retry in %d s", maxAttempts, attemptWindow, wait))
-	p.retryAfter = wait
+	p := refuse(http.StatusTooManyRequests, Limited, fmt.Sprintf("more than %d failed logins within %v; retry in %d s", maxAttempts, attemptWindow, wait))
+	p.RetryAfter = wait
 	return p
 }
 

@@ -108,7 +108,7 @@ func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration
 	}
 	found = slices.DeleteFunc(found, func(s subject) bool { return s.Rule.Penalty == nil })
 	if len(found) == 0 {
-		return nil, problem(http.StatusConflict, Conflict, "no rule that knows this caller bans: give one a penalty, or put the caller on the deny list")
+		return nil, refuse(http.StatusConflict, Conflict, "no rule that knows this caller bans: give one a penalty, or put the caller on the deny list")
 	}
 	detail := ""
 	if length != 0 {

@@ -77,7 +77,7 @@ func (o *override) addTo(text, rule string) (string, error) {
 	reading := rules.Read(document, []byte(text), &doc)
 	i := slices.IndexFunc(doc.Rules, func(r rules.RuleTerms) bool { return r.Name == rule })
 	if i < 0 {
-		return "", problem(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", rule))
+		return "", refuse(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", rule))
 	}
 	e := editor{text: text, json: strings.HasPrefix(strings.TrimSpace(text), "{")}
 	var edited string
@@ -90,7 +90,7 @@ func (o *override) addTo(text, rule string) (string, error) {
 		edited = e.within(place, name, e.write(o))
 	}
 	if !added(&doc, i, edited) {
-		return "", problem(http.StatusConflict, Conflict, "the document is written in a way that cannot be added to here: edit it, and save it as a whole")
+		return "", refuse(http.StatusConflict, Conflict, "the document is written in a way that cannot be added to here: edit it, and save it as a whole")
 	}
 	return edited, nil
 }

@@ -26,7 +26,7 @@ func (p *places) begin(role Role) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all >= most {
-		return nil, problem(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("too many streams: %d are open, at most %d, of which %d are kept for operators", p.all, maxStreams, operatorStreams))
+		return nil, refuse(http.StatusServiceUnavailable, Unavailable, fmt.Sprintf("too many streams: %d are open, at most %d, of which %d are kept for operators", p.all, maxStreams, operatorStreams))
 	}
 	p.all++
 	return func() {

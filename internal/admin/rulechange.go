@@ -239,7 +239,7 @@ func (a *Admin) rollbackRules(x *exchange) (any, error) {
 		return nil, err
 	}
 	if asked.To == before.number() {
-		return nil, problem(http.StatusConflict, Conflict, fmt.Sprintf("version %d is the current one", asked.To))
+		return nil, refuse(http.StatusConflict, Conflict, fmt.Sprintf("version %d is the current one", asked.To))
 	}
 	applied, err := a.Rules.Service.Rollback(x.r.Context(), asked.To, ruledb.Change{Base: *asked.Base, Author: x.who.String(), Message: asked.Message})
 	if err != nil {

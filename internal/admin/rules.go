@@ -78,7 +78,7 @@ func (r *Rules) now(ctx context.Context) (*state, error) {
 		return &state{files: []rules.File{none}}, nil
 	}
 	if err != nil {
-		return nil, problem(http.StatusServiceUnavailable, Unavailable, err.Error())
+		return nil, refuse(http.StatusServiceUnavailable, Unavailable, err.Error())
 	}
 	return &state{files: text.Files, checksum: text.Checksum()}, nil
 }
@@ -165,13 +165,13 @@ func (a *Admin) notHere() *Problem {
 		Files: "files: change them there", Envoy: "files of envoyproxy/ratelimit: change them there",
 		Redis: "a node that has the database: change them at its admin door, or with penstock rules apply",
 	}[a.Rules.Kind]
-	return problem(http.StatusConflict, Conflict, fmt.Sprintf("the rules come from %s (%v)", where, a.Rules.Origin))
+	return refuse(http.StatusConflict, Conflict, fmt.Sprintf("the rules come from %s (%v)", where, a.Rules.Origin))
 }
 
 // database returns where versions and the audit are.
 func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 	if a.Rules.Service == nil {
-		return nil, problem(http.StatusNotFound, NotFound, fmt.Sprintf("versions and audit are kept in a database, and the rules come from %v", a.Rules.Origin))
+		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("versions and audit are kept in a database, and the rules come from %v", a.Rules.Origin))
 	}
 	return a.Rules.Service.Database.DB(ctx)
 }

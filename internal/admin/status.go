@@ -99,7 +99,7 @@ func plain(x *exchange, status int, text string) (any, error) {
 // the names of all rules. Prometheus sends one by authorization.credentials_file.
 func (a *Admin) metrics(x *exchange) (any, error) {
 	if a.Metrics == nil {
-		return nil, problem(http.StatusNotFound, NotFound, "there are no metrics")
+		return nil, refuse(http.StatusNotFound, NotFound, "there are no metrics")
 	}
 	a.Metrics.ServeHTTP(x.w, x.r)
 	return answered{}, nil

@@ -58,13 +58,13 @@ func newSubject(c rules.Considered) subject {
 // unknown says why no rule keeps state of somebody.
 func (a *Admin) unknown(rule string) error {
 	if rule == "" {
-		return problem(http.StatusNotFound, NotFound, "no rule tells callers apart by these attributes")
+		return refuse(http.StatusNotFound, NotFound, "no rule tells callers apart by these attributes")
 	}
 	r, err := a.rule(rule)
 	if err != nil {
 		return err
 	}
-	return problem(http.StatusNotFound, NotFound,
+	return refuse(http.StatusNotFound, NotFound,
 		fmt.Sprintf("rule %s tells callers apart by %v, which is not given; or it is off, has expired, or is of another domain", rule, r.Key))
 }
 

@@ -59,7 +59,7 @@ func acquire(ctx context.Context, of chan struct{}) (release func(), err error) 
 
 // busy is the answer to who cannot have a turn now.
 func busy(why string) *Problem {
-	p := problem(http.StatusServiceUnavailable, Unavailable, "the server is busy: "+why)
-	p.retryAfter = int64(viewersWait / time.Second)
+	p := refuse(http.StatusServiceUnavailable, Unavailable, "the server is busy: "+why)
+	p.RetryAfter = int64(viewersWait / time.Second)
 	return p
 }

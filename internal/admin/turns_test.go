@@ -59,5 +59,5 @@ func TestOperatorsHaveTurns(t *testing.T) {
 
 func isBusy(err error) bool {
 	p, ok := errors.AsType[*Problem](err)
-	return ok && p.Status == http.StatusServiceUnavailable && p.retryAfter > 0
+	return ok && p.Status == http.StatusServiceUnavailable && p.RetryAfter > 0
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
@@ -170,7 +171,7 @@ func TestWhatIsNotAccepted(t *testing.T) {
 			t.Errorf("%s %s %s %.40s: %d %v %s", test.method, test.path, test.contentType, test.body, w.Code, w.Header(), w.Body)
 		}
 		if w.Code >= 400 {
-			if _, err := wire.ParseProblem(w.Body.Bytes()); err != nil {
+			if _, err := problem.Parse(w.Body.Bytes()); err != nil {
 				t.Errorf("%s %s: %v: %s", test.method, test.path, err, w.Body)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // auth answers a proxy that asks about a request of its client: 200, or what the client is to be
@@ -73,11 +74,11 @@ func disguised(w http.ResponseWriter, status, deny int) int {
 
 // refuse answers what cannot be decided. It is a denial to the proxy.
 func refuse(w http.ResponseWriter, err error, deny int) {
-	problem := problemOf(http.StatusBadRequest, err)
+	p := problemOf(http.StatusBadRequest, err)
 	if bad, ok := errors.AsType[*httplimit.RequestError](err); ok {
-		problem.Status, problem.Title, problem.Detail = bad.Status, http.StatusText(bad.Status), bad.Detail
+		p.Status, p.Title, p.Detail = bad.Status, http.StatusText(bad.Status), bad.Detail
 	}
-	write(w, problem, disguised(w, problem.Status, deny))
+	problem.Write(w, disguised(w, p.Status, deny), p)
 }
 
 // trust tells why a peer is not believed.

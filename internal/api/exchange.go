@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
@@ -51,8 +52,10 @@ func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool
 	return true
 }
 
+var jsonType = []string{"application/json"}
+
 // reply sends the answer.
 func (x *exchange) reply(w http.ResponseWriter) {
-	header(w, "application/json")
+	problem.Header(w.Header(), jsonType)
 	_, _ = w.Write(x.answer) // who went away is not told
 }

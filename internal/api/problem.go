@@ -1,44 +1,30 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
 // fail answers with a problem.
 func fail(w http.ResponseWriter, status int, detail string) {
-	write(w, &wire.Problem{Title: http.StatusText(status), Status: status, Detail: detail}, status)
+	problem.Write(w, status, problem.New(status, detail))
 }
 
 // failWith answers that what was asked is wrong, with all that is.
 func failWith(w http.ResponseWriter, status int, err error) {
-	write(w, problemOf(status, err), status)
+	problem.Write(w, status, problemOf(status, err))
 }
 
-func problemOf(status int, err error) *wire.Problem {
-	p := &wire.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
+func problemOf(status int, err error) *problem.Document {
+	p := problem.New(status, err.Error())
 	if mistakes, ok := errors.AsType[*wire.Mistakes](err); ok {
 		p.Errors = mistakes.List
 	}
 	return p
-}
-
-func write(w http.ResponseWriter, p *wire.Problem, status int) {
-	body, _ := json.Marshal(p) // strings and numbers: it cannot fail
-	header(w, wire.ProblemType)
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
-}
-
-func header(w http.ResponseWriter, contentType string) {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // statusOf a conclusion that failed. Of several rules' errors the one counts that another try can

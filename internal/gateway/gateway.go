@@ -132,7 +132,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 		req.Body = &x.body
 	}
 	if p := g.screen(x, req); p != nil {
-		p.write(&x.writer)
+		write(&x.writer, p)
 		return
 	}
 	if x.route != nil && x.route.request > 0 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // A meaning is what the gateway has to know of a header.
@@ -70,7 +72,7 @@ func (g *Gateway) checkForwarded(names []string) (map[string]bool, error) {
 
 // screenHeader leaves of the headers what the limiter and the server are to see. The limiter refuses
 // headers that rules read if they are sent more than once.
-func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem {
+func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem.Document {
 	g.dropListed(h)
 	for name, lines := range h {
 		what := g.meaningOf(name)

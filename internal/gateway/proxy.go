@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 func (g *Gateway) newProxy() *httputil.ReverseProxy {
@@ -36,7 +37,7 @@ func (toRoute) RoundTrip(req *http.Request) (*http.Response, error) {
 func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 	x := exchangeBehind(rw)
 	if x.route == nil {
-		problemOf(http.StatusNotFound, "Nothing is served under this host and path.").write(rw)
+		write(rw, problemOf(http.StatusNotFound, "Nothing is served under this host and path."))
 		return
 	}
 	x.traceConnection()
@@ -104,7 +105,7 @@ const statusClientLeft = 499
 func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err error) {
 	x := exchangeOf(req)
 	if broken := x.body.Err(); broken != nil {
-		problemOfBody(broken).write(rw)
+		write(rw, problemOfBody(broken))
 		return
 	}
 	if errors.Is(req.Context().Err(), context.Canceled) && !g.draining.Load() {
@@ -115,10 +116,10 @@ func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err e
 		return
 	}
 	g.log.Debug("request failed", "request_id", x.id[0], "error", err)
-	problemOfServer(err).write(rw)
+	write(rw, problemOfServer(err))
 }
 
-func problemOfBody(err error) *problem {
+func problemOfBody(err error) *problem.Document {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -129,12 +130,12 @@ func problemOfBody(err error) *problem {
 	return problemOf(http.StatusBadRequest, "The request body could not be read.")
 }
 
-func problemOfServer(err error) *problem {
+func problemOfServer(err error) *problem.Document {
 	var none *errNoServer
 	switch {
 	case errors.As(err, &none):
 		p := problemOf(http.StatusServiceUnavailable, "No upstream server is healthy.")
-		p.retryAfter = max(int((none.wait+time.Second-1)/time.Second), 1)
+		p.RetryAfter = max(int64((none.wait+time.Second-1)/time.Second), 1)
 		return p
 	case errors.Is(err, context.Canceled):
 		return problemOf(http.StatusServiceUnavailable, "The gateway is shutting down.")

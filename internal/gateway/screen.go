@@ -9,13 +9,14 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
 // screen refuses what has no one meaning or is too large, and brings the rest into the form that is
 // both limited and forwarded: URL and header are changed in place. A request with a body must be the
 // exchange's own copy.
-func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
+func (g *Gateway) screen(x *exchange, req *http.Request) *problem.Document {
 	if !httpguts.ValidHeaderFieldName(req.Method) { // a token, like the name of a header
 		return problemOf(http.StatusBadRequest, fmt.Sprintf("invalid method %.64q", req.Method))
 	}
@@ -45,7 +46,7 @@ func (g *Gateway) screen(x *exchange, req *http.Request) *problem {
 	return g.screenBody(x, req)
 }
 
-func (g *Gateway) screenPath(req *http.Request) *problem {
+func (g *Gateway) screenPath(req *http.Request) *problem.Document {
 	path := req.URL.EscapedPath()
 	if path != "" && path[0] != '/' {
 		return problemOf(http.StatusBadRequest, "The path does not begin with a slash.")
@@ -69,12 +70,12 @@ func (g *Gateway) screenPath(req *http.Request) *problem {
 	return nil
 }
 
-func pathUnclear() *problem {
+func pathUnclear() *problem.Document {
 	return problemOf(http.StatusBadRequest, "The path has no normal form: servers could take it for different ones.")
 }
 
 // screenQuery refuses what servers read in different ways.
-func (g *Gateway) screenQuery(req *http.Request) *problem {
+func (g *Gateway) screenQuery(req *http.Request) *problem.Document {
 	query := req.URL.RawQuery
 	if query == "" {
 		return nil
@@ -98,7 +99,7 @@ func isHex(c byte) bool {
 }
 
 // screenBody limits the size of the body.
-func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
+func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem.Document {
 	if !hasBody(req) {
 		return nil
 	}
@@ -115,6 +116,6 @@ func (g *Gateway) screenBody(x *exchange, req *http.Request) *problem {
 	return nil
 }
 
-func bodyTooLarge() *problem {
+func bodyTooLarge() *problem.Document {
 	return problemOf(http.StatusRequestEntityTooLarge, "The request's body is larger than it may be here.")
 }

@@ -5,20 +5,11 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/problem"
 )
 
 // A Mistake is what is wrong at one place of what was asked.
-type Mistake struct {
-	At      string `json:"at"` // "attributes.user", "calls[3].cost"; "" for the whole
-	Message string `json:"message"`
-}
-
-func (m Mistake) String() string {
-	if m.At == "" {
-		return m.Message
-	}
-	return m.At + ": " + m.Message
-}
+type Mistake = problem.Mistake
 
 // MaxMistakes is how many are told. What comes after them is not read: it would only cost.
 const MaxMistakes = 32

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -120,27 +119,4 @@ func fromMilliseconds(ms *int64) time.Duration {
 	}
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(max(-most, min(*ms, most))) * time.Millisecond
-}
-
-// A Problem is the body of an answer that is no verdict (RFC 9457), of type about:blank.
-type Problem struct {
-	Title  string    `json:"title"`
-	Status int       `json:"status"`
-	Detail string    `json:"detail,omitempty"`
-	Errors []Mistake `json:"errors,omitempty"` // every mistake in what was asked
-}
-
-// ProblemType is the media type of a Problem.
-const ProblemType = "application/problem+json"
-
-// ParseProblem reads a problem.
-func ParseProblem(body []byte) (*Problem, error) {
-	p := new(Problem)
-	if err := json.Unmarshal(body, p); err != nil {
-		return nil, fmt.Errorf("read a problem: %w", err)
-	}
-	if p.Title == "" {
-		return nil, errors.New("read a problem: it has no title")
-	}
-	return p, nil
 }

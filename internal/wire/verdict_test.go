@@ -87,18 +87,6 @@ func TestConclusionsBothWays(t *testing.T) {
 	}
 }
 
-func TestProblem(t *testing.T) {
-	p, err := ParseProblem([]byte(`{"title":"Bad Request","status":400,"errors":[{"at":"cost","message":"is missing"}]}`))
-	if err != nil || len(p.Errors) != 1 || p.Errors[0].String() != "cost: is missing" {
-		t.Errorf("got %+v, %v", p, err)
-	}
-	for _, body := range []string{`<html>`, `{}`} {
-		if _, err := ParseProblem([]byte(body)); err == nil {
-			t.Errorf("%s is a problem", body)
-		}
-	}
-}
-
 func TestEncodingAllocatesNothing(t *testing.T) {
 	v := made("search-per-user", "search-per-user:1m", "id", 100, 5e9, 6e9, 0x1ff)
 	buffer := AppendVerdict(nil, v)
