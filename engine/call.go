@@ -6,15 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-)
-
-// Bounds of a call.
-const (
-	MaxDomain        = 255
-	MaxAttributes    = 256
-	MaxAttributeName = 128
-	MaxAttribute     = 8 << 10 // bytes of a value
-	MaxCallID        = 8 << 10
+	"github.com/penstock-io/penstock/internal/bounds"
 )
 
 // validate reports every mistake of a call.
@@ -23,8 +15,8 @@ func validate(c *penstock.Call) error {
 	fail := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf(format, args...))
 	}
-	if len(c.Domain) > MaxDomain {
-		fail("domain of %d bytes; at most %d", len(c.Domain), MaxDomain)
+	if len(c.Domain) > bounds.Domain {
+		fail("domain of %d bytes; at most %d", len(c.Domain), bounds.Domain)
 	}
 	if c.Cost < 0 || c.Cost > penstock.MaxCount {
 		fail("cost %d is not from 0 to %d", c.Cost, int64(penstock.MaxCount))
@@ -35,19 +27,19 @@ func validate(c *penstock.Call) error {
 	if err := validateTTL(c.TTL); err != nil {
 		errs = append(errs, err)
 	}
-	if len(c.ID) > MaxCallID {
-		fail("id of %d bytes; at most %d", len(c.ID), MaxCallID)
+	if len(c.ID) > bounds.CallID {
+		fail("id of %d bytes; at most %d", len(c.ID), bounds.CallID)
 	}
-	if len(c.Attributes) > MaxAttributes {
-		fail("%d attributes; at most %d", len(c.Attributes), MaxAttributes)
+	if len(c.Attributes) > bounds.Attributes {
+		fail("%d attributes; at most %d", len(c.Attributes), bounds.Attributes)
 	}
-	for i := range min(len(c.Attributes), MaxAttributes) {
+	for i := range min(len(c.Attributes), bounds.Attributes) {
 		a := &c.Attributes[i]
-		if len(a.Name) == 0 || len(a.Name) > MaxAttributeName {
-			fail("attribute %d: a name of %d bytes, must be from 1 to %d", i, len(a.Name), MaxAttributeName)
+		if len(a.Name) == 0 || len(a.Name) > bounds.AttributeName {
+			fail("attribute %d: a name of %d bytes, must be from 1 to %d", i, len(a.Name), bounds.AttributeName)
 		}
-		if len(a.Value) > MaxAttribute {
-			fail("attribute %.32q: a value of %d bytes; at most %d", a.Name, len(a.Value), MaxAttribute)
+		if len(a.Value) > bounds.AttributeValue {
+			fail("attribute %.32q: a value of %d bytes; at most %d", a.Name, len(a.Value), bounds.AttributeValue)
 		}
 		for k := range i {
 			if c.Attributes[k].Name == a.Name {

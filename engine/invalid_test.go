@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -28,19 +29,19 @@ func mentions(t *testing.T, err error, wants ...string) {
 // Every mistake is told at once, and the call denied.
 func TestInvalidCall(t *testing.T) {
 	e := newEngine(t, `rules: []`, engine.Options{})
-	many := make([]penstock.Attribute, 0, engine.MaxAttributes+1)
-	for i := range engine.MaxAttributes {
+	many := make([]penstock.Attribute, 0, bounds.Attributes+1)
+	for i := range bounds.Attributes {
 		many = append(many, penstock.Attribute{Name: fmt.Sprintf("a%d", i)})
 	}
 	many[3] = penstock.Attribute{Name: ""}
-	many[4] = penstock.Attribute{Name: strings.Repeat("n", engine.MaxAttributeName+1)}
-	many[5].Value = strings.Repeat("v", engine.MaxAttribute+1)
+	many[4] = penstock.Attribute{Name: strings.Repeat("n", bounds.AttributeName+1)}
+	many[5].Value = strings.Repeat("v", bounds.AttributeValue+1)
 	many[7].Name = many[6].Name
 	many = append(many, penstock.Attribute{Name: "one too many"})
 	v := penstock.Verdict{Allowed: true}
 	mentions(t, e.Decide(t.Context(), &penstock.Call{
-		Domain: strings.Repeat("d", engine.MaxDomain+1), Attributes: many, Cost: penstock.MaxCount + 1,
-		ID: strings.Repeat("i", engine.MaxCallID+1), MaxDelay: -time.Second, Reserve: true, TTL: penstock.MaxReserve + 1,
+		Domain: strings.Repeat("d", bounds.Domain+1), Attributes: many, Cost: penstock.MaxCount + 1,
+		ID: strings.Repeat("i", bounds.CallID+1), MaxDelay: -time.Second, Reserve: true, TTL: penstock.MaxReserve + 1,
 	}, &v), "domain of 256 bytes", "cost 1000000000001 is not from 0", "max delay -1s is negative", "ttl 24h0m0.000000001s is not from", "id of 8193 bytes",
 		"257 attributes; at most 256", "attribute 3: a name of 0 bytes", "attribute 4: a name of 129 bytes", `attribute "a5": a value of 8193 bytes`, `attribute "a6" is there twice`)
 	if v.Allowed || v.RulesVersion != 1 || v.Now == 0 {
@@ -52,10 +53,10 @@ func TestInvalidCall(t *testing.T) {
 func TestLargestCall(t *testing.T) {
 	e := newEngine(t, `rules: [{name: all, key: [], reserve: {ttl: 1s}, limits: [{rate: 1000000000000/1h, algorithm: fixed_window}]}]`, engine.Options{})
 	c := penstock.Call{
-		Domain: penstock.DefaultDomain, Cost: penstock.MaxCount, ID: strings.Repeat("i", engine.MaxCallID), Reserve: true, TTL: penstock.MaxReserve,
-		Attributes: []penstock.Attribute{{Name: strings.Repeat("n", engine.MaxAttributeName), Value: strings.Repeat("v", engine.MaxAttribute)}},
+		Domain: penstock.DefaultDomain, Cost: penstock.MaxCount, ID: strings.Repeat("i", bounds.CallID), Reserve: true, TTL: penstock.MaxReserve,
+		Attributes: []penstock.Attribute{{Name: strings.Repeat("n", bounds.AttributeName), Value: strings.Repeat("v", bounds.AttributeValue)}},
 	}
-	for i := 1; i < engine.MaxAttributes; i++ {
+	for i := 1; i < bounds.Attributes; i++ {
 		c.Attributes = append(c.Attributes, penstock.Attribute{Name: fmt.Sprintf("a%d", i)})
 	}
 	var v penstock.Verdict

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
@@ -61,8 +62,8 @@ type Claims interface {
 
 // Bounds of what is read of a request. A request that exceeds them is refused.
 const (
-	MaxValue      = 8 << 10 // bytes of an attribute, and of an id
-	MaxParameters = 1000    // of a query, so that nobody who looks at it sees only a part
+	MaxValue      = bounds.AttributeValue // bytes of an attribute, and of an id
+	MaxParameters = 1000                  // of a query, so that nobody who looks at it sees only a part
 )
 
 // A Reader makes calls of requests. It may be used by any number of goroutines.

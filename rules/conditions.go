@@ -19,8 +19,6 @@ func (c *compiler) conditions(m *MatchTerms, at path, of *conditions, ignore url
 		k.domain = of.domain
 	case m.Domain == "":
 		k.domain = penstock.DefaultDomain
-	case !ruleName.MatchString(m.Domain) && c.sound(at.with("domain")):
-		c.fail(at.with("domain"), complain("%.80q cannot be the name of a domain", m.Domain).but("use lower-case letters, digits, '.', '_' and '-'"))
 	}
 	if c.sound(at.with("method")) {
 		k.methods = c.methods(m.Method, at.with("method"))

@@ -64,7 +64,7 @@ type RuleTerms struct {
 
 // MatchTerms are what a call must be like.
 type MatchTerms struct {
-	Domain     string   `rules:"domain" max:"63" doc:"The domain of the call; default if not given."`
+	Domain     string   `rules:"domain" max:"255" doc:"The domain of the call; default if not given."`
 	Method     Values   `rules:"method" doc:"One or several HTTP methods."`
 	Path       string   `rules:"path" max:"2048" doc:"The normalised path: /users/{id}, /search/{rest...}."`
 	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes: one or several each, with * wildcards; networks for addresses."`
@@ -108,7 +108,7 @@ type LimitTerms struct {
 // CostTerms say what a call costs: a number, or where it is found.
 type CostTerms struct {
 	Fixed          int64  `rules:"-"`
-	Attribute      string `rules:"attribute" max:"63" doc:"The attribute that holds it."`
+	Attribute      string `rules:"attribute" max:"128" doc:"The attribute that holds it."`
 	ResponseHeader string `rules:"response_header" max:"128" doc:"The response header that holds it."`
 	ResponseBytes  bool   `rules:"response_bytes" doc:"The length of the response's body; default where nobody can count it."`
 	Default        int64  `rules:"default" min:"1" max:"1000000000000" doc:"Where it is missing or no number; 1 if not given."`
@@ -120,7 +120,7 @@ type DedupTerms struct {
 	TTL          Duration `rules:"ttl,required" as:"ttl: 10s" doc:"How long a call is remembered, from the first on."`
 	MaxReplays   int64    `rules:"max_replays" min:"1" max:"255" doc:"Repeats of one id; 1 if not given."`
 	ReplayBudget Budget   `rules:"replay_budget" doc:"Duplicates of one client, beside the smallest limit and counted as it counts: a number or a percentage of that limit; 10% if not given."`
-	Attribute    string   `rules:"attribute" max:"63" doc:"The attribute that holds the call's id."`
+	Attribute    string   `rules:"attribute" max:"128" doc:"The attribute that holds the call's id."`
 }
 
 // ReserveTerms say how an estimate is settled.

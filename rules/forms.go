@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
@@ -84,11 +85,9 @@ func (k KeyPart) value() string {
 	return k.Name
 }
 
-const maxAttributeName = 63
-
 func checkAttributeName(name string) *complaint {
-	if len(name) > maxAttributeName || !isName(name) {
-		return complain("%.80q is no name of an attribute", name).but("use up to %d letters, digits, - and _", maxAttributeName)
+	if len(name) > bounds.AttributeName || !isName(name) {
+		return complain("%.80q is no name of an attribute", name).but("use up to %d letters, digits, - and _", bounds.AttributeName)
 	}
 	return nil
 }

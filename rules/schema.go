@@ -2,11 +2,13 @@ package rules
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 )
 
 // Schema returns the JSON Schema of documents, for editors. It is made from the same types and
@@ -64,12 +66,14 @@ func (s *schemas) inline(t reflect.Type) map[string]any {
 	case reflect.Map:
 		return map[string]any{
 			"type":                 "object",
-			"propertyNames":        map[string]any{"pattern": "^[A-Za-z0-9_-]{1,63}$"},
+			"propertyNames":        map[string]any{"pattern": "^" + attributePattern + "$"},
 			"additionalProperties": s.of(t.Elem()),
 		}
 	}
 	return map[string]any{"type": "string"}
 }
+
+var attributePattern = fmt.Sprintf("[A-Za-z0-9_-]{1,%d}", bounds.AttributeName)
 
 const durationPattern = "([0-9]+(ms|s|m|min|h|d|w))+"
 
@@ -79,7 +83,7 @@ var textPatterns = map[reflect.Type]map[string]any{
 	reflect.TypeFor[Duration]():  pattern("^" + durationPattern + "$"),
 	reflect.TypeFor[Seconds]():   anyOf(map[string]any{"type": "integer", "minimum": 1}, pattern("^"+durationPattern+"$")),
 	reflect.TypeFor[Budget]():    anyOf(map[string]any{"type": "integer", "minimum": 1}, pattern("^([1-9][0-9]?|100)%$")),
-	reflect.TypeFor[KeyPart]():   pattern(`^[A-Za-z0-9_-]{1,63}(/(3[3-9]|[4-9][0-9]|1[01][0-9]|12[0-8]))?\??$`),
+	reflect.TypeFor[KeyPart]():   pattern("^" + attributePattern + `(/(3[3-9]|[4-9][0-9]|1[01][0-9]|12[0-8]))?\??$`),
 	reflect.TypeFor[time.Time](): {"type": "string", "format": "date-time"},
 }
 

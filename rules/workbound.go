@@ -8,6 +8,8 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
+
+	"github.com/penstock-io/penstock/internal/bounds"
 )
 
 // Bounds of the work of one evaluation, in CEL's units of about 50 ns. They are checked when an
@@ -20,8 +22,8 @@ const (
 	// A regular expression takes at most one step for each of its instructions at each byte.
 	regexStepsPerUnit = 8
 
-	maxInput = 8 << 10 // bytes of an attribute
-	minInput = 1 << 10 // that every expression reads
+	maxInput = bounds.AttributeValue
+	minInput = 1 << 10 // bytes that every expression reads
 )
 
 // A workBound knows what an expression costs if no variable is longer than maxInput. It tells CEL

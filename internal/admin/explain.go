@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -83,19 +83,19 @@ func (q *asked) call(mistakes *[]wire.Mistake) *penstock.Call {
 		*mistakes = append(*mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
 	}
 	c := &penstock.Call{Domain: q.Domain}
-	if len(q.Domain) > engine.MaxDomain {
-		fail("domain", "has %d bytes; at most %d", len(q.Domain), engine.MaxDomain)
+	if len(q.Domain) > bounds.Domain {
+		fail("domain", "has %d bytes; at most %d", len(q.Domain), bounds.Domain)
 	}
-	if len(q.Attributes) > engine.MaxAttributes {
-		fail("attributes", "%d of them; at most %d", len(q.Attributes), engine.MaxAttributes)
+	if len(q.Attributes) > bounds.Attributes {
+		fail("attributes", "%d of them; at most %d", len(q.Attributes), bounds.Attributes)
 		return c
 	}
 	for name, value := range q.Attributes {
-		if len(name) == 0 || len(name) > engine.MaxAttributeName {
-			fail(fmt.Sprintf("attributes.%.32s", name), "a name of %d bytes, must be from 1 to %d", len(name), engine.MaxAttributeName)
+		if len(name) == 0 || len(name) > bounds.AttributeName {
+			fail(fmt.Sprintf("attributes.%.32s", name), "a name of %d bytes, must be from 1 to %d", len(name), bounds.AttributeName)
 		}
-		if len(value) > engine.MaxAttribute {
-			fail(fmt.Sprintf("attributes.%.32s", name), "a value of %d bytes; at most %d", len(value), engine.MaxAttribute)
+		if len(value) > bounds.AttributeValue {
+			fail(fmt.Sprintf("attributes.%.32s", name), "a value of %d bytes; at most %d", len(value), bounds.AttributeValue)
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
 	}

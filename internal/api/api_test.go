@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/engine"
-	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/wire"
@@ -25,14 +23,6 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not mention %s", err, want)
 		}
-	}
-}
-
-// The bounds are checked here with the place of each mistake, and in the engine for everybody else.
-func TestBoundsAreTheEngines(t *testing.T) {
-	if wire.MaxAttributes != engine.MaxAttributes || wire.MaxAttributeName != engine.MaxAttributeName ||
-		wire.MaxAttribute != engine.MaxAttribute || wire.MaxCallID != engine.MaxCallID || engine.MaxAttribute != httplimit.MaxValue {
-		t.Error("wire's bounds of a call are not the engine's")
 	}
 }
 

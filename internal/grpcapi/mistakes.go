@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/wire"
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
@@ -99,8 +100,8 @@ func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call)
 		m.known(at, r)
 	}
 	c.Domain, c.ID, c.Cost = r.Domain, r.Id, 1
-	m.length(within(at, "domain"), r.Domain, 0, wire.MaxDomain)
-	m.length(within(at, "id"), r.Id, 0, wire.MaxCallID)
+	m.length(within(at, "domain"), r.Domain, 0, bounds.Domain)
+	m.length(within(at, "id"), r.Id, 0, bounds.CallID)
 	if r.Cost != nil {
 		c.Cost = m.cost(within(at, "cost"), *r.Cost)
 	}
@@ -110,18 +111,18 @@ func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call)
 
 // attributes takes them in the order of their names, so that the same mistakes are told in the same way.
 func (m *mistakes) attributes(at string, attributes map[string]string, c *penstock.Call) {
-	if len(attributes) > wire.MaxAttributes {
-		m.add(at, "%d attributes; at most %d", len(attributes), wire.MaxAttributes)
+	if len(attributes) > bounds.Attributes {
+		m.add(at, "%d attributes; at most %d", len(attributes), bounds.Attributes)
 		return
 	}
 	c.Attributes = make([]penstock.Attribute, 0, len(attributes))
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		value := attributes[name]
-		if len(name) == 0 || len(name) > wire.MaxAttributeName {
-			m.add(at, "the name %.32q has %d bytes, must have from 1 to %d", name, len(name), wire.MaxAttributeName)
+		if len(name) == 0 || len(name) > bounds.AttributeName {
+			m.add(at, "the name %.32q has %d bytes, must have from 1 to %d", name, len(name), bounds.AttributeName)
 			continue
 		}
-		m.length(fmt.Sprintf("%s[%q]", at, name), value, 0, wire.MaxAttribute)
+		m.length(fmt.Sprintf("%s[%q]", at, name), value, 0, bounds.AttributeValue)
 		c.Attributes = append(c.Attributes, penstock.Attribute{Name: name, Value: value})
 	}
 }

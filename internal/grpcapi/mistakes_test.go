@@ -44,12 +44,12 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"of a check", func(ctx context.Context) error {
 			_, err := client.Check(ctx, &penstockv1.CheckRequest{
-				Cost: proto.Int64(-1), MaxDelayMs: 3_600_001, Id: strings.Repeat("x", 8193), Domain: strings.Repeat("d", 129),
+				Cost: proto.Int64(-1), MaxDelayMs: 3_600_001, Id: strings.Repeat("x", 8193), Domain: strings.Repeat("d", 256),
 				Attributes: map[string]string{"": "v", "user": strings.Repeat("u", 8193)},
 			})
 			return err
 		}, []string{
-			fmt.Sprintf("domain: has 129 bytes, must have from 0 to %d", wire.MaxDomain),
+			"domain: has 256 bytes, must have from 0 to 255",
 			"id: has 8193 bytes, must have from 0 to 8192",
 			"cost: -1 is not from 0 to 1000000000000",
 			"max_delay_ms: 3600001 is not from 0 to 3600000",

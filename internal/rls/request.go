@@ -8,16 +8,17 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
 // Bounds of a request.
 const (
-	MaxDomain      = 255
+	MaxDomain      = bounds.Domain
 	MaxDescriptors = penstock.MaxGroups
 	MaxEntries     = 64 // of a descriptor
-	MaxKey         = wire.MaxAttributeName
-	MaxValue       = wire.MaxAttribute
+	MaxKey         = bounds.AttributeName
+	MaxValue       = bounds.AttributeValue
 
 	maxHits = 1_000_000_000 // more than that counts as so much, as in Envoy
 )

@@ -38,7 +38,7 @@ type Test struct {
 
 // CommonTerms are what calls are like that do not say otherwise. Attributes are added one by one.
 type CommonTerms struct {
-	Domain     string            `rules:"domain" max:"63"`
+	Domain     string            `rules:"domain" max:"255"`
 	Attributes map[string]string `rules:"attributes" max:"256"`
 	Cost       *int64            `rules:"cost" min:"0" max:"1000000000000"`
 	MaxDelay   *Span             `rules:"max_delay"`
@@ -67,7 +67,7 @@ type Step struct {
 
 // CallTerms are a call.
 type CallTerms struct {
-	Domain     string            `rules:"domain" max:"63"`
+	Domain     string            `rules:"domain" max:"255"`
 	Attributes map[string]string `rules:"attributes" max:"256"`
 	Cost       *int64            `rules:"cost" min:"0" max:"1000000000000"` // 1 if not given; 0 is a peek
 	ID         string            `rules:"id" max:"4096"`

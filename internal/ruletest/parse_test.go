@@ -43,7 +43,7 @@ func TestMistakes(t *testing.T) {
 		{"many of a name", step(`{call: {as: a}, times: 2}`), `1:39: 2 calls cannot all be called "a", write them under calls`},
 		{"settle", step(`{call: {as: a}}, {settle: {reservation: a}}`), "1:53: settle needs the true cost, give either cost or response"},
 		{"cost", step(`{call: {cost: -1}}`), "1:41: cost: \"-1\" is not a whole number, 0 or more"},
-		{"attribute", step(`{call: {attributes: {"a b": c}}}`), `1:48: "a b" is no name of an attribute, use up to 63 letters, digits, - and _`},
+		{"attribute", step(`{call: {attributes: {"a b": c}}}`), `1:48: "a b" is no name of an attribute, use up to 128 letters, digits, - and _`},
 		{"reason", step(`{call: {}, expect: {reason: nope}}`), `1:55: reason: unknown reason "nope"`},
 		{"never", step(`{call: {}, expect: {reset_after: never}}`), `1:60: "never" is no duration, write a number and a unit, as in 30s or 1h30m`},
 		{"truth", step(`{call: {}, expect: {allowed: 1}}`), `1:56: allowed must be true or false, not "1"`},

@@ -8,20 +8,15 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 )
 
-// Bounds of what can be asked. Those of a call are the engine's.
+// Bounds of what can be asked. Package bounds has those of a single request.
 const (
 	MaxBody      = 64 << 10
 	MaxBatchBody = 1 << 20
-	MaxBatch     = 1000 // calls
-
-	MaxAttributes    = 256
-	MaxAttributeName = 128
-	MaxAttribute     = 8 << 10 // bytes of a value
-	MaxCallID        = 8 << 10
-	MaxDomain        = 63
-	MaxDelay         = time.Hour // of max_delay_ms
+	MaxBatch     = 1000      // calls
+	MaxDelay     = time.Hour // of max_delay_ms
 )
 
 // ParseCheck reads the body of /v1/check into c, and keeps c's memory. Cost is 1 if none is given.
@@ -140,10 +135,10 @@ func (p *parser) calls(v value, at string) (calls []penstock.Call) {
 func (p *parser) call(v value, at string, c *penstock.Call, reserve bool) {
 	*c = penstock.Call{Attributes: c.Attributes[:0], Cost: 1, Reserve: reserve}
 	fields := []field{
-		{name: "domain", read: func(v value, at string) { c.Domain = p.text(v, at, 0, MaxDomain) }},
+		{name: "domain", read: func(v value, at string) { c.Domain = p.text(v, at, 0, bounds.Domain) }},
 		{name: "attributes", required: true, read: func(v value, at string) { p.attributes(v, at, c) }},
 		{name: "cost", read: func(v value, at string) { c.Cost = p.integer(v, at, 0, penstock.MaxCount) }},
-		{name: "id", read: func(v value, at string) { c.ID = p.text(v, at, 0, MaxCallID) }},
+		{name: "id", read: func(v value, at string) { c.ID = p.text(v, at, 0, bounds.CallID) }},
 		{name: "max_delay_ms", read: func(v value, at string) { c.MaxDelay = p.milliseconds(v, at, 0, MaxDelay) }},
 	}
 	if reserve {
@@ -163,17 +158,17 @@ func (p *parser) attributes(v value, at string, c *penstock.Call) {
 		if p.More {
 			return
 		}
-		if len(c.Attributes) == MaxAttributes {
-			p.add(at, "at most %d attributes", MaxAttributes)
+		if len(c.Attributes) == bounds.Attributes {
+			p.add(at, "at most %d attributes", bounds.Attributes)
 			return
 		}
-		name := p.text(rawName, at, 1, MaxAttributeName)
+		name := p.text(rawName, at, 1, bounds.AttributeName)
 		if _, twice := c.Attribute(name); twice {
 			p.add(within(at, name), "is given twice")
 			continue
 		}
 		c.Attributes = append(c.Attributes, penstock.Attribute{
-			Name: name, Value: p.text(member, within(at, name), 0, MaxAttribute),
+			Name: name, Value: p.text(member, within(at, name), 0, bounds.AttributeValue),
 		})
 	}
 }

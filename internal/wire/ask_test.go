@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
 )
 
 func TestParseReserve(t *testing.T) {
@@ -39,7 +40,7 @@ func TestCallKeepsNothingOfTheLast(t *testing.T) {
 
 func TestMistakesOfACheck(t *testing.T) {
 	many := strings.Builder{}
-	for i := range MaxAttributes + 1 {
+	for i := range bounds.Attributes + 1 {
 		fmt.Fprintf(&many, `"a%d":"",`, i)
 	}
 	for _, test := range []struct{ body, want string }{
@@ -60,7 +61,7 @@ func TestMistakesOfACheck(t *testing.T) {
 		{`{"attributes":{"x":"\ud800"}}`, `attributes.x: holds half of a surrogate pair: a character above U+FFFF needs two \u escapes`},
 		{`{"attributes":{"x":"\udc00\ud800"}}`, `attributes.x: holds half of a surrogate pair: a character above U+FFFF needs two \u escapes`},
 		{`{"attributes":{` + strings.TrimSuffix(many.String(), ",") + `}}`, "attributes: at most 256 attributes"},
-		{`{"attributes":{"x":"` + strings.Repeat("y", MaxAttribute+1) + `"}}`, "attributes.x: has 8193 bytes, must have from 0 to 8192"},
+		{`{"attributes":{"x":"` + strings.Repeat("y", bounds.AttributeValue+1) + `"}}`, "attributes.x: has 8193 bytes, must have from 0 to 8192"},
 		{`{"attributes":{"a.b\n":1}}`, `attributes."a.b\n": must be a string, is a number`},
 		{`{"attributes":{},"cost":1.5}`, "cost: 1.5 is not an integer from 0 to 1000000000000"},
 		{`{"attributes":{},"cost":-1}`, "cost: -1 is not an integer from 0 to 1000000000000"},
