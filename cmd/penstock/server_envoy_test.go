@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -82,5 +83,39 @@ func TestServesEnvoyByRules(t *testing.T) {
 	n := startNode(t, fmt.Sprintf("rules: {file: %q}\nlisten: {gateway: ''}", file))
 	if first, second, other := n.asEnvoy("u"), n.asEnvoy("u"), n.asEnvoy("v"); first != http.StatusOK || second != http.StatusTooManyRequests || other != http.StatusOK {
 		t.Errorf("one passes of each: %d, %d, %d", first, second, other)
+	}
+}
+
+// A long value is counted like any other. What cannot be counted is refused, which the metrics and the log
+// tell: Envoy may let such a request pass.
+func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "limits.yaml"), []byte("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, fmt.Sprintf("rules: {envoy_ratelimit: %q}\nlisten: {gateway: ''}", dir))
+	long := strings.Repeat("u", 9000)
+	if first, second, other := n.asEnvoy(long), n.asEnvoy(long), n.asEnvoy(long+"v"); first != http.StatusOK || second != http.StatusTooManyRequests || other != http.StatusOK {
+		t.Errorf("one passes of each long value: %d, %d, %d", first, second, other)
+	}
+	for _, body := range []string{
+		"{", `{"descriptors": [{"entries": [{"key": "user"}]}]}`,
+		`{"domain": "mesh", "descriptors": [{"entries": [{"key": "user"}], "isNegativeHits": true}]}`,
+	} {
+		if answer, _ := n.send(http.MethodPost, n.url("http", "/json"), body, "Content-Type", "application/json"); answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", body, answer.Status)
+		}
+	}
+	if _, err := authv3.NewAuthorizationClient(n.rpc()).Check(t.Context(), &authv3.CheckRequest{}); err == nil {
+		t.Error("a check without a request is decided")
+	}
+	_, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+n.token)
+	for service, want := range map[string]int{"ratelimit": 3, "authorization": 1} {
+		if want := fmt.Sprintf("penstock_invalid_requests_total{service=%q} %d\n", service, want); !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+		if logged := fmt.Sprintf(`"msg":"invalid request from Envoy","door":"envoy","service":%q`, service); strings.Count(n.log.String(), logged) != 1 {
+			t.Errorf("the log has not exactly one %s:\n%s", logged, n.log.String())
+		}
 	}
 }

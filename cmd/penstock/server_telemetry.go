@@ -69,6 +69,9 @@ func (s *server) state() (found telemetry.State) {
 	if s.refusedLogins != nil {
 		found.RefusedLogins = s.refusedLogins()
 	}
+	if s.envoy != nil {
+		found.InvalidRequests = s.envoy.InvalidRequests()
+	}
 	if s.held != nil {
 		held := s.held()
 		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}

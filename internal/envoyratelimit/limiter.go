@@ -56,12 +56,13 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	var keys []string
 	for i, limit := range limits {
 		d, p := &r.Descriptors[i], &parts[i]
-		p.Call = penstock.Call{Domain: r.Domain, Attributes: d.Entries, Cost: d.Cost}
+		entries := rls.Countable(d.Entries) // which have been matched as they are
+		p.Call = penstock.Call{Domain: r.Domain, Attributes: entries, Cost: d.Cost}
 		p.Verdict = &a.Each[i].Verdict
 		if limit != nil && !limit.unlimited {
 			from := len(keys)
-			keys = slices.Grow(keys, len(d.Entries))
-			keys = limit.appendKey(keys, d.Entries)
+			keys = slices.Grow(keys, len(entries))
+			keys = limit.appendKey(keys, entries)
 			p.Rule, p.Key, p.Alone = limit.rule, keys[from:len(keys):len(keys)], limit.alone
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -65,6 +66,8 @@ func (f *file) load(c *Config, root node, o Options) {
 		f.fail(at, "config file cannot have empty domain")
 	case taken && !o.MergeDomains:
 		f.fail(at, "duplicate domain '%.128s' in config file", domain)
+	case len(domain) > rls.MaxDomain:
+		f.warn(at, "the domain has %d bytes and can never be reached: requests with a domain of more than %d are refused", len(domain), rls.MaxDomain)
 	}
 	into := c.domains[domain]
 	if into == nil {
@@ -89,8 +92,24 @@ func (f *file) level(into *level, n *node, parent string) {
 			f.fail(item.At, "duplicate descriptor composite key '%.256s'", parent+d.composite())
 			continue
 		}
+		if other := into.hides(d); other != nil {
+			f.warn(item.At, "this descriptor can never be reached: the value %.64q of the same key matches all of its values and is before it", other.value)
+		}
 		into.add(d)
 	}
+}
+
+// hides returns a wildcard that matches, before d, every value that d stands for; nil if there is none. It
+// compares d with the first wildcards only: there may be very many.
+func (l *level) hides(d *descriptor) *descriptor {
+	const most = 256
+	before := l.wild[d.key]
+	for _, other := range before[:min(len(before), most)] {
+		if (d.wild || d.value == "") && fits(other.value, d.value) {
+			return other
+		}
+	}
+	return nil
 }
 
 // composite is what the service calls a descriptor. It is for people: two can have the same.

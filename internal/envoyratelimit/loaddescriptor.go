@@ -1,6 +1,10 @@
 package envoyratelimit
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/rls"
+)
 
 // descriptor reads one and all below it; nil if it has no key.
 func (f *file) descriptor(n *node, parent string) *descriptor {
@@ -23,6 +27,9 @@ func (f *file) descriptor(n *node, parent string) *descriptor {
 	if d.key == "" {
 		f.fail(n.At, "descriptor has empty key")
 		return nil
+	}
+	if len(d.key) > rls.MaxKey {
+		f.warn(n.At, "the key has %d bytes and can never be reached: descriptors with a key of more than %d are not counted", len(d.key), rls.MaxKey)
 	}
 	d.wild = strings.Contains(d.value, "*")
 	if d.shared && !d.wild {

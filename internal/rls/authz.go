@@ -20,31 +20,29 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// authorization is the external authorization service: a request as the client sent it becomes a
+// checks is the external authorization service: a request as the client sent it becomes a
 // call.
 //
 // Envoy does not come back when the response is over, so that nothing can be concluded: a place
 // under a concurrency limit is free again when its time to live is over. Nor is a call held for a
 // leaky bucket: one that would have to wait is denied.
-type authorization struct {
+type checks struct {
 	authv3.UnimplementedAuthorizationServer
 	s *Server
 }
 
-func (a authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	var told reply
+func (a checks) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	asked, err := original(r)
 	if bad, ok := errors.AsType[*httplimit.RequestError](err); ok {
-		a.s.Writer.Refuse(&told, anyRequest, bad)
-		return denied(&told), nil
+		return a.refuse(ctx, anyRequest, bad), nil
 	}
 	if err != nil {
+		a.s.invalidChecks.add(ctx, a.s, authorization, err)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	var c penstock.Call
 	if err := a.s.Reader.Read(asked, &c); err != nil {
-		a.s.Writer.Refuse(&told, asked, err)
-		return denied(&told), nil
+		return a.refuse(ctx, asked, err), nil
 	}
 	c.MaxDelay = 0
 	ctx, cancel := inTime(ctx)
@@ -52,9 +50,9 @@ func (a authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*auth
 	var v penstock.Verdict
 	// Any other error than that of a bad call has been answered by the rules' failure policies.
 	if err := a.s.Decider.Decide(ctx, &c, &v); errors.Is(err, penstock.ErrInvalid) {
-		a.s.Writer.Refuse(&told, asked, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: err.Error()})
-		return denied(&told), nil
+		return a.refuse(ctx, asked, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: err.Error()}), nil
 	}
+	var told reply
 	if !v.Allowed {
 		a.s.Writer.Deny(&told, asked, &v)
 		return denied(&told), nil
@@ -66,6 +64,14 @@ func (a authorization) Check(ctx context.Context, r *authv3.CheckRequest) (*auth
 	}, nil
 }
 
+// refuse denies a request that cannot be decided.
+func (a checks) refuse(ctx context.Context, r *http.Request, err error) *authv3.CheckResponse {
+	a.s.invalidChecks.add(ctx, a.s, authorization, err)
+	var told reply
+	a.s.Writer.Refuse(&told, r, err)
+	return denied(&told)
+}
+
 // original is the request that Envoy asks about. Its address is the one that Envoy takes for the
 // client's. A RequestError blames the client, any other error Envoy.
 func original(r *authv3.CheckRequest) (*http.Request, error) {
@@ -75,7 +81,7 @@ func original(r *authv3.CheckRequest) (*http.Request, error) {
 	}
 	target, err := url.ParseRequestURI(h.Path)
 	if err != nil {
-		return nil, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: "the path is neither a path nor a URL", Err: err}
+		return nil, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: "the path is neither a path nor a URL", Err: errors.Unwrap(err)} // which repeats no path
 	}
 	peer := r.GetAttributes().GetSource().GetAddress().GetSocketAddress()
 	if peer == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/penstock-io/penstock"
@@ -17,7 +18,8 @@ type Engine interface {
 
 // Calls is a Limiter by rules of our own: each descriptor is a call, whose attributes are its entries.
 // The rules that match any descriptor of a request are charged together or not at all. Of a key that
-// is there several times the second is known as key_2.
+// is there several times the second is known as key_2. Rules cannot name an empty key: such an entry is
+// left out.
 type Calls struct {
 	Engine Engine
 
@@ -112,20 +114,36 @@ func speaker(v *penstock.Verdict) *penstock.LimitVerdict {
 	return nil
 }
 
-// attributesOf tells entries of the same key apart, as a call has no attribute twice.
+// attributesOf numbers entries of the same key, as a call has no attribute twice.
 func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
-	out := make([]penstock.Attribute, len(entries))
-	copy(out, entries)
-	for i := range out {
+	entries = Countable(entries)
+	out := make([]penstock.Attribute, 0, len(entries))
+	for i, e := range entries {
+		if e.Name == "" {
+			continue
+		}
 		times := 1
 		for k := range i {
-			if entries[k].Name == entries[i].Name {
+			if entries[k].Name == e.Name {
 				times++
 			}
 		}
 		if times > 1 {
-			out[i].Name += "_" + strconv.Itoa(times)
+			e.Name = numbered(entries, out, e.Name, times)
 		}
+		out = append(out, e)
 	}
 	return out
+}
+
+// numbered returns the name of a key's nth entry: key_2, or the next number if another entry has that
+// name.
+func numbered(entries, named []penstock.Attribute, key string, nth int) string {
+	for ; ; nth++ {
+		name := key + "_" + strconv.Itoa(nth)
+		taken := func(e penstock.Attribute) bool { return e.Name == name }
+		if !slices.ContainsFunc(entries, taken) && !slices.ContainsFunc(named, taken) {
+			return name
+		}
+	}
 }

@@ -47,6 +47,7 @@ func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
 	}
 	var request rlsv3.RateLimitRequest
 	if err := protojson.Unmarshal(body, &request); err != nil {
+		s.invalidLimits.add(r.Context(), s, rateLimit, err)
 		http.Error(w, "the body is no RateLimitRequest: "+err.Error(), http.StatusBadRequest)
 		return
 	}

@@ -22,10 +22,9 @@ type Request struct {
 
 // A Descriptor is one way in which a call is counted.
 type Descriptor struct {
-	Entries []penstock.Attribute // in order; a name may be there twice
+	Entries []penstock.Attribute // in order; a name may be empty or there twice, a value of any length: see Countable
 	Cost    int64                // 0 is a peek
 	Limit   *Override            // nil: as the rules say
-	TooLong bool                 // a value has more than MaxValue bytes; no Limiter sees such a request
 }
 
 // An Override is a limit that comes with a descriptor, in place of what the rules say.

@@ -2,6 +2,7 @@ package rls_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,11 +43,9 @@ func TestMalformed(t *testing.T) {
 		{"nothing", &rlsv3.RateLimitRequest{}, codes.InvalidArgument, "domain: has 0 bytes, must have from 1 to 255; descriptors: 0 of them, must be from 1 to 64"},
 		{"long domain", &rlsv3.RateLimitRequest{Domain: strings.Repeat("d", 256), Descriptors: ask("a=1").Descriptors}, codes.InvalidArgument, "domain: has 256 bytes"},
 		{"thousands of descriptors", &rlsv3.RateLimitRequest{Domain: "mesh", Descriptors: many(5000, descriptor("a=1"))}, codes.InvalidArgument, "descriptors: 5000 of them, must be from 1 to 64"},
-		{"thousands of entries", ask(&descriptorv3.RateLimitDescriptor{Entries: many(5000, entry)}), codes.InvalidArgument, "descriptors[0].entries: 5000 of them, must be from 1 to 64"},
-		{"no entries", ask("a=1", &descriptorv3.RateLimitDescriptor{}), codes.InvalidArgument, "descriptors[1].entries: 0 of them"},
-		{"empty key", ask("a=1,=2"), codes.InvalidArgument, "descriptors[0].entries[1].key: has 0 bytes, must have from 1 to 128"},
+		{"thousands of entries", ask(&descriptorv3.RateLimitDescriptor{Entries: many(5000, entry)}), codes.InvalidArgument, "descriptors[0].entries: 5000 of them, at most 64"},
+		{"long key", ask("a=1," + strings.Repeat("k", 126) + "=2"), codes.InvalidArgument, "descriptors[0].entries[1].key: has 126 bytes, at most 125"},
 		{"huge value", ask("a=" + strings.Repeat("v", 2<<20)), codes.ResourceExhausted, "message larger than max"},
-		{"the same name after all", ask("a=1,a=2,a_2=3"), codes.InvalidArgument, `descriptors[0]: invalid call: attribute "a_2" is there twice`},
 		{"unit", ask(limited(1, 0, descriptor("a=1")), limited(1, 99, descriptor("a=1"))), codes.InvalidArgument, "descriptors[0].limit.unit: UNKNOWN is none; one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR; descriptors[1].limit.unit: 99 is none"},
 		{"multiplier", ask(multiplied), codes.InvalidArgument, "descriptors[0].limit.unit_multiplier: 4000000000 must be from 1 to 1 with the unit YEAR"},
 		{"negative hits", ask(negative), codes.InvalidArgument, "descriptors[0].is_negative_hits: hits cannot be given back here"},
@@ -63,25 +62,108 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A value that is too long to be counted by comes from a client, whose request Envoy would let pass if
-// it were answered with an error.
-func TestLongValuesAreDenied(t *testing.T) {
-	for name, limiter := range map[string]rls.Limiter{
-		"rules": byRules(t, newMemory(t), ownRules), "file": byFile(t, limits, served{Store: newMemory(t)}),
-	} {
+// limiters answer by rules and by a file that limit the same: two of each address, and of values that begin
+// with "evil" two in all.
+func limiters(t *testing.T) map[string]rls.Limiter {
+	return map[string]rls.Limiter{
+		"rules": byRules(t, newMemory(t), `
+rules:
+  - {name: ip, match: {domain: mesh}, key: [ip], limits: [{rate: 2/1h, algorithm: fixed_window}]}
+  - {name: evil, match: {domain: mesh, auth: "evil*"}, key: [], limits: [{rate: 2/1h, algorithm: fixed_window}]}
+  - {name: auth, match: {domain: mesh}, key: [auth], limits: [{rate: 2/1h, algorithm: fixed_window}]}
+`),
+		"file": byFile(t, `
+domain: mesh
+descriptors:
+  - {key: ip, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: auth, value: "evil*", share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: auth, rate_limit: {unit: hour, requests_per_unit: 2}}
+`, served{Store: newMemory(t)}),
+	}
+}
+
+// codesOf returns the overall code and those of the descriptors.
+func codesOf(r *rlsv3.RateLimitResponse) string {
+	got := r.GetOverallCode().String()
+	for _, s := range r.GetStatuses() {
+		got += " | " + s.Code.String()
+	}
+	return got
+}
+
+// Clients choose values, in headers for example. However long a value is, it is counted, each by itself, and
+// so is what is beside it.
+func TestLongValuesAreCounted(t *testing.T) {
+	for name, limiter := range limiters(t) {
 		client := newClient(t, limiter)
-		for length, want := range map[int]string{8192: "OK | OK | OK", 8193: "OVER_LIMIT | OK | OVER_LIMIT", 1000_000: "OVER_LIMIT | OK | OVER_LIMIT"} {
-			r, err := client.ShouldRateLimit(patient(t), ask("unknown=1", "unknown="+strings.Repeat("v", length)))
-			if err != nil {
-				t.Errorf("%s: a value of %d bytes: %v", name, length, err)
-				continue
+		expect := func(want string, descriptors ...any) {
+			t.Helper()
+			if r, err := client.ShouldRateLimit(patient(t), ask(descriptors...)); err != nil || codesOf(r) != want {
+				t.Errorf("%s: got %s, %v, want %s", name, codesOf(r), err, want)
 			}
-			got := r.OverallCode.String()
-			for _, s := range r.Statuses {
-				got += " | " + s.Code.String()
+		}
+		for _, length := range []int{8192, 8193, 500_000} {
+			value := "auth=" + strings.Repeat("v", length)
+			expect("OK | OK", value)
+			expect("OK | OK", value)
+			expect("OVER_LIMIT | OVER_LIMIT", value)
+			expect("OK | OK", strings.Replace(value, strings.Repeat("v", length/2), strings.Repeat("v", length/2-1)+"w", 1))
+			expect("OVER_LIMIT | OVER_LIMIT | OK", value, fmt.Sprintf("ip=%d", length))
+		}
+		for _, want := range []string{"OK | OK", "OK | OK", "OVER_LIMIT | OVER_LIMIT"} {
+			expect(want, "auth=evil"+strings.Repeat(want, 2000)) // patterns match long values
+		}
+		long := "auth=" + strings.Repeat("x", 9000)
+		expect("OK | OK | OK", "ip=1", long)
+		expect("OK | OK | OK", "ip=1", long)
+		expect("OVER_LIMIT | OVER_LIMIT", "ip=1")
+	}
+}
+
+// A descriptor that cannot be counted does not keep the others from being counted. One without entries or
+// with an empty key is nothing special: no limit applies to it.
+func TestBadDescriptorsAmongGoodOnes(t *testing.T) {
+	negative := descriptor("ip=1")
+	negative.IsNegativeHits = true
+	for _, c := range []struct {
+		name    string
+		bad     any
+		invalid int64
+	}{
+		{"no entries", &descriptorv3.RateLimitDescriptor{}, 0},
+		{"empty key", "=1", 0},
+		{"only names that collide", "x=1,x=2,x_2=3", 0},
+		{"negative hits", negative, 3},
+		{"long key", strings.Repeat("k", 126) + "=1", 3},
+		{"long key, repeated", strings.Repeat("k", 125) + "=1," + strings.Repeat("k", 125) + "=2", 0},
+		{"entries", strings.Repeat("k=1,", 64) + "k=1", 3},
+		{"unit", limited(1, 0, descriptor("ip=1")), 3},
+	} {
+		for name, limiter := range limiters(t) {
+			s := newServer(t, limiter, noRules)
+			client := rlsv3.NewRateLimitServiceClient(connect(t, s))
+			for i, want := range []string{"OK | OK | OK | OK", "OK | OK | OK | OK", "OVER_LIMIT | OVER_LIMIT | OK | OVER_LIMIT"} {
+				r, err := client.ShouldRateLimit(patient(t), ask("ip=1", c.bad, "ip=2"))
+				if err != nil || codesOf(r) != want {
+					t.Errorf("%s, %s, request %d: got %s, %v, want %s", c.name, name, i, codesOf(r), err, want)
+				}
 			}
-			if got != want {
-				t.Errorf("%s: a value of %d bytes: %s, want %s", name, length, got, want)
+			if got := s.InvalidRequests()["ratelimit"]; got != c.invalid {
+				t.Errorf("%s, %s: %d invalid requests are counted, want %d", c.name, name, got, c.invalid)
+			}
+		}
+	}
+}
+
+// However many descriptors are bad, the good one after them is counted.
+func TestManyBadDescriptors(t *testing.T) {
+	bad := limited(1, 0, descriptor("ip=9"))
+	all := append(many[any](63, bad), "ip=1")
+	for name, limiter := range limiters(t) {
+		client := newClient(t, limiter)
+		for i, want := range []string{"OK", "OK", "OVER_LIMIT"} {
+			if r, err := client.ShouldRateLimit(patient(t), ask(all...)); err != nil || r.OverallCode.String() != want {
+				t.Errorf("%s, request %d: got %v, %v, want %s", name, i, r.GetOverallCode(), err, want)
 			}
 		}
 	}

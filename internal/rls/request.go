@@ -16,9 +16,8 @@ import (
 const (
 	MaxDomain      = bounds.Domain
 	MaxDescriptors = penstock.MaxGroups
-	MaxEntries     = 64 // of a descriptor
-	MaxKey         = bounds.AttributeName
-	MaxValue       = bounds.AttributeValue
+	MaxEntries     = 64                                // of a descriptor
+	MaxKey         = bounds.AttributeName - len("_64") // room for the number of a repeated key
 
 	maxHits = 1_000_000_000 // more than that counts as so much, as in Envoy
 )
@@ -46,9 +45,13 @@ var unitsOf = func() map[time.Duration]rlsv3.RateLimitResponse_RateLimit_Unit {
 }()
 
 // mistakes are all that is wrong with a request.
-type mistakes struct{ wire.Mistakes }
+type mistakes struct {
+	wire.Mistakes
+	found int // also those that are not listed
+}
 
 func (m *mistakes) add(at, format string, args ...any) {
+	m.found++
 	if len(m.List) == wire.MaxMistakes {
 		m.More = true
 		return
@@ -56,50 +59,61 @@ func (m *mistakes) add(at, format string, args ...any) {
 	m.List = append(m.List, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// read checks a request. Its error tells every mistake.
-func read(r *rlsv3.RateLimitRequest) (*Request, error) {
+// read checks a request. It leaves out descriptors that cannot be counted: positions then has the
+// positions of the others, and is nil if there is no such descriptor. The mistakes are nil if there are
+// none. Without a Request nothing can be decided.
+func read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.Mistakes) {
 	var m mistakes
 	if n := len(r.Domain); n == 0 || n > MaxDomain {
 		m.add("domain", "has %d bytes, must have from 1 to %d", n, MaxDomain)
 	}
-	out := &Request{Domain: r.Domain}
 	if n := len(r.Descriptors); n == 0 || n > MaxDescriptors {
 		m.add("descriptors", "%d of them, must be from 1 to %d", n, MaxDescriptors)
-	} else {
-		out.Descriptors = make([]Descriptor, n)
-		for i, d := range r.Descriptors {
-			m.descriptor(i, d, &out.Descriptors[i])
-			out.Descriptors[i].Cost = cost(r.HitsAddend, d)
-		}
 	}
 	if len(m.List) > 0 {
-		return nil, &m.Mistakes
+		return nil, nil, &m.Mistakes
 	}
-	return out, nil
+	out = &Request{Domain: r.Domain, Descriptors: make([]Descriptor, 0, len(r.Descriptors))}
+	var countable [MaxDescriptors]bool
+	for i, d := range r.Descriptors {
+		read, before := Descriptor{Cost: cost(r.HitsAddend, d)}, m.found
+		m.descriptor(i, d, &read)
+		if countable[i] = m.found == before; countable[i] {
+			out.Descriptors = append(out.Descriptors, read)
+		}
+	}
+	if m.found == 0 {
+		return out, nil, nil
+	}
+	for i := range r.Descriptors {
+		if countable[i] {
+			positions = append(positions, i)
+		}
+	}
+	if positions == nil {
+		out = nil
+	}
+	return out, positions, &m.Mistakes
 }
 
 func (m *mistakes) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *Descriptor) {
-	if n := len(d.GetEntries()); n == 0 || n > MaxEntries {
-		m.add(fmt.Sprintf("descriptors[%d].entries", i), "%d of them, must be from 1 to %d", n, MaxEntries)
+	if n := len(d.GetEntries()); n > MaxEntries {
+		m.add(fmt.Sprintf("descriptors[%d].entries", i), "%d of them, at most %d", n, MaxEntries)
 		return
 	}
-	if d.IsNegativeHits {
+	if d.GetIsNegativeHits() {
 		m.add(fmt.Sprintf("descriptors[%d].is_negative_hits", i), "hits cannot be given back here; leave it out")
 	}
-	out.Entries = make([]penstock.Attribute, len(d.Entries))
-	for k, e := range d.Entries {
-		key, value := e.GetKey(), e.GetValue()
-		if len(key) == 0 || len(key) > MaxKey {
-			m.add(fmt.Sprintf("descriptors[%d].entries[%d].key", i, k), "has %d bytes, must have from 1 to %d", len(key), MaxKey)
+	out.Entries = make([]penstock.Attribute, len(d.GetEntries()))
+	for k, e := range d.GetEntries() {
+		key := e.GetKey()
+		if len(key) > MaxKey {
+			m.add(fmt.Sprintf("descriptors[%d].entries[%d].key", i, k), "has %d bytes, at most %d", len(key), MaxKey)
 		}
-		if len(value) > MaxValue {
-			out.TooLong = true
-			value = value[:MaxValue]
-		}
-		out.Entries[k] = penstock.Attribute{Name: key, Value: value}
+		out.Entries[k] = penstock.Attribute{Name: key, Value: e.GetValue()}
 	}
-	if d.Limit != nil {
-		out.Limit = m.override(i, d.Limit)
+	if l := d.GetLimit(); l != nil {
+		out.Limit = m.override(i, l)
 	}
 }
 

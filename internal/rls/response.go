@@ -1,7 +1,6 @@
 package rls
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -34,18 +33,6 @@ func (s *Server) response(a *Answers) *rlsv3.RateLimitResponse {
 	out.ResponseHeadersToAdd = eachHeader(&told, func(name, value string) *corev3.HeaderValue {
 		return &corev3.HeaderValue{Key: name, Value: value}
 	})
-	return out
-}
-
-// tooLong denies a request with values that are too long to be counted by. These are what a client has
-// sent, in a header for example, and Envoy would let a request pass that is answered with an error.
-func tooLong(r *Request) *rlsv3.RateLimitResponse {
-	reason := map[string]any{"penstock": map[string]any{"reason": "value_too_long"}}
-	out := &rlsv3.RateLimitResponse{OverallCode: codeOf(false), RawBody: fmt.Appendf(nil, "a value that requests are counted by has more than %d bytes\n", MaxValue)}
-	out.DynamicMetadata, _ = structpb.NewStruct(reason)
-	for _, d := range r.Descriptors {
-		out.Statuses = append(out.Statuses, &rlsv3.RateLimitResponse_DescriptorStatus{Code: codeOf(!d.TooLong)})
-	}
 	return out
 }
 

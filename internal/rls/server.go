@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -30,7 +29,11 @@ type Options struct {
 }
 
 // A Server answers Envoy. It may be used by any number of goroutines.
-type Server struct{ Options }
+type Server struct {
+	Options
+
+	invalidLimits, invalidChecks invalidRequests
+}
 
 // New returns a server.
 func New(o Options) (*Server, error) {
@@ -40,7 +43,7 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{o}, nil
+	return &Server{Options: o}, nil
 }
 
 // Services are the names of what Register registers, for who tells of their health.
@@ -49,7 +52,7 @@ var Services = []string{rlsv3.RateLimitService_ServiceDesc.ServiceName, authv3.A
 // Register adds both services to a server, whose limit on messages bounds what a request costs.
 func (s *Server) Register(to grpc.ServiceRegistrar) {
 	rlsv3.RegisterRateLimitServiceServer(to, limits{s: s})
-	authv3.RegisterAuthorizationServer(to, authorization{s: s})
+	authv3.RegisterAuthorizationServer(to, checks{s: s})
 }
 
 // limits is the rate limit service.
@@ -71,13 +74,15 @@ func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) 
 	return nil, status.Error(codes.Unavailable, "the store did not answer, and nothing else can decide")
 }
 
+// limit answers a request. Descriptors that cannot be counted do not keep the others from being counted:
+// nothing limits them, as in envoyproxy/ratelimit.
 func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	request, err := read(r)
-	if err != nil {
-		return nil, err
+	request, positions, mistakes := read(r)
+	if mistakes != nil {
+		s.invalidLimits.add(ctx, s, rateLimit, mistakes)
 	}
-	if slices.ContainsFunc(request.Descriptors, func(d Descriptor) bool { return d.TooLong }) {
-		return tooLong(request), nil
+	if request == nil {
+		return nil, mistakes
 	}
 	ctx, cancel := inTime(ctx)
 	defer cancel()
@@ -85,7 +90,23 @@ func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.R
 	if err != nil {
 		return nil, err
 	}
+	if positions != nil {
+		answers.spread(positions, len(r.Descriptors))
+	}
 	return s.response(answers), nil
+}
+
+// spread moves each answer to the position of its descriptor. No limit applies to the descriptors
+// between them.
+func (a *Answers) spread(positions []int, n int) {
+	all := make([]Answer, n)
+	for i := range all {
+		all[i].Verdict.Allowed = true
+	}
+	for i, at := range positions {
+		all[at] = a.Each[i]
+	}
+	a.Each = all
 }
 
 // onTheWay is for the answer to reach Envoy, which otherwise decides by itself.

@@ -30,6 +30,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for why, n := range s.RefusedLogins {
 		out.count(loginsRefused, n, why)
 	}
+	for service, n := range s.InvalidRequests {
+		out.count(refusedInput, n, service)
+	}
 	out.gauge(buildInfo, 1, c.options.Version, c.options.GoVersion)
 	c.stores(out, &s)
 	if s.Held != nil {

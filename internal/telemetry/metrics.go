@@ -46,7 +46,8 @@ type State struct {
 	Late   *Late
 	Held   *Held // nil: there is no gateway
 
-	RefusedLogins map[string]int64 // at the admin door, by why
+	RefusedLogins   map[string]int64 // at the admin door, by why
+	InvalidRequests map[string]int64 // from Envoy, by service
 }
 
 // Store is the state of the shared store.

@@ -8,6 +8,7 @@ var (
 	ruled        = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
 	shadowed     = describe("shadow_denied_total", "Calls that some rule in shadow mode would have denied.")
 	invalid      = describe("invalid_calls_total", "Calls that could not be decided, as they say what cannot be.")
+	refusedInput = describe("invalid_requests_total", "Requests from Envoy that were refused because they are invalid, as a whole or some of their descriptors, by service.", "service")
 	ruleFailures = describe("rule_failures_total", "Times that a rule, or an override of it, could not be evaluated for a call. on_error says what happened to the call.", "rule")
 	leftOut      = describe("rules_left_out_total", "Times that a rule was not asked, as too many applied to one call.")
 

@@ -1,0 +1,31 @@
+package rls
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/bounds"
+)
+
+// keptBytes is how much of a long value remains at its beginning and at its end, for patterns to match.
+const keptBytes = 4000
+
+// Countable returns entries whose values the engine accepts. A longer value becomes its beginning, its
+// SHA-256 and its end, so it is counted like any other: clients choose values, and Envoy lets requests
+// pass that are answered with an error.
+func Countable(entries []penstock.Attribute) []penstock.Attribute {
+	isLong := func(e penstock.Attribute) bool { return len(e.Value) > bounds.AttributeValue }
+	if !slices.ContainsFunc(entries, isLong) {
+		return entries
+	}
+	entries = slices.Clone(entries)
+	for i := range entries {
+		if v := entries[i].Value; isLong(entries[i]) {
+			sum := sha256.Sum256([]byte(v))
+			entries[i].Value = v[:keptBytes] + "...sha256:" + hex.EncodeToString(sum[:]) + "..." + v[len(v)-keptBytes:]
+		}
+	}
+	return entries
+}
