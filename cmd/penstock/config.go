@@ -14,6 +14,7 @@ type config struct {
 	Upstreams      []upstreamConfig `key:"upstreams" doc:"where the gateway sends calls; in the environment, the same YAML"`
 	Gateway        gatewayConfig    `key:"gateway"`
 	GRPC           grpcConfig       `key:"grpc"`
+	Envoy          envoyConfig      `key:"envoy"`
 	Store          storeConfig      `key:"store"`
 	Rules          rulesConfig      `key:"rules"`
 	TrustedProxies []network        `key:"trusted_proxies" doc:"networks whose word about the client is believed: addresses and CIDRs"`
@@ -77,6 +78,10 @@ type gatewayConfig struct {
 type grpcConfig struct {
 	Reflection bool `key:"reflection" doc:"let anyone who reaches listen.grpc list its services and methods, as grpcurl does"`
 	MaxBytes   size `key:"max_bytes" doc:"memory that all requests under way may hold, also those that have not arrived completely; beyond it connections are closed, of the client that holds most first. At least 4MiB; a connection has up to 100 requests of up to 1MiB"`
+}
+
+type envoyConfig struct {
+	Metadata bool `key:"response_dynamic_metadata" doc:"tell Envoy the domain, descriptors and hits of each request in the dynamic metadata, as RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does; metadata of limits is always there"`
 }
 
 type tlsServerConfig struct {

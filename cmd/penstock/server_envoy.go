@@ -24,6 +24,7 @@ func (s *server) openEnvoy(context.Context) error {
 	}
 	s.envoy, err = rls.New(rls.Options{
 		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
+		RequestMetadata: s.config.Envoy.Metadata,
 	})
 	return err
 }

@@ -7,18 +7,17 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/penstock-io/penstock"
 )
 
 // response says the answers as Envoy wants to hear them.
-func (s *Server) response(a *Answers) *rlsv3.RateLimitResponse {
+func (s *Server) response(r *rlsv3.RateLimitRequest, a *Answers) *rlsv3.RateLimitResponse {
 	v := whole(a)
 	out := &rlsv3.RateLimitResponse{
 		OverallCode:     codeOf(a.Allowed),
 		Statuses:        make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(a.Each)),
-		DynamicMetadata: metadata(a, v),
+		DynamicMetadata: s.metadata(r, a, v),
 	}
 	for i := range a.Each {
 		out.Statuses[i] = statusOf(&a.Each[i])
@@ -85,52 +84,4 @@ func wholeSeconds(d time.Duration) time.Duration {
 		return d - rest + time.Second
 	}
 	return d
-}
-
-// metadata is for the logs of Envoy. It says nothing of a call that passes as usual: most do.
-func metadata(a *Answers, v *penstock.Verdict) *structpb.Struct {
-	fields := map[string]*structpb.Value{}
-	for i := range a.Each {
-		for name, value := range a.Each[i].Metadata {
-			if fields[name] != nil {
-				continue
-			}
-			// What cannot be said is left out: it is beside the answer, which must not fail for it.
-			if said, err := structpb.NewValue(value); err == nil {
-				fields[name] = said
-			}
-		}
-	}
-	if own := remarks(a, v); len(own) > 0 {
-		fields["penstock"] = structpb.NewStructValue(&structpb.Struct{Fields: own})
-	}
-	if len(fields) == 0 {
-		return nil
-	}
-	return &structpb.Struct{Fields: fields}
-}
-
-// remarks are what is out of the ordinary: a denial, one that is only tried, and what was decided
-// without the store.
-func remarks(a *Answers, all *penstock.Verdict) map[string]*structpb.Value {
-	own := map[string]*structpb.Value{}
-	var shadow []*structpb.Value
-	for i := range a.Each {
-		v := &a.Each[i].Verdict
-		if v.Quality > penstock.QualityLeased { // permits that were taken ahead are nothing unusual
-			own["quality"] = structpb.NewStringValue(v.Quality.String())
-		}
-		for k := range v.Limits {
-			if l := &v.Limits[k]; l.Shadow && !l.Allowed {
-				shadow = append(shadow, structpb.NewStringValue(l.Rule))
-			}
-		}
-	}
-	if len(shadow) > 0 {
-		own["shadow"] = structpb.NewListValue(&structpb.ListValue{Values: shadow})
-	}
-	if !a.Allowed {
-		own["rule"], own["reason"] = structpb.NewStringValue(all.Rule), structpb.NewStringValue(all.Reason.String())
-	}
-	return own
 }

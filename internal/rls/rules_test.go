@@ -2,6 +2,8 @@ package rls_test
 
 import (
 	"context"
+	"encoding/json"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,26 +185,54 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
+// The dynamic metadata has the shape that filters and logs know from envoyproxy/ratelimit.
 func TestMetadataOfFile(t *testing.T) {
-	client := newClient(t, byFile(t, `
+	const file = `
 domain: mesh
 descriptors:
-  - {key: a, metadata: {plan: gold, weights: [1, true]}, rate_limit: {unit: hour, requests_per_unit: 1}}
-  - {key: b, metadata: {plan: silver, region: eu}, rate_limit: {unlimited: true}}
-`, served{Store: newMemory(t)}))
-	r, err := client.ShouldRateLimit(patient(t), ask("a=1", "b=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := r.DynamicMetadata.AsMap(); m["plan"] != "gold" || m["region"] != "eu" || m["weights"].([]any)[1] != true {
-		t.Errorf("the first one counts: %v", m)
-	}
-	r, err = client.ShouldRateLimit(patient(t), ask("a=1", "b=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := r.DynamicMetadata.AsMap(); m["plan"] != "silver" || m["weights"] != nil {
-		t.Errorf("of what passes only: %v", m)
+  - {key: a, metadata: {plan: gold, weights: [1, true], deep: {a: 1}}, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: b, metadata: {plan: silver, region: eu, deep: {a: 2, b: 2}}, rate_limit: {unlimited: true}}
+  - {key: c, rate_limit: {unit: hour, requests_per_unit: 9}}
+`
+	const request = `"domain": "mesh", "descriptors": [{"entries": ["a=1"]}, {"entries": ["b=1", "x=y=z"]}, {"entries": ["b=1"], "hitsAddend": 2}]`
+	all := ask("a=1", "b=1,x=y=z", costing(2, descriptor("b=1")))
+	all.HitsAddend = 1
+	for _, c := range []struct {
+		name    string
+		request bool
+		ask     *rlsv3.RateLimitRequest
+		want    []string // one after the other
+	}{
+		{"metadata alone", false, ask("a=1", "b=1"), []string{
+			`{"metadata": {"plan": "gold", "region": "eu", "weights": [1, true], "deep": {"a": 1, "b": 2}}}`,
+			`{"metadata": {"plan": "silver", "region": "eu", "deep": {"a": 2, "b": 2}}, "penstock": {"rule": "mesh.a", "reason": "over_limit"}}`, // of what passes
+		}},
+		{"with the request", true, all, []string{
+			`{` + request + `, "hitsAddend": 1, "metadata": {"plan": "gold", "region": "eu", "weights": [1, true], "deep": {"a": 1, "b": 2}}}`,
+		}},
+		{"nothing but the request", true, ask("c=1"), []string{`{"domain": "mesh", "descriptors": [{"entries": ["c=1"]}]}`}},
+		{"nothing", false, ask("c=1"), []string{`null`}},
+	} {
+		s := newServer(t, byFile(t, file, served{Store: newMemory(t)}), noRules)
+		s.RequestMetadata = c.request
+		client := rlsv3.NewRateLimitServiceClient(connect(t, s))
+		for i, text := range c.want {
+			r, err := client.ShouldRateLimit(patient(t), c.ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want map[string]any
+			if err := json.Unmarshal([]byte(text), &want); err != nil {
+				t.Fatal(err)
+			}
+			var got map[string]any
+			if r.DynamicMetadata != nil {
+				got = r.DynamicMetadata.AsMap()
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %d:\ngot  %v\nwant %v", c.name, i, got, want)
+			}
+		}
 	}
 }
 

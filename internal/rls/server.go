@@ -25,7 +25,12 @@ type Options struct {
 	Reader  *httplimit.Reader
 
 	Writer *httplimit.Writer // says what clients are told
-	Log    *slog.Logger      // nil: nothing is logged
+
+	// RequestMetadata adds the request to the dynamic metadata of each response, as
+	// RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does.
+	RequestMetadata bool
+
+	Log *slog.Logger // nil: nothing is logged
 }
 
 // A Server answers Envoy. It may be used by any number of goroutines.
@@ -93,7 +98,7 @@ func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.R
 	if positions != nil {
 		answers.spread(positions, len(r.Descriptors))
 	}
-	return s.response(answers), nil
+	return s.response(r, answers), nil
 }
 
 // spread moves each answer to the position of its descriptor. No limit applies to the descriptors
