@@ -20,6 +20,10 @@ func Status(v *penstock.Verdict) int {
 	return http.StatusTooManyRequests
 }
 
+// Detail returns the sentence that tells the client of a denied call why it was denied and what to do, as in
+// the body that [Writer.Deny] writes.
+func Detail(v *penstock.Verdict) string { return denial(v).Detail }
+
 // Deny answers a call that was denied: with a problem (RFC 9457), or with a page if that is what
 // the client would rather have. It repeats nothing that the client sent.
 func (w *Writer) Deny(rw http.ResponseWriter, req *http.Request, v *penstock.Verdict) {

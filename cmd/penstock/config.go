@@ -81,7 +81,9 @@ type grpcConfig struct {
 }
 
 type envoyConfig struct {
-	Metadata bool `key:"response_dynamic_metadata" doc:"tell Envoy the domain, descriptors and hits of each request in the dynamic metadata, as RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does; metadata of limits is always there"`
+	Metadata bool   `key:"response_dynamic_metadata" doc:"tell Envoy the domain, descriptors and hits of each request in the dynamic metadata, as RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does; metadata of limits is always there"`
+	Body     string `key:"denial_body" oneof:"json plain none" doc:"what Envoy sends to a denied client: a problem document, a sentence (for gRPC routes, where it becomes the grpc-message), or nothing"`
+	Headers  bool   `key:"denial_headers" doc:"send headers that only a denial has (Retry-After, Cache-Control, Content-Type). Turn it off while Envoy does not enforce denials: it adds them to the upstream's response"`
 }
 
 type tlsServerConfig struct {
@@ -224,7 +226,8 @@ func defaultConfig() *config {
 			},
 			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20},
 		},
-		GRPC: grpcConfig{MaxBytes: 128 << 20},
+		GRPC:  grpcConfig{MaxBytes: 128 << 20},
+		Envoy: envoyConfig{Body: "json", Headers: true},
 		Store: storeConfig{
 			Memory: memoryConfig{MaxBytes: 1 << 30},
 			Redis:  redisConfig{Mode: "single", Timeout: 50 * time.Millisecond, KeyPrefix: "pen:"},

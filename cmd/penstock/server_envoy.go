@@ -24,7 +24,7 @@ func (s *server) openEnvoy(context.Context) error {
 	}
 	s.envoy, err = rls.New(rls.Options{
 		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
-		RequestMetadata: s.config.Envoy.Metadata,
+		RequestMetadata: s.config.Envoy.Metadata, DenialBody: rls.Body(s.config.Envoy.Body), NoDenialHeaders: !s.config.Envoy.Headers,
 	})
 	return err
 }

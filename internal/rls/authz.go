@@ -54,7 +54,7 @@ func (a checks) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.Chec
 	}
 	var told reply
 	if !v.Allowed {
-		a.s.Writer.Deny(&told, asked, &v)
+		a.s.deny(&told, asked, &v)
 		return denied(&told), nil
 	}
 	a.s.Writer.Headers(told.Header(), &v)
@@ -69,6 +69,7 @@ func (a checks) refuse(ctx context.Context, r *http.Request, err error) *authv3.
 	a.s.invalidChecks.add(ctx, a.s, authorization, err)
 	var told reply
 	a.s.Writer.Refuse(&told, r, err)
+	a.s.replaceBody(&told, http.StatusText(told.status))
 	return denied(&told)
 }
 

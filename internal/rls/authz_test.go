@@ -112,3 +112,21 @@ func TestMalformedCheck(t *testing.T) {
 		}
 	}
 }
+
+// A gRPC client gets the body as a message, and the content type must be Envoy's.
+func TestPlainDenialsOfAuthorization(t *testing.T) {
+	s := newServer(t, &rls.Calls{}, authRules)
+	s.DenialBody = rls.PlainBody
+	client := authv3.NewAuthorizationClient(connect(t, s))
+	for path, want := range map[string]string{"/list?page=9": "Limit of 0 requests per 3600 s (page) reached; ", "no path": "Bad Request"} {
+		r, err := client.Check(patient(t), check("10.0.0.1", "GET", path, nil))
+		if err != nil || !strings.HasPrefix(r.GetDeniedResponse().GetBody(), want) {
+			t.Errorf("%s: %v, %v, want %q", path, r, err, want)
+		}
+		for _, h := range r.GetDeniedResponse().GetHeaders() {
+			if h.Header.Key == "Content-Type" {
+				t.Errorf("%s: the content type is %s", path, h.Header.Value)
+			}
+		}
+	}
+}

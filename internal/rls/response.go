@@ -26,8 +26,11 @@ func (s *Server) response(r *rlsv3.RateLimitRequest, a *Answers) *rlsv3.RateLimi
 	if a.Allowed {
 		s.Writer.Headers(told.Header(), v)
 	} else {
-		s.Writer.Deny(&told, anyRequest, v)
+		s.deny(&told, anyRequest, v)
 		out.RawBody = told.body.Bytes()
+		if s.NoDenialHeaders {
+			keepLimits(told.header)
+		}
 	}
 	out.ResponseHeadersToAdd = eachHeader(&told, func(name, value string) *corev3.HeaderValue {
 		return &corev3.HeaderValue{Key: name, Value: value}

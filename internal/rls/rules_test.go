@@ -164,6 +164,45 @@ X-RateLimit-Reset: 60
 	}
 }
 
+// Envoy adds the headers of a denial that it does not enforce to the upstream's response, and makes the body
+// the message of a gRPC response, whose content type must stay.
+func TestDenialsForEnvoy(t *testing.T) {
+	const limits = `RateLimit: "per-user";r=0;t=60
+RateLimit-Policy: "per-user";q=2;w=60
+`
+	const legacy = `X-RateLimit-Limit: 2
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 60
+`
+	const sentence = "Limit of 2 requests per 60 s (per-user) reached; retry in 60 s."
+	for _, c := range []struct {
+		body      rls.Body
+		noHeaders bool
+		headers   string
+		want      string
+	}{
+		{rls.PlainBody, false, "Cache-Control: no-store\n" + limits + "Retry-After: 60\nX-Content-Type-Options: nosniff\n" + legacy, sentence},
+		{rls.NoBody, false, "Cache-Control: no-store\n" + limits + "Retry-After: 60\nX-Content-Type-Options: nosniff\n" + legacy, ""},
+		{rls.PlainBody, true, limits + legacy, sentence},
+		{rls.ProblemBody, true, limits + legacy, `"status":429`},
+	} {
+		s := newServer(t, byRules(t, newMemory(t), ownRules), noRules)
+		s.DenialBody, s.NoDenialHeaders = c.body, c.noHeaders
+		client := rlsv3.NewRateLimitServiceClient(connect(t, s))
+		var r *rlsv3.RateLimitResponse
+		for range 3 {
+			var err error
+			if r, err = client.ShouldRateLimit(patient(t), ask("user=u")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body := string(r.RawBody)
+		if got := headersOf(r.ResponseHeadersToAdd); got != c.headers || body != c.want && !strings.Contains(body, c.want) || (body == "") != (c.want == "") {
+			t.Errorf("%+v:\n%s\n%s", c, got, body)
+		}
+	}
+}
+
 // Of several denials the client is told the longest wait, whichever comes first.
 func TestLongestWait(t *testing.T) {
 	client := newClient(t, byRules(t, newMemory(t), ownRules))

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -30,6 +31,11 @@ type Options struct {
 	// RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does.
 	RequestMetadata bool
 
+	DenialBody Body // empty: ProblemBody
+
+	// NoDenialHeaders leaves out of a denial by the rate limit service all headers but those of limits.
+	NoDenialHeaders bool
+
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -45,6 +51,7 @@ func New(o Options) (*Server, error) {
 	if o.Limiter == nil || o.Decider == nil || o.Reader == nil || o.Writer == nil {
 		return nil, errors.New("serve Envoy: it needs a limiter, a decider, a reader and a writer")
 	}
+	o.DenialBody = cmp.Or(o.DenialBody, ProblemBody)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
