@@ -1,37 +1,39 @@
 import { signal } from '@preact/signals'
-import type { Problem, Session } from './types'
+import { type InputArgs, type Method, type PathOf, type Result, url } from './request'
+import type { Problem, RuleProblem, Session } from './types'
 
 // session is undefined before the first answer, and null when nobody is logged in.
 export const session = signal<Session | null | undefined>(undefined)
 
 export const mayChange = () => session.value?.role === 'operator'
 
-// Failure is what the API says about a request that it refused.
+// Failure is a response that is an error: the problem document of the API, or a text of our own if there is none.
 export class Failure extends Error {
   status: number
-  code: string
-  problems: Problem[]
+  problems: RuleProblem[]
   diff: string
-  retryAfter: number
 
-  constructor(status: number, body: Record<string, unknown>, retryAfter: number) {
-    const mistakes = (body.errors as { field?: string; pointer?: string; detail?: string; message?: string }[] | undefined) ?? []
-    const texts = mistakes.map((m) => [m.field ?? m.pointer, m.detail ?? m.message].filter(Boolean).join(': '))
-    super([(body.detail as string) ?? (body.title as string) ?? `status ${status}`, ...texts].filter(Boolean).join('\n'))
+  constructor(status: number, problem: Partial<Problem>) {
+    super(describe(status, problem))
     this.status = status
-    this.code = (body.code as string) ?? ''
-    this.problems = (body.problems as Problem[]) ?? []
-    this.diff = (body.diff as string) ?? ''
-    this.retryAfter = retryAfter
+    this.problems = problem.problems ?? []
+    this.diff = problem.diff ?? ''
   }
 }
 
-// ask sends a request and returns the answer. Who is not logged in any more gets to the login.
-export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+// describe lists the errors in a request with their places. The detail repeats them in one line, so it is left out.
+function describe(status: number, { errors = [], detail, title }: Partial<Problem>): string {
+  if (errors.length > 0) return errors.map((e) => [e.at, e.message].filter(Boolean).join(': ')).join('\n')
+  return detail || title || `status ${status}`
+}
+
+// send sends a request and returns the body of its response. It throws a Failure if there is none or if it is an
+// error; after a 401 the console shows the login.
+async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<unknown> {
   let response: Response
   try {
     response = await fetch(path, {
-      method,
+      method: method.toUpperCase(),
       signal,
       credentials: 'same-origin',
       headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
@@ -39,38 +41,39 @@ export async function ask<T>(method: string, path: string, body?: unknown, signa
     })
   } catch (err) {
     if (signal?.aborted) throw err
-    throw new Failure(0, { detail: 'This node does not answer. Is it running?' }, 0)
+    throw new Failure(0, { detail: 'This node does not answer. Is it running?' })
   }
   const text = await response.text()
-  let answer: unknown
+  if (response.ok) return text === '' ? undefined : JSON.parse(text)
+  if (response.status === 401) session.value = null
+  throw new Failure(response.status, readProblem(text))
+}
+
+// readProblem reads the body of an error. A proxy in between may have written it, so it can be any text.
+function readProblem(text: string): Partial<Problem> {
   try {
-    answer = text === '' ? undefined : JSON.parse(text)
+    const body: unknown = JSON.parse(text)
+    if (typeof body === 'object' && body !== null) return body
   } catch {
-    answer = { detail: text }
+    // not JSON
   }
-  if (!response.ok) {
-    if (response.status === 401) session.value = null
-    throw new Failure(response.status, (answer ?? {}) as Record<string, unknown>, Number(response.headers.get('Retry-After') ?? 0))
-  }
-  return answer as T
+  return { detail: text }
 }
 
-export const get = <T>(path: string, signal?: AbortSignal) => ask<T>('GET', path, undefined, signal)
-export const post = <T>(path: string, body: unknown = {}, signal?: AbortSignal) => ask<T>('POST', path, body, signal)
+// requester returns the function that sends requests with a method.
+const requester =
+  <M extends Method>(method: M) =>
+  <P extends PathOf<M>>(path: P, ...input: InputArgs<M, P>) =>
+    send(method, url(method, path, ...input), input[0]?.body, input[0]?.signal) as Promise<Result<M, P>>
 
-// query makes ?a=b of what is not empty.
-export function query(of: Record<string, string | number | boolean | undefined>): string {
-  const q = new URLSearchParams()
-  for (const [name, value] of Object.entries(of)) {
-    if (value !== undefined && value !== '' && value !== false) q.set(name, String(value))
-  }
-  const text = q.toString()
-  return text === '' ? '' : '?' + text
-}
+export const get = requester('get')
+export const post = requester('post')
+export const put = requester('put')
+export const del = requester('delete')
 
 export async function whoAmI() {
   try {
-    session.value = await get<Session>('/v1/session')
+    session.value = await get('/v1/session')
   } catch (err) {
     if (err instanceof Failure && err.status === 401) session.value = null
     else throw err
@@ -78,6 +81,6 @@ export async function whoAmI() {
 }
 
 export async function logOut() {
-  await ask('DELETE', '/v1/session')
+  await del('/v1/session')
   session.value = null
 }

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import type { Arrival } from './types'
 
 // What is played: limits side by side on the same arrivals. The server decides, by the code that decides every call.
 
@@ -16,34 +17,6 @@ export interface Limit {
 export interface Lane {
   name: string
   limit: Limit
-}
-
-export interface Arrival {
-  at_ms: number
-  cost?: number
-  who?: string
-}
-
-export interface Step {
-  at_ms: number
-  who?: string
-  allowed: boolean
-  used: number
-  remaining: number
-  delay_ms: number
-  retry_after_ms: number | null
-  headers: Record<string, string>
-}
-
-export interface PlayedLane {
-  name: string
-  text: string
-  algorithm: string
-  limit: number
-  allowed: number
-  denied: number
-  steps: Step[]
-  curve: { at_ms: number; used: number }[]
 }
 
 export interface Preset {

@@ -1,9 +1,9 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { get, mayChange, query } from './api'
+import { get, mayChange } from './api'
 import { screens } from './app'
 import { readAttributes } from './format'
-import type { RuleSet } from './types'
+import { query } from './request'
 
 // Search goes to a screen, a rule, or a caller given as name=value. Ctrl+K or / begins it.
 export function Search() {
@@ -26,7 +26,7 @@ export function Search() {
   }, [])
   const focus = () => {
     setOpen(true)
-    get<RuleSet>('/v1/rules').then((set) => setRules(set.rules.map((r) => r.name)), () => setRules([]))
+    get('/v1/rules').then((set) => setRules(set.rules.map((r) => r.name)), () => setRules([]))
   }
   const found = results(text, rules)
   const go = (i: number) => {

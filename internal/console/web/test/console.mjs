@@ -109,10 +109,22 @@ async function steps() {
   await page.getByRole('button', { name: 'Reset' }).click()
   await page.getByText('0 of 3').waitFor()
   assert.equal((await call('/orders', { 'X-User': user })).status, 200)
+  // What is refused says why, and where.
   await page.getByRole('button', { name: 'Override' }).click()
+  await page.getByLabel('Limit').fill('often')
+  await page.getByRole('button', { name: 'Save as a version of the rules' }).click()
+  await page.getByRole('alert').getByText(/line \d+:\d+.*"often"/).waitFor()
+  await looked(page, 'refused')
   await page.getByLabel('Limit').fill('unlimited')
   await page.getByRole('button', { name: 'Save as a version of the rules' }).click()
   await page.getByText('unlimited by an override').waitFor()
+
+  await page.goto(admin + '/keys?q=ip%3D198.51.100.7&rule=login-per-ip')
+  await page.getByRole('button', { name: 'Ban' }).click()
+  await page.getByLabel('For how long').fill('soon')
+  await page.getByRole('button', { name: 'Ban' }).last().click()
+  await page.getByRole('alert').getByText(/^duration: "soon"/).waitFor()
+  assert.equal((await page.getByRole('alert').innerText()).match(/"soon"/g).length, 1, 'an error is said once')
 
   // It is rolled back, and nothing of it holds any more.
   await page.getByRole('link', { name: 'Rules', exact: true }).click()

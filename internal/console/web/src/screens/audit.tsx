@@ -1,23 +1,15 @@
 import { useEffect, useState } from 'preact/hooks'
-import { Failure, get, query } from '../api'
+import { type Failure, get } from '../api'
 import { instant } from '../format'
+import type { Audit as Page } from '../types'
 import { Empty, Trouble } from '../ui/load'
 
-interface Deed {
-  number: number
-  at: string
-  actor: string
-  action: string
-  version?: number
-  detail: string
-}
-
 export function Audit() {
-  const [pages, setPages] = useState<{ events: Deed[]; next?: number }[]>([])
+  const [pages, setPages] = useState<Page[]>([])
   const [wrong, setWrong] = useState<Failure>()
   const more = async (before?: number) => {
     try {
-      const page = await get<{ events: Deed[]; next?: number }>('/v1/audit' + query({ before, limit: 50 }))
+      const page = await get('/v1/audit', { query: { before, limit: 50 } })
       setPages((had) => (before ? [...had, page] : [page]))
     } catch (err) {
       setWrong(err as Failure)

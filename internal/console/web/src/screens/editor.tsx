@@ -1,9 +1,10 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
-import { ask, Failure, get, mayChange, post } from '../api'
+import { type Failure, get, mayChange, post, put } from '../api'
 import { attributes, count, percent, time } from '../format'
-import type { Preview, Problem, RuleDiff, RuleSet } from '../types'
-import { Badge, Trouble } from '../ui/load'
+import type { Preview, RuleDiff, RuleProblem, RuleSet } from '../types'
+import { Badge } from '../ui/badge'
+import { Trouble } from '../ui/load'
 import { Problems } from '../ui/problems'
 import { type Source, Yaml } from '../ui/yaml'
 import { NewRule } from './newrule'
@@ -16,7 +17,7 @@ export function Editor() {
   const [source, setSource] = useState<Source>({ text: '' })
   const [text, setText] = useState('') // as it was typed
   const [line, setLine] = useState<number>()
-  const [problems, setProblems] = useState<Problem[]>([])
+  const [problems, setProblems] = useState<RuleProblem[]>([])
   const [wrong, setWrong] = useState<Failure>()
   const [saved, setSaved] = useState('')
   const [message, setMessage] = useState('')
@@ -29,7 +30,7 @@ export function Editor() {
   }
   const load = async () => {
     try {
-      const found = await get<RuleSet>('/v1/rules')
+      const found = await get('/v1/rules')
       setSet(found)
       replace(found.document || (found.files ?? []).map((f) => `# ${f.name}\n${f.document}`).join('\n'))
       if (asked.line) setLine(Number(asked.line))
@@ -44,9 +45,9 @@ export function Editor() {
   const changed = text !== set.document
   const broken = problems.some((p) => p.severity === 'error')
   const check = async (document: string) => {
-    const answer = await post<{ problems: Problem[] | null }>('/v1/rules/validate', { document })
-    setProblems(answer.problems ?? [])
-    return answer.problems ?? []
+    const answer = await post('/v1/rules/validate', { body: { document } })
+    setProblems(answer.problems)
+    return answer.problems
   }
   const attempt = async (what: () => Promise<void>) => {
     setSaved('')
@@ -57,15 +58,15 @@ export function Editor() {
       setWrong(err as Failure)
     }
   }
-  const compare = () => attempt(async () => setDiff(await post<RuleDiff>('/v1/rules/diff', { document: text })))
-  const tryOut = () => attempt(async () => setPreview(await post<Preview>('/v1/rules/preview', { document: text })))
+  const compare = () => attempt(async () => setDiff(await post('/v1/rules/diff', { body: { document: text } })))
+  const tryOut = () => attempt(async () => setPreview(await post('/v1/rules/preview', { body: { document: text } })))
   const save = () => attempt(async () => {
-    const answer = await ask<{ version: { version: number } }>('PUT', '/v1/rules', { document: text, base: set.version?.version ?? 0, message: message || 'Edited in the console' })
+    const answer = await put('/v1/rules', { body: { document: text, base: set.version?.version ?? 0, message: message || 'Edited in the console' } })
     setSaved(`Saved as version ${answer.version.version}. It takes effect on every node within seconds.`)
     setMessage('')
     setDiff(undefined)
     setPreview(undefined)
-    setSet(await get<RuleSet>('/v1/rules'))
+    setSet(await get('/v1/rules'))
   })
 
   return (
@@ -117,13 +118,13 @@ function Changes({ diff }: { diff: RuleDiff }) {
     <section>
       <h2>Changes</h2>
       <ul class="list">
-        {(diff.changes ?? []).map((c, i) => (
+        {diff.changes.map((c, i) => (
           <li key={i}>
             <Badge kind={c.op === 'add' ? 'allowed' : c.op === 'remove' ? 'denied' : 'shadow'}>{c.op}</Badge>{' '}
             <span>{c.kind} <strong>{c.name}</strong> {c.value}{c.fields?.map((f) => ` ${f.field}: ${f.from ?? 'none'} → ${f.to ?? 'none'}`).join(';')}</span>
           </li>
         ))}
-        {(diff.changes ?? []).length === 0 && <li>The same in meaning.</li>}
+        {diff.changes.length === 0 && <li>The same in meaning.</li>}
       </ul>
       <Diff text={diff.text ?? ''} />
     </section>

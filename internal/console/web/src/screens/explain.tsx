@@ -1,14 +1,16 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
-import { Failure, post, query } from '../api'
+import { type Failure, post } from '../api'
 import { attributes, limit, readAttributes } from '../format'
-import type { Explained } from '../types'
-import { Badge, Empty, Trouble } from '../ui/load'
+import { query } from '../request'
+import type { Explanation } from '../types'
+import { Badge } from '../ui/badge'
+import { Empty, Trouble } from '../ui/load'
 
 export function Explain() {
   const { query: asked, route } = useLocation()
   const [text, setText] = useState(asked.q ?? '')
-  const [found, setFound] = useState<Explained>()
+  const [found, setFound] = useState<Explanation>()
   const [wrong, setWrong] = useState<Error>()
   useEffect(() => {
     setText(asked.q ?? '')
@@ -20,7 +22,7 @@ export function Explain() {
       setWrong(new Error(`"${read.wrong}" is no name=value`))
       return
     }
-    post<Explained>('/v1/explain', { attributes: read.found }).then(setFound, (err: Failure) => setWrong(err))
+    post('/v1/explain', { body: { attributes: read.found } }).then(setFound, (err: Failure) => setWrong(err))
   }, [asked.q])
   return (
     <>
@@ -43,7 +45,7 @@ export function Explain() {
   )
 }
 
-function Result({ found }: { found: Explained }) {
+function Result({ found }: { found: Explanation }) {
   return (
     <>
       {found.list && <p><Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Its entry {found.entry} decides, and no rule applies. Without it:</p>}

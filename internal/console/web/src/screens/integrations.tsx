@@ -3,7 +3,7 @@ import type { Status } from '../types'
 import { Copy, Show, useLoad } from '../ui/load'
 
 export function Integrations() {
-  const status = useLoad<Status>('/v1/status')
+  const status = useLoad('/v1/status')
   return (
     <>
       <h1>Integrations</h1>

@@ -1,9 +1,11 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
-import { ask, Failure, get, mayChange, post, query } from '../api'
+import { del, type Failure, get, mayChange, post } from '../api'
 import { attributes, count, duration, instant, percent, readAttributes } from '../format'
-import type { Attributes, KeyState, LimitState, RuleSet, Stats, Verdict } from '../types'
-import { Badge, Empty, Trouble, useLoad } from '../ui/load'
+import { query } from '../request'
+import type { Attributes, Keys as Page, KeyState, KeyStates, LimitState } from '../types'
+import { Badge } from '../ui/badge'
+import { Empty, Trouble, useLoad } from '../ui/load'
 import { Calls } from '../ui/calls'
 import { Veiled, Who } from '../ui/who'
 
@@ -11,7 +13,7 @@ export function Keys() {
   const { query: asked, route } = useLocation()
   const [text, setText] = useState(asked.q ?? '')
   useEffect(() => setText(asked.q ?? ''), [asked.q])
-  const rules = useLoad<RuleSet>('/v1/rules')
+  const rules = useLoad('/v1/rules')
   const find = (e: Event) => {
     e.preventDefault()
     route('/keys' + query({ q: text.trim(), rule: asked.rule }))
@@ -43,7 +45,7 @@ export function Keys() {
 
 // List shows who is denied most, and all keys of one rule.
 function List({ rule }: { rule?: string }) {
-  const stats = useLoad<Stats>('/v1/stats?last=1h', 5000)
+  const stats = useLoad('/v1/stats', { query: { last: '1h' }, every: 5000 })
   const rows = (stats.data?.rules ?? []).filter((r) => !rule || r.rule === rule).flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k }))).sort((a, b) => b.denied - a.denied)
   return (
     <>
@@ -77,17 +79,12 @@ function List({ rule }: { rule?: string }) {
   )
 }
 
-interface Page {
-  keys: { subject: string; key?: Attributes }[]
-  next?: string
-}
-
 function Stored({ rule }: { rule: string }) {
   const [pages, setPages] = useState<Page[]>([])
   const [wrong, setWrong] = useState<Failure>()
   const more = async (cursor?: string) => {
     try {
-      const page = await get<Page>('/v1/keys' + query({ rule, cursor }))
+      const page = await get('/v1/keys', { query: { rule, cursor } })
       setPages((before) => (cursor ? [...before, page] : [page]))
     } catch (err) {
       setWrong(err as Failure)
@@ -115,14 +112,9 @@ function Stored({ rule }: { rule: string }) {
   )
 }
 
-interface Shown {
-  keys: KeyState[]
-  recent: Verdict[]
-}
-
 function Key({ text, rule }: { text: string; rule?: string }) {
   const { found, wrong } = readAttributes(text)
-  const [shown, setShown] = useState<Shown>()
+  const [shown, setShown] = useState<KeyStates>()
   const [trouble, setTrouble] = useState<Failure>()
   const [turn, setTurn] = useState(0)
   const again = () => setTurn((n) => n + 1)
@@ -132,7 +124,7 @@ function Key({ text, rule }: { text: string; rule?: string }) {
     let timer = 0
     const load = async () => {
       try {
-        const answer = await post<Shown>('/v1/keys/show', { attributes: found, ...(rule ? { rule } : {}) })
+        const answer = await post('/v1/keys/show', { body: { attributes: found, rule: rule || undefined } })
         if (gone) return
         setShown(answer)
         setTrouble(undefined)
@@ -172,7 +164,7 @@ function State({ state: s, attributes: of, done }: { state: KeyState; attributes
       setWrong(err as Failure)
     }
   }
-  const reset = () => run(() => post('/v1/keys/reset', { rule: s.rule, attributes: of }))
+  const reset = () => run(() => post('/v1/keys/reset', { body: { rule: s.rule, attributes: of } }))
   return (
     <section class="card">
       <div class="head">
@@ -186,17 +178,18 @@ function State({ state: s, attributes: of, done }: { state: KeyState; attributes
           <>
             <button type="button" class="small" onClick={() => void reset()}>Reset</button>
             {s.banned_until
-              ? <button type="button" class="small" onClick={() => void run(() => ask('DELETE', '/v1/bans', { rule: s.rule, attributes: of }))}>Lift the ban</button>
+              ? <button type="button" class="small" onClick={() => void run(() => del('/v1/bans', { body: { rule: s.rule, attributes: of } }))}>Lift the ban</button>
               : s.can_ban && <button type="button" class="small" onClick={() => setDialog('ban')}>Ban</button>}
             <button type="button" class="small" onClick={() => setDialog('override')}>Override</button>
           </>
         )}
       </div>
       {wrong && <Trouble error={wrong} />}
-      {dialog === 'ban' && <BanForm cancel={() => setDialog('')} ban={(d) => run(() => post('/v1/bans', { rule: s.rule, attributes: of, duration: d }))} />}
+      {dialog === 'ban' && <BanForm cancel={() => setDialog('')} ban={(d) => run(() => post('/v1/bans', { body: { rule: s.rule, attributes: of, duration: d } }))} />}
       {dialog === 'override' && (
-        <OverrideForm cancel={() => setDialog('')} add={(limit, hours) => run(() => post(`/v1/rules/${encodeURIComponent(s.rule)}/overrides`, {
-          match: s.key, limit, expires: new Date(Date.now() + hours * 3600e3).toISOString(),
+        <OverrideForm cancel={() => setDialog('')} add={(limit, hours) => run(() => post('/v1/rules/{name}/overrides', {
+          path: { name: s.rule },
+          body: { match: s.key, limit, expires: new Date(Date.now() + hours * 3600e3).toISOString() },
         }))} />
       )}
       <div class="meters">{s.limits.map((l) => <Meter key={l.policy} limit={l} />)}</div>

@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks'
-import { Failure, post, session } from '../api'
-import type { Session } from '../types'
+import { type Failure, post, session } from '../api'
 
 export function Login() {
   const [token, setToken] = useState('')
@@ -11,7 +10,7 @@ export function Login() {
     setBusy(true)
     setWrong('')
     try {
-      session.value = await post<Session>('/v1/session', { token })
+      session.value = await post('/v1/session', { body: { token } })
     } catch (err) {
       const failure = err as Failure
       setWrong(failure.status === 401 ? 'That is not the token.' : failure.message)

@@ -1,12 +1,13 @@
 import { useLocation } from 'preact-iso'
-import { query } from '../api'
+import { query, url } from '../request'
 import { attributes, count, duration, percent } from '../format'
 import type { Counts, Node, Nodes as Listed, RuleStats, Stats, Status } from '../types'
 import { Chart } from '../ui/chart'
 import { DemoTraffic } from '../ui/demo'
 import { Who } from '../ui/who'
 import { useEvents } from '../ui/live'
-import { Badge, Empty } from '../ui/load'
+import { Badge } from '../ui/badge'
+import { Empty } from '../ui/load'
 import { nodeName, Nodes } from '../ui/nodes'
 
 interface Told {
@@ -20,7 +21,7 @@ const spans = ['5m', '15m', '1h']
 export function Overview() {
   const { query: asked, route } = useLocation()
   const last = spans.includes(asked.last ?? '') ? asked.last! : '15m'
-  const { told, state } = useEvents<Told>('/v1/overview?last=' + last, 'stats', 'status', 'nodes')
+  const { told, state } = useEvents<Told>(url('get', '/v1/overview', { query: { last } }), 'stats', 'status', 'nodes')
   return (
     <>
       <div class="head">

@@ -1,14 +1,11 @@
 import { useEffect, useState } from 'preact/hooks'
-import { Failure, post } from '../api'
+import { type Failure, post } from '../api'
 import { duration, limit } from '../format'
-import { type Arrival, game, generate, kinds, type Lane, type PlayedLane, presets, readArrivals } from '../play'
-import { Answer, Trouble } from '../ui/load'
+import { game, generate, kinds, type Lane, presets, readArrivals } from '../play'
+import type { Arrival, Played, PlayedLane } from '../types'
+import { Answer } from '../ui/badge'
+import { Trouble } from '../ui/load'
 import { Race } from './race'
-
-interface Played {
-  lanes: PlayedLane[]
-  span_ms: number
-}
 
 // Playground shows limits side by side on the same arrivals, decided by the server's own code.
 export function Playground() {
@@ -19,7 +16,7 @@ export function Playground() {
   useEffect(() => {
     const gone = new AbortController()
     setChosen(0)
-    post<Played>('/v1/playground', { lanes: g.lanes, arrivals: g.arrivals, hold_ms: g.hold_ms ?? 0 }, gone.signal).then(
+    post('/v1/playground', { body: { lanes: g.lanes, arrivals: g.arrivals, hold_ms: g.hold_ms ?? 0 }, signal: gone.signal }).then(
       (p) => { setPlayed(p); setWrong(undefined) },
       (err: Failure) => { if (!gone.signal.aborted) setWrong(err) },
     )

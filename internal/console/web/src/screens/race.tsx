@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { Badge } from '../ui/load'
+import { Badge } from '../ui/badge'
 
 interface Moment {
   a: string

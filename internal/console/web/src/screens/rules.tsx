@@ -1,16 +1,18 @@
 import { useLocation } from 'preact-iso'
 import { useState } from 'preact/hooks'
-import { Failure, get, mayChange, post, query } from '../api'
+import { Failure, get, mayChange, post } from '../api'
+import { query } from '../request'
 import { count, instant, limit, percent } from '../format'
-import type { RuleDiff, RuleSet, RuleStats, RuleView, Stats, Version } from '../types'
+import type { RuleStats, RuleView, Stats, Version } from '../types'
 import { Spark } from '../ui/chart'
-import { Badge, Empty, Show, Trouble, useLoad } from '../ui/load'
+import { Badge } from '../ui/badge'
+import { Empty, Show, Trouble, useLoad } from '../ui/load'
 import { Problems } from '../ui/problems'
 
 export function Rules() {
   const { query: asked, route } = useLocation()
-  const set = useLoad<RuleSet>('/v1/rules', 5000)
-  const stats = useLoad<Stats>('/v1/stats?last=15m', 5000)
+  const set = useLoad('/v1/rules', { every: 5000 })
+  const stats = useLoad('/v1/stats', { query: { last: '15m' }, every: 5000 })
   const [filter, setFilter] = useState('')
   return (
     <>
@@ -27,7 +29,7 @@ export function Rules() {
               {s.rules.length === 1 ? 'One rule' : s.rules.length + ' rules'} from {s.origin}
               {s.version ? `, version ${s.version.version} by ${s.version.author}, ${instant(s.version.at)}` : ''}. {s.reason}
             </p>
-            <Problems list={s.problems ?? []} />
+            <Problems list={s.problems} />
             {s.rules.length === 0 ? (
               <Empty title="No rules">
                 <p>Nothing is limited. <a href="/rules/edit">Write the first rule</a>, or:</p>
@@ -120,20 +122,20 @@ function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
 function History({ editable, current, changed }: { editable: boolean; current: number; changed: () => void }) {
   const [wrong, setWrong] = useState<Failure>()
   const [diff, setDiff] = useState<{ version: number; text: string }>()
-  const versions = useLoad<{ versions: Version[] }>('/v1/rules/versions', 5000)
+  const versions = useLoad('/v1/rules/versions', { every: 5000 })
   const show = async (v: Version) => {
     if (v.version === 1) {
-      const first = await get<Version>('/v1/rules/versions/1')
+      const first = await get('/v1/rules/versions/{number}', { path: { number: 1 } })
       setDiff({ version: 1, text: (first.document ?? '').replace(/^/gm, '+') })
       return
     }
-    const answer = await post<RuleDiff>('/v1/rules/diff', { from: v.version - 1, to: v.version })
+    const answer = await post('/v1/rules/diff', { body: { from: v.version - 1, to: v.version } })
     setDiff({ version: v.version, text: answer.text ?? '' })
   }
   const rollBack = async (v: Version) => {
     if (!window.confirm(`Save version ${v.version} again as the newest? It takes effect on every node within seconds.`)) return
     try {
-      await post('/v1/rules/rollback', { to: v.version, base: current, message: `Roll back to version ${v.version}` })
+      await post('/v1/rules/rollback', { body: { to: v.version, base: current, message: `Roll back to version ${v.version}` } })
       setWrong(undefined)
       changed()
     } catch (err) {

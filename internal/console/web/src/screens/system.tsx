@@ -1,12 +1,13 @@
 import { duration, instant } from '../format'
-import type { Nodes as Listed, Status } from '../types'
+import type { Status } from '../types'
 import { DemoTraffic } from '../ui/demo'
-import { Badge, Show, useLoad } from '../ui/load'
+import { Badge } from '../ui/badge'
+import { Show, useLoad } from '../ui/load'
 import { Nodes } from '../ui/nodes'
 
 export function System() {
-  const status = useLoad<Status>('/v1/status', 2000)
-  const nodes = useLoad<Listed>('/v1/nodes', 3000)
+  const status = useLoad('/v1/status', { every: 2000 })
+  const nodes = useLoad('/v1/nodes', { every: 3000 })
   return (
     <>
       <h1>System</h1>

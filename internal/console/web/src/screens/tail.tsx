@@ -1,10 +1,12 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { mayChange, query } from '../api'
+import { mayChange } from '../api'
+import { query, url } from '../request'
 import { count } from '../format'
 import type { Verdict } from '../types'
 import { Calls } from '../ui/calls'
-import { Badge, Empty } from '../ui/load'
+import { Badge } from '../ui/badge'
+import { Empty } from '../ui/load'
 import { Veiled } from '../ui/who'
 
 const shown = 200
@@ -18,7 +20,7 @@ export function Tail() {
   const [by, setBy] = useState(asked.attribute ? `${asked.attribute}=${asked.value ?? ''}` : '')
   const waiting = useRef<Verdict[]>([])
   const filter = { rule: asked.rule, denied: asked.denied === 'true', attribute: asked.attribute, value: asked.value }
-  const path = '/v1/events' + query(filter)
+  const path = url('get', '/v1/events', { query: filter })
   useEffect(() => {
     if (paused) return
     setList([])

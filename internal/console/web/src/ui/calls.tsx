@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
-import { mayChange, query } from '../api'
+import { mayChange } from '../api'
+import { query } from '../request'
 import { attributes, duration, time, visible, writeAttributes } from '../format'
 import type { Verdict } from '../types'
-import { Answer, Badge } from './load'
+import { Answer, Badge } from './badge'
 
 // Calls are verdicts, the last first. One can be opened to see every limit.
 export function Calls({ list }: { list: Verdict[] }) {

@@ -1,23 +1,16 @@
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
-import { ask, Failure, mayChange } from '../api'
+import { type Failure, mayChange, put } from '../api'
 import { count } from '../format'
-import { Badge, Trouble, useLoad } from './load'
-
-interface Demo {
-  running: boolean
-  per_second: number
-  allowed: number
-  denied: number
-  failed: number
-}
+import { Badge } from './badge'
+import { Trouble, useLoad } from './load'
 
 // Only a server that is tried out has one; of others it is asked once.
 const none = signal(false)
 
 // DemoTraffic turns made-up callers on and off, where there are some. With whileOn it is there only while they call.
 export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
-  const demo = useLoad<Demo>(none.value ? null : '/v1/demo', 2000)
+  const demo = useLoad(none.value ? null : '/v1/demo', { every: 2000 })
   const [wrong, setWrong] = useState<Failure>()
   const absent = demo.error?.status === 404
   useEffect(() => { if (absent) none.value = true }, [absent])
@@ -25,7 +18,7 @@ export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
   if (none.value || !d || (whileOn && !d.running)) return null
   const turn = async () => {
     try {
-      await ask('PUT', '/v1/demo', { running: !d.running })
+      await put('/v1/demo', { body: { running: !d.running } })
       setWrong(undefined)
     } catch (err) {
       setWrong(err as Failure)

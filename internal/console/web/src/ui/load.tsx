@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { Failure, get } from '../api'
+import { type Input, type PathOf, type Result, url } from '../request'
+import { Problems } from './problems'
 
 export interface Loaded<T> {
   data: T | undefined
@@ -8,17 +10,21 @@ export interface Loaded<T> {
   again: () => void
 }
 
-// useLoad asks for something, again when the path changes and every so many milliseconds if that is given. What was
-// there stays until there is something newer.
-export function useLoad<T>(path: string | null, every = 0): Loaded<T> {
-  const [data, setData] = useState<T>()
+type Query<P extends PathOf<'get'>> = Pick<Input<'get', P>, 'query'>
+
+// useLoad gets a path of the API, again whenever the path or the query changes, and every so many milliseconds if that
+// is given. The data stays until there is newer data.
+export function useLoad<P extends PathOf<'get'>>(path: P | null, { every = 0, ...query }: Query<P> & { every?: number } = {}): Loaded<Result<'get', P>> {
+  const [data, setData] = useState<Result<'get', P>>()
   const [error, setError] = useState<Failure>()
   const [turn, setTurn] = useState(0)
-  const shown = useRef(path)
+  const input = query as Input<'get', P>
+  const address = path === null ? null : url('get', path, input)
+  const shown = useRef(address)
   useEffect(() => {
     if (path === null) return
-    if (shown.current !== path) {
-      shown.current = path
+    if (shown.current !== address) {
+      shown.current = address
       setData(undefined)
       setError(undefined)
     }
@@ -26,13 +32,13 @@ export function useLoad<T>(path: string | null, every = 0): Loaded<T> {
     let timer = 0
     const load = async () => {
       try {
-        const answer = await get<T>(path, gone.signal)
+        const answer = await get(path, { ...input, signal: gone.signal })
         if (gone.signal.aborted) return
         setData(answer)
         setError(undefined)
       } catch (err) {
         if (gone.signal.aborted) return
-        setError(err instanceof Failure ? err : new Failure(0, { detail: String(err) }, 0))
+        setError(err instanceof Failure ? err : new Failure(0, { detail: String(err) }))
       }
       if (every > 0 && !gone.signal.aborted) timer = window.setTimeout(load, document.hidden ? every * 5 : every)
     }
@@ -41,7 +47,7 @@ export function useLoad<T>(path: string | null, every = 0): Loaded<T> {
       gone.abort()
       window.clearTimeout(timer)
     }
-  }, [path, every, turn])
+  }, [address, every, turn])
   return { data, error, again: useCallback(() => setTurn((n) => n + 1), []) }
 }
 
@@ -55,10 +61,12 @@ export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) =
   )
 }
 
+// Trouble shows an error, with the positions of what is wrong in rules.
 export function Trouble({ error, again }: { error: Error; again?: () => void }) {
   return (
     <div class="trouble" role="alert">
       <p class="lines">{error.message}</p>
+      {error instanceof Failure && <Problems list={error.problems} />}
       {again && <button type="button" onClick={again}>Try again</button>}
     </div>
   )
@@ -71,14 +79,6 @@ export function Empty({ title, children }: { title: string; children: ComponentC
       {children}
     </div>
   )
-}
-
-export function Badge({ kind, children }: { kind: string; children: ComponentChildren }) {
-  return <span class={'badge ' + kind}>{children}</span>
-}
-
-export function Answer({ allowed }: { allowed: boolean }) {
-  return <Badge kind={allowed ? 'allowed' : 'denied'}>{allowed ? 'allowed' : 'denied'}</Badge>
 }
 
 // Copy is a text to take along.

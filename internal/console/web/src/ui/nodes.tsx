@@ -1,6 +1,6 @@
 import { count, duration, instant, visible } from '../format'
 import type { Node } from '../types'
-import { Badge } from './load'
+import { Badge } from './badge'
 
 export const nodeName = (n: Node) => visible(n.about?.name ?? n.id.slice(0, 8))
 

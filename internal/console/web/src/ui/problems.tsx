@@ -1,8 +1,8 @@
-import type { Problem } from '../types'
-import { Badge } from './load'
+import type { RuleProblem } from '../types'
+import { Badge } from './badge'
 
 // Problems are mistakes and warnings in rules, each in its place.
-export function Problems({ list, go }: { list: Problem[]; go?: (p: Problem) => void }) {
+export function Problems({ list, go }: { list: RuleProblem[]; go?: (p: RuleProblem) => void }) {
   if (list.length === 0) return null
   return (
     <ul class="problems">
@@ -17,6 +17,6 @@ export function Problems({ list, go }: { list: Problem[]; go?: (p: Problem) => v
   )
 }
 
-const place = (p: Problem) => `line ${p.line}:${p.column ?? 1}`
+const place = (p: RuleProblem) => `line ${p.line}:${p.column ?? 1}`
 
-export const isWarning = (p: Problem) => p.severity === 'warning'
+export const isWarning = (p: RuleProblem) => p.severity === 'warning'

@@ -1,4 +1,5 @@
-import { mayChange, query } from '../api'
+import { mayChange } from '../api'
+import { query } from '../request'
 import { attributes, writeAttributes } from '../format'
 import type { Attributes } from '../types'
 

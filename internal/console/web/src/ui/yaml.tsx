@@ -6,7 +6,7 @@ import { EditorState } from '@codemirror/state'
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import { useEffect, useRef } from 'preact/hooks'
-import type { Problem } from '../types'
+import type { RuleProblem } from '../types'
 import { isWarning } from './problems'
 
 const colors = HighlightStyle.define([
@@ -36,7 +36,7 @@ interface Props {
   source: Source
   readOnly: boolean
   line?: number
-  check: (text: string) => Promise<Problem[]>
+  check: (text: string) => Promise<RuleProblem[]>
   changed: (text: string) => void
 }
 
@@ -83,7 +83,7 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
   return <div class="editor" ref={box} />
 }
 
-function diagnostics(state: EditorState, problems: Problem[]): Diagnostic[] {
+function diagnostics(state: EditorState, problems: RuleProblem[]): Diagnostic[] {
   return problems.filter((p) => p.line && p.line <= state.doc.lines).map((p) => {
     const line = state.doc.line(p.line!)
     const from = Math.min(line.from + Math.max(0, (p.column ?? 1) - 1), line.to)
