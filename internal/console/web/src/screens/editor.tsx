@@ -1,6 +1,7 @@
 import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
-import { type Failure, get, mayChange, post, put } from '../api'
+import { Failure, get, mayChange, post, put } from '../api'
+import { addRule, type Rule } from '../document'
 import { attributes, count, percent, time } from '../format'
 import type { Preview, RuleDiff, RuleProblem, RuleSet } from '../types'
 import { Badge } from '../ui/badge'
@@ -18,7 +19,7 @@ export function Editor() {
   const [text, setText] = useState('') // as it was typed
   const [line, setLine] = useState<number>()
   const [problems, setProblems] = useState<RuleProblem[]>([])
-  const [wrong, setWrong] = useState<Failure>()
+  const [wrong, setWrong] = useState<Error>()
   const [saved, setSaved] = useState('')
   const [message, setMessage] = useState('')
   const [diff, setDiff] = useState<RuleDiff>()
@@ -28,6 +29,12 @@ export function Editor() {
     setText(by)
     setSource({ text: by })
   }
+  const insert = (rule: Rule) => {
+    const added = addRule(text, rule)
+    if (added !== undefined) replace(added)
+    setWrong(added === undefined ? new Error('The document has no list of rules. Write the rule by hand.') : undefined)
+    setForm(false)
+  }
   const load = async () => {
     try {
       const found = await get('/v1/rules')
@@ -35,7 +42,7 @@ export function Editor() {
       replace(found.document || (found.files ?? []).map((f) => `# ${f.name}\n${f.document}`).join('\n'))
       if (asked.line) setLine(Number(asked.line))
     } catch (err) {
-      setWrong(err as Failure)
+      setWrong(err as Error)
     }
   }
   useEffect(() => { void load() }, [])
@@ -55,7 +62,7 @@ export function Editor() {
       await what()
       setWrong(undefined)
     } catch (err) {
-      setWrong(err as Failure)
+      setWrong(err as Error)
     }
   }
   const compare = () => attempt(async () => setDiff(await post('/v1/rules/diff', { body: { document: text } })))
@@ -79,11 +86,11 @@ export function Editor() {
         {writable && <button type="button" onClick={() => setForm(!form)} aria-expanded={form}>Add a rule by form</button>}
       </div>
       {!writable && <p class="quiet">{set.reason ?? 'You may look, and not change.'}</p>}
-      {form && <NewRule add={(rule) => { replace(addRule(text, rule)); setForm(false) }} cancel={() => setForm(false)} />}
+      {form && <NewRule add={insert} cancel={() => setForm(false)} />}
       <Yaml source={source} readOnly={!writable} line={line} check={check} changed={(t) => { setText(t); setSaved(''); setDiff(undefined); setPreview(undefined) }} />
       <Problems list={problems} go={(p) => { setLine(undefined); window.setTimeout(() => setLine(p.line)) }} />
       {wrong && <Trouble error={wrong} />}
-      {wrong?.diff && <><h3>What others changed meanwhile</h3><Diff text={wrong.diff} /></>}
+      {wrong instanceof Failure && wrong.diff && <><h3>What others changed meanwhile</h3><Diff text={wrong.diff} /></>}
       {saved && <p class="good" role="status">{saved}</p>}
       <div class="row">
         {mayChange() && <button type="button" onClick={() => void tryOut()} disabled={broken}>Preview on recent calls</button>}
@@ -99,18 +106,6 @@ export function Editor() {
       {preview && <PreviewResult preview={preview} />}
     </>
   )
-}
-
-// addRule puts a rule at the end of the list of rules, which is at the end of the document unless something follows.
-export function addRule(document: string, rule: string): string {
-  const lines = document.replace(/\s*$/, '').split('\n')
-  const start = lines.findIndex((l) => /^rules:/.test(l))
-  const item = rule.split('\n').map((l) => '  ' + l)
-  if (start < 0) return [...lines.filter((l) => l !== ''), 'rules:', ...item].join('\n') + '\n'
-  if (/^rules:\s*\[\s*\]/.test(lines[start]!)) lines[start] = 'rules:'
-  let end = start + 1
-  while (end < lines.length && !/^[^\s#-]/.test(lines[end]!)) end++
-  return [...lines.slice(0, end), ...item, ...lines.slice(end)].join('\n') + '\n'
 }
 
 function Changes({ diff }: { diff: RuleDiff }) {

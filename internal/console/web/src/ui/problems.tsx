@@ -1,5 +1,6 @@
 import type { RuleProblem } from '../types'
 import { Badge } from './badge'
+import { isWarning } from './diagnostics'
 
 // Problems are mistakes and warnings in rules, each in its place.
 export function Problems({ list, go }: { list: RuleProblem[]; go?: (p: RuleProblem) => void }) {
@@ -18,5 +19,3 @@ export function Problems({ list, go }: { list: RuleProblem[]; go?: (p: RuleProbl
 }
 
 const place = (p: RuleProblem) => `line ${p.line}:${p.column ?? 1}`
-
-export const isWarning = (p: RuleProblem) => p.severity === 'warning'

@@ -1,13 +1,13 @@
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands'
 import { yaml } from '@codemirror/lang-yaml'
 import { HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language'
-import { type Diagnostic, linter, lintGutter } from '@codemirror/lint'
+import { linter, lintGutter } from '@codemirror/lint'
 import { EditorState } from '@codemirror/state'
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import { useEffect, useRef } from 'preact/hooks'
 import type { RuleProblem } from '../types'
-import { isWarning } from './problems'
+import { diagnostics } from './diagnostics'
 
 const colors = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--accent)' },
@@ -61,7 +61,7 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
           EditorState.readOnly.of(readOnly), EditorState.tabSize.of(2),
           EditorView.contentAttributes.of({ 'aria-label': 'Rules document' }),
           lintGutter(),
-          linter(async (v) => diagnostics(v.state, await told.current.check(v.state.doc.toString())), { delay: 400 }),
+          linter(async (v) => diagnostics(v.state.doc, await told.current.check(v.state.doc.toString())), { delay: 400 }),
           EditorView.updateListener.of((u) => { if (u.docChanged) told.current.changed(u.state.doc.toString()) }),
         ],
       }),
@@ -81,13 +81,4 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
     v.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: 'start', yMargin: 40 }) })
   }, [line])
   return <div class="editor" ref={box} />
-}
-
-function diagnostics(state: EditorState, problems: RuleProblem[]): Diagnostic[] {
-  return problems.filter((p) => p.line && p.line <= state.doc.lines).map((p) => {
-    const line = state.doc.line(p.line!)
-    const from = Math.min(line.from + Math.max(0, (p.column ?? 1) - 1), line.to)
-    const word = /^[^\s,\]}]+/.exec(line.text.slice(from - line.from))
-    return { from, to: Math.max(from, from + (word?.[0].length ?? 0)), severity: isWarning(p) ? 'warning' : 'error', message: p.message + (p.hint ? ` (${p.hint})` : '') }
-  })
 }
