@@ -81,9 +81,10 @@ type grpcConfig struct {
 }
 
 type envoyConfig struct {
-	Metadata bool   `key:"response_dynamic_metadata" doc:"tell Envoy the domain, descriptors and hits of each request in the dynamic metadata, as RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does; metadata of limits is always there"`
-	Body     string `key:"denial_body" oneof:"json plain none" doc:"what Envoy sends to a denied client: a problem document, a sentence (for gRPC routes, where it becomes the grpc-message), or nothing"`
-	Headers  bool   `key:"denial_headers" doc:"send headers that only a denial has (Retry-After, Cache-Control, Content-Type). Turn it off while Envoy does not enforce denials: it adds them to the upstream's response"`
+	Health   []string `key:"health_services" doc:"further names of services that gRPC health checks may ask for; ratelimit and the full names of both services of Envoy are known"`
+	Metadata bool     `key:"response_dynamic_metadata" doc:"tell Envoy the domain, descriptors and hits of each request in the dynamic metadata, as RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does; metadata of limits is always there"`
+	Body     string   `key:"denial_body" oneof:"json plain none" doc:"what Envoy sends to a denied client: a problem document, a sentence (for gRPC routes, where it becomes the grpc-message), or nothing"`
+	Headers  bool     `key:"denial_headers" doc:"send headers that only a denial has (Retry-After, Cache-Control, Content-Type). Turn it off while Envoy does not enforce denials: it adds them to the upstream's response"`
 }
 
 type tlsServerConfig struct {

@@ -165,7 +165,7 @@ func (s *server) newAPI() (serve, error) {
 	log := s.log.With("door", "http")
 	handler, err := api.New(api.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
-		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.hosts(s.config.Listen.HTTP),
+		Envoy: http.HandlerFunc(s.envoy.JSON), Ready: s.ready, Hosts: s.config.hosts(s.config.Listen.HTTP),
 	})
 	if err != nil {
 		return nil, err
@@ -213,7 +213,9 @@ func (s *server) serveHTTP(server *http.Server) serve {
 	}
 }
 
-func isHealthCheck(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+func isHealthCheck(r *http.Request) bool {
+	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || r.URL.Path == "/healthcheck"
+}
 
 func (s *server) newGRPC() (serve, error) {
 	var more []grpc.ServerOption
@@ -228,7 +230,7 @@ func (s *server) newGRPC() (serve, error) {
 		return nil, err
 	}
 	s.envoy.Register(server)
-	for _, name := range rls.Services {
+	for _, name := range slices.Concat(rls.Services, s.config.Envoy.Health) {
 		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	if s.config.GRPC.Reflection {

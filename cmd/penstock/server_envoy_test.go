@@ -49,7 +49,7 @@ func TestServesFilesOfEnvoy(t *testing.T) {
 		}
 	}
 	write("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
-	n := startNode(t, fmt.Sprintf("rules: {envoy_ratelimit: %q, poll_interval: 20ms}\nlisten: {gateway: ''}", filepath.Dir(file)))
+	n := startNode(t, fmt.Sprintf("rules: {envoy_ratelimit: %q, poll_interval: 20ms}\nlisten: {gateway: ''}\nenvoy: {health_services: [limits.of.ours]}", filepath.Dir(file)))
 
 	if first, second := n.asEnvoy("u"), n.asEnvoy("u"); first != http.StatusOK || second != http.StatusTooManyRequests {
 		t.Errorf("one passes: %d, %d", first, second)
@@ -60,7 +60,7 @@ func TestServesFilesOfEnvoy(t *testing.T) {
 	if err != nil || r.OverallCode != rlsv3.RateLimitResponse_OVER_LIMIT || r.Statuses[0].CurrentLimit.Unit != rlsv3.RateLimitResponse_RateLimit_YEAR {
 		t.Errorf("over gRPC it is the same counter: %v, %v", r, err)
 	}
-	for _, service := range rls.Services {
+	for _, service := range append([]string{"", "ratelimit", "limits.of.ours"}, rls.Services...) {
 		h, err := grpc_health_v1.NewHealthClient(n.rpc()).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
 		if err != nil || h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 			t.Errorf("health of %s: %v, %v", service, h, err)
@@ -117,5 +117,17 @@ func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
 		if logged := fmt.Sprintf(`"msg":"invalid request from Envoy","door":"envoy","service":%q`, service); strings.Count(n.log.String(), logged) != 1 {
 			t.Errorf("the log has not exactly one %s:\n%s", logged, n.log.String())
 		}
+	}
+}
+
+// Probes made for envoyproxy/ratelimit are answered as they expect it.
+func TestHealthcheck(t *testing.T) {
+	n := startNode(t, "")
+	if answer, body := n.get(n.url("http", "/healthcheck"), "Host", "probe.of.a.mesh"); answer.StatusCode != http.StatusOK || body != "OK" {
+		t.Errorf("%s %q", answer.Status, body)
+	}
+	n.draining.Store(true)
+	if answer, body := n.get(n.url("http", "/healthcheck")); answer.StatusCode != http.StatusInternalServerError || body != "stopping\n" {
+		t.Errorf("stopping: %s %q", answer.Status, body)
 	}
 }

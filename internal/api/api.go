@@ -35,6 +35,9 @@ type Options struct {
 	// Envoy answers Envoy's rate limit service as JSON, at /json; nil: nothing does.
 	Envoy http.Handler
 
+	// Ready returns why the node is not ready, for /healthcheck; nil: it always is.
+	Ready func() error
+
 	Hosts  webguard.Hosts // under which the API is reached
 	Limits Limits
 	Log    *slog.Logger // nil: nothing is logged
@@ -86,7 +89,7 @@ func New(o Options) (http.Handler, error) {
 	a := &api{Options: o}
 	a.exchanges.New = func() any { return new(exchange) }
 	return webguard.Handler(a.mux(), webguard.Options{
-		Hosts: o.Hosts, Open: []string{"/healthz"}, Relayed: []string{forwardAuth},
+		Hosts: o.Hosts, Open: []string{"/healthz", "/healthcheck"}, Relayed: []string{forwardAuth},
 		Refuse: func(w http.ResponseWriter, reason string) {
 			a.foreign.Do(func() { a.Log.Warn("request refused", slog.String("reason", reason)) })
 			fail(w, http.StatusForbidden, reason)
@@ -108,6 +111,7 @@ func (a *api) routes() []route {
 		{"", forwardAuth, a.auth},
 		{"GET", "/openapi.json", openAPI},
 		{"GET", "/healthz", healthy},
+		{"GET", "/healthcheck", a.healthcheck},
 	}
 }
 
@@ -150,4 +154,18 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write([]byte("ok\n"))
+}
+
+// healthcheck says whether the node is ready, as probes of envoyproxy/ratelimit expect it: with 500 if not.
+func (a *api) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if a.Ready != nil {
+		if err := a.Ready(); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = w.Write([]byte(err.Error() + "\n"))
+			return
+		}
+	}
+	_, _ = w.Write([]byte("OK"))
 }

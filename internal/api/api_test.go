@@ -182,4 +182,9 @@ func TestDocumentAndHealthAreServed(t *testing.T) {
 	if w := ask(t, h, "GET", "/healthz", ""); w.Code != 200 || w.Body.String() != "ok\n" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	w := ask(t, h, "GET", "/healthcheck", "")
+	if w.Code != 200 || w.Body.String() != "OK" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	theDocument(t).Conforms(t, "GET", "/healthcheck", w)
 }

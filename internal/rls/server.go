@@ -58,8 +58,9 @@ func New(o Options) (*Server, error) {
 	return &Server{Options: o}, nil
 }
 
-// Services are the names of what Register registers, for who tells of their health.
-var Services = []string{rlsv3.RateLimitService_ServiceDesc.ServiceName, authv3.Authorization_ServiceDesc.ServiceName}
+// Services are the names under which health checks ask for what Register registers: those of the services,
+// and the one that envoyproxy/ratelimit uses.
+var Services = []string{rlsv3.RateLimitService_ServiceDesc.ServiceName, authv3.Authorization_ServiceDesc.ServiceName, "ratelimit"}
 
 // Register adds both services to a server, whose limit on messages bounds what a request costs.
 func (s *Server) Register(to grpc.ServiceRegistrar) {
