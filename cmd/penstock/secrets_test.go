@@ -200,7 +200,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := tell(t, env, "serve", "--check", "--demo")
-			refused := !strings.Contains(out, "the configuration is good")
+			refused := !strings.Contains(out, "ok: configuration")
 			if refused != (mode&0o002 != 0) || !strings.Contains(out, want) || (want == "") == strings.Contains(out, file.path) || strings.Contains(out, canary) {
 				t.Errorf("%s %q, mode %#o: %s", file.path, file.env, mode, out)
 			}
@@ -220,7 +220,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := tell(t, []string{"PENSTOCK_DATA_DIR=" + dir}, "serve", "--check", "--demo", "--config", config)
-			refused := !strings.Contains(out, "the configuration is good")
+			refused := !strings.Contains(out, "ok: configuration")
 			if refused != (holds && mode == 0o666) || strings.Contains(out, config) != (holds && want != "") || holds && !strings.Contains(out, want) {
 				t.Errorf("%s, mode %#o: %s", text, mode, out)
 			}
