@@ -1,20 +1,20 @@
 import type { ComponentChildren } from 'preact'
-import { lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
-import { Failure, logOut, session, whoAmI } from './api'
+import { LocationProvider, lazy, Route, Router, useLocation } from 'preact-iso'
+import { type Failure, logOut, session, whoAmI } from './api'
 import { toggleUTC, utc } from './format'
-import { dark, toggleTheme } from './theme'
-import { Search } from './search'
-import { Trouble } from './ui/load'
+import { Audit } from './screens/audit'
+import { Explain } from './screens/explain'
+import { Integrations } from './screens/integrations'
+import { Keys } from './screens/keys'
 import { Login } from './screens/login'
 import { Overview } from './screens/overview'
 import { Rules } from './screens/rules'
-import { Keys } from './screens/keys'
-import { Tail } from './screens/tail'
-import { Explain } from './screens/explain'
 import { System } from './screens/system'
-import { Audit } from './screens/audit'
-import { Integrations } from './screens/integrations'
+import { Tail } from './screens/tail'
+import { Search } from './search'
+import { dark, toggleTheme } from './theme'
+import { Trouble } from './ui/load'
 
 // The editor is most of the bundle, and the playground is seldom opened.
 const RuleEditor = lazy(() => import('./screens/editor').then((m) => m.Editor))
@@ -38,7 +38,11 @@ export function App() {
     whoAmI().catch((err: Failure) => setTrouble(err))
   }, [])
   if (session.value === undefined) {
-    return <main class="alone">{trouble ? <Trouble error={trouble} again={() => location.reload()} /> : <p class="quiet">…</p>}</main>
+    return (
+      <main class="alone">
+        {trouble ? <Trouble error={trouble} again={() => location.reload()} /> : <p class="quiet">…</p>}
+      </main>
+    )
   }
   if (session.value === null) return <Login />
   return (
@@ -72,24 +76,42 @@ function Frame({ children }: { children: ComponentChildren }) {
   }, [path])
   return (
     <>
-      <a class="skip" href="#content">Skip to the content</a>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
       <header class="top">
-        <button type="button" class="menu" aria-expanded={open} aria-controls="nav" onClick={() => setOpen(!open)}>Menu</button>
-        <a href="/" class="brand"><img src="/icon.svg" alt="" width="22" height="22" /> Penstock</a>
+        <button type="button" class="menu" aria-expanded={open} aria-controls="nav" onClick={() => setOpen(!open)}>
+          Menu
+        </button>
+        <a href="/" class="brand">
+          <img src="/icon.svg" alt="" width="22" height="22" /> Penstock
+        </a>
         <Search />
         <span class="grow" />
-        <button type="button" class="quiet-button" onClick={toggleUTC} aria-pressed={utc.value}>{utc.value ? 'UTC' : 'Local time'}</button>
-        <button type="button" class="quiet-button" onClick={toggleTheme} aria-pressed={dark.value}>{dark.value ? 'Dark' : 'Light'}</button>
+        <button type="button" class="quiet-button" onClick={toggleUTC} aria-pressed={utc.value}>
+          {utc.value ? 'UTC' : 'Local time'}
+        </button>
+        <button type="button" class="quiet-button" onClick={toggleTheme} aria-pressed={dark.value}>
+          {dark.value ? 'Dark' : 'Light'}
+        </button>
         <span class="role">{session.value?.role}</span>
-        {session.value?.session && <button type="button" class="quiet-button" onClick={() => void logOut()}>Log out</button>}
+        {session.value?.session && (
+          <button type="button" class="quiet-button" onClick={() => void logOut()}>
+            Log out
+          </button>
+        )}
       </header>
       <div class="body">
         <nav id="nav" class={open ? 'open' : ''} aria-label="Screens">
           {screens.map((s) => (
-            <a key={s.path} href={s.path} aria-current={s === here ? 'page' : undefined}>{s.name}</a>
+            <a key={s.path} href={s.path} aria-current={s === here ? 'page' : undefined}>
+              {s.name}
+            </a>
           ))}
         </nav>
-        <main id="content" tabIndex={-1}>{children}</main>
+        <main id="content" tabIndex={-1}>
+          {children}
+        </main>
       </div>
     </>
   )
@@ -99,7 +121,9 @@ function Nothing() {
   return (
     <>
       <h1>Nothing here</h1>
-      <p>There is no such screen. <a href="/">To the overview</a></p>
+      <p>
+        There is no such screen. <a href="/">To the overview</a>
+      </p>
     </>
   )
 }

@@ -15,48 +15,61 @@ export function time(at: string | number | Date): string {
 
 export function instant(at: string | number | Date): string {
   const d = new Date(at)
-  const text = d.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium', hour12: false, timeZone: utc.value ? 'UTC' : undefined })
-  return utc.value ? text + ' UTC' : text
+  const text = d.toLocaleString(undefined, {
+    dateStyle: 'medium',
+    timeStyle: 'medium',
+    hour12: false,
+    timeZone: utc.value ? 'UTC' : undefined,
+  })
+  return utc.value ? `${text} UTC` : text
 }
 
 export function count(n: number): string {
-  if (n >= 1e9) return (n / 1e9).toFixed(1) + 'G'
-  if (n >= 1e6) return (n / 1e6).toFixed(1) + 'M'
-  if (n >= 1e4) return (n / 1e3).toFixed(1) + 'k'
-  return Math.round(n * 10) / 10 + ''
+  if (n >= 1e9) return `${(n / 1e9).toFixed(1)}G`
+  if (n >= 1e6) return `${(n / 1e6).toFixed(1)}M`
+  if (n >= 1e4) return `${(n / 1e3).toFixed(1)}k`
+  return `${Math.round(n * 10) / 10}`
 }
 
 export function percent(part: number, whole: number): string {
   if (whole === 0) return '0 %'
   const p = (100 * part) / whole
-  return (p > 0 && p < 0.1 ? '< 0.1' : p < 10 ? p.toFixed(1) : p.toFixed(0)) + ' %'
+  return `${p > 0 && p < 0.1 ? '< 0.1' : p < 10 ? p.toFixed(1) : p.toFixed(0)} %`
 }
 
 // limit shortens what Go calls 1m0s, and says algorithms in words.
 export function limit(text: string): string {
-  return text.replace(/(\d)m0s/g, '$1m').replace(/(\d)h0m\b/g, '$1h').replaceAll('_', ' ')
+  return text
+    .replace(/(\d)m0s/g, '$1m')
+    .replace(/(\d)h0m\b/g, '$1h')
+    .replaceAll('_', ' ')
 }
 
 export function duration(ms: number | null): string {
   if (ms === null) return 'never'
   if (ms === 0) return '0 s'
-  if (ms < 1) return (ms * 1000).toFixed(0) + ' µs'
-  if (ms < 1000) return (ms < 10 ? ms.toFixed(1) : ms.toFixed(0)) + ' ms'
+  if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms`
   const s = ms / 1000
-  if (s < 60) return (s < 10 ? Math.round(s * 10) / 10 : Math.round(s)) + ' s'
-  if (s < 3600) return Math.floor(s / 60) + ' min' + (s % 60 >= 1 ? ' ' + Math.round(s % 60) + ' s' : '')
-  if (s < 86400) return Math.floor(s / 3600) + ' h' + (s % 3600 >= 60 ? ' ' + Math.round((s % 3600) / 60) + ' min' : '')
-  return Math.floor(s / 86400) + ' d' + (s % 86400 >= 3600 ? ' ' + Math.round((s % 86400) / 3600) + ' h' : '')
+  if (s < 60) return `${s < 10 ? Math.round(s * 10) / 10 : Math.round(s)} s`
+  if (s < 3600) return `${Math.floor(s / 60)} min${s % 60 >= 1 ? ` ${Math.round(s % 60)} s` : ''}`
+  if (s < 86400) return `${Math.floor(s / 3600)} h${s % 3600 >= 60 ? ` ${Math.round((s % 3600) / 60)} min` : ''}`
+  return `${Math.floor(s / 86400)} d${s % 86400 >= 3600 ? ` ${Math.round((s % 86400) / 3600)} h` : ''}`
 }
 
 // visible shows what would not be seen, or would be mistaken: control characters and those that turn the direction of
 // text around.
 export function visible(text: string): string {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 export function attributes(of: Attributes): string {
-  return Object.entries(of).map(([name, value]) => `${visible(name)}=${visible(value)}`).join('  ')
+  return Object.entries(of)
+    .map(([name, value]) => `${visible(name)}=${visible(value)}`)
+    .join('  ')
 }
 
 // readAttributes reads name=value, separated by spaces; "a value" may have quotes.
@@ -74,6 +87,9 @@ export function readAttributes(text: string): { found: Attributes; wrong: string
 
 export function writeAttributes(of: Attributes): string {
   return Object.entries(of)
-    .map(([name, value]) => `${name}=${/[\s"]/.test(value) || value === '' ? '"' + value.replace(/(["\\])/g, '\\$1') + '"' : value}`)
+    .map(
+      ([name, value]) =>
+        `${name}=${/[\s"]/.test(value) || value === '' ? `"${value.replace(/(["\\])/g, '\\$1')}"` : value}`,
+    )
     .join(' ')
 }

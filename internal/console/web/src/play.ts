@@ -34,7 +34,8 @@ const times = (n: number, at: number) => Array<number>(n).fill(at)
 export const presets: Preset[] = [
   {
     name: 'Three answers to one trace',
-    about: 'One call, two, three in the thirds of the first minute; three more at 80 s. Six a minute: the fixed window has forgotten the first minute, the log remembers every call, the counter estimates.',
+    about:
+      'One call, two, three in the thirds of the first minute; three more at 80 s. Six a minute: the fixed window has forgotten the first minute, the log remembers every call, the counter estimates.',
     lanes: [
       { name: 'Fixed window', limit: { rate: '6/1m', algorithm: 'fixed_window' } },
       { name: 'Sliding log', limit: { rate: '6/1m', algorithm: 'sliding_window_log' } },
@@ -54,7 +55,8 @@ export const presets: Preset[] = [
   },
   {
     name: 'Coins in a bucket',
-    about: 'A bucket of three coins, filled every minute. At 50 s it is empty; what does not fit at 120 s is lost; three calls at 130 s take all three at once.',
+    about:
+      'A bucket of three coins, filled every minute. At 50 s it is empty; what does not fit at 120 s is lost; three calls at 130 s take all three at once.',
     lanes: [
       { name: 'Filled every minute', limit: { rate: '3/1m', algorithm: 'token_bucket', burst: 3, refill: 'interval' } },
       { name: 'Filled all the time', limit: { rate: '3/1m', algorithm: 'token_bucket', burst: 3 } },
@@ -87,12 +89,18 @@ export const presets: Preset[] = [
       { name: 'Token bucket', limit: { rate: '100/1d', algorithm: 'token_bucket', burst: 20 } },
       { name: 'Sliding counter', limit: { rate: '100/1d', algorithm: 'sliding_window_counter' } },
     ],
-    arrivals: hours(...Array.from({ length: 120 }, (_, i) => (i * 8) / 60), ...Array.from({ length: 60 }, (_, i) => 16 + i / 60)).sort((a, b) => a.at_ms - b.at_ms),
+    arrivals: hours(
+      ...Array.from({ length: 120 }, (_, i) => (i * 8) / 60),
+      ...Array.from({ length: 60 }, (_, i) => 16 + i / 60),
+    ).sort((a, b) => a.at_ms - b.at_ms),
   },
   {
     name: 'Five at the same time',
     about: 'Every call runs for 20 s. However fast they come, five run.',
-    lanes: [{ name: 'Concurrency', limit: { concurrent: 5, ttl: '1m' } }, { name: 'Sliding counter', limit: { rate: '15/1m', algorithm: 'sliding_window_counter' } }],
+    lanes: [
+      { name: 'Concurrency', limit: { concurrent: 5, ttl: '1m' } },
+      { name: 'Sliding counter', limit: { rate: '15/1m', algorithm: 'sliding_window_counter' } },
+    ],
     arrivals: s(...Array.from({ length: 30 }, (_, i) => i * 2)),
     hold_ms: 20_000,
   },
@@ -133,7 +141,8 @@ export function readArrivals(text: string): { found: Arrival[]; wrong: string } 
   for (const word of text.split(/[\s,;]+/).filter(Boolean)) {
     const m = /^(\d+(?:\.\d+)?)(ms|s|m|min|h)?(?:x(\d+))?$/.exec(word)
     if (!m) return { found, wrong: word }
-    for (let i = 0; i < Math.min(2000, Number(m[3] ?? 1)); i++) found.push({ at_ms: Number(m[1]) * units[m[2] ?? 's']! })
+    for (let i = 0; i < Math.min(2000, Number(m[3] ?? 1)); i++)
+      found.push({ at_ms: Number(m[1]) * units[m[2] ?? 's']! })
   }
   return { found: found.sort((a, b) => a.at_ms - b.at_ms).slice(0, 2000), wrong: '' }
 }

@@ -5,7 +5,9 @@ import type { paths } from './schema.gen'
 export type Method = 'get' | 'post' | 'put' | 'delete'
 
 // PathOf is the paths that have a method.
-export type PathOf<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths]
+export type PathOf<M extends Method> = {
+  [P in keyof paths]: paths[P] extends Record<M, object> ? P : never
+}[keyof paths]
 
 type Operation<M extends Method, P extends keyof paths> = NonNullable<paths[P][M]>
 
@@ -15,7 +17,9 @@ export type Result<M extends Method, P extends keyof paths> =
 
 type PathParams<O> = O extends { parameters: { path: infer T } } ? { path: T } : { path?: undefined }
 type QueryParams<O> = O extends { parameters: { query?: infer T } } ? { query?: T } : { query?: undefined }
-type Body<O> = O extends { requestBody: { content: { 'application/json': infer T } } } ? { body: T } : { body?: undefined }
+type Body<O> = O extends { requestBody: { content: { 'application/json': infer T } } }
+  ? { body: T }
+  : { body?: undefined }
 
 // Input is what a request carries.
 export type Input<M extends Method, P extends keyof paths> = PathParams<Operation<M, P>> &

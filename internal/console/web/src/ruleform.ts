@@ -36,10 +36,15 @@ export function ruleFromForm({ name, method, path, key, limit, algorithm, mode }
   return {
     name: name.trim(),
     match: method || path ? { method: method || undefined, path: path || undefined } : undefined,
-    key: key.split(',').map((k) => k.trim()).filter(Boolean),
+    key: key
+      .split(',')
+      .map((k) => k.trim())
+      .filter(Boolean),
     limits: [
       // A permit that is never released, because its client crashed, ends after ttl.
-      algorithm === 'concurrency' ? { concurrent: parseInt(limit, 10) || 1, ttl: '1m' } : { rate: limit.trim(), algorithm },
+      algorithm === 'concurrency'
+        ? { concurrent: parseInt(limit, 10) || 1, ttl: '1m' }
+        : { rate: limit.trim(), algorithm },
     ],
     mode: mode === 'enforce' ? undefined : mode,
   }

@@ -1,5 +1,5 @@
-import { useLocation } from 'preact-iso'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso'
 import { get, mayChange } from './api'
 import { screens } from './app'
 import { readAttributes } from './format'
@@ -26,7 +26,10 @@ export function Search() {
   }, [])
   const focus = () => {
     setOpen(true)
-    get('/v1/rules').then((set) => setRules(set.rules.map((r) => r.name)), () => setRules([]))
+    get('/v1/rules').then(
+      (set) => setRules(set.rules.map((r) => r.name)),
+      () => setRules([]),
+    )
   }
   const found = results(text, rules)
   const go = (i: number) => {
@@ -58,7 +61,10 @@ export function Search() {
         aria-autocomplete="list"
         placeholder="Search, or ip=198.51.100.7   Ctrl K"
         value={text}
-        onInput={(e) => { setText(e.currentTarget.value); setAt(0) }}
+        onInput={(e) => {
+          setText(e.currentTarget.value)
+          setAt(0)
+        }}
         onFocus={focus}
         onBlur={() => window.setTimeout(() => setOpen(false), 150)}
         onKeyDown={press}
@@ -66,7 +72,9 @@ export function Search() {
       {open && text !== '' && (
         <ul id="found" role="listbox">
           {found.map((f, i) => (
-            <li key={f.path} role="option" aria-selected={i === at} onMouseDown={() => go(i)}><span class="quiet">{f.kind}</span> {f.name}</li>
+            <li key={f.path} role="option" aria-selected={i === at} onMouseDown={() => go(i)}>
+              <span class="quiet">{f.kind}</span> {f.name}
+            </li>
           ))}
           {found.length === 0 && <li class="quiet">Nothing is called that. A caller is written name=value.</li>}
         </ul>
@@ -80,10 +88,11 @@ function results(text: string, rules: string[]) {
   const found: { kind: string; name: string; path: string }[] = []
   if (wanted === '') return found
   if (wanted.includes('=') && readAttributes(text).wrong === '') {
-    if (mayChange()) found.push({ kind: 'Caller', name: text.trim(), path: '/keys' + query({ q: text.trim() }) })
-    found.push({ kind: 'Explain', name: text.trim(), path: '/explain' + query({ q: text.trim() }) })
+    if (mayChange()) found.push({ kind: 'Caller', name: text.trim(), path: `/keys${query({ q: text.trim() })}` })
+    found.push({ kind: 'Explain', name: text.trim(), path: `/explain${query({ q: text.trim() })}` })
   }
   for (const s of screens) if (s.name.toLowerCase().includes(wanted)) found.push({ kind: 'Screen', ...s })
-  for (const r of rules) if (r.toLowerCase().includes(wanted)) found.push({ kind: 'Rule', name: r, path: '/rules' + query({ rule: r }) })
+  for (const r of rules)
+    if (r.toLowerCase().includes(wanted)) found.push({ kind: 'Rule', name: r, path: `/rules${query({ rule: r })}` })
   return found.slice(0, 12)
 }

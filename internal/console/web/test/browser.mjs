@@ -15,7 +15,10 @@ const shots = process.env.PENSTOCK_SHOTS
 const patience = 60_000 // for anything: a busy machine is no fault of the console
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-const browser = await chromium.launch({ executablePath: process.env.PENSTOCK_CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+const browser = await chromium.launch({
+  executablePath: process.env.PENSTOCK_CHROMIUM,
+  args: ['--no-sandbox', '--disable-dev-shm-usage'],
+})
 const troubles = []
 
 export async function open(options = {}) {
@@ -23,9 +26,15 @@ export async function open(options = {}) {
   context.setDefaultTimeout(patience)
   const page = await context.newPage()
   page.on('pageerror', (e) => troubles.push(`error in the page: ${e.message}`))
-  page.on('dialog', (d) => (d.type() === 'confirm' ? d.accept() : (troubles.push(`a dialog: ${d.message()}`), d.dismiss())))
-  page.on('console', (m) => { if (/Content Security Policy/i.test(m.text())) troubles.push(m.text()) })
-  page.on('request', (r) => { if (!r.url().startsWith(admin) && !r.url().startsWith('data:')) troubles.push(`a request to ${r.url()}`) })
+  page.on('dialog', (d) =>
+    d.type() === 'confirm' ? d.accept() : (troubles.push(`a dialog: ${d.message()}`), d.dismiss()),
+  )
+  page.on('console', (m) => {
+    if (/Content Security Policy/i.test(m.text())) troubles.push(m.text())
+  })
+  page.on('request', (r) => {
+    if (!r.url().startsWith(admin) && !r.url().startsWith('data:')) troubles.push(`a request to ${r.url()}`)
+  })
   return { context, page }
 }
 
@@ -38,10 +47,11 @@ export async function logIn(page, as = token) {
 
 // looked takes a picture, and asks axe what would keep people out.
 export async function looked(page, name) {
-  await page.screenshot({ path: join(shots, name + '.png'), fullPage: false })
+  await page.screenshot({ path: join(shots, `${name}.png`), fullPage: false })
   await page.evaluate(axe)
   const found = await page.evaluate(() => window.axe.run())
-  for (const v of found.violations) troubles.push(`${name}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(' ')}`)
+  for (const v of found.violations)
+    troubles.push(`${name}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(' ')}`)
 }
 
 export const call = (path, headers = {}) => fetch(gateway + path, { headers })

@@ -5,7 +5,7 @@ import { admin, call, calls, gateway, logIn, looked, open, until, viewerToken, w
 async function steps() {
   const { context, page } = await open({ colorScheme: 'light' })
   // Who is not logged in sees nothing, and a wrong token opens nothing.
-  await page.goto(admin + '/rules')
+  await page.goto(`${admin}/rules`)
   await page.getByLabel('Admin token').fill('wrong')
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByText('That is not the token.').waitFor()
@@ -18,7 +18,10 @@ async function steps() {
   await page.getByRole('button', { name: 'Send demo traffic' }).click()
   await page.getByRole('button', { name: 'Stop demo traffic' }).first().waitFor() // until calls come it is there twice
   await page.locator('.chart canvas').waitFor()
-  await page.getByRole('link', { name: /ip=192\.0\.2\.66|ip=127\./ }).first().waitFor() // where loopback has one address, all are there
+  await page
+    .getByRole('link', { name: /ip=192\.0\.2\.66|ip=127\./ })
+    .first()
+    .waitFor() // where loopback has one address, all are there
   await page.getByRole('link', { name: 'System' }).click()
   await page.getByRole('button', { name: 'Stop demo traffic' }).waitFor()
   await looked(page, 'demo')
@@ -67,11 +70,17 @@ async function steps() {
   await editor.click()
   await page.keyboard.press('Control+End')
   await page.keyboard.type('nonsense: true\n')
-  await page.locator('.problems').getByText(/unknown field/).waitFor()
+  await page
+    .locator('.problems')
+    .getByText(/unknown field/)
+    .waitFor()
   assert(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
   await page.keyboard.press('Shift+ArrowUp')
   await page.keyboard.press('Delete')
-  await page.locator('.problems').getByText(/unknown field/).waitFor({ state: 'detached' })
+  await page
+    .locator('.problems')
+    .getByText(/unknown field/)
+    .waitFor({ state: 'detached' })
 
   // With where the user comes from it is right.
   await page.keyboard.press('Control+Home')
@@ -121,17 +130,23 @@ async function steps() {
   await page.getByRole('button', { name: 'Override' }).click()
   await page.getByLabel('Limit').fill('often')
   await page.getByRole('button', { name: 'Save as a version of the rules' }).click()
-  await page.getByRole('alert').getByText(/line \d+:\d+.*"often"/).waitFor()
+  await page
+    .getByRole('alert')
+    .getByText(/line \d+:\d+.*"often"/)
+    .waitFor()
   await looked(page, 'refused')
   await page.getByLabel('Limit').fill('unlimited')
   await page.getByRole('button', { name: 'Save as a version of the rules' }).click()
   await page.getByText('unlimited by an override').waitFor()
 
-  await page.goto(admin + '/keys?q=ip%3D198.51.100.7&rule=login-per-ip')
+  await page.goto(`${admin}/keys?q=ip%3D198.51.100.7&rule=login-per-ip`)
   await page.getByRole('button', { name: 'Ban' }).click()
   await page.getByLabel('For how long').fill('soon')
   await page.getByRole('button', { name: 'Ban' }).last().click()
-  await page.getByRole('alert').getByText(/^duration: "soon"/).waitFor()
+  await page
+    .getByRole('alert')
+    .getByText(/^duration: "soon"/)
+    .waitFor()
   assert.equal((await page.getByRole('alert').innerText()).match(/"soon"/g).length, 1, 'an error is said once')
 
   // It is rolled back, and nothing of it holds any more.
@@ -140,7 +155,10 @@ async function steps() {
   await page.getByRole('heading', { name: 'Changes of version 1' }).waitFor()
   await page.getByRole('row', { name: /^1 / }).getByRole('button', { name: 'Roll back' }).click()
   await page.getByText('4 (current)').waitFor()
-  await until('orders are not limited', async () => !(await calls(5, '/orders', { 'X-User': user + 'x' })).includes(429))
+  await until(
+    'orders are not limited',
+    async () => !(await calls(5, '/orders', { 'X-User': `${user}x` })).includes(429),
+  )
 
   // The other screens.
   await page.getByRole('link', { name: 'Playground' }).click()
@@ -159,7 +177,10 @@ async function steps() {
   await page.getByText('This node').waitFor()
   await looked(page, 'system')
   await page.getByRole('link', { name: 'Audit' }).click()
-  await page.getByRole('cell', { name: /orders are limited/ }).first().waitFor()
+  await page
+    .getByRole('cell', { name: /orders are limited/ })
+    .first()
+    .waitFor()
   await looked(page, 'audit')
   await page.getByRole('link', { name: 'Integrations' }).click()
   await page.getByRole('button', { name: 'nginx' }).click()
@@ -173,20 +194,49 @@ async function steps() {
 // Whatever callers are called, nothing of it runs.
 async function hostile() {
   const payloads = []
-  for (const core of ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "'><svg onload=alert(1)>", 'javascript:alert(1)', '{{constructor.constructor("alert(1)")()}}', '${alert(1)}', '</style><script>alert(1)</script>', '<iframe srcdoc="<script>alert(1)</script>">', '\u202etxt.exe', '\u0000\u001b[31mred'.replace(/[\u0000-\u001f]/g, '%00')]) {
+  for (const core of [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    'javascript:alert(1)',
+    '{{constructor.constructor("alert(1)")()}}',
+    '${alert(1)}',
+    '</style><script>alert(1)</script>',
+    '<iframe srcdoc="<script>alert(1)</script>">',
+    '\u202etxt.exe',
+    '\u0000\u001b[31mred'.replace(/[\u0000-\u001f]/g, '%00'),
+  ]) {
     for (let i = 0; i < 50; i++) payloads.push(core + i)
   }
   for (let i = 0; i < payloads.length; i += 25) {
-    await Promise.all(payloads.slice(i, i + 25).map((p) => fetch(gateway + '/api/v1/chat?q=' + encodeURIComponent(p), { headers: { 'X-Fingerprint': encodeURI(p).replaceAll('%3C', '<').replaceAll('%3E', '>').replaceAll('%22', '"'), 'User-Agent': encodeURI(p) } }).then((r) => r.text())))
+    await Promise.all(
+      payloads.slice(i, i + 25).map((p) =>
+        fetch(`${gateway}/api/v1/chat?q=${encodeURIComponent(p)}`, {
+          headers: {
+            'X-Fingerprint': encodeURI(p).replaceAll('%3C', '<').replaceAll('%3E', '>').replaceAll('%22', '"'),
+            'User-Agent': encodeURI(p),
+          },
+        }).then((r) => r.text()),
+      ),
+    )
   }
   const { context, page } = await open({ colorScheme: 'dark' })
   await logIn(page)
-  for (const path of ['/', '/rules', '/keys?rule=chat-per-fingerprint', '/tail', '/explain?q=' + encodeURIComponent('path="<script>alert(1)</script>"'), '/keys?q=' + encodeURIComponent('fingerprint="<img src=x onerror=alert(1)>"'), '/audit', '/system']) {
+  for (const path of [
+    '/',
+    '/rules',
+    '/keys?rule=chat-per-fingerprint',
+    '/tail',
+    `/explain?q=${encodeURIComponent('path="<script>alert(1)</script>"')}`,
+    `/keys?q=${encodeURIComponent('fingerprint="<img src=x onerror=alert(1)>"')}`,
+    '/audit',
+    '/system',
+  ]) {
     await page.goto(admin + path)
     await page.locator('h1').waitFor()
     if (path === '/tail') {
       await page.getByText('Waiting for calls').waitFor()
-      await fetch(gateway + '/api/v1/chat', { headers: { 'X-Fingerprint': '<img src=x onerror=alert(1)>' } })
+      await fetch(`${gateway}/api/v1/chat`, { headers: { 'X-Fingerprint': '<img src=x onerror=alert(1)>' } })
       await page.locator('.calls').getByText('<img src=x onerror=alert(1)>').first().waitFor()
     }
     assert.equal(await page.locator('main img[src="x"], main script, main iframe').count(), 0, path)
@@ -214,9 +264,13 @@ async function viewer() {
   await looked(page, 'keys-viewer')
   const keys = await page.locator('main').innerText()
   await page.getByRole('link', { name: 'Audit' }).click()
-  await page.getByText(/user=#/).first().waitFor()
+  await page
+    .getByText(/user=#/)
+    .first()
+    .waitFor()
   const audit = await page.locator('main').innerText()
-  for (const text of [tail, keys, audit]) assert(!/127\.0\.0\.1|192\.0\.2\.|user=u|user="u/.test(text.replaceAll(/ at \S+/g, '')), text)
+  for (const text of [tail, keys, audit])
+    assert(!/127\.0\.0\.1|192\.0\.2\.|user=u|user="u/.test(text.replaceAll(/ at \S+/g, '')), text)
   await context.close()
 }
 
@@ -224,13 +278,19 @@ async function viewer() {
 async function themes() {
   const dark = await open({ colorScheme: 'dark' })
   await logIn(dark.page)
-  for (const [name, path] of [['overview', '/'], ['rules', '/rules'], ['playground', '/playground'], ['keys', '/keys'], ['editor', '/rules/edit']]) {
+  for (const [name, path] of [
+    ['overview', '/'],
+    ['rules', '/rules'],
+    ['playground', '/playground'],
+    ['keys', '/keys'],
+    ['editor', '/rules/edit'],
+  ]) {
     await dark.page.goto(admin + path)
     await dark.page.locator('h1').waitFor()
     if (name === 'overview') await dark.page.locator('.tile').first().waitFor()
     if (name === 'playground') await dark.page.locator('.step').first().waitFor()
     if (name === 'editor') await dark.page.locator('.cm-content').waitFor()
-    await looked(dark.page, name + '-dark')
+    await looked(dark.page, `${name}-dark`)
   }
   await dark.context.close()
   const phone = await open({ viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true })

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { admin, calls, logIn, looked, open, until, walk } from './browser.mjs'
 
-const row = (page, name) => page.getByRole('region', { name: 'Nodes' }).getByRole('row', { name: new RegExp('^' + name) })
+const row = (page, name) =>
+  page.getByRole('region', { name: 'Nodes' }).getByRole('row', { name: new RegExp(`^${name}`) })
 
 async function knows(page) {
   await row(page, 'north').getByText('this one').waitFor()
@@ -28,14 +29,18 @@ async function light() {
   await calls(20, '/')
   await page.locator('.chart canvas').waitFor()
   await looked(page, 'nodes')
-  assert(asked.includes('/v1/overview') && !asked.includes('/v1/stats') && !asked.includes('/v1/status'), 'the overview asks: ' + asked)
+  assert(
+    asked.includes('/v1/overview') && !asked.includes('/v1/stats') && !asked.includes('/v1/status'),
+    `the overview asks: ${asked}`,
+  )
 
   // Nobody looks: the stream is closed. Somebody does: there is another.
   const streams = () => asked.filter((path) => path === '/v1/overview').length
-  const hide = (hidden) => page.evaluate((hidden) => {
-    Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden })
-    document.dispatchEvent(new Event('visibilitychange'))
-  }, hidden)
+  const hide = (hidden) =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden })
+      document.dispatchEvent(new Event('visibilitychange'))
+    }, hidden)
   await hide(true)
   await page.getByText('resting', { exact: true }).waitFor()
   const before = streams()
@@ -75,14 +80,14 @@ async function ends() {
   await knows(page)
   process.kill(Number(process.env.PENSTOCK_OTHER), 'SIGTERM')
   await row(page, 'south').waitFor({ state: 'detached' })
-  await page.goto(admin + '/system')
+  await page.goto(`${admin}/system`)
   await row(page, 'west').waitFor()
   assert.equal(await row(page, 'south').count(), 0)
 
   // So does the session, and with it the stream.
   await page.getByRole('link', { name: 'Overview' }).click()
   await page.getByText('live', { exact: true }).waitFor()
-  assert((await context.request.delete(admin + '/v1/session')).ok())
+  assert((await context.request.delete(`${admin}/v1/session`)).ok())
   await page.getByLabel('Admin token').waitFor()
   await context.close()
 }
@@ -92,7 +97,9 @@ async function cutOff() {
   const { context, page } = await open({ colorScheme: 'dark' })
   await logIn(page)
   await row(page, 'west').waitFor()
-  const redis = connect(Number(process.env.PENSTOCK_REDIS.split(':').at(-1)), '127.0.0.1', () => redis.end('SHUTDOWN NOSAVE\r\n'))
+  const redis = connect(Number(process.env.PENSTOCK_REDIS.split(':').at(-1)), '127.0.0.1', () =>
+    redis.end('SHUTDOWN NOSAVE\r\n'),
+  )
   await row(page, 'north').getByText('▲ degraded').waitFor()
   await page.getByText('decides without the shared state').waitFor()
   await page.getByText('redis ✗').waitFor()

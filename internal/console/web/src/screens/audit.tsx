@@ -15,7 +15,9 @@ export function Audit() {
       setWrong(err as Failure)
     }
   }
-  useEffect(() => { void more() }, [])
+  useEffect(() => {
+    void more()
+  }, [])
   const deeds = pages.flatMap((p) => p.events)
   const next = pages.at(-1)?.next
   return (
@@ -23,20 +25,42 @@ export function Audit() {
       <h1>Audit</h1>
       <p class="quiet">Who changed what. Entries cannot be edited.</p>
       {wrong && <Trouble error={wrong} />}
-      {pages.length > 0 && deeds.length === 0 && <Empty title="Nothing was changed yet"><p>Every change of rules, reset, ban and override is written down here.</p></Empty>}
+      {pages.length > 0 && deeds.length === 0 && (
+        <Empty title="Nothing was changed yet">
+          <p>Every change of rules, reset, ban and override is written down here.</p>
+        </Empty>
+      )}
       {deeds.length > 0 && (
         <div class="scroll">
           <table class="wide">
-            <thead><tr><th>When</th><th>Who</th><th>What</th><th>Version</th><th>Detail</th></tr></thead>
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>Who</th>
+                <th>What</th>
+                <th>Version</th>
+                <th>Detail</th>
+              </tr>
+            </thead>
             <tbody>
               {deeds.map((d) => (
-                <tr key={d.number}><td>{instant(d.at)}</td><td>{d.actor}</td><td>{d.action}</td><td>{d.version ?? ''}</td><td class="lines">{d.detail}</td></tr>
+                <tr key={d.number}>
+                  <td>{instant(d.at)}</td>
+                  <td>{d.actor}</td>
+                  <td>{d.action}</td>
+                  <td>{d.version ?? ''}</td>
+                  <td class="lines">{d.detail}</td>
+                </tr>
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {next !== undefined && <button type="button" onClick={() => void more(next)}>Earlier</button>}
+      {next !== undefined && (
+        <button type="button" onClick={() => void more(next)}>
+          Earlier
+        </button>
+      )}
     </>
   )
 }

@@ -1,5 +1,5 @@
-import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso'
 import { Failure, get, mayChange, post, put } from '../api'
 import { addRule, type Rule } from '../document'
 import { attributes, count, percent, time } from '../format'
@@ -45,7 +45,9 @@ export function Editor() {
       setWrong(err as Error)
     }
   }
-  useEffect(() => { void load() }, [])
+  useEffect(() => {
+    void load()
+  }, [])
   if (!set) return wrong ? <Trouble error={wrong} again={() => void load()} /> : <p class="quiet">Loading…</p>
 
   const writable = set.editable && mayChange()
@@ -67,14 +69,17 @@ export function Editor() {
   }
   const compare = () => attempt(async () => setDiff(await post('/v1/rules/diff', { body: { document: text } })))
   const tryOut = () => attempt(async () => setPreview(await post('/v1/rules/preview', { body: { document: text } })))
-  const save = () => attempt(async () => {
-    const answer = await put('/v1/rules', { body: { document: text, base: set.version?.version ?? 0, message: message || 'Edited in the console' } })
-    setSaved(`Saved as version ${answer.version.version}. It takes effect on every node within seconds.`)
-    setMessage('')
-    setDiff(undefined)
-    setPreview(undefined)
-    setSet(await get('/v1/rules'))
-  })
+  const save = () =>
+    attempt(async () => {
+      const answer = await put('/v1/rules', {
+        body: { document: text, base: set.version?.version ?? 0, message: message || 'Edited in the console' },
+      })
+      setSaved(`Saved as version ${answer.version.version}. It takes effect on every node within seconds.`)
+      setMessage('')
+      setDiff(undefined)
+      setPreview(undefined)
+      setSet(await get('/v1/rules'))
+    })
 
   return (
     <>
@@ -83,22 +88,69 @@ export function Editor() {
         {set.version && <Badge kind="plain">version {set.version.version}</Badge>}
         {changed && writable && <Badge kind="shadow">changed</Badge>}
         <span class="grow" />
-        {writable && <button type="button" onClick={() => setForm(!form)} aria-expanded={form}>Add a rule by form</button>}
+        {writable && (
+          <button type="button" onClick={() => setForm(!form)} aria-expanded={form}>
+            Add a rule by form
+          </button>
+        )}
       </div>
       {!writable && <p class="quiet">{set.reason ?? 'You may look, and not change.'}</p>}
       {form && <NewRule add={insert} cancel={() => setForm(false)} />}
-      <Yaml source={source} readOnly={!writable} line={line} check={check} changed={(t) => { setText(t); setSaved(''); setDiff(undefined); setPreview(undefined) }} />
-      <Problems list={problems} go={(p) => { setLine(undefined); window.setTimeout(() => setLine(p.line)) }} />
+      <Yaml
+        source={source}
+        readOnly={!writable}
+        line={line}
+        check={check}
+        changed={(t) => {
+          setText(t)
+          setSaved('')
+          setDiff(undefined)
+          setPreview(undefined)
+        }}
+      />
+      <Problems
+        list={problems}
+        go={(p) => {
+          setLine(undefined)
+          window.setTimeout(() => setLine(p.line))
+        }}
+      />
       {wrong && <Trouble error={wrong} />}
-      {wrong instanceof Failure && wrong.diff && <><h3>What others changed meanwhile</h3><Diff text={wrong.diff} /></>}
-      {saved && <p class="good" role="status">{saved}</p>}
+      {wrong instanceof Failure && wrong.diff && (
+        <>
+          <h3>What others changed meanwhile</h3>
+          <Diff text={wrong.diff} />
+        </>
+      )}
+      {saved && (
+        <p class="good" role="status">
+          {saved}
+        </p>
+      )}
       <div class="row">
-        {mayChange() && <button type="button" onClick={() => void tryOut()} disabled={broken}>Preview on recent calls</button>}
-        <button type="button" onClick={() => void compare()} disabled={broken || !changed}>Show the changes</button>
+        {mayChange() && (
+          <button type="button" onClick={() => void tryOut()} disabled={broken}>
+            Preview on recent calls
+          </button>
+        )}
+        <button type="button" onClick={() => void compare()} disabled={broken || !changed}>
+          Show the changes
+        </button>
         {writable && (
           <>
-            <label class="grow">Why <input class="wide" maxLength={500} placeholder="what this change is for" value={message} onInput={(e) => setMessage(e.currentTarget.value)} /></label>
-            <button type="button" class="primary" disabled={broken || !changed} onClick={() => void save()}>Save</button>
+            <label class="grow">
+              Why{' '}
+              <input
+                class="wide"
+                maxLength={500}
+                placeholder="what this change is for"
+                value={message}
+                onInput={(e) => setMessage(e.currentTarget.value)}
+              />
+            </label>
+            <button type="button" class="primary" disabled={broken || !changed} onClick={() => void save()}>
+              Save
+            </button>
           </>
         )}
       </div>
@@ -116,7 +168,10 @@ function Changes({ diff }: { diff: RuleDiff }) {
         {diff.changes.map((c, i) => (
           <li key={i}>
             <Badge kind={c.op === 'add' ? 'allowed' : c.op === 'remove' ? 'denied' : 'shadow'}>{c.op}</Badge>{' '}
-            <span>{c.kind} <strong>{c.name}</strong> {c.value}{c.fields?.map((f) => ` ${f.field}: ${f.from ?? 'none'} → ${f.to ?? 'none'}`).join(';')}</span>
+            <span>
+              {c.kind} <strong>{c.name}</strong> {c.value}
+              {c.fields?.map((f) => ` ${f.field}: ${f.from ?? 'none'} → ${f.to ?? 'none'}`).join(';')}
+            </span>
           </li>
         ))}
         {diff.changes.length === 0 && <li>The same in meaning.</li>}
@@ -132,14 +187,24 @@ function PreviewResult({ preview: p }: { preview: Preview }) {
   return (
     <section>
       <h2>Had these rules been in force</h2>
-      <p class="quiet">{count(p.calls)} calls kept from {time(p.from)} to {time(p.to)}, which stand for about {count(p.stands_for)}, decided again.</p>
+      <p class="quiet">
+        {count(p.calls)} calls kept from {time(p.from)} to {time(p.to)}, which stand for about {count(p.stands_for)},
+        decided again.
+      </p>
       <p>
-        Now <strong>{percent(p.current.denied, all(p.current))}</strong> denied, then <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>:{' '}
-        {count(p.newly_denied)} more calls denied, {count(p.newly_allowed)} more allowed. In shadow mode {count(p.proposed.shadow)} would be denied.
+        Now <strong>{percent(p.current.denied, all(p.current))}</strong> denied, then{' '}
+        <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>: {count(p.newly_denied)} more calls denied,{' '}
+        {count(p.newly_allowed)} more allowed. In shadow mode {count(p.proposed.shadow)} would be denied.
       </p>
       <div class="scroll">
         <table>
-          <thead><tr><th>Rule</th><th class="num">Denied now</th><th class="num">Then</th></tr></thead>
+          <thead>
+            <tr>
+              <th>Rule</th>
+              <th class="num">Denied now</th>
+              <th class="num">Then</th>
+            </tr>
+          </thead>
           <tbody>
             {p.rules.map((r) => (
               <tr key={r.rule}>
@@ -156,9 +221,25 @@ function PreviewResult({ preview: p }: { preview: Preview }) {
           <h3>For whom it changes</h3>
           <div class="scroll">
             <table>
-              <thead><tr><th>Who</th><th>Rule</th><th class="num">Denied now</th><th class="num">Then</th></tr></thead>
+              <thead>
+                <tr>
+                  <th>Who</th>
+                  <th>Rule</th>
+                  <th class="num">Denied now</th>
+                  <th class="num">Then</th>
+                </tr>
+              </thead>
               <tbody>
-                {p.keys.map((k, i) => <tr key={i}><td><code>{attributes(k.key) || 'everybody'}</code></td><td>{k.rule}</td><td class="num">{k.current_denied}</td><td class="num">{k.proposed_denied}</td></tr>)}
+                {p.keys.map((k, i) => (
+                  <tr key={i}>
+                    <td>
+                      <code>{attributes(k.key) || 'everybody'}</code>
+                    </td>
+                    <td>{k.rule}</td>
+                    <td class="num">{k.current_denied}</td>
+                    <td class="num">{k.proposed_denied}</td>
+                  </tr>
+                ))}
               </tbody>
             </table>
           </div>

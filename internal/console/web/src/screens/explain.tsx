@@ -1,5 +1,5 @@
-import { useLocation } from 'preact-iso'
 import { useEffect, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso'
 import { type Failure, post } from '../api'
 import { attributes, limit, readAttributes } from '../format'
 import { query } from '../request'
@@ -27,17 +27,33 @@ export function Explain() {
   return (
     <>
       <h1>Explain</h1>
-      <form class="row" onSubmit={(e) => { e.preventDefault(); route('/explain' + query({ q: text.trim() })) }}>
+      <form
+        class="row"
+        onSubmit={(e) => {
+          e.preventDefault()
+          route(`/explain${query({ q: text.trim() })}`)
+        }}
+      >
         <label class="grow">
           A call, by its attributes
-          <input class="wide" placeholder="method=GET path=/search user=u1 ip=198.51.100.7" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+          <input
+            class="wide"
+            placeholder="method=GET path=/search user=u1 ip=198.51.100.7"
+            value={text}
+            onInput={(e) => setText(e.currentTarget.value)}
+          />
         </label>
-        <button type="submit" class="primary">Explain</button>
+        <button type="submit" class="primary">
+          Explain
+        </button>
       </form>
       {wrong && <Trouble error={wrong} />}
       {!asked.q && (
         <Empty title="Which rules apply to a call, and why do the others not?">
-          <p>Nothing is charged. A denied call of the <a href="/tail?denied=true">live tail</a> can be explained from there.</p>
+          <p>
+            Nothing is charged. A denied call of the <a href="/tail?denied=true">live tail</a> can be explained from
+            there.
+          </p>
         </Empty>
       )}
       {found && <Result found={found} />}
@@ -48,16 +64,39 @@ export function Explain() {
 function Result({ found }: { found: Explanation }) {
   return (
     <>
-      {found.list && <p><Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Its entry {found.entry} decides, and no rule applies. Without it:</p>}
+      {found.list && (
+        <p>
+          <Badge kind={found.list === 'deny' ? 'denied' : 'allowed'}>{found.list} list</Badge> Its entry {found.entry}{' '}
+          decides, and no rule applies. Without it:
+        </p>
+      )}
       <div class="scroll">
         <table class="wide">
-          <thead><tr><th>Rule</th><th>Applies</th><th>Why</th><th>Key</th><th>Limits</th></tr></thead>
+          <thead>
+            <tr>
+              <th>Rule</th>
+              <th>Applies</th>
+              <th>Why</th>
+              <th>Key</th>
+              <th>Limits</th>
+            </tr>
+          </thead>
           <tbody>
             {found.rules.map((r) => (
               <tr key={r.rule} class={r.applies ? '' : 'off'}>
-                <td><a href={'/rules' + query({ rule: r.rule })}>{r.rule}</a> {r.mode !== 'enforce' && <Badge kind={r.mode}>{r.mode}</Badge>}</td>
+                <td>
+                  <a href={`/rules${query({ rule: r.rule })}`}>{r.rule}</a>{' '}
+                  {r.mode !== 'enforce' && <Badge kind={r.mode}>{r.mode}</Badge>}
+                </td>
                 <td>{r.applies ? <Badge kind="allowed">yes</Badge> : <Badge kind="plain">no</Badge>}</td>
-                <td>{r.why ?? (r.override !== undefined ? `override ${r.override + 1} holds` : 'every condition holds')}{r.failures?.map((f) => <div key={f} class="trouble">{f}</div>)}</td>
+                <td>
+                  {r.why ?? (r.override !== undefined ? `override ${r.override + 1} holds` : 'every condition holds')}
+                  {r.failures?.map((f) => (
+                    <div key={f} class="trouble">
+                      {f}
+                    </div>
+                  ))}
+                </td>
                 <td>{r.key && <code>{attributes(r.key) || 'everybody'}</code>}</td>
                 <td>{r.unlimited ? 'unlimited' : r.limits?.map(limit).join(', ')}</td>
               </tr>

@@ -7,7 +7,10 @@ export function Integrations() {
   return (
     <>
       <h1>Integrations</h1>
-      <p class="quiet">Where calls can come in, with the addresses of this node filled in. The files in deploy/ are complete, and tested in the real servers.</p>
+      <p class="quiet">
+        Where calls can come in, with the addresses of this node filled in. The files in deploy/ are complete, and
+        tested in the real servers.
+      </p>
       <Show of={status}>{(s) => <Snippets status={s} />}</Show>
     </>
   )
@@ -26,10 +29,17 @@ function Snippets({ status }: { status: Status }) {
   return (
     <>
       <div class="choice" role="group" aria-label="Integration">
-        {all.map((one, i) => <button key={one.name} type="button" aria-pressed={i === chosen} onClick={() => setChosen(i)}>{one.name}</button>)}
+        {all.map((one, i) => (
+          <button key={one.name} type="button" aria-pressed={i === chosen} onClick={() => setChosen(i)}>
+            {one.name}
+          </button>
+        ))}
       </div>
       <p>{s.about}</p>
-      <div class="copy"><Copy text={s.text} /><pre tabIndex={0}>{s.text}</pre></div>
+      <div class="copy">
+        <Copy text={s.text} />
+        <pre tabIndex={0}>{s.text}</pre>
+      </div>
     </>
   )
 }
@@ -40,9 +50,20 @@ function snippets(at: Record<string, string>): Snippet[] {
   const gateway = at.gateway ?? '127.0.0.1:8080'
   const [grpcHost, grpcPort] = split(grpc)
   return [
-    { name: 'curl', about: 'Ask for a verdict. A denial is an answer: the status is 200 either way.', text: `curl -s http://${http}/v1/check -d '{"attributes": {"path": "/search", "method": "GET", "user": "u1"}}'` },
-    { name: 'Gateway', about: 'Penstock before the service: it forwards what the rules let pass.', text: `penstock serve --upstream http://127.0.0.1:3000\ncurl -i http://${gateway}/` },
-    { name: 'nginx', about: 'Forward-auth by auth_request. The complete file is deploy/nginx/penstock.conf.', text: `location / {
+    {
+      name: 'curl',
+      about: 'Ask for a verdict. A denial is an answer: the status is 200 either way.',
+      text: `curl -s http://${http}/v1/check -d '{"attributes": {"path": "/search", "method": "GET", "user": "u1"}}'`,
+    },
+    {
+      name: 'Gateway',
+      about: 'Penstock before the service: it forwards what the rules let pass.',
+      text: `penstock serve --upstream http://127.0.0.1:3000\ncurl -i http://${gateway}/`,
+    },
+    {
+      name: 'nginx',
+      about: 'Forward-auth by auth_request. The complete file is deploy/nginx/penstock.conf.',
+      text: `location / {
     auth_request /penstock;
     auth_request_set $penstock_status $upstream_http_x_penstock_status;
     error_page 403 = @limited;
@@ -57,23 +78,39 @@ location = /penstock {
     proxy_set_header X-Original-Method $request_method;
     proxy_set_header X-Forwarded-Host $host;
     proxy_set_header X-Forwarded-For $remote_addr;
-}` },
-    { name: 'Caddy', about: 'Forward-auth. The complete file is deploy/caddy/Caddyfile.', text: `forward_auth ${http} {
+}`,
+    },
+    {
+      name: 'Caddy',
+      about: 'Forward-auth. The complete file is deploy/caddy/Caddyfile.',
+      text: `forward_auth ${http} {
     uri /v1/auth
     copy_headers RateLimit RateLimit-Policy
-}` },
-    { name: 'Traefik', about: 'Forward-auth as a middleware. See deploy/traefik/dynamic.yaml.', text: `http:
+}`,
+    },
+    {
+      name: 'Traefik',
+      about: 'Forward-auth as a middleware. See deploy/traefik/dynamic.yaml.',
+      text: `http:
   middlewares:
     penstock:
       forwardAuth:
-        address: http://${http}/v1/auth` },
-    { name: 'HAProxy', about: 'By a small Lua action: deploy/haproxy holds both files.', text: `global
+        address: http://${http}/v1/auth`,
+    },
+    {
+      name: 'HAProxy',
+      about: 'By a small Lua action: deploy/haproxy holds both files.',
+      text: `global
     lua-load /etc/haproxy/penstock.lua
 frontend www
     http-request lua.penstock
 backend penstock
-    server penstock ${http}` },
-    { name: 'Envoy', about: 'The rate limit service, v3. docs/envoy.md has Istio and Envoy Gateway too.', text: `http_filters:
+    server penstock ${http}`,
+    },
+    {
+      name: 'Envoy',
+      about: 'The rate limit service, v3. docs/envoy.md has Istio and Envoy Gateway too.',
+      text: `http_filters:
 - name: envoy.filters.http.ratelimit
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
@@ -91,8 +128,12 @@ clusters:
       explicit_http_config: {http2_protocol_options: {}}
   load_assignment:
     cluster_name: penstock
-    endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: ${grpcHost}, port_value: ${grpcPort}}}}}]}]` },
-    { name: 'Go', about: 'A middleware that asks this server. In process, without one: docs/guide.md.', text: `limits, err := client.New("http://${http}", client.Options{})
+    endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: ${grpcHost}, port_value: ${grpcPort}}}}}]}]`,
+    },
+    {
+      name: 'Go',
+      about: 'A middleware that asks this server. In process, without one: docs/guide.md.',
+      text: `limits, err := client.New("http://${http}", client.Options{})
 if err != nil {
 	log.Fatal(err)
 }
@@ -100,7 +141,8 @@ limiter, err := httplimit.New(limits, httplimit.Options{})
 if err != nil {
 	log.Fatal(err)
 }
-http.ListenAndServe(":3000", limiter.Wrap(handler))` },
+http.ListenAndServe(":3000", limiter.Wrap(handler))`,
+    },
   ]
 }
 

@@ -20,15 +20,31 @@ export function Login() {
   return (
     <main class="alone">
       <form class="login" onSubmit={submit}>
-        <h1><img src="/icon.svg" alt="" width="30" height="30" /> Penstock</h1>
+        <h1>
+          <img src="/icon.svg" alt="" width="30" height="30" /> Penstock
+        </h1>
         <label>
           Admin token
-          <input type="password" autocomplete="current-password" autofocus required value={token} onInput={(e) => setToken(e.currentTarget.value)} />
+          <input
+            type="password"
+            autocomplete="current-password"
+            autofocus
+            required
+            value={token}
+            onInput={(e) => setToken(e.currentTarget.value)}
+          />
         </label>
-        {wrong && <p class="trouble" role="alert">{wrong}</p>}
-        <button type="submit" class="primary" disabled={busy || token === ''}>Log in</button>
+        {wrong && (
+          <p class="trouble" role="alert">
+            {wrong}
+          </p>
+        )}
+        <button type="submit" class="primary" disabled={busy || token === ''}>
+          Log in
+        </button>
         <p class="quiet">
-          <code>penstock serve</code> prints a token once when it starts; <code>admin.token</code> or <code>PENSTOCK_ADMIN_TOKEN</code> sets one for good.
+          <code>penstock serve</code> prints a token once when it starts; <code>admin.token</code> or{' '}
+          <code>PENSTOCK_ADMIN_TOKEN</code> sets one for good.
         </p>
       </form>
     </main>

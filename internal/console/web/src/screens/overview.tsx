@@ -1,14 +1,14 @@
 import { useLocation } from 'preact-iso'
-import { query, url } from '../request'
 import { attributes, count, duration, percent } from '../format'
-import type { Counts, Node, Nodes as Listed, RuleStats, Stats, Status } from '../types'
+import { query, url } from '../request'
+import type { Counts, Nodes as Listed, Node, RuleStats, Stats, Status } from '../types'
+import { Badge } from '../ui/badge'
 import { Chart } from '../ui/chart'
 import { DemoTraffic } from '../ui/demo'
-import { Who } from '../ui/who'
 import { useEvents } from '../ui/live'
-import { Badge } from '../ui/badge'
 import { Empty } from '../ui/load'
-import { nodeName, Nodes } from '../ui/nodes'
+import { Nodes, nodeName } from '../ui/nodes'
+import { Who } from '../ui/who'
 
 interface Told {
   stats: Stats
@@ -26,10 +26,16 @@ export function Overview() {
     <>
       <div class="head">
         <h1>Overview</h1>
-        {state === 'live' ? <Badge kind="allowed">live</Badge> : <Badge kind={state === 'lost' ? 'denied' : 'plain'}>{state === 'lost' ? 'reconnecting' : 'resting'}</Badge>}
+        {state === 'live' ? (
+          <Badge kind="allowed">live</Badge>
+        ) : (
+          <Badge kind={state === 'lost' ? 'denied' : 'plain'}>{state === 'lost' ? 'reconnecting' : 'resting'}</Badge>
+        )}
         <div class="choice" role="group" aria-label="Time shown">
           {spans.map((s) => (
-            <button key={s} type="button" aria-pressed={s === last} onClick={() => route('/?last=' + s)}>{s}</button>
+            <button key={s} type="button" aria-pressed={s === last} onClick={() => route(`/?last=${s}`)}>
+              {s}
+            </button>
           ))}
         </div>
         <DemoTraffic whileOn />
@@ -37,7 +43,9 @@ export function Overview() {
       {told.stats ? (
         <Numbers stats={told.stats} status={told.status} nodes={told.nodes?.nodes ?? []} />
       ) : (
-        <p class="quiet" role="status">{state === 'lost' ? 'This node does not answer. It is asked again every few seconds.' : 'Loading…'}</p>
+        <p class="quiet" role="status">
+          {state === 'lost' ? 'This node does not answer. It is asked again every few seconds.' : 'Loading…'}
+        </p>
       )}
     </>
   )
@@ -53,9 +61,22 @@ function Numbers({ stats, status, nodes }: { stats: Stats; status?: Status; node
   return (
     <>
       <div class="tiles">
-        <Tile name="Calls a second" value={count(now ? (now.allowed + now.denied) / seconds : 0)} note={count(calls) + ' in all'} />
-        <Tile name="Denied" value={percent(stats.total.denied, calls)} note={count(stats.total.denied) + ' calls'} kind={stats.total.denied > 0 ? 'denied' : ''} />
-        <Tile name="Decision p99" value={duration(stats.latency.p99_us / 1000)} note={'p50 ' + duration(stats.latency.p50_us / 1000)} />
+        <Tile
+          name="Calls a second"
+          value={count(now ? (now.allowed + now.denied) / seconds : 0)}
+          note={`${count(calls)} in all`}
+        />
+        <Tile
+          name="Denied"
+          value={percent(stats.total.denied, calls)}
+          note={`${count(stats.total.denied)} calls`}
+          kind={stats.total.denied > 0 ? 'denied' : ''}
+        />
+        <Tile
+          name="Decision p99"
+          value={duration(stats.latency.p99_us / 1000)}
+          note={`p50 ${duration(stats.latency.p50_us / 1000)}`}
+        />
         <StoreTile status={status} degraded={stats.total.degraded} self={nodes.find((n) => n.self)} />
       </div>
       {calls === 0 && stats.total.errors === 0 ? (
@@ -63,7 +84,9 @@ function Numbers({ stats, status, nodes }: { stats: Stats; status?: Status; node
           <p>Send some through the gateway, and they appear here within a second:</p>
           <pre>{`for i in $(seq 20); do curl -i http://${status?.addresses.gateway ?? 'localhost:8080'}/; done`}</pre>
           <DemoTraffic />
-          <p>Other doors are under <a href="/integrations">Integrations</a>.</p>
+          <p>
+            Other doors are under <a href="/integrations">Integrations</a>.
+          </p>
         </Empty>
       ) : (
         <section>
@@ -93,7 +116,7 @@ function Numbers({ stats, status, nodes }: { stats: Stats; status?: Status; node
 
 function Tile({ name, value, note, kind = '' }: { name: string; value: string; note: string; kind?: string }) {
   return (
-    <div class={'tile ' + kind}>
+    <div class={`tile ${kind}`}>
       <span class="name">{name}</span>
       <strong>{value}</strong>
       <span class="quiet">{note}</span>
@@ -105,8 +128,8 @@ function Tile({ name, value, note, kind = '' }: { name: string; value: string; n
 function StoreTile({ status, degraded, self }: { status?: Status; degraded: number; self?: Node }) {
   if (!status) return <Tile name="Store" value="…" note="" />
   const answers = status.store.connected && self?.about?.quality !== 'degraded'
-  const nodes = status.store.nodes === 1 ? 'one node' : status.store.nodes + ' nodes'
-  const rules = status.rules.version > 0 ? 'v' + status.rules.version : status.rules.checksum.slice(0, 7)
+  const nodes = status.store.nodes === 1 ? 'one node' : `${status.store.nodes} nodes`
+  const rules = status.rules.version > 0 ? `v${status.rules.version}` : status.rules.checksum.slice(0, 7)
   return (
     <Tile
       name="Store"
@@ -124,29 +147,62 @@ function Attention({ stats, status, nodes }: { stats: Stats; status?: Status; no
   if (status && !status.store.connected) add('store', 'denied', <>The store does not answer: {status.store.error}</>)
   if (status?.rules.refused) add('refused', 'denied', <>Newer rules are refused: {status.rules.refused}</>)
   if (status?.rules.error) add('stale', 'denied', <>The rules cannot be read: {status.rules.error}</>)
-  if (status?.rules.from_copy) add('copy', 'shadow', <>The rules are from the copy on disk, as their origin could not be read</>)
+  if (status?.rules.from_copy)
+    add('copy', 'shadow', <>The rules are from the copy on disk, as their origin could not be read</>)
   for (const n of nodes) {
     const name = <strong>{nodeName(n)}</strong>
-    if (n.silent) add(n.id, 'shadow', <>Node {name} was not heard for {duration(Math.round(n.heard_ago_seconds) * 1000)}</>)
+    if (n.silent)
+      add(
+        n.id,
+        'shadow',
+        <>
+          Node {name} was not heard for {duration(Math.round(n.heard_ago_seconds) * 1000)}
+        </>,
+      )
     else if (n.about?.quality === 'degraded') add(n.id, 'denied', <>Node {name} decides without the shared state</>)
-    else if (n.about?.rules === 'behind') add(n.id, 'shadow', <>Node {name} serves rules v{n.about.rules_version}, which are not the newest</>)
+    else if (n.about?.rules === 'behind')
+      add(
+        n.id,
+        'shadow',
+        <>
+          Node {name} serves rules v{n.about.rules_version}, which are not the newest
+        </>,
+      )
     else if (n.about?.rules === 'different') add(n.id, 'shadow', <>Node {name} and others serve different rules</>)
   }
   for (const r of stats.rules) {
     const calls = r.total.allowed + r.total.denied + r.total.shadow
-    const link = <a href={'/rules' + query({ rule: r.rule })}>{r.rule}</a>
-    if (r.total.denied > 0 && r.total.denied * 10 >= calls) add(r.rule, 'denied', <>{link} denies {percent(r.total.denied, calls)} {trend(r)}</>)
-    if (r.total.shadow > 0) add(r.rule + ' shadow', 'shadow', <>{link} (shadow) would deny {percent(r.total.shadow, calls)}</>)
+    const link = <a href={`/rules${query({ rule: r.rule })}`}>{r.rule}</a>
+    if (r.total.denied > 0 && r.total.denied * 10 >= calls)
+      add(
+        r.rule,
+        'denied',
+        <>
+          {link} denies {percent(r.total.denied, calls)} {trend(r)}
+        </>,
+      )
+    if (r.total.shadow > 0)
+      add(
+        `${r.rule} shadow`,
+        'shadow',
+        <>
+          {link} (shadow) would deny {percent(r.total.shadow, calls)}
+        </>,
+      )
   }
   return (
     <section>
       <h2>Needs attention</h2>
       {found.length === 0 ? (
-        <p class="quiet">Nothing. Rules that deny a tenth of their calls, would deny in shadow mode, or cannot be read appear here.</p>
+        <p class="quiet">
+          Nothing. Rules that deny a tenth of their calls, would deny in shadow mode, or cannot be read appear here.
+        </p>
       ) : (
         <ul class="list">
           {found.slice(0, 8).map((f) => (
-            <li key={f.key}><Badge kind={f.kind}>{f.kind === 'shadow' ? 'look' : 'now'}</Badge> <span>{f.what}</span></li>
+            <li key={f.key}>
+              <Badge kind={f.kind}>{f.kind === 'shadow' ? 'look' : 'now'}</Badge> <span>{f.what}</span>
+            </li>
           ))}
         </ul>
       )}
@@ -166,7 +222,10 @@ function trend(r: RuleStats): string {
 
 function TopKeys({ rules }: { rules: RuleStats[] }) {
   // Of rules that are only tried nobody was denied.
-  const all = rules.filter((r) => r.total.denied > 0).flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k }))).sort((a, b) => b.denied - a.denied)
+  const all = rules
+    .filter((r) => r.total.denied > 0)
+    .flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k })))
+    .sort((a, b) => b.denied - a.denied)
   return (
     <section>
       <h2>Denied most</h2>
@@ -175,11 +234,20 @@ function TopKeys({ rules }: { rules: RuleStats[] }) {
       ) : (
         <div class="scroll">
           <table>
-            <thead><tr><th>Who</th><th>Rule</th><th class="num">Denied</th><th class="num">Share</th></tr></thead>
+            <thead>
+              <tr>
+                <th>Who</th>
+                <th>Rule</th>
+                <th class="num">Denied</th>
+                <th class="num">Share</th>
+              </tr>
+            </thead>
             <tbody>
               {all.slice(0, 10).map((k) => (
                 <tr key={k.rule + attributes(k.key)}>
-                  <td><Who of={k.key} rule={k.rule} /></td>
+                  <td>
+                    <Who of={k.key} rule={k.rule} />
+                  </td>
                   <td>{k.rule}</td>
                   <td class="num">{count(k.denied)}</td>
                   <td class="num">{percent(k.denied, k.denied + k.allowed)}</td>

@@ -1,11 +1,11 @@
-import { useLocation } from 'preact-iso'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso'
 import { mayChange } from '../api'
-import { query, url } from '../request'
 import { count } from '../format'
+import { query, url } from '../request'
 import type { Verdict } from '../types'
-import { Calls } from '../ui/calls'
 import { Badge } from '../ui/badge'
+import { Calls } from '../ui/calls'
 import { Empty } from '../ui/load'
 import { Veiled } from '../ui/who'
 
@@ -27,8 +27,12 @@ export function Tail() {
     setMissed(0)
     waiting.current = []
     const source = new EventSource(path)
-    source.addEventListener('verdict', (e) => waiting.current.unshift(JSON.parse((e as MessageEvent<string>).data) as Verdict))
-    source.addEventListener('dropped', (e) => setMissed((JSON.parse((e as MessageEvent<string>).data) as { dropped: number }).dropped))
+    source.addEventListener('verdict', (e) =>
+      waiting.current.unshift(JSON.parse((e as MessageEvent<string>).data) as Verdict),
+    )
+    source.addEventListener('dropped', (e) =>
+      setMissed((JSON.parse((e as MessageEvent<string>).data) as { dropped: number }).dropped),
+    )
     source.onopen = () => setLost(false)
     source.onerror = () => setLost(true)
     // Many come at once: they are shown together.
@@ -43,7 +47,7 @@ export function Tail() {
       window.clearInterval(timer)
     }
   }, [path, paused])
-  const set = (change: Partial<typeof filter>) => route('/tail' + query({ ...filter, ...change }))
+  const set = (change: Partial<typeof filter>) => route(`/tail${query({ ...filter, ...change })}`)
   const choose = (e: Event) => {
     e.preventDefault()
     const at = by.indexOf('=')
@@ -53,19 +57,47 @@ export function Tail() {
     <>
       <div class="head">
         <h1>Live tail</h1>
-        {lost ? <Badge kind="denied">reconnecting</Badge> : paused ? <Badge kind="shadow">paused</Badge> : <Badge kind="allowed">live</Badge>}
+        {lost ? (
+          <Badge kind="denied">reconnecting</Badge>
+        ) : paused ? (
+          <Badge kind="shadow">paused</Badge>
+        ) : (
+          <Badge kind="allowed">live</Badge>
+        )}
         <span class="grow" />
-        <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>{paused ? 'Go on' : 'Pause'}</button>
+        <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>
+          {paused ? 'Go on' : 'Pause'}
+        </button>
       </div>
       <form class="row" onSubmit={choose}>
-        <label class="check"><input type="checkbox" checked={filter.denied} onChange={(e) => set({ denied: e.currentTarget.checked })} /> Denied only</label>
-        <label>Rule <input value={filter.rule ?? ''} onChange={(e) => set({ rule: e.currentTarget.value })} /></label>
-        {mayChange() && <label>Attribute <input placeholder="user=u1" value={by} onInput={(e) => setBy(e.currentTarget.value)} /></label>}
+        <label class="check">
+          <input type="checkbox" checked={filter.denied} onChange={(e) => set({ denied: e.currentTarget.checked })} />{' '}
+          Denied only
+        </label>
+        <label>
+          Rule <input value={filter.rule ?? ''} onChange={(e) => set({ rule: e.currentTarget.value })} />
+        </label>
+        {mayChange() && (
+          <label>
+            Attribute <input placeholder="user=u1" value={by} onInput={(e) => setBy(e.currentTarget.value)} />
+          </label>
+        )}
         {mayChange() && <button type="submit">Filter</button>}
       </form>
       <Veiled />
-      {missed > 0 && <p class="quiet">About {count(missed)} calls are not shown: of very many, some are. A filter finds every call it wants, up to a thousand a second.</p>}
-      {list.length === 0 ? <Empty title="Waiting for calls"><p>They appear within half a second of being decided at this node.</p></Empty> : <Calls list={list} />}
+      {missed > 0 && (
+        <p class="quiet">
+          About {count(missed)} calls are not shown: of very many, some are. A filter finds every call it wants, up to a
+          thousand a second.
+        </p>
+      )}
+      {list.length === 0 ? (
+        <Empty title="Waiting for calls">
+          <p>They appear within half a second of being decided at this node.</p>
+        </Empty>
+      ) : (
+        <Calls list={list} />
+      )}
     </>
   )
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 
 export function Badge({ kind, children }: { kind: string; children: ComponentChildren }) {
-  return <span class={'badge ' + kind}>{children}</span>
+  return <span class={`badge ${kind}`}>{children}</span>
 }
 
 export function Answer({ allowed }: { allowed: boolean }) {

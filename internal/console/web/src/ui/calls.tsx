@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { mayChange } from '../api'
-import { query } from '../request'
 import { attributes, duration, time, visible, writeAttributes } from '../format'
+import { query } from '../request'
 import type { Verdict } from '../types'
 import { Answer, Badge } from './badge'
 
@@ -12,23 +12,56 @@ export function Calls({ list }: { list: Verdict[] }) {
   return (
     <div class="scroll">
       <table class="wide calls">
-        <thead><tr><th>When</th><th>Answer</th><th>Rule</th><th>Call</th><th>Wait</th></tr></thead>
+        <thead>
+          <tr>
+            <th>When</th>
+            <th>Answer</th>
+            <th>Rule</th>
+            <th>Call</th>
+            <th>Wait</th>
+          </tr>
+        </thead>
         <tbody>
           {list.map((v, i) => {
             const id = v.at + i
             return (
               <>
                 <tr key={id}>
-                  <td><button type="button" class="link" aria-expanded={open === id} onClick={() => setOpen(open === id ? '' : id)}>{time(v.at)}</button></td>
                   <td>
-                    <Answer allowed={v.allowed} /> {v.reason !== 'ok' && v.reason !== 'over_limit' && <Badge kind="plain">{v.reason.replaceAll('_', ' ')}</Badge>}{' '}
-                    {v.quality !== 'exact' && <Badge kind="shadow">{v.quality}</Badge>} {v.shadow.map((s) => <Badge key={s} kind="shadow">{s} would deny</Badge>)}
+                    <button
+                      type="button"
+                      class="link"
+                      aria-expanded={open === id}
+                      onClick={() => setOpen(open === id ? '' : id)}
+                    >
+                      {time(v.at)}
+                    </button>
+                  </td>
+                  <td>
+                    <Answer allowed={v.allowed} />{' '}
+                    {v.reason !== 'ok' && v.reason !== 'over_limit' && (
+                      <Badge kind="plain">{v.reason.replaceAll('_', ' ')}</Badge>
+                    )}{' '}
+                    {v.quality !== 'exact' && <Badge kind="shadow">{v.quality}</Badge>}{' '}
+                    {v.shadow.map((s) => (
+                      <Badge key={s} kind="shadow">
+                        {s} would deny
+                      </Badge>
+                    ))}
                   </td>
                   <td>{v.rule}</td>
-                  <td class="cut"><code>{attributes(v.attributes)}</code></td>
+                  <td class="cut">
+                    <code>{attributes(v.attributes)}</code>
+                  </td>
                   <td>{v.allowed ? '' : duration(v.retry_after_ms)}</td>
                 </tr>
-                {open === id && <tr key={id + ' more'}><td colSpan={5}><Detail verdict={v} /></td></tr>}
+                {open === id && (
+                  <tr key={`${id} more`}>
+                    <td colSpan={5}>
+                      <Detail verdict={v} />
+                    </td>
+                  </tr>
+                )}
               </>
             )
           })}
@@ -42,18 +75,43 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
   return (
     <div class="detail">
       <dl>
-        {Object.entries(v.attributes).map(([name, value]) => <><dt key={name}>{visible(name)}</dt><dd key={name + '='}><code>{visible(value)}</code></dd></>)}
-        <dt>cost</dt><dd>{v.cost}</dd>
-        <dt>rules</dt><dd>version {v.rules_version}</dd>
+        {Object.entries(v.attributes).map(([name, value]) => (
+          <>
+            <dt key={name}>{visible(name)}</dt>
+            <dd key={`${name}=`}>
+              <code>{visible(value)}</code>
+            </dd>
+          </>
+        ))}
+        <dt>cost</dt>
+        <dd>{v.cost}</dd>
+        <dt>rules</dt>
+        <dd>version {v.rules_version}</dd>
       </dl>
       <table>
-        <thead><tr><th>Limit</th><th>Key</th><th>Said</th><th class="num">Used</th><th class="num">Of</th><th>Fresh in</th></tr></thead>
+        <thead>
+          <tr>
+            <th>Limit</th>
+            <th>Key</th>
+            <th>Said</th>
+            <th class="num">Used</th>
+            <th class="num">Of</th>
+            <th>Fresh in</th>
+          </tr>
+        </thead>
         <tbody>
           {v.limits.map((l) => (
             <tr key={l.policy}>
-              <td>{l.policy}{l.shadow ? ' (shadow)' : ''}</td>
-              <td><code>{attributes(v.keys.find((k) => k.rule === l.rule)?.key ?? {})}</code></td>
-              <td><Answer allowed={l.allowed} /></td>
+              <td>
+                {l.policy}
+                {l.shadow ? ' (shadow)' : ''}
+              </td>
+              <td>
+                <code>{attributes(v.keys.find((k) => k.rule === l.rule)?.key ?? {})}</code>
+              </td>
+              <td>
+                <Answer allowed={l.allowed} />
+              </td>
               <td class="num">{l.used}</td>
               <td class="num">{l.limit}</td>
               <td>{duration(l.reset_after_ms)}</td>
@@ -61,7 +119,13 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
           ))}
         </tbody>
       </table>
-      {mayChange() && <p><a class="button" href={'/explain' + query({ q: writeAttributes(v.attributes) })}>Explain this call</a></p>}
+      {mayChange() && (
+        <p>
+          <a class="button" href={`/explain${query({ q: writeAttributes(v.attributes) })}`}>
+            Explain this call
+          </a>
+        </p>
+      )}
     </div>
   )
 }

@@ -1,8 +1,8 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { dark } from '../theme'
 import { count, time, utc } from '../format'
+import { dark } from '../theme'
 import type { Counts } from '../types'
 
 export interface Line {
@@ -17,15 +17,34 @@ const color = (name: string) => getComputedStyle(document.documentElement).getPr
 
 // Chart draws lines over time, the later on top of the earlier if they are stacked. The numbers are in the table below
 // the plot too, for who does not see it.
-export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: { at: number[]; lines: Line[]; height?: number; stacked?: boolean; unit?: string }) {
+export function Chart({
+  at,
+  lines,
+  height = 220,
+  stacked = false,
+  unit = '',
+}: {
+  at: number[]
+  lines: Line[]
+  height?: number
+  stacked?: boolean
+  unit?: string
+}) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
   const shape = lines.map((l) => l.label).join('|') + dark.value + utc.value + height + stacked
-  const data = useMemo(() => [at, ...(stacked ? stack(lines) : lines.map((l) => l.values))] as uPlot.AlignedData, [at, lines, stacked])
+  const data = useMemo(
+    () => [at, ...(stacked ? stack(lines) : lines.map((l) => l.values))] as uPlot.AlignedData,
+    [at, lines, stacked],
+  )
   useEffect(() => {
     if (!box.current) return
     const width = () => box.current?.clientWidth ?? 300
-    const axis = { stroke: color('--quiet'), grid: { stroke: color('--line'), width: 1 }, ticks: { stroke: color('--line'), width: 1 } }
+    const axis = {
+      stroke: color('--quiet'),
+      grid: { stroke: color('--line'), width: 1 },
+      ticks: { stroke: color('--line'), width: 1 },
+    }
     // Stacked lines are drawn from the top one down, each over the part of the one before.
     const order = stacked ? [...lines].reverse() : lines
     const made = new uPlot(
@@ -36,16 +55,21 @@ export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: {
         cursor: { y: false },
         tzDate: (ts) => (utc.value ? uPlot.tzDate(new Date(ts * 1000), 'Etc/UTC') : new Date(ts * 1000)),
         scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) }],
+        axes: [
+          { ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) },
+          { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) },
+        ],
         // What is stacked is filled down to the one below it only.
-        bands: order.flatMap((l, i) => (stacked && l.fill && order[i + 1] ? [{ series: [i + 1, i + 2] as [number, number] }] : [])),
+        bands: order.flatMap((l, i) =>
+          stacked && l.fill && order[i + 1] ? [{ series: [i + 1, i + 2] as [number, number] }] : [],
+        ),
         series: [
           {},
           ...order.map((l, i) => ({
             label: l.label,
             stroke: color(l.color),
             width: 1.5,
-            fill: l.fill ? color(l.color) + '33' : undefined,
+            fill: l.fill ? `${color(l.color)}33` : undefined,
             points: { show: false },
             value: (_: uPlot, __: number, ___: number, at: number | null) => {
               const of = stacked ? lines.length - 1 - i : i
@@ -67,7 +91,7 @@ export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: {
   }, [shape])
   useEffect(() => plot.current?.setData(data), [data])
   const last = lines.map((l) => `${l.label} ${count(l.values.at(-1) ?? 0)}${unit}`).join(', ')
-  return <div class="chart" ref={box} role="img" aria-label={'Over time; last: ' + last} />
+  return <div class="chart" ref={box} role="img" aria-label={`Over time; last: ${last}`} />
 }
 
 // stack adds lines up, and returns the sums from the top down.
@@ -84,7 +108,13 @@ export function Spark({ series, of, color }: { series: Counts[]; of: (c: Counts)
   const step = 100 / Math.max(1, values.length - 1)
   const points = values.map((v, i) => `${(i * step).toFixed(1)},${(23 - (22 * v) / top).toFixed(1)}`)
   return (
-    <svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={`${count(values.reduce((a, b) => a + b, 0))} in all`}>
+    <svg
+      class="spark"
+      viewBox="0 0 100 24"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${count(values.reduce((a, b) => a + b, 0))} in all`}
+    >
       <polyline points={points.join(' ')} class={color} />
     </svg>
   )

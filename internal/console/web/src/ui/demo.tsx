@@ -13,7 +13,9 @@ export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
   const demo = useLoad(none.value ? null : '/v1/demo', { every: 2000 })
   const [wrong, setWrong] = useState<Failure>()
   const absent = demo.error?.status === 404
-  useEffect(() => { if (absent) none.value = true }, [absent])
+  useEffect(() => {
+    if (absent) none.value = true
+  }, [absent])
   const d = demo.data
   if (none.value || !d || (whileOn && !d.running)) return null
   const turn = async () => {
@@ -29,10 +31,16 @@ export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
     <div class="demo">
       {d.running && <Badge kind="shadow">demo traffic</Badge>}
       <span class="quiet">
-        {d.running ? `${count(d.allowed)} allowed, ${count(d.denied)} denied so far` : `Made-up callers can call this gateway, up to ${d.per_second} times a second.`}
+        {d.running
+          ? `${count(d.allowed)} allowed, ${count(d.denied)} denied so far`
+          : `Made-up callers can call this gateway, up to ${d.per_second} times a second.`}
         {d.failed > 0 && `, ${count(d.failed)} without an answer`}
       </span>
-      {mayChange() && <button type="button" class={d.running ? 'small' : 'primary'} onClick={() => void turn()}>{d.running ? 'Stop demo traffic' : 'Send demo traffic'}</button>}
+      {mayChange() && (
+        <button type="button" class={d.running ? 'small' : 'primary'} onClick={() => void turn()}>
+          {d.running ? 'Stop demo traffic' : 'Send demo traffic'}
+        </button>
+      )}
       {wrong && <Trouble error={wrong} />}
     </div>
   )

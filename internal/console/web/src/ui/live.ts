@@ -8,7 +8,10 @@ const use = 10 * 60_000 // who looks at a page uses his session, and to read a s
 
 // useEvents follows a stream of events, each kind of which replaces what was told before. It rests while nobody can see
 // the page, and goes on when somebody does.
-export function useEvents<T extends object>(path: string, ...kinds: (keyof T & string)[]): { told: Partial<T>; state: State } {
+export function useEvents<T extends object>(
+  path: string,
+  ...kinds: (keyof T & string)[]
+): { told: Partial<T>; state: State } {
   const [told, setTold] = useState<Partial<T>>({})
   const [state, setState] = useState<State>('live')
   useEffect(() => {
@@ -42,7 +45,9 @@ export function useEvents<T extends object>(path: string, ...kinds: (keyof T & s
     }
     follow()
     document.addEventListener('visibilitychange', follow)
-    const using = window.setInterval(() => { if (!document.hidden) void whoAmI().catch(() => undefined) }, use)
+    const using = window.setInterval(() => {
+      if (!document.hidden) void whoAmI().catch(() => undefined)
+    }, use)
     return () => {
       rest()
       document.removeEventListener('visibilitychange', follow)

@@ -14,7 +14,10 @@ type Query<P extends PathOf<'get'>> = Pick<Input<'get', P>, 'query'>
 
 // useLoad gets a path of the API, again whenever the path or the query changes, and every so many milliseconds if that
 // is given. The data stays until there is newer data.
-export function useLoad<P extends PathOf<'get'>>(path: P | null, { every = 0, ...query }: Query<P> & { every?: number } = {}): Loaded<Result<'get', P>> {
+export function useLoad<P extends PathOf<'get'>>(
+  path: P | null,
+  { every = 0, ...query }: Query<P> & { every?: number } = {},
+): Loaded<Result<'get', P>> {
   const [data, setData] = useState<Result<'get', P>>()
   const [error, setError] = useState<Failure>()
   const [turn, setTurn] = useState(0)
@@ -56,7 +59,13 @@ export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) =
   return (
     <>
       {of.error && <Trouble error={of.error} again={of.again} />}
-      {of.data !== undefined ? children(of.data) : !of.error && <p class="quiet" role="status">Loading…</p>}
+      {of.data !== undefined
+        ? children(of.data)
+        : !of.error && (
+            <p class="quiet" role="status">
+              Loading…
+            </p>
+          )}
     </>
   )
 }
@@ -67,7 +76,11 @@ export function Trouble({ error, again }: { error: Error; again?: () => void }) 
     <div class="trouble" role="alert">
       <p class="lines">{error.message}</p>
       {error instanceof Failure && <Problems list={error.problems} />}
-      {again && <button type="button" onClick={again}>Try again</button>}
+      {again && (
+        <button type="button" onClick={again}>
+          Try again
+        </button>
+      )}
     </div>
   )
 }

@@ -10,23 +10,50 @@ export function Nodes({ list }: { list: Node[] }) {
     <div class="scroll" role="region" aria-label="Nodes" tabIndex={0}>
       <table class="nodes">
         <thead>
-          <tr><th>Node</th><th>Quality</th><th>Rules</th><th class="num">Calls/s</th><th class="num aside">Denied/s</th><th class="aside">Up for</th><th class="aside">Version</th></tr>
+          <tr>
+            <th>Node</th>
+            <th>Quality</th>
+            <th>Rules</th>
+            <th class="num">Calls/s</th>
+            <th class="num aside">Denied/s</th>
+            <th class="aside">Up for</th>
+            <th class="aside">Version</th>
+          </tr>
         </thead>
         <tbody>
           {list.map((n) => (
             <tr key={n.id} class={n.silent ? 'off' : ''}>
-              <td title={n.id}>{nodeName(n)} {n.self && <Badge kind="plain">this one</Badge>}</td>
-              <td><Quality of={n} /></td>
+              <td title={n.id}>
+                {nodeName(n)} {n.self && <Badge kind="plain">this one</Badge>}
+              </td>
+              <td>
+                <Quality of={n} />
+              </td>
               {n.about ? (
                 <>
-                  <td>{n.about.rules_version > 0 ? 'v' + n.about.rules_version : <code>{n.about.rules_checksum.slice(0, 7)}</code>} <RulesMark of={n.about.rules} /></td>
+                  <td>
+                    {n.about.rules_version > 0 ? (
+                      `v${n.about.rules_version}`
+                    ) : (
+                      <code>{n.about.rules_checksum.slice(0, 7)}</code>
+                    )}{' '}
+                    <RulesMark of={n.about.rules} />
+                  </td>
                   <td class="num">{count(n.about.calls_per_second)}</td>
                   <td class="num aside">{count(n.about.denied_per_second)}</td>
-                  <td class="aside" title={'since ' + instant(n.about.started)}>{duration(Math.max(0, Date.now() - Date.parse(n.about.started)))}</td>
+                  <td class="aside" title={`since ${instant(n.about.started)}`}>
+                    {duration(Math.max(0, Date.now() - Date.parse(n.about.started)))}
+                  </td>
                   <td class="aside">{visible(n.about.version)}</td>
                 </>
               ) : (
-                <><td class="quiet">another version</td><td /><td class="aside" /><td class="aside" /><td class="aside" /></>
+                <>
+                  <td class="quiet">another version</td>
+                  <td />
+                  <td class="aside" />
+                  <td class="aside" />
+                  <td class="aside" />
+                </>
               )}
             </tr>
           ))}

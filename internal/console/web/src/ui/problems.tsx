@@ -10,7 +10,16 @@ export function Problems({ list, go }: { list: RuleProblem[]; go?: (p: RuleProbl
       {list.map((p, i) => (
         <li key={i}>
           <Badge kind={isWarning(p) ? 'shadow' : 'denied'}>{isWarning(p) ? 'warning' : 'error'}</Badge>{' '}
-          {p.line ? (go ? <button type="button" class="link" onClick={() => go(p)}>{place(p)}</button> : <span class="quiet">{place(p)}</span>) : null} {p.message}
+          {p.line ? (
+            go ? (
+              <button type="button" class="link" onClick={() => go(p)}>
+                {place(p)}
+              </button>
+            ) : (
+              <span class="quiet">{place(p)}</span>
+            )
+          ) : null}{' '}
+          {p.message}
           {p.hint ? <span class="quiet"> ({p.hint})</span> : null}
         </li>
       ))}

@@ -1,16 +1,21 @@
 import { mayChange } from '../api'
-import { query } from '../request'
 import { attributes, writeAttributes } from '../format'
+import { query } from '../request'
 import type { Attributes } from '../types'
 
 // Who is a caller. A viewer sees hashes in the place of values, and cannot look anybody up.
 export function Who({ of, rule }: { of: Attributes; rule: string }) {
   const name = <code>{attributes(of) || '(everybody)'}</code>
-  return mayChange() ? <a href={'/keys' + query({ q: writeAttributes(of), rule })}>{name}</a> : name
+  return mayChange() ? <a href={`/keys${query({ q: writeAttributes(of), rule })}`}>{name}</a> : name
 }
 
 // Veiled says so, to those it concerns.
 export function Veiled() {
   if (mayChange()) return null
-  return <p class="quiet">A viewer sees callers as <code>#</code> and a part of a hash: the same caller has the same everywhere. Operators see who it is.</p>
+  return (
+    <p class="quiet">
+      A viewer sees callers as <code>#</code> and a part of a hash: the same caller has the same everywhere. Operators
+      see who it is.
+    </p>
+  )
 }

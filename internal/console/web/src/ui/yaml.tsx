@@ -17,7 +17,15 @@ const colors = HighlightStyle.define([
 ])
 
 const look = EditorView.theme({
-  '&': { color: 'var(--ink)', backgroundColor: 'var(--card)', fontSize: '13px', border: '1px solid var(--line)', borderRadius: '6px', minHeight: '320px', maxHeight: '70vh' },
+  '&': {
+    color: 'var(--ink)',
+    backgroundColor: 'var(--card)',
+    fontSize: '13px',
+    border: '1px solid var(--line)',
+    borderRadius: '6px',
+    minHeight: '320px',
+    maxHeight: '70vh',
+  },
   '&.cm-focused': { outline: '2px solid var(--accent)' },
   '.cm-scroller': { fontFamily: 'var(--mono)', overflow: 'auto' },
   '.cm-gutters': { backgroundColor: 'var(--card)', color: 'var(--quiet)', border: 'none' },
@@ -56,13 +64,25 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
       state: EditorState.create({
         doc: source.text,
         extensions: [
-          lineNumbers(), history(), drawSelection(), indentOnInput(), highlightActiveLine(), yaml(), syntaxHighlighting(colors), look,
+          lineNumbers(),
+          history(),
+          drawSelection(),
+          indentOnInput(),
+          highlightActiveLine(),
+          yaml(),
+          syntaxHighlighting(colors),
+          look,
           keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
-          EditorState.readOnly.of(readOnly), EditorState.tabSize.of(2),
+          EditorState.readOnly.of(readOnly),
+          EditorState.tabSize.of(2),
           EditorView.contentAttributes.of({ 'aria-label': 'Rules document' }),
           lintGutter(),
-          linter(async (v) => diagnostics(v.state.doc, await told.current.check(v.state.doc.toString())), { delay: 400 }),
-          EditorView.updateListener.of((u) => { if (u.docChanged) told.current.changed(u.state.doc.toString()) }),
+          linter(async (v) => diagnostics(v.state.doc, await told.current.check(v.state.doc.toString())), {
+            delay: 400,
+          }),
+          EditorView.updateListener.of((u) => {
+            if (u.docChanged) told.current.changed(u.state.doc.toString())
+          }),
         ],
       }),
     })
@@ -72,7 +92,8 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
   }, [readOnly])
   useEffect(() => {
     const v = view.current
-    if (v && v.state.doc.toString() !== source.text) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: source.text } })
+    if (v && v.state.doc.toString() !== source.text)
+      v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: source.text } })
   }, [source])
   useEffect(() => {
     const v = view.current

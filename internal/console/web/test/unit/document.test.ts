@@ -4,7 +4,12 @@ import { addRule, type Rule } from '../../src/document'
 const rule: Rule = { name: 'new', key: ['ip'], limits: [{ rate: '5/1m', algorithm: 'token_bucket' }] }
 const json = '{"name":"new","key":["ip"],"limits":[{"rate":"5/1m","algorithm":"token_bucket"}]}'
 const item = (indent: string) =>
-  [`${indent}- name: new`, `${indent}  key: [ip]`, `${indent}  limits: [{rate: 5/1m, algorithm: token_bucket}]`, ''].join('\n')
+  [
+    `${indent}- name: new`,
+    `${indent}  key: [ip]`,
+    `${indent}  limits: [{rate: 5/1m, algorithm: token_bucket}]`,
+    '',
+  ].join('\n')
 
 const inBlock: [what: string, before: string, after: string][] = [
   ['an empty document', '', `rules:\n${item('  ')}`],
@@ -43,7 +48,9 @@ test.each(inBlock)('addRule in block style: %s', (_, before, after) => {
 })
 
 test('addRule keeps CRLF', () => {
-  expect(addRule('rules:\r\n  - name: a\r\n', rule)).toBe(`rules:\r\n  - name: a\r\n${item('  ').replaceAll('\n', '\r\n')}`)
+  expect(addRule('rules:\r\n  - name: a\r\n', rule)).toBe(
+    `rules:\r\n  - name: a\r\n${item('  ').replaceAll('\n', '\r\n')}`,
+  )
 })
 
 const inFlow: [before: string, after: string][] = [
@@ -72,7 +79,23 @@ test.each(['rules: 3\n', 'rules:\n  a: b\n', 'rules: *all\n', 'just text\n', '- 
 )
 
 test('texts that YAML would read as something else have quotes', () => {
-  const texts = ['/orders', 'GET', '/{rest...}', 'true', 'No', '12', '1.5', '-', '---', '#x', 'a: b', 'it\'s "so"', '', '*', 'a,b']
+  const texts = [
+    '/orders',
+    'GET',
+    '/{rest...}',
+    'true',
+    'No',
+    '12',
+    '1.5',
+    '-',
+    '---',
+    '#x',
+    'a: b',
+    'it\'s "so"',
+    '',
+    '*',
+    'a,b',
+  ]
   const lines = addRule('', { ...rule, key: texts })?.split('\n')
   expect(lines?.[2]).toBe(
     String.raw`    key: [/orders, GET, "/{rest...}", "true", "No", "12", "1.5", "-", "---", "#x", "a: b", "it's \"so\"", "", "*", "a,b"]`,

@@ -2,7 +2,9 @@ import { expect, test } from 'vitest'
 import { emptyForm, ruleFromForm } from '../../src/ruleform'
 
 test('a form is a rule', () => {
-  expect(ruleFromForm({ ...emptyForm, name: 'orders', key: 'user, plan,', method: 'POST', limit: '3/1h', mode: 'enforce' })).toEqual({
+  expect(
+    ruleFromForm({ ...emptyForm, name: 'orders', key: 'user, plan,', method: 'POST', limit: '3/1h', mode: 'enforce' }),
+  ).toEqual({
     name: 'orders',
     match: { method: 'POST', path: '/{rest...}' },
     key: ['user', 'plan'],
