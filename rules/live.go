@@ -221,6 +221,7 @@ func (l *Live) consider(text *Text) {
 		l.refused = text
 		l.update(func(s *Status) {
 			s.Refused = &Refusal{Version: text.Version, Checksum: text.checksum, At: time.Now(), Err: err}
+			s.Refusals++
 		})
 	}
 }

@@ -17,7 +17,8 @@ type Status struct {
 	// start, which may be any time later. The two may be read from two machines' clocks.
 	Propagation time.Duration
 
-	Refused *Refusal // what the origin has but cannot be served; nil if nothing
+	Refused  *Refusal // what the origin has but cannot be served; nil if nothing
+	Refusals int64    // texts refused since the start
 
 	Looked  time.Time // when the origin was last read
 	Err     error     // why it could not be read since; nil if it was

@@ -107,7 +107,7 @@ func (d *doctor) compileRules(origin rules.Origin, text *rules.Text) *rules.Snap
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.config.Gateway.MaxDelay})
 	if err != nil {
-		r.wrong("origin", "mend them: penstock rules validate tells each mistake; a server that runs keeps the rules it has, another does not start",
+		r.wrong("origin", "mend them: "+d.config.Rules.validateCommand()+" tells each mistake; a server that runs keeps the rules it has, another does not start",
 			"%s has rules that cannot be used: %v", origin, err)
 		return nil
 	}

@@ -46,7 +46,7 @@ func (d *doctor) judgeRunning(now *status, text *rules.Text) {
 	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, counted(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
 	case now.Rules.Refused != "":
-		r.wrong("running", "mend the rules: penstock rules validate", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+		r.wrong("running", "mend the rules: "+d.config.Rules.validateCommand()+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
 		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
 	case text != nil && now.Rules.Checksum != text.Checksum():

@@ -45,3 +45,11 @@ func (s *server) newLimiter() (rls.Limiter, error) {
 func (r *rulesConfig) envoyOptions() envoyratelimit.Options {
 	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.Envoy != "" && r.Charge == "together"}
 }
+
+// validateCommand is the command that tells every mistake in the rules.
+func (r *rulesConfig) validateCommand() string {
+	if r.Envoy != "" {
+		return "penstock rules import envoy-ratelimit " + r.Envoy
+	}
+	return "penstock rules validate"
+}

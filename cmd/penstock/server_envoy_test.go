@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -129,5 +130,41 @@ func TestHealthcheck(t *testing.T) {
 	n.draining.Store(true)
 	if answer, body := n.get(n.url("http", "/healthcheck")); answer.StatusCode != http.StatusInternalServerError || body != "stopping\n" {
 		t.Errorf("stopping: %s %q", answer.Status, body)
+	}
+}
+
+// A file that is refused while the server runs shows wherever an operator looks.
+func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
+	const token = "token-of-the-doctors-test"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "limits.yaml")
+	writeFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	source := fmt.Sprintf("rules: {envoy_ratelimit: %q, poll_interval: 20ms}\nadmin: {token: %s}\n", dir, token)
+	n := startNode(t, "listen: {gateway: ''}\n"+source)
+	for i, unit := range []string{"fortnight", "moment"} {
+		writeFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: "+unit+"}}]")
+		eventually(t, "the status tells", func() bool {
+			return strings.Contains(n.statusNow().Rules.Refused, "invalid rate limit unit '"+unit+"'")
+		})
+		_, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+token)
+		for _, want := range []string{"penstock_rules_refused 1\n", fmt.Sprintf("penstock_rules_refusals_total %d\n", i+1)} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the metrics lack %s", unit, want)
+			}
+		}
+	}
+	report, _ := visit(t, source).examine("--listen-admin", n.admin.listener.Addr().String())
+	for _, want := range []string{`✗ running +.*has refused newer ones: .*moment`, `✗ origin +.*moment`, `penstock rules import envoy-ratelimit \S+ tells each mistake`} {
+		if !regexp.MustCompile(want).MatchString(report) {
+			t.Errorf("the doctor does not say %s:\n%s", want, report)
+		}
+	}
+	if n.asEnvoy("u") != http.StatusOK || n.asEnvoy("u") != http.StatusTooManyRequests {
+		t.Error("the old file is not served on")
+	}
+	writeFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unlimited: true}}]")
+	eventually(t, "the status is clean", func() bool { return n.statusNow().Rules.Refused == "" })
+	if _, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+token); !strings.Contains(text, "penstock_rules_refused 0\n") {
+		t.Error("the metrics tell of a refusal that is over")
 	}
 }

@@ -66,6 +66,7 @@ func (s *server) state() (found telemetry.State) {
 	live := s.rules.live.Status()
 	found.Rules.Count, found.Rules.Version = len(s.rules.live.Load().Rules), live.Version
 	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil
+	found.Rules.Refusals = live.Refusals
 	if s.refusedLogins != nil {
 		found.RefusedLogins = s.refusedLogins()
 	}

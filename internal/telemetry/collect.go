@@ -24,6 +24,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out.gauge(rulesCount, float64(s.Rules.Count))
 	out.gauge(rulesVersion, float64(s.Rules.Version))
 	out.gauge(rulesRefused, yes(s.Rules.Refused))
+	out.count(rulesRefusals, s.Rules.Refusals)
 	if !s.Rules.Checked.IsZero() {
 		out.gauge(rulesAge, float64(s.Rules.Checked.UnixMilli())/1000)
 	}

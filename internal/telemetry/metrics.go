@@ -37,6 +37,8 @@ type State struct {
 		Version int64
 		Checked time.Time // zero: never
 		Refused bool
+
+		Refusals int64
 	}
 
 	Store  *Store // the shared one

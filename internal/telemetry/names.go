@@ -45,6 +45,7 @@ var (
 	rulesVersion  = describe("rules_version", "Version of the rules in force.")
 	rulesAge      = describe("rules_checked_timestamp_seconds", "When the origin of the rules last answered.")
 	rulesRefused  = describe("rules_refused", "1 if there are newer rules that do not compile, and the old ones serve on.")
+	rulesRefusals = describe("rules_refusals_total", "Texts of rules that were refused because they do not compile.")
 	loginsRefused = describe("admin_logins_refused_total", "Attempts to be let in at the admin door that were refused, by why.", "reason")
 	ready         = describe("ready", "1 if this node says it is ready.")
 	buildInfo     = describe("build_info", "1, with the version of this binary.", "version", "goversion")
