@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -70,18 +71,15 @@ func (v *converter) level(domain string, l *level, to way) {
 	}
 }
 
-// attribute is what the one of a key is called that may have been there before, as in [rls.Calls].
+// attribute returns the name under which [rls.Calls] knows the entry of a key that follows the way.
 func (w way) attribute(key string) string {
-	times := 1
+	nth := 1
 	for i := range w {
 		if w[i].key == key {
-			times++
+			nth++
 		}
 	}
-	if times == 1 {
-		return key
-	}
-	return fmt.Sprintf("%s_%d", key, times)
+	return rls.AttributeName(key, nth)
 }
 
 // before returns the values of the same key that a request is matched with before it is with d.

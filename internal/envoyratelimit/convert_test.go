@@ -139,6 +139,57 @@ descriptors:
 	}
 }
 
+// A key that rules have a meaning of their own for is imported all the same, by the value that was sent.
+func TestConvertedBuiltinKeys(t *testing.T) {
+	for _, key := range []string{"path", "ip", "domain", "method", "host", "when", "attributes", "on_error", "limits"} {
+		text := strings.ReplaceAll(`
+domain: d
+descriptors:
+  - {key: KEY, value: /a//B/, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: KEY, value: "/x/*", rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: KEY, value: ExAmple.com, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: KEY, value: GET, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - key: KEY
+    rate_limit: {unit: hour, requests_per_unit: 3}
+    descriptors:
+      - {key: KEY, rate_limit: {unit: hour, requests_per_unit: 1}}
+      - {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 2}}
+`, "KEY", key)
+		file, converted, notes := both(t, text)
+		if len(notes) > 0 {
+			t.Errorf("%s: notes: %v", key, notes)
+		}
+		denied := 0
+		asked := []penstock.Attribute{}
+		for _, value := range []string{"/a//B/", "/a/B", "/a/b", "/x/1", "/x/%31", "/x/1?q", "ExAmple.com", "example.com", "GET", "get", "192.0.2.1", "2001:db8::1", "2001:DB8::1", "d", "default", "free text"} {
+			asked = append(asked, penstock.Attribute{Name: key, Value: value})
+		}
+		var asks [][]penstock.Attribute
+		for _, a := range asked {
+			asks = append(asks, []penstock.Attribute{a}, []penstock.Attribute{a, {Name: "user", Value: "u"}}, []penstock.Attribute{a, {Name: key, Value: "second"}})
+		}
+		asks = append(asks, entries("user", "u"), entries("user", "v"))
+		for i := range 5 * len(asks) {
+			ask := asks[i%len(asks)]
+			want, err := file.Limit(t.Context(), one(ask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := converted.Limit(t.Context(), one(ask))
+			if err != nil || got.Allowed != want.Allowed || (got.Each[0].Told == nil) != (want.Each[0].Told == nil) {
+				t.Errorf("%s: %v: got %v (%v), want %v", key, ask, got, err, want.Allowed)
+			}
+			if !want.Allowed {
+				denied++
+			}
+		}
+		if denied < len(asks) {
+			t.Errorf("%s: %d denied: the test is not worth much", key, denied)
+		}
+	}
+}
+
 func TestNotes(t *testing.T) {
 	_, _, notes := both(t, `
 domain: d

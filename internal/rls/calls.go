@@ -18,8 +18,9 @@ type Engine interface {
 
 // Calls is a Limiter by rules of our own: each descriptor is a call, whose attributes are its entries.
 // The rules that match any descriptor of a request are charged together or not at all. Of a key that
-// is there several times the second is known as key_2. Rules cannot name an empty key: such an entry is
-// left out.
+// is there several times the second is known as key_2. What rules call path, ip and domain is not what
+// an entry of that key says: its value is known as path_1, too. Rules cannot name an empty key: such an
+// entry is left out.
 type Calls struct {
 	Engine Engine
 
@@ -114,6 +115,17 @@ func speaker(v *penstock.Verdict) *penstock.LimitVerdict {
 	return nil
 }
 
+// builtin are attributes that rules compare in a form of their own, or that are not the entry's at all.
+var builtin = []string{"path", "ip", "domain"}
+
+// AttributeName returns the name under which rules find exactly the value of a key's nth entry, from 1 on.
+func AttributeName(key string, nth int) string {
+	if nth == 1 && !slices.Contains(builtin, key) {
+		return key
+	}
+	return key + "_" + strconv.Itoa(nth)
+}
+
 // attributesOf numbers entries of the same key, as a call has no attribute twice.
 func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
 	entries = Countable(entries)
@@ -122,25 +134,28 @@ func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
 		if e.Name == "" {
 			continue
 		}
-		times := 1
+		nth := 1
 		for k := range i {
 			if entries[k].Name == e.Name {
-				times++
+				nth++
 			}
 		}
-		if times > 1 {
-			e.Name = numbered(entries, out, e.Name, times)
+		key := e.Name
+		if nth == 1 {
+			out = append(out, e)
 		}
-		out = append(out, e)
+		if nth > 1 || slices.Contains(builtin, key) {
+			e.Name = unused(entries, out, key, nth)
+			out = append(out, e)
+		}
 	}
 	return out
 }
 
-// numbered returns the name of a key's nth entry: key_2, or the next number if another entry has that
-// name.
-func numbered(entries, named []penstock.Attribute, key string, nth int) string {
+// unused returns the name of a key's nth entry, or one with a higher number if another entry has that name.
+func unused(entries, named []penstock.Attribute, key string, nth int) string {
 	for ; ; nth++ {
-		name := key + "_" + strconv.Itoa(nth)
+		name := AttributeName(key, nth)
 		taken := func(e penstock.Attribute) bool { return e.Name == name }
 		if !slices.ContainsFunc(entries, taken) && !slices.ContainsFunc(named, taken) {
 			return name
