@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // Files is an origin: a file, or a directory whose *.yaml, *.yml and *.json are one set of rules.
@@ -141,22 +143,7 @@ func (l listing) same(other listing) bool {
 // Watch tells when something happens in the directories concerned. What single files of a directory
 // link to elsewhere is found by polling.
 func (f *Files) Watch(ctx context.Context, changed func(), failed func(error)) {
-	const least, most = 100 * time.Millisecond, 30 * time.Second
-	for wait := least; ; wait = min(2*wait, most) {
-		err := f.watch(ctx, func() {
-			wait = least
-			changed()
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		failed(fmt.Errorf("watch %s: %w", f.path, err))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
+	poll.Listen(ctx, f.watch, changed, func(err error) { failed(fmt.Errorf("watch %s: %w", f.path, err)) })
 }
 
 func (f *Files) watch(ctx context.Context, changed func()) error {

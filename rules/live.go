@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // LiveOptions say how rules are followed.
@@ -56,7 +57,7 @@ type Live struct {
 	serving  sync.Mutex // held while rules are checked against requires and served
 	requires []func(*Snapshot) error
 
-	wake  chan struct{} // holds at most one wish to look: a look finds all there is
+	wake  poll.Waker
 	close context.CancelFunc
 	ended sync.WaitGroup
 }
@@ -75,7 +76,7 @@ func Follow(ctx context.Context, origin Origin, o LiveOptions) (*Live, error) {
 	if o.Interval < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("follow the rules in %v: %w: interval %v and timeout %v must be positive", origin, penstock.ErrInvalid, o.Interval, o.Timeout)
 	}
-	l := &Live{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: make(chan struct{}, 1)}
+	l := &Live{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: poll.NewWaker()}
 	l.look(ctx)
 	if l.current.Load() == nil {
 		if err := l.startWithout(); err != nil {
@@ -85,7 +86,13 @@ func Follow(ctx context.Context, origin Origin, o LiveOptions) (*Live, error) {
 	l.tell()
 
 	ctx, l.close = context.WithCancel(context.WithoutCancel(ctx))
-	l.ended.Go(func() { l.keepLooking(ctx) })
+	l.ended.Go(func() {
+		poll.Every(ctx, o.Interval, l.wake, func() {
+			if l.look(ctx); ctx.Err() == nil {
+				l.tell()
+			}
+		})
+	})
 	l.ended.Go(func() { origin.Watch(ctx, l.pushed, l.notPushed) })
 	return l, nil
 }
@@ -165,24 +172,6 @@ func (l *Live) serveNothing() error {
 	return nil
 }
 
-func (l *Live) keepLooking(ctx context.Context) {
-	ticker := time.NewTicker(l.options.Interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		case <-ticker.C:
-		}
-		l.look(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		l.tell()
-	}
-}
-
 // look reads the origin and serves what it has.
 func (l *Live) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, l.options.Timeout)
@@ -257,20 +246,13 @@ func (l *Live) serve(text *Text, snapshot *Snapshot, warnings Problems) error {
 // pushed is called by the origin when there may be something new.
 func (l *Live) pushed() {
 	l.update(func(s *Status) { s.PushErr = nil })
-	l.lookSoon()
+	l.wake.Wake()
 }
 
 // notPushed is called by the origin when it cannot tell of something new.
 func (l *Live) notPushed(err error) {
 	l.update(func(s *Status) { s.PushErr = err })
-	l.lookSoon()
-}
-
-func (l *Live) lookSoon() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Wake()
 }
 
 func (l *Live) update(change func(*Status)) {

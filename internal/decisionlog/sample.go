@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // A kind is what is counted by itself for each rule; store failures are for each cause.
@@ -99,17 +99,8 @@ func powerOfTen(n int64) bool {
 
 // summarize writes summaries until ctx ends, and then the last.
 func (l *Log) summarize(ctx context.Context) {
-	ticker := time.NewTicker(l.options.Every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			l.summary()
-		case <-ctx.Done():
-			l.summary()
-			return
-		}
-	}
+	poll.Every(ctx, l.options.Every, nil, l.summary)
+	l.summary()
 }
 
 // summary writes how many there were of each rule and kind, unless all of them were written.

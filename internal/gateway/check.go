@@ -6,7 +6,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
+
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // startChecks asks all servers that have a health check how they are, until the context ends.
@@ -22,10 +23,8 @@ func (g *Gateway) startChecks(ctx context.Context, ended *sync.WaitGroup) {
 }
 
 func (r *route) keepChecking(ctx context.Context, s *server) {
-	ticker := time.NewTicker(r.health.Interval)
-	defer ticker.Stop()
 	good, bad := 0, 0
-	for ctx.Err() == nil {
+	probe := func() {
 		if err := r.check(ctx, s); err == nil {
 			good, bad = good+1, 0
 		} else {
@@ -37,11 +36,9 @@ func (r *route) keepChecking(ctx context.Context, s *server) {
 		if good >= r.health.Healthy {
 			s.checked(true, nil)
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
 	}
+	probe()
+	poll.Every(ctx, r.health.Interval, nil, probe)
 }
 
 // check asks a server once.

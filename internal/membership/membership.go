@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // Most is how many nodes are believed. What counts more is broken.
@@ -78,7 +79,13 @@ func Join(o Options) (*Members, error) {
 	m.hear(&self, nil)
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
-	m.ended.Go(func() { m.keepBeating(ctx, &self) })
+	m.ended.Go(func() {
+		m.beat(ctx, &self)
+		poll.Every(ctx, o.Interval, nil, func() {
+			self := o.Self()
+			m.beat(ctx, &self)
+		})
+	})
 	return m, nil
 }
 
@@ -95,21 +102,6 @@ func (m *Members) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), m.options.Timeout)
 	defer cancel()
 	_ = m.options.Leave(ctx) // they will notice
-}
-
-func (m *Members) keepBeating(ctx context.Context, self *Node) {
-	ticker := time.NewTicker(m.options.Interval)
-	defer ticker.Stop()
-	for {
-		m.beat(ctx, self)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			next := m.options.Self()
-			self = &next
-		}
-	}
 }
 
 // beat leaves the number and what the others said as they are if nobody can be asked: that is when they

@@ -17,8 +17,7 @@ import (
 
 // Options of a database. The zero value is the default.
 type Options struct {
-	// Patience is how long to wait for a connection, for another's edit to end, and for an answer in a Watch.
-	// Default: 5 s.
+	// Patience is how long to wait for a connection, and for another's edit to end. Default: 5 s.
 	Patience time.Duration
 
 	// AsItIs refuses a database whose tables are older than this Penstock's, instead of migrating them: for who only
@@ -30,7 +29,6 @@ type Options struct {
 type DB struct {
 	sql      *sql.DB
 	engine   engine
-	patience time.Duration
 	watchers watchers
 }
 
@@ -60,7 +58,7 @@ func Open(ctx context.Context, source string, options Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the rules database: %w: %w", penstock.ErrInvalid, err)
 	}
-	db := &DB{engine: e, patience: options.Patience}
+	db := &DB{engine: e}
 	if db.sql, err = e.open(); err != nil {
 		return nil, db.failed("open", err)
 	}

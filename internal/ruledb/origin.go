@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -118,9 +119,9 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 	var listener sync.WaitGroup
 	defer listener.Wait()
 	listener.Go(func() {
-		o.db.keepListening(ctx, wake, func(err error) {
+		poll.Listen(ctx, o.db.engine.listen, wake.Wake, func(err error) {
 			select {
-			case failures <- err:
+			case failures <- o.db.failed("listen to", err):
 			case <-ctx.Done():
 			}
 		})

@@ -1,6 +1,7 @@
 package ruledb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func startNode(t *testing.T, o rules.Origin, options rules.LiveOptions) *node {
 		default:
 		}
 	}
-	options.Timeout = time.Minute // a machine may be slow
+	options.Timeout = cmp.Or(options.Timeout, time.Minute) // a machine may be slow
 	var err error
 	if n.Live, err = rules.Follow(t.Context(), o, options); err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func (silent) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done()
 func TestOwnSaveIsToldAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		o := origin(t, source)
-		n := startNode(t, o, rules.LiveOptions{Interval: never})
+		n, second := startNode(t, o, rules.LiveOptions{Interval: never}), startNode(t, o, rules.LiveOptions{Interval: never})
 		if s := n.Status(); !errors.Is(s.Err, rules.ErrNoRules) || len(n.Load().Rules) != 0 {
 			t.Errorf("an empty database is served as %+v", s)
 		}
@@ -138,6 +139,7 @@ func TestOwnSaveIsToldAtOnce(t *testing.T) {
 		}
 		save(t, db, 0, ruleSet("one"))
 		n.awaitVersion(t, 1)
+		second.awaitVersion(t, 1)
 		if s := n.Status(); s.Published.IsZero() || s.Err != nil {
 			t.Errorf("status %+v", s)
 		}

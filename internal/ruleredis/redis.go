@@ -5,16 +5,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -182,26 +180,7 @@ func says(reply []rueidis.RedisMessage, want ...string) bool {
 
 // Watch listens to the channel, and when the connection is lost listens again, less and less eagerly.
 func (r *Rules) Watch(ctx context.Context, changed func(), failed func(error)) {
-	const least, most = 100 * time.Millisecond, 30 * time.Second
-	for wait := least; ; wait = min(2*wait, most) {
-		var heard atomic.Bool
-		err := r.listen(ctx, func() {
-			heard.Store(true)
-			changed()
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		if heard.Load() {
-			wait = least
-		}
-		failed(r.failed("listen to", err))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait/2 + rand.N(wait)): // nodes that lost one server do not return all at once
-		}
-	}
+	poll.Listen(ctx, r.listen, changed, func(err error) { failed(r.failed("listen to", err)) })
 }
 
 func (r *Rules) listen(ctx context.Context, changed func()) error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -24,36 +25,22 @@ type Run struct {
 // new version, and every interval, so that what another process saved, what failed, and what Redis forgot gets there.
 // What does not compile is not published: nodes have no other place to learn what was good.
 func (s *Service) Run(ctx context.Context, run Run) {
-	wake := make(chan struct{}, 1)
-	soon := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
+	wake := poll.NewWaker()
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { s.Database.Watch(ctx, soon, func(error) {}) }) // reading says why, too
+	watching.Go(func() { s.Database.Watch(ctx, wake.Wake, func(error) {}) }) // reading says why, too
 
-	ticker := time.NewTicker(cmp.Or(max(run.Interval, 0), 5*time.Second))
-	defer ticker.Stop()
 	p := &publishing{service: s}
-	for last := "never"; ; {
+	last := "never"
+	publish := func() {
 		err := p.once(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if now := fmt.Sprint(err); now != last && run.Changed != nil {
+		if now := fmt.Sprint(err); ctx.Err() == nil && now != last && run.Changed != nil {
 			run.Changed(err)
 			last = now
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-		case <-ticker.C:
-		}
 	}
+	publish()
+	poll.Every(ctx, cmp.Or(max(run.Interval, 0), 5*time.Second), wake, publish)
 }
 
 // publishing remembers whether the text it saw last compiles.

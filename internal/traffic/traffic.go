@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // beat is how often what the shards hold is put together.
@@ -57,19 +58,13 @@ func (t *Traffic) Close() {
 }
 
 func (t *Traffic) run(ctx context.Context) {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	for before := int64(0); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			t.collect(now)
-			calls := t.calls()
-			t.busy.Store(calls-before > many)
-			before = calls
-		}
-	}
+	before := int64(0)
+	poll.Every(ctx, beat, nil, func() {
+		t.collect(time.Now())
+		calls := t.calls()
+		t.busy.Store(calls-before > many)
+		before = calls
+	})
 }
 
 // Observe counts a decided call, and may keep it.

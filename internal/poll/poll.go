@@ -1,0 +1,70 @@
+// Package poll repeats work until a context ends: at an interval or when it is woken, and, for connections
+// that are lost, with growing pauses.
+package poll
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+// A Waker ends the pause of [Every]. It holds at most one signal: one run finds everything that is new.
+type Waker chan struct{}
+
+// NewWaker returns a Waker that holds no signal.
+func NewWaker() Waker { return make(Waker, 1) }
+
+// Wake never blocks.
+func (w Waker) Wake() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// Every calls do after every interval, and when it is woken, until ctx ends. A nil Waker never wakes it.
+func Every(ctx context.Context, interval time.Duration, wake Waker, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-ticker.C:
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		do()
+	}
+}
+
+// Pauses of Listen.
+const minPause, maxPause = 100 * time.Millisecond, 30 * time.Second
+
+// Listen calls listen again whenever it fails, until ctx ends or it returns nil. listen calls changed for
+// everything it hears. The pauses grow until it hears something; they vary, so that nodes that lost the same
+// server do not return all at once.
+func Listen(ctx context.Context, listen func(ctx context.Context, changed func()) error, changed func(), failed func(error)) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		var heard atomic.Bool
+		err := listen(ctx, func() {
+			heard.Store(true)
+			changed()
+		})
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if heard.Load() {
+			pause = minPause
+		}
+		failed(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
