@@ -38,8 +38,9 @@ type config struct {
 type listenConfig struct {
 	Gateway string   `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others"`
 	GRPC    string   `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health"`
-	HTTP    string   `key:"http" doc:"decision API and forward-auth over HTTP"`
+	HTTP    string   `key:"http" doc:"decision API and forward-auth over HTTP, /healthz, /readyz"`
 	Admin   string   `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
+	Health  string   `key:"health" doc:"/healthz and /readyz and nothing else, for probes from other machines; the HTTP and admin listeners serve them too"`
 	Hosts   []string `key:"hosts" doc:"host names under which the HTTP and admin APIs are reached, apart from addresses and names without a dot; *.example.com is every name below example.com. Requests for other hosts are refused with 403, as a web page may have sent them (DNS rebinding). Empty: a listener on loopback accepts only loopback, any other listener every name"`
 	Share   int      `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused, except for health checks"`
 }

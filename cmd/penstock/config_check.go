@@ -67,7 +67,7 @@ func (l *loader) checkListen() {
 	taken := map[string]string{}
 	for _, door := range []struct{ path, address string }{
 		{"listen.gateway", c.Listen.Gateway}, {"listen.grpc", c.Listen.GRPC},
-		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin},
+		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin}, {"listen.health", c.Listen.Health},
 	} {
 		if door.address == "" {
 			continue

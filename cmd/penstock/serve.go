@@ -185,6 +185,9 @@ func (s *server) greet(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  %-8s %s\n", d.name, address)
 	}
+	if s.probes != nil {
+		fmt.Fprintf(w, "  health   http://%s\n", s.probes.address())
+	}
 	if s.admin != nil {
 		scheme := "http"
 		if s.config.Admin.TLS.Certificate != "" {

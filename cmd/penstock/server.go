@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/readiness"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
@@ -50,6 +51,7 @@ type server struct {
 
 	doors   []*door // of calls
 	admin   *door   // nil: off; it is open until the others are closed
+	probes  *door   // listen.health; nil: off; open as long as admin
 	token   string  // of the admin door
 	streams func()  // ends those of the admin door
 
@@ -78,7 +80,7 @@ func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openDemo, s.openAdmin} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openDemo, s.openAdmin, s.openProbes} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -148,8 +150,10 @@ func (s *server) Run(ctx context.Context) error {
 			return d.run(calls)
 		})
 	}
-	if s.admin != nil {
-		all.Go(func() error { return s.admin.run(lights) })
+	for _, d := range []*door{s.admin, s.probes} {
+		if d != nil {
+			all.Go(func() error { return d.run(lights) })
+		}
 	}
 	all.Go(func() error {
 		doors.Wait()
@@ -180,6 +184,11 @@ func (s *server) Close() {
 		end()
 	}
 	s.ends = nil
+}
+
+// readiness is what /readyz says.
+func (s *server) readiness() readiness.State {
+	return readiness.State{NotReady: s.ready(), Degraded: !s.store.status().Connected}
 }
 
 // ready tells whether calls should be sent here, and if not, why.

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/connlimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/readiness"
 	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/serverlog"
@@ -124,12 +125,15 @@ func (s *server) isTrustedProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(s.config.TrustedProxies, func(n network) bool { return n.Contains(address) })
 }
 
-// allDoors are those of calls and, if it is on, the admin door.
+// allDoors are those of calls and, if they are on, those of admin and health.
 func (s *server) allDoors() []*door {
-	if s.admin == nil {
-		return s.doors
+	all := slices.Clip(s.doors)
+	for _, d := range []*door{s.admin, s.probes} {
+		if d != nil {
+			all = append(all, d)
+		}
 	}
-	return append(slices.Clip(s.doors), s.admin)
+	return all
 }
 
 // door returns the one of that name, nil if it is off.
@@ -165,7 +169,7 @@ func (s *server) newAPI() (serve, error) {
 	log := s.log.With("door", "http")
 	handler, err := api.New(api.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
-		Envoy: http.HandlerFunc(s.envoy.JSON), Ready: s.ready, Hosts: s.config.hosts(s.config.Listen.HTTP),
+		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.hosts(s.config.Listen.HTTP), Ready: s.readiness,
 	})
 	if err != nil {
 		return nil, err
@@ -174,6 +178,18 @@ func (s *server) newAPI() (serve, error) {
 		handler = s.tracing.Handler(handler)
 	}
 	return s.serveHTTP(newHTTPServer(handler, log)), nil
+}
+
+// openProbes opens the listener of health checks.
+func (s *server) openProbes(context.Context) (err error) {
+	if s.config.Listen.Health == "" {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
+	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("door", "health"))))
+	return err
 }
 
 // hosts are the names under which a listener is reached.

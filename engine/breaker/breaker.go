@@ -52,6 +52,7 @@ type Options struct {
 
 	InARow   int           // failures that open it; default 20
 	Interval time.Duration // between two probes; default 250 ms
+	Watch    time.Duration // between two probes while closed, so that failures are noticed without requests; default: none
 	Patience time.Duration // of one probe; default 1 s
 }
 
@@ -118,8 +119,8 @@ func New(o Options) (*Breaker, error) {
 	if o.Store == nil || o.Probe == nil {
 		errs = append(errs, errors.New("it needs a store and a probe"))
 	}
-	if o.InARow < 0 || o.InARow > window || o.Interval < 0 || o.Patience < 0 {
-		errs = append(errs, fmt.Errorf("%d failures in a row (at most %d), interval %v, patience %v: must be positive", o.InARow, window, o.Interval, o.Patience))
+	if o.InARow < 0 || o.InARow > window || o.Interval < 0 || o.Watch < 0 || o.Patience < 0 {
+		errs = append(errs, fmt.Errorf("%d failures in a row (at most %d), interval %v, watch %v, patience %v: must be positive", o.InARow, window, o.Interval, o.Watch, o.Patience))
 	}
 	if o.Zones < 0 || o.Zones > MaxZones || o.Zones > 1 && o.ZoneOf == nil {
 		errs = append(errs, fmt.Errorf("%d zones: must be from 1 to %d, and more than one need ZoneOf", o.Zones, MaxZones))
@@ -145,6 +146,9 @@ func New(o Options) (*Breaker, error) {
 		b.zones[z].phase.Store(p)
 		if o.Down != nil {
 			b.openZone(z, p, o.Down, 0)
+		}
+		if o.Watch > 0 {
+			b.ended.Go(func() { b.watch(z) })
 		}
 	}
 	return b, nil

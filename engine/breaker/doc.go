@@ -8,6 +8,9 @@
 // decides. There is no half-open state in which some calls are the probe: a probe is an operation of
 // its own, so no caller ever waits to find out.
 //
+// With [Options.Watch] it also probes while it is closed: one probe that says the store is down, or three
+// failed ones in a row, open it, so that a node without requests notices.
+//
 // A store may have zones, as a cluster has masters: each is open or closed for itself, so that one that
 // is lost is nobody's trouble who does not need it.
 //

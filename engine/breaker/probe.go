@@ -35,6 +35,40 @@ func (b *Breaker) recover(z int, cause error, wait time.Duration) {
 	b.zones[z].phase.Store(&phase{since: time.Now()})
 }
 
+// watchFailures is how many failed probes in a row open a zone, unless one of them says that the store
+// is down.
+const watchFailures = 3
+
+// watch probes a zone while it is closed.
+func (b *Breaker) watch(z int) {
+	ticker := time.NewTicker(b.options.Watch)
+	defer ticker.Stop()
+	failures := 0
+	for {
+		select {
+		case <-b.closing.Done():
+			return
+		case <-ticker.C:
+		}
+		p := b.zones[z].phase.Load()
+		if p.refusal != nil {
+			failures = 0
+			continue
+		}
+		err := b.probe(z)
+		switch {
+		case err == nil:
+			failures = 0
+			continue
+		case b.closing.Err() != nil:
+			return
+		}
+		if failures++; failures >= watchFailures || b.options.Judge(err) == Down {
+			b.openZone(z, p, err, b.options.Interval)
+		}
+	}
+}
+
 // tell counts a zone that has opened, or is about to close, and tells of the first and the last.
 func (b *Breaker) tell(more int, now State, cause error) {
 	b.mu.Lock()

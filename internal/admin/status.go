@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/gateway"
+	"github.com/penstock-io/penstock/internal/readiness"
 )
 
 // A Status is what a node says of itself.
@@ -79,13 +80,8 @@ func (a *Admin) status(*exchange) (any, error) { return a.Status(), nil }
 func (a *Admin) healthy(x *exchange) (any, error) { return plain(x, http.StatusOK, "alive") }
 
 func (a *Admin) ready(x *exchange) (any, error) {
-	if err := a.Ready(); err != nil {
-		return plain(x, http.StatusServiceUnavailable, "not ready: "+err.Error())
-	}
-	if !a.Status().Store.Connected {
-		return plain(x, http.StatusOK, "ready, but the store does not answer: rules decide by their on_store_error")
-	}
-	return plain(x, http.StatusOK, "ready")
+	readiness.Write(x.w, readiness.State{NotReady: a.Ready(), Degraded: !a.Status().Store.Connected})
+	return answered{}, nil
 }
 
 func plain(x *exchange, status int, text string) (any, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/docs"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/readiness"
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/internal/wire"
 )
@@ -35,8 +36,8 @@ type Options struct {
 	// Envoy answers Envoy's rate limit service as JSON, at /json; nil: nothing does.
 	Envoy http.Handler
 
-	// Ready returns why the node is not ready, for /healthcheck; nil: it always is.
-	Ready func() error
+	// Ready tells whether requests should be sent here; nil: always.
+	Ready func() readiness.State
 
 	Hosts  webguard.Hosts // under which the API is reached
 	Limits Limits
@@ -83,13 +84,16 @@ func New(o Options) (http.Handler, error) {
 	}
 	o.Limits.Body = cmp.Or(o.Limits.Body, wire.MaxBody)
 	o.Limits.BatchBody = cmp.Or(o.Limits.BatchBody, wire.MaxBatchBody)
+	if o.Ready == nil {
+		o.Ready = func() (ready readiness.State) { return ready }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &api{Options: o}
 	a.exchanges.New = func() any { return new(exchange) }
 	return webguard.Handler(a.mux(), webguard.Options{
-		Hosts: o.Hosts, Open: []string{"/healthz", "/healthcheck"}, Relayed: []string{forwardAuth},
+		Hosts: o.Hosts, Open: []string{"/healthz", "/readyz", "/healthcheck"}, Relayed: []string{forwardAuth},
 		Refuse: func(w http.ResponseWriter, reason string) {
 			a.foreign.Do(func() { a.Log.Warn("request refused", slog.String("reason", reason)) })
 			fail(w, http.StatusForbidden, reason)
@@ -112,6 +116,7 @@ func (a *api) routes() []route {
 		{"GET", "/openapi.json", openAPI},
 		{"GET", "/healthz", healthy},
 		{"GET", "/healthcheck", a.healthcheck},
+		{"GET", "/readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, a.Ready()) }},
 	}
 }
 
@@ -149,7 +154,7 @@ func openAPI(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(docs.OpenAPI)
 }
 
-// healthy says that the process serves. Whether it is ready is the admin listener's to say.
+// healthy says that the process serves.
 func healthy(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -160,12 +165,10 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 func (a *api) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	if a.Ready != nil {
-		if err := a.Ready(); err != nil {
-			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = w.Write([]byte(err.Error() + "\n"))
-			return
-		}
+	if err := a.Ready().NotReady; err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = w.Write([]byte(err.Error() + "\n"))
+		return
 	}
 	_, _ = w.Write([]byte("OK"))
 }

@@ -44,6 +44,10 @@ type Stack struct {
 // meanwhile.
 const patience = time.Second
 
+// watchInterval is between two probes of a Redis that serves: an idle node notices within seconds that
+// it has failed.
+const watchInterval = time.Second
+
 // Open returns at once, also if Redis cannot be reached: it is probed until it can.
 func Open(o Options) (_ *Stack, err error) {
 	if o.Redis != nil {
@@ -94,6 +98,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 	}
 	s.Breaker, err = breaker.New(breaker.Options{
 		Store: asked, Probe: s.Redis.Probe, Judge: s.Redis.judge, Down: errNotTried,
+		Watch: watchInterval,
 		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
 			switch {
