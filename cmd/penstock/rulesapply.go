@@ -169,10 +169,13 @@ func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.
 	shown := shownVersion(current)
 	result := changed{Applied: true, Version: &shown}
 	if base.redis != nil {
-		if err := base.redis.Publish(ctx, current.Text()); err != nil {
+		err := base.redis.Publish(ctx, current.Text())
+		if base.publishError(err) != nil {
 			return fmt.Errorf("version %d has these rules already, but they are not published: %w", current.Number, err)
 		}
-		result.Published = base.redis.String()
+		if err == nil {
+			result.Published = base.redis.String()
+		}
 	}
 	return a.tellChanged(&result, fmt.Sprintf("version %d has these rules already", current.Number))
 }
@@ -186,7 +189,7 @@ func (a *app) tellApplied(ctx context.Context, base *rulebase, before ruledb.Ver
 	if err := a.tellChanged(&result, fmt.Sprintf("saved as version %d in %v", applied.Version.Number, base.DB)); err != nil {
 		return err
 	}
-	if applied.PublishErr != nil {
+	if base.publishError(applied.PublishErr) != nil {
 		return fmt.Errorf("version %d is saved but not published: %w: a server with the database will, or apply it again", applied.Version.Number, applied.PublishErr)
 	}
 	return nil

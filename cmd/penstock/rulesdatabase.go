@@ -40,6 +40,17 @@ type rulebase struct {
 	*ruledb.DB
 	service *ruleservice.Service
 	redis   *ruleredis.Rules // nil: nodes read the database
+
+	mustPublish bool // --redis was given
+}
+
+// publishError returns nil if rules need not be published: the user of the server's Redis lacks the
+// rights, which only nodes without a database need.
+func (b *rulebase) publishError(err error) error {
+	if !b.mustPublish && errors.Is(err, ruleredis.ErrForbidden) {
+		return nil
+	}
+	return err
 }
 
 func (b *rulebase) close() {
@@ -65,7 +76,7 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 	if err != nil {
 		return nil, &exit{exitUsage, err}
 	}
-	b := &rulebase{service: &ruleservice.Service{Database: origin}}
+	b := &rulebase{service: &ruleservice.Service{Database: origin}, mustPublish: f.redis != ""}
 	if f.redis != "" || config.redis() {
 		options, err := config.Store.Redis.forRules()
 		if err != nil {

@@ -111,13 +111,21 @@ func (s *server) openRuleRedis() (*ruleredis.Rules, error) {
 func (s *server) publish(service *ruleservice.Service) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
+	forbidden := false // since rules were published last
 	running.Go(func() {
 		service.Run(ctx, ruleservice.Run{Interval: s.config.Rules.PollInterval, Changed: func(err error) {
-			if err != nil && !errors.Is(err, rules.ErrNoRules) {
-				s.log.Error("rules are not published to Redis", "to", service.Publisher, "error", err)
-			} else if err == nil {
-				s.log.Info("rules are published to Redis", "to", service.Publisher)
+			log := s.log.With("to", service.Publisher)
+			switch {
+			case err == nil:
+				log.Info("rules are published to Redis")
+			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
+				log.Info("rules are not published to Redis: the Redis user lacks the rights",
+					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/redis.md", "error", err)
+			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, rules.ErrNoRules):
+			default:
+				log.Error("rules are not published to Redis", "error", err)
 			}
+			forbidden = errors.Is(err, ruleredis.ErrForbidden)
 		}})
 	})
 	s.atEnd(func() {
@@ -145,6 +153,8 @@ func (s *server) rulesChanged(status rules.Status) {
 	switch {
 	case status.Refused != nil:
 		at.Error("new rules are refused, the old ones stay", "refused_version", status.Refused.Version, "error", status.Refused.Err)
+	case errors.Is(status.Err, rules.ErrNoRules) && status.Checksum == "":
+		at.Info("no rules yet: every request passes", "origin", s.rules.origin, "next", "penstock rules apply rules.yaml, or create rules in the console")
 	case status.Err != nil:
 		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)
 	default:

@@ -56,7 +56,19 @@ func (r *Rules) Close() {
 
 // failed says what was attempted where. Whoever asked no longer may be the reason.
 func (r *Rules) failed(attempt string, err error) error {
+	if said, ok := rueidis.IsRedisErr(err); ok && isForbidden(said.Error()) {
+		err = fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
 	return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrUnavailable, err)
+}
+
+// ErrForbidden is wrapped when the Redis user lacks the rights that docs/redis.md lists for rules.
+var ErrForbidden = errors.New("the Redis user lacks the rights")
+
+// isForbidden knows what Redis says of missing rights: outside of scripts, in scripts since 7.0, and
+// before.
+func isForbidden(text string) bool {
+	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || strings.Contains(text, "user executing the script can't")
 }
 
 // connect returns the client. What it makes reconnects by itself later.
