@@ -104,7 +104,7 @@ func TestConfigSecretsFromFiles(t *testing.T) {
 // Each row has one mistake; what is told must hold the place and the rest.
 func TestConfigMistakes(t *testing.T) {
 	for _, row := range []struct{ name, yaml, env, want string }{
-		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; known fields: admin, client_share, gateway, grpc, hosts, http`},
+		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; known fields: admin, client_share, gateway, grpc, health, hosts, http`},
 		{"unknown top field", "lisen: {}" + upstream, "", `penstock.yaml:1:1: unknown field "lisen"`},
 		{"duplicate", "data_dir: a\ndata_dir: b" + upstream, "", `penstock.yaml:2:1: data_dir: set twice`},
 		{"syntax", "listen: {gateway", "", "penstock.yaml:1:"},
