@@ -29,7 +29,7 @@ function addToBlockMapping(document: string, mapping: Node, rule: Rule): string 
   const pair = findPair(document, mapping, 'rules')
   if (!pair) return append(document, mapping.to, ['rules:', ...block(rule, '  ')])
   const colon = pair.getChild(':')
-  const list = valueOf(pair)
+  const list = pairValue(pair)
   if (!colon || (list && !isList(list) && !isNull(document, list))) return undefined
   const last = list?.getChildren('Item').at(-1)
   if (last && list?.name === 'FlowSequence') return splice(document, last.to, last.to, `, ${JSON.stringify(rule)}`)
@@ -43,7 +43,7 @@ function addToFlowMapping(document: string, mapping: Node, rule: Rule): string |
   const json = JSON.stringify(rule)
   const pair = findPair(document, mapping, 'rules')
   if (pair) {
-    const list = valueOf(pair)
+    const list = pairValue(pair)
     if (!list || (!isList(list) && !isNull(document, list))) return undefined
     const last = list.getChildren('Item').at(-1)
     return last ? splice(document, last.to, last.to, `, ${json}`) : splice(document, list.from, list.to, `[${json}]`)
@@ -61,8 +61,8 @@ function findPair(document: string, mapping: Node, name: string): Node | undefin
   })
 }
 
-// valueOf returns the value of a pair without its anchor or tag; null if it has none.
-function valueOf(pair: Node): Node | null {
+// pairValue returns the value of a pair without its anchor or tag; null if it has none.
+function pairValue(pair: Node): Node | null {
   let value = pair.getChild(':')?.nextSibling ?? null
   while (value && ['Comment', 'Anchored', 'Tagged'].includes(value.name)) {
     value = value.name === 'Comment' ? value.nextSibling : value.lastChild

@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { get, mayChange } from './api'
@@ -5,14 +6,8 @@ import { screens } from './app'
 import { readAttributes } from './format'
 import { query } from './request'
 
-// Search goes to a screen, a rule, or a caller given as name=value. Ctrl+K or / begins it.
-export function Search() {
-  const { route } = useLocation()
-  const [text, setText] = useState('')
-  const [rules, setRules] = useState<string[]>([])
-  const [at, setAt] = useState(0)
-  const [open, setOpen] = useState(false)
-  const box = useRef<HTMLInputElement>(null)
+// useHotkey moves the focus to an input when Ctrl+K is pressed, or / while nothing is being typed.
+function useHotkey(box: RefObject<HTMLInputElement | null>) {
   useEffect(() => {
     const press = (e: KeyboardEvent) => {
       const typing = e.target instanceof HTMLElement && e.target.closest('input, textarea, [contenteditable], .editor')
@@ -24,6 +19,17 @@ export function Search() {
     window.addEventListener('keydown', press)
     return () => window.removeEventListener('keydown', press)
   }, [])
+}
+
+// Search goes to a screen, a rule, or a caller given as name=value. Ctrl+K or / begins it.
+export function Search() {
+  const { route } = useLocation()
+  const [text, setText] = useState('')
+  const [rules, setRules] = useState<string[]>([])
+  const [at, setAt] = useState(0)
+  const [open, setOpen] = useState(false)
+  const box = useRef<HTMLInputElement>(null)
+  useHotkey(box)
   const focus = () => {
     setOpen(true)
     get('/v1/rules').then(
@@ -69,23 +75,33 @@ export function Search() {
         onBlur={() => window.setTimeout(() => setOpen(false), 150)}
         onKeyDown={press}
       />
-      {open && text !== '' && (
-        <ul id="found" role="listbox">
-          {found.map((f, i) => (
-            <li key={f.path} role="option" aria-selected={i === at} onMouseDown={() => go(i)}>
-              <span class="quiet">{f.kind}</span> {f.name}
-            </li>
-          ))}
-          {found.length === 0 && <li class="quiet">Nothing is called that. A caller is written name=value.</li>}
-        </ul>
-      )}
+      {open && text !== '' && <Found list={found} at={at} go={go} />}
     </div>
   )
 }
 
-function results(text: string, rules: string[]) {
+interface Target {
+  kind: string
+  name: string
+  path: string
+}
+
+function Found({ list, at, go }: { list: Target[]; at: number; go: (i: number) => void }) {
+  return (
+    <ul id="found" role="listbox">
+      {list.map((f, i) => (
+        <li key={f.path} role="option" aria-selected={i === at} onMouseDown={() => go(i)}>
+          <span class="quiet">{f.kind}</span> {f.name}
+        </li>
+      ))}
+      {list.length === 0 && <li class="quiet">Nothing is called that. A caller is written name=value.</li>}
+    </ul>
+  )
+}
+
+function results(text: string, rules: string[]): Target[] {
   const wanted = text.trim().toLowerCase()
-  const found: { kind: string; name: string; path: string }[] = []
+  const found: Target[] = []
   if (wanted === '') return found
   if (wanted.includes('=') && readAttributes(text).wrong === '') {
     if (mayChange()) found.push({ kind: 'Caller', name: text.trim(), path: `/keys${query({ q: text.trim() })}` })

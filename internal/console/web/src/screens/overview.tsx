@@ -1,14 +1,15 @@
 import { useLocation } from 'preact-iso'
-import { attributes, count, duration, percent } from '../format'
-import { query, url } from '../request'
-import type { Counts, Nodes as Listed, Node, RuleStats, Stats, Status } from '../types'
+import { count, duration, percent } from '../format'
+import { url } from '../request'
+import type { Counts, Nodes as Listed, Node, Stats, Status } from '../types'
 import { Badge } from '../ui/badge'
 import { Chart } from '../ui/chart'
 import { DemoTraffic } from '../ui/demo'
 import { useEvents } from '../ui/live'
 import { Empty } from '../ui/load'
-import { Nodes, nodeName } from '../ui/nodes'
-import { Who } from '../ui/who'
+import { Nodes } from '../ui/nodes'
+import { Attention } from './attention'
+import { TopKeys } from './topkeys'
 
 interface Told {
   stats: Stats
@@ -137,126 +138,5 @@ function StoreTile({ status, degraded, self }: { status?: Status; degraded: numb
       note={degraded > 0 ? `${count(degraded)} answers were not exact` : `rules ${rules} · ${nodes}`}
       kind={answers ? '' : 'denied'}
     />
-  )
-}
-
-// Attention lists what an operator should look at, the most pressing first.
-function Attention({ stats, status, nodes }: { stats: Stats; status?: Status; nodes: Node[] }) {
-  const found: { key: string; kind: string; what: preact.JSX.Element }[] = []
-  const add = (key: string, kind: string, what: preact.JSX.Element) => found.push({ key, kind, what })
-  if (status && !status.store.connected) add('store', 'denied', <>The store does not answer: {status.store.error}</>)
-  if (status?.rules.refused) add('refused', 'denied', <>Newer rules are refused: {status.rules.refused}</>)
-  if (status?.rules.error) add('stale', 'denied', <>The rules cannot be read: {status.rules.error}</>)
-  if (status?.rules.from_copy)
-    add('copy', 'shadow', <>The rules are from the copy on disk, as their origin could not be read</>)
-  for (const n of nodes) {
-    const name = <strong>{nodeName(n)}</strong>
-    if (n.silent)
-      add(
-        n.id,
-        'shadow',
-        <>
-          Node {name} was not heard for {duration(Math.round(n.heard_ago_seconds) * 1000)}
-        </>,
-      )
-    else if (n.about?.quality === 'degraded') add(n.id, 'denied', <>Node {name} decides without the shared state</>)
-    else if (n.about?.rules === 'behind')
-      add(
-        n.id,
-        'shadow',
-        <>
-          Node {name} serves rules v{n.about.rules_version}, which are not the newest
-        </>,
-      )
-    else if (n.about?.rules === 'different') add(n.id, 'shadow', <>Node {name} and others serve different rules</>)
-  }
-  for (const r of stats.rules) {
-    const calls = r.total.allowed + r.total.denied + r.total.shadow
-    const link = <a href={`/rules${query({ rule: r.rule })}`}>{r.rule}</a>
-    if (r.total.denied > 0 && r.total.denied * 10 >= calls)
-      add(
-        r.rule,
-        'denied',
-        <>
-          {link} denies {percent(r.total.denied, calls)} {trend(r)}
-        </>,
-      )
-    if (r.total.shadow > 0)
-      add(
-        `${r.rule} shadow`,
-        'shadow',
-        <>
-          {link} (shadow) would deny {percent(r.total.shadow, calls)}
-        </>,
-      )
-  }
-  return (
-    <section>
-      <h2>Needs attention</h2>
-      {found.length === 0 ? (
-        <p class="quiet">
-          Nothing. Rules that deny a tenth of their calls, would deny in shadow mode, or cannot be read appear here.
-        </p>
-      ) : (
-        <ul class="list">
-          {found.slice(0, 8).map((f) => (
-            <li key={f.key}>
-              <Badge kind={f.kind}>{f.kind === 'shadow' ? 'look' : 'now'}</Badge> <span>{f.what}</span>
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
-  )
-}
-
-// trend tells whether the later half of a series denies more than the earlier.
-function trend(r: RuleStats): string {
-  const series = r.series ?? []
-  const half = Math.floor(series.length / 2)
-  const sum = (part: Counts[]) => part.reduce((n, c) => n + c.denied, 0)
-  const before = sum(series.slice(0, half))
-  const after = sum(series.slice(half))
-  return after > before * 1.5 ? '↑' : before > after * 1.5 ? '↓' : ''
-}
-
-function TopKeys({ rules }: { rules: RuleStats[] }) {
-  // Of rules that are only tried nobody was denied.
-  const all = rules
-    .filter((r) => r.total.denied > 0)
-    .flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k })))
-    .sort((a, b) => b.denied - a.denied)
-  return (
-    <section>
-      <h2>Denied most</h2>
-      {all.length === 0 ? (
-        <p class="quiet">Nobody was denied.</p>
-      ) : (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th>Who</th>
-                <th>Rule</th>
-                <th class="num">Denied</th>
-                <th class="num">Share</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.slice(0, 10).map((k) => (
-                <tr key={k.rule + attributes(k.key)}>
-                  <td>
-                    <Who of={k.key} rule={k.rule} />
-                  </td>
-                  <td>{k.rule}</td>
-                  <td class="num">{count(k.denied)}</td>
-                  <td class="num">{percent(k.denied, k.denied + k.allowed)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </section>
   )
 }

@@ -1,3 +1,4 @@
+import { Fragment } from 'preact'
 import { duration, instant } from '../format'
 import type { Status } from '../types'
 import { Badge } from '../ui/badge'
@@ -48,12 +49,12 @@ function Node({ status: s }: { status: Status }) {
             {duration(s.uptime_seconds * 1000)}, since {instant(s.started)}
           </dd>
           {Object.entries(s.addresses).map(([name, address]) => (
-            <>
-              <dt key={name}>{name}</dt>
-              <dd key={`${name} at`}>
+            <Fragment key={name}>
+              <dt>{name}</dt>
+              <dd>
                 <code>{address}</code>
               </dd>
-            </>
+            </Fragment>
           ))}
         </dl>
       </section>
@@ -139,15 +140,15 @@ function Node({ status: s }: { status: Status }) {
           <h2>Upstreams</h2>
           <dl>
             {s.upstreams.map((u) => (
-              <>
-                <dt key={u.url}>
+              <Fragment key={u.url}>
+                <dt>
                   <code>{u.url}</code>
                 </dt>
-                <dd key={`${u.url} is`}>
+                <dd>
                   {u.up ? <Badge kind="allowed">up</Badge> : <Badge kind="denied">down</Badge>}
                   {u.failures > 0 && ` ${u.failures} failures in a row`}
                 </dd>
-              </>
+              </Fragment>
             ))}
           </dl>
         </section>

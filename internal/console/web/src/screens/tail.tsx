@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { mayChange } from '../api'
 import { count } from '../format'
@@ -11,42 +11,48 @@ import { Veiled } from '../ui/who'
 
 const shown = 200
 
-export function Tail() {
-  const { query: asked, route } = useLocation()
+interface Tailed {
+  list: Verdict[] // the newest first
+  missed: number // requests that were not sent because there were too many
+  lost: boolean
+}
+
+// useTail follows the stream of verdicts at an address while it is not paused.
+function useTail(address: string, paused: boolean): Tailed {
   const [list, setList] = useState<Verdict[]>([])
   const [missed, setMissed] = useState(0)
-  const [paused, setPaused] = useState(false)
   const [lost, setLost] = useState(false)
-  const [by, setBy] = useState(asked.attribute ? `${asked.attribute}=${asked.value ?? ''}` : '')
-  const waiting = useRef<Verdict[]>([])
-  const filter = { rule: asked.rule, denied: asked.denied === 'true', attribute: asked.attribute, value: asked.value }
-  const path = url('get', '/v1/events', { query: filter })
   useEffect(() => {
     if (paused) return
     setList([])
     setMissed(0)
-    waiting.current = []
-    const source = new EventSource(path)
-    source.addEventListener('verdict', (e) =>
-      waiting.current.unshift(JSON.parse((e as MessageEvent<string>).data) as Verdict),
-    )
-    source.addEventListener('dropped', (e) =>
-      setMissed((JSON.parse((e as MessageEvent<string>).data) as { dropped: number }).dropped),
-    )
+    let waiting: Verdict[] = []
+    const source = new EventSource(address)
+    source.addEventListener('verdict', (e: MessageEvent<string>) => waiting.unshift(JSON.parse(e.data)))
+    source.addEventListener('dropped', (e: MessageEvent<string>) => setMissed(JSON.parse(e.data).dropped))
     source.onopen = () => setLost(false)
     source.onerror = () => setLost(true)
     // Many come at once: they are shown together.
     const timer = window.setInterval(() => {
-      if (waiting.current.length === 0) return
-      const came = waiting.current
-      waiting.current = []
+      if (waiting.length === 0) return
+      const came = waiting
+      waiting = []
       setList((before) => [...came, ...before].slice(0, shown))
     }, 250)
     return () => {
       source.close()
       window.clearInterval(timer)
     }
-  }, [path, paused])
+  }, [address, paused])
+  return { list, missed, lost }
+}
+
+export function Tail() {
+  const { query: asked, route } = useLocation()
+  const [paused, setPaused] = useState(false)
+  const [by, setBy] = useState(asked.attribute ? `${asked.attribute}=${asked.value ?? ''}` : '')
+  const filter = { rule: asked.rule, denied: asked.denied === 'true', attribute: asked.attribute, value: asked.value }
+  const { list, missed, lost } = useTail(url('get', '/v1/events', { query: filter }), paused)
   const set = (change: Partial<typeof filter>) => route(`/tail${query({ ...filter, ...change })}`)
   const choose = (e: Event) => {
     e.preventDefault()
@@ -66,7 +72,7 @@ export function Tail() {
         )}
         <span class="grow" />
         <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          {paused ? 'Go on' : 'Pause'}
+          {paused ? 'Resume' : 'Pause'}
         </button>
       </div>
       <form class="row" onSubmit={choose}>

@@ -1,3 +1,4 @@
+import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
 import { mayChange } from '../api'
 import { attributes, duration, time, visible, writeAttributes } from '../format'
@@ -76,12 +77,12 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
     <div class="detail">
       <dl>
         {Object.entries(v.attributes).map(([name, value]) => (
-          <>
-            <dt key={name}>{visible(name)}</dt>
-            <dd key={`${name}=`}>
+          <Fragment key={name}>
+            <dt>{visible(name)}</dt>
+            <dd>
               <code>{visible(value)}</code>
             </dd>
-          </>
+          </Fragment>
         ))}
         <dt>cost</dt>
         <dd>{v.cost}</dd>

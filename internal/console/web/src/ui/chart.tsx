@@ -15,21 +15,17 @@ export interface Line {
 
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
-// Chart draws lines over time, the later on top of the earlier if they are stacked. The numbers are in the table below
-// the plot too, for who does not see it.
-export function Chart({
-  at,
-  lines,
-  height = 220,
-  stacked = false,
-  unit = '',
-}: {
+interface ChartProps {
   at: number[]
   lines: Line[]
   height?: number
   stacked?: boolean
   unit?: string
-}) {
+}
+
+// Chart draws lines over time, the later on top of the earlier if they are stacked. Its label says the last values, for
+// those who cannot see it.
+export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: ChartProps) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
   const shape = lines.map((l) => l.label).join('|') + dark.value + utc.value + height + stacked
@@ -37,50 +33,12 @@ export function Chart({
     () => [at, ...(stacked ? stack(lines) : lines.map((l) => l.values))] as uPlot.AlignedData,
     [at, lines, stacked],
   )
+  const latest = useRef(lines)
+  latest.current = lines
   useEffect(() => {
     if (!box.current) return
     const width = () => box.current?.clientWidth ?? 300
-    const axis = {
-      stroke: color('--quiet'),
-      grid: { stroke: color('--line'), width: 1 },
-      ticks: { stroke: color('--line'), width: 1 },
-    }
-    // Stacked lines are drawn from the top one down, each over the part of the one before.
-    const order = stacked ? [...lines].reverse() : lines
-    const made = new uPlot(
-      {
-        width: width(),
-        height,
-        legend: { live: true },
-        cursor: { y: false },
-        tzDate: (ts) => (utc.value ? uPlot.tzDate(new Date(ts * 1000), 'Etc/UTC') : new Date(ts * 1000)),
-        scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [
-          { ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) },
-          { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) },
-        ],
-        // What is stacked is filled down to the one below it only.
-        bands: order.flatMap((l, i) =>
-          stacked && l.fill && order[i + 1] ? [{ series: [i + 1, i + 2] as [number, number] }] : [],
-        ),
-        series: [
-          {},
-          ...order.map((l, i) => ({
-            label: l.label,
-            stroke: color(l.color),
-            width: 1.5,
-            fill: l.fill ? `${color(l.color)}33` : undefined,
-            points: { show: false },
-            value: (_: uPlot, __: number, ___: number, at: number | null) => {
-              const of = stacked ? lines.length - 1 - i : i
-              return at === null ? '' : count(lines[of]?.values[at] ?? 0) + unit
-            },
-          })),
-        ],
-      },
-      data,
-      box.current,
-    )
+    const made = new uPlot({ width: width(), height, ...options(latest, stacked, unit) }, data, box.current)
     plot.current = made
     const resized = new ResizeObserver(() => made.setSize({ width: width(), height }))
     resized.observe(box.current)
@@ -94,10 +52,51 @@ export function Chart({
   return <div class="chart" ref={box} role="img" aria-label={`Over time; last: ${last}`} />
 }
 
+// options says how uPlot draws the lines. The legend reads their values when it is shown: a plot outlives them.
+function options(lines: { current: Line[] }, stacked: boolean, unit: string): Omit<uPlot.Options, 'width' | 'height'> {
+  const axis = {
+    stroke: color('--quiet'),
+    grid: { stroke: color('--line'), width: 1 },
+    ticks: { stroke: color('--line'), width: 1 },
+  }
+  // Stacked lines are drawn from the top one down, each over the part of the one before.
+  const order = stacked ? [...lines.current].reverse() : lines.current
+  const series = order.map((l, i): uPlot.Series => {
+    const index = stacked ? order.length - 1 - i : i
+    return {
+      label: l.label,
+      stroke: color(l.color),
+      width: 1.5,
+      fill: l.fill ? `${color(l.color)}33` : undefined,
+      points: { show: false },
+      value: (_: uPlot, __: number, ___: number, at: number | null) =>
+        at === null ? '' : count(lines.current[index]?.values[at] ?? 0) + unit,
+    }
+  })
+  return {
+    legend: { live: true },
+    cursor: { y: false },
+    tzDate: (ts) => (utc.value ? uPlot.tzDate(new Date(ts * 1000), 'Etc/UTC') : new Date(ts * 1000)),
+    scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+    axes: [
+      { ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) },
+      { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) },
+    ],
+    // What is stacked is filled down to the one below it only.
+    bands: order.flatMap((l, i) =>
+      stacked && l.fill && order[i + 1] ? [{ series: [i + 1, i + 2] as [number, number] }] : [],
+    ),
+    series: [{}, ...series],
+  }
+}
+
 // stack adds lines up, and returns the sums from the top down.
 function stack(lines: Line[]): number[][] {
   const sums: number[][] = []
-  lines.forEach((l, i) => sums.push(l.values.map((v, k) => v + (i > 0 && !l.apart ? (sums[i - 1]?.[k] ?? 0) : 0))))
+  for (const line of lines) {
+    const below = line.apart ? undefined : sums.at(-1)
+    sums.push(line.values.map((v, i) => v + (below?.[i] ?? 0)))
+  }
   return sums.reverse()
 }
 

@@ -28,7 +28,8 @@ export function useEvents<T extends object>(
         setState('resting')
         return
       }
-      const now = (source = new EventSource(path))
+      const now = new EventSource(path)
+      source = now
       for (const kind of kinds) {
         now.addEventListener(kind, (e) => {
           const data = JSON.parse((e as MessageEvent<string>).data) as T[typeof kind]

@@ -13,45 +13,57 @@ export interface Loaded<T> {
 type Query<P extends PathOf<'get'>> = Pick<Input<'get', P>, 'query'>
 
 // useLoad gets a path of the API, again whenever the path or the query changes, and every so many milliseconds if that
-// is given. The data stays until there is newer data.
+// is given.
 export function useLoad<P extends PathOf<'get'>>(
   path: P | null,
   { every = 0, ...query }: Query<P> & { every?: number } = {},
 ): Loaded<Result<'get', P>> {
-  const [data, setData] = useState<Result<'get', P>>()
+  const input = query as Input<'get', P>
+  const load = (signal: AbortSignal) => get(path as P, { ...input, signal })
+  return usePolled(path === null ? null : url('get', path, input), every, load)
+}
+
+// usePolled keeps what load returns: whenever the key changes, and every so many milliseconds if that is given. The data
+// stays until there is newer data for the same key. Nothing is loaded while the key is null.
+export function usePolled<T>(key: string | null, every: number, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const [data, setData] = useState<T>()
   const [error, setError] = useState<Failure>()
   const [turn, setTurn] = useState(0)
-  const input = query as Input<'get', P>
-  const address = path === null ? null : url('get', path, input)
-  const shown = useRef(address)
+  const shown = useRef(key)
   useEffect(() => {
-    if (path === null) return
-    if (shown.current !== address) {
-      shown.current = address
+    if (key === null) return
+    if (shown.current !== key) {
+      shown.current = key
       setData(undefined)
       setError(undefined)
     }
-    const gone = new AbortController()
-    let timer = 0
-    const load = async () => {
-      try {
-        const answer = await get(path, { ...input, signal: gone.signal })
-        if (gone.signal.aborted) return
-        setData(answer)
-        setError(undefined)
-      } catch (err) {
-        if (gone.signal.aborted) return
-        setError(err instanceof Failure ? err : new Failure(0, { detail: String(err) }))
-      }
-      if (every > 0 && !gone.signal.aborted) timer = window.setTimeout(load, document.hidden ? every * 5 : every)
-    }
-    void load()
-    return () => {
-      gone.abort()
-      window.clearTimeout(timer)
-    }
-  }, [address, every, turn])
+    return poll(every, async (signal) => {
+      const [loaded, failure] = await load(signal).then(
+        (result) => [result, undefined] as const,
+        (err) => [undefined, err instanceof Failure ? err : new Failure(0, { detail: String(err) })] as const,
+      )
+      if (signal.aborted) return
+      if (!failure) setData(loaded)
+      setError(failure)
+    })
+  }, [key, every, turn])
   return { data, error, again: useCallback(() => setTurn((n) => n + 1), []) }
+}
+
+// poll runs a function now, and again every so many milliseconds after it has ended, less often while the page is
+// hidden. It returns the function that stops it.
+function poll(every: number, run: (signal: AbortSignal) => Promise<void>): () => void {
+  const stop = new AbortController()
+  let timer = 0
+  const turn = async () => {
+    await run(stop.signal)
+    if (every > 0 && !stop.signal.aborted) timer = window.setTimeout(turn, document.hidden ? every * 5 : every)
+  }
+  void turn()
+  return () => {
+    stop.abort()
+    window.clearTimeout(timer)
+  }
 }
 
 // Show shows what was loaded, or why it was not.

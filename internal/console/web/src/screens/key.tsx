@@ -1,0 +1,98 @@
+import { mayChange, post } from '../api'
+import { attributes, count, duration, instant, readAttributes } from '../format'
+import { query } from '../request'
+import type { Attributes, KeyState, LimitState } from '../types'
+import { Badge } from '../ui/badge'
+import { Calls } from '../ui/calls'
+import { Empty, Trouble, usePolled } from '../ui/load'
+import { KeyActions } from './keyactions'
+
+// Key shows the counters of one client, and its last requests.
+export function Key({ text, rule }: { text: string; rule?: string }) {
+  const { found, wrong } = readAttributes(text)
+  const loaded = usePolled(wrong ? null : JSON.stringify([text, rule]), 2000, (signal) =>
+    post('/v1/keys/show', { body: { attributes: found, rule: rule || undefined }, signal }),
+  )
+  const shown = loaded.data
+  if (wrong) return <Trouble error={new Error(`"${wrong}" is no name=value`)} />
+  return (
+    <>
+      {loaded.error && <Trouble error={loaded.error} />}
+      {shown?.keys.map((k) => (
+        <State key={k.rule} state={k} attributes={found} done={loaded.again} />
+      ))}
+      {shown && shown.keys.length === 0 && (
+        <Empty title="No rule keeps state of this caller">
+          <p>
+            The rules' keys name other attributes. <a href={`/explain${query({ q: text })}`}>Explain</a> says which
+            rules look at what.
+          </p>
+        </Empty>
+      )}
+      {shown && (
+        <section>
+          <h2>Last calls</h2>
+          <Calls list={shown.recent} />
+        </section>
+      )}
+    </>
+  )
+}
+
+// State is what one rule knows of the client, and what an operator can do about it.
+function State({ state: s, attributes: of, done }: { state: KeyState; attributes: Attributes; done: () => void }) {
+  return (
+    <section class="card">
+      <div class="head">
+        <h2>
+          <a href={`/rules${query({ rule: s.rule })}`}>{s.rule}</a>
+        </h2>
+        <code>{attributes(s.key) || 'everybody'}</code>
+        {s.mode === 'shadow' && <Badge kind="shadow">shadow</Badge>}
+        {s.banned_until && <Badge kind="denied">banned until {instant(s.banned_until)}</Badge>}
+        {s.unlimited && <Badge kind="allowed">unlimited by an override</Badge>}
+      </div>
+      {mayChange() && <KeyActions state={s} attributes={of} done={done} />}
+      <Meters limits={s.limits} />
+      {s.other_counters?.map((c) => (
+        <section key={c.override ?? -1}>
+          <p class="quiet">
+            {c.override === undefined ? 'Counted by the rule itself' : `Counted by override ${c.override}`}
+          </p>
+          <Meters limits={c.limits} />
+        </section>
+      ))}
+      <p class="quiet">
+        {s.can_ban && `${s.strikes} strikes, banned ${s.bans} times. `}
+        {s.reserved > 0 && `${s.reserved} reservations. `}
+        <span>hash {s.subject.slice(0, 12)}</span>
+      </p>
+    </section>
+  )
+}
+
+const Meters = ({ limits }: { limits: LimitState[] }) => (
+  <div class="meters">
+    {limits.map((l) => (
+      <Meter key={l.policy} limit={l} />
+    ))}
+  </div>
+)
+
+function Meter({ limit: l }: { limit: LimitState }) {
+  const full = l.limit > 0 ? Math.min(1, l.used / l.limit) : 0
+  return (
+    <div>
+      <div class="row">
+        <span>{l.policy}</span>
+        <span class="grow" />
+        <strong>{count(l.used)}</strong> of {count(l.limit)}
+      </div>
+      <meter min={0} max={1} high={0.8} optimum={0} value={full} aria-label={`${l.policy}: ${l.used} of ${l.limit}`} />
+      <span class="quiet">
+        {l.algorithm.replaceAll('_', ' ')} · {count(l.remaining)} left · fresh in {duration(l.reset_after_ms)}
+        {l.allowed ? '' : ` · next in ${duration(l.retry_after_ms)}`}
+      </span>
+    </div>
+  )
+}

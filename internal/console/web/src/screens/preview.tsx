@@ -1,0 +1,70 @@
+import { attributes, count, percent, time } from '../format'
+import type { Preview } from '../types'
+
+export function PreviewResult({ preview: p }: { preview: Preview }) {
+  if (p.calls === 0) return <p class="quiet">No calls were kept yet: there is nothing to try the rules on.</p>
+  const all = (c: Preview['current']) => c.allowed + c.denied
+  return (
+    <section>
+      <h2>Had these rules been in force</h2>
+      <p class="quiet">
+        {count(p.calls)} calls kept from {time(p.from)} to {time(p.to)}, which stand for about {count(p.stands_for)},
+        decided again.
+      </p>
+      <p>
+        Now <strong>{percent(p.current.denied, all(p.current))}</strong> denied, then{' '}
+        <strong>{percent(p.proposed.denied, all(p.proposed))}</strong>: {count(p.newly_denied)} more calls denied,{' '}
+        {count(p.newly_allowed)} more allowed. In shadow mode {count(p.proposed.shadow)} would be denied.
+      </p>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Rule</th>
+              <th class="num">Denied now</th>
+              <th class="num">Then</th>
+            </tr>
+          </thead>
+          <tbody>
+            {p.rules.map((r) => (
+              <tr key={r.rule}>
+                <td>{r.rule}</td>
+                <td class="num">{r.current ? r.current.denied + r.current.shadow : 'no such rule'}</td>
+                <td class="num">{r.proposed ? r.proposed.denied + r.proposed.shadow : 'no such rule'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {p.keys.length > 0 && (
+        <>
+          <h3>For whom it changes</h3>
+          <div class="scroll">
+            <table>
+              <thead>
+                <tr>
+                  <th>Who</th>
+                  <th>Rule</th>
+                  <th class="num">Denied now</th>
+                  <th class="num">Then</th>
+                </tr>
+              </thead>
+              <tbody>
+                {p.keys.map((k, i) => (
+                  <tr key={i}>
+                    <td>
+                      <code>{attributes(k.key) || 'everybody'}</code>
+                    </td>
+                    <td>{k.rule}</td>
+                    <td class="num">{k.current_denied}</td>
+                    <td class="num">{k.proposed_denied}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,161 @@
+import { count, instant, limit, percent } from '../format'
+import { query } from '../request'
+import type { RuleStats, RuleView, Stats } from '../types'
+import { Badge } from '../ui/badge'
+import { Spark } from '../ui/chart'
+
+export function Table({
+  rules,
+  stats,
+  chosen,
+  choose,
+}: {
+  rules: RuleView[]
+  stats?: Stats
+  chosen?: string
+  choose: (name: string) => void
+}) {
+  const of = new Map(stats?.rules.map((r) => [r.rule, r]))
+  return (
+    <div class="scroll">
+      <table class="wide">
+        <thead>
+          <tr>
+            <th>Rule</th>
+            <th>Mode</th>
+            <th>Match</th>
+            <th>Key</th>
+            <th>Limits</th>
+            <th>Last 15 min</th>
+            <th class="num">Calls</th>
+            <th class="num">Denied</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rules.map((r) => (
+            <Row key={r.name} rule={r} seen={of.get(r.name)} open={r.name === chosen} choose={() => choose(r.name)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+interface RowProps {
+  rule: RuleView
+  seen?: RuleStats
+  open: boolean
+  choose: () => void
+}
+
+// Row is a rule, and below it the rest of what is known about it if it is open.
+function Row({ rule: r, seen, open, choose }: RowProps) {
+  return (
+    <>
+      <tr class={open ? 'chosen' : ''}>
+        <td>
+          <button type="button" class="link" aria-expanded={open} onClick={choose}>
+            {r.name}
+          </button>
+        </td>
+        <td>
+          <Badge kind={r.mode}>{r.mode}</Badge>
+        </td>
+        <td>{r.match}</td>
+        <td>
+          <code>{r.key.join(', ') || 'everybody'}</code>
+        </td>
+        <td>
+          {r.limits.map((l) => (
+            <div key={l.policy}>{limit(l.text)}</div>
+          ))}
+        </td>
+        <td>
+          {seen?.series && (
+            <Spark
+              series={seen.series}
+              of={(c) => c.denied + c.shadow}
+              color={r.mode === 'shadow' ? 'shadow' : 'denied'}
+            />
+          )}
+        </td>
+        <td class="num">{count(callsOf(seen))}</td>
+        <td class="num">{seen ? percent(seen.total.denied + seen.total.shadow, callsOf(seen)) : ''}</td>
+      </tr>
+      {open && (
+        <tr class="chosen">
+          <td colSpan={8}>
+            <Detail rule={r} seen={seen} />
+          </td>
+        </tr>
+      )}
+    </>
+  )
+}
+
+const callsOf = (r?: RuleStats) => (r ? r.total.allowed + r.total.denied + r.total.shadow : 0)
+
+function Detail({ rule: r, seen }: { rule: RuleView; seen?: RuleStats }) {
+  return (
+    <div class="detail">
+      <dl>
+        <dt>Domain</dt>
+        <dd>{r.domain}</dd>
+        <dt>Algorithm</dt>
+        <dd>{[...new Set(r.limits.map((l) => l.algorithm))].join(', ')}</dd>
+        <dt>Without the store</dt>
+        <dd>{r.on_store_error}</dd>
+        <dt>Consistency</dt>
+        <dd>{r.leased ? 'leased' : 'exact'}</dd>
+        {r.penalty && (
+          <>
+            <dt>Bans</dt>
+            <dd>repeat offenders</dd>
+          </>
+        )}
+        {r.owner && (
+          <>
+            <dt>Owner</dt>
+            <dd>{r.owner}</dd>
+          </>
+        )}
+        {r.expires_at && (
+          <>
+            <dt>Expires</dt>
+            <dd>{instant(r.expires_at)}</dd>
+          </>
+        )}
+        {seen && (
+          <>
+            <dt>Different callers</dt>
+            <dd>about {count(seen.distinct_keys)}</dd>
+          </>
+        )}
+      </dl>
+      {r.overrides.length > 0 && (
+        <>
+          <h3>Overrides</h3>
+          <ul>
+            {r.overrides.map((o, i) => (
+              <li key={i}>
+                {o.match}: {o.unlimited ? 'unlimited' : o.limits.map((l) => limit(l.text)).join(', ')}
+                {o.expires_at ? `, until ${instant(o.expires_at)}` : ''}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <p>
+        <a class="button" href={`/rules/edit${query({ line: r.line })}`}>
+          Open in the document
+        </a>{' '}
+        <a class="button" href={`/keys${query({ rule: r.name })}`}>
+          Its keys
+        </a>{' '}
+        <a class="button" href={`/tail${query({ rule: r.name })}`}>
+          Its calls, live
+        </a>
+      </p>
+    </div>
+  )
+}
