@@ -26,9 +26,11 @@ export async function open(options = {}) {
   context.setDefaultTimeout(patience)
   const page = await context.newPage()
   page.on('pageerror', (e) => troubles.push(`error in the page: ${e.message}`))
-  page.on('dialog', (d) =>
-    d.type() === 'confirm' ? d.accept() : (troubles.push(`a dialog: ${d.message()}`), d.dismiss()),
-  )
+  page.on('dialog', (d) => {
+    if (d.type() === 'confirm') return d.accept()
+    troubles.push(`a dialog: ${d.message()}`)
+    return d.dismiss()
+  })
   page.on('console', (m) => {
     if (/Content Security Policy/i.test(m.text())) troubles.push(m.text())
   })

@@ -101,10 +101,11 @@ async function steps() {
   // It takes effect: the fourth call is denied, seen live, and explained.
   await page.getByRole('link', { name: 'Live tail' }).click()
   await page.getByText('Waiting for calls').waitFor()
-  let user = 0
+  let tries = 0
+  let user = ''
   await until('the rule denies', async () => {
-    const name = `u${user++}`
-    return (await calls(4, '/orders', { 'X-User': name })).join() === '200,200,200,429' && (user = name)
+    user = `u${tries++}`
+    return (await calls(4, '/orders', { 'X-User': user })).join() === '200,200,200,429'
   })
   await page.locator('.calls').getByText('denied').first().waitFor()
   await page.getByLabel('Denied only').check()
