@@ -30,7 +30,7 @@ help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-12s %s\n' "$$t" "$$d"; done
 
 .PHONY: console
-console: ## build the web console, if Node is there; the binary embeds it
+console: ## check and build the web console, if Node is there; the binary embeds it
 	@scripts/console
 
 .PHONY: build
