@@ -26,6 +26,7 @@ descriptors:
   - {key: tenant, value: own-*, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: quota, value: a, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: quota, value: b, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: huge, rate_limit: {unit: hour, requests_per_unit: 4294967295}}
   - {key: special, rate_limit: {unit: minute, requests_per_unit: 9, replaces: [{name: per-ip}]}}
   - key: user
     descriptors:
@@ -86,6 +87,11 @@ var fileCases = []struct {
 	{name: "a cost that is more than the limit is counted", steps: []step{
 		{ask(costing(1<<63, descriptor("ip=1"))), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
 		{ask("ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
+	}},
+	{name: "hits are not cut", steps: []step{
+		{&rlsv3.RateLimitRequest{Domain: "mesh", HitsAddend: 2_000_000_000, Descriptors: ask("huge=1").Descriptors}, "OK | OK  4294967295/HOUR 2294967295 left for 1h0m0s"},
+		{ask(costing(2_294_967_295, descriptor("huge=1"))), "OK | OK  4294967295/HOUR 0 left for 1h0m0s"},
+		{ask("huge=1"), "OVER_LIMIT | OVER_LIMIT  4294967295/HOUR 0 left for 1h0m0s"},
 	}},
 	{name: "unlimited", steps: []step{
 		{ask("free=1"), "OK | OK 4294967295 left"},

@@ -19,7 +19,7 @@ const (
 	MaxEntries     = 64                                // of a descriptor
 	MaxKey         = bounds.AttributeName - len("_64") // room for the number of a repeated key
 
-	maxHits = 1_000_000_000 // more than that counts as so much, as in Envoy
+	maxHits = penstock.MaxCount // more than that counts as so much; no limit of Envoy's is as large
 )
 
 const day = 24 * time.Hour
@@ -140,5 +140,5 @@ func cost(hits uint32, d *descriptorv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.Value, maxHits))
 	}
-	return int64(min(max(hits, 1), maxHits))
+	return int64(max(hits, 1))
 }
