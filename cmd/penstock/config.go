@@ -77,8 +77,9 @@ type gatewayConfig struct {
 }
 
 type grpcConfig struct {
-	Reflection bool `key:"reflection" doc:"let anyone who reaches listen.grpc list its services and methods, as grpcurl does"`
-	MaxBytes   size `key:"max_bytes" doc:"memory that all requests under way may hold, also those that have not arrived completely; beyond it connections are closed, of the client that holds most first. At least 4MiB; a connection has up to 100 requests of up to 1MiB"`
+	Reflection bool          `key:"reflection" doc:"let anyone who reaches listen.grpc list its services and methods, as grpcurl does"`
+	MaxAge     time.Duration `key:"max_connection_age" doc:"a client is told to open another connection after about this long, so that clients spread over nodes that were added; 0: never"`
+	MaxBytes   size          `key:"max_bytes" doc:"memory that all requests under way may hold, also those that have not arrived completely; beyond it connections are closed, of the client that holds most first. At least 4MiB; a connection has up to 100 requests of up to 1MiB"`
 }
 
 type envoyConfig struct {

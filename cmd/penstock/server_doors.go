@@ -241,6 +241,7 @@ func (s *server) newGRPC() (serve, error) {
 	log := s.log.With("door", "grpc")
 	server, err := grpcapi.NewServer(grpcapi.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: log,
+		MaxConnectionAge: s.config.GRPC.MaxAge,
 	}, more...)
 	if err != nil {
 		return nil, err

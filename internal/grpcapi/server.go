@@ -33,6 +33,10 @@ type Options struct {
 	Log    *slog.Logger // nil: nothing is logged
 
 	MaxDuration time.Duration // of a request, from its first byte to the response; default 30 s
+
+	// MaxConnectionAge is how long a connection serves before its client is told to open another, so that
+	// clients spread over nodes that were added; 0: as long as it lasts.
+	MaxConnectionAge time.Duration
 }
 
 // A BatchDecider decides many calls, each by itself. Verdicts and errors are as many as the calls.
@@ -61,7 +65,7 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle:     15 * time.Minute,
-			MaxConnectionAge:      30 * time.Minute, // so that clients spread over nodes that were added
+			MaxConnectionAge:      o.MaxConnectionAge,
 			MaxConnectionAgeGrace: time.Minute,
 			Time:                  time.Minute,
 			Timeout:               20 * time.Second,
