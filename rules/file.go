@@ -74,6 +74,11 @@ type listed struct {
 	info os.FileInfo // of what a symlink leads to
 }
 
+// IsRulesFile reports whether a file of that name in a directory of rules is read.
+func IsRulesFile(name string) bool {
+	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
 func (f *Files) list() (listing, error) {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -89,7 +94,7 @@ func (f *Files) list() (listing, error) {
 	var all listing
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+		if !IsRulesFile(name) {
 			continue
 		}
 		path := filepath.Join(f.path, name)
@@ -103,7 +108,7 @@ func (f *Files) list() (listing, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, fmt.Errorf("%s has no *.yaml, *.yml or *.json: for no rules, write a file with rules: []", f.path)
+		return nil, fmt.Errorf("%s has no *.yaml, *.yml or *.json: for no rules, write a file with rules: [] (with domain: any for files of envoyproxy/ratelimit)", f.path)
 	case len(all) > maxFiles:
 		return nil, fmt.Errorf("%s has %d files, at most %d", f.path, len(all), maxFiles)
 	}

@@ -117,6 +117,9 @@ func (d *doctor) compileRules(origin rules.Origin, text *rules.Text) *rules.Snap
 	} else {
 		r.well("origin", "%s: %s", origin, shown)
 	}
+	for _, name := range ignoredFiles(d.config.Rules.Envoy) {
+		r.look("rules", "name it *.yaml, *.yml or *.json and put it into the directory itself, or take it away", "%.128q in %s is ignored", name, origin)
+	}
 	for _, w := range warnings {
 		line, _, _ := strings.Cut(w.String(), "\n") // what follows is the place, drawn
 		r.look("rules", "", "%s", line)

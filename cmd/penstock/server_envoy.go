@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"os"
+	"strings"
 
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
@@ -52,4 +55,16 @@ func (r *rulesConfig) validateCommand() string {
 		return "penstock rules import envoy-ratelimit " + r.Envoy
 	}
 	return "penstock rules validate"
+}
+
+// ignoredFiles returns the entries of a directory of envoyproxy/ratelimit files that are not read, because of
+// their names or because they are directories. That service reads them, so limits may be in there.
+func ignoredFiles(dir string) (names []string) {
+	entries, _ := os.ReadDir(dir) // a single file has none, and who reads the files tells of errors
+	for _, e := range entries {
+		if name := e.Name(); !strings.HasPrefix(name, ".") && (e.IsDir() || !rules.IsRulesFile(name)) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -168,3 +168,22 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 		t.Error("the metrics tell of a refusal that is over")
 	}
 }
+
+// Limits in files that are not read are not lost silently.
+func TestIgnoredFilesOfEnvoy(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"limits.yaml", "config", ".hidden"} {
+		writeFile(t, filepath.Join(dir, name), "domain: mesh"+name)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "more"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	source := fmt.Sprintf("rules: {envoy_ratelimit: %q}\n", dir)
+	n := startNode(t, "listen: {gateway: ''}\n"+source)
+	if !strings.Contains(n.log.String(), `"ignored":["config","more"]`) {
+		t.Errorf("the log does not tell:\n%s", n.log)
+	}
+	if report, _ := visit(t, source).examine(); !strings.Contains(report, `"config" in `+dir+" is ignored") || !strings.Contains(report, `"more" in `+dir+" is ignored") || strings.Contains(report, "hidden") {
+		t.Errorf("got\n%s", report)
+	}
+}

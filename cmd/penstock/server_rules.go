@@ -166,6 +166,9 @@ func (s *server) rulesChanged(status rules.Status) {
 	if status.CopyErr != nil {
 		at.Warn("there is no copy of the rules for a start without their origin", "error", status.CopyErr)
 	}
+	if ignored := ignoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
+		at.Warn("files ignored: only *.yaml, *.yml and *.json in the directory itself are read", "directory", s.config.Rules.Envoy, "ignored", ignored)
+	}
 	for _, warning := range status.Warnings {
 		at.Warn("rules: " + warning.String())
 	}
