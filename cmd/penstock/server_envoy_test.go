@@ -187,3 +187,24 @@ func TestIgnoredFilesOfEnvoy(t *testing.T) {
 		t.Errorf("got\n%s", report)
 	}
 }
+
+// Limits of the same name share a series: a scrape must not fail for them.
+func TestLimitsOfTheSameNameInMetrics(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "limits.yaml"), `
+domain: mesh
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 1, name: same}}
+  - {key: user, value: v, rate_limit: {unit: year, requests_per_unit: 2, name: same}}
+`)
+	n := startNode(t, fmt.Sprintf("rules: {envoy_ratelimit: %q}\nlisten: {gateway: ''}", dir))
+	for user, want := range map[string]int{"u": http.StatusTooManyRequests, "v": http.StatusOK} {
+		if first, second := n.asEnvoy(user), n.asEnvoy(user); first != http.StatusOK || second != want {
+			t.Errorf("%s: %d, %d", user, first, second)
+		}
+	}
+	answer, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+n.token)
+	if want := `penstock_rule_decisions_total{quality="exact",result="allowed",rule="same"} 3` + "\n"; answer.StatusCode != http.StatusOK || !strings.Contains(text, want) {
+		t.Errorf("%s: the metrics lack %s:\n%s", answer.Status, want, text)
+	}
+}
