@@ -18,7 +18,7 @@ import (
 type LiveOptions struct {
 	Compile Options // Version is the text's
 
-	// Read compiles a text in another format than that of rules; nil: CompileFiles.
+	// Read compiles a text in another format than that of rules; nil: [Text.Compile].
 	Read func(files []File, o Options) (*Snapshot, Problems, error)
 
 	Interval time.Duration // between two looks at the origin; default 5 s
@@ -70,9 +70,6 @@ type Live struct {
 func Follow(ctx context.Context, origin Origin, o LiveOptions) (*Live, error) {
 	o.Interval = cmp.Or(o.Interval, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	if o.Read == nil {
-		o.Read = CompileFiles
-	}
 	if o.Interval < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("follow the rules in %v: %w: interval %v and timeout %v must be positive", origin, penstock.ErrInvalid, o.Interval, o.Timeout)
 	}
@@ -217,6 +214,9 @@ func (l *Live) consider(text *Text) {
 
 func (l *Live) compile(text *Text) (*Snapshot, Problems, error) {
 	o := l.options.Compile
+	if l.options.Read == nil {
+		return text.Compile(context.Background(), o)
+	}
 	o.Version = text.Version
 	return l.options.Read(text.Files, o)
 }

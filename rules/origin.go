@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"reflect"
+	"sync"
 	"time"
 )
 
@@ -32,18 +34,29 @@ type File struct {
 	Data []byte
 }
 
-// A Text is the rules as an origin has them. It is immutable.
+// A Text is the rules as an origin has them. It is immutable, and compiled once.
 type Text struct {
 	Version   int64     // 0 where the origin does not number
 	Published time.Time // zero if unknown
 	Files     []File    // at least one; several are one set of rules
 
 	checksum string
+	compiled *compilation
+}
+
+// A compilation is a text compiled with the options it was last compiled with.
+type compilation struct {
+	mu       sync.Mutex // held while the text is compiled
+	done     bool
+	options  Options
+	snapshot *Snapshot
+	warnings Problems
+	err      error
 }
 
 // NewText returns a text that must not be changed any more, nor may its files.
 func NewText(version int64, published time.Time, files ...File) *Text {
-	t := &Text{Version: version, Published: published, Files: files}
+	t := &Text{Version: version, Published: published, Files: files, compiled: new(compilation)}
 	h := sha256.New()
 	for _, f := range files {
 		if len(files) > 1 { // or a rule could wander between files unnoticed
@@ -60,6 +73,29 @@ func NewText(version int64, published time.Time, files ...File) *Text {
 
 // Checksum is the SHA-256 of the file, in hex; of several, of their names and contents.
 func (t *Text) Checksum() string { return t.checksum }
+
+// PublishedAt returns the text with another time of publication. Both are compiled once.
+func (t *Text) PublishedAt(at time.Time) *Text {
+	published := *t
+	published.Published = at
+	return &published
+}
+
+// Compile is [CompileContext] with the text's version. It compiles the text once for the same options.
+func (t *Text) Compile(ctx context.Context, o Options) (*Snapshot, Problems, error) {
+	o.Version = t.Version
+	c := t.compiled
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done && reflect.DeepEqual(c.options, o) {
+		return c.snapshot, c.warnings, c.err
+	}
+	snapshot, warnings, err := CompileContext(ctx, t.Files, o)
+	if ctx.Err() == nil { // or the error says nothing about the rules
+		c.done, c.options, c.snapshot, c.warnings, c.err = true, o, snapshot, warnings, err
+	}
+	return snapshot, warnings, err
+}
 
 // Same tells whether both are the same version with the same contents.
 func (t *Text) Same(other *Text) bool {

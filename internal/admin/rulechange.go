@@ -197,8 +197,8 @@ func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) 
 		Version: versionOf(&applied.Version), Changed: true, Changes: []rulediff.Change{},
 		Problems: append(rules.Problems{}, applied.Warnings...),
 	}
-	if d, err := rulediff.Of(x.r.Context(), before.files, applied.Version.Text().Files); err == nil { // else the old ones no longer compile
-		told.Changes = d.Changes
+	if changes, err := rulediff.Changes(before.files, applied.Version.Text().Files); err == nil { // else the old ones no longer parse
+		told.Changes = changes
 	}
 	if applied.PublishErr != nil {
 		told.Published = applied.PublishErr.Error()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/poll"
@@ -24,9 +25,10 @@ type Origin struct {
 	db      *DB  // nil until opened is closed
 	closed  bool // under opening
 
-	mu     sync.Mutex
-	last   *rules.Text // what was read last, so that it is not fetched again
-	digest []byte
+	mu      sync.Mutex
+	last    *rules.Text // what was read last, so that it is not fetched again
+	digest  []byte
+	offered *rules.Text
 }
 
 var _ rules.Origin = (*Origin)(nil)
@@ -98,11 +100,23 @@ func (o *Origin) Read(ctx context.Context) (*rules.Text, error) {
 	if v.Number == 0 {
 		return nil, fmt.Errorf("read the current version from %s: %w", db, rules.ErrNoRules)
 	}
-	o.last, o.digest = v.Text(), nil
+	text := v.Text()
+	if text.Same(o.offered) {
+		text, o.offered = o.offered.PublishedAt(v.At), nil
+	}
+	o.last, o.digest = text, nil
 	if v.Number == number { // or it was saved just now, and its digest is read next time
 		o.digest = digest
 	}
 	return o.last, nil
+}
+
+// Offer names a text that is about to be saved, or nil: it will not be. Read returns it, compiled as it is, once
+// it is the current version.
+func (o *Origin) Offer(text *rules.Text) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.offered = text
 }
 
 // Watch tells when this process saved a version, or PostgreSQL announces one.
@@ -140,7 +154,12 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 
 // Text is the version as rules to follow.
 func (v Version) Text() *rules.Text {
-	return rules.NewText(v.Number, v.At, rules.File{Name: fmt.Sprint("version ", v.Number), Data: v.Document})
+	return TextOf(v.Number, v.Document).PublishedAt(v.At)
+}
+
+// TextOf is a document as the text of a version that is to be saved.
+func TextOf(number int64, document []byte) *rules.Text {
+	return rules.NewText(number, time.Time{}, rules.File{Name: fmt.Sprint("version ", number), Data: document})
 }
 
 // currentDigest tells the newest version from another without its document; 0 if there is none.

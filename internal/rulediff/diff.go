@@ -20,20 +20,31 @@ type Diff struct {
 // Of compares two sets, each of files that belong together. An error is of type [rules.Problems], or
 // that of the context.
 func Of(ctx context.Context, before, after []rules.File) (*Diff, error) {
-	from, err := factsOf(ctx, before)
+	for _, files := range [][]rules.File{before, after} {
+		if _, _, err := rules.CompileContext(ctx, files, rules.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := Changes(before, after)
 	if err != nil {
 		return nil, err
 	}
-	to, err := factsOf(ctx, after)
-	if err != nil {
-		return nil, err
-	}
-	d := &Diff{Changes: changesOf(from, to), Text: diffText(before, after)}
+	d := &Diff{Changes: changes, Text: diffText(before, after)}
 	d.Same = len(d.Changes) == 0 && d.Text == ""
-	if d.Changes == nil {
-		d.Changes = []Change{}
-	}
 	return d, nil
+}
+
+// Changes compares what two sets mean, without a check that they compile. The result is not nil.
+func Changes(before, after []rules.File) ([]Change, error) {
+	from, err := factsOf(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := factsOf(after)
+	if err != nil {
+		return nil, err
+	}
+	return append([]Change{}, changesOf(from, to)...), nil
 }
 
 // diffText compares single files as they are, and several by their names.

@@ -30,10 +30,9 @@ func (s *Service) Run(ctx context.Context, run Run) {
 	defer watching.Wait()
 	watching.Go(func() { s.Database.Watch(ctx, wake.Wake, func(error) {}) }) // reading says why, too
 
-	p := &publishing{service: s}
 	last := "never"
 	publish := func() {
-		err := p.once(ctx)
+		err := s.publishCurrent(ctx)
 		if now := fmt.Sprint(err); ctx.Err() == nil && now != last && run.Changed != nil {
 			run.Changed(err)
 			last = now
@@ -43,30 +42,17 @@ func (s *Service) Run(ctx context.Context, run Run) {
 	poll.Every(ctx, cmp.Or(max(run.Interval, 0), 5*time.Second), wake, publish)
 }
 
-// publishing remembers whether the text it saw last compiles.
-type publishing struct {
-	service *Service
-	checked *rules.Text
-	bad     error
-}
-
-func (p *publishing) once(ctx context.Context) error {
-	text, err := p.service.Database.Read(ctx)
+// publishCurrent publishes what the database has.
+func (s *Service) publishCurrent(ctx context.Context) error {
+	text, err := s.Database.Read(ctx)
 	if errors.Is(err, rules.ErrNoRules) {
 		return nil // there is nothing to publish
 	}
 	if err != nil {
 		return err
 	}
-	if !text.Same(p.checked) {
-		_, err := p.service.check(ctx, text.Files[0].Name, text.Version, text.Files[0].Data)
-		if ctx.Err() != nil {
-			return ctx.Err() // which says nothing about the rules
-		}
-		p.checked, p.bad = text, err
+	if _, _, err := text.Compile(ctx, s.Compile); err != nil {
+		return fmt.Errorf("publish version %d of the rules: it does not compile: %w", text.Version, err)
 	}
-	if p.bad != nil {
-		return fmt.Errorf("publish version %d of the rules: it does not compile: %w", text.Version, p.bad)
-	}
-	return p.service.publish(ctx, text)
+	return s.publish(ctx, text)
 }

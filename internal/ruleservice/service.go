@@ -2,7 +2,9 @@ package ruleservice
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/rules"
@@ -24,6 +26,7 @@ type Service struct {
 // Applied is a change that was saved.
 type Applied struct {
 	Version  ruledb.Version
+	Snapshot *rules.Snapshot // of the version
 	Warnings rules.Problems
 
 	// PublishErr is why it is not published yet. It is saved all the same, and [Service.Run] tries again.
@@ -35,19 +38,7 @@ type Applied struct {
 // A document that does not compile is not saved; the error is of type [rules.Problems]. Warnings are returned either
 // way. Other errors are those of [ruledb.DB.Save].
 func (s *Service) Apply(ctx context.Context, file string, change ruledb.Change) (Applied, error) {
-	warnings, err := s.check(ctx, file, change.Base+1, change.Document)
-	if err != nil {
-		return Applied{Warnings: warnings}, err
-	}
-	db, err := s.Database.DB(ctx)
-	if err != nil {
-		return Applied{Warnings: warnings}, err
-	}
-	saved, err := db.Save(ctx, change)
-	if err != nil {
-		return Applied{Warnings: warnings}, err
-	}
-	return Applied{saved, warnings, s.publish(ctx, saved.Text())}, nil
+	return s.save(ctx, file, change.Base, change.Document, func(db *ruledb.DB) (ruledb.Version, error) { return db.Save(ctx, change) })
 }
 
 // Rollback saves the document of an older version as the next one and publishes it. One that no longer compiles, for
@@ -61,23 +52,40 @@ func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) 
 	if err != nil {
 		return Applied{}, fmt.Errorf("roll back to version %d: %w", to, err)
 	}
-	warnings, err := s.check(ctx, fmt.Sprint("version ", to), change.Base+1, old.Document)
-	if err != nil {
-		return Applied{Warnings: warnings}, err
-	}
-	saved, err := db.Rollback(ctx, to, change)
-	if err != nil {
-		return Applied{Warnings: warnings}, err
-	}
-	return Applied{saved, warnings, s.publish(ctx, saved.Text())}, nil
+	return s.save(ctx, fmt.Sprint("version ", to), change.Base, old.Document, func(db *ruledb.DB) (ruledb.Version, error) { return db.Rollback(ctx, to, change) })
 }
 
-// check compiles a document.
-func (s *Service) check(ctx context.Context, file string, version int64, document []byte) (rules.Problems, error) {
-	o := s.Compile
-	o.Version = version
-	_, warnings, err := rules.CompileContext(ctx, []rules.File{{Name: file, Data: document}}, o)
-	return warnings, err
+// save compiles a document, saves it by write and publishes it. The database hands the compiled text on to this node.
+func (s *Service) save(ctx context.Context, file string, base int64, document []byte, write func(*ruledb.DB) (ruledb.Version, error)) (Applied, error) {
+	text := ruledb.TextOf(base+1, document)
+	snapshot, warnings, err := text.Compile(ctx, s.Compile)
+	applied := Applied{Snapshot: snapshot, Warnings: in(file, warnings)}
+	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
+		return applied, in(file, mistakes)
+	}
+	if err != nil {
+		return applied, err
+	}
+	db, err := s.Database.DB(ctx)
+	if err != nil {
+		return applied, err
+	}
+	s.Database.Offer(text)
+	if applied.Version, err = write(db); err != nil {
+		s.Database.Offer(nil)
+		return applied, err
+	}
+	applied.PublishErr = s.publish(ctx, applied.Version.Text())
+	return applied, nil
+}
+
+// in returns problems with a text as those of a file.
+func in(file string, problems rules.Problems) rules.Problems {
+	problems = slices.Clone(problems)
+	for i := range problems {
+		problems[i].File = file
+	}
+	return problems
 }
 
 func (s *Service) publish(ctx context.Context, text *rules.Text) error {

@@ -143,6 +143,47 @@ func TestApplyAndRollback(t *testing.T) {
 	})
 }
 
+// What is compiled when a document is saved is what this node serves and what the publisher checks.
+func TestSavedDocumentIsCompiledOnce(t *testing.T) {
+	each(t, func(t *testing.T, source string) {
+		s := &Service{Database: database(t, source), Compile: rules.Options{Secret: "secret", Provided: []string{"user"}}}
+		live, err := rules.Follow(t.Context(), s.Database, rules.LiveOptions{Compile: s.Compile, Interval: never})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer live.Close()
+		served := func(applied Applied) {
+			t.Helper()
+			eventually(t, fmt.Sprint("served: ", applied.Version.Number), func() bool { return live.Load().Version == applied.Version.Number })
+			if live.Load() != applied.Snapshot || !live.Status().Published.Equal(applied.Version.At) {
+				t.Errorf("version %d was compiled again to be served", applied.Version.Number)
+			}
+			text, err := s.Database.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if checked, _, err := text.Compile(t.Context(), s.Compile); checked != applied.Snapshot || err != nil {
+				t.Errorf("version %d was compiled again to be published: %v", applied.Version.Number, err)
+			}
+			if other, _, err := text.Compile(t.Context(), rules.Options{Secret: "another"}); other == applied.Snapshot || err != nil {
+				t.Errorf("version %d: another secret makes no other snapshot: %v", applied.Version.Number, err)
+			}
+		}
+		served(apply(t, s, 0, ruleSet("one")))
+		served(apply(t, s, 1, ruleSet("two")))
+		back, err := s.Rollback(t.Context(), 1, ruledb.Change{Base: 2, Author: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served(back)
+
+		if _, err := s.Apply(t.Context(), "rules.yaml", ruledb.Change{Base: 1, Author: "bob", Document: ruleSet("bob")}); err == nil {
+			t.Fatal("a conflict was saved")
+		}
+		served(apply(t, s, 3, ruleSet("four")))
+	})
+}
+
 func TestWithoutRedis(t *testing.T) {
 	s := &Service{Database: database(t, "sqlite:"+filepath.Join(t.TempDir(), "rules.db"))}
 	if a := apply(t, s, 0, ruleSet("one")); a.PublishErr != nil {
