@@ -248,3 +248,6 @@ func defaultUpstream() upstreamConfig {
 		Interval: 5 * time.Second, Timeout: 2 * time.Second, Healthy: 2, Unhealthy: 3,
 	}}
 }
+
+// setDefaults is called by the reader before it reads an item of a list.
+func (u *upstreamConfig) setDefaults() { *u = defaultUpstream() }

@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -210,5 +212,24 @@ func TestConfigIsBounded(t *testing.T) {
 		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, allocated)
 		}
+	}
+}
+
+// Items of a list have the defaults of their own type, or none.
+func TestListsOfSections(t *testing.T) {
+	type item struct {
+		Name string `key:"name"`
+		Size int    `key:"size"`
+	}
+	var c struct {
+		Items     []item           `key:"items"`
+		Upstreams []upstreamConfig `key:"upstreams"`
+	}
+	l := newLoader()
+	l.readYAML("x.yaml", []byte("items: [{name: a}, {size: 2}]\nupstreams: [{url: http://a}]\n"), reflect.ValueOf(&c).Elem(), "")
+	upstream := defaultUpstream()
+	upstream.URL = "http://a"
+	if want := []item{{Name: "a"}, {Size: 2}}; len(l.errs) > 0 || !slices.Equal(c.Items, want) || !reflect.DeepEqual(c.Upstreams, []upstreamConfig{upstream}) {
+		t.Errorf("got %+v, %v", c, l.errs)
 	}
 }

@@ -109,7 +109,9 @@ func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Va
 		item := &n.Items[i]
 		element, below := list.Index(i), fmt.Sprintf("%s[%d]", path, i)
 		if isSection(element) {
-			element.Set(reflect.ValueOf(defaultUpstream()))
+			if item, ok := element.Addr().Interface().(interface{ setDefaults() }); ok {
+				item.setDefaults()
+			}
 			l.know(element, below+".")
 			l.readNode(name, item, element, below+".")
 			continue
