@@ -127,11 +127,7 @@ const shownReservations = 20
 
 // showKey tells all that is known of a caller.
 func (a *Admin) showKey(x *exchange) (any, error) {
-	var asked whom
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	found, err := a.find(&asked)
+	found, err := a.readSubjects(x)
 	if err != nil {
 		return nil, err
 	}

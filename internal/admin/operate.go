@@ -27,11 +27,7 @@ type DoneKey struct {
 
 // resetKey forgets a caller: what was counted, strikes and ban, and reservations.
 func (a *Admin) resetKey(x *exchange) (any, error) {
-	var asked whom
-	if err := x.read(&asked); err != nil {
-		return nil, err
-	}
-	found, err := a.find(&asked)
+	found, err := a.readSubjects(x)
 	if err != nil {
 		return nil, err
 	}

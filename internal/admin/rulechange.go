@@ -172,15 +172,11 @@ func (a *Admin) saveRules(x *exchange) (any, error) {
 
 // save makes a version of a change, unless that is what there is.
 func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
-	end, err := x.begin()
+	end, before, err := a.beginChange(x)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	before, err := a.Rules.now(x.r.Context())
-	if err != nil {
-		return nil, err
-	}
 	if v := before.version; v != nil && v.Number == change.Base && bytes.Equal(v.Document, change.Document) {
 		return &Saved{Version: versionOf(v), Changes: []rulediff.Change{}, Problems: rules.Problems{}}, nil
 	}
@@ -190,6 +186,18 @@ func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
 		return nil, err
 	}
 	return a.saved(x, before, &applied), nil
+}
+
+// beginChange waits for a turn and reads the rules that are to be changed; end must follow.
+func (a *Admin) beginChange(x *exchange) (end func(), before *state, err error) {
+	if end, err = x.begin(); err != nil {
+		return nil, nil, err
+	}
+	if before, err = a.Rules.now(x.r.Context()); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return end, before, nil
 }
 
 func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) *Saved {
@@ -229,15 +237,11 @@ func (a *Admin) rollbackRules(x *exchange) (any, error) {
 	if err := mistaken(mistakes); err != nil {
 		return nil, err
 	}
-	end, err := x.begin()
+	end, before, err := a.beginChange(x)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	before, err := a.Rules.now(x.r.Context())
-	if err != nil {
-		return nil, err
-	}
 	if asked.To == before.number() {
 		return nil, refuse(http.StatusConflict, Conflict, fmt.Sprintf("version %d is the current one", asked.To))
 	}

@@ -23,6 +23,15 @@ type whom struct {
 	Rule string `json:"rule"` // "": all that keep state of the caller
 }
 
+// readSubjects reads whom a request is about.
+func (a *Admin) readSubjects(x *exchange) ([]subject, error) {
+	var asked whom
+	if err := x.read(&asked); err != nil {
+		return nil, err
+	}
+	return a.find(&asked)
+}
+
 // find returns whom a request is about, as rules see the caller: the one that is named, or else all
 // whose key the attributes fill, except where that tells nobody apart. There must be one. What else
 // is wrong with the request is told along with it.
