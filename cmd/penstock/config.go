@@ -137,7 +137,6 @@ type redisConfig struct {
 	Master               string          `key:"master" doc:"the name that sentinels know the master by"`
 	Timeout              time.Duration   `key:"timeout" doc:"how long Redis may be silent at most; then the rule's on_store_error decides. Where Redis is quick it is less, down to 10ms"`
 	KeyPrefix            string          `key:"key_prefix" doc:"of every key"`
-	PlainKeys            bool            `key:"plain_keys" doc:"keys that people can read; not yet: only false"`
 	Username             string          `key:"username"`
 	Password             secret          `key:"password"`
 	PasswordFile         string          `key:"password_file" doc:"a file that holds password"`

@@ -41,7 +41,6 @@ func (l *loader) checkTogether() {
 	if n := l.config.Gateway.Limits.HeldBytes; n <= 0 {
 		l.wrong("gateway.limits.held_bytes", "%d is not above 0; for less memory, for example 16MiB", n)
 	}
-	l.checkPromised()
 	if n := l.config.Nodes; n > membership.Most {
 		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it", n, membership.Most)
 	}
@@ -50,15 +49,6 @@ func (l *loader) checkTogether() {
 	}
 	if l.config.DataDir == "" {
 		l.wrong("data_dir", "must not be empty; use . for the working directory")
-	}
-}
-
-// checkPromised refuses what has a name already and nothing behind it.
-func (l *loader) checkPromised() {
-	for _, key := range []string{"store.redis.plain_keys"} {
-		if value := l.settings[key].value; !value.IsZero() {
-			l.wrong(key, "%v: this version cannot do that yet; leave it out", value.Interface())
-		}
 	}
 }
 

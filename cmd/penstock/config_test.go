@@ -155,7 +155,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"secret twice", "key_secret: 0123456789abcdef\nkey_secret_file: x" + upstream, "", "penstock.yaml:2:18: key_secret_file: key_secret and key_secret_file are both set; use one (key_secret is set by penstock.yaml:1:13)"},
 		{"secret file", "key_secret_file: nowhere" + upstream, "", "penstock.yaml:1:18: key_secret_file: open nowhere"},
 		{"prefix length", "client_ip: {ipv6_prefix: 129}" + upstream, "", "129 is not from 1 to 128"},
-		{"not yet", "store: {redis: {plain_keys: true}}" + upstream, "", "store.redis.plain_keys: true: this version cannot do that yet"},
+		{"removed", "store: {redis: {plain_keys: true}}" + upstream, "", `unknown field "plain_keys"`},
 		{"nodes", "nodes: 10001" + upstream, "", "penstock.yaml:1:8: nodes: 10001 is not from 1 to 10000, or 0 to learn it"},
 		{"node_name", "node_name: <b>" + upstream, "", `penstock.yaml:1:12: node_name: "<b>" is not of 1 to 64 letters, digits and -._:+()`},
 		{"large file", strings.Repeat("#", maxConfigFile+1), "", "more than 262144 bytes"},
