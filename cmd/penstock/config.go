@@ -24,7 +24,7 @@ type config struct {
 	KeySecretFile  string           `key:"key_secret_file" doc:"a file that holds key_secret"`
 	Nodes          int              `key:"nodes" doc:"how many nodes share the limits, for rules that divide them while Redis does not answer; 0: learned through Redis, and kept in data_dir"`
 	NodeName       string           `key:"node_name" doc:"what people call this node; empty: the host's name and some letters"`
-	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the made secret are"`
+	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the secrets that were made are"`
 	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
 	Admin          adminConfig      `key:"admin"`
 	Log            logConfig        `key:"log"`
@@ -36,7 +36,7 @@ type config struct {
 }
 
 type listenConfig struct {
-	Gateway string   `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others"`
+	Gateway string   `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others. In a demo 127.0.0.1:8080"`
 	GRPC    string   `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health"`
 	HTTP    string   `key:"http" doc:"decision API and forward-auth over HTTP, /healthz, /readyz"`
 	Admin   string   `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
@@ -186,7 +186,7 @@ type jwtConfig struct {
 }
 
 type adminConfig struct {
-	Token           secret         `key:"token" doc:"bearer token of operators; empty: one is made and printed once"`
+	Token           secret         `key:"token" doc:"bearer token of operators; empty: one is made at the first start, printed once and kept in data_dir as admin_token"`
 	TokenFile       string         `key:"token_file" doc:"a file that holds token"`
 	ViewerToken     secret         `key:"viewer_token" doc:"bearer token of those who may only look, Prometheus among them; empty: there are none"`
 	ViewerTokenFile string         `key:"viewer_token_file" doc:"a file that holds viewer_token"`

@@ -102,7 +102,7 @@ func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehears
 }
 
 // rehearseDataDir checks that data_dir, or the directory it would be created in, can be written to,
-// and that a key_secret kept there can be used.
+// and that the secrets kept there can be used.
 func (c *config) rehearseDataDir() error {
 	dir := c.DataDir
 	for {
@@ -127,8 +127,10 @@ func (c *config) rehearseDataDir() error {
 	if err := probe.Close(); err != nil {
 		return fmt.Errorf("data_dir: %w", err)
 	}
-	if _, err := c.readKeySecret(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, read := range []func() (string, error){c.readKeySecret, c.readAdminToken} {
+		if _, err := read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

@@ -27,13 +27,22 @@ func (c *config) readKeySecret() (string, error) {
 	if c.KeySecret != "" {
 		return string(c.KeySecret), nil
 	}
-	file := c.inDataDir("key_secret")
+	return readKept(c.inDataDir("key_secret"))
+}
+
+// readAdminToken reads the token that was kept.
+func (c *config) readAdminToken() (string, error) { return readKept(c.adminTokenFile()) }
+
+func (c *config) adminTokenFile() string { return c.inDataDir("admin_token") }
+
+// readKept reads a secret that was made at the first start.
+func readKept(file string) (string, error) {
 	text, _, err := readSecretFile(file)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read the secret of keys: %w", err)
+		return "", fmt.Errorf("read the secret kept in data_dir: %w", err)
 	case len(text) < minSecret:
-		return "", fmt.Errorf("read the secret of keys: %s has %d bytes, at least %d; without the file, one is made", file, len(text), minSecret)
+		return "", fmt.Errorf("%s has %d bytes, at least %d; delete it to have a new one made", file, len(text), minSecret)
 	}
 	return text, nil
 }
@@ -93,9 +102,9 @@ func (l *loader) checkMode(path, name string) {
 
 // keepSecret writes a secret for nobody but its owner, unless another process has just done so.
 func keepSecret(file, made string) (string, error) {
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".key_secret-*") // with mode 0600
+	temporary, err := os.CreateTemp(filepath.Dir(file), ".secret-*") // with mode 0600
 	if err != nil {
-		return "", fmt.Errorf("keep the secret of keys: %w", err)
+		return "", fmt.Errorf("keep a secret in data_dir: %w", err)
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.WriteString(made)
@@ -108,7 +117,7 @@ func keepSecret(file, made string) (string, error) {
 		return text, err
 	}
 	if err != nil {
-		return "", fmt.Errorf("keep the secret of keys: %w", err)
+		return "", fmt.Errorf("keep a secret in data_dir: %w", err)
 	}
 	return made, nil
 }

@@ -124,6 +124,9 @@ func (a *app) load(file string, demo bool, flags *pflag.FlagSet) *loader {
 	c := l.config
 	unconfigured := file == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
 	c.demo = demo || unconfigured
+	if c.demo && l.origin["listen.gateway"] == "" {
+		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
+	}
 	return l
 }
 
@@ -194,8 +197,11 @@ func (s *server) greet(w io.Writer) {
 			scheme = "https"
 		}
 		fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
-		if s.config.Admin.Token == "" {
-			fmt.Fprintf(w, "  token    %s (of the admin door, shown once)\n", s.token)
+		switch {
+		case s.newToken:
+			fmt.Fprintf(w, "  token    %s (shown once, kept in %s)\n", s.token, s.config.adminTokenFile())
+		case s.config.Admin.Token == "":
+			fmt.Fprintf(w, "  token    in %s\n", s.config.adminTokenFile())
 		}
 		if console.Built() {
 			fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())

@@ -49,11 +49,12 @@ type server struct {
 	metrics *telemetry.Metrics
 	tracing *telemetry.Tracing // nil: nobody wants traces
 
-	doors   []*door // of calls
-	admin   *door   // nil: off; it is open until the others are closed
-	probes  *door   // listen.health; nil: off; open as long as admin
-	token   string  // of the admin door
-	streams func()  // ends those of the admin door
+	doors    []*door // of calls
+	admin    *door   // nil: off; it is open until the others are closed
+	probes   *door   // listen.health; nil: off; open as long as admin
+	token    string  // of the admin door
+	newToken bool    // it was made at this start
+	streams  func()  // ends those of the admin door
 
 	refusedLogins func() map[string]int64 // at the admin door; nil: it is off
 

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -53,7 +54,9 @@ func (t *adminTLSConfig) load() (*tls.Config, error) {
 }
 
 func (s *server) newAdmin() (http.Handler, error) {
-	s.token = cmp.Or(string(s.config.Admin.Token), newToken())
+	if err := s.openToken(); err != nil {
+		return nil, err
+	}
 	store, ok := s.store.Shared.(admin.Store)
 	if !ok {
 		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.Shared)
@@ -74,6 +77,25 @@ func (s *server) newAdmin() (http.Handler, error) {
 	s.streams, s.refusedLogins = door.Drain, door.RefusedLogins
 	s.atEnd(func() { door.Close() })
 	return door, nil
+}
+
+// openToken sets the token of operators: the one configured, or one that is made at the first start and
+// kept. Where it cannot be kept, it changes with every start.
+func (s *server) openToken() (err error) {
+	if s.token = string(s.config.Admin.Token); s.token != "" {
+		return nil
+	}
+	if s.token, err = s.config.readAdminToken(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.token, s.newToken = newToken(), true
+	kept, err := keepSecret(s.config.adminTokenFile(), s.token)
+	if err != nil {
+		s.log.Warn("the admin token cannot be kept: it changes with every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
+		return nil
+	}
+	s.token = kept
+	return nil
 }
 
 // kind tells what the rules come from.
