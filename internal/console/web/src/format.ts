@@ -1,5 +1,4 @@
 import { signal } from '@preact/signals'
-import type { Attributes } from './types'
 
 // Instants are shown in the reader's own time, or in UTC: as on servers and in logs.
 export const utc = signal(localStorage.getItem('penstock-utc') === 'yes')
@@ -55,41 +54,4 @@ export function duration(ms: number | null): string {
   if (s < 3600) return `${Math.floor(s / 60)} min${s % 60 >= 1 ? ` ${Math.round(s % 60)} s` : ''}`
   if (s < 86400) return `${Math.floor(s / 3600)} h${s % 3600 >= 60 ? ` ${Math.round((s % 3600) / 60)} min` : ''}`
   return `${Math.floor(s / 86400)} d${s % 86400 >= 3600 ? ` ${Math.round((s % 86400) / 3600)} h` : ''}`
-}
-
-// visible shows what would not be seen, or would be mistaken: control characters and those that turn the direction of
-// text around.
-export function visible(text: string): string {
-  return text.replace(
-    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
-    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-}
-
-export function attributes(of: Attributes): string {
-  return Object.entries(of)
-    .map(([name, value]) => `${visible(name)}=${visible(value)}`)
-    .join('  ')
-}
-
-// readAttributes reads name=value, separated by spaces; "a value" may have quotes.
-export function readAttributes(text: string): { found: Attributes; wrong: string } {
-  const found: Attributes = {}
-  const parts = text.match(/[^\s=]+=("([^"\\]|\\.)*"|\S*)|\S+/g) ?? []
-  for (const part of parts) {
-    const at = part.indexOf('=')
-    if (at < 1) return { found, wrong: part }
-    const value = part.slice(at + 1)
-    found[part.slice(0, at)] = /^".*"$/.test(value) ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value
-  }
-  return { found, wrong: '' }
-}
-
-export function writeAttributes(of: Attributes): string {
-  return Object.entries(of)
-    .map(
-      ([name, value]) =>
-        `${name}=${/[\s"]/.test(value) || value === '' ? `"${value.replace(/(["\\])/g, '\\$1')}"` : value}`,
-    )
-    .join(' ')
 }

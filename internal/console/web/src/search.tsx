@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { get, mayChange } from './api'
 import { screens } from './app'
-import { readAttributes } from './format'
+import { readAttributes } from './attributes'
 import { query } from './request'
 
 // useHotkey moves the focus to an input when Ctrl+K is pressed, or / while nothing is being typed.

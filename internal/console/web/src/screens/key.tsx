@@ -1,5 +1,6 @@
 import { mayChange, post } from '../api'
-import { attributes, count, duration, instant, readAttributes } from '../format'
+import { attributes, readAttributes } from '../attributes'
+import { count, duration, instant } from '../format'
 import { query } from '../request'
 import type { Attributes, KeyState, LimitState } from '../types'
 import { Badge } from '../ui/badge'

@@ -1,4 +1,5 @@
-import { attributes, count, percent, time } from '../format'
+import { attributes } from '../attributes'
+import { count, percent, time } from '../format'
 import type { Preview } from '../types'
 
 export function PreviewResult({ preview: p }: { preview: Preview }) {

@@ -1,4 +1,4 @@
-import { Fragment } from 'preact'
+import { type ComponentChildren, Fragment } from 'preact'
 import { duration, instant } from '../format'
 import type { Status } from '../types'
 import { Badge } from '../ui/badge'
@@ -22,137 +22,117 @@ export function System() {
   )
 }
 
-function Node({ status: s }: { status: Status }) {
+function Node({ status }: { status: Status }) {
   return (
     <div class="cards">
-      <section class="card">
-        <h2>This node {s.ready ? <Badge kind="allowed">ready</Badge> : <Badge kind="denied">not ready</Badge>}</h2>
-        <dl>
-          {s.not_ready && (
-            <>
-              <dt>Why not</dt>
-              <dd>{s.not_ready}</dd>
-            </>
-          )}
-          <dt>Name</dt>
-          <dd>{s.node}</dd>
-          <dt>Version</dt>
-          <dd>
-            {s.build.version} ({s.build.go})
-          </dd>
-          <dt>Commit</dt>
-          <dd>
-            <code>{s.build.commit}</code>
-          </dd>
-          <dt>Up for</dt>
-          <dd>
-            {duration(s.uptime_seconds * 1000)}, since {instant(s.started)}
-          </dd>
-          {Object.entries(s.addresses).map(([name, address]) => (
-            <Fragment key={name}>
-              <dt>{name}</dt>
-              <dd>
-                <code>{address}</code>
-              </dd>
-            </Fragment>
-          ))}
-        </dl>
-      </section>
-      <section class="card">
-        <h2>
-          Store{' '}
-          {s.store.connected ? <Badge kind="allowed">answers</Badge> : <Badge kind="denied">does not answer</Badge>}
-        </h2>
-        <dl>
-          <dt>Kind</dt>
-          <dd>{s.store.kind}</dd>
-          <dt>Nodes that share limits</dt>
-          <dd>{s.store.nodes}</dd>
-          {s.store.error && (
-            <>
-              <dt>Error</dt>
-              <dd class="lines">{s.store.error}</dd>
-            </>
-          )}
-          {s.store.breaker && (
-            <>
-              <dt>Breaker</dt>
-              <dd>
-                {s.store.breaker.state} since {instant(s.store.breaker.since)}
-              </dd>
-              <dt>Given up on</dt>
-              <dd>
-                {s.store.breaker.opened} times, {s.store.breaker.refused} calls not sent
-              </dd>
-            </>
-          )}
-        </dl>
-        {!s.store.connected && (
-          <p>
-            Rules decide by their <code>on_store_error</code>. <code>penstock doctor</code> looks for the cause.
-          </p>
-        )}
-      </section>
-      <section class="card">
-        <h2>
-          Rules{' '}
-          {s.rules.refused ? (
-            <Badge kind="denied">newer ones refused</Badge>
-          ) : s.rules.error ? (
-            <Badge kind="shadow">stale</Badge>
-          ) : (
-            <Badge kind="allowed">current</Badge>
-          )}
-        </h2>
-        <dl>
-          <dt>From</dt>
-          <dd>{s.rules.origin}</dd>
-          <dt>Version</dt>
-          <dd>
-            {s.rules.version}, {s.rules.rules} rules, since {instant(s.rules.since)}
-          </dd>
-          <dt>Checksum</dt>
-          <dd>
-            <code>{s.rules.checksum.slice(0, 16)}</code>
-          </dd>
-          {s.rules.from_copy && (
-            <>
-              <dt>Note</dt>
-              <dd>from the copy on disk</dd>
-            </>
-          )}
-          {s.rules.refused && (
-            <>
-              <dt>Refused</dt>
-              <dd class="lines">{s.rules.refused}</dd>
-            </>
-          )}
-          {s.rules.error && (
-            <>
-              <dt>Error</dt>
-              <dd class="lines">{s.rules.error}</dd>
-            </>
-          )}
-        </dl>
-      </section>
-      {s.upstreams && s.upstreams.length > 0 && (
-        <section class="card">
-          <h2>Upstreams</h2>
-          <dl>
-            {s.upstreams.map((u) => (
-              <Fragment key={u.url}>
-                <dt>
-                  <code>{u.url}</code>
-                </dt>
-                <dd>
-                  {u.up ? <Badge kind="allowed">up</Badge> : <Badge kind="denied">down</Badge>}
-                  {u.failures > 0 && ` ${u.failures} failures in a row`}
-                </dd>
-              </Fragment>
-            ))}
-          </dl>
-        </section>
-      )}
+      <NodeCard status={status} />
+      <StoreCard store={status.store} />
+      <RulesCard rules={status.rules} />
+      {status.upstreams && status.upstreams.length > 0 && <UpstreamsCard upstreams={status.upstreams} />}
     </div>
+  )
+}
+
+const code = (text: string) => <code>{text}</code>
+
+type Field = [name: string, value: ComponentChildren]
+
+// Card is a list of named values. Those without a value are left out.
+function Card({
+  title,
+  fields,
+  children,
+}: {
+  title: ComponentChildren
+  fields: Field[]
+  children?: ComponentChildren
+}) {
+  const present = fields.filter(([, value]) => value !== undefined && value !== '')
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      <dl>
+        {present.map(([name, value]) => (
+          <Fragment key={name}>
+            <dt>{name}</dt>
+            <dd class="lines">{value}</dd>
+          </Fragment>
+        ))}
+      </dl>
+      {children}
+    </section>
+  )
+}
+
+function NodeCard({ status: s }: { status: Status }) {
+  const ready = s.ready ? <Badge kind="allowed">ready</Badge> : <Badge kind="denied">not ready</Badge>
+  return (
+    <Card
+      title={['This node ', ready]}
+      fields={[
+        ['Why not', s.not_ready],
+        ['Name', s.node],
+        ['Version', `${s.build.version} (${s.build.go})`],
+        ['Commit', code(s.build.commit)],
+        ['Up for', `${duration(s.uptime_seconds * 1000)}, since ${instant(s.started)}`],
+        ...Object.entries(s.addresses).map(([name, address]): Field => [name, code(address)]),
+      ]}
+    />
+  )
+}
+
+function StoreCard({ store }: { store: Status['store'] }) {
+  const { breaker } = store
+  const answers = store.connected ? <Badge kind="allowed">answers</Badge> : <Badge kind="denied">does not answer</Badge>
+  return (
+    <Card
+      title={['Store ', answers]}
+      fields={[
+        ['Kind', store.kind],
+        ['Nodes that share limits', store.nodes],
+        ['Error', store.error],
+        ['Circuit breaker', breaker && `${breaker.state} since ${instant(breaker.since)}`],
+        ['Opened', breaker && `${breaker.opened} times, ${breaker.refused} requests not sent`],
+      ]}
+    >
+      {!store.connected && (
+        <p>
+          Rules decide by their <code>on_store_error</code>. <code>penstock doctor</code> looks for the cause.
+        </p>
+      )}
+    </Card>
+  )
+}
+
+function RulesCard({ rules }: { rules: Status['rules'] }) {
+  const state = rules.refused ? (
+    <Badge kind="denied">newer ones refused</Badge>
+  ) : rules.error ? (
+    <Badge kind="shadow">stale</Badge>
+  ) : (
+    <Badge kind="allowed">current</Badge>
+  )
+  return (
+    <Card
+      title={['Rules ', state]}
+      fields={[
+        ['From', rules.origin],
+        ['Version', `${rules.version}, ${rules.rules} rules, since ${instant(rules.since)}`],
+        ['Checksum', code(rules.checksum.slice(0, 16))],
+        ['Note', rules.from_copy ? 'from the copy on disk' : undefined],
+        ['Refused', rules.refused],
+        ['Error', rules.error],
+      ]}
+    />
+  )
+}
+
+function UpstreamsCard({ upstreams }: { upstreams: NonNullable<Status['upstreams']> }) {
+  const state = (up: boolean) => (up ? <Badge kind="allowed">up</Badge> : <Badge kind="denied">down</Badge>)
+  return (
+    <Card
+      title="Upstreams"
+      fields={upstreams.map((u) => [u.url, [state(u.up), u.failures > 0 && ` ${u.failures} failures in a row`]])}
+    />
   )
 }

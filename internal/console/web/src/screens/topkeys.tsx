@@ -1,4 +1,5 @@
-import { attributes, count, percent } from '../format'
+import { attributes } from '../attributes'
+import { count, percent } from '../format'
 import type { RuleStats } from '../types'
 import { Who } from '../ui/who'
 

@@ -1,4 +1,5 @@
-import { count, duration, instant, visible } from '../format'
+import { visible } from '../attributes'
+import { count, duration, instant } from '../format'
 import type { Node } from '../types'
 import { Badge } from './badge'
 

@@ -1,5 +1,5 @@
 import { mayChange } from '../api'
-import { attributes, writeAttributes } from '../format'
+import { attributes, writeAttributes } from '../attributes'
 import { query } from '../request'
 import type { Attributes } from '../types'
 
