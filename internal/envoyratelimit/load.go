@@ -95,6 +95,9 @@ func (f *file) level(into *level, n *node, parent string) {
 		if other := into.hides(d); other != nil {
 			f.warn(item.At, "this descriptor can never be reached: the value %.64q of the same key matches all of its values and is before it", other.value)
 		}
+		if d.wild && fits(d.value, "") && into.bare[d.key] != nil {
+			f.warn(item.At, "the descriptor of the same key without a value can never be reached: this one matches every value")
+		}
 		into.add(d)
 	}
 }

@@ -193,6 +193,7 @@ func TestWarnsOfDescriptorsThatCannotBeReached(t *testing.T) {
 		"domain: " + strings.Repeat("d", 256):                                         "f.yaml:1:9: the domain has 256 bytes and can never be reached: requests with a domain of more than 255 are refused",
 		"domain: d\ndescriptors:\n  - key: " + long:                                   "f.yaml:3:5: the key has 126 bytes and can never be reached: descriptors with a key of more than 125 are not counted",
 		"domain: d\ndescriptors:\n  - {key: k, value: a*}\n  - {key: k, value: ab*c}": `f.yaml:4:5: this descriptor can never be reached: the value "a*" of the same key matches all of its values and is before it`,
+		"domain: d\ndescriptors:\n  - {key: k}\n  - {key: k, value: '**'}":            "f.yaml:4:5: the descriptor of the same key without a value can never be reached: this one matches every value",
 		"domain: d\ndescriptors:\n  - {key: k, value: '*'}\n  - {key: k}":             `f.yaml:4:5: this descriptor can never be reached: the value "*" of the same key matches all of its values and is before it`,
 		"domain: d\ndescriptors:\n  - {key: k, value: ab*c}\n  - {key: k, value: a*}\n  - {key: k, value: abc}\n  - {key: k}\n  - {key: other, value: a*}": "",
 	} {
