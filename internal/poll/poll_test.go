@@ -3,6 +3,7 @@ package poll
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,19 +12,21 @@ import (
 func TestEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		wake, runs, ended := NewWaker(), 0, false
+		wake := NewWaker()
+		var runs atomic.Int64
+		var ended atomic.Bool
 		for range 3 {
 			wake.Wake()
 		}
 		go func() {
-			Every(ctx, time.Minute, wake, func() { runs++ })
-			ended = true
+			Every(ctx, time.Minute, wake, func() { runs.Add(1) })
+			ended.Store(true)
 		}()
-		expect := func(what string, want int) {
+		expect := func(what string, want int64) {
 			t.Helper()
 			synctest.Wait()
-			if runs != want {
-				t.Errorf("%s: %d runs, want %d", what, runs, want)
+			if got := runs.Load(); got != want {
+				t.Errorf("%s: %d runs, want %d", what, got, want)
 			}
 		}
 		expect("three signals at once", 1)
@@ -34,7 +37,7 @@ func TestEvery(t *testing.T) {
 		cancel()
 		wake.Wake()
 		expect("at the end", 5)
-		if !ended {
+		if !ended.Load() {
 			t.Error("Every did not return")
 		}
 	})
@@ -43,26 +46,27 @@ func TestEvery(t *testing.T) {
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		calls, changes, failures := 0, 0, 0
-		hear := false
+		var calls, changes, failures atomic.Int64
+		var hear atomic.Bool
 		go Listen(ctx, func(_ context.Context, changed func()) error {
-			calls++
-			if hear {
+			calls.Add(1)
+			if hear.Load() {
 				changed()
 			}
 			return errors.New("connection lost")
-		}, func() { changes++ }, func(error) { failures++ })
+		}, func() { changes.Add(1) }, func(error) { failures.Add(1) })
 
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if calls < 70 || calls > 260 || failures != calls || changes != 0 {
-			t.Errorf("in an hour of failures: %d calls, %d failures, %d changes; the pauses must grow to 15 to 45 s", calls, failures, changes)
+		silent := calls.Load()
+		if silent < 70 || silent > 260 || failures.Load() != silent || changes.Load() != 0 {
+			t.Errorf("in an hour of failures: %d calls, %d failures, %d changes; the pauses must grow to 15 to 45 s", silent, failures.Load(), changes.Load())
 		}
-		hear, calls = true, 0
+		hear.Store(true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if calls < 20_000 || changes != calls {
-			t.Errorf("in an hour in which it hears something: %d calls, %d changes; the pauses must stay short", calls, changes)
+		if more := calls.Load() - silent; more < 20_000 || changes.Load() != more {
+			t.Errorf("in an hour in which it hears something: %d calls, %d changes; the pauses must stay short", more, changes.Load())
 		}
 		cancel()
 		synctest.Wait() // Listen has returned, or the test would not end
