@@ -24,7 +24,7 @@ type config struct {
 	KeySecretFile  string           `key:"key_secret_file" doc:"a file that holds key_secret"`
 	Nodes          int              `key:"nodes" doc:"how many nodes share the limits, for rules that divide them while Redis does not answer; 0: learned through Redis, and kept in data_dir"`
 	NodeName       string           `key:"node_name" doc:"what people call this node; empty: the host's name and some letters"`
-	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the secrets that were made are"`
+	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the secrets that were made are. Empty: systemd's STATE_DIRECTORY, $XDG_DATA_HOME/penstock, ~/.local/share/penstock, or /var/lib/penstock for a service without a home; the working directory if an older version left its files there"`
 	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
 	Admin          adminConfig      `key:"admin"`
 	Log            logConfig        `key:"log"`
@@ -156,7 +156,7 @@ type tlsClientConfig struct {
 
 type rulesConfig struct {
 	File         string        `key:"file" doc:"a file or a directory of them"`
-	Database     secret        `key:"database" doc:"sqlite:FILE, within data_dir unless absolute, or postgres://…; sqlite:penstock.db if rules come from nowhere else"`
+	Database     secret        `key:"database" doc:"sqlite:FILE or postgres://…; FILE is relative to data_dir if that is set, else to the working directory. sqlite:penstock.db in data_dir if rules come from nowhere else"`
 	DatabaseFile string        `key:"database_file" doc:"a file that holds database, which may have a password in it"`
 	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files, served as they are"`
 	Charge       string        `key:"charge" oneof:"alone together" doc:"how envoy_ratelimit charges the descriptors of a request: each by itself and denied ones too, or all or none"`
@@ -236,7 +236,6 @@ func defaultConfig() *config {
 		},
 		JWT:     jwtConfig{Refresh: time.Hour},
 		Rules:   rulesConfig{PollInterval: 5 * time.Second, Charge: "alone"},
-		DataDir: ".",
 		Headers: []string{"ietf"},
 		Log:     logConfig{Level: "info", Format: "auto", Decisions: "sampled"},
 	}

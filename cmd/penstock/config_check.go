@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -183,8 +182,8 @@ func (l *loader) checkRules() {
 	if r.PollInterval <= 0 {
 		l.wrong("rules.poll_interval", "must be positive")
 	}
-	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok && !filepath.IsAbs(name) {
-		r.Database = secret("sqlite:" + filepath.Join(l.config.DataDir, name))
+	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok {
+		r.Database = secret("sqlite:" + l.sqliteFile(name))
 	}
 }
 

@@ -46,6 +46,7 @@ func loadConfig(file string, env []string, flags []given) *loader {
 		}
 	})
 	l.readSecrets()
+	l.settleDataDir(env)
 	return l
 }
 

@@ -70,7 +70,7 @@ gateway: {h2c: true, limits: {body_bytes: -1}, timeouts: {idle: 1m30s}}
 		{"headers", c.Headers, []string{"none"}},
 		{"body_bytes", c.Gateway.Limits.BodyBytes, size(-1)},
 		{"idle", c.Gateway.Timeouts.Idle.String(), "1m30s"},
-		{"database", string(c.Rules.Database), "sqlite:penstock.db"},
+		{"database", string(c.Rules.Database), "sqlite:/var/lib/penstock/penstock.db"},
 	} {
 		if diff := cmp.Diff(check.want, check.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", check.what, diff)

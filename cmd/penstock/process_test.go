@@ -46,7 +46,8 @@ func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{Cmd: exec.CommandContext(ctx, program), addresses: map[string]string{}, exited: make(chan error, 1)}
 	p.Args = append([]string{"penstock"}, args...) // by which the test program knows what to be
-	p.Dir, p.Env = t.TempDir(), append(os.Environ(), unhurried...)
+	p.Dir = t.TempDir()
+	p.Env = append(append(os.Environ(), unhurried...), "STATE_DIRECTORY="+p.Dir)
 	p.Stderr = output
 	out, err := p.StdoutPipe()
 	if err != nil {

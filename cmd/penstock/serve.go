@@ -39,8 +39,8 @@ func newServeCommand(a *app) *cobra.Command {
 		Short: "Run the gateway and the decision APIs",
 		Long: `Run the gateway and the decision APIs.
 
-Without any configuration it tries itself out: state in memory, sample rules in
-penstock.db, and a demo upstream behind the gateway.
+Without any configuration it runs a demo on loopback: counters in memory, sample rules
+in SQLite in the data directory, and a demo upstream behind the gateway.
 
 Every key of the configuration file is also an environment variable, PENSTOCK_ and the
 key: store.redis.timeout is PENSTOCK_STORE_REDIS_TIMEOUT. A flag beats the environment,
