@@ -272,11 +272,18 @@ func (c *compiler) needs(name string, at path, p pathPattern) {
 	missing := complain("no attribute provides %s", name)
 	if meant := spelling.Closest(strings.ToLower(name), known); meant == "" {
 		c.warn(at, missing.but("say under attributes where it comes from"))
-	} else if len(name) < minMisspelt {
+	} else if len(name) < minMisspelt || isRepeated(name, meant) {
 		c.warn(at, missing.but("did you mean %s?", meant))
 	} else {
 		c.fail(at, missing.but("did you mean %s? If not, say under attributes where %s comes from", meant, name))
 	}
+}
+
+// isRepeated tells whether a name is that of an attribute with a number: Envoy's descriptors may have a key
+// several times.
+func isRepeated(name, of string) bool {
+	number, ok := strings.CutPrefix(name, of+"_")
+	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 const (

@@ -354,7 +354,8 @@ func (r *reader) isAttribute(name string) bool {
 	if slices.Contains(builtin, name) || r.declared[name] {
 		return true
 	}
-	return spelling.Closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when", "on_error"}) == ""
+	field := spelling.Closest(strings.ToLower(name), []string{"domain", "method", "path", "attributes", "when", "on_error"})
+	return field == "" || isRepeated(name, field)
 }
 
 func (m *MatchTerms) toNode() *node { return fieldsToNode(reflect.ValueOf(m).Elem()) }
