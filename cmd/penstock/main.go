@@ -35,7 +35,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
   penstock rules validate rules.yaml
   penstock explain --rules rules.yaml path=/login method=POST ip=198.51.100.7
   penstock check path=/login method=POST ip=198.51.100.7`,
-		Args:                       cobra.NoArgs,
+		Args:                       noSuchCommand,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
@@ -50,6 +50,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	}
 	root.SetVersionTemplate("penstock {{.Version}}\n")
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newVersionCommand(a))
 	return root
 }

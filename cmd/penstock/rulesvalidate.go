@@ -100,7 +100,7 @@ func (a *app) tellValidation(found *validation) error {
 		for _, p := range found.Problems {
 			fmt.Fprintln(a.stdout, p)
 		}
-		summary := fmt.Sprintf("%s in %s", counted(found.Rules, "rule"), counted(found.Files, "file"))
+		summary := fmt.Sprintf("ok: %s in %s", counted(found.Rules, "rule"), counted(found.Files, "file"))
 		if found.Errors > 0 || found.Warnings > 0 {
 			summary = fmt.Sprintf("%s, %s in %s", counted(found.Errors, "error"), counted(found.Warnings, "warning"), counted(found.Files, "file"))
 		}
