@@ -71,14 +71,14 @@ unit: ## the tests that need nothing installed, in short form, for the inner loo
 	@PENSTOCK_TEST_UNIT=1 $(GOTEST) -short $(GOTESTFLAGS) $$(go list ./... | grep -vE '$(SERVER_PKGS)')
 
 .PHONY: test-long
-test-long: export PENSTOCK_LONG = 1
+test-long: export PENSTOCK_TEST_LONG = 1
 test-long: GOTESTFLAGS += -timeout 0
 test-long: test ## the same with the long versions of the tests and no time limit
 
 .PHONY: test-faults
-test-faults: export PENSTOCK_LONG = 1
-test-faults: export PENSTOCK_CAMPAIGN ?= 5000
-test-faults: export PENSTOCK_FAULTS = $(CURDIR)/bin/faults.md
+test-faults: export PENSTOCK_TEST_LONG = 1
+test-faults: export PENSTOCK_TEST_CAMPAIGN ?= 5000
+test-faults: export PENSTOCK_TEST_FAULTS = $(CURDIR)/bin/faults.md
 test-faults: needs ## break Redis, its network, nodes and clocks under load, one after the other; a table of what callers notice
 	@go test -count=1 -timeout 60m -v $(GOTESTFLAGS) ./e2e/faults
 	@cat bin/faults.md

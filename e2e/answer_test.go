@@ -23,7 +23,7 @@ import (
 // wherever state lives. Waits in it are exact: they are told by the call that began them, under
 // count_denied and with a ban.
 //
-// To accept what is answered now: PENSTOCK_UPDATE=1 go test ./e2e -run TestAnswers.
+// To accept what is answered now: PENSTOCK_TEST_UPDATE=1 go test ./e2e -run TestAnswers.
 func TestAnswers(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -46,7 +46,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func accepting() bool { return os.Getenv("PENSTOCK_UPDATE") != "" }
+func accepting() bool { return os.Getenv("PENSTOCK_TEST_UPDATE") != "" }
 
 // converse asks everything in order. An answer is compared, or accepted.
 func converse(t *testing.T, archive *txtar.Archive, accept bool, config ...string) {

@@ -18,7 +18,7 @@ import (
 // open the circuit breaker.
 func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
 	rounds := 10
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		rounds = 100
 	}
 	redis := redistest.Start(t)

@@ -54,17 +54,17 @@ func browserFor(t *testing.T) (chromium string) {
 	return chromium
 }
 
-// walk runs a script that walks the console of a node. PENSTOCK_SHOTS keeps the pictures it takes.
+// walk runs a script that walks the console of a node. PENSTOCK_TEST_SHOTS keeps the pictures it takes.
 func walk(t *testing.T, script string, n *node, browser string, env ...string) {
 	t.Helper()
-	shots := os.Getenv("PENSTOCK_SHOTS")
+	shots := os.Getenv("PENSTOCK_TEST_SHOTS")
 	if shots == "" {
 		shots = t.TempDir()
 	}
 	c := exec.Command("node", filepath.Join("test", script))
 	c.Dir = filepath.Join("..", "internal", "console", "web")
 	c.Env = append(os.Environ(), "PENSTOCK_ADMIN="+n.url("admin", ""), "PENSTOCK_GATEWAY="+n.url("gateway", ""),
-		"PENSTOCK_TOKEN="+adminToken, "PENSTOCK_VIEWER_TOKEN="+viewerToken, "PENSTOCK_CHROMIUM="+browser, "PENSTOCK_SHOTS="+shots)
+		"PENSTOCK_TOKEN="+adminToken, "PENSTOCK_TEST_VIEWER_TOKEN="+viewerToken, "PENSTOCK_TEST_CHROMIUM="+browser, "PENSTOCK_TEST_SHOTS="+shots)
 	c.Env = append(c.Env, env...)
 	if out, err := child.Run(c); err != nil {
 		t.Errorf("%v\n%s", err, out)

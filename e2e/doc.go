@@ -20,5 +20,5 @@
 //	outage_test.go    a start without database and Redis, an end under load
 //	command_test.go   the command line against a running server
 //
-// PENSTOCK_LONG=1 repeats the exactness tests, with other algorithms too.
+// PENSTOCK_TEST_LONG=1 repeats the exactness tests, with other algorithms too.
 package e2e

@@ -58,7 +58,7 @@ func startAll(t *testing.T, count int, parts ...string) []*node {
 // and spread over three.
 func TestExactlyTheLimitPasses(t *testing.T) {
 	algorithms, rounds := []string{"sliding_window_log"}, 1
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		algorithms, rounds = []string{"sliding_window_log", "fixed_window", "token_bucket"}, 10
 	}
 	for _, store := range stores {

@@ -27,7 +27,7 @@ func open(t testing.TB, o Options) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if os.Getenv("PENSTOCK_LONG") == "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") == "" {
 		s.seed = 0x9e3779b97f4a7c15 // the same keys share a shard in every run, except in the long suite
 	}
 	return s

@@ -29,7 +29,7 @@ func TestFullStoreNeverUndercounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seeds := uint64(4)
-			if os.Getenv("PENSTOCK_LONG") != "" {
+			if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 				seeds = 100
 			}
 			for seed := range seeds {

@@ -83,7 +83,7 @@ func TestRecordedState(t *testing.T) {
 	}
 	client := plainClient(t, server.Addr)
 	written := record(t, client)
-	if os.Getenv("PENSTOCK_UPDATE") != "" {
+	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.WriteFile(recorded, []byte(written), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // is found out: by the traces of the contract's twin test, or by a look at keys' ends, damaged
 // values and stale slots. It is the proof that these tests guard the scripts.
 //
-// By default a sample is tried; PENSTOCK_LONG=1 tries all, PENSTOCK_MUTANTS those that match a
+// By default a sample is tried; PENSTOCK_TEST_LONG=1 tries all, PENSTOCK_TEST_MUTANTS those that match a
 // regular expression.
 func TestMutants(t *testing.T) {
 	traces := twinTraces(t, 20_000, 1)
@@ -53,10 +53,10 @@ func (l *laboratory) try(t *testing.T, all []mutant, use func(text string)) {
 	if len(all) < 300 {
 		t.Fatalf("only %d mutants: the mutator no longer understands the script", len(all))
 	}
-	if some := os.Getenv("PENSTOCK_MUTANTS"); some != "" {
+	if some := os.Getenv("PENSTOCK_TEST_MUTANTS"); some != "" {
 		wanted := regexp.MustCompile(some)
 		all = slices.DeleteFunc(all, func(m mutant) bool { return !wanted.MatchString(m.String()) })
-	} else if os.Getenv("PENSTOCK_LONG") != "1" {
+	} else if os.Getenv("PENSTOCK_TEST_LONG") != "1" {
 		r := rand.New(rand.NewPCG(5, 6))
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		sample := 40

@@ -151,8 +151,8 @@ func (r *recorder) ChargeLate(ctx context.Context, c *penstock.LateCharge) (err 
 
 // twinTraces returns the traces of the contract's twin test: it is played against the model itself.
 func twinTraces(t *testing.T, steps int, seed int) []trace {
-	t.Setenv("PENSTOCK_TWIN_STEPS", strconv.Itoa(steps))
-	t.Setenv("PENSTOCK_SEED", strconv.Itoa(seed))
+	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", strconv.Itoa(steps))
+	t.Setenv("PENSTOCK_TEST_SEED", strconv.Itoa(seed))
 	r := &recorder{Model: storetest.NewModel()}
 	t.Run("record", storetest.Suite{Open: func(_ testing.TB, n int) []penstock.Store {
 		return slices.Repeat([]penstock.Store{r}, n)

@@ -45,7 +45,7 @@ func TestLastGoodWriter(t *testing.T) {
 func TestKillsLeaveAWholeCopy(t *testing.T) {
 	t.Parallel()
 	kills := 40
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		kills = 1000
 	}
 	g := lastGood{filepath.Join(t.TempDir(), "last-good")}

@@ -15,7 +15,7 @@ import (
 // 100,000 rules, and -v shows what they cost.
 func TestManyRules(t *testing.T) {
 	n := 5_000
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		n = 100_000
 	}
 	var b strings.Builder

@@ -15,9 +15,9 @@ import (
 
 const schemaFile = "../docs/rules.schema.json"
 
-// PENSTOCK_UPDATE=1 go test ./rules -run TestSchemaIsCurrent writes the file anew.
+// PENSTOCK_TEST_UPDATE=1 go test ./rules -run TestSchemaIsCurrent writes the file anew.
 func TestSchemaIsCurrent(t *testing.T) {
-	if os.Getenv("PENSTOCK_UPDATE") != "" {
+	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.WriteFile(schemaFile, Schema(), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(published, Schema()) {
-		t.Errorf("%s is not what Schema returns; write it anew with PENSTOCK_UPDATE=1 go test ./rules -run %s", schemaFile, t.Name())
+		t.Errorf("%s is not what Schema returns; write it anew with PENSTOCK_TEST_UPDATE=1 go test ./rules -run %s", schemaFile, t.Name())
 	}
 }
 

@@ -215,7 +215,7 @@ func TestAbility(t *testing.T) {
 
 // A plain suite asks for decisions only: what has no other ability passes all of it.
 func TestPlain(t *testing.T) {
-	t.Setenv("PENSTOCK_TWIN_STEPS", "50000")
+	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "50000")
 	Suite{Plain: true, Open: func(testing.TB, int) []penstock.Store {
 		return fleetOf(takeFunc(NewModel().Take))
 	}}.Run(t)

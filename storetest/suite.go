@@ -74,7 +74,7 @@ func (s Suite) Run(t *testing.T) {
 // fleet is how many nodes share the state where concurrency matters.
 const fleet = 3
 
-// size picks how much a part does: with -short, by default, or with PENSTOCK_LONG=1.
+// size picks how much a part does: with -short, by default, or with PENSTOCK_TEST_LONG=1.
 func size(short, normal, release int) int {
 	switch {
 	case longRun():
@@ -85,7 +85,7 @@ func size(short, normal, release int) int {
 	return normal
 }
 
-func longRun() bool { return os.Getenv("PENSTOCK_LONG") == "1" }
+func longRun() bool { return os.Getenv("PENSTOCK_TEST_LONG") == "1" }
 
 // numberFrom reads an environment variable, which must be a positive number if it is set.
 func numberFrom(t testing.TB, variable string, otherwise int) int {
@@ -101,15 +101,15 @@ func numberFrom(t testing.TB, variable string, otherwise int) int {
 }
 
 // seeded calls check with a seed: always the same, so that a change breaks the tests and not the
-// day; in a long run a new one each time; or PENSTOCK_SEED to repeat a run.
+// day; in a long run a new one each time; or PENSTOCK_TEST_SEED to repeat a run.
 func seeded(t *testing.T, check func(seed uint64) error) {
 	t.Helper()
 	seed := 1
 	if longRun() {
 		seed += rand.IntN(1_000_000_000)
 	}
-	seed = numberFrom(t, "PENSTOCK_SEED", seed)
+	seed = numberFrom(t, "PENSTOCK_TEST_SEED", seed)
 	if err := check(uint64(seed)); err != nil {
-		t.Errorf("PENSTOCK_SEED=%d: %v", seed, err)
+		t.Errorf("PENSTOCK_TEST_SEED=%d: %v", seed, err)
 	}
 }

@@ -17,10 +17,10 @@ import (
 // clocks that step back and forth, and instants a microsecond around every edge. Every other trace
 // has guards around its charges, and settlements, bans and resets among its calls.
 //
-// PENSTOCK_TWIN_STEPS says how many steps; PENSTOCK_SEED repeats a run.
+// PENSTOCK_TEST_TWIN_STEPS says how many steps; PENSTOCK_TEST_SEED repeats a run.
 func (s Suite) Twin(t *testing.T) {
 	const enough = 50_000 // to come upon everything
-	steps := numberFrom(t, "PENSTOCK_TWIN_STEPS", size(enough, 1_000_000, 100_000_000))
+	steps := numberFrom(t, "PENSTOCK_TEST_TWIN_STEPS", size(enough, 1_000_000, 100_000_000))
 	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error {
 		reached, err := s.twin(nodes, seed, steps)

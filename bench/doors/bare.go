@@ -14,9 +14,9 @@ import (
 
 // Variables of a child's environment: what it is to be, where it listens, and whom it asks.
 const (
-	roleVariable  = "PENSTOCK_BENCH_DOOR"
-	addrVariable  = "PENSTOCK_BENCH_DOOR_ADDR"
-	askedVariable = "PENSTOCK_BENCH_DOOR_ASKED"
+	roleVariable  = "PENSTOCK_TEST_BENCH_DOOR"
+	addrVariable  = "PENSTOCK_TEST_BENCH_DOOR_ADDR"
+	askedVariable = "PENSTOCK_TEST_BENCH_DOOR_ASKED"
 )
 
 // ServeIfChild makes this process one of the servers that are compared with, and does not return,

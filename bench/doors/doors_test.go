@@ -84,8 +84,8 @@ func TestBareServers(t *testing.T) {
 }
 
 func TestMeasure(t *testing.T) {
-	if os.Getenv("PENSTOCK_LONG") == "" {
-		t.Skip("seven servers and half a minute: with PENSTOCK_LONG=1")
+	if os.Getenv("PENSTOCK_TEST_LONG") == "" {
+		t.Skip("seven servers and half a minute: with PENSTOCK_TEST_LONG=1")
 	}
 	s, err := Measure(t.Context(), Options{Cell: time.Second, Repeat: 1})
 	if err != nil {

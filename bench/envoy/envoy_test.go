@@ -102,8 +102,8 @@ func TestTables(t *testing.T) {
 }
 
 func TestMeasure(t *testing.T) {
-	if os.Getenv("PENSTOCK_LONG") == "" {
-		t.Skip("builds two servers and runs five: with PENSTOCK_LONG=1")
+	if os.Getenv("PENSTOCK_TEST_LONG") == "" {
+		t.Skip("builds two servers and runs five: with PENSTOCK_TEST_LONG=1")
 	}
 	s, err := Measure(t.Context(), Options{Keys: 500, Cell: 200 * time.Millisecond, Repeat: 1})
 	if err != nil {

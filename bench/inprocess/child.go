@@ -11,7 +11,7 @@ import (
 )
 
 // childVariable names, in a child's environment, the contestant it is to run.
-const childVariable = "PENSTOCK_BENCH_CONTESTANT"
+const childVariable = "PENSTOCK_TEST_BENCH_CONTESTANT"
 
 // request is one of the things a parent asks a child for; exactly one field is set.
 type request struct {

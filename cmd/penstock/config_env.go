@@ -12,15 +12,6 @@ import (
 // commandVariables are read by commands and are no keys of the configuration.
 var commandVariables = []string{"PENSTOCK_CONFIG", "PENSTOCK_SERVER", "PENSTOCK_ADMIN_SERVER", "PENSTOCK_TOKEN"}
 
-// TODO: remove temporaryTestVariables once the tests read PENSTOCK_TEST_… instead.
-var temporaryTestVariables = []string{
-	"PENSTOCK_LONG", "PENSTOCK_SEED", "PENSTOCK_UPDATE", "PENSTOCK_REDIS_SERVER", "PENSTOCK_POSTGRES_BIN",
-	"PENSTOCK_CAMPAIGN", "PENSTOCK_FAULTS", "PENSTOCK_TWIN_STEPS", "PENSTOCK_CHROMIUM", "PENSTOCK_SHOTS",
-	"PENSTOCK_VIEWER_TOKEN", "PENSTOCK_CLOCK", "PENSTOCK_MUTANTS", "PENSTOCK_RULEDB_WRITER",
-	"PENSTOCK_REDISTEST_CHILD", "PENSTOCK_PGTEST_CHILD", "PENSTOCK_BENCH_DOOR", "PENSTOCK_BENCH_DOOR_ADDR",
-	"PENSTOCK_BENCH_DOOR_ASKED", "PENSTOCK_BENCH_CONTESTANT",
-}
-
 // serviceLink matches what Kubernetes sets for services called penstock-something, for example
 // PENSTOCK_REDIS_SERVICE_HOST=10.0.0.7 and PENSTOCK_REDIS_PORT=tcp://10.0.0.7:6379.
 var serviceLink = regexp.MustCompile(`^PENSTOCK_\w+_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT=\w+://|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=)`)
@@ -45,7 +36,7 @@ func unknownVariables(env []string) (errs []error) {
 	slices.Sort(known)
 	for _, line := range env {
 		name, _, _ := strings.Cut(line, "=")
-		if !strings.HasPrefix(name, "PENSTOCK_") || isForeignVariable(line) || slices.Contains(known, name) || slices.Contains(temporaryTestVariables, name) {
+		if !strings.HasPrefix(name, "PENSTOCK_") || isForeignVariable(line) || slices.Contains(known, name) {
 			continue
 		}
 		if meant := spelling.Closest(name, known); meant != "" {

@@ -83,7 +83,7 @@ func (b *bedside) masked(text string) string {
 }
 
 // golden compares what the doctor says with testdata/doctor. To accept what is said now:
-// PENSTOCK_UPDATE=1 go test ./cmd/penstock -run TestDoctor.
+// PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestDoctor.
 func (b *bedside) golden(name string, want int, args ...string) string {
 	b.t.Helper()
 	text, code := b.examine(args...)
@@ -91,7 +91,7 @@ func (b *bedside) golden(name string, want int, args ...string) string {
 		b.t.Errorf("exit status %d, want %d", code, want)
 	}
 	got, file := b.masked(text), filepath.Join("testdata", "doctor", name+".txt")
-	if os.Getenv("PENSTOCK_UPDATE") != "" {
+	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			b.t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (c *adminUser) ask(ctx context.Context, method, path, body string) int {
 // and larger ones.
 func TestViewerCannotExhaustTheNode(t *testing.T) {
 	cheap, dear, most := 4<<20, 256<<10, 512<<20
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		dear, most = 4<<20, 1<<30
 	}
 	const operator, viewer = "operator-0123456789", "viewer-0123456789"

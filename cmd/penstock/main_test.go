@@ -15,11 +15,11 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the documented commands and compares what they print. To accept what they print
-// now: PENSTOCK_UPDATE=1 go test ./cmd/penstock -run TestScripts.
+// now: PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestScripts.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
-		UpdateScripts:       os.Getenv("PENSTOCK_UPDATE") != "",
+		UpdateScripts:       os.Getenv("PENSTOCK_TEST_UPDATE") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})

@@ -11,10 +11,10 @@ import (
 const referenceFile = "../../docs/configuration.md"
 
 // The reference is made from the tags of config. After a change there:
-// PENSTOCK_UPDATE=1 go test ./cmd/penstock -run TestReference
+// PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestReference
 func TestReferenceIsCurrent(t *testing.T) {
 	want := reference()
-	if os.Getenv("PENSTOCK_UPDATE") != "" {
+	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/configuration.md is not what config.go says: PENSTOCK_UPDATE=1 go test ./cmd/penstock -run TestReference")
+		t.Error("docs/configuration.md is not what config.go says: PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestReference")
 	}
 }
 

@@ -87,6 +87,6 @@ func preloadClock(t *testing.T) (step func(time.Duration)) {
 	}
 	step(0)
 	t.Setenv("LD_PRELOAD", library)
-	t.Setenv("PENSTOCK_CLOCK", offset)
+	t.Setenv("PENSTOCK_TEST_CLOCK", offset)
 	return step
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // campaignSize is how many requests are answered at least: ten million in the long form, of which none
-// may be lost (99.99999 %). PENSTOCK_CAMPAIGN sets another number.
+// may be lost (99.99999 %). PENSTOCK_TEST_CAMPAIGN sets another number.
 func campaignSize(t *testing.T) int64 {
-	if text := os.Getenv("PENSTOCK_CAMPAIGN"); text != "" {
+	if text := os.Getenv("PENSTOCK_TEST_CAMPAIGN"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		must(t, err)
 		return n

@@ -19,6 +19,6 @@
 // What is asserted holds on any machine: nothing lost, no errors, nobody denied who is within the
 // limit, no more admitted than the bound, exact in the end, and nothing left open. Latencies are printed and never asserted.
 //
-// A few faults run always. PENSTOCK_LONG=1 runs all, one after the other; PENSTOCK_FAULTS names
+// A few faults run always. PENSTOCK_TEST_LONG=1 runs all, one after the other; PENSTOCK_TEST_FAULTS names
 // a file for the table. make test-faults does both.
 package faults

@@ -10,7 +10,7 @@ import (
 )
 
 // long tells whether all faults are to be run, and for how long.
-var long = os.Getenv("PENSTOCK_LONG") == "1"
+var long = os.Getenv("PENSTOCK_TEST_LONG") == "1"
 
 // program is the path of the binary.
 var program string

@@ -71,7 +71,7 @@ func missed(is bool) string {
 
 // writeReport writes the table to the file that was asked for.
 func writeReport() error {
-	file := os.Getenv("PENSTOCK_FAULTS")
+	file := os.Getenv("PENSTOCK_TEST_FAULTS")
 	if file == "" || len(report.rows) == 0 {
 		return nil
 	}

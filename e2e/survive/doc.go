@@ -8,6 +8,6 @@
 // of the gateway, which see inside, and runs on Linux only.
 //
 // An attack has failed if the process lives, serves others, has kept within its memory, and has counted
-// exactly. PENSTOCK_LONG=1 makes the random corpora twenty times as large, and pairs all that is
+// exactly. PENSTOCK_TEST_LONG=1 makes the random corpora twenty times as large, and pairs all that is
 // otherwise paired in part.
 package survive

@@ -26,7 +26,7 @@ import (
 const patience = time.Minute
 
 // longer is how much more is tried in the long version of the tests.
-var longer = map[bool]int{false: 1, true: 20}[os.Getenv("PENSTOCK_LONG") != ""]
+var longer = map[bool]int{false: 1, true: 20}[os.Getenv("PENSTOCK_TEST_LONG") != ""]
 
 // program is the server, built once.
 var program = sync.OnceValues(func() (string, error) {

@@ -19,14 +19,14 @@ import (
 // sees a node that hears of all that happens, at once: then nothing may give the cache away.
 
 func TestContractInMemory(t *testing.T) {
-	t.Setenv("PENSTOCK_TWIN_STEPS", "150000")
+	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "150000")
 	contract(t, true, func(t testing.TB) storetest.Able { return newMemstore(t) })
 }
 
 func TestContractInRedis(t *testing.T) {
-	t.Setenv("PENSTOCK_TWIN_STEPS", "20000")
+	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "20000")
 	server := redistest.Start(t)
-	whole := os.Getenv("PENSTOCK_LONG") == "1"
+	whole := os.Getenv("PENSTOCK_TEST_LONG") == "1"
 	contract(t, whole, func(t testing.TB) storetest.Able { return newRedisstore(t, server) })
 }
 

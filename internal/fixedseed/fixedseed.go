@@ -1,6 +1,6 @@
 // Package fixedseed is imported by tests for what it does to rapid: random tests draw the same by
 // default, so that a change breaks them and not the day; something new in the long suite; and with
-// PENSTOCK_SEED what another run drew.
+// PENSTOCK_TEST_SEED what another run drew.
 package fixedseed
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 func init() {
-	seed := os.Getenv("PENSTOCK_SEED")
-	if seed == "" && os.Getenv("PENSTOCK_LONG") == "" {
+	seed := os.Getenv("PENSTOCK_TEST_SEED")
+	if seed == "" && os.Getenv("PENSTOCK_TEST_LONG") == "" {
 		seed = "1"
 	}
 	if seed == "" {

@@ -8,12 +8,12 @@ import (
 )
 
 // binDirEnv names the directory of another PostgreSQL than the one that would be found.
-const binDirEnv = "PENSTOCK_POSTGRES_BIN"
+const binDirEnv = "PENSTOCK_TEST_POSTGRES_BIN"
 
 // Debian keeps every release in a directory of its own, none of them on PATH.
 const debianBinDirs = "/usr/lib/postgresql/*/bin"
 
-// findBinary is a program of PostgreSQL: in PENSTOCK_POSTGRES_BIN, or on PATH, or of the newest release where Debian
+// findBinary is a program of PostgreSQL: in PENSTOCK_TEST_POSTGRES_BIN, or on PATH, or of the newest release where Debian
 // keeps them.
 func findBinary(name string) (string, error) {
 	if dir := os.Getenv(binDirEnv); dir != "" {

@@ -16,7 +16,7 @@ import (
 )
 
 // childEnv makes this test binary start a server, print its URL and wait to be killed.
-const childEnv = "PENSTOCK_PGTEST_CHILD"
+const childEnv = "PENSTOCK_TEST_PGTEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {

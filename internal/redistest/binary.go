@@ -7,12 +7,12 @@ import (
 	"os/exec"
 )
 
-// findBinary is the server to run: PENSTOCK_REDIS_SERVER, or redis-server on PATH or where Debian keeps servers.
+// findBinary is the server to run: PENSTOCK_TEST_REDIS_SERVER, or redis-server on PATH or where Debian keeps servers.
 func findBinary() (string, error) {
-	if name := os.Getenv("PENSTOCK_REDIS_SERVER"); name != "" {
+	if name := os.Getenv("PENSTOCK_TEST_REDIS_SERVER"); name != "" {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			return "", fmt.Errorf("find the server PENSTOCK_REDIS_SERVER names: %w", err)
+			return "", fmt.Errorf("find the server PENSTOCK_TEST_REDIS_SERVER names: %w", err)
 		}
 		return path, nil
 	}
@@ -22,5 +22,5 @@ func findBinary() (string, error) {
 		}
 	}
 	return "", errors.New("find redis-server: it is not on PATH; run `scripts/need redis-server`, " +
-		"or set PENSTOCK_REDIS_SERVER to the path of a Redis or Valkey server")
+		"or set PENSTOCK_TEST_REDIS_SERVER to the path of a Redis or Valkey server")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // childEnv makes this test binary start a server, print its address and wait to be killed.
-const childEnv = "PENSTOCK_REDISTEST_CHILD"
+const childEnv = "PENSTOCK_TEST_REDISTEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
@@ -207,8 +207,8 @@ func TestServerDiesWithItsParent(t *testing.T) {
 }
 
 func TestMissingBinaryIsExplained(t *testing.T) {
-	t.Setenv("PENSTOCK_REDIS_SERVER", "/nonexistent/redis-server")
-	if _, err := Launch(t.Context()); err == nil || !strings.Contains(err.Error(), "PENSTOCK_REDIS_SERVER") {
+	t.Setenv("PENSTOCK_TEST_REDIS_SERVER", "/nonexistent/redis-server")
+	if _, err := Launch(t.Context()); err == nil || !strings.Contains(err.Error(), "PENSTOCK_TEST_REDIS_SERVER") {
 		t.Errorf("got %v", err)
 	}
 }

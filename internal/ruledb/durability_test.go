@@ -19,7 +19,7 @@ import (
 )
 
 // writerEnv makes this test binary save versions in the database it names until it is killed.
-const writerEnv = "PENSTOCK_RULEDB_WRITER"
+const writerEnv = "PENSTOCK_TEST_RULEDB_WRITER"
 
 // writeUntilKilled prints the number of each version once Save has acknowledged it.
 func writeUntilKilled(source string) {
@@ -59,7 +59,7 @@ func numberedChange(number int64) Change {
 // kills is how often a test kills: a few times, or as often as a release wants.
 func kills(few, many int) int {
 	switch {
-	case os.Getenv("PENSTOCK_LONG") == "1":
+	case os.Getenv("PENSTOCK_TEST_LONG") == "1":
 		return many
 	case testing.Short():
 		return 2

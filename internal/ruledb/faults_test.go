@@ -171,7 +171,7 @@ func TestDamagedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed := uint64(1)
-	if os.Getenv("PENSTOCK_LONG") == "1" {
+	if os.Getenv("PENSTOCK_TEST_LONG") == "1" {
 		seed = rand.Uint64()
 	}
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -107,7 +107,7 @@ var pieces = []string{
 
 func TestRandomTextsAreReadAsAnotherParserReadsThem(t *testing.T) {
 	n := 50_000
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		n = 5_000_000
 	}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -163,7 +163,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	before := len(n.scrape(t))
 	many := 20_000
-	if os.Getenv("PENSTOCK_LONG") != "" {
+	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
 		many = 1_000_000
 	}
 	for i := range many {
@@ -252,12 +252,12 @@ page is made from the code. No caller is ever a label: a million of them leave t
 		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", m[1], m[3], strings.Join(names, ", "), m[2])
 	}
 	path := filepath.Join("..", "..", "docs", "metrics.md")
-	if os.Getenv("PENSTOCK_UPDATE") != "" {
+	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if written, err := os.ReadFile(path); err != nil || string(written) != text.String() {
-		t.Errorf("docs/metrics.md is not what there is (%v); PENSTOCK_UPDATE=1 writes it:\n%s", err, text.String())
+		t.Errorf("docs/metrics.md is not what there is (%v); PENSTOCK_TEST_UPDATE=1 writes it:\n%s", err, text.String())
 	}
 }

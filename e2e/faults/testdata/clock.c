@@ -1,5 +1,5 @@
 /* Preloaded into redis-server, this moves its wall clock by the microseconds in the file that
-   PENSTOCK_CLOCK names, which a test writes while the server runs. */
+   PENSTOCK_TEST_CLOCK names, which a test writes while the server runs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 static volatile int64_t *offset;
 
 __attribute__((constructor)) static void start(void) {
-	const char *file = getenv("PENSTOCK_CLOCK");
+	const char *file = getenv("PENSTOCK_TEST_CLOCK");
 	int fd = file ? open(file, O_RDONLY) : -1;
 	void *at = fd < 0 ? MAP_FAILED : mmap(0, sizeof *offset, PROT_READ, MAP_SHARED, fd, 0);
 	if (at != MAP_FAILED) offset = at;

@@ -1,6 +1,6 @@
 // What walks of the console have in common: a real browser, whose pages must not fail, ask elsewhere, or keep anybody out.
 // The Go test (e2e/console_test.go) has the servers and gives: PENSTOCK_ADMIN and PENSTOCK_GATEWAY (URLs), PENSTOCK_TOKEN,
-// PENSTOCK_VIEWER_TOKEN, PENSTOCK_CHROMIUM (the browser), and PENSTOCK_SHOTS (a directory for screenshots).
+// PENSTOCK_TEST_VIEWER_TOKEN, PENSTOCK_TEST_CHROMIUM (the browser), and PENSTOCK_TEST_SHOTS (a directory for screenshots).
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -10,13 +10,13 @@ import { chromium } from 'playwright-core'
 export const admin = process.env.PENSTOCK_ADMIN
 export const gateway = process.env.PENSTOCK_GATEWAY
 export const token = process.env.PENSTOCK_TOKEN
-export const viewerToken = process.env.PENSTOCK_VIEWER_TOKEN
-const shots = process.env.PENSTOCK_SHOTS
+export const viewerToken = process.env.PENSTOCK_TEST_VIEWER_TOKEN
+const shots = process.env.PENSTOCK_TEST_SHOTS
 const patience = 60_000 // for anything: a busy machine is no fault of the console
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 const browser = await chromium.launch({
-  executablePath: process.env.PENSTOCK_CHROMIUM,
+  executablePath: process.env.PENSTOCK_TEST_CHROMIUM,
   args: ['--no-sandbox', '--disable-dev-shm-usage'],
 })
 const troubles = []
