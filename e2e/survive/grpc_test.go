@@ -243,7 +243,12 @@ func TestManyRequestsOverOneConnection(t *testing.T) {
 // No request of a client is too large to be decided about: Envoy lets those pass that Penstock refuses.
 func TestLargestRequestsAreDecided(t *testing.T) {
 	const requests = 200
-	n := start(t, setup{config: noUpstream, rules: "attributes: {user: {header: X-User}}\nrules: [{name: per-user, key: [user], limits: [{rate: 100/year, algorithm: fixed_window}]}]"})
+	n := start(t, setup{config: noUpstream, rules: `
+attributes: {user: {header: X-User}}
+rules:
+  - {name: per-user, key: [user], limits: [{rate: 100/year, algorithm: fixed_window}]}
+  - {name: mesh, match: {domain: mesh}, key: [user], limits: [{rate: 100/year, algorithm: fixed_window}]}
+`})
 	body := make([]byte, message-1000)
 	conn := n.dialGRPC()
 	var allowed, denied atomic.Int64
@@ -272,9 +277,12 @@ func TestLargestRequestsAreDecided(t *testing.T) {
 	if allowed.Load() != 100 || denied.Load() != requests-100 {
 		t.Errorf("%d of %d requests were allowed, %d denied, want 100 and %d", allowed.Load(), requests, denied.Load(), requests-100)
 	}
-	r, err := n.envoy().ShouldRateLimit(t.Context(), descriptors("u", strings.Repeat("u", message-1000)))
-	if err != nil || r.OverallCode != rlsv3.RateLimitResponse_OVER_LIMIT {
-		t.Errorf("a long value: %v, %v", r, err)
+	long := descriptors(strings.Repeat("u", message-1000)) // which is counted, as any value is
+	for i := range 101 {
+		r, err := n.envoy().ShouldRateLimit(t.Context(), long)
+		if err != nil || (r.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT) != (i == 100) {
+			t.Fatalf("a long value, request %d: %v, %v", i+1, r, err)
+		}
 	}
 	n.isWell(grpcMiB)
 }
