@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,9 @@ func TestContractSingle(t *testing.T) {
 }
 
 func TestContractCluster(t *testing.T) {
+	if os.Getenv("PENSTOCK_TEST_TWIN_STEPS") == "" && os.Getenv("PENSTOCK_TEST_LONG") == "" && !testing.Short() {
+		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "300000") // the script is that of the single server
+	}
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {
 		grant(t, addr, aclCommands+" "+aclCluster)
