@@ -153,20 +153,19 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome, now penstock.
 	k, index := s.locate(&g.Subject, m)
 	sh := &s.shards[index]
 
-	sh.mu.Lock() // without defer: its price is a part of a decision's
-	// Under the lock: an instant that was read before a long wait for it would look like a clock that
-	// was set back.
+	// Before the lock, as others wait for it meanwhile.
 	if now == 0 || t.Now != 0 {
 		now = s.instant(t)
 	}
+	sh.mu.Lock() // without defer: its price is a part of a decision's
 	at := sh.find(k)
 	from := at
 	if at == nil && sh.shared > 0 {
 		from = sh.findShared(k, m.Fingerprint, tagOf(&g.Subject))
 	}
 	before := sh.load(from, m.Kind)
-	if before.At > now && t.Now == 0 { // the batch's instant has become too old
-		now = s.clock.now()
+	if before.At > now && t.Now == 0 {
+		now = s.clock.now() // the wait for the lock was long: the instant would look like a clock that was set back
 	}
 	var found [1]penstock.Found
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
