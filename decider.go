@@ -73,7 +73,7 @@ type Verdict struct {
 	Limits []LimitVerdict
 
 	// Reservation names what this request reserved, for a Conclusion; "" if it reserved nothing.
-	// Whoever runs the request concludes it when the request is over. A duplicate reserves only
+	// The program that runs the request concludes it when the request is over. A duplicate reserves only
 	// permits of concurrency limits.
 	Reservation string
 

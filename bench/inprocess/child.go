@@ -18,7 +18,7 @@ type request struct {
 	Open  *Limit `json:",omitempty"` // drops the limiter there was
 	Fill  *span  `json:",omitempty"`
 	Run   *Run   `json:",omitempty"`
-	Weigh *int   `json:",omitempty"` // with so many collections
+	Weigh *int   `json:",omitempty"` // the number of garbage collections
 }
 
 type span struct{ From, To int }
@@ -187,7 +187,7 @@ func (c *Child) Run(r Run) (Ran, error) {
 	return a.Ran, err
 }
 
-// Weigh measures what the keys filled so far cost, and so many full garbage collections.
+// Weigh measures the memory of the keys filled so far, and the given number of full garbage collections.
 func (c *Child) Weigh(collections int) (Weight, error) {
 	a, err := c.ask(request{Weigh: &collections})
 	return a.Weight, err

@@ -25,7 +25,7 @@ Reading the table:
   logged          members in the log afterwards; more than were admitted means
                   that denied callers were charged too
   trips           waits for the server, one after another, per call
-  retries         attempts begun anew, per call
+  retries         further attempts, per call
   commands        what the server executed per call, inside scripts too
   p50, p99        from a caller's release to its answer
 

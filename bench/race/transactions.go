@@ -53,7 +53,7 @@ func replyOf(exec rueidis.RedisResult, i int) (int, error) {
 // attempt is two trips; connections stay dedicated for the whole campaign.
 var optimistic = Way{
 	Name: "WATCH + retry",
-	What: "WATCH + ZCOUNT, then MULTI/EXEC (or UNWATCH); begun anew whenever EXEC is refused",
+	What: "WATCH + ZCOUNT, then MULTI/EXEC (or UNWATCH); retried when EXEC is refused",
 	Open: func(_ context.Context, node Node, limit Limit) (Decider, error) {
 		return &watcher{client: node.Client, limit: limit}, nil
 	},

@@ -45,7 +45,7 @@ type Decider interface {
 type Answer struct {
 	Allowed bool
 	Trips   int // waits for Redis, one after another; commands sent together are one
-	Retries int // attempts begun anew because somebody else was in the way
+	Retries int // further attempts because another client came in between
 }
 
 // decideFunc is a Decider with nothing to close.

@@ -60,7 +60,7 @@ func TestCheckThenAddOverAdmits(t *testing.T) {
 		t.Errorf("admitted %+v in 5 trials: the race did not show", cell.Admitted)
 	}
 	if cell.Admitted.Min < testLimit {
-		t.Errorf("admitted %+v: whoever sees fewer than %d must pass", cell.Admitted, testLimit)
+		t.Errorf("admitted %+v: a client that sees fewer than %d must pass", cell.Admitted, testLimit)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCachedScriptSurvivesAnUnknownHash(t *testing.T) {
 	}
 }
 
-// Whoever waits for a lock that is never released gives up, and is counted.
+// A client that waits for a lock that is never released gives up, and is counted.
 func TestLockWaiterGivesUp(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	if _, err := redistest.Command(addr, "SET", "{key}:lock", "somebody else"); err != nil {

@@ -89,7 +89,7 @@ func (a *app) decider(ctx context.Context, server string, timeout time.Duration,
 	return e, func() { store.Close() }, err
 }
 
-// ask asks so many times and tells each answer.
+// ask sends the request the given number of times and prints each verdict.
 func (a *app) ask(ctx context.Context, d penstock.Decider, call *penstock.Call, times int) error {
 	denied := false
 	for range times {

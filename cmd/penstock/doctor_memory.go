@@ -34,7 +34,7 @@ func (d *doctor) examineEviction(ctx context.Context, s *redisServer) {
 		r.wrong("eviction", fix, "maxmemory-policy is %s: when memory is short the server forgets counters and bans, and those callers' limits begin anew; whoever makes many keys can make it so", policy)
 	}
 	if stats, err := s.info(ctx, "stats"); err == nil && stats["evicted_keys"] != "0" && stats["evicted_keys"] != "" {
-		r.look("eviction", fix, "%s keys were evicted since the server started: so many limits may have begun anew", stats["evicted_keys"])
+		r.look("eviction", fix, "%s keys were evicted since the server started: their clients got a fresh limit", stats["evicted_keys"])
 	}
 	limit, _ := strconv.ParseFloat(most, 64)
 	if now, _ := strconv.ParseFloat(used, 64); bounded && now > 0.8*limit {

@@ -151,7 +151,7 @@ func (d *doctor) examineCopy(text *rules.Text) {
 	}
 	switch {
 	case err != nil:
-		r.wrong("last good", "delete it: it is written anew", "%s cannot be used: %v", path, err)
+		r.wrong("last good", "delete it: a server writes a new one", "%s cannot be used: %v", path, err)
 	case text == nil:
 		r.well("last good", "%s: %s, %s old: a start begins with it", path, versionOf(kept), age(info.ModTime()))
 	case text.Checksum() != kept.Checksum():
@@ -186,7 +186,7 @@ func (d *doctor) examinePublished(ctx context.Context, text *rules.Text) {
 		r.unseen("in redis", "for nodes that learn rules from Redis, the rights are in docs/redis.md", "this user may not read the rules in Redis: %v", err)
 	case errors.Is(err, penstock.ErrUnavailable): // it is said of the store
 	case err != nil:
-		r.wrong("in redis", "penstock rules apply --redis … publishes them anew", "%v", err)
+		r.wrong("in redis", "publish them again: penstock rules apply --redis …", "%v", err)
 	case published.Checksum() != text.Checksum():
 		r.look("in redis", "a server that reads the database publishes what it finds; see its log",
 			"nodes with rules.redis have %s, the database %s", versionOf(published), versionOf(text))

@@ -98,8 +98,8 @@ func (d *doctor) askStatus(ctx context.Context) (*status, error) {
 	return &now, nil
 }
 
-// onlyFrom believes whoever has the certificate, whatever it is for: the name that it was made out to
-// need not be the address that this machine knows the server by.
+// onlyFrom trusts the server that has the certificate, whatever its name: the server may be reached by
+// another address.
 func onlyFrom(certificate []byte) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -138,7 +138,7 @@ func (s *server) publish(service *ruleservice.Service) {
 func applySample(ctx context.Context, service *ruleservice.Service) error {
 	_, err := service.Database.Read(ctx)
 	if !errors.Is(err, rules.ErrNoRules) {
-		return nil // if it cannot be read, whoever follows it finds out
+		return nil // an error is reported when the rules are followed
 	}
 	_, err = service.Apply(ctx, "sample.yaml", ruledb.Change{Author: "penstock", Message: "sample rules", Document: sample})
 	if _, ok := errors.AsType[*ruledb.Conflict](err); ok {
