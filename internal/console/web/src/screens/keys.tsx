@@ -1,10 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { type Failure, get, mayChange } from '../api'
-import { attributes } from '../attributes'
-import { count, percent } from '../format'
 import { query } from '../request'
 import type { Keys as Page } from '../types'
+import { DeniedKeys } from '../ui/deniedkeys'
 import { Empty, Trouble, useLoad } from '../ui/load'
 import { Veiled, Who } from '../ui/who'
 import { Key } from './key'
@@ -77,32 +76,7 @@ function List({ rule }: { rule?: string }) {
             )}
           </Empty>
         ) : (
-          <div class="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th>Who</th>
-                  <th>Rule</th>
-                  <th class="num">Allowed</th>
-                  <th class="num">Denied</th>
-                  <th class="num">Share</th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.slice(0, 50).map((k) => (
-                  <tr key={k.rule + attributes(k.key)}>
-                    <td>
-                      <Who of={k.key} rule={k.rule} />
-                    </td>
-                    <td>{k.rule}</td>
-                    <td class="num">{count(k.allowed)}</td>
-                    <td class="num">{count(k.denied)}</td>
-                    <td class="num">{percent(k.denied, k.allowed + k.denied)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <DeniedKeys rows={rows.slice(0, 50)} withAllowed />
         )}
       </section>
       {rule && <Stored rule={rule} />}
