@@ -51,9 +51,20 @@ export async function logIn(page, as = token) {
 export async function looked(page, name) {
   await page.screenshot({ path: join(shots, `${name}.png`), fullPage: false })
   await page.evaluate(axe)
-  const found = await page.evaluate(() => window.axe.run())
+  const found = await audit(page)
   for (const v of found.violations)
     troubles.push(`${name}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(' ')}`)
+}
+
+// audit runs axe on a page that keeps updating. axe yields while it works, and throws when an element it remembers has been
+// removed by the time it reports; the audit is then run again on the page as it is.
+async function audit(page, attempts = 10) {
+  try {
+    return await page.evaluate(() => window.axe.run())
+  } catch (e) {
+    if (attempts === 1 || !/nthChild|detached/.test(e.message)) throw e
+    return audit(page, attempts - 1)
+  }
 }
 
 export const call = (path, headers = {}) => fetch(gateway + path, { headers })
