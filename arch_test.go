@@ -57,8 +57,12 @@ var rules = []rule{
 		because: "only cmd and what assembles the stores chooses one: everybody else is handed a penstock.Store",
 	},
 	{
-		of: is("rules"), not: anyOf(linksSQL, linksRedis), through: true,
+		of: under("rules"), not: anyOf(linksSQL, linksRedis), through: true,
 		because: "reading and matching rules needs no database: the origin of rules is passed in",
+	},
+	{
+		of: is("rules"), not: anyOf(own("rules/live"), oneOf("os", "net/http", "github.com/fsnotify/fsnotify")),
+		because: "rules are compiled from texts: reading files and following them is rules/live",
 	},
 	{
 		of: is("internal/ruledb"), not: linksRedis, through: true,
@@ -176,6 +180,9 @@ func TestImportRulesObject(t *testing.T) {
 		{"engine", "database/sql"},
 		{"rules", "database/sql"},
 		{"rules", "github.com/redis/rueidis"},
+		{"rules", module + "/rules/live"},
+		{"rules", "os"},
+		{"rules/live", module + "/internal/ruledb"},
 		{"internal/ruledb", module + "/internal/ruleredis"},
 		{"internal/ruleredis", module + "/internal/ruledb"},
 		{"internal/ruleservice", module + "/internal/ruleredis"},
@@ -207,6 +214,7 @@ func TestImportRulesObject(t *testing.T) {
 		{"cmd/penstock", module + "/memstore"},
 		{"storetest", module},
 		{"internal/ruledb", module + "/rules"},
+		{"rules/live", module + "/rules"},
 		{"internal/ruleredis", module + "/rules"},
 		{"internal/ruleservice", module + "/internal/ruledb"},
 		{"engine", module + "/rules"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // The rules in the database are newer than the copy on disk, and than what a node serves.
@@ -19,7 +20,7 @@ func TestDoctorOnFreshness(t *testing.T) {
 	b.golden("no_database", exitYes)
 	b.apply("10/1m")
 	b.apply("20/1m")
-	text, err := rules.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
+	text, err := live.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // maxStatus is how much a server may have to say of itself.
@@ -22,7 +22,7 @@ const maxStatus = 1 << 20
 
 // examineRunning asks the server that runs here, if one does, what it serves. The text is what it
 // should; nil if nobody knows.
-func (d *doctor) examineRunning(ctx context.Context, text *rules.Text) {
+func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 	c, r := d.config, &d.report
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
 		r.unseen("running", "set listen.admin and admin.token, so that it can be asked",
@@ -41,7 +41,7 @@ func (d *doctor) examineRunning(ctx context.Context, text *rules.Text) {
 	d.judgeRunning(now, text)
 }
 
-func (d *doctor) judgeRunning(now *status, text *rules.Text) {
+func (d *doctor) judgeRunning(now *status, text *live.Text) {
 	r := &d.report
 	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, counted(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {

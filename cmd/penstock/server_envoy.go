@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
@@ -62,7 +62,7 @@ func (r *rulesConfig) validateCommand() string {
 func ignoredFiles(dir string) (names []string) {
 	entries, _ := os.ReadDir(dir) // a single file has none, and who reads the files tells of errors
 	for _, e := range entries {
-		if name := e.Name(); !strings.HasPrefix(name, ".") && (e.IsDir() || !rules.IsRulesFile(name)) {
+		if name := e.Name(); !strings.HasPrefix(name, ".") && (e.IsDir() || !live.IsRulesFile(name)) {
 			names = append(names, name)
 		}
 	}

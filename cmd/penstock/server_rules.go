@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // sample is what a demo begins with.
@@ -22,8 +23,8 @@ var sample []byte
 
 // ruleSource is the rules and where they come from.
 type ruleSource struct {
-	live    *rules.Live
-	origin  rules.Origin
+	live    *live.Rules
+	origin  live.Origin
 	compile rules.Options
 	service *ruleservice.Service // nil: rules are not changed here
 }
@@ -39,7 +40,7 @@ func (s *server) openRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	follow := rules.LiveOptions{Interval: s.config.Rules.PollInterval, LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged}
+	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged}
 	if s.config.Rules.Envoy != "" {
 		follow.Read, follow.LastGood = s.config.Rules.envoyOptions().Compile, "" // what is there is of other rules
 	}
@@ -48,19 +49,19 @@ func (s *server) openRules(ctx context.Context) error {
 		return err
 	}
 	follow.Compile = s.rules.compile
-	if s.rules.live, err = rules.Follow(ctx, s.rules.origin, follow); err != nil {
+	if s.rules.live, err = live.Follow(ctx, s.rules.origin, follow); err != nil {
 		return err
 	}
 	s.atEnd(s.rules.live.Close)
 	return nil
 }
 
-func (s *server) openOrigin(ctx context.Context) (rules.Origin, error) {
+func (s *server) openOrigin(ctx context.Context) (live.Origin, error) {
 	switch r := &s.config.Rules; {
 	case r.Envoy != "":
-		return rules.NewFiles(r.Envoy)
+		return live.NewFiles(r.Envoy)
 	case r.File != "":
-		return rules.NewFiles(r.File)
+		return live.NewFiles(r.File)
 	case r.Redis:
 		return s.openRuleRedis()
 	default:
@@ -70,7 +71,7 @@ func (s *server) openOrigin(ctx context.Context) (rules.Origin, error) {
 
 // openDatabase also publishes what the database has to Redis, if there is one, for nodes that have
 // no database.
-func (s *server) openDatabase(ctx context.Context, source string) (rules.Origin, error) {
+func (s *server) openDatabase(ctx context.Context, source string) (live.Origin, error) {
 	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (s *server) publish(service *ruleservice.Service) {
 			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
 				log.Info("rules are not published to Redis: the Redis user lacks the rights",
 					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/redis.md", "error", err)
-			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, rules.ErrNoRules):
+			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, live.ErrNoRules):
 			default:
 				log.Error("rules are not published to Redis", "error", err)
 			}
@@ -137,7 +138,7 @@ func (s *server) publish(service *ruleservice.Service) {
 // applySample saves the sample rules where there were none ever.
 func applySample(ctx context.Context, service *ruleservice.Service) error {
 	_, err := service.Database.Read(ctx)
-	if !errors.Is(err, rules.ErrNoRules) {
+	if !errors.Is(err, live.ErrNoRules) {
 		return nil // an error is reported when the rules are followed
 	}
 	_, err = service.Apply(ctx, "sample.yaml", ruledb.Change{Author: "penstock", Message: "sample rules", Document: sample})
@@ -148,12 +149,12 @@ func applySample(ctx context.Context, service *ruleservice.Service) error {
 }
 
 // rulesChanged tells what is new about the rules.
-func (s *server) rulesChanged(status rules.Status) {
+func (s *server) rulesChanged(status live.Status) {
 	at := s.log.With("version", status.Version, "checksum", status.Checksum)
 	switch {
 	case status.Refused != nil:
 		at.Error("new rules are refused, the old ones stay", "refused_version", status.Refused.Version, "error", status.Refused.Err)
-	case errors.Is(status.Err, rules.ErrNoRules) && status.Checksum == "":
+	case errors.Is(status.Err, live.ErrNoRules) && status.Checksum == "":
 		at.Info("no rules yet: every request passes", "origin", s.rules.origin, "next", "penstock rules apply rules.yaml, or create rules in the console")
 	case status.Err != nil:
 		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)

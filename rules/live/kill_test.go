@@ -1,9 +1,10 @@
-package rules
+package live
 
 import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"github.com/penstock-io/penstock/rules"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,7 +19,7 @@ const writerEnv = "PENSTOCK_TEST_LAST_GOOD"
 // longText takes a while to write.
 func longText(version int64) *Text {
 	data := bytes.Repeat(fmt.Appendf(nil, "# %d\n", version), 200_000)
-	return NewText(version, time.Unix(version, 0), File{Name: "long", Data: append(data, "rules: []\n"...)})
+	return NewText(version, time.Unix(version, 0), rules.File{Name: "long", Data: append(data, "rules: []\n"...)})
 }
 
 // TestLastGoodWriter is the child: it keeps version after version and says which are on disk.

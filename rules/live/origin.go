@@ -1,4 +1,4 @@
-package rules
+package live
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"github.com/penstock-io/penstock/rules"
 	"reflect"
 	"sync"
 	"time"
@@ -28,17 +29,11 @@ type Origin interface {
 // ErrNoRules is wrapped by the error of an origin that works and has no rules yet.
 var ErrNoRules = errors.New("no rules yet")
 
-// A File is a part of the rules, and what problems with it call it.
-type File struct {
-	Name string
-	Data []byte
-}
-
 // A Text is the rules as an origin has them. It is immutable, and compiled once.
 type Text struct {
-	Version   int64     // 0 where the origin does not number
-	Published time.Time // zero if unknown
-	Files     []File    // at least one; several are one set of rules
+	Version   int64        // 0 where the origin does not number
+	Published time.Time    // zero if unknown
+	Files     []rules.File // at least one; several are one set of rules
 
 	checksum string
 	compiled *compilation
@@ -48,14 +43,14 @@ type Text struct {
 type compilation struct {
 	mu       sync.Mutex // held while the text is compiled
 	done     bool
-	options  Options
-	snapshot *Snapshot
-	warnings Problems
+	options  rules.Options
+	snapshot *rules.Snapshot
+	warnings rules.Problems
 	err      error
 }
 
 // NewText returns a text that must not be changed any more, nor may its files.
-func NewText(version int64, published time.Time, files ...File) *Text {
+func NewText(version int64, published time.Time, files ...rules.File) *Text {
 	t := &Text{Version: version, Published: published, Files: files, compiled: new(compilation)}
 	h := sha256.New()
 	for _, f := range files {
@@ -81,8 +76,8 @@ func (t *Text) PublishedAt(at time.Time) *Text {
 	return &published
 }
 
-// Compile is [CompileContext] with the text's version. It compiles the text once for the same options.
-func (t *Text) Compile(ctx context.Context, o Options) (*Snapshot, Problems, error) {
+// Compile is [rules.CompileContext] with the text's version. It compiles the text once for the same options.
+func (t *Text) Compile(ctx context.Context, o rules.Options) (*rules.Snapshot, rules.Problems, error) {
 	o.Version = t.Version
 	c := t.compiled
 	c.mu.Lock()
@@ -90,7 +85,7 @@ func (t *Text) Compile(ctx context.Context, o Options) (*Snapshot, Problems, err
 	if c.done && reflect.DeepEqual(c.options, o) {
 		return c.snapshot, c.warnings, c.err
 	}
-	snapshot, warnings, err := CompileContext(ctx, t.Files, o)
+	snapshot, warnings, err := rules.CompileContext(ctx, t.Files, o)
 	if ctx.Err() == nil { // or the error says nothing about the rules
 		c.done, c.options, c.snapshot, c.warnings, c.err = true, o, snapshot, warnings, err
 	}

@@ -1,4 +1,4 @@
-package rules
+package live
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/penstock-io/penstock/rules"
 	"time"
 	"unicode/utf8"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // MaxEncoded is how many bytes an encoded text may have.
-const MaxEncoded = len(encodingMagic) + sumLine + maxHeader + MaxDocument
+const MaxEncoded = len(encodingMagic) + sumLine + maxHeader + rules.MaxDocument
 
 type encodedHeader struct {
 	Version   int64         `json:"version"`
@@ -100,12 +101,12 @@ func decodeText(data []byte) (*Text, error) {
 	if err := header.check(); err != nil {
 		return nil, err
 	}
-	var files []File
+	var files []rules.File
 	for _, f := range header.Files {
 		if f.Size > len(body) {
 			return nil, fmt.Errorf("file %.100q has %d bytes, but %d are left", f.Name, f.Size, len(body))
 		}
-		files = append(files, File{f.Name, bytes.Clone(body[:f.Size])})
+		files = append(files, rules.File{Name: f.Name, Data: bytes.Clone(body[:f.Size])})
 		body = body[f.Size:]
 	}
 	if len(body) > 0 {
@@ -126,8 +127,8 @@ func (h *encodedHeader) check() error {
 		switch {
 		case len(f.Name) > maxName || !utf8.ValidString(f.Name):
 			return fmt.Errorf("file name %.100q must be UTF-8 of at most %d bytes", f.Name, maxName)
-		case f.Size < 0 || f.Size > MaxDocument-total:
-			return fmt.Errorf("files of %d bytes and more, at most %d together", total, MaxDocument)
+		case f.Size < 0 || f.Size > rules.MaxDocument-total:
+			return fmt.Errorf("files of %d bytes and more, at most %d together", total, rules.MaxDocument)
 		}
 		total += f.Size
 	}

@@ -1,4 +1,4 @@
-package rules_test
+package live_test
 
 import (
 	"context"
@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // never is an interval no test lives to see the end of: what arrives was noticed.
 const never = 24 * time.Hour
 
-func files(t *testing.T, path string) *rules.Files {
+func files(t *testing.T, path string) *live.Files {
 	t.Helper()
-	f, err := rules.NewFiles(path)
+	f, err := live.NewFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,33 +40,33 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// following starts a Live and returns it with a function that waits until a condition holds.
-func following(t *testing.T, origin rules.Origin, interval time.Duration) (*rules.Live, func(what string, is func(rules.Status) bool)) {
+// following follows an origin and returns the rules with a function that waits until a condition holds.
+func following(t *testing.T, origin live.Origin, interval time.Duration) (*live.Rules, func(what string, is func(live.Status) bool)) {
 	t.Helper()
 	told := make(chan struct{}, 1)
-	live := follow(t, origin, rules.LiveOptions{Interval: interval, Timeout: time.Minute, Changed: func(rules.Status) {
+	served := follow(t, origin, live.Options{Interval: interval, Timeout: time.Minute, Changed: func(live.Status) {
 		select {
 		case told <- struct{}{}:
 		default:
 		}
 	}})
-	return live, func(what string, is func(rules.Status) bool) {
+	return served, func(what string, is func(live.Status) bool) {
 		t.Helper()
 		giveUp := time.After(time.Minute)
-		for !is(live.Status()) {
+		for !is(served.Status()) {
 			select {
 			case <-told:
 			case <-giveUp:
-				t.Fatalf("not yet: %s; %+v", what, live.Status())
+				t.Fatalf("not yet: %s; %+v", what, served.Status())
 			}
 		}
 	}
 }
 
-func servesRules(live *rules.Live, names ...string) func(rules.Status) bool {
-	return func(rules.Status) bool {
+func servesRules(served *live.Rules, names ...string) func(live.Status) bool {
+	return func(live.Status) bool {
 		var got []string
-		for _, r := range live.Load().Rules {
+		for _, r := range served.Load().Rules {
 			got = append(got, r.Name)
 		}
 		return fmt.Sprint(got) == fmt.Sprint(names)
@@ -73,8 +74,8 @@ func servesRules(live *rules.Live, names ...string) func(rules.Status) bool {
 }
 
 // refuses waits for one reason: a file caught half written is refused too, for another.
-func refuses(reason string) func(rules.Status) bool {
-	return func(s rules.Status) bool { return s.Refused != nil && strings.Contains(s.Refused.Err.Error(), reason) }
+func refuses(reason string) func(live.Status) bool {
+	return func(s live.Status) bool { return s.Refused != nil && strings.Contains(s.Refused.Err.Error(), reason) }
 }
 
 func TestFileIsFollowed(t *testing.T) {
@@ -82,31 +83,31 @@ func TestFileIsFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "rules.yaml")
 			write(t, path, ruleNamed("one"))
-			live, wait := following(t, files(t, path), interval)
-			wait("one", servesRules(live, "one"))
+			served, wait := following(t, files(t, path), interval)
+			wait("one", servesRules(served, "one"))
 
 			write(t, path, ruleNamed("two"))
-			wait("written in place", servesRules(live, "two"))
+			wait("written in place", servesRules(served, "two"))
 
 			write(t, path+".new", ruleNamed("three"))
 			must(t, os.Rename(path+".new", path))
-			wait("renamed into place", servesRules(live, "three"))
+			wait("renamed into place", servesRules(served, "three"))
 
 			write(t, path, badDocument)
 			wait("refused", refuses(path+":2:11:"))
-			if s := live.Status(); !servesRules(live, "three")(s) {
+			if s := served.Status(); !servesRules(served, "three")(s) {
 				t.Errorf("a bad file: %+v", s)
 			}
 			write(t, path, ruleNamed("four"))
-			wait("mended", servesRules(live, "four"))
+			wait("mended", servesRules(served, "four"))
 
 			must(t, os.Remove(path))
-			wait("gone", func(s rules.Status) bool { return s.Err != nil })
-			if !servesRules(live, "four")(live.Status()) {
+			wait("gone", func(s live.Status) bool { return s.Err != nil })
+			if !servesRules(served, "four")(served.Status()) {
 				t.Error("the rules went with their file")
 			}
 			write(t, path, ruleNamed("five"))
-			wait("there again", servesRules(live, "five"))
+			wait("there again", servesRules(served, "five"))
 		})
 	}
 }
@@ -119,18 +120,18 @@ func TestDirectoryIsFollowed(t *testing.T) {
 	write(t, in("notes.txt"), "not rules")
 	write(t, in(".a.yml.swp.yaml"), "not rules")
 	must(t, os.Mkdir(in("folder.yaml"), 0o700))
-	live, wait := following(t, files(t, dir), never)
-	wait("a, b", servesRules(live, "a", "b"))
+	served, wait := following(t, files(t, dir), never)
+	wait("a, b", servesRules(served, "a", "b"))
 
 	write(t, in("c.json"), `{"rules": [{"name": "c", "key": [], "limits": ["1/s"]}]}`)
-	wait("another", servesRules(live, "a", "b", "c"))
+	wait("another", servesRules(served, "a", "b", "c"))
 	must(t, os.Remove(in("a.yml")))
-	wait("one less", servesRules(live, "b", "c"))
+	wait("one less", servesRules(served, "b", "c"))
 	write(t, in("d.yaml"), "# ours too\n"+ruleNamed("b"))
 	wait("the same rule twice", refuses(fmt.Sprintf("%s:3:11: the name b is taken, by the rule at %s:2:11", in("d.yaml"), in("b.yaml"))))
 	must(t, os.Rename(in("d.yaml"), in("b.yaml")))
-	wait("moved over the other", func(s rules.Status) bool { return s.Refused == nil })
-	wait("b, c", servesRules(live, "b", "c"))
+	wait("moved over the other", func(s live.Status) bool { return s.Refused == nil })
+	wait("b, c", servesRules(served, "b", "c"))
 }
 
 // kubernetes is a ConfigMap as the kubelet projects it: files are links to ..data/file, ..data is
@@ -174,15 +175,15 @@ func TestConfigMapsAreFollowed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			k := &kubernetes{t: t, dir: t.TempDir()}
 			k.update(map[string]string{"rules.yaml": ruleNamed("one")})
-			live, wait := following(t, files(t, filepath.Join(k.dir, test.path)), never)
-			wait("one", servesRules(live, "one"))
+			served, wait := following(t, files(t, filepath.Join(k.dir, test.path)), never)
+			wait("one", servesRules(served, "one"))
 			for _, name := range []string{"two", "three", "four"} {
 				k.update(map[string]string{"rules.yaml": ruleNamed(name)})
-				wait(name, servesRules(live, name))
+				wait(name, servesRules(served, name))
 			}
 			k.update(map[string]string{"rules.yaml": badDocument})
 			wait("bad", refuses("rules.yaml:2:11:"))
-			if !servesRules(live, "four")(live.Status()) {
+			if !servesRules(served, "four")(served.Status()) {
 				t.Error("a bad one replaced a good one")
 			}
 		})
@@ -198,14 +199,14 @@ func TestSwappedDirectoryIsFollowed(t *testing.T) {
 		write(t, filepath.Join(dir, release, "rules.yaml"), ruleNamed(release))
 	}
 	must(t, os.Symlink("one", current))
-	live, wait := following(t, files(t, current), never)
-	wait("one", servesRules(live, "one"))
+	served, wait := following(t, files(t, current), never)
+	wait("one", servesRules(served, "one"))
 	must(t, os.Symlink("two", current+".new"))
 	must(t, os.Rename(current+".new", current))
-	wait("two", servesRules(live, "two"))
+	wait("two", servesRules(served, "two"))
 	for _, name := range []string{"three", "four", "five"} {
 		write(t, filepath.Join(dir, "two", "rules.yaml"), ruleNamed(name))
-		wait("changes in the new one", servesRules(live, name))
+		wait("changes in the new one", servesRules(served, name))
 	}
 }
 
@@ -218,13 +219,13 @@ func TestRemovedDirectoryIsFollowed(t *testing.T) {
 		write(t, filepath.Join(dir, "rules.yaml"), ruleNamed(name))
 	}
 	make("one")
-	live, wait := following(t, files(t, dir), never)
-	wait("one", servesRules(live, "one"))
+	served, wait := following(t, files(t, dir), never)
+	wait("one", servesRules(served, "one"))
 	must(t, os.RemoveAll(parent))
-	wait("gone", func(s rules.Status) bool { return s.Err != nil && s.PushErr != nil })
+	wait("gone", func(s live.Status) bool { return s.Err != nil && s.PushErr != nil })
 	for _, name := range []string{"two", "three", "four"} {
 		make(name)
-		wait(name, servesRules(live, name))
+		wait(name, servesRules(served, name))
 	}
 }
 
@@ -242,7 +243,7 @@ func TestNothingHalfWrittenIsServed(t *testing.T) {
 		return b.String()
 	}
 	write(t, path, version(0))
-	live, wait := following(t, files(t, dir), 10*time.Millisecond)
+	served, wait := following(t, files(t, dir), 10*time.Millisecond)
 	for n := 1; n <= 5; n++ {
 		file, err := os.Create(path)
 		must(t, err)
@@ -255,13 +256,13 @@ func TestNothingHalfWrittenIsServed(t *testing.T) {
 			// Two gaps between the same two lines are still shorter than what looks finished.
 			stalled = stalled || time.Since(last) > 40*time.Millisecond
 			last = time.Now()
-			if got := len(live.Load().Rules); got != 20 && !stalled {
+			if got := len(served.Load().Rules); got != 20 && !stalled {
 				t.Fatalf("%d rules are served while the file is written", got)
 			}
 		}
 		must(t, file.Close())
-		wait(fmt.Sprint("version ", n), func(rules.Status) bool {
-			all := live.Load().Rules
+		wait(fmt.Sprint("version ", n), func(live.Status) bool {
+			all := served.Load().Rules
 			return len(all) == 20 && all[0].Name == fmt.Sprintf("v%d-0", n)
 		})
 	}

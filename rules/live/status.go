@@ -1,8 +1,12 @@
-package rules
+package live
 
-import "time"
+import (
+	"time"
 
-// A Status tells what a [Live] serves, and what stands in the way of something newer.
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A Status tells what a [Rules] serves, and what stands in the way of something newer.
 type Status struct {
 	// What is served. Version is 0 where the origin does not number, or has no rules yet; then
 	// there is no checksum either.
@@ -11,7 +15,7 @@ type Status struct {
 	Published time.Time // zero if unknown
 	Since     time.Time // served
 	FromCopy  bool      // from the copy on disk, because the origin could not be read at the start
-	Warnings  Problems
+	Warnings  rules.Problems
 
 	// Propagation is the time from Published to Since, if it was learned while following: 0 at a
 	// start, which may be any time later. The two may be read from two machines' clocks.
@@ -31,7 +35,7 @@ type Refusal struct {
 	Version  int64
 	Checksum string
 	At       time.Time
-	Err      error // of type [Problems]
+	Err      error // of type [rules.Problems]
 }
 
 // news is the part of a status that is worth telling when it changes.
@@ -46,7 +50,7 @@ type news struct {
 }
 
 // tell calls Changed if there is something new.
-func (l *Live) tell() {
+func (l *Rules) tell() {
 	s := l.Status()
 	now := news{
 		told: true, version: s.Version, checksum: s.Checksum, fromCopy: s.FromCopy,

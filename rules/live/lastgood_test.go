@@ -1,4 +1,4 @@
-package rules_test
+package live_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 func TestLeftoversAreRemoved(t *testing.T) {
@@ -17,8 +17,8 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		write(t, filepath.Join(dir, name), "half")
 		must(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Now().Add(-age)))
 	}
-	live := follow(t, &memory{text: textOf(1, ruleNamed("one"))}, rules.LiveOptions{LastGood: path})
-	live.Close()
+	served := follow(t, &memory{text: textOf(1, ruleNamed("one"))}, live.Options{LastGood: path})
+	served.Close()
 	var left []string
 	entries, err := os.ReadDir(dir)
 	must(t, err)

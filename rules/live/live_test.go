@@ -1,4 +1,4 @@
-package rules_test
+package live_test
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // memory is an origin in this process.
 type memory struct {
 	mu     sync.Mutex
-	text   *rules.Text
+	text   *live.Text
 	err    error
 	reads  int
 	silent bool // tells nobody of changes
@@ -31,7 +32,7 @@ type memory struct {
 
 func (m *memory) String() string { return "memory" }
 
-func (m *memory) Read(ctx context.Context) (*rules.Text, error) {
+func (m *memory) Read(ctx context.Context) (*live.Text, error) {
 	m.mu.Lock()
 	hang := m.hang
 	m.reads++
@@ -70,8 +71,8 @@ func (m *memory) has(version int64, document string) {
 	m.set(func() { m.text, m.err = text, nil })
 }
 
-func textOf(version int64, document string) *rules.Text {
-	return rules.NewText(version, time.Now(), rules.File{Name: fmt.Sprint("version ", version), Data: []byte(document)})
+func textOf(version int64, document string) *live.Text {
+	return live.NewText(version, time.Now(), rules.File{Name: fmt.Sprint("version ", version), Data: []byte(document)})
 }
 
 // ruleNamed is a document with one rule.
@@ -81,23 +82,23 @@ func ruleNamed(name string) string {
 
 const badDocument = "rules:\n  - name: Bad Name\n    key: [ip]\n    limits: [100/1mn]\n"
 
-func follow(t *testing.T, origin rules.Origin, o rules.LiveOptions) *rules.Live {
+func follow(t *testing.T, origin live.Origin, o live.Options) *live.Rules {
 	t.Helper()
-	live, err := rules.Follow(t.Context(), origin, o)
+	served, err := live.Follow(t.Context(), origin, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(live.Close)
-	return live
+	t.Cleanup(served.Close)
+	return served
 }
 
-func serves(t *testing.T, live *rules.Live, version int64, name string) {
+func serves(t *testing.T, served *live.Rules, version int64, name string) {
 	t.Helper()
-	s := live.Load()
+	s := served.Load()
 	if s.Version != version || len(s.Rules) != 1 || s.Rules[0].Name != name {
-		t.Fatalf("version %d with %d rules is served, want version %d with %s; %+v", s.Version, len(s.Rules), version, name, live.Status())
+		t.Fatalf("version %d with %d rules is served, want version %d with %s; %+v", s.Version, len(s.Rules), version, name, served.Status())
 	}
-	if got := live.Status().Version; got != version {
+	if got := served.Status().Version; got != version {
 		t.Errorf("the status says that version %d is served, want %d", got, version)
 	}
 }
@@ -105,48 +106,48 @@ func serves(t *testing.T, live *rules.Live, version int64, name string) {
 func TestLiveLearnsByPushAndByPolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := &memory{text: textOf(1, ruleNamed("one"))}
-		live := follow(t, origin, rules.LiveOptions{Interval: time.Minute})
-		serves(t, live, 1, "one")
-		if p := live.Status().Propagation; p != 0 {
+		served := follow(t, origin, live.Options{Interval: time.Minute})
+		serves(t, served, 1, "one")
+		if p := served.Status().Propagation; p != 0 {
 			t.Errorf("at the start, which may be any time after the change, a propagation of %v was measured", p)
 		}
 
 		origin.has(2, ruleNamed("two"))
 		synctest.Wait() // no time passes: this was the push
-		serves(t, live, 2, "two")
+		serves(t, served, 2, "two")
 
 		origin.silent = true
 		time.Sleep(time.Second)
 		origin.has(3, ruleNamed("three"))
 		synctest.Wait()
-		serves(t, live, 2, "two")
+		serves(t, served, 2, "two")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		serves(t, live, 3, "three")
-		if p := live.Status().Propagation; p <= 0 || p > time.Minute {
+		serves(t, served, 3, "three")
+		if p := served.Status().Propagation; p <= 0 || p > time.Minute {
 			t.Errorf("propagation %v, want up to the interval", p)
 		}
 
 		origin.has(1, ruleNamed("one")) // a database restored from its backup
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		serves(t, live, 1, "one")
-		live.Close()
+		serves(t, served, 1, "one")
+		served.Close()
 	})
 }
 
 func TestBadTextNeverReplacesAGoodOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []rules.Status
+		var told []live.Status
 		origin := &memory{text: textOf(1, ruleNamed("one"))}
-		live := follow(t, origin, rules.LiveOptions{Changed: func(s rules.Status) { told = append(told, s) }})
+		served := follow(t, origin, live.Options{Changed: func(s live.Status) { told = append(told, s) }})
 		synctest.Wait()
 
 		origin.has(2, badDocument)
 		time.Sleep(time.Minute) // and a dozen looks
 		synctest.Wait()
-		serves(t, live, 1, "one")
-		refused := live.Status().Refused
+		serves(t, served, 1, "one")
+		refused := served.Status().Refused
 		if refused == nil || refused.Version != 2 {
 			t.Fatalf("refused: %+v", refused)
 		}
@@ -159,18 +160,18 @@ func TestBadTextNeverReplacesAGoodOne(t *testing.T) {
 		origin.set(func() { origin.err = errors.New("the disk is on fire") })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		serves(t, live, 1, "one")
-		if s := live.Status(); s.Err == nil || s.Refused == nil {
+		serves(t, served, 1, "one")
+		if s := served.Status(); s.Err == nil || s.Refused == nil {
 			t.Errorf("status %+v, want the error and the refusal", s)
 		}
 
 		origin.has(3, ruleNamed("three"))
 		synctest.Wait()
-		serves(t, live, 3, "three")
-		if s := live.Status(); s.Err != nil || s.Refused != nil {
+		serves(t, served, 3, "three")
+		if s := served.Status(); s.Err != nil || s.Refused != nil {
 			t.Errorf("what is over is still told: %+v", s)
 		}
-		live.Close()
+		served.Close()
 
 		if len(told) != 4 {
 			t.Fatalf("%d reports, want one of each change: %+v", len(told), told)
@@ -193,42 +194,42 @@ func TestRefusalEndsWithItsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := textOf(0, ruleNamed("one"))
 		origin := &memory{text: first}
-		live := follow(t, origin, rules.LiveOptions{})
+		served := follow(t, origin, live.Options{})
 		origin.has(0, badDocument)
 		synctest.Wait()
-		if live.Status().Refused == nil {
+		if served.Status().Refused == nil {
 			t.Fatal("not refused")
 		}
 		origin.set(func() { origin.text = first })
 		synctest.Wait()
-		if r := live.Status().Refused; r != nil {
+		if r := served.Status().Refused; r != nil {
 			t.Errorf("still refused: %+v", r)
 		}
-		serves(t, live, 0, "one")
-		live.Close()
+		serves(t, served, 0, "one")
+		served.Close()
 	})
 }
 
 func TestHangingOriginIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := &memory{text: textOf(1, ruleNamed("one"))}
-		live := follow(t, origin, rules.LiveOptions{Timeout: 3 * time.Second})
+		served := follow(t, origin, live.Options{Timeout: 3 * time.Second})
 		origin.set(func() { origin.hang = true })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := live.Status().Err; !errors.Is(err, context.DeadlineExceeded) {
+		if err := served.Status().Err; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the status says %v", err)
 		}
 		origin.set(func() { origin.hang = false })
 		origin.has(2, ruleNamed("two"))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		serves(t, live, 2, "two")
+		serves(t, served, 2, "two")
 
 		origin.set(func() { origin.hang = true })
 		synctest.Wait()
 		before := time.Now()
-		live.Close()
+		served.Close()
 		if time.Now() != before { // on the bubble's clock: nothing had to time out
 			t.Error("Close waited for the origin")
 		}
@@ -237,9 +238,9 @@ func TestHangingOriginIsGivenUp(t *testing.T) {
 
 func TestPushThatFailsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []rules.Status
+		var told []live.Status
 		origin := &memory{text: textOf(1, ruleNamed("one"))}
-		live := follow(t, origin, rules.LiveOptions{Changed: func(s rules.Status) { told = append(told, s) }})
+		served := follow(t, origin, live.Options{Changed: func(s live.Status) { told = append(told, s) }})
 		synctest.Wait()
 		for range 3 {
 			origin.failed(errors.New("nobody listens"))
@@ -247,7 +248,7 @@ func TestPushThatFailsIsTold(t *testing.T) {
 		}
 		origin.told()
 		synctest.Wait()
-		live.Close()
+		served.Close()
 		if len(told) != 3 || told[1].PushErr == nil || told[2].PushErr != nil {
 			t.Errorf("told %+v; want the start, the failure once and its end", told)
 		}
@@ -266,8 +267,8 @@ func TestStart(t *testing.T) {
 		{"origin", &memory{text: textOf(1, ruleNamed("one"))}, keep(0, "old"), "one", nil},
 		{"down, copy", &memory{err: down}, keep(7, "old"), "old", []string{"down"}},
 		{"bad, copy", &memory{text: textOf(9, badDocument)}, keep(7, "old"), "old", nil},
-		{"nothing yet, copy", &memory{err: rules.ErrNoRules}, keep(7, "old"), "old", []string{"no rules yet"}},
-		{"nothing yet, no copy", &memory{err: rules.ErrNoRules}, nil, "no rules", []string{"no rules yet"}},
+		{"nothing yet, copy", &memory{err: live.ErrNoRules}, keep(7, "old"), "old", []string{"no rules yet"}},
+		{"nothing yet, no copy", &memory{err: live.ErrNoRules}, nil, "no rules", []string{"no rules yet"}},
 		{"down, no copy", &memory{err: down}, nil, "", []string{"down", "last-good", "no such file"}},
 		{"bad, no copy", &memory{text: textOf(9, badDocument)}, nil, "", []string{"version 9:2:11", "version 9:4:19"}},
 		{"down, copy altered", &memory{err: down}, alter(func(b []byte) []byte { b[len(b)-3] ^= 1; return b }), "", []string{"down", "last-good", "cut off or altered", "delete"}},
@@ -275,7 +276,7 @@ func TestStart(t *testing.T) {
 		{"down, copy empty", &memory{err: down}, alter(func([]byte) []byte { return nil }), "", []string{"do not begin with"}},
 		{"down, copy of another format", &memory{err: down}, alter(ofFormat("2")), "", []string{"down", `in format "2"`, "reads format 1", "another version of Penstock"}},
 		{"copy of another format", &memory{text: textOf(1, ruleNamed("one"))}, alter(ofFormat("2")), "one", nil},
-		{"nothing yet, copy torn", &memory{err: rules.ErrNoRules}, alter(func(b []byte) []byte { return b[:len(b)/2] }), "", []string{"cut off or altered"}},
+		{"nothing yet, copy torn", &memory{err: live.ErrNoRules}, alter(func(b []byte) []byte { return b[:len(b)/2] }), "", []string{"cut off or altered"}},
 		{"down, copy a directory", &memory{err: down}, func(path string) { os.Mkdir(path, 0o700) }, "", []string{"not a regular file"}},
 		{"down, copy does not compile", &memory{err: down}, keepDocument(7, badDocument), "", []string{"down", "compile the last good rules", "version 7:2:11"}},
 	} {
@@ -284,25 +285,25 @@ func TestStart(t *testing.T) {
 			if test.copy != nil {
 				test.copy(path)
 			}
-			live, err := rules.Follow(t.Context(), test.origin, rules.LiveOptions{LastGood: path})
+			served, err := live.Follow(t.Context(), test.origin, live.Options{LastGood: path})
 			switch test.serves {
 			case "":
 				if err == nil {
-					live.Close()
-					t.Fatalf("started: %+v", live.Status())
+					served.Close()
+					t.Fatalf("started: %+v", served.Status())
 				}
 			default:
 				if err != nil {
 					t.Fatal(err)
 				}
-				live.Close()
-				err = live.Status().Err
+				served.Close()
+				err = served.Status().Err
 				name := "no rules"
-				if all := live.Load().Rules; len(all) > 0 {
+				if all := served.Load().Rules; len(all) > 0 {
 					name = all[0].Name
 				}
-				if name != test.serves || live.Status().FromCopy != (name == "old") {
-					t.Errorf("serves %s, %+v; want %s", name, live.Status(), test.serves)
+				if name != test.serves || served.Status().FromCopy != (name == "old") {
+					t.Errorf("serves %s, %+v; want %s", name, served.Status(), test.serves)
 				}
 			}
 			for _, want := range test.says {
@@ -346,24 +347,24 @@ func TestRecoversFromItsCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "last-good")
 		origin := &memory{text: textOf(4, ruleNamed("four"))}
-		live := follow(t, origin, rules.LiveOptions{LastGood: path})
-		live.Close()
+		served := follow(t, origin, live.Options{LastGood: path})
+		served.Close()
 
 		origin.set(func() { origin.err = errors.New("down") })
-		live = follow(t, origin, rules.LiveOptions{LastGood: path})
-		serves(t, live, 4, "four")
-		if s := live.Status(); !s.FromCopy || s.Err == nil {
+		served = follow(t, origin, live.Options{LastGood: path})
+		serves(t, served, 4, "four")
+		if s := served.Status(); !s.FromCopy || s.Err == nil {
 			t.Errorf("status %+v", s)
 		}
 		origin.set(func() { origin.err = nil })
 		synctest.Wait()
-		if s := live.Status(); s.FromCopy || s.Err != nil {
+		if s := served.Status(); s.FromCopy || s.Err != nil {
 			t.Errorf("the origin is back with the same rules, but %+v", s)
 		}
 		origin.has(5, ruleNamed("five"))
 		synctest.Wait()
-		serves(t, live, 5, "five")
-		live.Close()
+		serves(t, served, 5, "five")
+		served.Close()
 	})
 }
 
@@ -371,9 +372,9 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "not-there-yet")
 		path := filepath.Join(dir, "last-good")
-		live := follow(t, &memory{text: textOf(1, ruleNamed("one"))}, rules.LiveOptions{LastGood: path})
-		serves(t, live, 1, "one") // a full or missing disk does not stop it
-		if err := live.Status().CopyErr; err == nil || !strings.Contains(err.Error(), path) {
+		served := follow(t, &memory{text: textOf(1, ruleNamed("one"))}, live.Options{LastGood: path})
+		serves(t, served, 1, "one") // a full or missing disk does not stop it
+		if err := served.Status().CopyErr; err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("the status says %v", err)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -381,13 +382,13 @@ func TestCopyIsTriedAgain(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := live.Status().CopyErr; err != nil {
+		if err := served.Status().CopyErr; err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
-		live.Close()
+		served.Close()
 	})
 }
 
@@ -395,12 +396,12 @@ func TestCloseEndsAllGoroutines(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), ruleNamed("one"))
-	live, err := rules.Follow(t.Context(), files(t, dir), rules.LiveOptions{LastGood: filepath.Join(t.TempDir(), "last-good")})
+	served, err := live.Follow(t.Context(), files(t, dir), live.Options{LastGood: filepath.Join(t.TempDir(), "last-good")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	live.Close()
-	live.Close() // twice does no harm
+	served.Close()
+	served.Close() // twice does no harm
 	// Find waits a little itself, and a busy machine takes longer.
 	for end := time.Now().Add(time.Minute); goleak.Find(before) != nil && time.Now().Before(end); {
 	}
@@ -408,7 +409,7 @@ func TestCloseEndsAllGoroutines(t *testing.T) {
 }
 
 func TestNegativeOptionsAreRefused(t *testing.T) {
-	_, err := rules.Follow(t.Context(), &memory{}, rules.LiveOptions{Interval: -1})
+	_, err := live.Follow(t.Context(), &memory{}, live.Options{Interval: -1})
 	if err == nil || !strings.Contains(err.Error(), "interval -1ns") {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package rules
+package live
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/penstock-io/penstock/internal/poll"
+	"github.com/penstock-io/penstock/rules"
 )
 
 // Files is an origin: a file, or a directory whose *.yaml, *.yml and *.json are one set of rules.
@@ -126,15 +127,15 @@ func (l listing) unsettled(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-func (l listing) read() (files []File, err error) {
-	room := MaxDocument
+func (l listing) read() (files []rules.File, err error) {
+	room := rules.MaxDocument
 	for _, f := range l {
 		data, err := readBounded(f.path, room)
 		if err != nil {
 			return nil, err
 		}
 		room -= len(data)
-		files = append(files, File{f.path, data})
+		files = append(files, rules.File{Name: f.path, Data: data})
 	}
 	return files, nil
 }

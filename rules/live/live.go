@@ -1,4 +1,4 @@
-package rules
+package live
 
 import (
 	"cmp"
@@ -12,14 +12,15 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/poll"
+	"github.com/penstock-io/penstock/rules"
 )
 
-// LiveOptions say how rules are followed.
-type LiveOptions struct {
-	Compile Options // Version is the text's
+// Options say how rules are followed.
+type Options struct {
+	Compile rules.Options // Version is the text's
 
 	// Read compiles a text in another format than that of rules; nil: [Text.Compile].
-	Read func(files []File, o Options) (*Snapshot, Problems, error)
+	Read func(files []rules.File, o rules.Options) (*rules.Snapshot, rules.Problems, error)
 
 	Interval time.Duration // between two looks at the origin; default 5 s
 	Timeout  time.Duration // of one look; default 10 s
@@ -33,17 +34,17 @@ type LiveOptions struct {
 	Changed func(Status)
 }
 
-// Live is the rules a node serves now, kept as the origin has them.
+// Rules are the rules that a node serves now. They follow an origin.
 //
 // It looks at the origin every interval: that is the truth. In between it looks when the origin
 // says that there is something new: that is only sooner. A text that does not compile never
 // replaces one that did, and neither does an origin that fails.
-type Live struct {
+type Rules struct {
 	origin  Origin
-	options LiveOptions
+	options Options
 	copy    lastGood
 
-	current atomic.Pointer[Snapshot]
+	current atomic.Pointer[rules.Snapshot]
 
 	// Of the goroutine that looks; of Follow before that starts.
 	served  *Text // nil: the empty rules of an origin that has none yet
@@ -55,7 +56,7 @@ type Live struct {
 	status Status
 
 	serving  sync.Mutex // held while rules are checked against requires and served
-	requires []func(*Snapshot) error
+	requires []func(*rules.Snapshot) error
 
 	wake  poll.Waker
 	close context.CancelFunc
@@ -67,13 +68,13 @@ type Live struct {
 // that works and has no rules yet is served as no rules.
 //
 // The context bounds the start. What follows ends with Close.
-func Follow(ctx context.Context, origin Origin, o LiveOptions) (*Live, error) {
+func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
 	o.Interval = cmp.Or(o.Interval, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	if o.Interval < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("follow the rules in %v: %w: interval %v and timeout %v must be positive", origin, penstock.ErrInvalid, o.Interval, o.Timeout)
 	}
-	l := &Live{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: poll.NewWaker()}
+	l := &Rules{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: poll.NewWaker()}
 	l.look(ctx)
 	if l.current.Load() == nil {
 		if err := l.startWithout(); err != nil {
@@ -95,11 +96,11 @@ func Follow(ctx context.Context, origin Origin, o LiveOptions) (*Live, error) {
 }
 
 // Load returns the rules to decide by. It never returns nil and costs one atomic read.
-func (l *Live) Load() *Snapshot { return l.current.Load() }
+func (l *Rules) Load() *rules.Snapshot { return l.current.Load() }
 
 // Require refuses all later rules for which check fails, as if they did not compile. If it fails for the
 // rules that are served, its error is returned and nothing is required.
-func (l *Live) Require(check func(*Snapshot) error) error {
+func (l *Rules) Require(check func(*rules.Snapshot) error) error {
 	l.serving.Lock()
 	defer l.serving.Unlock()
 	if err := check(l.Load()); err != nil {
@@ -110,20 +111,20 @@ func (l *Live) Require(check func(*Snapshot) error) error {
 }
 
 // Status tells what is served and what stands in the way of something newer.
-func (l *Live) Status() Status {
+func (l *Rules) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.status
 }
 
 // Close ends the looking and returns when it has ended. The rules stay as they are.
-func (l *Live) Close() {
+func (l *Rules) Close() {
 	l.close()
 	l.ended.Wait()
 }
 
 // startWithout serves what there is while the origin's rules cannot be.
-func (l *Live) startWithout() error {
+func (l *Rules) startWithout() error {
 	s := l.Status()
 	reason := s.Err
 	if s.Refused != nil {
@@ -145,7 +146,7 @@ func (l *Live) startWithout() error {
 	return errors.Join(reason, err)
 }
 
-func (l *Live) startFromCopy(text *Text, reason error) error {
+func (l *Rules) startFromCopy(text *Text, reason error) error {
 	snapshot, warnings, err := l.compile(text)
 	if err != nil {
 		return errors.Join(reason, fmt.Errorf("compile the last good rules from %s: %w", l.options.LastGood, err))
@@ -158,8 +159,8 @@ func (l *Live) startFromCopy(text *Text, reason error) error {
 	return nil
 }
 
-func (l *Live) serveNothing() error {
-	none := NewText(0, time.Time{}, File{Data: []byte("rules: []")})
+func (l *Rules) serveNothing() error {
+	none := NewText(0, time.Time{}, rules.File{Data: []byte("rules: []")})
 	snapshot, _, err := l.compile(none)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (l *Live) serveNothing() error {
 }
 
 // look reads the origin and serves what it has.
-func (l *Live) look(ctx context.Context) {
+func (l *Rules) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, l.options.Timeout)
 	defer cancel()
 	text, err := l.origin.Read(limited)
@@ -190,7 +191,7 @@ func (l *Live) look(ctx context.Context) {
 }
 
 // consider serves a text if it is another and compiles.
-func (l *Live) consider(text *Text) {
+func (l *Rules) consider(text *Text) {
 	switch {
 	case text.Same(l.served):
 		l.refused = nil
@@ -212,7 +213,7 @@ func (l *Live) consider(text *Text) {
 	}
 }
 
-func (l *Live) compile(text *Text) (*Snapshot, Problems, error) {
+func (l *Rules) compile(text *Text) (*rules.Snapshot, rules.Problems, error) {
 	o := l.options.Compile
 	if l.options.Read == nil {
 		return text.Compile(context.Background(), o)
@@ -222,7 +223,7 @@ func (l *Live) compile(text *Text) (*Snapshot, Problems, error) {
 }
 
 // serve serves the rules, unless something is required of them that they do not meet.
-func (l *Live) serve(text *Text, snapshot *Snapshot, warnings Problems) error {
+func (l *Rules) serve(text *Text, snapshot *rules.Snapshot, warnings rules.Problems) error {
 	l.serving.Lock()
 	defer l.serving.Unlock()
 	for _, check := range l.requires {
@@ -244,18 +245,18 @@ func (l *Live) serve(text *Text, snapshot *Snapshot, warnings Problems) error {
 }
 
 // pushed is called by the origin when there may be something new.
-func (l *Live) pushed() {
+func (l *Rules) pushed() {
 	l.update(func(s *Status) { s.PushErr = nil })
 	l.wake.Wake()
 }
 
 // notPushed is called by the origin when it cannot tell of something new.
-func (l *Live) notPushed(err error) {
+func (l *Rules) notPushed(err error) {
 	l.update(func(s *Status) { s.PushErr = err })
 	l.wake.Wake()
 }
 
-func (l *Live) update(change func(*Status)) {
+func (l *Rules) update(change func(*Status)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.status)
