@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -23,14 +21,7 @@ type app struct {
 	output string // the value of -o
 }
 
-func (a *app) getenv(name string) string {
-	for _, line := range slices.Backward(a.env) {
-		if value, ok := strings.CutPrefix(line, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
+func (a *app) getenv(name string) string { return getenv(a.env, name) }
 
 // json tells whether data is wanted as JSON.
 func (a *app) json() bool { return a.output == "json" }

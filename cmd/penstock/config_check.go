@@ -233,3 +233,16 @@ func (l *loader) checkTLS() {
 		l.wrong("gateway.tls", "client_ca requires a certificate, and required requires a client_ca")
 	}
 }
+
+// takesTraffic tells why there can be no demo traffic.
+func (c *config) takesTraffic() error {
+	switch {
+	case !c.demo || len(c.Upstreams) > 0:
+		return errors.New("--traffic goes with --demo and without upstreams: made-up callers call nothing but the demo upstream")
+	case c.Listen.Gateway == "":
+		return errors.New("--traffic needs the gateway: listen.gateway is empty")
+	case c.Gateway.TLS.Certificate != "":
+		return errors.New("--traffic needs a gateway without TLS: made-up callers have no certificates")
+	}
+	return nil
+}

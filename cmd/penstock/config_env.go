@@ -47,3 +47,13 @@ func unknownVariables(env []string) (errs []error) {
 	}
 	return errs
 }
+
+// getenv returns the value of a variable in the form of os.Environ, "" if it is not set.
+func getenv(env []string, name string) string {
+	for _, line := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

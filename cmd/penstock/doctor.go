@@ -41,7 +41,7 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 			if timeout <= 0 {
 				return misused("--timeout %v is not positive", timeout)
 			}
-			l := a.load(file, false, c.Flags())
+			l := loadFlags(file, a.env, false, c.Flags())
 			d := &doctor{loader: l, config: l.config, timeout: timeout}
 			d.examine(c.Context())
 			if err := a.writeReport(&d.report); err != nil {

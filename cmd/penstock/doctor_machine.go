@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // examineMachine looks at what the server needs of the machine it runs on.
@@ -88,7 +90,7 @@ func (d *doctor) examineProxies() {
 		}
 	}
 	if good {
-		r.well("proxies", "%s believed", counted(len(d.config.TrustedProxies), "network"))
+		r.well("proxies", "%s believed", spelling.Count(len(d.config.TrustedProxies), "network"))
 	}
 }
 

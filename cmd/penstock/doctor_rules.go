@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/rules/live"
 )
@@ -108,17 +110,17 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.config.Gateway.MaxDelay})
 	if err != nil {
-		r.wrong("origin", "mend them: "+d.config.Rules.validateCommand()+" tells each mistake; a server that runs keeps the rules it has, another does not start",
+		r.wrong("origin", "mend them: "+validateCommand(&d.config.Rules)+" tells each mistake; a server that runs keeps the rules it has, another does not start",
 			"%s has rules that cannot be used: %v", origin, err)
 		return nil
 	}
-	shown := counted(len(snapshot.Rules), "rule")
+	shown := spelling.Count(len(snapshot.Rules), "rule")
 	if text.Version != 0 {
 		r.well("origin", "%s: version %d, %s", origin, text.Version, shown)
 	} else {
 		r.well("origin", "%s: %s", origin, shown)
 	}
-	for _, name := range ignoredFiles(d.config.Rules.Envoy) {
+	for _, name := range envoyratelimit.IgnoredFiles(d.config.Rules.Envoy) {
 		r.look("rules", "name it *.yaml, *.yml or *.json and put it into the directory itself, or take it away", "%.128q in %s is ignored", name, origin)
 	}
 	for _, w := range warnings {
@@ -216,4 +218,12 @@ func span(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(time.Minute).String()
+}
+
+// validateCommand is the command that tells every mistake in the rules.
+func validateCommand(r *rulesConfig) string {
+	if r.Envoy != "" {
+		return "penstock rules import envoy-ratelimit " + r.Envoy
+	}
+	return "penstock rules validate"
 }

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules/live"
 )
 
@@ -43,10 +44,10 @@ func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 
 func (d *doctor) judgeRunning(now *status, text *live.Text) {
 	r := &d.report
-	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, counted(now.Rules.Rules, "rule"), age(now.Rules.Since))
+	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, spelling.Count(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
 	case now.Rules.Refused != "":
-		r.wrong("running", "mend the rules: "+d.config.Rules.validateCommand()+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+		r.wrong("running", "mend the rules: "+validateCommand(&d.config.Rules)+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
 		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
 	case text != nil && now.Rules.Checksum != text.Checksum():

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
@@ -36,7 +37,7 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 	slices.Sort(took)
 	median, slowest := took[len(took)/2], took[len(took)-1]
 	const fix = "a Redis that is nearer or less busy, or a longer store.redis.timeout"
-	text := fmt.Sprintf("%s took %s in the middle and %s at most; a call waits %s", counted(len(took), "decision"), span(median), span(slowest), budget)
+	text := fmt.Sprintf("%s took %s in the middle and %s at most; a call waits %s", spelling.Count(len(took), "decision"), span(median), span(slowest), budget)
 	switch {
 	case median >= budget:
 		r.wrong("decisions", fix, "%s: most calls would be decided by on_store_error", text)
@@ -76,11 +77,11 @@ func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 		r.unseen("format", "", "no state was looked at: %v", err)
 	case len(others) > 0:
 		r.wrong("format", fix, "some of %s are of format %s, and this Penstock knows format %d: they are left alone, and on_store_error decides for their callers",
-			counted(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
+			spelling.Count(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
 	case seen == 0:
 		r.well("format", "there is no state yet")
 	default:
-		r.well("format", "%s looked at, all of format %d", counted(seen, "state"), redisstore.StateFormat)
+		r.well("format", "%s looked at, all of format %d", spelling.Count(seen, "state"), redisstore.StateFormat)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health"
 
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
@@ -29,29 +30,29 @@ const connectTimeout = 5 * time.Second
 // changes nothing. It uses the network only if connect is set.
 func (a *app) rehearse(ctx context.Context, c *config, connect bool) error {
 	upstreams := c.Upstreams // the rehearsal of a demo adds one
-	found, errs := c.rehearseRules(ctx, connect)
+	found, errs := rehearseRules(ctx, c, connect)
 	a.warn(found.warnings...)
-	errs = append(errs, c.rehearseDataDir(), rehearseListeners(ctx, c, found.snapshot, connect))
+	errs = append(errs, rehearseDataDir(c), rehearseListeners(ctx, c, found.snapshot, connect))
 	if connect {
-		errs = append(errs, c.connectStore(ctx)...)
+		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "ok: %s\n", found.summary)
-	if remote := c.remote(upstreams); !connect && len(remote) > 0 {
+	if remote := remoteParts(c, upstreams); !connect && len(remote) > 0 {
 		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(remote, ", "))
 	}
 	return nil
 }
 
-// remote lists what the server reaches over the network.
-func (c *config) remote(upstreams []upstreamConfig) (all []string) {
+// remoteParts lists what the server reaches over the network.
+func remoteParts(c *config, upstreams []upstreamConfig) (all []string) {
 	if c.redis() {
 		all = append(all, "Redis")
 	}
-	if c.hasRemoteRules() {
+	if hasRemoteRules(c) {
 		all = append(all, "rules")
 	}
 	if c.JWT.JWKSURL != "" {
@@ -63,7 +64,7 @@ func (c *config) remote(upstreams []upstreamConfig) (all []string) {
 	return all
 }
 
-func (c *config) hasRemoteRules() bool {
+func hasRemoteRules(c *config) bool {
 	return c.Rules.Redis || c.Rules.Database != "" && !strings.HasPrefix(string(c.Rules.Database), "sqlite:")
 }
 
@@ -75,8 +76,8 @@ type rehearsedRules struct {
 }
 
 // rehearseRules reads and compiles the rules.
-func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehearsedRules, errs []error) {
-	if c.hasRemoteRules() && !connect {
+func rehearseRules(ctx context.Context, c *config, connect bool) (found rehearsedRules, errs []error) {
+	if hasRemoteRules(c) && !connect {
 		found.summary = "configuration"
 		return found, nil
 	}
@@ -97,13 +98,13 @@ func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehears
 	if found.snapshot != nil {
 		n = len(found.snapshot.Rules)
 	}
-	found.summary = "configuration and " + counted(n, "rule")
+	found.summary = "configuration and " + spelling.Count(n, "rule")
 	return found, errs
 }
 
 // rehearseDataDir checks that data_dir, or the directory it would be created in, can be written to,
 // and that the secrets kept there can be used.
-func (c *config) rehearseDataDir() error {
+func rehearseDataDir(c *config) error {
 	dir := c.DataDir
 	for {
 		info, err := os.Stat(dir)
@@ -179,7 +180,7 @@ func rehearseListeners(ctx context.Context, c *config, snapshot *rules.Snapshot,
 }
 
 // connectStore has Redis make one decision.
-func (c *config) connectStore(ctx context.Context) (errs []error) {
+func connectStore(ctx context.Context, c *config) (errs []error) {
 	if !c.redis() {
 		return nil
 	}

@@ -94,21 +94,6 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 	return b, nil
 }
 
-// rulesTimeout is what an exchange of rules may take. The store's timeout is for decisions, which are
-// small; but where a decision has longer, rules have as long.
-const rulesTimeout = 5 * time.Second
-
-// forRules returns how rules are carried through the store's Redis.
-func (r *redisConfig) forRules() (ruleredis.Options, error) {
-	secure, err := r.TLS.load()
-	return ruleredis.Options{
-		Addresses: r.Addresses, Master: r.Master, Cluster: r.Mode == "cluster",
-		Username: r.Username, Password: string(r.Password),
-		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
-		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: max(rulesTimeout, r.Timeout),
-	}, err
-}
-
 // rulesConfig returns the part of the configuration that says where rules are.
 func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
 	var flags []given

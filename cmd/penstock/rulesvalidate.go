@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -100,9 +101,9 @@ func (a *app) tellValidation(found *validation) error {
 		for _, p := range found.Problems {
 			fmt.Fprintln(a.stdout, p)
 		}
-		summary := fmt.Sprintf("ok: %s in %s", counted(found.Rules, "rule"), counted(found.Files, "file"))
+		summary := fmt.Sprintf("ok: %s in %s", spelling.Count(found.Rules, "rule"), spelling.Count(found.Files, "file"))
 		if found.Errors > 0 || found.Warnings > 0 {
-			summary = fmt.Sprintf("%s, %s in %s", counted(found.Errors, "error"), counted(found.Warnings, "warning"), counted(found.Files, "file"))
+			summary = fmt.Sprintf("%s, %s in %s", spelling.Count(found.Errors, "error"), spelling.Count(found.Warnings, "warning"), spelling.Count(found.Files, "file"))
 		}
 		fmt.Fprintln(a.stderr, summary)
 	}

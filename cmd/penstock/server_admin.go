@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,18 +40,6 @@ func (s *server) openAdmin(context.Context) error {
 	return err
 }
 
-// load returns nil if TLS is off.
-func (t *adminTLSConfig) load() (*tls.Config, error) {
-	if t.Certificate == "" {
-		return nil, nil
-	}
-	own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls: %s: %w", t.Certificate, err)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}, nil
-}
-
 func (s *server) newAdmin() (http.Handler, error) {
 	if err := s.openToken(); err != nil {
 		return nil, err
@@ -64,7 +51,7 @@ func (s *server) newAdmin() (http.Handler, error) {
 	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Forget: s.engine.Load().Forget, Scratch: newScratch,
-		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: s.config.Rules.kind(), Service: s.rules.service, Compile: s.rules.compile},
+		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
 		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
 	}
 	if s.demo != nil {
@@ -98,8 +85,8 @@ func (s *server) openToken() (err error) {
 	return nil
 }
 
-// kind tells what the rules come from.
-func (r *rulesConfig) kind() admin.Kind {
+// rulesKind tells what the rules come from.
+func rulesKind(r *rulesConfig) admin.Kind {
 	switch {
 	case r.Envoy != "":
 		return admin.Envoy

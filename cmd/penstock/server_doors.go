@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/serverlog"
-	"github.com/penstock-io/penstock/internal/webguard"
 )
 
 // A door is a listener and what answers there.
@@ -190,11 +189,6 @@ func (s *server) openProbes(context.Context) (err error) {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
 	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("door", "health"))))
 	return err
-}
-
-// hosts are the names under which a listener is reached.
-func (c *config) hosts(address string) webguard.Hosts {
-	return webguard.Hosts{Loopback: loopback(address), Names: c.Listen.Hosts}
 }
 
 // newHTTPServer returns a server of small requests.

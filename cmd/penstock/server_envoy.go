@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"os"
-	"strings"
 
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
-	"github.com/penstock-io/penstock/rules/live"
 )
 
 // openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
@@ -42,29 +39,4 @@ func (s *server) newLimiter() (rls.Limiter, error) {
 		return limiter, err
 	}
 	return &rls.Calls{Engine: s.decider, Overrides: limiter}, nil
-}
-
-// envoyOptions say how files of envoyproxy/ratelimit are read.
-func (r *rulesConfig) envoyOptions() envoyratelimit.Options {
-	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.Envoy != "" && r.Charge == "together"}
-}
-
-// validateCommand is the command that tells every mistake in the rules.
-func (r *rulesConfig) validateCommand() string {
-	if r.Envoy != "" {
-		return "penstock rules import envoy-ratelimit " + r.Envoy
-	}
-	return "penstock rules validate"
-}
-
-// ignoredFiles returns the entries of a directory of envoyproxy/ratelimit files that are not read, because of
-// their names or because they are directories. That service reads them, so limits may be in there.
-func ignoredFiles(dir string) (names []string) {
-	entries, _ := os.ReadDir(dir) // a single file has none, and who reads the files tells of errors
-	for _, e := range entries {
-		if name := e.Name(); !strings.HasPrefix(name, ".") && (e.IsDir() || !live.IsRulesFile(name)) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -43,7 +43,7 @@ func (s *server) newGateway() (serve, error) {
 		return nil, err
 	}
 	s.held = limiter.Held
-	o := s.config.gatewayOptions()
+	o := gatewayOptions(s.config)
 	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("door", "gateway")
 	o.Sources, o.ProxyHeader = s.decider.Sources, s.config.ClientIP.Header
 	if s.tracing != nil {
@@ -55,7 +55,7 @@ func (s *server) newGateway() (serve, error) {
 	return s.gateway.Serve, nil
 }
 
-func (c *config) gatewayOptions() gateway.Options {
+func gatewayOptions(c *config) gateway.Options {
 	g := &c.Gateway
 	o := gateway.Options{
 		H2C: g.H2C, KeepEscapedSlashes: g.Slashes, ForwardHeaders: g.Headers, Trace: g.Trace,

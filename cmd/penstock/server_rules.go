@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
@@ -28,8 +28,6 @@ type ruleSource struct {
 	compile rules.Options
 	service *ruleservice.Service // nil: rules are not changed here
 }
-
-func (c *config) inDataDir(name string) string { return filepath.Join(c.DataDir, name) }
 
 // openRules follows the rules. A start without them is possible from the last good copy.
 func (s *server) openRules(ctx context.Context) error {
@@ -167,7 +165,7 @@ func (s *server) rulesChanged(status live.Status) {
 	if status.CopyErr != nil {
 		at.Warn("there is no copy of the rules for a start without their origin", "error", status.CopyErr)
 	}
-	if ignored := ignoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
+	if ignored := envoyratelimit.IgnoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
 		at.Warn("files ignored: only *.yaml, *.yml and *.json in the directory itself are read", "directory", s.config.Rules.Envoy, "ignored", ignored)
 	}
 	for _, warning := range status.Warnings {

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+)
+
+// load returns nil if TLS is off.
+func (t *tlsClientConfig) load() (*tls.Config, error) {
+	if !t.Enabled {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CA != "" {
+		pem, err := readBounded(t.CA, maxConfigFile)
+		if err != nil {
+			return nil, fmt.Errorf("store.redis.tls.ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("store.redis.tls.ca: %s holds no certificate in PEM", t.CA)
+		}
+	}
+	if t.Certificate != "" {
+		own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("store.redis.tls.certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	return c, nil
+}
+
+// load returns nil if TLS is off.
+func (t *adminTLSConfig) load() (*tls.Config, error) {
+	if t.Certificate == "" {
+		return nil, nil
+	}
+	own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("admin.tls: %s: %w", t.Certificate, err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}, nil
+}
