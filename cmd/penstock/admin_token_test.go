@@ -54,7 +54,8 @@ func TestDemoIsOnLoopback(t *testing.T) {
 		if err := flags.Parse(row.args); err != nil {
 			t.Fatal(err)
 		}
-		if got := loadFlags("", nil, row.demo, flags).config.Listen.Gateway; got != row.want {
+		conf, _ := loadConfig(configSources{flags: givenFlags(flags), demo: row.demo})
+		if got := conf.Listen.Gateway; got != row.want {
 			t.Errorf("demo %v, %q: the gateway listens at %q, want %q", row.demo, row.args, got, row.want)
 		}
 	}

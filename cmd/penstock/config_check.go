@@ -18,16 +18,11 @@ import (
 // minSecret is how many bytes a secret must have: 16 random ones in hex are 32.
 const minSecret = 16
 
-// check tells every mistake: those of reading, and what each value by itself cannot tell. It also
-// settles what follows from others.
-func (l *loader) check() error {
-	if !l.unreadable {
-		l.checkTogether()
+// check notes what is wrong with the values together. It also settles what follows from others.
+func (l *loader) check() {
+	if l.unreadable {
+		return
 	}
-	return errors.Join(l.errs...)
-}
-
-func (l *loader) checkTogether() {
 	l.checkListen()
 	l.checkUpstreams()
 	l.checkRedis()

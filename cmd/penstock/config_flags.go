@@ -26,10 +26,8 @@ func addConfigFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// loadFlags reads the configuration as serve does: defaults, the file, the environment, the flags. What is
-// wrong is for check to tell.
-func loadFlags(file string, env []string, demo bool, flags *pflag.FlagSet) *loader {
-	var all []given
+// givenFlags returns the keys that flags give a value.
+func givenFlags(flags *pflag.FlagSet) (all []given) {
 	for _, f := range configFlags {
 		flag := flags.Lookup(f.flag)
 		if !flag.Changed {
@@ -41,16 +39,5 @@ func loadFlags(file string, env []string, demo bool, flags *pflag.FlagSet) *load
 		}
 		all = append(all, given{"--" + f.flag, f.path, value})
 	}
-	if file == "" {
-		file = getenv(env, "PENSTOCK_CONFIG")
-	}
-	l := loadConfig(file, env, all)
-	l.errs = append(l.errs, unknownVariables(env)...)
-	c := l.config
-	unconfigured := file == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
-	c.demo = demo || unconfigured
-	if c.demo && l.origin["listen.gateway"] == "" {
-		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
-	}
-	return l
+	return all
 }

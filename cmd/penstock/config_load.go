@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,13 +33,81 @@ type loader struct {
 // A given is the value of a key that a flag has.
 type given struct{ flag, path, value string }
 
-// loadConfig reads all sources. What is wrong is for check to tell.
-func loadConfig(file string, env []string, flags []given) *loader {
+// configSources are where a configuration comes from, beside the defaults. A flag overrides the environment,
+// which overrides the file.
+type configSources struct {
+	file  string   // "" is the one that PENSTOCK_CONFIG names, if any
+	env   []string // as of os.Environ
+	flags []given
+	demo  bool
+}
+
+func (s *configSources) fileName() string { return cmp.Or(s.file, getenv(s.env, "PENSTOCK_CONFIG")) }
+
+// loadConfig reads and checks a configuration as serve does. The error is a *configError that has every
+// mistake; what could be read is returned all the same.
+func loadConfig(s configSources) (*config, error) {
+	l := readSources(s)
+	l.errs = append(l.errs, unknownVariables(s.env)...)
+	c := l.config
+	unconfigured := s.fileName() == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
+	c.demo = s.demo || unconfigured
+	if c.demo && l.origin["listen.gateway"] == "" {
+		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
+	}
+	l.check()
+	return c, l.err()
+}
+
+// readConfig reads a configuration and checks each value by itself, but not whether they fit together.
+func readConfig(s configSources) (*config, error) {
+	l := readSources(s)
+	return l.config, l.err()
+}
+
+// loadRulesConfig reads a configuration and checks where it says that rules are: in a database that it names.
+func loadRulesConfig(s configSources) (*config, error) {
+	l := readSources(s)
+	if l.unreadable {
+		return l.config, l.err()
+	}
+	r := l.config.Rules
+	isNamed := s.fileName() != "" || l.origin["rules.database"] != "" || l.origin["rules.database_file"] != "" || l.origin["data_dir"] != ""
+	if !isNamed && r.File == "" && !r.Redis {
+		return l.config, errors.New("no rules database: name it with --database (sqlite:penstock.db, postgres://…), PENSTOCK_RULES_DATABASE, or the server's configuration with --config")
+	}
+	if r.File != "" || r.Redis {
+		l.wrong("rules", "these rules are not in a database: name one with --database")
+	}
+	l.checkRedis()
+	l.checkRules()
+	return l.config, l.err()
+}
+
+// A configError is every mistake in a configuration.
+type configError struct {
+	mistakes   []error
+	unreadable bool // some sources or values could not be read, so that the configuration is not what was meant
+}
+
+func (e *configError) Error() string { return errors.Join(e.mistakes...).Error() }
+
+func (e *configError) Unwrap() []error { return e.mistakes }
+
+// err returns the mistakes that were found, nil if there are none.
+func (l *loader) err() error {
+	if len(l.errs) == 0 {
+		return nil
+	}
+	return &configError{l.errs, l.unreadable || len(l.broken) > 0}
+}
+
+func readSources(s configSources) *loader {
 	l := newLoader()
-	l.layer(func() { l.readFile(file) })
-	l.layer(func() { l.readEnv(env) })
+	l.layer(func() { l.readFile(s.fileName()) })
+	l.layer(func() { l.readEnv(s.env) })
 	l.layer(func() {
-		for _, g := range flags {
+		for _, g := range s.flags {
 			l.set(g.path, g.value, g.flag)
 			if g.path == "rules.database" && hasPassword(g.value) {
 				l.warn(g.path, visiblePassword)
@@ -46,7 +115,7 @@ func loadConfig(file string, env []string, flags []given) *loader {
 		}
 	})
 	l.readSecrets()
-	l.settleDataDir(env)
+	l.settleDataDir(s.env)
 	return l
 }
 

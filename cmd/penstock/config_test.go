@@ -19,8 +19,7 @@ func load(t *testing.T, yaml string, env []string, flags ...given) (*config, err
 	if err := os.WriteFile("penstock.yaml", []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := loadConfig("penstock.yaml", env, flags)
-	return l.config, l.check()
+	return loadConfig(configSources{file: "penstock.yaml", env: env, flags: flags})
 }
 
 const upstream = "\nupstreams: [{url: http://127.0.0.1:3000}]\n"
@@ -190,7 +189,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l := newLoader()
 		l.readYAML("fuzz.yaml", []byte(text), l.root(), "")
-		_ = l.check()
+		l.check()
 	})
 }
 

@@ -41,9 +41,9 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 			if timeout <= 0 {
 				return misused("--timeout %v is not positive", timeout)
 			}
-			l := loadFlags(file, a.env, false, c.Flags())
-			d := &doctor{loader: l, config: l.config, timeout: timeout}
-			d.examine(c.Context())
+			conf, err := loadConfig(configSources{file: file, env: a.env, flags: givenFlags(c.Flags())})
+			d := &doctor{config: conf, timeout: timeout}
+			d.examine(c.Context(), err)
 			if err := a.writeReport(&d.report); err != nil {
 				return err
 			}
@@ -59,15 +59,15 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 
 // A doctor looks at what a server with the configuration would rest on.
 type doctor struct {
-	loader  *loader
 	config  *config
 	timeout time.Duration
 	report  report
 }
 
-func (d *doctor) examine(ctx context.Context) {
+// examine looks at everything. The error is what is wrong with the configuration.
+func (d *doctor) examine(ctx context.Context, invalid error) {
 	d.report.begin("configuration")
-	if !d.examineConfig() {
+	if !d.examineConfig(invalid) {
 		return
 	}
 	d.report.begin("this machine")
@@ -79,24 +79,17 @@ func (d *doctor) examine(ctx context.Context) {
 }
 
 // examineConfig tells whether enough of the configuration could be read to go on.
-func (d *doctor) examineConfig() bool {
-	err := d.loader.check()
+func (d *doctor) examineConfig(invalid error) bool {
 	for _, warning := range d.config.warnings {
 		d.report.look("configuration", "", "%s", warning)
 	}
-	if err == nil {
+	found, ok := errors.AsType[*configError](invalid)
+	if !ok {
 		d.report.well("configuration", "no mistakes")
 		return true
 	}
-	mistakes := []error{err}
-	if all, ok := errors.AsType[interface {
-		error
-		Unwrap() []error
-	}](err); ok {
-		mistakes = all.Unwrap()
-	}
-	for _, mistake := range mistakes {
+	for _, mistake := range found.mistakes {
 		d.report.wrong("configuration", "serve does not start like this; docs/configuration.md lists all keys", "%v", mistake)
 	}
-	return !d.loader.unreadable && len(d.loader.broken) == 0
+	return !found.unreadable
 }

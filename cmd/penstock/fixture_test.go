@@ -49,12 +49,11 @@ func startNode(t *testing.T, yaml string) *node {
 	if !strings.Contains(yaml, "data_dir:") {
 		flags = append(flags, given{"--data-dir", "data_dir", dir})
 	}
-	l := loadConfig(file, unhurried, flags)
-	l.config.demo = true
-	if err := l.check(); err != nil {
+	c, err := loadConfig(configSources{file: file, env: unhurried, flags: flags, demo: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return runNode(t, l.config)
+	return runNode(t, c)
 }
 
 func runNode(t *testing.T, c *config) *node {

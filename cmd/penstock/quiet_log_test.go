@@ -18,11 +18,11 @@ func TestNormalStatesAreNoErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "penstock.yaml")
 	writeFile(t, file, as+"data_dir: "+dir+"\nlisten: {gateway: '', http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0'}\nrules: {database: 'sqlite:rules.db', poll_interval: 50ms}\n")
-	l := loadConfig(file, unhurried, nil)
-	if err := l.check(); err != nil {
+	c, err := loadConfig(configSources{file: file, env: unhurried})
+	if err != nil {
 		t.Fatal(err)
 	}
-	n := runNode(t, l.config)
+	n := runNode(t, c)
 	if !strings.Contains(n.log.String(), `"no rules yet: every request passes"`) {
 		t.Error("the log does not say that there are no rules")
 	}

@@ -106,21 +106,9 @@ func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
 	if f.redis != "" {
 		flags = append(flags, given{"--redis", "store.redis.addresses", f.redis})
 	}
-	file := cmp.Or(f.config, a.getenv("PENSTOCK_CONFIG"))
-	l := loadConfig(file, a.env, flags)
-	if !l.unreadable {
-		isNamed := file != "" || l.origin["rules.database"] != "" || l.origin["rules.database_file"] != "" || l.origin["data_dir"] != ""
-		if r := l.config.Rules; !isNamed && r.File == "" && !r.Redis {
-			return nil, errors.New("no rules database: name it with --database (sqlite:penstock.db, postgres://…), PENSTOCK_RULES_DATABASE, or the server's configuration with --config")
-		}
-		if r := l.config.Rules; r.File != "" || r.Redis {
-			l.wrong("rules", "these rules are not in a database: name one with --database")
-		}
-		l.checkRedis()
-		l.checkRules()
-	}
-	a.warn(l.config.warnings...)
-	return l.config, errors.Join(l.errs...)
+	conf, err := loadRulesConfig(configSources{file: f.config, env: a.env, flags: flags})
+	a.warn(conf.warnings...)
+	return conf, err
 }
 
 // currentUser is the author of changes that name none.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +67,11 @@ func addMaxDelayFlag(flags *pflag.FlagSet, config *string) {
 // maxDelay returns for how long the gateway holds requests by its configuration; 0: as long as the
 // rule's queue takes.
 func (a *app) maxDelay(file string) (time.Duration, error) {
-	l := loadConfig(cmp.Or(file, a.getenv("PENSTOCK_CONFIG")), a.env, nil)
-	if file != "" && len(l.errs) > 0 {
-		return 0, no(errors.Join(l.errs...))
+	conf, err := readConfig(configSources{file: file, env: a.env})
+	if file != "" && err != nil {
+		return 0, no(err)
 	}
-	return l.config.Gateway.MaxDelay, nil
+	return conf.Gateway.MaxDelay, nil
 }
 
 func (a *app) validate(ctx context.Context, path string, o rules.Options, found *validation) error {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func newServeCommand(a *app) *cobra.Command {
@@ -38,7 +37,7 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 			if connect && !check {
 				return misused("--connect goes with --check")
 			}
-			conf, err := a.configure(file, demo, c.Flags())
+			conf, err := loadConfig(configSources{file: file, env: a.env, flags: givenFlags(c.Flags()), demo: demo})
 			if err != nil {
 				return no(err)
 			}
@@ -67,12 +66,6 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
 	addConfigFlags(c.Flags())
 	return c
-}
-
-// configure puts the configuration together.
-func (a *app) configure(file string, demo bool, flags *pflag.FlagSet) (*config, error) {
-	l := loadFlags(file, a.env, demo, flags)
-	return l.config, l.check()
 }
 
 // serve runs a server until the context ends.
