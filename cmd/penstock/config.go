@@ -27,6 +27,7 @@ type config struct {
 	DataDir        string           `key:"data_dir" doc:"where the SQLite database, the last good rules and the secrets that were made are. Empty: systemd's STATE_DIRECTORY, $XDG_DATA_HOME/penstock, ~/.local/share/penstock, or /var/lib/penstock for a service without a home; the working directory if an older version left its files there"`
 	Headers        []string         `key:"headers" oneof:"ietf x-ratelimit none" doc:"what clients are told"`
 	Admin          adminConfig      `key:"admin"`
+	Metrics        metricsConfig    `key:"metrics"`
 	Log            logConfig        `key:"log"`
 
 	warnings []string // what works, but should be changed
@@ -87,6 +88,26 @@ type envoyConfig struct {
 	Metadata bool     `key:"response_dynamic_metadata" doc:"tell Envoy the domain, descriptors and hits of each request in the dynamic metadata, as RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does; metadata of limits is always there"`
 	Body     string   `key:"denial_body" oneof:"json plain none" doc:"what Envoy sends to a denied client: a problem document, a sentence (for gRPC routes, where it becomes the grpc-message), or nothing"`
 	Headers  bool     `key:"denial_headers" doc:"send headers that only a denial has (Retry-After, Cache-Control, Content-Type). Turn it off while Envoy does not enforce denials: it adds them to the upstream's response"`
+
+	LimitHeaders limitHeadersConfig `key:"response_headers"`
+	Shadow       bool               `key:"shadow_mode" doc:"answer OK to every request and only count, as SHADOW_MODE of envoyproxy/ratelimit does; the statuses of descriptors still say OVER_LIMIT"`
+	Quota        bool               `key:"quota_mode" doc:"with rules.envoy_ratelimit, treat every limit as if it had quota_mode: a request is denied only if all of its limits are exceeded, as with QUOTA_MODE of envoyproxy/ratelimit"`
+	NegativeHits bool               `key:"negative_hits" doc:"let descriptors with is_negative_hits give hits back. Anyone who reaches listen.grpc can then raise what is left of a limit. Denials are not cached while this is on"`
+	RequestID    string             `key:"request_id_key" doc:"key of the descriptor entry that carries the request id, for example request_id. The entry takes no part in matching and counting; negative hits with an id release what the request with that id was charged, once. Empty: there is none"`
+}
+
+// limitHeadersConfig configures the headers that envoyproxy/ratelimit adds to responses.
+type limitHeadersConfig struct {
+	Enabled   bool   `key:"enabled" doc:"add three headers about the limit with the least remaining, as LIMIT_RESPONSE_HEADERS_ENABLED of envoyproxy/ratelimit does; headers: [none] leaves only these"`
+	Limit     string `key:"limit" doc:"name of the header with the limit"`
+	Remaining string `key:"remaining" doc:"name of the header with what remains"`
+	Reset     string `key:"reset" doc:"name of the header with the seconds until the window ends"`
+}
+
+type metricsConfig struct {
+	Compat    string `key:"compat" oneof:"none envoy_ratelimit" doc:"also export the metrics of envoyproxy/ratelimit, under the names that its statsd-exporter mapping gives them"`
+	NearLimit ratio  `key:"near_limit_ratio" doc:"part of a limit from which hits count as near_limit, with compat: envoy_ratelimit"`
+	MaxSeries int    `key:"max_series" doc:"limits, by their labels, that compat: envoy_ratelimit counts by themselves; hits under further ones count under the labels other"`
 }
 
 type tlsServerConfig struct {
@@ -125,6 +146,8 @@ type limitsConfig struct {
 type storeConfig struct {
 	Memory memoryConfig `key:"memory"`
 	Redis  redisConfig  `key:"redis"`
+
+	RedisPerSecond redisConfig `key:"redis_per_second"` // of limits per second in files of envoyproxy/ratelimit
 }
 
 type memoryConfig struct {
@@ -132,7 +155,7 @@ type memoryConfig struct {
 }
 
 type redisConfig struct {
-	Addresses            []string        `key:"addresses" doc:"host:port of the server, the sentinels or some nodes of the cluster. Empty: state is in memory"`
+	Addresses            []string        `key:"addresses" doc:"host:port of the server, the sentinels or some nodes of the cluster. Empty: state is in memory; of redis_per_second, which counts the limits per second of rules.envoy_ratelimit: they are in store.redis with the others"`
 	Mode                 string          `key:"mode" oneof:"single sentinel cluster" doc:"how the servers are arranged"`
 	Master               string          `key:"master" doc:"the name that sentinels know the master by"`
 	Timeout              time.Duration   `key:"timeout" doc:"how long Redis may be silent at most; then the rule's on_store_error decides. Where Redis is quick it is less, down to 10ms"`
@@ -159,7 +182,7 @@ type rulesConfig struct {
 	Database     secret        `key:"database" doc:"sqlite:FILE or postgres://…; FILE is relative to data_dir if that is set, else to the working directory. sqlite:penstock.db in data_dir if rules come from nowhere else"`
 	DatabaseFile string        `key:"database_file" doc:"a file that holds database, which may have a password in it"`
 	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files, served as they are"`
-	Charge       string        `key:"charge" oneof:"alone together" doc:"how envoy_ratelimit charges the descriptors of a request: each by itself and denied ones too, or all or none"`
+	Charge       string        `key:"charge" oneof:"alone together unless_over" doc:"how envoy_ratelimit charges the descriptors of a request: each by itself and denied ones too; all or none; or, if some would exceed their limits, only those, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit does"`
 	MergeDomains bool          `key:"merge_domains" doc:"several files of envoy_ratelimit may say something of one domain"`
 	Redis        bool          `key:"redis" doc:"rules come through the store's Redis, where a node with the database publishes them"`
 	PollInterval time.Duration `key:"poll_interval" doc:"between two looks for new rules; changes are usually told sooner"`
@@ -229,16 +252,21 @@ func defaultConfig() *config {
 			Limits: limitsConfig{HeaderBytes: 16 << 10, BodyBytes: 1 << 20, BodyRate: 1 << 10, QueryParameters: 1000, Streams: 100, HeldBytes: 128 << 20},
 		},
 		GRPC:  grpcConfig{MaxBytes: 128 << 20},
-		Envoy: envoyConfig{Body: "json", Headers: true},
+		Envoy: envoyConfig{Body: "json", Headers: true, LimitHeaders: limitHeadersConfig{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}},
 		Store: storeConfig{
 			Memory: memoryConfig{MaxBytes: 1 << 30},
-			Redis:  redisConfig{Mode: "single", Timeout: 50 * time.Millisecond, KeyPrefix: "pen:"},
+			Redis:  defaultRedis(), RedisPerSecond: defaultRedis(),
 		},
 		JWT:     jwtConfig{Refresh: time.Hour},
 		Rules:   rulesConfig{PollInterval: 5 * time.Second, Charge: "alone"},
 		Headers: []string{"ietf"},
+		Metrics: metricsConfig{Compat: "none", NearLimit: 0.8, MaxSeries: 10_000},
 		Log:     logConfig{Level: "info", Format: "auto", Decisions: "sampled"},
 	}
+}
+
+func defaultRedis() redisConfig {
+	return redisConfig{Mode: "single", Timeout: 50 * time.Millisecond, KeyPrefix: "pen:"}
 }
 
 func defaultUpstream() upstreamConfig {

@@ -25,8 +25,10 @@ func (l *loader) check() {
 	}
 	l.checkListen()
 	l.checkUpstreams()
-	l.checkRedis()
+	l.checkRedis("store.redis", &l.config.Store.Redis)
+	l.checkRedis("store.redis_per_second", &l.config.Store.RedisPerSecond)
 	l.checkRules()
+	l.checkEnvoy()
 	l.checkSecrets()
 	l.checkTLS()
 	if p := l.config.ClientIP.IPv6Prefix; p < 1 || p > 128 {
@@ -128,31 +130,30 @@ func (u *upstreamConfig) urls() []string {
 
 func (c *config) redis() bool { return len(c.Store.Redis.Addresses) > 0 }
 
-func (l *loader) checkRedis() {
-	r := l.config.Store.Redis
-	if !l.config.redis() {
+func (l *loader) checkRedis(path string, r *redisConfig) {
+	if len(r.Addresses) == 0 {
 		return
 	}
 	for _, address := range r.Addresses {
 		_, port, err := net.SplitHostPort(address)
 		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.ContainsAny(address, "@/?#") {
-			l.unusable("store.redis.addresses", "%.64q is not host:port, for example 127.0.0.1:6379; username and password have settings of their own", urlform.Redact(address))
+			l.unusable(path+".addresses", "%.64q is not host:port, for example 127.0.0.1:6379; username and password have settings of their own", urlform.Redact(address))
 		}
 	}
 	if r.Mode == "single" && len(r.Addresses) > 1 {
-		l.wrong("store.redis.addresses", "single mode takes one; for several choose sentinel or cluster")
+		l.wrong(path+".addresses", "single mode takes one; for several choose sentinel or cluster")
 	}
 	if (r.Mode == "sentinel") != (r.Master != "") {
-		l.wrong("store.redis.master", "sentinel mode needs the master's name, the others have none; the mode is %s", r.Mode)
+		l.wrong(path+".master", "sentinel mode needs the master's name, the others have none; the mode is %s", r.Mode)
 	}
 	if r.Timeout == 0 {
-		l.wrong("store.redis.timeout", "must be positive")
+		l.wrong(path+".timeout", "must be positive")
 	}
 	if strings.ContainsAny(r.KeyPrefix, "{} \t\r\n") || len(r.KeyPrefix) > 64 || r.KeyPrefix == "" {
-		l.wrong("store.redis.key_prefix", "%.80q: it has from 1 to 64 bytes, and no braces or spaces", r.KeyPrefix)
+		l.wrong(path+".key_prefix", "%.80q: it has from 1 to 64 bytes, and no braces or spaces", r.KeyPrefix)
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
-		l.wrong("store.redis.tls", "certificate and key must be set together")
+		l.wrong(path+".tls", "certificate and key must be set together")
 	}
 }
 
@@ -221,7 +222,7 @@ func (l *loader) checkTLS() {
 	if (admin.Certificate == "") != (admin.Key == "") {
 		l.wrong("admin.tls", "certificate and key must be set together")
 	}
-	for _, path := range []string{"gateway.tls.key", "admin.tls.key", "store.redis.tls.key"} {
+	for _, path := range []string{"gateway.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key"} {
 		l.checkMode(path, l.settings[path].value.String())
 	}
 	if gateway.ClientCA != "" && gateway.Certificate == "" || gateway.Required && gateway.ClientCA == "" {

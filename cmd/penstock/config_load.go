@@ -79,7 +79,7 @@ func loadRulesConfig(s configSources) (*config, error) {
 	if r.File != "" || r.Redis {
 		l.wrong("rules", "these rules are not in a database: name one with --database")
 	}
-	l.checkRedis()
+	l.checkRedis("store.redis", &l.config.Store.Redis)
 	l.checkRules()
 	return l.config, l.err()
 }
@@ -194,7 +194,7 @@ func (l *loader) readEnv(env []string) {
 
 // readSecrets reads the files that hold secrets.
 func (l *loader) readSecrets() {
-	for _, path := range []string{"key_secret", "admin.token", "admin.viewer_token", "jwt.secret", "rules.database", "store.redis.password", "store.redis.sentinel_password"} {
+	for _, path := range []string{"key_secret", "admin.token", "admin.viewer_token", "jwt.secret", "rules.database", "store.redis.password", "store.redis.sentinel_password", "store.redis_per_second.password", "store.redis_per_second.sentinel_password"} {
 		named := l.settings[path+"_file"]
 		file := named.value.String()
 		if file == "" {

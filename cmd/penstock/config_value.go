@@ -123,6 +123,18 @@ func (s size) String() string {
 	return strings.NewReplacer(".0 ", "", " ", "").Replace(humanize.IBytes(uint64(s)))
 }
 
+// ratio is a part of a whole, from 0 to 1.
+type ratio float64
+
+func (r *ratio) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseFloat(string(text), 32)
+	if err != nil || !(n >= 0 && n <= 1) {
+		return fmt.Errorf("invalid ratio %.64q: must be from 0 to 1, for example 0.8", text)
+	}
+	*r = ratio(n)
+	return nil
+}
+
 // network is a CIDR; a lone address is the network of itself.
 type network struct{ netip.Prefix }
 
