@@ -37,10 +37,10 @@ Exit status: 0 ready, 1 not ready, 3 there is no answer.`,
 				return misused("--timeout %v is not positive", timeout)
 			}
 			if url == "" {
-				l := a.load(file, false, c.Flags())
-				address, err := healthAddress(l.config)
+				conf, invalid := readConfig(configSources{file: file, env: a.env, flags: givenFlags(c.Flags())})
+				address, err := healthAddress(conf)
 				if err != nil {
-					return failed(errors.Join(append(l.errs, err)...))
+					return failed(errors.Join(invalid, err))
 				}
 				url = "http://" + address + "/readyz"
 			}
