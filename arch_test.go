@@ -288,9 +288,12 @@ func own(paths ...string) func(string) bool {
 	}
 }
 
-// sibling reports an import of any package of the module but the root and what is below path.
+// vocabulary is what every package may import beside the root: they link the standard library alone.
+var vocabulary = own("internal/enum")
+
+// sibling reports an import of any package of the module but the root, the vocabulary and what is below path.
 func sibling(path string) func(string) bool {
-	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) }
+	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) && !vocabulary(p) }
 }
 
 // thirdParty reports a path that is neither of the standard library, which has no dot in its first
