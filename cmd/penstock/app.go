@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // app is the world that a run of the program sees: tests give it another.
@@ -21,7 +23,7 @@ type app struct {
 	output string // the value of -o
 }
 
-func (a *app) getenv(name string) string { return getenv(a.env, name) }
+func (a *app) getenv(name string) string { return config.Getenv(a.env, name) }
 
 // json tells whether data is wanted as JSON.
 func (a *app) json() bool { return a.output == "json" }

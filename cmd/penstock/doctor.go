@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
@@ -41,7 +43,7 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 			if timeout <= 0 {
 				return misused("--timeout %v is not positive", timeout)
 			}
-			conf, err := loadConfig(configSources{file: file, env: a.env, flags: givenFlags(c.Flags())})
+			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
 			d := &doctor{config: conf, timeout: timeout}
 			d.examine(c.Context(), err)
 			if err := a.writeReport(&d.report); err != nil {
@@ -53,13 +55,13 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for ! and ?")
 	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for each connection and each question")
-	addConfigFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
 // A doctor looks at what a server with the configuration would rest on.
 type doctor struct {
-	config  *config
+	config  *config.Config
 	timeout time.Duration
 	report  report
 }
@@ -80,16 +82,16 @@ func (d *doctor) examine(ctx context.Context, invalid error) {
 
 // examineConfig tells whether enough of the configuration could be read to go on.
 func (d *doctor) examineConfig(invalid error) bool {
-	for _, warning := range d.config.warnings {
+	for _, warning := range d.config.Warnings {
 		d.report.look("configuration", "", "%s", warning)
 	}
-	found, ok := errors.AsType[*configError](invalid)
+	found, ok := errors.AsType[*config.Error](invalid)
 	if !ok {
 		d.report.well("configuration", "no mistakes")
 		return true
 	}
-	for _, mistake := range found.mistakes {
+	for _, mistake := range found.Mistakes {
 		d.report.wrong("configuration", "serve does not start like this; docs/configuration.md lists all keys", "%v", mistake)
 	}
-	return !found.unreadable
+	return !found.Unreadable
 }

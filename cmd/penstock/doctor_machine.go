@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
@@ -63,7 +64,7 @@ func (d *doctor) examineDoors() {
 		{"http", c.Listen.HTTP, "listen.http: 127.0.0.1:8090, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 		{"grpc", c.Listen.GRPC, "listen.grpc: 127.0.0.1:8081, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 	} {
-		if door.address == "" || loopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" {
+		if door.address == "" || config.IsLoopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" {
 			continue
 		}
 		open = true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
@@ -78,7 +79,7 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 		origin, err := live.NewFiles(c.File)
 		return origin, func() {}, err
 	case c.Redis:
-		options, err := d.config.Store.Redis.forRules()
+		options, err := d.config.Store.Redis.RuleOptions()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -106,7 +107,7 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 	r := &d.report
 	compile := rules.CompileFiles
 	if d.config.Rules.Envoy != "" {
-		compile = d.config.Rules.envoyOptions().Compile
+		compile = d.config.Rules.EnvoyOptions().Compile
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.config.Gateway.MaxDelay})
 	if err != nil {
@@ -133,7 +134,7 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 // examineCopy looks at the copy that a start without the origin would begin with. The text is nil if
 // the origin has none or could not be asked.
 func (d *doctor) examineCopy(text *live.Text) {
-	r, path := &d.report, d.config.inDataDir("rules.last-good")
+	r, path := &d.report, d.config.InDataDir("rules.last-good")
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && d.config.Rules.File != "" {
 		r.well("last good", "no copy of the rules yet: they are in a file of this machine")
@@ -147,7 +148,7 @@ func (d *doctor) examineCopy(text *live.Text) {
 	var kept *live.Text
 	var data []byte
 	if err == nil {
-		data, err = readBounded(path, int64(live.MaxEncoded))
+		data, err = config.ReadFile(path, int64(live.MaxEncoded))
 	}
 	if err == nil {
 		kept, err = live.DecodeText(data)
@@ -168,10 +169,10 @@ func (d *doctor) examineCopy(text *live.Text) {
 // examinePublished compares what nodes without a database are told through Redis.
 func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	r := &d.report
-	if d.config.Rules.Database == "" || !d.config.redis() {
+	if d.config.Rules.Database == "" || !d.config.HasRedis() {
 		return
 	}
-	options, err := d.config.Store.Redis.forRules()
+	options, err := d.config.Store.Redis.RuleOptions()
 	if err != nil {
 		return // it is said of the store
 	}
@@ -221,7 +222,7 @@ func span(d time.Duration) string {
 }
 
 // validateCommand is the command that tells every mistake in the rules.
-func validateCommand(r *rulesConfig) string {
+func validateCommand(r *config.Rules) string {
 	if r.Envoy != "" {
 		return "penstock rules import envoy-ratelimit " + r.Envoy
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/redisstore"
 )
@@ -53,7 +54,7 @@ var doctorLimit = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Wind
 
 func timeDecision(ctx context.Context, store penstock.Store) (time.Duration, error) {
 	ticket := penstock.Ticket{Groups: []penstock.Group{{
-		Subject: penstock.NewHasher(newToken()).Subject("penstock doctor", "nobody"),
+		Subject: penstock.NewHasher(config.NewToken()).Subject("penstock doctor", "nobody"),
 		Charges: []penstock.Charge{{Meter: doctorLimit, Cost: 1}},
 	}}}
 	var out penstock.Outcome

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // patient is how long a test waits for what must come.
@@ -42,21 +44,21 @@ func startNode(t *testing.T, yaml string) *node {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := []given{
-		{"--listen-gateway", "listen.gateway", "127.0.0.1:0"}, {"--listen-http", "listen.http", "127.0.0.1:0"},
-		{"--listen-grpc", "listen.grpc", "127.0.0.1:0"}, {"--listen-admin", "listen.admin", "127.0.0.1:0"},
+	flags := []config.Flag{
+		{Name: "--listen-gateway", Key: "listen.gateway", Value: "127.0.0.1:0"}, {Name: "--listen-http", Key: "listen.http", Value: "127.0.0.1:0"},
+		{Name: "--listen-grpc", Key: "listen.grpc", Value: "127.0.0.1:0"}, {Name: "--listen-admin", Key: "listen.admin", Value: "127.0.0.1:0"},
 	}
 	if !strings.Contains(yaml, "data_dir:") {
-		flags = append(flags, given{"--data-dir", "data_dir", dir})
+		flags = append(flags, config.Flag{Name: "--data-dir", Key: "data_dir", Value: dir})
 	}
-	c, err := loadConfig(configSources{file: file, env: unhurried, flags: flags, demo: true})
+	c, err := config.Load(config.Sources{File: file, Env: unhurried, Flags: flags, Demo: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return runNode(t, c)
 }
 
-func runNode(t *testing.T, c *config) *node {
+func runNode(t *testing.T, c *config.Config) *node {
 	t.Helper()
 	n := &node{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patient}, log: &syncBuffer{}, done: make(chan error, 1)}
 	s, err := newServer(t.Context(), c, slog.New(slog.NewJSONHandler(n.log, nil)))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/spf13/cobra"
 )
 
@@ -37,7 +38,7 @@ Exit status: 0 ready, 1 not ready, 3 there is no answer.`,
 				return misused("--timeout %v is not positive", timeout)
 			}
 			if url == "" {
-				conf, invalid := readConfig(configSources{file: file, env: a.env, flags: givenFlags(c.Flags())})
+				conf, invalid := config.Read(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
 				address, err := healthAddress(conf)
 				if err != nil {
 					return failed(errors.Join(invalid, err))
@@ -52,12 +53,12 @@ Exit status: 0 ready, 1 not ready, 3 there is no answer.`,
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().StringVar(&url, "url", "", "`URL` to ask instead of the one the configuration says")
 	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for the answer")
-	addConfigFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
 // healthAddress returns where a node with this configuration answers /readyz without TLS.
-func healthAddress(c *config) (string, error) {
+func healthAddress(c *config.Config) (string, error) {
 	listeners := []string{c.Listen.Health, c.Listen.HTTP}
 	if c.Admin.TLS.Certificate == "" {
 		listeners = append(listeners, c.Listen.Admin)

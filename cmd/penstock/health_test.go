@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // The command finds the node by its configuration, and its status is the answer.
@@ -58,7 +60,7 @@ func TestHealthAddress(t *testing.T) {
 		{"", "", "10.0.0.1:8091", "tls.crt", ""},
 		{"127.0.0.1:0", "", "", "", ""},
 	} {
-		c := &config{Listen: listenConfig{Health: test.health, HTTP: test.http, Admin: test.admin}}
+		c := &config.Config{Listen: config.Listen{Health: test.health, HTTP: test.http, Admin: test.admin}}
 		c.Admin.TLS.Certificate = test.certificate
 		if got, err := healthAddress(c); got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%+v: got %q, %v", test, got, err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func main() { os.Exit(realApp().run(context.Background(), os.Args[1:])) }
@@ -62,7 +64,7 @@ func (a *app) checkVariables(c *cobra.Command) error {
 	case "serve", "doctor", "health", "version", "help", "penstock":
 		return nil
 	}
-	if err := errors.Join(unknownVariables(a.env)...); err != nil {
+	if err := errors.Join(config.UnknownVariables(a.env)...); err != nil {
 		return misused("%w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestNormalStatesAreNoErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "penstock.yaml")
 	writeFile(t, file, as+"data_dir: "+dir+"\nlisten: {gateway: '', http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0'}\nrules: {database: 'sqlite:rules.db', poll_interval: 50ms}\n")
-	c, err := loadConfig(configSources{file: file, env: unhurried})
+	c, err := config.Load(config.Sources{File: file, Env: unhurried})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
@@ -77,8 +78,8 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 		return nil, &exit{exitUsage, err}
 	}
 	b := &rulebase{service: &ruleservice.Service{Database: origin}, mustPublish: f.redis != ""}
-	if f.redis != "" || config.redis() {
-		options, err := config.Store.Redis.forRules()
+	if f.redis != "" || config.HasRedis() {
+		options, err := config.Store.Redis.RuleOptions()
 		if err != nil {
 			return nil, &exit{exitUsage, err}
 		}
@@ -95,19 +96,19 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 }
 
 // rulesConfig returns the part of the configuration that says where rules are.
-func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
-	var flags []given
+func (a *app) rulesConfig(f *databaseFlags) (*config.Config, error) {
+	var flags []config.Flag
 	if f.database != "" {
-		flags = append(flags, given{"--database", "rules.database", f.database})
+		flags = append(flags, config.Flag{Name: "--database", Key: "rules.database", Value: f.database})
 	}
 	if f.file != "" {
-		flags = append(flags, given{"--database-file", "rules.database_file", f.file})
+		flags = append(flags, config.Flag{Name: "--database-file", Key: "rules.database_file", Value: f.file})
 	}
 	if f.redis != "" {
-		flags = append(flags, given{"--redis", "store.redis.addresses", f.redis})
+		flags = append(flags, config.Flag{Name: "--redis", Key: "store.redis.addresses", Value: f.redis})
 	}
-	conf, err := loadRulesConfig(configSources{file: f.config, env: a.env, flags: flags})
-	a.warn(conf.warnings...)
+	conf, err := config.LoadRules(config.Sources{File: f.config, Env: a.env, Flags: flags})
+	a.warn(conf.Warnings...)
 	return conf, err
 }
 

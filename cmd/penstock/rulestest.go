@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/ruletest"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/memstore"
@@ -171,7 +172,7 @@ func (a *app) testFile(ctx context.Context, path string, flags testFlags) (teste
 }
 
 func readFixture(path string) (*ruletest.Fixture, error) {
-	text, err := readBounded(path, ruletest.MaxFixture)
+	text, err := config.ReadFile(path, ruletest.MaxFixture)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, misused("read the tests: %w", err)
 	}

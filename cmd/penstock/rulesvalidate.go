@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -67,7 +68,7 @@ func addMaxDelayFlag(flags *pflag.FlagSet, config *string) {
 // maxDelay returns for how long the gateway holds requests by its configuration; 0: as long as the
 // rule's queue takes.
 func (a *app) maxDelay(file string) (time.Duration, error) {
-	conf, err := readConfig(configSources{file: file, env: a.env})
+	conf, err := config.Read(config.Sources{File: file, Env: a.env})
 	if file != "" && err != nil {
 		return 0, no(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // canary is a secret that no output may contain, nor a part of it that is long enough to help.
@@ -254,14 +256,14 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 
 // secretSettings are the variables that can hold a secret.
 func secretSettings() []string {
-	return append(secretVariables(reflect.TypeFor[config](), "PENSTOCK"), "PENSTOCK_STORE_REDIS_ADDRESSES")
+	return append(secretVariables(reflect.TypeFor[config.Config](), "PENSTOCK"), "PENSTOCK_STORE_REDIS_ADDRESSES")
 }
 
 func secretVariables(section reflect.Type, prefix string) (all []string) {
 	for field := range section.Fields() {
 		name := prefix + "_" + strings.ToUpper(field.Tag.Get("key"))
 		switch {
-		case field.Type == reflect.TypeFor[secret](), field.Type == reflect.TypeFor[secretURL]():
+		case field.Type == reflect.TypeFor[config.Secret](), field.Type == reflect.TypeFor[config.SecretURL]():
 			all = append(all, name)
 		case field.Type.Kind() == reflect.Struct && field.Tag.Get("key") != "":
 			all = append(all, secretVariables(field.Type, name)...)

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func newServeCommand(a *app) *cobra.Command {
@@ -37,17 +39,17 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 			if connect && !check {
 				return misused("--connect goes with --check")
 			}
-			conf, err := loadConfig(configSources{file: file, env: a.env, flags: givenFlags(c.Flags()), demo: demo})
+			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo})
 			if err != nil {
 				return no(err)
 			}
-			if conf.traffic = traffic; traffic {
-				if err := conf.takesTraffic(); err != nil {
+			if conf.Traffic = traffic; traffic {
+				if err := conf.CheckTraffic(); err != nil {
 					return no(err)
 				}
 			}
 			if check {
-				a.warn(conf.warnings...)
+				a.warn(conf.Warnings...)
 				if err := a.rehearse(c.Context(), conf, connect); err != nil {
 					return no(err)
 				}
@@ -64,14 +66,14 @@ SIGTERM and SIGINT let calls under way end; a second one ends the server at once
 	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: calls of made-up callers from the start; the console turns them on and off")
 	c.Flags().BoolVar(&check, "check", false, "check everything that a start checks (configuration, rules, certificates, secrets, data_dir) except that ports are free, and exit")
 	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
-	addConfigFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
 // serve runs a server until the context ends.
-func (a *app) serve(ctx context.Context, c *config) error {
+func (a *app) serve(ctx context.Context, c *config.Config) error {
 	log := a.newLog(c)
-	for _, warning := range c.warnings {
+	for _, warning := range c.Warnings {
 		log.Warn("insecure setting", "detail", warning)
 	}
 	s, err := newServer(ctx, c, log)
@@ -85,7 +87,7 @@ func (a *app) serve(ctx context.Context, c *config) error {
 	return err
 }
 
-func (a *app) newLog(c *config) *slog.Logger {
+func (a *app) newLog(c *config.Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of those it knows
 	options := &slog.HandlerOptions{Level: level}

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/httplimit/jwtclaims"
 	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/connlimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
 	"github.com/penstock-io/penstock/internal/readiness"
@@ -121,7 +122,7 @@ func (s *server) listen(name, address string, answer serve) (*door, error) {
 }
 
 func (s *server) isTrustedProxy(address netip.Addr) bool {
-	return slices.ContainsFunc(s.config.TrustedProxies, func(n network) bool { return n.Contains(address) })
+	return slices.ContainsFunc(s.config.TrustedProxies, func(n config.Network) bool { return n.Contains(address) })
 }
 
 // allDoors are those of calls and, if they are on, those of admin and health.
@@ -168,7 +169,7 @@ func (s *server) newAPI() (serve, error) {
 	log := s.log.With("door", "http")
 	handler, err := api.New(api.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
-		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.hosts(s.config.Listen.HTTP), Ready: s.readiness,
+		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.Hosts(s.config.Listen.HTTP), Ready: s.readiness,
 	})
 	if err != nil {
 		return nil, err

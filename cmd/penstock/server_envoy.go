@@ -33,7 +33,7 @@ func (s *server) openEnvoy(context.Context) error {
 // descriptors bring.
 func (s *server) newLimiter() (rls.Limiter, error) {
 	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
-		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.envoyOptions().Together,
+		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
 	})
 	if err != nil || s.config.Rules.Envoy != "" {
 		return limiter, err

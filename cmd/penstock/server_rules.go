@@ -34,13 +34,13 @@ func (s *server) openRules(ctx context.Context) error {
 	if err := os.MkdirAll(s.config.DataDir, 0o750); err != nil {
 		return fmt.Errorf("make data_dir: %w", err)
 	}
-	secret, err := s.config.keySecret()
+	secret, err := s.config.OpenKeySecret()
 	if err != nil {
 		return err
 	}
-	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged}
+	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.InDataDir("rules.last-good"), Changed: s.rulesChanged}
 	if s.config.Rules.Envoy != "" {
-		follow.Read, follow.LastGood = s.config.Rules.envoyOptions().Compile, "" // what is there is of other rules
+		follow.Read, follow.LastGood = s.config.Rules.EnvoyOptions().Compile, "" // what is there is of other rules
 	}
 	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
@@ -77,7 +77,7 @@ func (s *server) openDatabase(ctx context.Context, source string) (live.Origin, 
 	s.atEnd(func() { origin.Close() })
 	service := &ruleservice.Service{Database: origin, Compile: s.rules.compile}
 	s.rules.service = service
-	if s.config.redis() {
+	if s.config.HasRedis() {
 		published, err := s.openRuleRedis()
 		if err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func (s *server) openDatabase(ctx context.Context, source string) (live.Origin, 
 		service.Publisher = published
 		s.publish(service)
 	}
-	if s.config.demo {
+	if s.config.Demo {
 		if err := applySample(ctx, service); err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (s *server) openDatabase(ctx context.Context, source string) (live.Origin, 
 }
 
 func (s *server) openRuleRedis() (*ruleredis.Rules, error) {
-	options, err := s.config.Store.Redis.forRules()
+	options, err := s.config.Store.Redis.RuleOptions()
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func TestStartFromLastGoodRules(t *testing.T) {
@@ -60,24 +62,24 @@ func TestNothingIsLeft(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	dir := t.TempDir()
-	for name, change := range map[string]func(*config){
-		"no rules":          func(c *config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },
-		"broken rules":      func(c *config) { c.Rules.File = rulesFile(t, "rules: [{nmae: x}]") },
-		"no such directory": func(c *config) { c.DataDir = filepath.Join(rulesFile(t, ""), "x") },
-		"an empty secret": func(c *config) {
+	for name, change := range map[string]func(*config.Config){
+		"no rules":          func(c *config.Config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },
+		"broken rules":      func(c *config.Config) { c.Rules.File = rulesFile(t, "rules: [{nmae: x}]") },
+		"no such directory": func(c *config.Config) { c.DataDir = filepath.Join(rulesFile(t, ""), "x") },
+		"an empty secret": func(c *config.Config) {
 			c.Rules.File, c.DataDir = rulesFile(t, "rules: []"), t.TempDir()
 			writeFile(t, filepath.Join(c.DataDir, "key_secret"), "")
 		},
-		"a certificate that is none": func(c *config) {
+		"a certificate that is none": func(c *config.Config) {
 			c.Rules.File = rulesFile(t, "rules: []")
-			c.Gateway.TLS = tlsServerConfig{Certificate: c.Rules.File, Key: c.Rules.File}
+			c.Gateway.TLS = config.ServerTLS{Certificate: c.Rules.File, Key: c.Rules.File}
 		},
-		"an address of another": func(c *config) { c.Rules.File, c.Listen.HTTP = rulesFile(t, "rules: []"), "192.0.2.1:0" },
+		"an address of another": func(c *config.Config) { c.Rules.File, c.Listen.HTTP = rulesFile(t, "rules: []"), "192.0.2.1:0" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := defaultConfig()
-			c.Listen = listenConfig{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
-			c.DataDir, c.demo = t.TempDir(), true
+			c := config.Default()
+			c.Listen = config.Listen{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
+			c.DataDir, c.Demo = t.TempDir(), true
 			change(c)
 			s, err := newServer(t.Context(), c, (&app{stderr: t.Output()}).newLog(c))
 			if err == nil {

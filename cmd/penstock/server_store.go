@@ -21,8 +21,8 @@ func (s *server) openStore(context.Context) error {
 		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log,
 		Wrap: func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
 	}
-	if s.config.redis() {
-		redis, err := s.config.redisOptions()
+	if s.config.HasRedis() {
+		redis, err := s.config.RedisOptions()
 		if err != nil {
 			return err
 		}

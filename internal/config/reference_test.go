@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 const referenceFile = "../../docs/configuration.md"
 
 // The reference is made from the tags of config. After a change there:
-// PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestReference
+// PENSTOCK_TEST_UPDATE=1 go test ./internal/config -run TestReference
 func TestReferenceIsCurrent(t *testing.T) {
 	want := reference()
 	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
@@ -24,7 +24,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/configuration.md is not what config.go says: PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestReference")
+		t.Error("docs/configuration.md is not what config.go says: PENSTOCK_TEST_UPDATE=1 go test ./internal/config -run TestReference")
 	}
 }
 
@@ -43,9 +43,9 @@ Flags: ` + flagList() + `.
 ## Keys
 
 `)
-	table(&b, settings(reflect.ValueOf(defaultConfig()).Elem(), ""))
+	table(&b, settings(reflect.ValueOf(Default()).Elem(), ""))
 	b.WriteString("\n## Of each upstream\n\n")
-	upstream := defaultUpstream()
+	upstream := DefaultUpstream()
 	table(&b, settings(reflect.ValueOf(&upstream).Elem(), ""))
 	return b.String()
 }
@@ -64,7 +64,7 @@ trusted_proxies: [10.0.0.0/8]
 
 func flagList() string {
 	list := []string{"`--config`", "`--demo`", "`--check`"}
-	for _, f := range configFlags {
+	for _, f := range flagKeys {
 		list = append(list, fmt.Sprintf("`--%s` (`%s`)", f.flag, f.path))
 	}
 	return strings.Join(list, ", ")

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// configFlags are the keys that have a flag.
-var configFlags = []struct{ flag, path, usage string }{
+// flagKeys are the keys that have a flag.
+var flagKeys = []struct{ flag, path, usage string }{
 	{"listen-gateway", "listen.gateway", "`address` of the gateway; empty turns it off, as with the others"},
 	{"listen-http", "listen.http", "`address` of the decision API and forward-auth"},
 	{"listen-grpc", "listen.grpc", "`address` of the decision API over gRPC"},
@@ -20,15 +20,15 @@ var configFlags = []struct{ flag, path, usage string }{
 	{"data-dir", "data_dir", "`directory` of the SQLite database, the last good rules, the made secret"},
 }
 
-func addConfigFlags(flags *pflag.FlagSet) {
-	for _, f := range configFlags {
+func AddFlags(flags *pflag.FlagSet) {
+	for _, f := range flagKeys {
 		flags.String(f.flag, "", f.usage)
 	}
 }
 
-// givenFlags returns the keys that flags give a value.
-func givenFlags(flags *pflag.FlagSet) (all []given) {
-	for _, f := range configFlags {
+// Flags returns the keys that flags give a value.
+func Flags(flags *pflag.FlagSet) (all []Flag) {
+	for _, f := range flagKeys {
 		flag := flags.Lookup(f.flag)
 		if !flag.Changed {
 			continue
@@ -37,7 +37,7 @@ func givenFlags(flags *pflag.FlagSet) (all []given) {
 		if f.flag == "upstream" {
 			value = fmt.Sprintf("[{url: %q}]", value)
 		}
-		all = append(all, given{"--" + f.flag, f.path, value})
+		all = append(all, Flag{"--" + f.flag, f.path, value})
 	}
 	return all
 }

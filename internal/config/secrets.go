@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/rand"
@@ -9,35 +9,35 @@ import (
 	"runtime"
 )
 
-// newToken returns what nobody can guess.
-func newToken() string { return "pk_" + rand.Text() + rand.Text() }
+// NewToken returns what nobody can guess.
+func NewToken() string { return "pk_" + rand.Text() + rand.Text() }
 
-// keySecret returns what keys the hash of clients: the one configured, or one that is made at the
+// OpenKeySecret returns what keys the hash of clients: the one configured, or one that is made at the
 // first start and kept.
-func (c *config) keySecret() (string, error) {
-	text, err := c.readKeySecret()
+func (c *Config) OpenKeySecret() (string, error) {
+	text, err := c.ReadKeySecret()
 	if errors.Is(err, os.ErrNotExist) {
-		return keepSecret(c.inDataDir("key_secret"), newToken())
+		return KeepSecret(c.InDataDir("key_secret"), NewToken())
 	}
 	return text, err
 }
 
-// readKeySecret is keySecret without making one.
-func (c *config) readKeySecret() (string, error) {
+// ReadKeySecret is keySecret without making one.
+func (c *Config) ReadKeySecret() (string, error) {
 	if c.KeySecret != "" {
 		return string(c.KeySecret), nil
 	}
-	return readKept(c.inDataDir("key_secret"))
+	return readKept(c.InDataDir("key_secret"))
 }
 
-// readAdminToken reads the token that was kept.
-func (c *config) readAdminToken() (string, error) { return readKept(c.adminTokenFile()) }
+// ReadAdminToken reads the token that was kept.
+func (c *Config) ReadAdminToken() (string, error) { return readKept(c.AdminTokenFile()) }
 
-func (c *config) adminTokenFile() string { return c.inDataDir("admin_token") }
+func (c *Config) AdminTokenFile() string { return c.InDataDir("admin_token") }
 
 // readKept reads a secret that was made at the first start.
 func readKept(file string) (string, error) {
-	text, _, err := readSecretFile(file)
+	text, _, err := ReadSecretFile(file)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the secret kept in data_dir: %w", err)
@@ -47,10 +47,10 @@ func readKept(file string) (string, error) {
 	return text, nil
 }
 
-// readSecretFile reads a file that holds a secret. It refuses a file that everybody can write to:
+// ReadSecretFile reads a file that holds a secret. It refuses a file that everybody can write to:
 // anybody on the machine could choose the secret. The warning says who else can read or change it; a
 // group may be meant to, as on volumes of Kubernetes with an fsGroup.
-func readSecretFile(name string) (text, warning string, err error) {
+func ReadSecretFile(name string) (text, warning string, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return "", "", err
@@ -100,8 +100,8 @@ func (l *loader) checkMode(path, name string) {
 	}
 }
 
-// keepSecret writes a secret for nobody but its owner, unless another process has just done so.
-func keepSecret(file, made string) (string, error) {
+// KeepSecret writes a secret for nobody but its owner, unless another process has just done so.
+func KeepSecret(file, made string) (string, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".secret-*") // with mode 0600
 	if err != nil {
 		return "", fmt.Errorf("keep a secret in data_dir: %w", err)
@@ -113,7 +113,7 @@ func keepSecret(file, made string) (string, error) {
 		err = os.Link(temporary.Name(), file)
 	}
 	if errors.Is(err, os.ErrExist) {
-		text, _, err := readSecretFile(file)
+		text, _, err := ReadSecretFile(file)
 		return text, err
 	}
 	if err != nil {

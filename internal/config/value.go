@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"encoding"
@@ -100,10 +100,10 @@ func (s *setting) setList(v reflect.Value, text string) error {
 	return nil
 }
 
-// size is a number of bytes, written 16KiB, 1GiB or 4096; -1 is none at all.
-type size int64
+// Size is a number of bytes, written 16KiB, 1GiB or 4096; -1 is none at all.
+type Size int64
 
-func (s *size) UnmarshalText(text []byte) error {
+func (s *Size) UnmarshalText(text []byte) error {
 	if string(text) == "-1" {
 		*s = -1
 		return nil
@@ -112,33 +112,33 @@ func (s *size) UnmarshalText(text []byte) error {
 	if err != nil || n > 1<<50 {
 		return fmt.Errorf("invalid size %.64q, for example 4096, 16KiB or 1GiB", text)
 	}
-	*s = size(n)
+	*s = Size(n)
 	return nil
 }
 
-func (s size) String() string {
+func (s Size) String() string {
 	if s < 0 {
 		return "-1"
 	}
 	return strings.NewReplacer(".0 ", "", " ", "").Replace(humanize.IBytes(uint64(s)))
 }
 
-// ratio is a part of a whole, from 0 to 1.
-type ratio float64
+// Ratio is a part of a whole, from 0 to 1.
+type Ratio float64
 
-func (r *ratio) UnmarshalText(text []byte) error {
+func (r *Ratio) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseFloat(string(text), 32)
 	if err != nil || !(n >= 0 && n <= 1) {
 		return fmt.Errorf("invalid ratio %.64q: must be from 0 to 1, for example 0.8", text)
 	}
-	*r = ratio(n)
+	*r = Ratio(n)
 	return nil
 }
 
-// network is a CIDR; a lone address is the network of itself.
-type network struct{ netip.Prefix }
+// Network is a CIDR; a lone address is the network of itself.
+type Network struct{ netip.Prefix }
 
-func (n *network) UnmarshalText(text []byte) (err error) {
+func (n *Network) UnmarshalText(text []byte) (err error) {
 	if addr, bad := netip.ParseAddr(string(text)); bad == nil {
 		n.Prefix = netip.PrefixFrom(addr.Unmap().WithZone(""), addr.Unmap().BitLen())
 		return nil

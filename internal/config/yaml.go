@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 
 // Bounds of a configuration, beside its bytes.
 const (
-	maxConfigValues = 10_000
-	maxConfigDepth  = 16
+	maxValues = 10_000
+	maxDepth  = 16
 )
 
 // readYAML takes the values that a text has. It does not stop at the first mistake.
 func (l *loader) readYAML(name string, text []byte, into reflect.Value, prefix string) {
-	root, err := strictdoc.Read(context.Background(), string(text), strictdoc.Options{MaxBytes: maxConfigFile, MaxNodes: maxConfigValues, MaxDepth: maxConfigDepth})
+	root, err := strictdoc.Read(context.Background(), string(text), strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxValues, MaxDepth: maxDepth})
 	if err != nil {
 		l.fail(fmt.Errorf("%s:%w", name, err))
 		return

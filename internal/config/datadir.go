@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -28,13 +28,13 @@ func (l *loader) settleDataDir(env []string) {
 // defaultDataDir returns what systemd names with StateDirectory=, or the user's data directory by the XDG
 // specification, or, for a service without a home, /var/lib/penstock.
 func defaultDataDir(env []string) string {
-	if dir, _, _ := strings.Cut(getenv(env, "STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {
+	if dir, _, _ := strings.Cut(Getenv(env, "STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {
 		return dir
 	}
-	if dir := getenv(env, "XDG_DATA_HOME"); filepath.IsAbs(dir) {
+	if dir := Getenv(env, "XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "penstock")
 	}
-	if home := getenv(env, "HOME"); filepath.IsAbs(home) && home != "/" {
+	if home := Getenv(env, "HOME"); filepath.IsAbs(home) && home != "/" {
 		return filepath.Join(home, ".local", "share", "penstock")
 	}
 	return "/var/lib/penstock"
@@ -50,4 +50,4 @@ func (l *loader) sqliteFile(name string) string {
 	return filepath.Join(l.config.DataDir, name)
 }
 
-func (c *config) inDataDir(name string) string { return filepath.Join(c.DataDir, name) }
+func (c *Config) InDataDir(name string) string { return filepath.Join(c.DataDir, name) }

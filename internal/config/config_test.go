@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -13,13 +13,13 @@ import (
 )
 
 // load reads a configuration as serve does.
-func load(t *testing.T, yaml string, env []string, flags ...given) (*config, error) {
+func load(t *testing.T, yaml string, env []string, flags ...Flag) (*Config, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("penstock.yaml", []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return loadConfig(configSources{file: "penstock.yaml", env: env, flags: flags})
+	return Load(Sources{File: "penstock.yaml", Env: env, Flags: flags})
 }
 
 const upstream = "\nupstreams: [{url: http://127.0.0.1:3000}]\n"
@@ -27,11 +27,11 @@ const upstream = "\nupstreams: [{url: http://127.0.0.1:3000}]\n"
 func TestConfigPrecedence(t *testing.T) {
 	const yaml = "listen: {gateway: ':1', http: ':1001', grpc: ':1002'}" + upstream
 	env := []string{"PENSTOCK_LISTEN_GATEWAY=:2", "PENSTOCK_LISTEN_HTTP=:2001"}
-	c, err := load(t, yaml, env, given{"--listen-gateway", "listen.gateway", ":3"})
+	c, err := load(t, yaml, env, Flag{"--listen-gateway", "listen.gateway", ":3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := listenConfig{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091", Share: 50}
+	want := Listen{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091", Share: 50}
 	if diff := cmp.Diff(want, c.Listen); diff != "" {
 		t.Error("flag > environment > file > default, but (-want +got):\n" + diff)
 	}
@@ -54,7 +54,7 @@ gateway: {h2c: true, limits: {body_bytes: -1}, timeouts: {idle: 1m30s}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := defaultUpstream()
+	second := DefaultUpstream()
 	second.Host, second.Path, second.URLs = "api.example.com", "/v1", []string{"http://a:1", "https://b:2"}
 	second.Health.Path, second.Health.Interval = "/up", 1e9
 	for _, check := range []struct {
@@ -64,10 +64,10 @@ gateway: {h2c: true, limits: {body_bytes: -1}, timeouts: {idle: 1m30s}}
 		{"grpc", c.Listen.GRPC, ""},
 		{"upstreams", c.Upstreams[1], second},
 		{"path", c.Upstreams[0].Path, "/"},
-		{"max_bytes", c.Store.Memory.MaxBytes, size(64 << 20)},
+		{"max_bytes", c.Store.Memory.MaxBytes, Size(64 << 20)},
 		{"networks", c.TrustedProxies[0].String() + " " + c.TrustedProxies[1].String(), "10.0.0.0/8 192.0.2.1/32"},
 		{"headers", c.Headers, []string{"none"}},
-		{"body_bytes", c.Gateway.Limits.BodyBytes, size(-1)},
+		{"body_bytes", c.Gateway.Limits.BodyBytes, Size(-1)},
 		{"idle", c.Gateway.Timeouts.Idle.String(), "1m30s"},
 		{"database", string(c.Rules.Database), "sqlite:/var/lib/penstock/penstock.db"},
 	} {
@@ -78,11 +78,11 @@ gateway: {h2c: true, limits: {body_bytes: -1}, timeouts: {idle: 1m30s}}
 }
 
 func TestConfigRulesAreOneChoice(t *testing.T) {
-	c, err := load(t, "rules: {file: rules.yaml, poll_interval: 7s}"+upstream, nil, given{"--database", "rules.database", "sqlite:/x/y.db"})
+	c, err := load(t, "rules: {file: rules.yaml, poll_interval: 7s}"+upstream, nil, Flag{"--database", "rules.database", "sqlite:/x/y.db"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := rulesConfig{Database: "sqlite:/x/y.db", PollInterval: 7e9, Charge: "alone"}
+	want := Rules{Database: "sqlite:/x/y.db", PollInterval: 7e9, Charge: "alone"}
 	if c.Rules != want {
 		t.Errorf("got %+v, want %+v", c.Rules, want)
 	}
@@ -157,7 +157,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"removed", "store: {redis: {plain_keys: true}}" + upstream, "", `unknown field "plain_keys"`},
 		{"nodes", "nodes: 10001" + upstream, "", "penstock.yaml:1:8: nodes: 10001 is not from 1 to 10000, or 0 to learn it"},
 		{"node_name", "node_name: <b>" + upstream, "", `penstock.yaml:1:12: node_name: "<b>" is not of 1 to 64 letters, digits and -._:+()`},
-		{"large file", strings.Repeat("#", maxConfigFile+1), "", "more than 262144 bytes"},
+		{"large file", strings.Repeat("#", maxFile+1), "", "more than 262144 bytes"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := load(t, row.yaml, []string{row.env})
@@ -173,7 +173,7 @@ func TestConfigMistakes(t *testing.T) {
 
 func TestConfigTellsEveryMistake(t *testing.T) {
 	_, err := load(t, "log: {level: loud, color: blue}\nkey_secret_file: nowhere\nstore: {redis: {addresses: ['a:1']}}\n", []string{"PENSTOCK_LOG_FORMAT=xml"},
-		given{"--listen-grpc", "listen.grpc", "x"})
+		Flag{"--listen-grpc", "listen.grpc", "x"})
 	// Of each source one or two, a file that is not there and no further word about the secret, and
 	// that there are no upstreams.
 	if n := strings.Count(err.Error(), "\n") + 1; n != 6 {
@@ -221,14 +221,14 @@ func TestListsOfSections(t *testing.T) {
 		Size int    `key:"size"`
 	}
 	var c struct {
-		Items     []item           `key:"items"`
-		Upstreams []upstreamConfig `key:"upstreams"`
+		Items     []item     `key:"items"`
+		Upstreams []Upstream `key:"upstreams"`
 	}
 	l := newLoader()
 	l.readYAML("x.yaml", []byte("items: [{name: a}, {size: 2}]\nupstreams: [{url: http://a}]\n"), reflect.ValueOf(&c).Elem(), "")
-	upstream := defaultUpstream()
+	upstream := DefaultUpstream()
 	upstream.URL = "http://a"
-	if want := []item{{Name: "a"}, {Size: 2}}; len(l.errs) > 0 || !slices.Equal(c.Items, want) || !reflect.DeepEqual(c.Upstreams, []upstreamConfig{upstream}) {
+	if want := []item{{Name: "a"}, {Size: 2}}; len(l.errs) > 0 || !slices.Equal(c.Items, want) || !reflect.DeepEqual(c.Upstreams, []Upstream{upstream}) {
 		t.Errorf("got %+v, %v", c, l.errs)
 	}
 }

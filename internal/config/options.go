@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"time"
@@ -9,14 +9,14 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// hosts are the names under which a listener is reached.
-func (c *config) hosts(address string) webguard.Hosts {
-	return webguard.Hosts{Loopback: loopback(address), Names: c.Listen.Hosts}
+// Hosts are the names under which a listener is reached.
+func (c *Config) Hosts(address string) webguard.Hosts {
+	return webguard.Hosts{Loopback: IsLoopback(address), Names: c.Listen.Hosts}
 }
 
-func (c *config) redisOptions() (redisstore.Options, error) {
+func (c *Config) RedisOptions() (redisstore.Options, error) {
 	r := &c.Store.Redis
-	secure, err := r.TLS.load()
+	secure, err := r.TLS.Load()
 	return redisstore.Options{
 		Addresses: r.Addresses, Mode: redisstore.Mode(r.Mode), Master: r.Master,
 		Username: r.Username, Password: string(r.Password),
@@ -29,9 +29,9 @@ func (c *config) redisOptions() (redisstore.Options, error) {
 // small; but where a decision has longer, rules have as long.
 const rulesTimeout = 5 * time.Second
 
-// forRules returns how rules are carried through the store's Redis.
-func (r *redisConfig) forRules() (ruleredis.Options, error) {
-	secure, err := r.TLS.load()
+// RuleOptions returns how rules are carried through the store's Redis.
+func (r *Redis) RuleOptions() (ruleredis.Options, error) {
+	secure, err := r.TLS.Load()
 	return ruleredis.Options{
 		Addresses: r.Addresses, Master: r.Master, Cluster: r.Mode == "cluster",
 		Username: r.Username, Password: string(r.Password),
@@ -40,7 +40,7 @@ func (r *redisConfig) forRules() (ruleredis.Options, error) {
 	}, err
 }
 
-// envoyOptions say how files of envoyproxy/ratelimit are read.
-func (r *rulesConfig) envoyOptions() envoyratelimit.Options {
+// EnvoyOptions say how files of envoyproxy/ratelimit are read.
+func (r *Rules) EnvoyOptions() envoyratelimit.Options {
 	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.Envoy != "" && r.Charge == "together"}
 }

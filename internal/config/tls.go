@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/tls"
@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// load returns nil if TLS is off.
-func (t *tlsClientConfig) load() (*tls.Config, error) {
+// Load returns nil if TLS is off.
+func (t *ClientTLS) Load() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA != "" {
-		pem, err := readBounded(t.CA, maxConfigFile)
+		pem, err := ReadFile(t.CA, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("store.redis.tls.ca: %w", err)
 		}
@@ -32,8 +32,8 @@ func (t *tlsClientConfig) load() (*tls.Config, error) {
 	return c, nil
 }
 
-// load returns nil if TLS is off.
-func (t *adminTLSConfig) load() (*tls.Config, error) {
+// Load returns nil if TLS is off.
+func (t *AdminTLS) Load() (*tls.Config, error) {
 	if t.Certificate == "" {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"github.com/penstock-io/penstock/internal/rls"
@@ -25,7 +25,7 @@ func (l *loader) checkEnvoy() {
 	}
 	switch {
 	case len(c.Store.RedisPerSecond.Addresses) == 0:
-	case c.Rules.Envoy == "" || !c.redis():
+	case c.Rules.Envoy == "" || !c.HasRedis():
 		l.wrong("store.redis_per_second.addresses", "requires rules.envoy_ratelimit, whose limits per second are counted there, and store.redis for the others")
 	case c.Rules.Charge == "together":
 		l.wrong("store.redis_per_second.addresses", "two servers cannot charge a request atomically: choose another rules.charge than together")

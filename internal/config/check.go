@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -84,13 +84,13 @@ func (l *loader) checkListen() {
 	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
 		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
 	}
-	if c.Listen.Admin != "" && !loopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
+	if c.Listen.Admin != "" && !IsLoopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
 		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
 	}
 }
 
-// loopback tells whether an address is for this machine only.
-func loopback(address string) bool {
+// IsLoopback tells whether an address is for this machine only.
+func IsLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
@@ -101,7 +101,7 @@ func loopback(address string) bool {
 
 func (l *loader) checkUpstreams() {
 	c := l.config
-	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.demo {
+	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.Demo {
 		l.wrong("upstreams", `the gateway has no upstream: set one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
 	}
 	for i, u := range c.Upstreams {
@@ -112,7 +112,7 @@ func (l *loader) checkUpstreams() {
 		if !strings.HasPrefix(u.Path, "/") {
 			l.wrong(path+".path", "invalid path %.64q: must begin with /", u.Path)
 		}
-		for _, text := range u.urls() {
+		for _, text := range u.Servers() {
 			to, err := url.Parse(text)
 			if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" || strings.Contains(text, "@") {
 				l.unusable(path+".url", "%.128q must be the URL of a server, without user or password, for example http://127.0.0.1:3000", urlform.Redact(text))
@@ -121,16 +121,16 @@ func (l *loader) checkUpstreams() {
 	}
 }
 
-func (u *upstreamConfig) urls() []string {
+func (u *Upstream) Servers() []string {
 	if u.URL == "" {
 		return u.URLs
 	}
 	return append([]string{u.URL}, u.URLs...)
 }
 
-func (c *config) redis() bool { return len(c.Store.Redis.Addresses) > 0 }
+func (c *Config) HasRedis() bool { return len(c.Store.Redis.Addresses) > 0 }
 
-func (l *loader) checkRedis(path string, r *redisConfig) {
+func (l *loader) checkRedis(path string, r *Redis) {
 	if len(r.Addresses) == 0 {
 		return
 	}
@@ -172,32 +172,32 @@ func (l *loader) checkRules() {
 	case ways > 1:
 		l.wrong("rules", "several sources are set; use one of file, database, redis and envoy_ratelimit")
 	}
-	if r.Redis && !l.config.redis() {
+	if r.Redis && !l.config.HasRedis() {
 		l.wrong("rules.redis", "requires store.redis.addresses")
 	}
 	if r.PollInterval <= 0 {
 		l.wrong("rules.poll_interval", "must be positive")
 	}
 	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok {
-		r.Database = secret("sqlite:" + l.sqliteFile(name))
+		r.Database = Secret("sqlite:" + l.sqliteFile(name))
 	}
 }
 
 func (l *loader) checkSecrets() {
 	c := l.config
 	if c.KeySecret == "" && c.KeySecretFile == "" {
-		if _, warning, err := readSecretFile(c.inDataDir("key_secret")); warning != "" {
+		if _, warning, err := ReadSecretFile(c.InDataDir("key_secret")); warning != "" {
 			l.warn("key_secret", "%s", warning)
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			l.wrong("key_secret", "%w", err)
 		}
 	}
-	if c.redis() && c.KeySecret == "" {
+	if c.HasRedis() && c.KeySecret == "" {
 		l.wrong("key_secret", "nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32 and give it to all nodes as PENSTOCK_KEY_SECRET or key_secret_file")
 	}
 	for _, s := range []struct {
 		path  string
-		value secret
+		value Secret
 	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}, {"admin.viewer_token", c.Admin.ViewerToken}} {
 		if s.value != "" && len(s.value) < minSecret {
 			l.wrong(s.path, "%d bytes are too few: must be at least %d; create one with openssl rand -hex 32", len(s.value), minSecret)
@@ -230,10 +230,10 @@ func (l *loader) checkTLS() {
 	}
 }
 
-// takesTraffic tells why there can be no demo traffic.
-func (c *config) takesTraffic() error {
+// CheckTraffic tells why there can be no demo traffic.
+func (c *Config) CheckTraffic() error {
 	switch {
-	case !c.demo || len(c.Upstreams) > 0:
+	case !c.Demo || len(c.Upstreams) > 0:
 		return errors.New("--traffic goes with --demo and without upstreams: made-up callers call nothing but the demo upstream")
 	case c.Listen.Gateway == "":
 		return errors.New("--traffic needs the gateway: listen.gateway is empty")

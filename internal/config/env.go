@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -26,9 +26,9 @@ func isForeignVariable(line string) bool {
 	return serviceLink.MatchString(line)
 }
 
-// unknownVariables returns an error for each PENSTOCK_… variable that nothing reads: a misspelt one
+// UnknownVariables returns an error for each PENSTOCK_… variable that nothing reads: a misspelt one
 // would silently mean the default. Values are not printed, as they may be secrets.
-func unknownVariables(env []string) (errs []error) {
+func UnknownVariables(env []string) (errs []error) {
 	known := slices.Clone(commandVariables)
 	for path := range newLoader().settings {
 		known = append(known, variable(path))
@@ -48,8 +48,8 @@ func unknownVariables(env []string) (errs []error) {
 	return errs
 }
 
-// getenv returns the value of a variable in the form of os.Environ, "" if it is not set.
-func getenv(env []string, name string) string {
+// Getenv returns the value of a variable in the form of os.Environ, "" if it is not set.
+func Getenv(env []string, name string) string {
 	for _, line := range slices.Backward(env) {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
 			return value

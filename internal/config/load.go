@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -14,14 +14,14 @@ import (
 
 // Bounds of what is read.
 const (
-	maxConfigFile = 256 << 10
+	maxFile       = 256 << 10
 	maxSecretFile = 16 << 10
 )
 
 // A loader puts a configuration together: defaults, then the file, the environment, the flags. It
 // remembers where each value comes from, and collects all mistakes.
 type loader struct {
-	config   *config
+	config   *Config
 	settings map[string]*setting
 	origin   map[string]string // of a key: penstock.yaml:3:5, PENSTOCK_…, --flag; none: the default
 
@@ -30,43 +30,43 @@ type loader struct {
 	unreadable bool     // a whole source could not be
 }
 
-// A given is the value of a key that a flag has.
-type given struct{ flag, path, value string }
+// A Flag is the value of a key that a flag has.
+type Flag struct{ Name, Key, Value string }
 
-// configSources are where a configuration comes from, beside the defaults. A flag overrides the environment,
+// Sources are where a configuration comes from, beside the defaults. A flag overrides the environment,
 // which overrides the file.
-type configSources struct {
-	file  string   // "" is the one that PENSTOCK_CONFIG names, if any
-	env   []string // as of os.Environ
-	flags []given
-	demo  bool
+type Sources struct {
+	File  string   // "" is the one that PENSTOCK_CONFIG names, if any
+	Env   []string // as of os.Environ
+	Flags []Flag
+	Demo  bool
 }
 
-func (s *configSources) fileName() string { return cmp.Or(s.file, getenv(s.env, "PENSTOCK_CONFIG")) }
+func (s *Sources) fileName() string { return cmp.Or(s.File, Getenv(s.Env, "PENSTOCK_CONFIG")) }
 
-// loadConfig reads and checks a configuration as serve does. The error is a *configError that has every
+// Load reads and checks a configuration as serve does. The error is a *configError that has every
 // mistake; what could be read is returned all the same.
-func loadConfig(s configSources) (*config, error) {
+func Load(s Sources) (*Config, error) {
 	l := readSources(s)
-	l.errs = append(l.errs, unknownVariables(s.env)...)
+	l.errs = append(l.errs, UnknownVariables(s.Env)...)
 	c := l.config
 	unconfigured := s.fileName() == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
-	c.demo = s.demo || unconfigured
-	if c.demo && l.origin["listen.gateway"] == "" {
+	c.Demo = s.Demo || unconfigured
+	if c.Demo && l.origin["listen.gateway"] == "" {
 		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
 	}
 	l.check()
 	return c, l.err()
 }
 
-// readConfig reads a configuration and checks each value by itself, but not whether they fit together.
-func readConfig(s configSources) (*config, error) {
+// Read reads a configuration and checks each value by itself, but not whether they fit together.
+func Read(s Sources) (*Config, error) {
 	l := readSources(s)
 	return l.config, l.err()
 }
 
-// loadRulesConfig reads a configuration and checks where it says that rules are: in a database that it names.
-func loadRulesConfig(s configSources) (*config, error) {
+// LoadRules reads a configuration and checks where it says that rules are: in a database that it names.
+func LoadRules(s Sources) (*Config, error) {
 	l := readSources(s)
 	if l.unreadable {
 		return l.config, l.err()
@@ -84,50 +84,50 @@ func loadRulesConfig(s configSources) (*config, error) {
 	return l.config, l.err()
 }
 
-// A configError is every mistake in a configuration.
-type configError struct {
-	mistakes   []error
-	unreadable bool // some sources or values could not be read, so that the configuration is not what was meant
+// A Error is every mistake in a configuration.
+type Error struct {
+	Mistakes   []error
+	Unreadable bool // some sources or values could not be read, so that the configuration is not what was meant
 }
 
-func (e *configError) Error() string { return errors.Join(e.mistakes...).Error() }
+func (e *Error) Error() string { return errors.Join(e.Mistakes...).Error() }
 
-func (e *configError) Unwrap() []error { return e.mistakes }
+func (e *Error) Unwrap() []error { return e.Mistakes }
 
 // err returns the mistakes that were found, nil if there are none.
 func (l *loader) err() error {
 	if len(l.errs) == 0 {
 		return nil
 	}
-	return &configError{l.errs, l.unreadable || len(l.broken) > 0}
+	return &Error{l.errs, l.unreadable || len(l.broken) > 0}
 }
 
-func readSources(s configSources) *loader {
+func readSources(s Sources) *loader {
 	l := newLoader()
 	l.layer(func() { l.readFile(s.fileName()) })
-	l.layer(func() { l.readEnv(s.env) })
+	l.layer(func() { l.readEnv(s.Env) })
 	l.layer(func() {
-		for _, g := range s.flags {
-			l.set(g.path, g.value, g.flag)
-			if g.path == "rules.database" && hasPassword(g.value) {
-				l.warn(g.path, visiblePassword)
+		for _, g := range s.Flags {
+			l.set(g.Key, g.Value, g.Name)
+			if g.Key == "rules.database" && HasPassword(g.Value) {
+				l.warn(g.Key, VisiblePassword)
 			}
 		}
 	})
 	l.readSecrets()
-	l.settleDataDir(s.env)
+	l.settleDataDir(s.Env)
 	return l
 }
 
-const visiblePassword = "every user of this machine can read the password in the process list; put the URL into a file and name it with --database-file"
+const VisiblePassword = "every user of this machine can read the password in the process list; put the URL into a file and name it with --database-file"
 
-// hasPassword tells whether the source of a database holds a password.
-func hasPassword(source string) bool {
+// HasPassword tells whether the source of a database holds a password.
+func HasPassword(source string) bool {
 	return urlform.HasPassword(source) || strings.Contains(source, "password=")
 }
 
 func newLoader() *loader {
-	l := &loader{config: defaultConfig(), settings: map[string]*setting{}, origin: map[string]string{}}
+	l := &loader{config: Default(), settings: map[string]*setting{}, origin: map[string]string{}}
 	l.know(l.root(), "")
 	return l
 }
@@ -164,14 +164,14 @@ func (l *loader) readFile(name string) {
 	if name == "" {
 		return
 	}
-	text, err := readBounded(name, maxConfigFile)
+	text, err := ReadFile(name, maxFile)
 	if err != nil {
 		l.fail(fmt.Errorf("read the configuration: %w", err))
 		return
 	}
 	l.readYAML(name, text, l.root(), "")
 	for _, s := range settings(l.root(), "") {
-		if s.value.Type() == reflect.TypeFor[secret]() && s.value.Len() > 0 && strings.HasPrefix(l.origin[s.path], name+":") {
+		if s.value.Type() == reflect.TypeFor[Secret]() && s.value.Len() > 0 && strings.HasPrefix(l.origin[s.path], name+":") {
 			l.checkMode(s.path, name)
 			return
 		}
@@ -204,7 +204,7 @@ func (l *loader) readSecrets() {
 			l.misread(l.origin[named.path], named.path, "%s and %s are both set; use one (%s is set by %s)", path, named.path, path, cmp.Or(l.origin[path], "default"))
 			continue
 		}
-		text, warning, err := readSecretFile(file)
+		text, warning, err := ReadSecretFile(file)
 		if warning != "" {
 			l.warn(named.path, "%s", warning)
 		}
@@ -269,7 +269,7 @@ func (l *loader) unusable(path, format string, args ...any) {
 
 // warn notes that the value of a key works, but should be changed.
 func (l *loader) warn(path, format string, args ...any) {
-	l.config.warnings = append(l.config.warnings, fmt.Sprintf("%s: %s: %s", cmp.Or(l.origin[path], "default"), path, fmt.Sprintf(format, args...)))
+	l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s: %s", cmp.Or(l.origin[path], "default"), path, fmt.Sprintf(format, args...)))
 }
 
 func (l *loader) note(origin, path, format string, args ...any) {
@@ -279,8 +279,8 @@ func (l *loader) note(origin, path, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s: %w", origin, fmt.Errorf(format, args...)))
 }
 
-// readBounded reads a file that must not be larger than most.
-func readBounded(name string, most int64) ([]byte, error) {
+// ReadFile reads a file that must not be larger than most.
+func ReadFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

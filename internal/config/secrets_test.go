@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"reflect"
@@ -12,9 +12,9 @@ import (
 func TestSecretSettingsAreKnown(t *testing.T) {
 	holds := regexp.MustCompile(`(password|secret|token|urls?|database|addresses)$`)
 	checked := []string{"url", "urls", "store.redis.addresses"}
-	upstream := defaultUpstream()
-	for _, s := range append(settings(reflect.ValueOf(defaultConfig()).Elem(), ""), settings(reflect.ValueOf(&upstream).Elem(), "")...) {
-		hides := s.value.Type() == reflect.TypeFor[secret]() || s.value.Type() == reflect.TypeFor[secretURL]()
+	upstream := DefaultUpstream()
+	for _, s := range append(settings(reflect.ValueOf(Default()).Elem(), ""), settings(reflect.ValueOf(&upstream).Elem(), "")...) {
+		hides := s.value.Type() == reflect.TypeFor[Secret]() || s.value.Type() == reflect.TypeFor[SecretURL]()
 		if holds.MatchString(s.path) && !hides && !slices.Contains(checked, s.path) {
 			t.Errorf("%s of type %v can hold a secret", s.path, s.value.Type())
 		}
