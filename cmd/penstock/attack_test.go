@@ -13,9 +13,9 @@ const operatorToken = "operator-0123456789abcdef"
 // set Host.
 func (p *process) request(t *testing.T, method, listener, path, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	n := &node{t: t, client: &http.Client{Transport: &http.Transport{}, Timeout: patient}}
-	defer n.client.CloseIdleConnections()
-	return n.send(method, "http://"+p.addresses[listener]+path, body, header...)
+	client := &http.Client{Transport: &http.Transport{}, Timeout: patient}
+	defer client.CloseIdleConnections()
+	return send(t, client, method, "http://"+p.addresses[listener]+path, body, header...)
 }
 
 // Wrong tokens from the operator's own address, at both ways in, do not lock the operator out.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,18 +51,6 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	if code != exitFailed || !strings.Contains(text, "they are not those of this server") {
 		t.Errorf("a wrong password: exit status %d\n%s", code, text)
 	}
-}
-
-// documentedRights are the commands that docs/redis.md asks for.
-func documentedRights(t *testing.T) (rights []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "-@all\n")
-	block, _, _ := strings.Cut(rest, "```")
-	return strings.Fields(block)
 }
 
 // What the doctor tries is what the documents ask for.

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/penstock-io/penstock/internal/redistest"
 )
 
 // A bedside is a configuration and what it names, in a directory of its own.
@@ -119,15 +117,6 @@ func (b *bedside) apply(rate string, args ...string) {
 	if code := a.run(b.t.Context(), args); code != exitYes {
 		b.t.Fatalf("apply: %d: %s", code, &out)
 	}
-}
-
-func mustCommand(t *testing.T, address string, words ...string) string {
-	t.Helper()
-	reply, err := redistest.Command(address, words...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
 }
 
 func TestDoctorInMemory(t *testing.T) {

@@ -1,29 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/penstock-io/penstock/internal/config"
 )
-
-// patient is how long a test waits for what must come.
-const patient = 30 * time.Second
-
-// unhurried are settings under which a machine that is busy with other things makes no call fail.
-var unhurried = []string{
-	"PENSTOCK_GATEWAY_TIMEOUTS_DIAL=30s", "PENSTOCK_GATEWAY_TIMEOUTS_READ_HEADER=30s", "PENSTOCK_GATEWAY_TIMEOUTS_DRAIN=60s",
-}
 
 // A node is a server that runs within the test.
 type node struct {
@@ -96,31 +84,6 @@ func (n *node) get(url string, header ...string) (*http.Response, string) {
 	return n.send(http.MethodGet, url, "", header...)
 }
 
-func (n *node) send(method, url, body string, header ...string) (*http.Response, string) {
-	n.t.Helper()
-	r, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-		if header[i] == "Host" {
-			r.Host = header[i+1]
-		}
-	}
-	answer, err := n.client.Do(r)
-	if err != nil {
-		n.t.Error(err)
-		return &http.Response{Header: http.Header{}}, ""
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		n.t.Error(err)
-	}
-	return answer, string(text)
-}
-
 // check asks the decision API.
 func (n *node) check(attributes string) (v struct {
 	Allowed   bool
@@ -153,62 +116,7 @@ func (n *node) statusNow() (s status) {
 	return s
 }
 
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patient); !holds(); {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patient, what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// together runs n at once and counts for how many it was true.
-func together(n int, do func(i int) bool) (count int) {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	start := make(chan struct{})
-	for i := range n {
-		all.Go(func() {
-			<-start
-			if do(i) {
-				mu.Lock()
-				defer mu.Unlock()
-				count++
-			}
-		})
-	}
-	close(start)
-	all.Wait()
-	return count
-}
-
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// syncBuffer is a buffer that many may write to.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
+func (n *node) send(method, url, body string, header ...string) (*http.Response, string) {
+	n.t.Helper()
+	return send(n.t, n.client, method, url, body, header...)
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// onRedis is the configuration of a node that shares its limits.
-func onRedis(mode string, addresses ...string) string {
-	return fmt.Sprintf("key_secret: 0123456789abcdef0123456789abcdef\nstore: {redis: {mode: %s, addresses: ['%s'], timeout: 20s}}\n",
-		mode, strings.Join(addresses, "', '"))
-}
-
 // exactly sends calls to all nodes at once; so many of them must pass.
 func exactly(t *testing.T, want int, nodes ...*node) {
 	t.Helper()

@@ -138,12 +138,12 @@ rules:
 			t.Fatalf("keys %v: %s%s", args, out, errs)
 		}
 	}
-	now, err := strconv.Atoi(strings.Fields(redisDo(t, redis.Addr, "TIME"))[0])
+	now, err := strconv.Atoi(strings.Fields(mustCommand(t, redis.Addr, "TIME"))[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both nodes have asked what was reset", func() bool {
-		return redisDo(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+1), "+inf") == "2"
+		return mustCommand(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+1), "+inf") == "2"
 	})
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
@@ -156,13 +156,4 @@ rules:
 			t.Errorf("%s of user %s: %s, want %s", what[0], what[1], got, want)
 		}
 	}
-}
-
-func redisDo(t *testing.T, addr string, args ...string) string {
-	t.Helper()
-	reply, err := redistest.Command(addr, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
 }

@@ -63,13 +63,6 @@ attributes: {user: {header: X-User}}
 rules: [{name: per-user, key: [user], limits: [{rate: %d/1h, algorithm: sliding_window_log}]}]
 `
 
-func rulesFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	writeFile(t, file, text)
-	return file
-}
-
 // Every door charges the same counter.
 func TestDoorsShareTheLimit(t *testing.T) {
 	n := startNode(t, "rules: {file: "+rulesFile(t, fmt.Sprintf(perUser, 30))+"}")
