@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
 )
@@ -22,11 +23,21 @@ func (s *server) openEnvoy(context.Context) error {
 	if err != nil {
 		return err
 	}
+	e := &s.config.Envoy
 	s.envoy, err = rls.New(rls.Options{
 		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
-		RequestMetadata: s.config.Envoy.Metadata, DenialBody: rls.Body(s.config.Envoy.Body), NoDenialHeaders: !s.config.Envoy.Headers,
+		RequestMetadata: e.Metadata, DenialBody: rls.Body(e.Body), NoDenialHeaders: !e.Headers,
+		LimitHeaders: headerNames(&e.LimitHeaders), Shadow: e.Shadow,
 	})
 	return err
+}
+
+// headerNames returns nil if the headers are off.
+func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
+	if !h.Enabled {
+		return nil
+	}
+	return &rls.LimitHeaders{Limit: h.Limit, Remaining: h.Remaining, Reset: h.Reset}
 }
 
 // newLimiter returns what answers descriptors: by the files, or by rules, except for limits that
@@ -34,6 +45,7 @@ func (s *server) openEnvoy(context.Context) error {
 func (s *server) newLimiter() (rls.Limiter, error) {
 	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
 		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
+		UnlessOver: s.config.Rules.Charge == "unless_over", Quota: s.config.Envoy.Quota && s.config.Rules.Envoy != "",
 	})
 	if err != nil || s.config.Rules.Envoy != "" {
 		return limiter, err
