@@ -78,7 +78,8 @@ func ruleSet(name string) string {
 	return fmt.Sprintf("rules:\n  - name: %s\n    key: [ip]\n    limits: [100/1m]\n", name)
 }
 
-// Three nodes, each with connections of its own, learn of a change: told by PostgreSQL, or by asking where nobody tells.
+// Three nodes, each with connections of its own, learn of a change: told by PostgreSQL, or by asking where nobody
+// tells.
 func TestNodesLearnOfVersions(t *testing.T) {
 	for _, test := range []struct {
 		name     string
