@@ -49,32 +49,7 @@ func (o Options) Validate() error { return o.validate() }
 
 // validate also sets what was left out.
 func (o *Options) validate() error {
-	var errs []error
-	if len(o.Addresses) == 0 {
-		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
-	}
-	for i, a := range o.Addresses {
-		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
-			errs = append(errs, fmt.Errorf("addresses[%d]: must be host:port, without user or password", i)) // not repeated: it may hold a password
-		}
-	}
-	switch o.Mode {
-	case "":
-		o.Mode = Single
-	case Single, Cluster:
-	case Sentinel:
-		if o.Master == "" {
-			errs = append(errs, errors.New("master: sentinel mode needs the master's name"))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("mode %q: must be single, sentinel or cluster", o.Mode))
-	}
-	if o.Mode == Single && len(o.Addresses) > 1 {
-		errs = append(errs, fmt.Errorf("%d addresses: single mode takes one; for several choose sentinel or cluster", len(o.Addresses)))
-	}
-	if o.Mode != Sentinel && o.Master != "" {
-		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
-	}
+	errs := o.validateServers()
 	if o.KeyPrefix == "" {
 		o.KeyPrefix = "pen:"
 	}
@@ -103,4 +78,34 @@ func (o *Options) validate() error {
 		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
 	return nil
+}
+
+// validateServers checks which servers to use. It sets the default mode.
+func (o *Options) validateServers() (errs []error) {
+	if len(o.Addresses) == 0 {
+		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
+	}
+	for i, a := range o.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
+			errs = append(errs, fmt.Errorf("addresses[%d]: must be host:port, without user or password", i)) // not repeated: it may hold a password
+		}
+	}
+	switch o.Mode {
+	case "":
+		o.Mode = Single
+	case Single, Cluster:
+	case Sentinel:
+		if o.Master == "" {
+			errs = append(errs, errors.New("master: sentinel mode needs the master's name"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("mode %q: must be single, sentinel or cluster", o.Mode))
+	}
+	if o.Mode == Single && len(o.Addresses) > 1 {
+		errs = append(errs, fmt.Errorf("%d addresses: single mode takes one; for several choose sentinel or cluster", len(o.Addresses)))
+	}
+	if o.Mode != Sentinel && o.Master != "" {
+		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
+	}
+	return errs
 }

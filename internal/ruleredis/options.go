@@ -29,21 +29,7 @@ type Options struct {
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	if len(o.Addresses) == 0 {
-		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
-	}
-	for _, a := range o.Addresses {
-		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
-			errs = append(errs, fmt.Errorf("address %q: must be host:port, without user or password", urlform.Redact(a)))
-		}
-	}
-	if len(o.Addresses) > 1 && o.Master == "" && !o.Cluster {
-		errs = append(errs, fmt.Errorf("%d addresses: one server has one; for several choose a sentinel's master or a cluster", len(o.Addresses)))
-	}
-	if o.Master != "" && o.Cluster {
-		errs = append(errs, fmt.Errorf("master %q: a cluster has none", o.Master))
-	}
+	errs := o.validateServers()
 	if o.KeyPrefix == "" {
 		o.KeyPrefix = "pen:"
 	}
@@ -60,6 +46,24 @@ func (o *Options) validate() error {
 		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
 	return nil
+}
+
+func (o *Options) validateServers() (errs []error) {
+	if len(o.Addresses) == 0 {
+		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
+	}
+	for _, a := range o.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
+			errs = append(errs, fmt.Errorf("address %q: must be host:port, without user or password", urlform.Redact(a)))
+		}
+	}
+	if len(o.Addresses) > 1 && o.Master == "" && !o.Cluster {
+		errs = append(errs, fmt.Errorf("%d addresses: one server has one; for several choose a sentinel's master or a cluster", len(o.Addresses)))
+	}
+	if o.Master != "" && o.Cluster {
+		errs = append(errs, fmt.Errorf("master %q: a cluster has none", o.Master))
+	}
+	return errs
 }
 
 func (o *Options) client() rueidis.ClientOption {
