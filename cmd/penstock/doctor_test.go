@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // A bedside is a configuration and what it names, in a directory of its own.
@@ -34,7 +36,7 @@ func visit(t *testing.T, yaml string) *bedside {
 func (b *bedside) write(name, text string) (path string) {
 	b.t.Helper()
 	path = filepath.Join(b.dir, name)
-	writeFile(b.t, path, text)
+	nodetest.WriteFile(b.t, path, text)
 	return path
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // A node is a server that runs within the test.
@@ -18,7 +19,7 @@ type node struct {
 	*server
 	t      *testing.T
 	client *http.Client
-	log    *syncBuffer
+	log    *nodetest.SyncBuffer
 
 	stop func()     // begins to drain
 	done chan error // what Run returned
@@ -39,7 +40,7 @@ func startNode(t *testing.T, yaml string) *node {
 	if !strings.Contains(yaml, "data_dir:") {
 		flags = append(flags, config.Flag{Name: "--data-dir", Key: "data_dir", Value: dir})
 	}
-	c, err := config.Load(config.Sources{File: file, Env: unhurried, Flags: flags, Demo: true})
+	c, err := config.Load(config.Sources{File: file, Env: nodetest.Unhurried, Flags: flags, Demo: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func startNode(t *testing.T, yaml string) *node {
 
 func runNode(t *testing.T, c *config.Config) *node {
 	t.Helper()
-	n := &node{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patient}, log: &syncBuffer{}, done: make(chan error, 1)}
+	n := &node{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: nodetest.Timeout}, log: &nodetest.SyncBuffer{}, done: make(chan error, 1)}
 	s, err := newServer(t.Context(), c, slog.New(slog.NewJSONHandler(n.log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -118,5 +119,5 @@ func (n *node) statusNow() (s status) {
 
 func (n *node) send(method, url, body string, header ...string) (*http.Response, string) {
 	n.t.Helper()
-	return send(n.t, n.client, method, url, body, header...)
+	return nodetest.Send(n.t, n.client, method, url, body, header...)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruleredis"
@@ -21,7 +22,7 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis.Addr}, Timeout: patient})
+	nodes, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis.Addr}, Timeout: nodetest.Timeout})
 	if err != nil {
 		t.Fatal(err)
 	}

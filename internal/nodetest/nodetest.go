@@ -1,4 +1,5 @@
-package main
+// Package nodetest holds what tests of the server, the doctor and the commands share.
+package nodetest
 
 import (
 	"bytes"
@@ -15,27 +16,27 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// patient is how long a test waits for what must come.
-const patient = 30 * time.Second
+// Timeout is how long a test waits for what must come.
+const Timeout = 30 * time.Second
 
-// unhurried are settings under which a machine that is busy with other things makes no call fail.
-var unhurried = []string{
+// Unhurried are settings under which a machine that is busy with other things makes no call fail.
+var Unhurried = []string{
 	"PENSTOCK_GATEWAY_TIMEOUTS_DIAL=30s", "PENSTOCK_GATEWAY_TIMEOUTS_READ_HEADER=30s", "PENSTOCK_GATEWAY_TIMEOUTS_DRAIN=60s",
 }
 
-// eventually waits until something holds.
-func eventually(t testing.TB, what string, holds func() bool) {
+// Eventually waits until something holds.
+func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patient); !holds(); {
+	for end := time.Now().Add(Timeout); !holds(); {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patient, what)
+			t.Fatalf("not within %v: %s", Timeout, what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// together runs n at once and counts for how many it was true.
-func together(n int, do func(i int) bool) (count int) {
+// Together runs n at once and counts for how many it was true.
+func Together(n int, do func(i int) bool) (count int) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	start := make(chan struct{})
@@ -54,7 +55,8 @@ func together(n int, do func(i int) bool) (count int) {
 	return count
 }
 
-func writeFile(t testing.TB, path, text string) {
+// WriteFile replaces a file at once, so that a reader never sees half of it.
+func WriteFile(t testing.TB, path, text string) {
 	t.Helper()
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
@@ -65,20 +67,22 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-func rulesFile(t testing.TB, text string) string {
+// RulesFile writes rules to a file of the test.
+func RulesFile(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	writeFile(t, file, text)
+	WriteFile(t, file, text)
 	return file
 }
 
-// onRedis is the configuration of a node that shares its limits.
-func onRedis(mode string, addresses ...string) string {
+// OnRedis is the configuration of a node that shares its limits.
+func OnRedis(mode string, addresses ...string) string {
 	return fmt.Sprintf("key_secret: 0123456789abcdef0123456789abcdef\nstore: {redis: {mode: %s, addresses: ['%s'], timeout: 20s}}\n",
 		mode, strings.Join(addresses, "', '"))
 }
 
-func mustCommand(t testing.TB, address string, words ...string) string {
+// RedisCommand sends a command to Redis and returns the reply.
+func RedisCommand(t testing.TB, address string, words ...string) string {
 	t.Helper()
 	reply, err := redistest.Command(address, words...)
 	if err != nil {
@@ -87,8 +91,8 @@ func mustCommand(t testing.TB, address string, words ...string) string {
 	return reply
 }
 
-// documentedRights are the commands that docs/redis.md asks for.
-func documentedRights(t testing.TB) (rights []string) {
+// DocumentedRights are the commands that docs/redis.md asks for.
+func DocumentedRights(t testing.TB) (rights []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
@@ -99,27 +103,27 @@ func documentedRights(t testing.TB) (rights []string) {
 	return strings.Fields(block)
 }
 
-// syncBuffer is a buffer that many may write to.
-type syncBuffer struct {
+// SyncBuffer is a buffer that many may write to.
+type SyncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (s *syncBuffer) Write(p []byte) (int, error) {
+func (s *SyncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.Write(p)
 }
 
-func (s *syncBuffer) String() string {
+func (s *SyncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
 }
 
-// send sends a request and returns the response with its body read. The header is names and values in turn,
+// Send sends a request and returns the response with its body read. The header is names and values in turn,
 // and may set Host.
-func send(t testing.TB, client *http.Client, method, url, body string, header ...string) (*http.Response, string) {
+func Send(t testing.TB, client *http.Client, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
