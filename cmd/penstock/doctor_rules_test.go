@@ -72,28 +72,3 @@ func TestDoctorOnBadRules(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, text)
 	}
 }
-
-// A server that runs is asked what it serves.
-func TestDoctorAsksTheServer(t *testing.T) {
-	const token = "token-of-the-doctors-test"
-	dir := t.TempDir()
-	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))
-	n := startNode(t, "data_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
-	b := visit(t, "rules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
-	ask := func() string {
-		text, _ := b.examine("--listen-admin", n.admin.listener.Addr().String(), "--data-dir", dir)
-		return text
-	}
-	if text := ask(); !regexp.MustCompile(`✓ running +penstock \S+ serves version 0 of 1 rule, since `).MatchString(text) || !regexp.MustCompile(`✓ last good +.* is what the origin has`).MatchString(text) {
-		t.Errorf("got\n%s", text)
-	}
-	nodetest.WriteFile(t, file, "rules: [")
-	nodetest.Eventually(t, "the server refuses the rules", func() bool { return n.statusNow().Rules.Refused != "" })
-	if text := ask(); !regexp.MustCompile(`✗ running +.*has refused newer ones`).MatchString(text) {
-		t.Errorf("got\n%s", text)
-	}
-	b.write("penstock.yaml", "listen: {gateway: ''}\ndata_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: another-token-altogether}\n")
-	if text := ask(); !regexp.MustCompile(`\? running +.*401`).MatchString(text) {
-		t.Errorf("got\n%s", text)
-	}
-}
