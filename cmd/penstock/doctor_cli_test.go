@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -28,5 +30,26 @@ func TestDoctorAsksTheServer(t *testing.T) {
 	}
 	if text := ask("PENSTOCK_ADMIN_TOKEN=another-token-altogether"); !regexp.MustCompile(`\? running +.*401`).MatchString(text) {
 		t.Errorf("got\n%s", text)
+	}
+}
+
+// Files of envoyproxy/ratelimit that a running server has refused are named.
+func TestDoctorOnRefusedFilesOfEnvoy(t *testing.T) {
+	const token = "token-of-the-doctors-test"
+	dir := t.TempDir()
+	file, conf := filepath.Join(dir, "limits", "limits.yaml"), filepath.Join(dir, "penstock.yaml")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	nodetest.WriteFile(t, conf, fmt.Sprintf("data_dir: %s\nlisten: {gateway: '', http: '127.0.0.1:0', grpc: ''}\nrules: {envoy_ratelimit: %q, poll_interval: 20ms}\nadmin: {token: %s}\n", dir, filepath.Dir(file), token))
+	p := startProcess(t, "serve", "--config", conf, "--listen-admin", "127.0.0.1:0")
+	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: moment}}]")
+	nodetest.Eventually(t, "the server refuses the file", func() bool { return p.status(t, token).Rules.Refused != "" })
+	report := tell(t, nil, "doctor", "--config", conf, "--timeout", "30s", "--listen-admin", p.addresses["admin"])
+	for _, want := range []string{`✗ running +.*has refused newer ones: .*moment`, `✗ origin +.*moment`, `penstock rules import envoy-ratelimit \S+ tells each mistake`} {
+		if !regexp.MustCompile(want).MatchString(report) {
+			t.Errorf("the doctor does not say %s:\n%s", want, report)
+		}
 	}
 }

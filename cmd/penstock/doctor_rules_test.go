@@ -72,3 +72,17 @@ func TestDoctorOnBadRules(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, text)
 	}
 }
+
+// Limits in files that are not read are not lost silently.
+func TestDoctorOnIgnoredFilesOfEnvoy(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"limits.yaml", "config", ".hidden"} {
+		nodetest.WriteFile(t, filepath.Join(dir, name), "domain: mesh"+name)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "more"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if report, _ := visit(t, fmt.Sprintf("rules: {envoy_ratelimit: %q}\n", dir)).examine(); !strings.Contains(report, `"config" in `+dir+" is ignored") || !strings.Contains(report, `"more" in `+dir+" is ignored") || strings.Contains(report, "hidden") {
+		t.Errorf("got\n%s", report)
+	}
+}
