@@ -3,7 +3,7 @@ package penstock
 import "testing"
 
 func TestCallAttribute(t *testing.T) {
-	c := Call{Attributes: []Attribute{{"user", "ann"}, {"plan", ""}}}
+	c := Call{Attributes: []Attribute{{Name: "user", Value: "ann"}, {Name: "plan"}}}
 	for _, test := range []struct {
 		name, value string
 		ok          bool

@@ -17,7 +17,7 @@ type Decider interface {
 }
 
 // A Concluder ends or prolongs what an allowed call has reserved: an estimate, or a place among the
-// calls that may run at the same time. Errors are those of a [Settler].
+// calls that may run at the same time. Errors are those of a [storage.Settler].
 type Concluder interface {
 	Conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 }

@@ -6,19 +6,9 @@
 // Packages httplimit and grpclimit put a limiter before handlers. Package memstore keeps counters in this
 // process, redisstore in Redis.
 //
-// The rest of the package says what a rate-limit decision is, for stores, engines and whoever writes one:
-// limits, instants, subjects, tickets, decisions, and the algorithms as pure integer code.
+// A [Decider] answers whole requests, a [Concluder] closes what they reserved. A Limiter is both; so are
+// the engine, which decides by rules, and clients of a remote Penstock.
 //
-// It reads no clock and does no I/O; where state lives is the business of a [Store] (packages
-// memstore and redisstore), and both decide with the code of this package or its Lua twin.
-//
-// The path of a call through this package:
-//
-//	Limit  --Compile-->  Meter            what an operator wrote, checked and frozen
-//	Ticket{Groups{Subject, Charges}}      what one call asks
-//	Store.Take(ctx, ticket, &outcome)     decided atomically, together or not at all
-//	Outcome{Groups, Decisions}            what happened, with numbers a client can act on
-//
-// All arithmetic is on integers below 2^53, because Redis' Lua knows only doubles and both twins
-// must agree to the last integer.
+// The package reads no clock and does no I/O. Package storage is the contract of stores, and package
+// algorithm the arithmetic they decide with.
 package penstock

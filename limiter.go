@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,9 +24,9 @@ import (
 type Limiter struct {
 	store    Store
 	name     string // what clients are told
-	meters   []*Meter
+	meters   []*algorithm.Meter
 	policies []string
-	subjects RuleHasher
+	subjects storage.RuleHasher
 	seal     sealer // of reservations
 	reserve  time.Duration
 	failOpen bool
@@ -64,7 +66,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	if o.name == "" {
 		l.name, counters = "limit", "Unnamed "+strconv.FormatUint(newNonce(), 36)
 	}
-	hasher := NewHasher(o.secret)
+	hasher := storage.NewHasher(o.secret)
 	l.subjects = hasher.Rule(limiterDomain, counters, KeyAttribute)
 	l.seal = newSealer(hasher, counters, l.meters)
 	l.policies = policyNames(l.name, l.meters)
@@ -88,17 +90,17 @@ func (l *Limiter) compile(limits []Limit) error {
 			}
 		}
 		l.meters = append(l.meters, m)
-		l.takesPermits = l.takesPermits || m.Kind == KindLeases
+		l.takesPermits = l.takesPermits || m.Kind == algorithm.KindLeases
 		l.isReturnable = l.isReturnable && m.Returns() == nil
 	}
-	if _, ok := l.store.(Settler); !ok && l.takesPermits {
+	if _, ok := l.store.(storage.Settler); !ok && l.takesPermits {
 		errs = append(errs, errors.New("a concurrency limit needs a store that takes permits back: a penstock.Settler"))
 	}
 	return errors.Join(errs...)
 }
 
 // policyNames names limits in headers: by the limiter, and by what tells them apart if there are several.
-func policyNames(name string, meters []*Meter) []string {
+func policyNames(name string, meters []*algorithm.Meter) []string {
 	names := make([]string, len(meters))
 	spans := map[string]int{}
 	for _, m := range meters {
@@ -117,7 +119,7 @@ func policyNames(name string, meters []*Meter) []string {
 }
 
 // windowName is what a limit counts over: 1m, month, concurrent.
-func windowName(m *Meter) string {
+func windowName(m *algorithm.Meter) string {
 	switch l := m.Limit(); {
 	case l.Algorithm == Concurrency:
 		return "concurrent"
@@ -201,7 +203,7 @@ func (l *Limiter) Renew(ctx context.Context, reservation string) error {
 
 // Reset forgets what the key has used.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	resetter, ok := l.store.(Resetter)
+	resetter, ok := l.store.(storage.Resetter)
 	if !ok {
 		return fmt.Errorf("limiter %q: reset: %w: the store cannot, it is not a penstock.Resetter", l.name, ErrInvalid)
 	}

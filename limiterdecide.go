@@ -5,20 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/storage"
 	"time"
 )
 
 // A limiterWork is the memory that one decision takes, kept for the next.
 type limiterWork struct {
-	ticket  Ticket
-	group   [1]Group
-	charges []Charge
-	outcome Outcome
+	ticket  storage.Ticket
+	group   [1]storage.Group
+	charges []algorithm.Charge
+	outcome storage.Outcome
 	verdict Verdict
 }
 
-func newLimiterWork(meters []*Meter) *limiterWork {
-	w := &limiterWork{charges: make([]Charge, len(meters))}
+func newLimiterWork(meters []*algorithm.Meter) *limiterWork {
+	w := &limiterWork{charges: make([]algorithm.Charge, len(meters))}
 	for i, m := range meters {
 		w.charges[i].Meter = m
 	}
@@ -32,8 +35,8 @@ func (w *limiterWork) prepare(l *Limiter, key string, c *Call) {
 	for i := range w.charges {
 		w.charges[i].Cost = c.Cost
 	}
-	w.group[0] = Group{Subject: l.subjects.Subject(key), Charges: w.charges, Returnable: l.isReturnable}
-	w.ticket = Ticket{MaxDelay: c.MaxDelay, Groups: w.group[:]}
+	w.group[0] = storage.Group{Subject: l.subjects.Subject(key), Charges: w.charges, Returnable: l.isReturnable}
+	w.ticket = storage.Ticket{MaxDelay: c.MaxDelay, Groups: w.group[:]}
 	if c.Cost > 0 && c.Reserve {
 		w.group[0].Reserve = cmp.Or(c.TTL, l.reserve)
 	}
@@ -55,8 +58,8 @@ func (l *Limiter) Decide(ctx context.Context, c *Call, v *Verdict) error {
 	return l.decide(ctx, w, key, c, v)
 }
 
-// CheckAttributes is of an [AttributeChecker].
-func (l *Limiter) CheckAttributes(_ string, check func(attribute string, from *Source) error) error {
+// CheckAttributes is of an attribute.Checker.
+func (l *Limiter) CheckAttributes(_ string, check func(attribute string, from *attribute.Source) error) error {
 	return l.wrap("check attributes", check(KeyAttribute, nil))
 }
 
@@ -100,7 +103,7 @@ func (l *Limiter) withoutStore(v *Verdict) {
 }
 
 // report adds what each of the meters, some of the limiter's, decided.
-func (l *Limiter) report(v *Verdict, meters []*Meter, decisions []Decision) {
+func (l *Limiter) report(v *Verdict, meters []*algorithm.Meter, decisions []Decision) {
 	at := 0
 	for i, m := range l.meters {
 		if at < len(meters) && meters[at] == m {
@@ -116,7 +119,7 @@ func (l *Limiter) report(v *Verdict, meters []*Meter, decisions []Decision) {
 // openFor returns how long everything that was reserved, and every permit, stays reserved.
 func (l *Limiter) openFor(reserved time.Duration) time.Duration {
 	for _, m := range l.meters {
-		if ttl := m.Limit().Window; m.Kind == KindLeases && (reserved == 0 || ttl < reserved) {
+		if ttl := m.Limit().Window; m.Kind == algorithm.KindLeases && (reserved == 0 || ttl < reserved) {
 			reserved = ttl
 		}
 	}

@@ -3,6 +3,8 @@ package penstock
 import (
 	"errors"
 	"fmt"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"strings"
 	"time"
 )
@@ -85,11 +87,11 @@ func (o *limiterOptions) validate(store Store) error {
 	case o.name != "" && !isLimiterName(o.name):
 		fail("name %.80q: must have 1 to 63 lower-case letters, digits, '.', '_' and '-', and begin with a letter or digit", o.name)
 	}
-	if o.reserveTTL < MinWindow || o.reserveTTL > MaxReserve {
-		fail("reserve TTL %v: must be from %v to %v", o.reserveTTL, MinWindow, MaxReserve)
+	if o.reserveTTL < algorithm.MinWindow || o.reserveTTL > storage.MaxReserve {
+		fail("reserve TTL %v: must be from %v to %v", o.reserveTTL, algorithm.MinWindow, storage.MaxReserve)
 	}
-	if n := len(o.limits); n == 0 || n > MaxCharges {
-		fail("%d limits given: must be from 1 to %d, for example penstock.PerMinute(100)", n, MaxCharges)
+	if n := len(o.limits); n == 0 || n > storage.MaxCharges {
+		fail("%d limits given: must be from 1 to %d, for example penstock.PerMinute(100)", n, storage.MaxCharges)
 	}
 	return errors.Join(errs...)
 }

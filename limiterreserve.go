@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A reservation of a limiter is named by what any node needs to conclude it, and by a keyed checksum that
@@ -23,11 +25,11 @@ const (
 
 // A sealer names reservations and reads the names.
 type sealer struct {
-	hasher Hasher
+	hasher storage.Hasher
 	about  string // what the checksum covers beside the body
 }
 
-func newSealer(h Hasher, counters string, meters []*Meter) sealer {
+func newSealer(h storage.Hasher, counters string, meters []*algorithm.Meter) sealer {
 	about := append([]byte("limiter\x00"), counters...)
 	about = append(about, 0)
 	for _, m := range meters {
@@ -41,7 +43,7 @@ func (s *sealer) checksum(body []byte) []byte {
 	return sum[:sealCheckBytes]
 }
 
-func (s *sealer) reservation(g *Group, nonce uint64) string {
+func (s *sealer) reservation(g *storage.Group, nonce uint64) string {
 	id := append(make([]byte, 0, sealBytes), sealVersion, 0)
 	if g.Reserve == 0 {
 		id[1] = sealPermits
@@ -50,15 +52,15 @@ func (s *sealer) reservation(g *Group, nonce uint64) string {
 	return base64.RawURLEncoding.EncodeToString(append(id, s.checksum(id)...))
 }
 
-func (s *sealer) open(reservation string) (subject Subject, nonce uint64, onlyPermits bool, err error) {
+func (s *sealer) open(reservation string) (subject storage.Subject, nonce uint64, onlyPermits bool, err error) {
 	var id []byte
 	if len(reservation) == base64.RawURLEncoding.EncodedLen(sealBytes) {
 		id, err = base64.RawURLEncoding.Strict().DecodeString(reservation)
 	}
 	if err != nil || len(id) != sealBytes || id[0] != sealVersion || subtle.ConstantTimeCompare(s.checksum(id[:sealBodyBytes]), id[sealBodyBytes:]) == 0 {
-		return Subject{}, 0, false, fmt.Errorf("reservation %.64q: %w: it is not of a limiter with this name, limits and secret", reservation, ErrNoReservation)
+		return storage.Subject{}, 0, false, fmt.Errorf("reservation %.64q: %w: it is not of a limiter with this name, limits and secret", reservation, ErrNoReservation)
 	}
-	return Subject(id[2:18]), binary.BigEndian.Uint64(id[18:]), id[1] == sealPermits, nil
+	return storage.Subject(id[2:18]), binary.BigEndian.Uint64(id[18:]), id[1] == sealPermits, nil
 }
 
 // Conclude settles, releases or renews a reservation. Conclusion.Response is not read: a limiter's cost does
@@ -73,22 +75,22 @@ func (l *Limiter) conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 	if err != nil {
 		return err
 	}
-	settler, ok := l.store.(Settler)
+	settler, ok := l.store.(storage.Settler)
 	if !ok {
 		return fmt.Errorf("%w: the store cannot, it is not a penstock.Settler", ErrInvalid)
 	}
-	s := Settlement{Subject: subject, Nonce: nonce, Verb: c.Verb, Overage: OverageDebt}
-	var meters []*Meter
+	s := storage.Settlement{Subject: subject, Nonce: nonce, Verb: c.Verb, Overage: algorithm.OverageDebt}
+	var meters []*algorithm.Meter
 	for _, m := range l.meters {
-		if m.Kind == KindLeases || !onlyPermits {
+		if m.Kind == algorithm.KindLeases || !onlyPermits {
 			meters = append(meters, m)
-			s.Charges = append(s.Charges, Charge{Meter: m, Cost: c.Cost})
+			s.Charges = append(s.Charges, algorithm.Charge{Meter: m, Cost: c.Cost})
 		}
 	}
 	if c.Verb == Renew {
 		s.TTL = cmp.Or(c.TTL, l.reserve)
 	}
-	var out Settled
+	var out storage.Settled
 	if err := settler.Settle(ctx, &s, &out); err != nil {
 		return err
 	}

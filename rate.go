@@ -31,7 +31,7 @@ func PerDay(n int64) Rate { return Rate{n, 24 * time.Hour} }
 func (r Rate) SlidingCounter() Limit { return r.limit(SlidingWindowCounter) }
 
 // SlidingLog lets exactly Count pass in any window. It remembers each request, so Count is at most
-// [MaxLog].
+// [algorithm.MaxLog].
 func (r Rate) SlidingLog() Limit { return r.limit(SlidingWindowLog) }
 
 // FixedWindow lets Count pass in each window, and up to twice as many around the end of one.

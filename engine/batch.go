@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 // errors are in the calls' order and as many. A store that decides batches does so in this order too.
 func (e *Engine) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
-	store, ok := e.store.(penstock.BatchStore)
+	store, ok := e.store.(storage.BatchStore)
 	if !ok {
 		e.decideAtOnce(ctx, calls, verdicts, errs)
 		return
@@ -48,9 +49,9 @@ func (e *Engine) decideAtOnce(ctx context.Context, calls []penstock.Call, verdic
 	ended.Wait()
 }
 
-func (e *Engine) decideBatch(ctx context.Context, store penstock.BatchStore, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
+func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	works := make([]*work, len(calls))
-	turns := make([]penstock.Turn, 0, len(calls))
+	turns := make([]storage.Turn, 0, len(calls))
 	asks := make([]bool, len(calls))
 	for i := range calls {
 		works[i] = e.works.Get().(*work)
@@ -72,7 +73,7 @@ func (e *Engine) decideBatch(ctx context.Context, store penstock.BatchStore, cal
 }
 
 // takeEach is take for a batch. Of one that panicked nobody knows how far it came.
-func takeEach(ctx context.Context, store penstock.BatchStore, turns []penstock.Turn) {
+func takeEach(ctx context.Context, store storage.BatchStore, turns []storage.Turn) {
 	err := func() (err error) {
 		defer contain(&err)
 		store.TakeEach(ctx, turns)

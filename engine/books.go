@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Requests that this node admitted by itself, and that the shared store has certainly not charged, are
@@ -23,13 +25,13 @@ const (
 	maxRecords = 1 << 17
 
 	// resendWithin is how long a charge may be sent again. The store forgets it after
-	// penstock.LateChargeTTL, and would then charge it twice.
-	resendWithin = penstock.LateChargeTTL - time.Hour
+	// storage.LateChargeTTL, and would then charge it twice.
+	resendWithin = storage.LateChargeTTL - time.Hour
 )
 
 // books are what this node has to charge. They may be used by any number of goroutines.
 type books struct {
-	charger penstock.LateCharger    // nil: nothing can be charged afterwards, and nothing is entered
+	charger storage.LateCharger     // nil: nothing can be charged afterwards, and nothing is entered
 	now     func() penstock.Instant // nil: the store's clock
 
 	pages            atomic.Int64 // nearly always 0
@@ -42,24 +44,24 @@ type books struct {
 
 type bookShard struct {
 	mu    sync.Mutex
-	pages map[penstock.Subject]*page
+	pages map[storage.Subject]*page
 }
 
 // A page is what was admitted for one key.
 type page struct {
-	open []penstock.LateAmount // grows with every admission
-	last penstock.Instant      // when it last did
+	open []storage.LateAmount // grows with every admission
+	last penstock.Instant     // when it last did
 
-	sealed *penstock.LateCharge // being sent; it does not change until it is confirmed
-	sent   time.Time            // when the store may first have seen it; zero: never
+	sealed *storage.LateCharge // being sent; it does not change until it is confirmed
+	sent   time.Time           // when the store may first have seen it; zero: never
 }
 
-func (b *books) shard(s *penstock.Subject) *bookShard {
+func (b *books) shard(s *storage.Subject) *bookShard {
 	return &b.shards[binary.LittleEndian.Uint64(s[8:])%bookShards]
 }
 
 // enter books an admission, at an instant of the store's clock.
-func (b *books) enter(s penstock.Subject, m *penstock.Meter, cost int64, now penstock.Instant) {
+func (b *books) enter(s storage.Subject, m *algorithm.Meter, cost int64, now penstock.Instant) {
 	if b.charger == nil || cost == 0 || !m.CanChargeLate() {
 		return
 	}
@@ -73,7 +75,7 @@ func (b *books) enter(s penstock.Subject, m *penstock.Meter, cost int64, now pen
 	if p == nil {
 		p = new(page)
 		if sh.pages == nil {
-			sh.pages = map[penstock.Subject]*page{}
+			sh.pages = map[storage.Subject]*page{}
 		}
 		sh.pages[s] = p
 		b.pages.Add(1)
@@ -89,15 +91,15 @@ func (b *books) enter(s penstock.Subject, m *penstock.Meter, cost int64, now pen
 }
 
 // add reports whether the admission was booked. A log has only so many entries.
-func (p *page) add(m *penstock.Meter, cost int64, now penstock.Instant) bool {
+func (p *page) add(m *algorithm.Meter, cost int64, now penstock.Instant) bool {
 	p.last = max(p.last, now)
-	i := slices.IndexFunc(p.open, func(a penstock.LateAmount) bool { return a.Meter.Fingerprint == m.Fingerprint })
+	i := slices.IndexFunc(p.open, func(a storage.LateAmount) bool { return a.Meter.Fingerprint == m.Fingerprint })
 	if i < 0 {
 		i = len(p.open)
-		p.open = append(p.open, penstock.LateAmount{Meter: m})
+		p.open = append(p.open, storage.LateAmount{Meter: m})
 	}
 	a := &p.open[i]
-	if m.Kind != penstock.KindLog {
+	if m.Kind != algorithm.KindLog {
 		a.State, _, _ = m.Weigh(a.State, now, 0, 0)
 		a.State = m.Charge(a.State, cost)
 		return true
@@ -107,14 +109,14 @@ func (p *page) add(m *penstock.Meter, cost int64, now penstock.Instant) bool {
 		a.Log = slices.Delete(a.Log, 0, w.First-1)
 		w.First = 1
 	}
-	if len(a.Log)+2 > penstock.MaxLateEntries {
+	if len(a.Log)+2 > algorithm.MaxLateEntries {
 		return false
 	}
 	a.Log = m.RecordLog(a.Log, w, cost)
 	return true
 }
 
-func (p *page) amounts() []penstock.LateAmount {
+func (p *page) amounts() []storage.LateAmount {
 	if p.sealed == nil {
 		return p.open
 	}
@@ -130,7 +132,7 @@ func (p *page) records() (n int64) {
 
 // ended reports whether nothing on the page counts any more.
 func (p *page) ended(now penstock.Instant) bool {
-	return !slices.ContainsFunc(p.amounts(), func(a penstock.LateAmount) bool {
+	return !slices.ContainsFunc(p.amounts(), func(a storage.LateAmount) bool {
 		at := a.State.At
 		if n := len(a.Log); n > 0 {
 			at = a.Log[n-1].At
@@ -140,7 +142,7 @@ func (p *page) ended(now penstock.Instant) bool {
 }
 
 // remove tears out a page. The shard must be locked.
-func (b *books) remove(sh *bookShard, s penstock.Subject, p *page) {
+func (b *books) remove(sh *bookShard, s storage.Subject, p *page) {
 	delete(sh.pages, s)
 	b.pages.Add(-1)
 	b.records.Add(-p.records())
@@ -166,7 +168,7 @@ func (b *books) makeRoom(now penstock.Instant) (made bool) {
 }
 
 // forget drops what was booked for a key before an instant.
-func (b *books) forget(s penstock.Subject, before penstock.Instant) {
+func (b *books) forget(s storage.Subject, before penstock.Instant) {
 	if b.pages.Load() == 0 {
 		return
 	}
@@ -179,7 +181,7 @@ func (b *books) forget(s penstock.Subject, before penstock.Instant) {
 }
 
 // owed returns how much of a limit is booked for a key: it is missing in the shared counter.
-func (b *books) owed(s *penstock.Subject, m *penstock.Meter, now penstock.Instant) (used int64) {
+func (b *books) owed(s *storage.Subject, m *algorithm.Meter, now penstock.Instant) (used int64) {
 	if b.pages.Load() == 0 {
 		return 0
 	}

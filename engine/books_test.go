@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A branch is a node of its own on a Redis that others share.
@@ -27,18 +28,18 @@ type branch struct {
 // lateStore is a store whose late charges somebody tampers with.
 type lateStore struct {
 	*redisstore.Store
-	tamper func(c *penstock.LateCharge, send func(*penstock.LateCharge) error) error // nil: nobody does
+	tamper func(c *storage.LateCharge, send func(*storage.LateCharge) error) error // nil: nobody does
 }
 
-func (s *lateStore) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
-	send := func(c *penstock.LateCharge) error { return s.Store.ChargeLate(ctx, c) }
+func (s *lateStore) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
+	send := func(c *storage.LateCharge) error { return s.Store.ChargeLate(ctx, c) }
 	if s.tamper == nil {
 		return send(c)
 	}
 	return s.tamper(c, send)
 }
 
-func newBranch(t *testing.T, server *redistest.Server, text string, tamper func(*penstock.LateCharge, func(*penstock.LateCharge) error) error) *branch {
+func newBranch(t *testing.T, server *redistest.Server, text string, tamper func(*storage.LateCharge, func(*storage.LateCharge) error) error) *branch {
 	t.Helper()
 	b := &branch{t: t, Engine: newEngine(t, text, engine.Options{
 		Store: &lateStore{newRedis(t, server, ""), tamper}, Local: newMemory(t), Nodes: func() int { return 2 },
@@ -57,7 +58,7 @@ func (b *branch) decide(cost int64) (v penstock.Verdict, err error) {
 	case !v.Allowed:
 	case err == nil:
 		b.own += cost
-	case errors.Is(err, penstock.ErrNotTaken):
+	case errors.Is(err, storage.ErrNotTaken):
 		b.booked += cost
 	default:
 		b.unsure += cost
@@ -149,7 +150,7 @@ func TestOutageAdmitsWhatWasLeft(t *testing.T) {
 }
 
 // balance drives two nodes through an outage, and says what is wrong with the books.
-func balance(t *testing.T, algorithm string, tamper func(*penstock.LateCharge, func(*penstock.LateCharge) error) error) (complaint string) {
+func balance(t *testing.T, algorithm string, tamper func(*storage.LateCharge, func(*storage.LateCharge) error) error) (complaint string) {
 	server := lasting(t)
 	text := allOf(10_000, algorithm, "local")
 	a, b := newBranch(t, server, text, tamper), newBranch(t, server, text, tamper)
@@ -193,7 +194,7 @@ func TestBooksAreBalanced(t *testing.T) {
 				t.Error(complaint)
 			}
 			var lost atomic.Int64
-			losing := func(c *penstock.LateCharge, send func(*penstock.LateCharge) error) error {
+			losing := func(c *storage.LateCharge, send func(*storage.LateCharge) error) error {
 				if err := send(c); err != nil || lost.Add(1)%3 != 1 {
 					return err
 				}
@@ -209,9 +210,9 @@ func TestBooksAreBalanced(t *testing.T) {
 // The test before would notice books that are not sent, and charges that take effect twice.
 func TestBooksAreBalancedNotices(t *testing.T) {
 	var nonce atomic.Uint64
-	for name, tamper := range map[string]func(*penstock.LateCharge, func(*penstock.LateCharge) error) error{
-		"forgets to charge": func(*penstock.LateCharge, func(*penstock.LateCharge) error) error { return nil },
-		"charges twice": func(c *penstock.LateCharge, send func(*penstock.LateCharge) error) error {
+	for name, tamper := range map[string]func(*storage.LateCharge, func(*storage.LateCharge) error) error{
+		"forgets to charge": func(*storage.LateCharge, func(*storage.LateCharge) error) error { return nil },
+		"charges twice": func(c *storage.LateCharge, send func(*storage.LateCharge) error) error {
 			again := *c
 			again.Nonce = nonce.Add(2) | 1
 			return errors.Join(send(c), send(&again))
@@ -249,19 +250,19 @@ func TestTimeoutsAreNotChargedAgain(t *testing.T) {
 // A refusing store certainly charges nothing while it is down.
 type refusing struct {
 	wavering
-	charges []penstock.LateCharge
+	charges []storage.LateCharge
 }
 
-func (s *refusing) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *refusing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if s.down.Load() {
-		return fmt.Errorf("%w: for the test", penstock.ErrNotTaken)
+		return fmt.Errorf("%w: for the test", storage.ErrNotTaken)
 	}
 	return s.Store.Take(ctx, t, out)
 }
 
-func (s *refusing) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (s *refusing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if s.down.Load() {
-		return fmt.Errorf("%w: for the test", penstock.ErrNotTaken)
+		return fmt.Errorf("%w: for the test", storage.ErrNotTaken)
 	}
 	s.charges = append(s.charges, *c)
 	return s.Store.ChargeLate(ctx, c)
@@ -317,7 +318,7 @@ rules:
 }
 
 // chargedAfterwards sums up charges by policy, in the order of the rules.
-func chargedAfterwards(s *rules.Snapshot, charges []penstock.LateCharge, now penstock.Instant) string {
+func chargedAfterwards(s *rules.Snapshot, charges []storage.LateCharge, now penstock.Instant) string {
 	var all []string
 	for _, r := range s.Rules {
 		limits, policies := r.Limits, r.Policies

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // validate reports every mistake of a call.
@@ -18,8 +20,8 @@ func validate(c *penstock.Call) error {
 	if len(c.Domain) > bounds.Domain {
 		fail("domain of %d bytes; at most %d", len(c.Domain), bounds.Domain)
 	}
-	if c.Cost < 0 || c.Cost > penstock.MaxCount {
-		fail("cost %d is not from 0 to %d", c.Cost, int64(penstock.MaxCount))
+	if c.Cost < 0 || c.Cost > algorithm.MaxCount {
+		fail("cost %d is not from 0 to %d", c.Cost, int64(algorithm.MaxCount))
 	}
 	if c.MaxDelay < 0 {
 		fail("max delay %v is negative", c.MaxDelay)
@@ -59,8 +61,8 @@ func validateConclusion(c *penstock.Conclusion) error {
 	if c.Verb > penstock.Renew {
 		errs = append(errs, fmt.Errorf("%v must be %v, %v or %v", c.Verb, penstock.Settle, penstock.Release, penstock.Renew))
 	}
-	if c.Cost < 0 || c.Cost > penstock.MaxCount {
-		errs = append(errs, fmt.Errorf("cost %d is not from 0 to %d", c.Cost, int64(penstock.MaxCount)))
+	if c.Cost < 0 || c.Cost > algorithm.MaxCount {
+		errs = append(errs, fmt.Errorf("cost %d is not from 0 to %d", c.Cost, int64(algorithm.MaxCount)))
 	}
 	if err := validateTTL(c.TTL); err != nil {
 		errs = append(errs, err)
@@ -73,8 +75,8 @@ func validateConclusion(c *penstock.Conclusion) error {
 
 // validateTTL checks for how long something is to be reserved; 0 leaves that to the rules.
 func validateTTL(ttl time.Duration) error {
-	if ttl != 0 && (ttl < penstock.MinWindow || ttl > penstock.MaxReserve) {
-		return fmt.Errorf("ttl %v is not from %v to %v", ttl, penstock.MinWindow, penstock.MaxReserve)
+	if ttl != 0 && (ttl < algorithm.MinWindow || ttl > storage.MaxReserve) {
+		return fmt.Errorf("ttl %v is not from %v to %v", ttl, algorithm.MinWindow, storage.MaxReserve)
 	}
 	return nil
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Conclude settles, releases or renews what a verdict's call has reserved. Of several rules each is
@@ -27,7 +29,7 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 	if flags&reservationLocal != 0 {
 		store, v.Quality = e.local, penstock.QualityLocal
 	}
-	settler, ok := store.(penstock.Settler)
+	settler, ok := store.(storage.Settler)
 	if !ok {
 		return fmt.Errorf("%v a reservation: %w: the store that took it cannot, or is gone", c.Verb, penstock.ErrInvalid)
 	}
@@ -48,13 +50,13 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 	return errors.Join(errs...)
 }
 
-func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
+func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
 	cost, known := settledCost(t.rule, c)
-	s := penstock.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
+	s := storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
 	var policies []string
 	for i, m := range t.limits {
-		if known || c.Verb != penstock.Settle || m.Kind == penstock.KindLeases {
-			s.Charges = append(s.Charges, penstock.Charge{Meter: m, Cost: cost})
+		if known || c.Verb != penstock.Settle || m.Kind == algorithm.KindLeases {
+			s.Charges = append(s.Charges, algorithm.Charge{Meter: m, Cost: cost})
 			policies = append(policies, t.policies[i])
 		}
 	}
@@ -68,7 +70,7 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 	if v.Quality == penstock.QualityExact {
 		echoed = t.rule
 	}
-	var out penstock.Settled
+	var out storage.Settled
 	isShadow := t.rule.Mode == rules.Shadow
 	if err := e.settle(ctx, settler, &s, &out); err != nil {
 		if isShadow && errors.Is(err, penstock.ErrInvalid) {
@@ -99,10 +101,10 @@ func (e *Engine) conclude(ctx context.Context, settler penstock.Settler, c *pens
 }
 
 // renewedFor returns how long all of what was renewed stays reserved.
-func renewedFor(s *penstock.Settlement, out *penstock.Settled) time.Duration {
+func renewedFor(s *storage.Settlement, out *storage.Settled) time.Duration {
 	ttl := out.Until.Sub(out.Now)
 	for _, c := range s.Charges {
-		if c.Meter.Kind == penstock.KindLeases {
+		if c.Meter.Kind == algorithm.KindLeases {
 			ttl = shorter(ttl, permitTTL(c.Meter))
 		}
 	}
@@ -112,7 +114,7 @@ func renewedFor(s *penstock.Settlement, out *penstock.Settled) time.Duration {
 // giveUpPlaces ends the leases that shadow rules have taken for a call that was denied and will never
 // run. What else they have charged stays.
 func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store) {
-	settler, ok := store.(penstock.Settler)
+	settler, ok := store.(storage.Settler)
 	if !ok {
 		return
 	}
@@ -121,14 +123,14 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 		if g.Nonce == 0 {
 			continue
 		}
-		s := penstock.Settlement{Subject: w.turn.Ticket.Groups[i].Subject, Nonce: g.Nonce, Verb: penstock.Release}
+		s := storage.Settlement{Subject: w.turn.Ticket.Groups[i].Subject, Nonce: g.Nonce, Verb: penstock.Release}
 		for _, c := range w.turn.Ticket.Groups[i].Charges {
-			if c.Meter.Kind == penstock.KindLeases {
+			if c.Meter.Kind == algorithm.KindLeases {
 				s.Charges = append(s.Charges, c)
 			}
 		}
 		if len(s.Charges) > 0 {
-			var out penstock.Settled
+			var out storage.Settled
 			if err := e.settle(ctx, settler, &s, &out); errors.Is(err, penstock.ErrUnavailable) {
 				e.settleLater(settler, &s, nil)
 			}
@@ -137,7 +139,7 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 }
 
 // settle asks a store, and makes an error of a panic.
-func (e *Engine) settle(ctx context.Context, settler penstock.Settler, s *penstock.Settlement, out *penstock.Settled) (err error) {
+func (e *Engine) settle(ctx context.Context, settler storage.Settler, s *storage.Settlement, out *storage.Settled) (err error) {
 	defer contain(&err)
 	if e.now != nil {
 		s.Now = e.now()

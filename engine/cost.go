@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -82,9 +83,9 @@ func settledCost(r *rules.Rule, c *penstock.Conclusion) (_ int64, known bool) {
 
 // overageOf returns what becomes of a cost above the estimate. With the response the work is done and
 // cannot be denied any more: what fits is charged, and debt if there may be any.
-func overageOf(r *rules.Rule) penstock.Overage {
-	if r.Cost.Afterwards() && r.Overage == penstock.OverageDeny {
-		return penstock.OverageDebt
+func overageOf(r *rules.Rule) algorithm.Overage {
+	if r.Cost.Afterwards() && r.Overage == algorithm.OverageDeny {
+		return algorithm.OverageDebt
 	}
 	return r.Overage
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A wavering store answers, or does not: with and without having charged first.
@@ -21,19 +22,19 @@ type wavering struct {
 	down, charges atomic.Bool
 }
 
-func (s *wavering) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *wavering) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if !s.down.Load() {
 		return s.Store.Take(ctx, t, out)
 	}
 	if s.charges.Load() { // the reply is lost
-		var lost penstock.Outcome
+		var lost storage.Outcome
 		_ = s.Store.Take(ctx, t, &lost)
 	}
 	return fmt.Errorf("%w: for the test", penstock.ErrUnavailable)
 }
 
 // TakeEach must not be the one of the store within.
-func (s *wavering) TakeEach(ctx context.Context, turns []penstock.Turn) {
+func (s *wavering) TakeEach(ctx context.Context, turns []storage.Turn) {
 	for i := range turns {
 		turns[i].Err = s.Take(ctx, &turns[i].Ticket, &turns[i].Outcome)
 	}
@@ -192,10 +193,10 @@ func TestKnownBansHold(t *testing.T) {
 // A misled store is told something else than the shared store has said.
 type misled struct {
 	*memstore.Store
-	mislead func(*penstock.Knowledge) *penstock.Knowledge // nil: nothing
+	mislead func(*storage.Knowledge) *storage.Knowledge // nil: nothing
 }
 
-func (s *misled) Adopt(k *penstock.Knowledge) {
+func (s *misled) Adopt(k *storage.Knowledge) {
 	if k = s.mislead(k); k != nil {
 		s.Store.Adopt(k)
 	}
@@ -231,17 +232,17 @@ func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 		if complaint := trial(newFleet(t, 2, text(algorithm), 10, 5, newLocal(t)), algorithm); complaint != "" {
 			t.Errorf("%s: a sound fleet: %s", algorithm, complaint)
 		}
-		for name, mislead := range map[string]func(last, k *penstock.Knowledge) *penstock.Knowledge{
-			"learns nothing":        func(_, _ *penstock.Knowledge) *penstock.Knowledge { return nil },
-			"never learns of usage": func(_, k *penstock.Knowledge) *penstock.Knowledge { k.State.A, k.State.B = 0, 0; return k },
-			"adds instead of replacing": func(last, k *penstock.Knowledge) *penstock.Knowledge {
+		for name, mislead := range map[string]func(last, k *storage.Knowledge) *storage.Knowledge{
+			"learns nothing":        func(_, _ *storage.Knowledge) *storage.Knowledge { return nil },
+			"never learns of usage": func(_, k *storage.Knowledge) *storage.Knowledge { k.State.A, k.State.B = 0, 0; return k },
+			"adds instead of replacing": func(last, k *storage.Knowledge) *storage.Knowledge {
 				k.State.A += last.State.A
 				return k
 			},
 		} {
 			misleading := newFleet(t, 2, text(algorithm), 10, 5, func() penstock.Store {
-				var last penstock.Knowledge
-				return &misled{newMemory(t), func(k *penstock.Knowledge) *penstock.Knowledge {
+				var last storage.Knowledge
+				return &misled{newMemory(t), func(k *storage.Knowledge) *storage.Knowledge {
 					told := *k
 					k = mislead(&last, &told)
 					last = told

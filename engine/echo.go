@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // The local store is told what the shared one answers, so that a node continues from there when the
@@ -20,10 +22,10 @@ import (
 
 // An echo is what telling the local store takes, kept for the next.
 type echo struct {
-	turn   penstock.Turn
-	groups [1]penstock.Group
-	charge [1]penstock.Charge
-	known  penstock.Knowledge
+	turn   storage.Turn
+	groups [1]storage.Group
+	charge [1]algorithm.Charge
+	known  storage.Knowledge
 }
 
 // countsHere reports whether this node decides the rule by its own count while the shared store is
@@ -39,7 +41,7 @@ func (e *Engine) echo(w *work) {
 		return
 	}
 	x := &w.echo
-	x.known = penstock.Knowledge{Now: out.Now, Given: w.turn.Ticket.Now != 0}
+	x.known = storage.Knowledge{Now: out.Now, Given: w.turn.Ticket.Now != 0}
 	shares, states := e.sharesFor(w.snapshot), out.States
 	for i := range w.asked {
 		g, r := &w.turn.Ticket.Groups[i], w.asked[i].rule
@@ -61,14 +63,14 @@ func (e *Engine) echo(w *work) {
 }
 
 // learn replaces what the local store knows of a group's counters.
-func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *penstock.Group, states []penstock.State, own bool) {
+func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *storage.Group, states []algorithm.State, own bool) {
 	x.known.Subject = g.Subject
 	for j := range g.Charges {
 		c := &g.Charges[j]
-		if c.Meter.Kind == penstock.KindLog && own {
+		if c.Meter.Kind == algorithm.KindLog && own {
 			x.tell(e, shares, r, g.Subject, g.Charges[j:j+1], x.given(), 0)
 		}
-		if c.Meter.Kind == penstock.KindLeases || c.Meter.Kind == penstock.KindLog && states[j].B == 0 {
+		if c.Meter.Kind == algorithm.KindLeases || c.Meter.Kind == algorithm.KindLog && states[j].B == 0 {
 			continue
 		}
 		x.known.Meter, x.known.State, x.known.Cost = shares.meter(r, c.Meter), states[j], c.Need()
@@ -86,7 +88,7 @@ func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *penstock.Group
 }
 
 // learnBan replaces what the local store knows of a ban.
-func (x *echo) learnBan(e *Engine, g *penstock.Group, until penstock.Instant) {
+func (x *echo) learnBan(e *Engine, g *storage.Group, until penstock.Instant) {
 	x.known.Subject, x.known.Penalty, x.known.BannedUntil = g.Subject, g.Penalty, until
 	x.adopt(e)
 }
@@ -110,32 +112,32 @@ func (x *echo) given() penstock.Instant {
 
 // tell charges each limit by itself, as far as there is room: it was taken, whatever the local store
 // thinks of it, and a share may be full while the limit is not.
-func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who penstock.Subject, charges []penstock.Charge, now penstock.Instant, maxDelay time.Duration) {
+func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who storage.Subject, charges []algorithm.Charge, now penstock.Instant, maxDelay time.Duration) {
 	for _, c := range charges {
-		if c.Cost == 0 || c.Meter.Kind == penstock.KindLeases {
+		if c.Cost == 0 || c.Meter.Kind == algorithm.KindLeases {
 			continue
 		}
-		x.charge[0] = penstock.Charge{Meter: shares.meter(r, c.Meter), Cost: c.Cost, Overdraw: c.Cost > 1 && c.Meter.Kind != penstock.KindLeaky}
-		x.groups[0] = penstock.Group{Subject: who, Charges: x.charge[:]}
-		x.turn.Ticket = penstock.Ticket{Now: now, MaxDelay: maxDelay, Groups: x.groups[:]}
+		x.charge[0] = algorithm.Charge{Meter: shares.meter(r, c.Meter), Cost: c.Cost, Overdraw: c.Cost > 1 && c.Meter.Kind != algorithm.KindLeaky}
+		x.groups[0] = storage.Group{Subject: who, Charges: x.charge[:]}
+		x.turn.Ticket = storage.Ticket{Now: now, MaxDelay: maxDelay, Groups: x.groups[:]}
 		_ = take(context.Background(), e.local, &x.turn)
 	}
 }
 
 // echoSettled tells the local store what a reservation of the shared one came to.
-func (e *Engine) echoSettled(r *rules.Rule, s *penstock.Settlement, out *penstock.Settled) {
+func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.Settled) {
 	if e.local != nil && r != nil && countsHere(r) && s.Verb == penstock.Settle && out.Allowed && !out.Again {
 		new(echo).tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
 	}
 }
 
 // isBanned tells whether the local store knows of a ban. It asks for nothing else, and leaves nothing.
-func (x *echo) isBanned(e *Engine, g *penstock.Group, now penstock.Instant) bool {
+func (x *echo) isBanned(e *Engine, g *storage.Group, now penstock.Instant) bool {
 	if g.Penalty == nil || g.Alone {
 		return false
 	}
-	x.charge[0] = penstock.Charge{Meter: g.Charges[0].Meter}
-	x.groups[0] = penstock.Group{Subject: g.Subject, Penalty: g.Penalty, Charges: x.charge[:]}
-	x.turn.Ticket = penstock.Ticket{Now: now, Groups: x.groups[:]}
+	x.charge[0] = algorithm.Charge{Meter: g.Charges[0].Meter}
+	x.groups[0] = storage.Group{Subject: g.Subject, Penalty: g.Penalty, Charges: x.charge[:]}
+	x.turn.Ticket = storage.Ticket{Now: now, Groups: x.groups[:]}
 	return take(context.Background(), e.local, &x.turn) == nil && x.turn.Outcome.Groups[0].BannedUntil != 0
 }

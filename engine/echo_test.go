@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const echoed = `
@@ -186,7 +187,7 @@ func TestLiftedBanStaysLifted(t *testing.T) {
 	lift := func(length time.Duration) {
 		t.Helper()
 		bans := snapshot.Rules[0]
-		if _, err := store.Ban(t.Context(), &penstock.Ban{Now: beginning, Subject: bans.Subjects.Subject("u1"), Penalty: bans.Penalty, Length: length}); err != nil {
+		if _, err := store.Ban(t.Context(), &storage.Ban{Now: beginning, Subject: bans.Subjects.Subject("u1"), Penalty: bans.Penalty, Length: length}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options say what an engine decides by.
@@ -18,7 +20,7 @@ type Options struct {
 	Rules Rules
 
 	// Local decides by rules whose on_store_error is local while Store is unavailable. If it is a
-	// [penstock.Follower] it is told what Store answers, and continues from there. Without a local
+	// [storage.Follower] it is told what Store answers, and continues from there. Without a local
 	// store such rules let requests pass unchecked, unless Store is full: then they deny.
 	Local penstock.Store
 
@@ -61,7 +63,7 @@ type Observation struct {
 	Failures []RuleFailure
 
 	// Beyond is how many of the rules that apply were left out, as a call can be charged under at
-	// most [penstock.MaxGroups]: shadow rules first, then the last in the document.
+	// most [storage.MaxGroups]: shadow rules first, then the last in the document.
 	Beyond int
 }
 
@@ -80,7 +82,7 @@ type Engine struct {
 	observe func(*Observation)
 	now     func() penstock.Instant // nil: the clocks
 
-	follower penstock.Follower // the local store; nil: it cannot learn
+	follower storage.Follower // the local store; nil: it cannot learn
 	books    books
 
 	expiry atomic.Pointer[expiry] // of the rules seen last
@@ -96,7 +98,7 @@ var (
 	_ penstock.Decider   = (*Engine)(nil)
 	_ penstock.Concluder = (*Engine)(nil)
 
-	_ penstock.AttributeChecker = (*Engine)(nil)
+	_ attribute.Checker = (*Engine)(nil)
 )
 
 // New returns an engine.
@@ -112,9 +114,9 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
 	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
-	e.follower, _ = o.Local.(penstock.Follower)
+	e.follower, _ = o.Local.(storage.Follower)
 	if o.Local != nil {
-		e.books.charger, _ = o.Store.(penstock.LateCharger)
+		e.books.charger, _ = o.Store.(storage.LateCharger)
 		e.books.now = o.Now
 	}
 	if e.observe == nil {
@@ -136,11 +138,11 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // Sources are the attributes that the rules want to know of a request. The slice changes only with
 // the rules and must not be written to.
-func (e *Engine) Sources() []penstock.Source { return e.rules.Load().Sources }
+func (e *Engine) Sources() []attribute.Source { return e.rules.Load().Sources }
 
-// CheckAttributes is of a [penstock.AttributeChecker]. Rules that change must be a *live.Rules, or have its
+// CheckAttributes is of a [attribute.Checker]. Rules that change must be a *live.Rules, or have its
 // method Require, for later ones to be checked.
-func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *penstock.Source) error) error {
+func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *attribute.Source) error) error {
 	whole := func(s *rules.Snapshot) error { return s.CheckAttributes(domain, check) }
 	if live, ok := e.rules.(interface {
 		Require(func(*rules.Snapshot) error) error
@@ -216,21 +218,21 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 		e.echo(w)
 	case errors.Is(err, penstock.ErrInvalid):
 		v.Now = e.instant() // and the verdict denies, as it was made
-	case errors.Is(err, penstock.ErrFull):
+	case errors.Is(err, storage.ErrFull):
 		if w.dropShadow() {
 			return e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
 		}
 		e.full(v, w)
 	default:
 		e.releaseLost(&w.turn.Ticket, err)
-		w.uncharged = errors.Is(err, penstock.ErrNotTaken)
+		w.uncharged = errors.Is(err, storage.ErrNotTaken)
 		e.without(v, w)
 	}
 	return err
 }
 
 // ask has the shared store decide a ticket.
-func (e *Engine) ask(ctx context.Context, t *penstock.Turn) error {
+func (e *Engine) ask(ctx context.Context, t *storage.Turn) error {
 	if err := e.books.settle(ctx, t.Ticket.Groups); err != nil {
 		return err
 	}
@@ -239,7 +241,7 @@ func (e *Engine) ask(ctx context.Context, t *penstock.Turn) error {
 }
 
 // take asks a store, and makes an error of a panic: a store that panics has not answered.
-func take(ctx context.Context, store penstock.Store, t *penstock.Turn) (err error) {
+func take(ctx context.Context, store penstock.Store, t *storage.Turn) (err error) {
 	defer contain(&err)
 	return store.Take(ctx, &t.Ticket, &t.Outcome)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
@@ -52,7 +53,7 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 			t.Errorf("%s: %d calls passed at a limit of %d", name, got, exactLimit)
 		}
 	}
-	forgetful := &tampered{newMemory(t), sabotage{ticket: everyCharge(func(c *penstock.Charge) { c.Cost = 0 })}}
+	forgetful := &tampered{newMemory(t), sabotage{ticket: everyCharge(func(c *algorithm.Charge) { c.Cost = 0 })}}
 	if got := admitted(t, forgetful); got == exactLimit {
 		t.Error("a store that counts nothing was not noticed")
 	}

@@ -1,11 +1,15 @@
 package engine
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // Forget drops what this node knows of a key from before an instant, by the shared store's clock: an
 // operator has reset it there, on any node. With onlyBan it drops only what it knows of a ban, which
 // was lifted.
-func (e *Engine) Forget(s penstock.Subject, onlyBan bool, before penstock.Instant) {
+func (e *Engine) Forget(s storage.Subject, onlyBan bool, before penstock.Instant) {
 	if !onlyBan {
 		e.books.forget(s, before)
 	}
@@ -16,10 +20,10 @@ func (e *Engine) Forget(s penstock.Subject, onlyBan bool, before penstock.Instan
 		if r.Subjects.Tag() != s.Tag() {
 			continue
 		}
-		g := penstock.Group{Subject: s, Penalty: r.Penalty}
-		add := func(limits []*penstock.Meter) {
+		g := storage.Group{Subject: s, Penalty: r.Penalty}
+		add := func(limits []*algorithm.Meter) {
 			for _, m := range limits {
-				g.Charges = append(g.Charges, penstock.Charge{Meter: m})
+				g.Charges = append(g.Charges, algorithm.Charge{Meter: m})
 			}
 		}
 		if !onlyBan {

@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // mentions reports which of some texts an error lacks.
@@ -40,8 +43,8 @@ func TestInvalidCall(t *testing.T) {
 	many = append(many, penstock.Attribute{Name: "one too many"})
 	v := penstock.Verdict{Allowed: true}
 	mentions(t, e.Decide(t.Context(), &penstock.Call{
-		Domain: strings.Repeat("d", bounds.Domain+1), Attributes: many, Cost: penstock.MaxCount + 1,
-		ID: strings.Repeat("i", bounds.CallID+1), MaxDelay: -time.Second, Reserve: true, TTL: penstock.MaxReserve + 1,
+		Domain: strings.Repeat("d", bounds.Domain+1), Attributes: many, Cost: algorithm.MaxCount + 1,
+		ID: strings.Repeat("i", bounds.CallID+1), MaxDelay: -time.Second, Reserve: true, TTL: storage.MaxReserve + 1,
 	}, &v), "domain of 256 bytes", "cost 1000000000001 is not from 0", "max delay -1s is negative", "ttl 24h0m0.000000001s is not from", "id of 8193 bytes",
 		"257 attributes; at most 256", "attribute 3: a name of 0 bytes", "attribute 4: a name of 129 bytes", `attribute "a5": a value of 8193 bytes`, `attribute "a6" is there twice`)
 	if v.Allowed || v.RulesVersion != 1 || v.Now == 0 {
@@ -53,7 +56,7 @@ func TestInvalidCall(t *testing.T) {
 func TestLargestCall(t *testing.T) {
 	e := newEngine(t, `rules: [{name: all, key: [], reserve: {ttl: 1s}, limits: [{rate: 1000000000000/1h, algorithm: fixed_window}]}]`, engine.Options{})
 	c := penstock.Call{
-		Domain: penstock.DefaultDomain, Cost: penstock.MaxCount, ID: strings.Repeat("i", bounds.CallID), Reserve: true, TTL: penstock.MaxReserve,
+		Domain: penstock.DefaultDomain, Cost: algorithm.MaxCount, ID: strings.Repeat("i", bounds.CallID), Reserve: true, TTL: storage.MaxReserve,
 		Attributes: []penstock.Attribute{{Name: strings.Repeat("n", bounds.AttributeName), Value: strings.Repeat("v", bounds.AttributeValue)}},
 	}
 	for i := 1; i < bounds.Attributes; i++ {
@@ -98,7 +101,7 @@ func TestUndecidableRules(t *testing.T) {
 func TestSourcesAreTheRules(t *testing.T) {
 	s := compileWith(t, "attributes: {user: {header: X-User}}\nrules: []", rules.Options{})
 	e := newEngine(t, "", engine.Options{Rules: engine.Fixed(s)})
-	if got := e.Sources(); len(got) != 1 || got[0] != (penstock.Source{Attribute: "user", Header: "X-User"}) {
+	if got := e.Sources(); len(got) != 1 || got[0] != (attribute.Source{Attribute: "user", Header: "X-User"}) {
 		t.Errorf("the sources are %+v", got)
 	}
 }

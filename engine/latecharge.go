@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // settle charges what is booked for the keys of a ticket, before the shared store decides it. While
 // the store cannot be charged it must not decide either: it would not know what was admitted.
-func (b *books) settle(ctx context.Context, groups []penstock.Group) error {
+func (b *books) settle(ctx context.Context, groups []storage.Group) error {
 	if b.pages.Load() == 0 {
 		return nil
 	}
 	for i := range groups {
 		if err := b.charge(ctx, groups[i].Subject); err != nil {
-			return fmt.Errorf("request not sent, as an earlier one could not be charged: %w: %w", penstock.ErrNotTaken, err)
+			return fmt.Errorf("request not sent, as an earlier one could not be charged: %w: %w", storage.ErrNotTaken, err)
 		}
 	}
 	return nil
@@ -27,15 +28,15 @@ func (b *books) settle(ctx context.Context, groups []penstock.Group) error {
 
 // charge charges all that is booked for a key. Several goroutines may do so at once: they send the same
 // charges, which take effect once.
-func (b *books) charge(ctx context.Context, s penstock.Subject) error {
+func (b *books) charge(ctx context.Context, s storage.Subject) error {
 	for {
 		c := b.seal(s)
 		if c == nil {
 			return nil
 		}
 		err := b.send(ctx, c)
-		if errors.Is(err, penstock.ErrUnavailable) && !errors.Is(err, penstock.ErrCorrupt) {
-			if !errors.Is(err, penstock.ErrNotTaken) {
+		if errors.Is(err, penstock.ErrUnavailable) && !errors.Is(err, storage.ErrCorrupt) {
+			if !errors.Is(err, storage.ErrNotTaken) {
 				b.maybeSent(c)
 			}
 			return err
@@ -44,7 +45,7 @@ func (b *books) charge(ctx context.Context, s penstock.Subject) error {
 	}
 }
 
-func (b *books) send(ctx context.Context, c *penstock.LateCharge) (err error) {
+func (b *books) send(ctx context.Context, c *storage.LateCharge) (err error) {
 	defer contain(&err)
 	late := *c // which others may be sending
 	if b.now != nil {
@@ -55,7 +56,7 @@ func (b *books) send(ctx context.Context, c *penstock.LateCharge) (err error) {
 
 // seal returns the charge to send next for a key, nil if there is none. What was sealed is sent again
 // until the store confirms it. Meanwhile admissions are booked for the charge after it.
-func (b *books) seal(s penstock.Subject) *penstock.LateCharge {
+func (b *books) seal(s storage.Subject) *storage.LateCharge {
 	sh := b.shard(&s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -72,9 +73,9 @@ func (b *books) seal(s penstock.Subject) *penstock.LateCharge {
 			b.remove(sh, s, p)
 			return nil
 		}
-		n := min(len(p.open), penstock.MaxCharges)
-		p.sealed = &penstock.LateCharge{Subject: s, Nonce: rand.Uint64() | 1, Amounts: p.open[:n:n]}
-		p.open = append([]penstock.LateAmount(nil), p.open[n:]...)
+		n := min(len(p.open), storage.MaxCharges)
+		p.sealed = &storage.LateCharge{Subject: s, Nonce: rand.Uint64() | 1, Amounts: p.open[:n:n]}
+		p.open = append([]storage.LateAmount(nil), p.open[n:]...)
 	}
 	return p.sealed
 }
@@ -87,7 +88,7 @@ func (b *books) unseal(p *page) {
 }
 
 // maybeSent notes that the store may have seen a charge.
-func (b *books) maybeSent(c *penstock.LateCharge) {
+func (b *books) maybeSent(c *storage.LateCharge) {
 	sh := b.shard(&c.Subject)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -97,7 +98,7 @@ func (b *books) maybeSent(c *penstock.LateCharge) {
 }
 
 // close removes a charge that the store has confirmed, or will never accept.
-func (b *books) close(c *penstock.LateCharge, confirmed bool) {
+func (b *books) close(c *storage.LateCharge, confirmed bool) {
 	sh := b.shard(&c.Subject)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -165,7 +166,7 @@ func (b *books) run() {
 	}
 }
 
-func (b *books) chargeWithin(ctx context.Context, s penstock.Subject, timeout time.Duration) error {
+func (b *books) chargeWithin(ctx context.Context, s storage.Subject, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return b.charge(ctx, s)
@@ -180,7 +181,7 @@ func (b *books) rest() bool {
 }
 
 // any returns a key with something to charge, at random: on a Cluster some may fail for long.
-func (b *books) any() (s penstock.Subject, there bool) {
+func (b *books) any() (s storage.Subject, there bool) {
 	first := rand.IntN(bookShards)
 	for i := range bookShards {
 		sh := &b.shards[(first+i)%bookShards]
@@ -224,7 +225,7 @@ func (b *books) flush(ctx context.Context) error {
 	return fmt.Errorf("requests of %d keys that were admitted locally are not charged: %w", left, errors.Join(failed, ctx.Err()))
 }
 
-func (sh *bookShard) keys() (all []penstock.Subject) {
+func (sh *bookShard) keys() (all []storage.Subject) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for s := range sh.pages {

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Limits as a Go program and as a rules document state them.
@@ -41,12 +42,12 @@ type clocked struct {
 	now *penstock.Instant
 }
 
-func (c clocked) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (c clocked) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	t.Now = *c.now
 	return c.Store.Take(ctx, t, out)
 }
 
-func (c clocked) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (c clocked) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	s.Now = *c.now
 	return c.Store.Settle(ctx, s, out)
 }

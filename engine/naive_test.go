@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -15,18 +16,18 @@ import (
 type naive struct {
 	rules  *rules.Snapshot
 	terms  []rules.RuleTerms // the rules as they are written
-	states map[string]penstock.State
+	states map[string]algorithm.State
 }
 
 // A naiveLimit is one limit that a call is charged under.
 type naiveLimit struct {
 	rule   *rules.Rule
 	policy string
-	meter  *penstock.Meter
+	meter  *algorithm.Meter
 	cost   int64
 	place  string // of its state
 
-	state  penstock.State
+	state  algorithm.State
 	passes bool
 }
 
@@ -144,8 +145,8 @@ func (n *naive) charge(limits []naiveLimit, c *penstock.Call, now penstock.Insta
 			l.state = l.meter.ChargeDenied(l.state, l.cost)
 		}
 		n.states[l.place] = l.state
-		d := l.meter.Report(now, penstock.Result{State: l.state, Cost: l.cost, Passes: l.passes, Taken: all, MaxDelay: c.MaxDelay})
-		if l.meter.Kind == penstock.KindLeaky && !l.passes && l.cost <= d.Remaining {
+		d := l.meter.Report(now, algorithm.Result{State: l.state, Cost: l.cost, Passes: l.passes, Taken: all, MaxDelay: c.MaxDelay})
+		if l.meter.Kind == algorithm.KindLeaky && !l.passes && l.cost <= d.Remaining {
 			d.Remaining = 0 // it cannot wait
 		}
 		out[l.rule] = append(out[l.rule], penstock.LimitVerdict{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -14,7 +15,7 @@ import (
 func partRule(s *rules.Snapshot, name string, l penstock.Limit, mode rules.Mode) *rules.Rule {
 	r := &rules.Rule{
 		Name: name, Index: len(s.Rules), Key: []rules.KeyPart{{Name: "who"}}, Subjects: s.Hasher.Rule("d", name, "who"),
-		Limits: []*penstock.Meter{l.MustCompile()}, Policies: []string{name}, Mode: mode,
+		Limits: []*algorithm.Meter{l.MustCompile()}, Policies: []string{name}, Mode: mode,
 	}
 	s.Rules = append(s.Rules, r)
 	return r

@@ -14,9 +14,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 var (
@@ -100,7 +102,7 @@ var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
 // disagreement returns where an engine and the naive evaluation differ; "" if nowhere.
 func disagreement(t *testing.T, trial trial, s sabotage) string {
 	stand := newStand()
-	n := naive{states: map[string]penstock.State{}}
+	n := naive{states: map[string]algorithm.State{}}
 	load := func(text string) {
 		n.rules, n.terms, stand.rules = compile(t, text), terms(t, text), compile(t, text)
 		if s.rules != nil {
@@ -152,10 +154,10 @@ func TestEngineAgreesWithNaive(t *testing.T) {
 // Each of these must be found out within some trials.
 func TestNaiveNotices(t *testing.T) {
 	for _, s := range []sabotage{
-		{name: "shadow denies", ticket: everyGroup(func(g *penstock.Group) { g.Alone = false })},
-		{name: "each rule by itself", ticket: everyGroup(func(g *penstock.Group) { g.Alone = true })},
-		{name: "charges peeks", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = max(c.Cost, 1) })},
-		{name: "never waits", ticket: func(t *penstock.Ticket) { t.MaxDelay = 0 }},
+		{name: "shadow denies", ticket: everyGroup(func(g *storage.Group) { g.Alone = false })},
+		{name: "each rule by itself", ticket: everyGroup(func(g *storage.Group) { g.Alone = true })},
+		{name: "charges peeks", ticket: everyCharge(func(c *algorithm.Charge) { c.Cost = max(c.Cost, 1) })},
+		{name: "never waits", ticket: func(t *storage.Ticket) { t.MaxDelay = 0 }},
 		{name: "tells another limit", verdict: func(v *penstock.Verdict) {
 			if n := len(v.Limits); n > 1 && !v.Limits[n-1].Shadow {
 				v.Decision = v.Limits[n-1].Decision
@@ -169,7 +171,7 @@ func TestNaiveNotices(t *testing.T) {
 			}
 			return uint64(i) + 1
 		})},
-		{name: "one subject for all", ticket: everyGroup(func(g *penstock.Group) { clear(g.Subject[4:]) })},
+		{name: "one subject for all", ticket: everyGroup(func(g *storage.Group) { clear(g.Subject[4:]) })},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			for seed := range 200 {

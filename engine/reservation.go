@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A reservation is named by what is needed to conclude it on any node: of each rule that took
@@ -31,15 +33,15 @@ const (
 )
 
 // MaxReservationID is how long the name of a reservation can be.
-const MaxReservationID = (4*(headBytes+penstock.MaxGroups*takenBytes+checksumBytes) + 2) / 3
+const MaxReservationID = (4*(headBytes+storage.MaxGroups*takenBytes+checksumBytes) + 2) / 3
 
 // A taken is what one rule took.
 type taken struct {
 	rule     *rules.Rule
-	limits   []*penstock.Meter // all of them, or the leases alone
-	policies []string          // of the limits
-	match    uint16            // of an override that shares the rule's counters; 0: of another, or the rule itself
-	subject  penstock.Subject
+	limits   []*algorithm.Meter // all of them, or the leases alone
+	policies []string           // of the limits
+	match    uint16             // of an override that shares the rule's counters; 0: of another, or the rule itself
+	subject  storage.Subject
 	nonce    uint64
 	booked   bool // when it is settled: the local store took it, and the shared one has not charged it
 }
@@ -93,7 +95,7 @@ func (w *work) reservedFor() (ttl time.Duration) {
 	return ttl
 }
 
-func permitTTL(m *penstock.Meter) time.Duration {
+func permitTTL(m *algorithm.Meter) time.Duration {
 	return time.Duration(m.Window) * time.Microsecond
 }
 
@@ -135,7 +137,7 @@ func (t *taken) pick(r *rules.Rule, override uint16) {
 	}
 	t.rule, t.limits, t.policies = r, nil, nil
 	for i, m := range limits {
-		if override&onlyLeases == 0 || m.Kind == penstock.KindLeases {
+		if override&onlyLeases == 0 || m.Kind == algorithm.KindLeases {
 			t.limits, t.policies = append(t.limits, m), append(t.policies, policies[i])
 		}
 	}
@@ -167,7 +169,7 @@ func (t *taken) find(r *rules.Rule, override uint16, limits uint32) bool {
 func (t *taken) digest() uint32 { return digest(t.limits) ^ uint32(t.match) }
 
 // digest is of limits as sets, as their order means nothing.
-func digest(limits []*penstock.Meter) (sum uint32) {
+func digest(limits []*algorithm.Meter) (sum uint32) {
 	for _, m := range limits {
 		high, low := bits.Mul64(m.Fingerprint, 0x9e3779b97f4a7c15)
 		sum ^= uint32((high ^ low) >> 32)
@@ -199,7 +201,7 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 		return fail("it was not given out here, or under another key_secret")
 	}
 	for part := body[headBytes:]; len(part) > 0; part = part[takenBytes:] {
-		t := taken{subject: penstock.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
+		t := taken{subject: storage.Subject(part[8:24]), nonce: binary.BigEndian.Uint64(part[24:])}
 		r := s.Numbered(binary.BigEndian.Uint64(part))
 		if r != nil && t.find(r, binary.BigEndian.Uint16(part[32:]), binary.BigEndian.Uint32(part[34:])) {
 			all = append(all, t)

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const placesAndTokens = `
@@ -147,7 +148,7 @@ func TestReservationOfAnotherNode(t *testing.T) {
 func TestLongestReservation(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n")
-	for i := range penstock.MaxGroups {
+	for i := range storage.MaxGroups {
 		text.WriteString("  - {name: places-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", key: [], limits: [{concurrent: 5, ttl: 30s}]}\n")
 	}
 	e := newEngine(t, text.String(), engine.Options{Now: func() penstock.Instant { return beginning }})
@@ -155,7 +156,7 @@ func TestLongestReservation(t *testing.T) {
 	if err := e.Decide(t.Context(), &penstock.Call{Cost: 1}, &v); err != nil || len(v.Reservation) != engine.MaxReservationID {
 		t.Fatalf("%v: a name of %d bytes; the longest has %d", err, len(v.Reservation), engine.MaxReservationID)
 	}
-	if err := e.Conclude(t.Context(), &penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}, &v); err != nil || len(v.Limits) != penstock.MaxGroups {
+	if err := e.Conclude(t.Context(), &penstock.Conclusion{Reservation: v.Reservation, Verb: penstock.Release}, &v); err != nil || len(v.Limits) != storage.MaxGroups {
 		t.Errorf("%v: %d limits", err, len(v.Limits))
 	}
 	for i := range v.Limits {

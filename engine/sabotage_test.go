@@ -9,27 +9,29 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A sabotage makes an engine do one thing wrong, which a scenario is there to notice.
 type sabotage struct {
 	scenario, name string
 
-	rules   func(*rules.Snapshot)      // once they are compiled
-	ticket  func(*penstock.Ticket)     // before the store sees it
-	settle  func(*penstock.Settlement) // likewise
-	verdict func(*penstock.Verdict)    // before the script sees it
-	old     string                     // of the rules, as if the engine did not know it
+	rules   func(*rules.Snapshot)     // once they are compiled
+	ticket  func(*storage.Ticket)     // before the store sees it
+	settle  func(*storage.Settlement) // likewise
+	verdict func(*penstock.Verdict)   // before the script sees it
+	old     string                    // of the rules, as if the engine did not know it
 	new     string
 }
 
 var sabotages = []sabotage{
 	{scenario: "lists", name: "allow beats deny", old: "deny: [{user: [mallory, both]}]", new: "deny: [{user: mallory}]"},
 	{scenario: "lists", name: "ignores the allow list", old: "allow: [{user: [admin, both]}]", new: "allow: []"},
-	{scenario: "none", name: "shadow denies", ticket: everyGroup(func(g *penstock.Group) { g.Alone = false })},
+	{scenario: "none", name: "shadow denies", ticket: everyGroup(func(g *storage.Group) { g.Alone = false })},
 	{scenario: "none", name: "reports a shadow rule", verdict: func(v *penstock.Verdict) {
 		if v.Rule == "" && len(v.Limits) > 0 {
 			v.Rule, v.Decision = v.Limits[0].Rule, v.Limits[0].Decision
@@ -49,20 +51,20 @@ var sabotages = []sabotage{
 		return uint64(i) + 1
 	})},
 	{scenario: "changed-overrides", name: "whichever override stands there", rules: everyOverride(func(_ int, o *rules.Override) { o.MatchID = 1 })},
-	{scenario: "costs", name: "every call costs 1", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = min(c.Cost, 1) })},
-	{scenario: "costs", name: "charges peeks", ticket: everyCharge(func(c *penstock.Charge) { c.Cost = max(c.Cost, 1) })},
+	{scenario: "costs", name: "every call costs 1", ticket: everyCharge(func(c *algorithm.Charge) { c.Cost = min(c.Cost, 1) })},
+	{scenario: "costs", name: "charges peeks", ticket: everyCharge(func(c *algorithm.Charge) { c.Cost = max(c.Cost, 1) })},
 	{scenario: "costs", name: "no default", old: "default: 2", new: "default: 1"},
 	{scenario: "costs", name: "no max", old: "max: 30", new: "max: 60"},
-	{scenario: "together", name: "each rule by itself", ticket: everyGroup(func(g *penstock.Group) { g.Alone = true })},
-	{scenario: "together", name: "only the first limit", ticket: everyGroup(func(g *penstock.Group) {
+	{scenario: "together", name: "each rule by itself", ticket: everyGroup(func(g *storage.Group) { g.Alone = true })},
+	{scenario: "together", name: "only the first limit", ticket: everyGroup(func(g *storage.Group) {
 		for i := range g.Charges[1:] {
 			g.Charges[i+1].Cost = 0
 		}
 	})},
 	{scenario: "strictest", name: "tells the first", verdict: tells(0)},
 	{scenario: "strictest", name: "tells the last", verdict: tells(-1)},
-	{scenario: "shadow", name: "shadow denies", ticket: everyGroup(func(g *penstock.Group) { g.Alone = false })},
-	{scenario: "shadow", name: "shadow does not count", ticket: everyGroup(func(g *penstock.Group) {
+	{scenario: "shadow", name: "shadow denies", ticket: everyGroup(func(g *storage.Group) { g.Alone = false })},
+	{scenario: "shadow", name: "shadow does not count", ticket: everyGroup(func(g *storage.Group) {
 		for i := range g.Charges {
 			if g.Alone {
 				g.Charges[i].Cost = 0
@@ -72,8 +74,8 @@ var sabotages = []sabotage{
 	{scenario: "shadow", name: "shadow bans", old: "{name: tried, mode: shadow,", new: "{name: tried,"},
 	{scenario: "shadow", name: "shadow delays", old: "{name: queue, mode: shadow,", new: "{name: queue,"},
 	{scenario: "shadow", name: "shadow repeats", old: "{name: repeats, mode: shadow,", new: "{name: repeats,"},
-	{scenario: "shadow-places", name: "places are kept", settle: func(s *penstock.Settlement) { s.Nonce++ }},
-	{scenario: "repeats", name: "forgets calls", ticket: everyGroup(func(g *penstock.Group) { g.Call = penstock.CallID{} })},
+	{scenario: "shadow-places", name: "places are kept", settle: func(s *storage.Settlement) { s.Nonce++ }},
+	{scenario: "repeats", name: "forgets calls", ticket: everyGroup(func(g *storage.Group) { g.Call = storage.CallID{} })},
 	{scenario: "repeats", name: "the call's id, always", old: ", attribute: order", new: ""},
 	{scenario: "repeats", name: "does not say so", verdict: func(v *penstock.Verdict) { v.Duplicate = false }},
 	{scenario: "repeats-places", name: "does not name the original", verdict: func(v *penstock.Verdict) { v.OriginalReservation = "" }},
@@ -83,23 +85,23 @@ var sabotages = []sabotage{
 		}
 	}},
 	{scenario: "repeats-override", name: "the rule's own budget", old: "rate: 20/1m", new: "rate: 2/1m"},
-	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *penstock.Group) { g.Penalty = nil })},
+	{scenario: "bans", name: "bans nobody", ticket: everyGroup(func(g *storage.Group) { g.Penalty = nil })},
 	{scenario: "bans", name: "does not say so", verdict: func(v *penstock.Verdict) { v.BannedUntil = 0 }},
-	{scenario: "delays", name: "cannot wait", ticket: func(t *penstock.Ticket) { t.MaxDelay = 0 }},
+	{scenario: "delays", name: "cannot wait", ticket: func(t *storage.Ticket) { t.MaxDelay = 0 }},
 	{scenario: "delays", name: "does not say so", verdict: func(v *penstock.Verdict) { v.Delay = 0 }},
-	{scenario: "reserve", name: "reserves nothing", ticket: everyGroup(func(g *penstock.Group) { g.Reserve = 0 })},
-	{scenario: "reserve", name: "reserves for ever", ticket: everyGroup(func(g *penstock.Group) {
+	{scenario: "reserve", name: "reserves nothing", ticket: everyGroup(func(g *storage.Group) { g.Reserve = 0 })},
+	{scenario: "reserve", name: "reserves for ever", ticket: everyGroup(func(g *storage.Group) {
 		if g.Reserve != 0 {
-			g.Reserve = penstock.MaxReserve
+			g.Reserve = storage.MaxReserve
 		}
 	})},
 	{scenario: "reserve", name: "settles another cost", settle: settledAt(func(cost int64) int64 { return cost + 1 })},
-	{scenario: "overage", name: "denies nothing", settle: func(s *penstock.Settlement) { s.Overage = penstock.OverageAllow }},
-	{scenario: "overage", name: "denies all", settle: func(s *penstock.Settlement) { s.Overage = penstock.OverageDeny }},
-	{scenario: "places", name: "places are kept", settle: func(s *penstock.Settlement) { s.Nonce++ }},
+	{scenario: "overage", name: "denies nothing", settle: func(s *storage.Settlement) { s.Overage = algorithm.OverageAllow }},
+	{scenario: "overage", name: "denies all", settle: func(s *storage.Settlement) { s.Overage = algorithm.OverageDeny }},
+	{scenario: "places", name: "places are kept", settle: func(s *storage.Settlement) { s.Nonce++ }},
 	{scenario: "response", name: "gives all back", settle: settledAt(func(int64) int64 { return 0 })},
-	{scenario: "response", name: "denies what is done", settle: func(s *penstock.Settlement) { s.Overage = penstock.OverageDeny }},
-	{scenario: "changed", name: "knows nothing any more", settle: func(s *penstock.Settlement) { s.Nonce++ }},
+	{scenario: "response", name: "denies what is done", settle: func(s *storage.Settlement) { s.Overage = algorithm.OverageDeny }},
+	{scenario: "changed", name: "knows nothing any more", settle: func(s *storage.Settlement) { s.Nonce++ }},
 }
 
 func TestSabotageIsNoticed(t *testing.T) {
@@ -145,7 +147,7 @@ type tampered struct {
 	sabotage
 }
 
-func (s *tampered) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *tampered) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if s.ticket != nil {
 		t = cloned(t)
 		s.ticket(t)
@@ -153,14 +155,14 @@ func (s *tampered) Take(ctx context.Context, t *penstock.Ticket, out *penstock.O
 	return s.Store.Take(ctx, t, out)
 }
 
-func (s *tampered) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s *tampered) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	if s.settle != nil {
 		s.settle(what)
 	}
 	return s.Store.Settle(ctx, what, out)
 }
 
-func cloned(t *penstock.Ticket) *penstock.Ticket {
+func cloned(t *storage.Ticket) *storage.Ticket {
 	c := *t
 	c.Groups = slices.Clone(t.Groups)
 	for i := range c.Groups {
@@ -181,24 +183,24 @@ func (a altered) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 	return err
 }
 
-func everyGroup(do func(*penstock.Group)) func(*penstock.Ticket) {
-	return func(t *penstock.Ticket) {
+func everyGroup(do func(*storage.Group)) func(*storage.Ticket) {
+	return func(t *storage.Ticket) {
 		for i := range t.Groups {
 			do(&t.Groups[i])
 		}
 	}
 }
 
-func everyCharge(do func(*penstock.Charge)) func(*penstock.Ticket) {
-	return everyGroup(func(g *penstock.Group) {
+func everyCharge(do func(*algorithm.Charge)) func(*storage.Ticket) {
+	return everyGroup(func(g *storage.Group) {
 		for i := range g.Charges {
 			do(&g.Charges[i])
 		}
 	})
 }
 
-func settledAt(cost func(int64) int64) func(*penstock.Settlement) {
-	return func(s *penstock.Settlement) {
+func settledAt(cost func(int64) int64) func(*storage.Settlement) {
+	return func(s *storage.Settlement) {
 		for i := range s.Charges {
 			s.Charges[i].Cost = cost(s.Charges[i].Cost)
 		}

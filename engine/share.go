@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -10,7 +11,7 @@ import (
 type shares struct {
 	of    *rules.Snapshot
 	nodes int
-	parts map[*penstock.Meter]*penstock.Meter
+	parts map[*algorithm.Meter]*algorithm.Meter
 }
 
 // sharesFor returns the shares under the rules, for as many nodes as there are now.
@@ -28,7 +29,7 @@ func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
 }
 
 func newShares(s *rules.Snapshot, nodes int) *shares {
-	all := &shares{s, nodes, map[*penstock.Meter]*penstock.Meter{}}
+	all := &shares{s, nodes, map[*algorithm.Meter]*algorithm.Meter{}}
 	for _, r := range s.Rules {
 		if r.OnStoreError != rules.FailDivided {
 			continue
@@ -41,7 +42,7 @@ func newShares(s *rules.Snapshot, nodes int) *shares {
 	return all
 }
 
-func (s *shares) add(limits []*penstock.Meter) {
+func (s *shares) add(limits []*algorithm.Meter) {
 	for _, m := range limits {
 		part, err := divide(m.Limit(), int64(s.nodes)).Compile()
 		if err != nil {
@@ -64,14 +65,14 @@ func divide(l penstock.Limit, n int64) penstock.Limit {
 
 // state returns the state of a share that has its part of what was left: ⌈left/n⌉ for each node now, and
 // from the next window on its share of the whole limit. A bucket refills at the share's rate.
-func (s *shares) state(m, part *penstock.Meter, st penstock.State, now penstock.Instant) penstock.State {
+func (s *shares) state(m, part *algorithm.Meter, st algorithm.State, now penstock.Instant) algorithm.State {
 	if s.nodes == 1 {
 		return st
 	}
 	n := int64(s.nodes)
 	left := (m.Peek(st, now).Remaining + n - 1) / n
-	share := penstock.State{At: st.At}
-	if m.Kind == penstock.KindCounter { // what fades of the previous window goes on fading
+	share := algorithm.State{At: st.At}
+	if m.Kind == algorithm.KindCounter { // what fades of the previous window goes on fading
 		share.B = st.B / n
 	}
 	fading := part.Peek(share, now).Used
@@ -79,7 +80,7 @@ func (s *shares) state(m, part *penstock.Meter, st penstock.State, now penstock.
 }
 
 // meter returns what of a rule's limit this node enforces by itself. Its state is the limit's own.
-func (s *shares) meter(r *rules.Rule, m *penstock.Meter) *penstock.Meter {
+func (s *shares) meter(r *rules.Rule, m *algorithm.Meter) *algorithm.Meter {
 	if r.OnStoreError == rules.FailDivided {
 		if part := s.parts[m]; part != nil {
 			return part

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // DecideTogether answers calls that stand or fall together, as the parts of one request do. Verdicts
@@ -17,7 +19,7 @@ import (
 //
 // Calls that are under the same rule with the same key are charged there as one, with the sum of their
 // costs. An invalid call denies all. What no ticket can hold is decided call by call, as by DecideEach:
-// more than [penstock.MaxGroups] rules in all, and a rule that takes reservations or places, or
+// more than [storage.MaxGroups] rules in all, and a rule that takes reservations or places, or
 // recognises repeats, asked twice about the same caller.
 func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
@@ -53,7 +55,7 @@ type party struct {
 	apart   bool // none of their groups are added up
 	invalid bool // one of them is
 	denied  bool // one of them is, without the store
-	turn    penstock.Turn
+	turn    storage.Turn
 	ends    []int // of the decisions of the ticket's groups
 }
 
@@ -109,7 +111,7 @@ func (p *party) refuse(e *Engine) {
 // join makes one ticket of those of the members that ask, and tells whether there can be one.
 func (p *party) join() bool {
 	t := &p.turn.Ticket
-	*t = penstock.Ticket{Denied: p.denied, MaxDelay: math.MaxInt64, Groups: t.Groups[:0]}
+	*t = storage.Ticket{Denied: p.denied, MaxDelay: math.MaxInt64, Groups: t.Groups[:0]}
 	for i := range p.members {
 		m := &p.members[i]
 		if !m.asks {
@@ -128,7 +130,7 @@ func (p *party) join() bool {
 func (p *party) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
 
 // hold puts a group into the ticket, and returns which it became there.
-func (p *party) hold(g *penstock.Group) int {
+func (p *party) hold(g *storage.Group) int {
 	t := &p.turn.Ticket
 	for i := range t.Groups {
 		if have := &t.Groups[i]; !p.apart && addable(have, g) {
@@ -144,9 +146,9 @@ func (p *party) hold(g *penstock.Group) int {
 }
 
 // addable tells groups that are as good as one, with the sum of their costs.
-func addable(a, b *penstock.Group) bool {
+func addable(a, b *storage.Group) bool {
 	return a.Subject == b.Subject && !a.Names() && !b.Names() && !a.Remembers() && !b.Remembers() &&
-		slices.EqualFunc(a.Charges, b.Charges, func(a, b penstock.Charge) bool { return a.Meter == b.Meter })
+		slices.EqualFunc(a.Charges, b.Charges, func(a, b algorithm.Charge) bool { return a.Meter == b.Meter })
 }
 
 // decide asks the store, or does what the rules say where it does not answer.
@@ -168,11 +170,11 @@ func (p *party) decide(ctx context.Context, e *Engine) {
 	switch {
 	case err == nil:
 		p.clear(ctx, e, e.store)
-	case errors.Is(err, penstock.ErrFull):
+	case errors.Is(err, storage.ErrFull):
 		p.full(e)
 	case !errors.Is(err, penstock.ErrInvalid):
 		e.releaseLost(&p.turn.Ticket, err)
-		p.without(e, errors.Is(err, penstock.ErrNotTaken))
+		p.without(e, errors.Is(err, storage.ErrNotTaken))
 	}
 }
 
@@ -200,7 +202,7 @@ func (p *party) share() {
 			continue
 		}
 		out := &m.work.turn.Outcome
-		*out = penstock.Outcome{Now: all.Now, Allowed: true, Cached: all.Cached, Groups: out.Groups[:0], Decisions: out.Decisions[:0], States: out.States[:0]}
+		*out = storage.Outcome{Now: all.Now, Allowed: true, Cached: all.Cached, Groups: out.Groups[:0], Decisions: out.Decisions[:0], States: out.States[:0]}
 		for k, g := range m.groups {
 			from := ends[g] - len(p.turn.Ticket.Groups[g].Charges)
 			out.Groups = append(out.Groups, all.Groups[g])
@@ -243,7 +245,7 @@ func (p *party) without(e *Engine, uncharged bool) {
 		return
 	}
 	switch err := take(ctx, e.local, &p.turn); {
-	case errors.Is(err, penstock.ErrFull):
+	case errors.Is(err, storage.ErrFull):
 		p.full(e)
 		return
 	case err != nil:

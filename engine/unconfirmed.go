@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A release or settlement that the store did not confirm is sent again, with backoff, until the store
@@ -25,15 +27,15 @@ const (
 
 // An unconfirmed is a settlement to be sent again.
 type unconfirmed struct {
-	settler    penstock.Settler
-	settlement penstock.Settlement
+	settler    storage.Settler
+	settlement storage.Settlement
 	rule       *rules.Rule // whose local counters learn of the settled cost; nil: none do
 	expires    penstock.Instant
 }
 
 // A takenName names what one ticket took of one subject.
 type takenName struct {
-	subject penstock.Subject
+	subject storage.Subject
 	nonce   uint64
 }
 
@@ -128,7 +130,7 @@ func (e *Engine) confirm(u *unconfirmed) bool {
 			return false
 		}
 		s.turns <- struct{}{}
-		var out penstock.Settled
+		var out storage.Settled
 		err := e.settle(context.Background(), u.settler, &u.settlement, &out)
 		<-s.turns
 		if err == nil {
@@ -160,9 +162,9 @@ func (s *unconfirmedSet) wait(pause time.Duration) bool {
 }
 
 // releaseLost releases what a ticket may have taken whose reply was lost.
-func (e *Engine) releaseLost(t *penstock.Ticket, err error) {
-	settler, ok := e.store.(penstock.Settler)
-	if !ok || t.Nonce == 0 || errors.Is(err, penstock.ErrNotTaken) {
+func (e *Engine) releaseLost(t *storage.Ticket, err error) {
+	settler, ok := e.store.(storage.Settler)
+	if !ok || t.Nonce == 0 || errors.Is(err, storage.ErrNotTaken) {
 		return
 	}
 	for i := range t.Groups {
@@ -170,9 +172,9 @@ func (e *Engine) releaseLost(t *penstock.Ticket, err error) {
 		if !g.Names() {
 			continue
 		}
-		s := penstock.Settlement{Subject: g.Subject, Nonce: t.Nonce, Verb: penstock.Release, Lost: true}
+		s := storage.Settlement{Subject: g.Subject, Nonce: t.Nonce, Verb: penstock.Release, Lost: true}
 		for _, c := range g.Charges {
-			if g.Reserve != 0 || c.Meter.Kind == penstock.KindLeases {
+			if g.Reserve != 0 || c.Meter.Kind == algorithm.KindLeases {
 				s.Charges = append(s.Charges, c)
 			}
 		}
@@ -181,17 +183,17 @@ func (e *Engine) releaseLost(t *penstock.Ticket, err error) {
 }
 
 // settleLater sends a settlement again that the store did not confirm.
-func (e *Engine) settleLater(settler penstock.Settler, s *penstock.Settlement, r *rules.Rule) {
+func (e *Engine) settleLater(settler storage.Settler, s *storage.Settlement, r *rules.Rule) {
 	open := longestLease(s.Charges)
 	if !s.OnlyLeases() {
-		open = penstock.MaxReserve // its own time to live is known to the store alone
+		open = storage.MaxReserve // its own time to live is known to the store alone
 	}
 	e.retry(unconfirmed{settler: settler, settlement: *s, rule: r, expires: e.instant().Add(open)})
 }
 
-func longestLease(charges []penstock.Charge) (longest time.Duration) {
+func longestLease(charges []algorithm.Charge) (longest time.Duration) {
 	for _, c := range charges {
-		if c.Meter.Kind == penstock.KindLeases {
+		if c.Meter.Kind == algorithm.KindLeases {
 			longest = max(longest, time.Duration(c.Meter.Window)*time.Microsecond)
 		}
 	}

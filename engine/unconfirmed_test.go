@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const permitsAndTokens = `
@@ -85,7 +86,7 @@ func (c *cutConn) Read(b []byte) (int, error) {
 
 type breakerStore interface {
 	penstock.Store
-	penstock.Settler
+	storage.Settler
 }
 
 func asItIs(s breakerStore) penstock.Store { return s }
@@ -211,7 +212,7 @@ func TestLostTakes(t *testing.T) {
 // A silentReleases store confirms releases of lost tickets and does not send them.
 type silentReleases struct{ breakerStore }
 
-func (s silentReleases) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s silentReleases) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	if what.Lost {
 		return nil
 	}
@@ -234,22 +235,22 @@ func TestLostTakesAreNoticed(t *testing.T) {
 // A lateTaker sends tickets only after they were released as lost.
 type lateTaker struct {
 	breakerStore
-	ticket   penstock.Ticket
+	ticket   storage.Ticket
 	forgets  bool // to say that they are lost
 	arrivals chan error
 }
 
-func (s *lateTaker) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *lateTaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.ticket = *cloned(t)
 	return fmt.Errorf("%w: for the test", penstock.ErrUnavailable)
 }
 
-func (s *lateTaker) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s *lateTaker) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	what.Lost = !s.forgets
 	if err := s.breakerStore.Settle(ctx, what, out); errors.Is(err, penstock.ErrUnavailable) {
 		return err
 	}
-	s.arrivals <- s.breakerStore.Take(context.Background(), &s.ticket, new(penstock.Outcome))
+	s.arrivals <- s.breakerStore.Take(context.Background(), &s.ticket, new(storage.Outcome))
 	return nil
 }
 
@@ -281,7 +282,7 @@ type unsettled struct {
 	settled atomic.Int64
 }
 
-func (s *unsettled) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s *unsettled) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	if err := s.err.Load(); err != nil {
 		return *err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -73,7 +74,7 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 }
 
 // add reports one limit of a rule. It tells whether the limit speaks for the verdict.
-func add(v *penstock.Verdict, r *rules.Rule, policy string, m *penstock.Meter, d *penstock.Decision) (speaks bool) {
+func add(v *penstock.Verdict, r *rules.Rule, policy string, m *algorithm.Meter, d *penstock.Decision) (speaks bool) {
 	return v.Add(penstock.LimitVerdict{
 		Rule: r.Name, Policy: policy, Shadow: r.Mode == rules.Shadow,
 		Algorithm: m.Algorithm(), Count: m.PerWindow(), Window: m.WindowAt(v.Now), Decision: *d,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // without decides a call that the store did not, by what each rule says of that.
@@ -16,14 +17,14 @@ func (e *Engine) without(v *penstock.Verdict, w *work) {
 	}
 	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
 	err := take(ctx, e.local, &w.turn)
-	if errors.Is(err, penstock.ErrFull) && w.dropShadow() {
+	if errors.Is(err, storage.ErrFull) && w.dropShadow() {
 		err = take(ctx, e.local, &w.turn)
 	}
 	switch {
 	case err == nil:
 		e.fill(ctx, v, w, e.local, penstock.QualityLocal)
 		e.book(w)
-	case errors.Is(err, penstock.ErrFull):
+	case errors.Is(err, storage.ErrFull):
 		e.full(v, w)
 	}
 }

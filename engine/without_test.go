@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func scenarioWithout(t *testing.T, name string) []txtar.File {
@@ -26,11 +27,11 @@ func scenarioWithout(t *testing.T, name string) []txtar.File {
 // panics is a store that does nothing else.
 type panics struct{}
 
-func (panics) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error { panic("take") }
+func (panics) Take(context.Context, *storage.Ticket, *storage.Outcome) error { panic("take") }
 
-func (panics) Settle(context.Context, *penstock.Settlement, *penstock.Settled) error { panic("settle") }
+func (panics) Settle(context.Context, *storage.Settlement, *storage.Settled) error { panic("settle") }
 
-func (panics) TakeEach(context.Context, []penstock.Turn) { panic("take each") }
+func (panics) TakeEach(context.Context, []storage.Turn) { panic("take each") }
 
 // stopped returns a store whose server has ended.
 func stopped(t *testing.T) *redisstore.Store {
@@ -130,7 +131,7 @@ func TestConcludeWithoutTheStore(t *testing.T) {
 // takeOnly is a store without its other abilities.
 type takeOnly struct{ store penstock.Store }
 
-func (s takeOnly) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s takeOnly) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	return s.store.Take(ctx, t, out)
 }
 

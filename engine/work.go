@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A work is what deciding one call takes, kept for the next.
@@ -13,9 +15,9 @@ type work struct {
 	snapshot *rules.Snapshot
 	matched  rules.Match
 
-	turn    penstock.Turn
-	asked   []asked           // one for each group of the ticket
-	charges []penstock.Charge // of all groups
+	turn    storage.Turn
+	asked   []asked            // one for each group of the ticket
+	charges []algorithm.Charge // of all groups
 
 	failures    []RuleFailure
 	refused     *rules.Rule // applies and failed, and its failure policy denies
@@ -35,7 +37,7 @@ type asked struct {
 func (a *asked) isLive() bool { return a.rule.Mode != rules.Shadow }
 
 // limits are those of the rule or its override, whatever part of them this node enforces.
-func (a *asked) limits() []*penstock.Meter {
+func (a *asked) limits() []*algorithm.Meter {
 	if a.override == rules.NoOverride {
 		return a.rule.Limits
 	}
@@ -45,7 +47,7 @@ func (a *asked) limits() []*penstock.Meter {
 func (w *work) reset(s *rules.Snapshot) {
 	w.snapshot = s
 	w.matched.Rules = w.matched.Rules[:0]
-	w.turn.Ticket, w.turn.Err = penstock.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
+	w.turn.Ticket, w.turn.Err = storage.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
 	w.asked, w.charges, w.failures = w.asked[:0], w.charges[:0], w.failures[:0]
 	w.refused, w.beyond, w.uncharged = nil, 0, false
 }
@@ -68,7 +70,7 @@ func (w *work) write(c *penstock.Call) {
 		if m.Rule.Mode == rules.Shadow {
 			shadows--
 		}
-		if len(t.Groups) == penstock.MaxGroups || m.Rule.Mode == rules.Shadow && shadows < 0 {
+		if len(t.Groups) == storage.MaxGroups || m.Rule.Mode == rules.Shadow && shadows < 0 {
 			w.beyond++
 			continue
 		}
@@ -83,7 +85,7 @@ func (w *work) write(c *penstock.Call) {
 
 // roomForShadows is how many shadow rules can be asked beside those that have a say.
 func (w *work) roomForShadows() int {
-	room := penstock.MaxGroups
+	room := storage.MaxGroups
 	if len(w.matched.Rules) <= room {
 		return room
 	}
@@ -116,12 +118,12 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 	}
 	cost, reserve := costOf(r, c), reserveFor(r, c)
 	for _, meter := range limits {
-		if meter.Kind == penstock.KindLeases || reserve != 0 {
+		if meter.Kind == algorithm.KindLeases || reserve != 0 {
 			w.turn.Ticket.Nonce = rand.Uint64() | 1
 		}
-		w.charges = append(w.charges, penstock.Charge{Meter: meter, Cost: cost})
+		w.charges = append(w.charges, algorithm.Charge{Meter: meter, Cost: cost})
 	}
-	g := penstock.Group{
+	g := storage.Group{
 		Subject: r.Subjects.Subject(m.Key...),
 		Charges: w.charges[from:len(w.charges):len(w.charges)],
 		Penalty: r.Penalty,
@@ -139,13 +141,13 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 	return nil
 }
 
-func (w *work) callID(r *rules.Rule, c *penstock.Call) penstock.CallID {
+func (w *work) callID(r *rules.Rule, c *penstock.Call) storage.CallID {
 	id := c.ID
 	if r.DedupAttribute != "" {
 		id, _ = c.Attribute(r.DedupAttribute)
 	}
 	if id == "" {
-		return penstock.CallID{}
+		return storage.CallID{}
 	}
 	return w.snapshot.Hasher.Call(id)
 }

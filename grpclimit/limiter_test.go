@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/grpclimit"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Of fifty simultaneous calls exactly ten pass, and the others are told all that clients wait by.
@@ -174,7 +175,7 @@ lists:
 // goneStore is a store that does not answer.
 type goneStore struct{}
 
-func (goneStore) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+func (goneStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 

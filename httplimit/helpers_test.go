@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
@@ -64,8 +64,8 @@ func newWriter(t testing.TB, styles ...string) *Writer {
 	return w
 }
 
-func sources(s ...penstock.Source) func() []penstock.Source {
-	return func() []penstock.Source { return s }
+func sources(s ...attribute.Source) func() []attribute.Source {
+	return func() []attribute.Source { return s }
 }
 
 func request(target string) *http.Request { return httptest.NewRequest("GET", target, nil) }

@@ -8,6 +8,7 @@ import (
 	"net/textproto"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 // A Key says what requests count by before a [penstock.Limiter]. A request without a key, because the
@@ -32,7 +33,7 @@ func ByIP(trustedProxies ...netip.Prefix) Key {
 // ByHeader counts by the value of a header, such as an API key. Only a value that something else verifies
 // identifies a client: a client that may send any value gets a fresh limit with each.
 func ByHeader(name string) Key {
-	source := &penstock.Source{Attribute: penstock.KeyAttribute, Header: textproto.CanonicalMIMEHeaderKey(name)}
+	source := &attribute.Source{Attribute: penstock.KeyAttribute, Header: textproto.CanonicalMIMEHeaderKey(name)}
 	of := func(req *http.Request, _ *penstock.Call) (string, error) {
 		value, _, err := readSource(source, req, nil)
 		if len(value) > MaxValue {

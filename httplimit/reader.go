@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/onevalue"
 	"github.com/penstock-io/penstock/internal/urlform"
@@ -28,7 +29,7 @@ type ReaderOptions struct {
 	// Sources are what the rules want to know of a request, asked for every one. The slice it returns
 	// must not change; another one may be returned. Middleware of a decider that knows them, as an
 	// engine does, takes them from it, whatever is said here; a client of a remote Penstock does not.
-	Sources func() []penstock.Source
+	Sources func() []attribute.Source
 
 	// TrustedProxies are the peers whose word is taken for who the caller is, and none by default:
 	// the peer is the caller. ProxyHeader is the one header it is taken from: X-Forwarded-For (the
@@ -76,16 +77,16 @@ type Reader struct {
 }
 
 // NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows
-// of, and fails if the decider reads one that it cannot provide: see [penstock.AttributeChecker].
+// of, and fails if the decider reads one that it cannot provide: see [attribute.Checker].
 func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
-	if s, ok := d.(interface{ Sources() []penstock.Source }); ok {
+	if s, ok := d.(interface{ Sources() []attribute.Source }); ok {
 		o.Sources = s.Sources
 	}
 	r, err := NewReader(o)
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := d.(penstock.AttributeChecker); ok {
+	if c, ok := d.(attribute.Checker); ok {
 		if err := c.CheckAttributes(cmp.Or(o.Domain, penstock.DefaultDomain), r.checkAttribute); err != nil {
 			return nil, fmt.Errorf("%w: %w", penstock.ErrInvalid, err)
 		}
@@ -94,7 +95,7 @@ func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 }
 
 // checkAttribute says why requests never have an attribute, and what to do about it.
-func (r *Reader) checkAttribute(name string, from *penstock.Source) error {
+func (r *Reader) checkAttribute(name string, from *attribute.Source) error {
 	switch o := &r.options; {
 	case slices.Contains(alwaysThere, name), name == penstock.KeyAttribute && o.Key.isSet():
 		return nil
@@ -114,7 +115,7 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	o.IDHeader = cmp.Or(o.IDHeader, "Idempotency-Key")
 	o.ProxyHeader = cmp.Or(o.ProxyHeader, "X-Forwarded-For")
 	if o.Sources == nil {
-		o.Sources = func() []penstock.Source { return nil }
+		o.Sources = func() []attribute.Source { return nil }
 	}
 	o.TrustedProxies = slices.Concat(o.TrustedProxies, o.Key.proxies)
 	r := &Reader{options: o, proxyHeader: proxyHeaderOf(o.ProxyHeader), idHeader: textproto.CanonicalMIMEHeaderKey(o.IDHeader)}

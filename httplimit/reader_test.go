@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 // callOf returns the attributes of a request's call.
@@ -44,22 +45,22 @@ func TestRead(t *testing.T) {
 	r := newReader(t, ReaderOptions{
 		Domain: "shop",
 		Sources: sources(
-			penstock.Source{Attribute: "user", Header: "x-user"},
-			penstock.Source{Attribute: "session", Cookie: "sid"},
-			penstock.Source{Attribute: "q", Query: "q"},
-			penstock.Source{Attribute: "plan", Claim: "plan"},
-			penstock.Source{Attribute: "name", Certificate: penstock.CommonName},
-			penstock.Source{Attribute: "dns", Certificate: penstock.DNSName},
-			penstock.Source{Attribute: "email", Certificate: penstock.Email},
-			penstock.Source{Attribute: "service", Certificate: penstock.URI},
-			penstock.Source{Attribute: "print", Certificate: penstock.Fingerprint},
-			penstock.Source{Attribute: "sent_host", Header: "host"},
-			penstock.Source{Attribute: "none", Header: "X-None"},
-			penstock.Source{Attribute: "no_cookie", Cookie: "none"},
-			penstock.Source{Attribute: "no_query", Query: "none"},
-			penstock.Source{Attribute: "no_claim", Claim: "none"},
-			penstock.Source{Attribute: "ip", Header: "X-User"},   // as good as it is
-			penstock.Source{Attribute: "user", Header: "X-None"}, // only once
+			attribute.Source{Attribute: "user", Header: "x-user"},
+			attribute.Source{Attribute: "session", Cookie: "sid"},
+			attribute.Source{Attribute: "q", Query: "q"},
+			attribute.Source{Attribute: "plan", Claim: "plan"},
+			attribute.Source{Attribute: "name", Certificate: attribute.CommonName},
+			attribute.Source{Attribute: "dns", Certificate: attribute.DNSName},
+			attribute.Source{Attribute: "email", Certificate: attribute.Email},
+			attribute.Source{Attribute: "service", Certificate: attribute.URI},
+			attribute.Source{Attribute: "print", Certificate: attribute.Fingerprint},
+			attribute.Source{Attribute: "sent_host", Header: "host"},
+			attribute.Source{Attribute: "none", Header: "X-None"},
+			attribute.Source{Attribute: "no_cookie", Cookie: "none"},
+			attribute.Source{Attribute: "no_query", Query: "none"},
+			attribute.Source{Attribute: "no_claim", Claim: "none"},
+			attribute.Source{Attribute: "ip", Header: "X-User"},   // as good as it is
+			attribute.Source{Attribute: "user", Header: "X-None"}, // only once
 		),
 		Claims: func(*http.Request) (Claims, error) { return claimMap{"plan": "gold"}, nil },
 	})
@@ -89,7 +90,7 @@ func TestRead(t *testing.T) {
 
 // A certificate that nobody has verified says nothing.
 func TestUnverifiedCertificate(t *testing.T) {
-	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "name", Certificate: penstock.CommonName})})
+	r := newReader(t, ReaderOptions{Sources: sources(attribute.Source{Attribute: "name", Certificate: attribute.CommonName})})
 	req := request("/")
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: "web"}}}}
 	if name, ok := callOf(t, r, req)["name"]; ok {
@@ -99,7 +100,7 @@ func TestUnverifiedCertificate(t *testing.T) {
 
 // Hosts are compared in one form. One that has none is refused, by HTTP/1.1 also none at all.
 func TestHost(t *testing.T) {
-	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "named", Header: "Host"})})
+	r := newReader(t, ReaderOptions{Sources: sources(attribute.Source{Attribute: "named", Header: "Host"})})
 	for host, want := range map[string]string{
 		"Example.COM": "example.com", "example.com.:80": "example.com", "[2001:DB8::1]:80": "2001:db8::1", "1.2.3.4:5": "1.2.3.4",
 		"a:80:80": "", "user@a": "", "a b": "", "a..b": "", "ä": "", "": "",
@@ -129,8 +130,8 @@ func TestHost(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	long := strings.Repeat("x", MaxValue+1)
 	all := sources(
-		penstock.Source{Attribute: "user", Header: "X-User"}, penstock.Source{Attribute: "session", Cookie: "sid"},
-		penstock.Source{Attribute: "q", Query: "q"}, penstock.Source{Attribute: "plan", Claim: "plan"},
+		attribute.Source{Attribute: "user", Header: "X-User"}, attribute.Source{Attribute: "session", Cookie: "sid"},
+		attribute.Source{Attribute: "q", Query: "q"}, attribute.Source{Attribute: "plan", Claim: "plan"},
 	)
 	good := func(*http.Request) (Claims, error) { return nil, nil }
 	for _, test := range []struct {
@@ -179,7 +180,7 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestReadAtTheBounds(t *testing.T) {
-	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "q", Query: "q"})})
+	r := newReader(t, ReaderOptions{Sources: sources(attribute.Source{Attribute: "q", Query: "q"})})
 	req := request("/")
 	req.URL.RawQuery = strings.Repeat("a&", MaxParameters-1) + "q=" + strings.Repeat("x", MaxValue)
 	if got := callOf(t, r, req)["q"]; len(got) != MaxValue {
@@ -204,15 +205,15 @@ func TestReaderOptionsAreChecked(t *testing.T) {
 
 // The sources follow the rules.
 func TestSourcesChange(t *testing.T) {
-	now := []penstock.Source{{Attribute: "a", Header: "X-A"}}
-	r := newReader(t, ReaderOptions{Sources: func() []penstock.Source { return now }})
+	now := []attribute.Source{{Attribute: "a", Header: "X-A"}}
+	r := newReader(t, ReaderOptions{Sources: func() []attribute.Source { return now }})
 	req := request("/")
 	req.Header.Set("X-A", "1")
 	req.Header.Set("X-B", "2")
 	if got := callOf(t, r, req); got["a"] != "1" || got["b"] != "" {
 		t.Error(got)
 	}
-	now = []penstock.Source{{Attribute: "b", Header: "X-B"}}
+	now = []attribute.Source{{Attribute: "b", Header: "X-B"}}
 	if got := callOf(t, r, req); got["b"] != "2" || len(got) != 5 {
 		t.Error(got)
 	}
@@ -223,7 +224,7 @@ func TestSourcesChange(t *testing.T) {
 }
 
 func TestReadDoesNotAllocate(t *testing.T) {
-	r := newReader(t, ReaderOptions{Sources: sources(penstock.Source{Attribute: "user", Header: "x-user"}), TrustedProxies: testProxies})
+	r := newReader(t, ReaderOptions{Sources: sources(attribute.Source{Attribute: "user", Header: "x-user"}), TrustedProxies: testProxies})
 	req := request("http://example.com/a/b?c=d")
 	req.Header.Set("X-User", "u1")
 	behind := req.Clone(t.Context())

@@ -11,13 +11,14 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/onevalue"
 )
 
 // wanted is what the rules want to know of a request, ready to be read.
 type wanted struct {
-	of     []penstock.Source // as it was given, to see that it is another
-	parts  []penstock.Source // each name once, headers in the form that net/http keeps them
+	of     []attribute.Source // as it was given, to see that it is another
+	parts  []attribute.Source // each name once, headers in the form that net/http keeps them
 	claims bool
 
 	headers []string // of the parts, of ids and of the key
@@ -26,7 +27,7 @@ type wanted struct {
 // alwaysThere are the attributes of every request.
 var alwaysThere = []string{"ip", "method", "host", "path"}
 
-func newWanted(of []penstock.Source, idHeader string, keyHeaders []string) *wanted {
+func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *wanted {
 	w := &wanted{of: of, headers: []string{idHeader}}
 	names := slices.Clone(alwaysThere)
 	for _, s := range of {
@@ -81,7 +82,7 @@ func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	return nil
 }
 
-func readSource(s *penstock.Source, req *http.Request, claims Claims) (value string, ok bool, err error) {
+func readSource(s *attribute.Source, req *http.Request, claims Claims) (value string, ok bool, err error) {
 	switch {
 	case s.Header == "Host": // net/http keeps it elsewhere; in normal form, or its spellings would be different keys
 		host, err := hostOf(req)
@@ -94,7 +95,7 @@ func readSource(s *penstock.Source, req *http.Request, claims Claims) (value str
 		value, ok, err = onevalue.Parameter(req.URL.RawQuery, s.Query)
 	case s.Claim != "" && claims != nil:
 		value, ok = claims.Claim(s.Claim)
-	case s.Certificate != penstock.NoCertificate && req.TLS != nil && len(req.TLS.VerifiedChains) > 0:
+	case s.Certificate != attribute.NoCertificate && req.TLS != nil && len(req.TLS.VerifiedChains) > 0:
 		value = partOf(req.TLS.VerifiedChains[0][0], s.Certificate)
 		ok = value != ""
 	}
@@ -105,7 +106,7 @@ func readSource(s *penstock.Source, req *http.Request, claims Claims) (value str
 }
 
 // nameOf says where a value came from.
-func nameOf(s *penstock.Source) string {
+func nameOf(s *attribute.Source) string {
 	switch {
 	case s.Header != "":
 		return fmt.Sprintf("the header %s (attribute %s)", s.Header, s.Attribute)
@@ -118,19 +119,19 @@ func nameOf(s *penstock.Source) string {
 }
 
 // partOf returns "" for a part that the certificate does not have.
-func partOf(c *x509.Certificate, part penstock.CertificatePart) string {
+func partOf(c *x509.Certificate, part attribute.CertificatePart) string {
 	switch part {
-	case penstock.CommonName:
+	case attribute.CommonName:
 		return c.Subject.CommonName
-	case penstock.DNSName:
+	case attribute.DNSName:
 		return first(c.DNSNames)
-	case penstock.Email:
+	case attribute.Email:
 		return first(c.EmailAddresses)
-	case penstock.URI:
+	case attribute.URI:
 		if len(c.URIs) > 0 {
 			return c.URIs[0].String()
 		}
-	case penstock.Fingerprint:
+	case attribute.Fingerprint:
 		sum := sha256.Sum256(c.Raw)
 		return hex.EncodeToString(sum[:])
 	}

@@ -1,15 +1,18 @@
 package memstore
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // latest is how much older than another answer, in µs, an answer can be that arrives after it. What
 // is dated further back was written after the other store's clock had stepped back.
-const latest = penstock.Instant(10_000_000)
+const latest = algorithm.Instant(10_000_000)
 
-// Adopt implements [penstock.Follower]. An adopted counter is dated by the instant at which it was
+// Adopt implements [storage.Follower]. An adopted counter is dated by the instant at which it was
 // true, which every kind of state allows: this is how an answer that arrives out of order is known.
-func (s *Store) Adopt(k *penstock.Knowledge) {
-	if k.Now <= 0 || k.Now > penstock.MaxInstant {
+func (s *Store) Adopt(k *storage.Knowledge) {
+	if k.Now <= 0 || k.Now > algorithm.MaxInstant {
 		return
 	}
 	if !k.Given {
@@ -18,7 +21,7 @@ func (s *Store) Adopt(k *penstock.Knowledge) {
 	switch m := k.Meter; {
 	case m == nil && k.Penalty != nil:
 		s.adoptBan(k)
-	case m != nil && m.Kind != penstock.KindLeases && m.CanEver(1):
+	case m != nil && m.Kind != algorithm.KindLeases && m.CanEver(1):
 		w := works.Get().(*work)
 		w.store = s
 		w.layOutKnowledge(k)
@@ -31,10 +34,10 @@ func (s *Store) Adopt(k *penstock.Knowledge) {
 }
 
 // layOutKnowledge makes the knowledge a ticket, so that the same code finds its state and makes room.
-func (w *work) layOutKnowledge(k *penstock.Knowledge) {
-	w.ownCharge[0] = penstock.Charge{Meter: k.Meter, Cost: 1}
-	w.ownGroup[0] = penstock.Group{Subject: k.Subject, Charges: w.ownCharge[:]}
-	w.own = penstock.Ticket{Groups: w.ownGroup[:]}
+func (w *work) layOutKnowledge(k *storage.Knowledge) {
+	w.ownCharge[0] = algorithm.Charge{Meter: k.Meter, Cost: 1}
+	w.ownGroup[0] = storage.Group{Subject: k.Subject, Charges: w.ownCharge[:]}
+	w.own = storage.Ticket{Groups: w.ownGroup[:]}
 	if k.Given {
 		w.own.Now = k.Now
 	}
@@ -42,13 +45,13 @@ func (w *work) layOutKnowledge(k *penstock.Knowledge) {
 	w.list()
 }
 
-func (w *work) adopt(k *penstock.Knowledge) {
+func (w *work) adopt(k *storage.Knowledge) {
 	it, m := &w.items[0], k.Meter
 	s := it.look()
 	if s != nil && s.isShared() { // it stands in for others too, and is not theirs to replace
 		s = nil
 	}
-	if m.Kind == penstock.KindLog {
+	if m.Kind == algorithm.KindLog {
 		w.adoptLog(it, k)
 		return
 	}
@@ -76,15 +79,15 @@ func (w *work) adopt(k *penstock.Knowledge) {
 }
 
 // usedAt returns how much of the limit a state holds at an instant.
-func usedAt(m *penstock.Meter, st penstock.State, at penstock.Instant) int64 {
+func usedAt(m *algorithm.Meter, st algorithm.State, at algorithm.Instant) int64 {
 	st, _, _ = m.Weigh(st, at, 0, 0)
 	return m.Peek(st, at).Used
 }
 
 // adoptLog adds what a denial by the other store's log proves.
-func (w *work) adoptLog(it *item, k *penstock.Knowledge) {
-	m, from := k.Meter, penstock.Instant(k.State.B)
-	if from <= 0 || from+penstock.Instant(m.Window) <= k.Now || from > k.Now {
+func (w *work) adoptLog(it *item, k *storage.Knowledge) {
+	m, from := k.Meter, algorithm.Instant(k.State.B)
+	if from <= 0 || from+algorithm.Instant(m.Window) <= k.Now || from > k.Now {
 		return
 	}
 	it.list(it.look())
@@ -107,8 +110,8 @@ func (w *work) adoptLog(it *item, k *penstock.Knowledge) {
 
 // adoptBan replaces what is known of a ban. A ban is dated by its beginning: here, by when it was
 // heard of.
-func (s *Store) adoptBan(k *penstock.Knowledge) {
-	key, number := keyOf(&k.Subject, penstock.PenaltyFingerprint, s.seed)
+func (s *Store) adoptBan(k *storage.Knowledge) {
+	key, number := keyOf(&k.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := spot{key: key, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
@@ -125,7 +128,7 @@ func (s *Store) adoptBan(k *penstock.Knowledge) {
 		st = k.Penalty.Lift(st, k.Now)
 	}
 	if p.missing {
-		t := penstock.Ticket{Groups: []penstock.Group{{Subject: k.Subject, Penalty: k.Penalty}}}
+		t := storage.Ticket{Groups: []storage.Group{{Subject: k.Subject, Penalty: k.Penalty}}}
 		if k.Given {
 			t.Now = k.Now
 		}
@@ -136,13 +139,13 @@ func (s *Store) adoptBan(k *penstock.Knowledge) {
 	p.setPenalty(st, k.Penalty.Forgive, isBan, k.Given)
 }
 
-// Forget implements [penstock.Follower]. Permits and reservations stay: they are this store's own.
-func (s *Store) Forget(g *penstock.Group, before penstock.Instant) {
+// Forget implements [storage.Follower]. Permits and reservations stay: they are this store's own.
+func (s *Store) Forget(g *storage.Group, before algorithm.Instant) {
 	sh := s.shardOf(&g.Subject)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for _, c := range g.Charges {
-		if c.Meter == nil || c.Meter.Kind == penstock.KindLeases {
+		if c.Meter == nil || c.Meter.Kind == algorithm.KindLeases {
 			continue
 		}
 		k, _ := keyOf(&g.Subject, c.Meter.Fingerprint, s.seed)
@@ -151,11 +154,11 @@ func (s *Store) Forget(g *penstock.Group, before penstock.Instant) {
 		case at == nil:
 		case at.at() < before:
 			sh.forget(k)
-		case c.Meter.Kind == penstock.KindLog:
+		case c.Meter.Kind == algorithm.KindLog:
 			sh.forgetEntries(at, before)
 		}
 	}
-	if k, _ := keyOf(&g.Subject, penstock.PenaltyFingerprint, s.seed); g.Penalty != nil {
+	if k, _ := keyOf(&g.Subject, algorithm.PenaltyFingerprint, s.seed); g.Penalty != nil {
 		if at := sh.find(k); at != nil && at.at() < before {
 			sh.forget(k)
 		}
@@ -163,7 +166,7 @@ func (s *Store) Forget(g *penstock.Group, before penstock.Instant) {
 }
 
 // forgetEntries drops the entries of a log from before an instant; its last is not one of them.
-func (sh *shard) forgetEntries(s *slot, before penstock.Instant) {
+func (sh *shard) forgetEntries(s *slot, before algorithm.Instant) {
 	log := sh.list(s)
 	first := 1
 	for log[first].At < before {

@@ -7,26 +7,27 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-var adoptable = map[string]penstock.Limit{
-	"window":   {Algorithm: penstock.FixedWindow, Count: 50, Window: time.Minute},
-	"calendar": {Algorithm: penstock.FixedWindow, Count: 50, Period: penstock.Day},
-	"counter":  {Algorithm: penstock.SlidingWindowCounter, Count: 50, Window: time.Minute},
-	"wide":     {Algorithm: penstock.SlidingWindowCounter, Count: 1 << 33, Window: time.Minute},
-	"bucket":   {Algorithm: penstock.TokenBucket, Count: 50, Burst: 70, Window: time.Minute},
-	"interval": {Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Count: 20, Burst: 70, Window: 10 * time.Second},
-	"leaky":    {Algorithm: penstock.LeakyBucket, Count: 50, Queue: 30, Window: time.Minute},
+var adoptable = map[string]algorithm.Limit{
+	"window":   {Algorithm: algorithm.FixedWindow, Count: 50, Window: time.Minute},
+	"calendar": {Algorithm: algorithm.FixedWindow, Count: 50, Period: algorithm.Day},
+	"counter":  {Algorithm: algorithm.SlidingWindowCounter, Count: 50, Window: time.Minute},
+	"wide":     {Algorithm: algorithm.SlidingWindowCounter, Count: 1 << 33, Window: time.Minute},
+	"bucket":   {Algorithm: algorithm.TokenBucket, Count: 50, Burst: 70, Window: time.Minute},
+	"interval": {Algorithm: algorithm.TokenBucket, Refill: algorithm.Interval, Count: 20, Burst: 70, Window: 10 * time.Second},
+	"leaky":    {Algorithm: algorithm.LeakyBucket, Count: 50, Queue: 30, Window: time.Minute},
 }
 
-const adoptedAt = penstock.Instant(1_800_000_000_000_000 + 17_000_000)
+const adoptedAt = algorithm.Instant(1_800_000_000_000_000 + 17_000_000)
 
 // at decides a charge at an instant.
-func at(t *testing.T, s *Store, m *penstock.Meter, now penstock.Instant, cost int64) penstock.Outcome {
+func at(t *testing.T, s *Store, m *algorithm.Meter, now algorithm.Instant, cost int64) storage.Outcome {
 	t.Helper()
-	var out penstock.Outcome
-	ticket := penstock.Ticket{Now: now, MaxDelay: penstock.AnyDelay, Groups: []penstock.Group{{Charges: []penstock.Charge{{Meter: m, Cost: cost}}}}}
+	var out storage.Outcome
+	ticket := storage.Ticket{Now: now, MaxDelay: algorithm.AnyDelay, Groups: []storage.Group{{Charges: []algorithm.Charge{{Meter: m, Cost: cost}}}}}
 	if err := s.Take(t.Context(), &ticket, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -41,18 +42,18 @@ func TestAdoptOutOfOrder(t *testing.T) {
 			for seed := range uint64(200) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				shared, follower := open(t, Options{MaxBytes: MinBytes}), open(t, Options{MaxBytes: MinBytes})
-				var told []penstock.Knowledge
+				var told []storage.Knowledge
 				now := adoptedAt
 				for range 2 + random.IntN(30) {
-					now += penstock.Instant(random.Int64N(3) * random.Int64N(100_000)) // often the same instant
+					now += algorithm.Instant(random.Int64N(3) * random.Int64N(100_000)) // often the same instant
 					out := at(t, shared, m, now, 1+random.Int64N(4))
-					told = append(told, penstock.Knowledge{Meter: m, State: out.States[0], Now: now})
+					told = append(told, storage.Knowledge{Meter: m, State: out.States[0], Now: now})
 				}
 				random.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
 				for i := range told {
 					follower.Adopt(&told[i])
 				}
-				now += penstock.Instant(random.Int64N(90_000_000))
+				now += algorithm.Instant(random.Int64N(90_000_000))
 				want, got := at(t, shared, m, now, 0).Decisions[0], at(t, follower, m, now, 0).Decisions[0]
 				if want != got {
 					t.Fatalf("seed %d, at %d: the follower says %+v, the store %+v", seed, now, got, want)
@@ -68,9 +69,9 @@ func TestAdoptAfterOwnAdmissions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := limit.MustCompile()
 			s := open(t, Options{MaxBytes: 1 << 20})
-			adopt := func(now penstock.Instant, used int64) {
-				fresh, _, _ := m.Weigh(penstock.State{}, now, 0, 0)
-				s.Adopt(&penstock.Knowledge{Meter: m, State: m.Charge(fresh, used), Now: now})
+			adopt := func(now algorithm.Instant, used int64) {
+				fresh, _, _ := m.Weigh(algorithm.State{}, now, 0, 0)
+				s.Adopt(&storage.Knowledge{Meter: m, State: m.Charge(fresh, used), Now: now})
 			}
 			expect := func(what string, want int64) {
 				t.Helper()
@@ -101,14 +102,14 @@ func TestAdoptAfterOwnAdmissions(t *testing.T) {
 
 // A log that has denied denies until the retry that was announced, and not longer.
 func TestAdoptDenialByLog(t *testing.T) {
-	const second = penstock.Instant(1_000_000)
-	m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Minute}.MustCompile()
+	const second = algorithm.Instant(1_000_000)
+	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Minute}.MustCompile()
 	shared := open(t, Options{MaxBytes: 1 << 20})
-	for i := range penstock.Instant(10) {
+	for i := range algorithm.Instant(10) {
 		at(t, shared, m, adoptedAt+i*second, 1)
 	}
 	for cost := int64(1); cost <= 10; cost++ {
-		for own := range penstock.Instant(4) {
+		for own := range algorithm.Instant(4) {
 			t.Run(fmt.Sprintf("cost %d, %d own", cost, own), func(t *testing.T) {
 				now := adoptedAt + 20*second
 				out := at(t, shared, m, now, cost)
@@ -118,7 +119,7 @@ func TestAdoptDenialByLog(t *testing.T) {
 					at(t, s, m, adoptedAt+3*i*second, 1)
 				}
 				for range 2 { // the second time it says nothing new
-					s.Adopt(&penstock.Knowledge{Meter: m, State: out.States[0], Cost: cost, Now: now})
+					s.Adopt(&storage.Knowledge{Meter: m, State: out.States[0], Cost: cost, Now: now})
 				}
 				for _, c := range []int64{cost, 10} {
 					if at(t, s, m, retry-1, c).Allowed {
@@ -137,7 +138,7 @@ func TestAdoptDenialByLog(t *testing.T) {
 
 // An answer from before a reset is forgotten, one from after it is not.
 func TestForget(t *testing.T) {
-	limits := map[string]penstock.Limit{"log": {Algorithm: penstock.SlidingWindowLog, Count: 50, Window: time.Minute}}
+	limits := map[string]algorithm.Limit{"log": {Algorithm: algorithm.SlidingWindowLog, Count: 50, Window: time.Minute}}
 	for name, limit := range adoptable {
 		limits[name] = limit
 	}
@@ -145,14 +146,14 @@ func TestForget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := limit.MustCompile()
 			s := open(t, Options{MaxBytes: 1 << 20})
-			group := penstock.Group{Charges: []penstock.Charge{{Meter: m}}}
-			adopt := func(now penstock.Instant, used int64) {
-				if m.Kind == penstock.KindLog {
+			group := storage.Group{Charges: []algorithm.Charge{{Meter: m}}}
+			adopt := func(now algorithm.Instant, used int64) {
+				if m.Kind == algorithm.KindLog {
 					at(t, s, m, now, used)
 					return
 				}
-				fresh, _, _ := m.Weigh(penstock.State{}, now, 0, 0)
-				s.Adopt(&penstock.Knowledge{Meter: m, State: m.Charge(fresh, used), Now: now})
+				fresh, _, _ := m.Weigh(algorithm.State{}, now, 0, 0)
+				s.Adopt(&storage.Knowledge{Meter: m, State: m.Charge(fresh, used), Now: now})
 			}
 			expect := func(want int64) {
 				t.Helper()
@@ -178,21 +179,21 @@ func TestForget(t *testing.T) {
 
 func TestForgetBan(t *testing.T) {
 	s := open(t, Options{MaxBytes: 1 << 20})
-	penalty, err := penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
+	penalty, err := algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := adoptable["window"].MustCompile()
-	group := penstock.Group{Penalty: penalty, Charges: []penstock.Charge{{Meter: m}}}
+	group := storage.Group{Penalty: penalty, Charges: []algorithm.Charge{{Meter: m}}}
 	banned := func() bool {
-		var out penstock.Outcome
-		if err := s.Take(t.Context(), &penstock.Ticket{Now: adoptedAt + 200, Groups: []penstock.Group{group}}, &out); err != nil {
+		var out storage.Outcome
+		if err := s.Take(t.Context(), &storage.Ticket{Now: adoptedAt + 200, Groups: []storage.Group{group}}, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out.Groups[0].BannedUntil == adoptedAt+1000
 	}
-	hear := func(now, until penstock.Instant) {
-		s.Adopt(&penstock.Knowledge{Penalty: penalty, Now: now, BannedUntil: until})
+	hear := func(now, until algorithm.Instant) {
+		s.Adopt(&storage.Knowledge{Penalty: penalty, Now: now, BannedUntil: until})
 	}
 	for i, step := range []struct {
 		do   func()
@@ -220,7 +221,7 @@ func TestFollowsTheClock(t *testing.T) {
 		defer s.Close()
 		m := adoptable["window"].MustCompile()
 		now := s.clock.now
-		hear := func(now penstock.Instant) { s.Adopt(&penstock.Knowledge{Meter: m, Now: now}) }
+		hear := func(now algorithm.Instant) { s.Adopt(&storage.Knowledge{Meter: m, Now: now}) }
 		if got := now(); got != realNow() {
 			t.Errorf("the clock is %d before anything was heard, not this machine's, %d", got, realNow())
 		}
@@ -228,8 +229,8 @@ func TestFollowsTheClock(t *testing.T) {
 		const ms = 1000
 		for _, step := range []struct {
 			sleep time.Duration
-			heard penstock.Instant // after base; -1: nothing
-			want  penstock.Instant
+			heard algorithm.Instant // after base; -1: nothing
+			want  algorithm.Instant
 		}{
 			{0, 0, 0},
 			{10 * time.Millisecond, -1, 10 * ms},
@@ -252,7 +253,7 @@ func TestFollowsTheClock(t *testing.T) {
 			}
 		}
 		// A ticket's own instant says nothing about the clock.
-		s.Adopt(&penstock.Knowledge{Meter: m, Now: 5, Given: true})
+		s.Adopt(&storage.Knowledge{Meter: m, Now: 5, Given: true})
 		if got := now() - base; got != 1_800_000*ms {
 			t.Errorf("after a given instant: %d µs", got)
 		}

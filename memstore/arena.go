@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // An arena holds the lists of one shard: logs, leases, and counters too large for a slot. Lists are
@@ -20,7 +20,7 @@ const (
 	classes      = 17 // up to 262,144 entries: a log keeps up to twice MaxLog before it tidies up
 	offsetBits   = 12
 
-	entrySize = int64(unsafe.Sizeof(penstock.Entry{}))
+	entrySize = int64(unsafe.Sizeof(algorithm.Entry{}))
 )
 
 type page struct {
@@ -96,7 +96,7 @@ func (a *arena) trim() {
 }
 
 // entries returns the first n entries of a block, with the rest of it as their capacity.
-func (a *arena) entries(b block, n int) []penstock.Entry {
+func (a *arena) entries(b block, n int) []algorithm.Entry {
 	i, offset := uint32(b>>offsetBits), int(b&noBlock)
 	return a.memory.frames.entries(i)[offset : offset+n : offset+classSize(int(a.page(i).class))]
 }

@@ -4,7 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func TestArenaKeepsListsApart(t *testing.T) {
@@ -30,7 +31,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 				t.Fatalf("a block of %d for %d entries", cap(entries), n)
 			}
 			for i := range entries {
-				entries[i] = penstock.Entry{At: penstock.Instant(i), N: int64(step)}
+				entries[i] = algorithm.Entry{At: algorithm.Instant(i), N: int64(step)}
 			}
 			lists = append(lists, list{b, n, int64(step)})
 			continue
@@ -38,7 +39,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 		i := r.IntN(len(lists))
 		l := lists[i]
 		for j, e := range a.entries(l.block, l.n) {
-			if e.At != penstock.Instant(j) || e.N != l.mark {
+			if e.At != algorithm.Instant(j) || e.N != l.mark {
 				t.Fatalf("step %d: entry %d of list %d is %+v", step, j, l.mark, e)
 			}
 		}
@@ -62,7 +63,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 }
 
 func TestArenaHasClassesForEveryLog(t *testing.T) {
-	for _, n := range []int{0, 1, 4, 5, 8, 9, 64, 65, 2*penstock.MaxLog + penstock.MaxGroups*penstock.MaxCharges + 8} {
+	for _, n := range []int{0, 1, 4, 5, 8, 9, 64, 65, 2*algorithm.MaxLog + storage.MaxGroups*storage.MaxCharges + 8} {
 		class := classFor(n)
 		if class >= classes || classSize(class) < n || class > 0 && classSize(class-1) >= n {
 			t.Errorf("%d entries: class %d of %d entries", n, class, classSize(class))

@@ -9,17 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 // A batch decides what the same tickets decide one by one, and an error belongs to its turn.
 func TestTakeEachIsTakeInOrder(t *testing.T) {
-	meters := []*penstock.Meter{
-		penstock.Limit{Algorithm: penstock.TokenBucket, Count: 3, Window: time.Second}.MustCompile(),
-		penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 4, Window: time.Second}.MustCompile(),
-		penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5, Window: time.Second}.MustCompile(),
+	meters := []*algorithm.Meter{
+		algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 3, Window: time.Second}.MustCompile(),
+		algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 4, Window: time.Second}.MustCompile(),
+		algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Second}.MustCompile(),
 	}
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -28,17 +29,17 @@ func TestTakeEachIsTakeInOrder(t *testing.T) {
 	defer store.Close()
 	model, ctx := storetest.NewModel(), context.Background()
 	r := rand.New(rand.NewPCG(1, 1))
-	now := penstock.Instant(1_700_000_000_000_000)
+	now := algorithm.Instant(1_700_000_000_000_000)
 	allowed, denied := 0, 0
 	for size := range 60 {
-		turns := make([]penstock.Turn, size)
+		turns := make([]storage.Turn, size)
 		for i := range turns {
-			now += penstock.Instant(r.IntN(50_000))
-			turns[i].Ticket = penstock.Ticket{Now: now}
+			now += algorithm.Instant(r.IntN(50_000))
+			turns[i].Ticket = storage.Ticket{Now: now}
 			for _, subject := range r.Perm(4)[:1+r.IntN(2)] {
-				group := penstock.Group{Subject: penstock.Subject{byte(subject), 9: byte(subject)}}
+				group := storage.Group{Subject: storage.Subject{byte(subject), 9: byte(subject)}}
 				for _, m := range r.Perm(len(meters))[:1+r.IntN(len(meters))] {
-					group.Charges = append(group.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3)})
+					group.Charges = append(group.Charges, algorithm.Charge{Meter: meters[m], Cost: r.Int64N(3)})
 				}
 				turns[i].Ticket.Groups = append(turns[i].Ticket.Groups, group)
 			}
@@ -48,10 +49,10 @@ func TestTakeEachIsTakeInOrder(t *testing.T) {
 		}
 		store.TakeEach(ctx, turns)
 		for i := range turns {
-			var want penstock.Outcome
+			var want storage.Outcome
 			err := model.Take(ctx, &turns[i].Ticket, &want)
 			if err != nil {
-				if !errors.Is(turns[i].Err, penstock.ErrInvalid) {
+				if !errors.Is(turns[i].Err, algorithm.ErrInvalid) {
 					t.Fatalf("turn %d: error %v, want %v", i, turns[i].Err, err)
 				}
 				continue

@@ -7,33 +7,34 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A caller decides over and over with one ticket and one outcome, as servers do. The subject is
 // hashed from a name that was just read, so it is not the name that has to come from memory.
 type caller struct {
-	hasher  penstock.Hasher
-	ticket  penstock.Ticket
-	outcome penstock.Outcome
+	hasher  storage.Hasher
+	ticket  storage.Ticket
+	outcome storage.Outcome
 	random  rand.PCG
 	name    [32]byte
 }
 
-func newCaller(meters ...*penstock.Meter) *caller {
-	c := &caller{hasher: penstock.NewHasher("bench")}
+func newCaller(meters ...*algorithm.Meter) *caller {
+	c := &caller{hasher: storage.NewHasher("bench")}
 	c.random.Seed(rand.Uint64(), 1)
-	group := penstock.Group{}
+	group := storage.Group{}
 	for _, m := range meters {
-		group.Charges = append(group.Charges, penstock.Charge{Meter: m, Cost: 1})
+		group.Charges = append(group.Charges, algorithm.Charge{Meter: m, Cost: 1})
 	}
-	c.ticket = penstock.Ticket{Nonce: 1, Groups: []penstock.Group{group}}
+	c.ticket = storage.Ticket{Nonce: 1, Groups: []storage.Group{group}}
 	return c
 }
 
 func (c *caller) take(b *testing.B, s *Store, n uint64) {
 	name := strconv.AppendUint(append(c.name[:0], "user-"...), n, 10)
-	key := penstock.Attribute{Name: "user", Value: unsafe.String(&name[0], len(name))}
+	key := storage.Attribute{Name: "user", Value: unsafe.String(&name[0], len(name))}
 	c.ticket.Groups[0].Subject = c.hasher.Subject("bench", "rule", key)
 	if err := s.Take(b.Context(), &c.ticket, &c.outcome); err != nil {
 		b.Fatal(err)
@@ -42,22 +43,22 @@ func (c *caller) take(b *testing.B, s *Store, n uint64) {
 
 // The counts are so large that nothing is denied: that would cost a clock read.
 var (
-	benchBucket  = penstock.Limit{Algorithm: penstock.TokenBucket, Count: 100_000, Window: time.Hour, Burst: 500_000_000}.MustCompile()
-	benchWindow  = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000_000, Window: time.Hour}.MustCompile()
-	benchCounter = penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 1_000_000_000, Window: time.Minute}.MustCompile()
-	benchLog     = penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100_000, Window: time.Second}.MustCompile()
+	benchBucket  = algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 100_000, Window: time.Hour, Burst: 500_000_000}.MustCompile()
+	benchWindow  = algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1_000_000_000, Window: time.Hour}.MustCompile()
+	benchCounter = algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 1_000_000_000, Window: time.Minute}.MustCompile()
+	benchLog     = algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100_000, Window: time.Second}.MustCompile()
 )
 
 func BenchmarkTake(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
 		keys   uint64
-		meters []*penstock.Meter
+		meters []*algorithm.Meter
 	}{
-		{"bucket, one key", 1, []*penstock.Meter{benchBucket}},
-		{"log, thousand keys", 1000, []*penstock.Meter{benchLog}},
-		{"bucket", 1_000_000, []*penstock.Meter{benchBucket}},
-		{"three limits", 1_000_000, []*penstock.Meter{benchBucket, benchWindow, benchCounter}},
+		{"bucket, one key", 1, []*algorithm.Meter{benchBucket}},
+		{"log, thousand keys", 1000, []*algorithm.Meter{benchLog}},
+		{"bucket", 1_000_000, []*algorithm.Meter{benchBucket}},
+		{"three limits", 1_000_000, []*algorithm.Meter{benchBucket, benchWindow, benchCounter}},
 	} {
 		s := open(b, Options{})
 		c := newCaller(bench.meters...)

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A clock tells the wall-clock time by the monotonic clock, which is cheaper to read. It is exact: the
@@ -28,7 +28,7 @@ func (c *clock) init() {
 	}
 }
 
-func (c *clock) now() penstock.Instant {
+func (c *clock) now() algorithm.Instant {
 	if now, ok := c.followed.now(); ok {
 		return now
 	}
@@ -36,7 +36,7 @@ func (c *clock) now() penstock.Instant {
 	if since-c.anchored.Load() >= int64(anchorFor) {
 		since = c.anchor()
 	}
-	return penstock.Instant((since + c.offset.Load()) / 1000)
+	return algorithm.Instant((since + c.offset.Load()) / 1000)
 }
 
 // anchor checks the offset and returns the time since start. The two clocks cannot be read at once, and

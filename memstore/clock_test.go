@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-func realNow() penstock.Instant { return penstock.InstantOf(time.Now()) }
+func realNow() algorithm.Instant { return algorithm.InstantOf(time.Now()) }
 
 func TestClockFollowsTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -39,11 +40,11 @@ func TestClockFollowsTheWallClock(t *testing.T) {
 }
 
 // A span is when a call that passed was made and when it returned.
-type span struct{ start, end penstock.Instant }
+type span struct{ start, end algorithm.Instant }
 
 // hammer makes calls from several goroutines for a while, on processors that are busy with other
 // things too, and returns those that passed. Each goroutine takes one by one, or several in a batch.
-func hammer(t *testing.T, s *Store, m *penstock.Meter, d time.Duration, batch int) (passed []span) {
+func hammer(t *testing.T, s *Store, m *algorithm.Meter, d time.Duration, batch int) (passed []span) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	const slew = 100 // µs: the wall clock may be adjusted by a few until the next anchor
@@ -55,7 +56,7 @@ func hammer(t *testing.T, s *Store, m *penstock.Meter, d time.Duration, batch in
 		})
 		group.Go(func() {
 			var mine []span
-			turns := make([]penstock.Turn, batch)
+			turns := make([]storage.Turn, batch)
 			for i := range turns {
 				turns[i].Ticket = *single(1, m, 1)
 			}
@@ -98,8 +99,8 @@ func TestLimitsHoldByTheRealClock(t *testing.T) {
 	if testing.Short() {
 		length /= 4
 	}
-	wide := penstock.Instant(window / time.Microsecond)
-	within := func(passed []span, from, to penstock.Instant) (n int64) {
+	wide := algorithm.Instant(window / time.Microsecond)
+	within := func(passed []span, from, to algorithm.Instant) (n int64) {
 		for _, p := range passed {
 			if p.start >= from && p.end < to {
 				n++
@@ -108,7 +109,7 @@ func TestLimitsHoldByTheRealClock(t *testing.T) {
 		return n
 	}
 	t.Run("log", func(t *testing.T) {
-		m := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: window})
+		m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: window})
 		passed := hammer(t, open(t, Options{}), m, length, 1)
 		for _, p := range passed {
 			if n := within(passed, p.start, p.start+wide); n > count {
@@ -116,15 +117,15 @@ func TestLimitsHoldByTheRealClock(t *testing.T) {
 			}
 		}
 	})
-	for name, l := range map[string]penstock.Limit{
-		"window":  {Algorithm: penstock.FixedWindow, Count: count, Window: window},
-		"counter": {Algorithm: penstock.SlidingWindowCounter, Count: count, Window: window},
-		"bucket":  {Algorithm: penstock.TokenBucket, Count: count, Window: window},
+	for name, l := range map[string]algorithm.Limit{
+		"window":  {Algorithm: algorithm.FixedWindow, Count: count, Window: window},
+		"counter": {Algorithm: algorithm.SlidingWindowCounter, Count: count, Window: window},
+		"bucket":  {Algorithm: algorithm.TokenBucket, Count: count, Window: window},
 	} {
 		for _, batch := range []int{1, 20} {
 			t.Run(fmt.Sprint(name, " in batches of ", batch), func(t *testing.T) {
 				most := int64(count)
-				if l.Algorithm == penstock.TokenBucket {
+				if l.Algorithm == algorithm.TokenBucket {
 					most *= 2 // a full bucket, and what it gains
 				}
 				passed := hammer(t, open(t, Options{}), limit(t, l), length, batch)
@@ -143,11 +144,11 @@ func TestLimitsHoldByTheRealClock(t *testing.T) {
 // states that are more than a window ahead of it, which would look like a clock that was set back.
 func TestBatchInstantThatIsTooOld(t *testing.T) {
 	s := open(t, Options{})
-	m := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 5, Window: time.Hour})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 5, Window: time.Hour})
 	ticket := single(1, m, 1)
 	first := take(t, s, ticket).Now
-	var out penstock.Outcome
-	if err := s.take(t.Context(), ticket, &out, first-2*penstock.Instant(time.Hour/time.Microsecond)); err != nil {
+	var out storage.Outcome
+	if err := s.take(t.Context(), ticket, &out, first-2*algorithm.Instant(time.Hour/time.Microsecond)); err != nil {
 		t.Fatal(err)
 	}
 	if out.Now < first || out.Decisions[0].Used != 2 {

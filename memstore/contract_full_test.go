@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -14,15 +15,15 @@ func TestContractAfterAFlood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a store for every part of the contract")
 	}
-	suite := storetest.Suite{Open: func(t testing.TB, nodes int) []penstock.Store {
+	suite := storetest.Suite{Open: func(t testing.TB, nodes int) []storage.Store {
 		s := open(t, Options{MaxBytes: 8 << 20})
-		short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second, Ordinal: 9})
-		log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Second, Ordinal: 9})
+		short := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Second, Ordinal: 9})
+		log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Second, Ordinal: 9})
 		ticket := single(0, short, 1)
 		ticket.Now = 1_000_000
 		for n := uint64(0); s.memory.mostShared() < 20; n++ {
 			ticket.Groups[0].Subject = subject(1<<50 + n)
-			ticket.Groups[0].Charges[0].Meter = []*penstock.Meter{short, short, short, log}[n%4]
+			ticket.Groups[0].Charges[0].Meter = []*algorithm.Meter{short, short, short, log}[n%4]
 			take(t, s, ticket)
 		}
 		for i := range s.shards { // as if the real clock had written it, long ago
@@ -30,7 +31,7 @@ func TestContractAfterAFlood(t *testing.T) {
 				s.shards[i].at(j).head &^= given
 			}
 		}
-		stores := make([]penstock.Store, nodes)
+		stores := make([]storage.Store, nodes)
 		for i := range stores {
 			stores[i] = s
 		}

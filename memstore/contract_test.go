@@ -4,13 +4,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t testing.TB, nodes int) []penstock.Store {
-		stores := make([]penstock.Store, nodes)
+	storetest.Run(t, func(t testing.TB, nodes int) []storage.Store {
+		stores := make([]storage.Store, nodes)
 		one := open(t, Options{})
 		for i := range stores {
 			stores[i] = one

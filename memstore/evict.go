@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const (
@@ -24,7 +25,7 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 		return false
 	}
 	i := rand.Uint32N(size)
-	victim, shortest := size, penstock.MaxInstant
+	victim, shortest := size, algorithm.MaxInstant
 	seen := 0
 	for range size {
 		if i++; i == size {
@@ -72,7 +73,7 @@ func (r *room) isOwn(s *slot) bool {
 
 // full is why no slot can be had.
 func (sh *shard) full() error {
-	return fmt.Errorf("make room in memory: %d bytes used: %w", sh.memory.used(), penstock.ErrFull)
+	return fmt.Errorf("make room in memory: %d bytes used: %w", sh.memory.used(), storage.ErrFull)
 }
 
 // refuse is full, of a ticket that cannot do without.

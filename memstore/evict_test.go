@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func TestFloodFreesNobody(t *testing.T) {
@@ -16,33 +17,33 @@ func TestFloodFreesNobody(t *testing.T) {
 		flood = 200_000
 	}
 	s := open(t, Options{MaxBytes: budget})
-	meters := []*penstock.Meter{
-		limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 3, Window: time.Hour}),
-		limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Period: penstock.Year, Count: 3}),
-		limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour}),
-		limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: time.Hour}),
+	meters := []*algorithm.Meter{
+		limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 3, Window: time.Hour}),
+		limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Period: algorithm.Year, Count: 3}),
+		limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Hour}),
+		limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour}),
 	}
 	ticket := single(0, meters[0], 1)
 	for n := range uint64(victims) {
 		for range 3 {
 			ticket.Nonce++
-			ticket.Groups[0] = penstock.Group{Subject: subject(n), Charges: []penstock.Charge{{Meter: meters[n%4], Cost: 1}}}
+			ticket.Groups[0] = storage.Group{Subject: subject(n), Charges: []algorithm.Charge{{Meter: meters[n%4], Cost: 1}}}
 			if !take(t, s, ticket).Allowed {
 				t.Fatal("denied too early")
 			}
 		}
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	for n := range flood {
 		// Lists too, and with windows that make the flood look more durable than the victims.
 		m := meters[1+n%8%3]
 		ticket.Nonce++
-		ticket.Groups[0] = penstock.Group{Subject: subject(victims + n), Charges: []penstock.Charge{{Meter: m, Cost: 1}}}
+		ticket.Groups[0] = storage.Group{Subject: subject(victims + n), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}
 		err := s.Take(t.Context(), ticket, &out)
 		switch {
-		case err != nil && !errors.Is(err, penstock.ErrFull):
+		case err != nil && !errors.Is(err, storage.ErrFull):
 			t.Fatal(err)
-		case err != nil && m.Kind != penstock.KindLeases:
+		case err != nil && m.Kind != algorithm.KindLeases:
 			t.Fatalf("key %d is refused by %v: %v, %+v", n, m, err, s.Stats())
 		}
 		if n%100_000 == 0 {
@@ -53,7 +54,7 @@ func TestFloodFreesNobody(t *testing.T) {
 	}
 	for n := range uint64(victims) {
 		ticket.Nonce++
-		ticket.Groups[0] = penstock.Group{Subject: subject(n), Charges: []penstock.Charge{{Meter: meters[n%4], Cost: 1}}}
+		ticket.Groups[0] = storage.Group{Subject: subject(n), Charges: []algorithm.Charge{{Meter: meters[n%4], Cost: 1}}}
 		if take(t, s, ticket).Allowed {
 			t.Fatalf("victim %d got a token back", n)
 		}
@@ -67,8 +68,8 @@ func TestFloodFreesNobody(t *testing.T) {
 
 func TestFullOfTheSpent(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	once := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 24 * time.Hour})
-	permits := limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 2, Window: time.Hour})
+	once := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: 24 * time.Hour})
+	permits := limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Hour})
 	const now = 7_200_000_000
 	n := uint64(len(fill(t, s, now)))
 	if n < MinBytes/slotSize/2 {
@@ -77,14 +78,14 @@ func TestFullOfTheSpent(t *testing.T) {
 	if stats := s.Stats(); stats.Bytes > MinBytes || stats.Evicted+stats.Shared+stats.Refused != 0 {
 		t.Errorf("stats %+v", stats)
 	}
-	ask := func(now penstock.Instant, groups ...penstock.Group) (out penstock.Outcome, err error) {
-		return out, s.Take(t.Context(), &penstock.Ticket{Now: now, Nonce: 1, Groups: groups}, &out)
+	ask := func(now algorithm.Instant, groups ...storage.Group) (out storage.Outcome, err error) {
+		return out, s.Take(t.Context(), &storage.Ticket{Now: now, Nonce: 1, Groups: groups}, &out)
 	}
-	group := func(n uint64, m *penstock.Meter, alone bool) penstock.Group {
-		return penstock.Group{Subject: subject(n), Charges: []penstock.Charge{{Meter: m, Cost: 1}}, Alone: alone}
+	group := func(n uint64, m *algorithm.Meter, alone bool) storage.Group {
+		return storage.Group{Subject: subject(n), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}, Alone: alone}
 	}
 	_, err := ask(now, group(n, permits, false))
-	if !errors.Is(err, penstock.ErrFull) || !errors.Is(err, penstock.ErrUnavailable) {
+	if !errors.Is(err, storage.ErrFull) || !errors.Is(err, storage.ErrUnavailable) {
 		t.Fatalf("got %v", err)
 	}
 	if stats := s.Stats(); stats.Refused != 1 {
@@ -96,7 +97,7 @@ func TestFullOfTheSpent(t *testing.T) {
 		t.Errorf("a denied ticket: %v", err)
 	}
 	for _, alone := range []bool{false, true} {
-		if _, err := ask(now, group(n+1, once, alone), group(n, permits, false)); !errors.Is(err, penstock.ErrFull) {
+		if _, err := ask(now, group(n+1, once, alone), group(n, permits, false)); !errors.Is(err, storage.ErrFull) {
 			t.Errorf("alone %v: %v", alone, err)
 		}
 	}
@@ -112,10 +113,10 @@ func TestFullOfTheSpent(t *testing.T) {
 // A log that cannot grow becomes coarser and goes on counting.
 func TestNoRoomForALongerLog(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 20_000, Window: time.Hour})
-	window := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000, Window: 24 * time.Hour})
+	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 20_000, Window: time.Hour})
+	window := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1_000_000, Window: 24 * time.Hour})
 	ticket := single(1, log, 1)
-	ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, penstock.Charge{Meter: window, Cost: 1})
+	ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, algorithm.Charge{Meter: window, Cost: 1})
 	ticket.Now = 7_200_000_000
 	for passed := int64(1); passed <= 20_000; passed++ {
 		ticket.Now += 100_000
@@ -153,7 +154,7 @@ func (sh *shard) checkLists(t *testing.T) {
 		}
 		owners[s.block()] = true
 		list := sh.list(s)
-		if len(list) == 0 || len(list) > 1 && !s.isApart() && min(list[len(list)-1].At, penstock.MaxInstant) != s.at() {
+		if len(list) == 0 || len(list) > 1 && !s.isApart() && min(list[len(list)-1].At, algorithm.MaxInstant) != s.at() {
 			t.Fatalf("a slot of %d holds %v", s.at(), list)
 		}
 	}
@@ -171,29 +172,29 @@ func (sh *shard) checkLists(t *testing.T) {
 
 // Tickets of all shapes against a budget far too small for them.
 func TestFullStoreStaysSound(t *testing.T) {
-	var meters []*penstock.Meter
+	var meters []*algorithm.Meter
 	for _, count := range []int64{1, 5, 40, 300} {
 		meters = append(meters,
-			limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: time.Second, CountDenied: count == 5, Ordinal: uint8(count % 32)}),
-			limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: count, Window: time.Second, Ordinal: uint8(count % 32)}),
-			limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: count, Window: time.Second, Ordinal: uint8(count % 32)}))
+			limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: time.Second, CountDenied: count == 5, Ordinal: uint8(count % 32)}),
+			limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: count, Window: time.Second, Ordinal: uint8(count % 32)}),
+			limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: count, Window: time.Second, Ordinal: uint8(count % 32)}))
 	}
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		s := open(t, Options{MaxBytes: MinBytes << seed})
-		now := penstock.Instant(1_700_000_000_000_000)
+		now := algorithm.Instant(1_700_000_000_000_000)
 		for step := range 20_000 {
-			now += penstock.Instant(r.Int64N(300))
-			ticket := &penstock.Ticket{Now: now, Nonce: uint64(step + 1)}
+			now += algorithm.Instant(r.Int64N(300))
+			ticket := &storage.Ticket{Now: now, Nonce: uint64(step + 1)}
 			for g := range 1 + r.IntN(3) {
-				group := penstock.Group{Subject: subject(r.Uint64N(300)*3 + uint64(g)), Alone: r.IntN(4) == 0}
+				group := storage.Group{Subject: subject(r.Uint64N(300)*3 + uint64(g)), Alone: r.IntN(4) == 0}
 				for _, m := range r.Perm(len(meters))[:1+r.IntN(3)] {
-					group.Charges = append(group.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3)})
+					group.Charges = append(group.Charges, algorithm.Charge{Meter: meters[m], Cost: r.Int64N(3)})
 				}
 				ticket.Groups = append(ticket.Groups, group)
 			}
-			var out penstock.Outcome
-			if err := s.Take(t.Context(), ticket, &out); err != nil && !errors.Is(err, penstock.ErrFull) {
+			var out storage.Outcome
+			if err := s.Take(t.Context(), ticket, &out); err != nil && !errors.Is(err, storage.ErrFull) {
 				t.Fatal(err)
 			}
 			for _, d := range out.Decisions {

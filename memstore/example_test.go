@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Two limits of one rule, taken together: three a second, and five a minute.
 func Example() {
-	perSecond := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 3, Window: time.Second}.MustCompile()
-	perMinute := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 5, Window: time.Minute}.MustCompile()
+	perSecond := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 3, Window: time.Second}.MustCompile()
+	perMinute := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 5, Window: time.Minute}.MustCompile()
 
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -20,15 +21,15 @@ func Example() {
 	}
 	defer store.Close()
 
-	alice := penstock.NewHasher("secret").Subject("shop", "search", penstock.Attribute{Name: "user", Value: "alice"})
-	ticket := penstock.Ticket{
+	alice := storage.NewHasher("secret").Subject("shop", "search", storage.Attribute{Name: "user", Value: "alice"})
+	ticket := storage.Ticket{
 		Now: 1_700_000_000_000_000, // leave it 0 for the store's clock
-		Groups: []penstock.Group{{Subject: alice, Charges: []penstock.Charge{
+		Groups: []storage.Group{{Subject: alice, Charges: []algorithm.Charge{
 			{Meter: perSecond, Cost: 1},
 			{Meter: perMinute, Cost: 1},
 		}}},
 	}
-	var out penstock.Outcome // reused: deciding allocates nothing
+	var out storage.Outcome // reused: deciding allocates nothing
 	for range 4 {
 		if err := store.Take(context.Background(), &ticket, &out); err != nil {
 			panic(err)
@@ -43,9 +44,9 @@ func Example() {
 	// false 0 2 333.334ms
 }
 
-const noon = penstock.Instant(1_700_000_000_000_000) // leave Now 0 for the store's clock
+const noon = algorithm.Instant(1_700_000_000_000_000) // leave Now 0 for the store's clock
 
-var alice = penstock.NewHasher("secret").Subject("shop", "api", penstock.Attribute{Name: "user", Value: "alice"})
+var alice = storage.NewHasher("secret").Subject("shop", "api", storage.Attribute{Name: "user", Value: "alice"})
 
 // A language model's tokens are known when the answer is: reserve an estimate, settle the truth.
 func ExampleStore_Settle() {
@@ -55,26 +56,26 @@ func ExampleStore_Settle() {
 		panic(err)
 	}
 	defer store.Close()
-	tokens := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Minute}.MustCompile()
+	tokens := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Window: time.Minute}.MustCompile()
 
-	var out penstock.Outcome
-	err = store.Take(ctx, &penstock.Ticket{
+	var out storage.Outcome
+	err = store.Take(ctx, &storage.Ticket{
 		Now:   noon,
 		Nonce: 42, // a random number
-		Groups: []penstock.Group{{
+		Groups: []storage.Group{{
 			Subject: alice,
-			Charges: []penstock.Charge{{Meter: tokens, Cost: 800}},
+			Charges: []algorithm.Charge{{Meter: tokens, Cost: 800}},
 			Reserve: time.Minute,
 		}},
 	}, &out)
 	fmt.Println("reserved:", out.Allowed, out.Decisions[0].Remaining, err)
 
-	settlement := penstock.Settlement{
+	settlement := storage.Settlement{
 		Now: noon, Subject: alice, Nonce: out.Groups[0].Nonce,
-		Verb:    penstock.Settle,
-		Charges: []penstock.Charge{{Meter: tokens, Cost: 250}},
+		Verb:    storage.Settle,
+		Charges: []algorithm.Charge{{Meter: tokens, Cost: 250}},
 	}
-	var settled penstock.Settled
+	var settled storage.Settled
 	err = store.Settle(ctx, &settlement, &settled)
 	fmt.Println("settled:", settled.Allowed, settled.Decisions[0].Remaining, err)
 	err = store.Settle(ctx, &settlement, &settled) // the reply was lost: send it again
@@ -95,17 +96,17 @@ func ExampleStore_Take_duplicates() {
 		panic(err)
 	}
 	defer store.Close()
-	hasher := penstock.NewHasher("secret")
-	perMinute := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Minute}.MustCompile()
-	dedup, err := penstock.DedupTerms{TTL: 10 * time.Second, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
+	hasher := storage.NewHasher("secret")
+	perMinute := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Minute}.MustCompile()
+	dedup, err := algorithm.DedupTerms{TTL: 10 * time.Second, MaxReplays: 1, Budget: 1, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		panic(err)
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	for _, id := range []string{"order-1", "order-1", "order-2", "order-2"} {
-		err := store.Take(context.Background(), &penstock.Ticket{Now: noon, Groups: []penstock.Group{{
+		err := store.Take(context.Background(), &storage.Ticket{Now: noon, Groups: []storage.Group{{
 			Subject: alice,
-			Charges: []penstock.Charge{{Meter: perMinute, Cost: 1}},
+			Charges: []algorithm.Charge{{Meter: perMinute, Cost: 1}},
 			Dedup:   dedup, Call: hasher.Call(id),
 		}}}, &out)
 		fmt.Println(id, "allowed:", out.Allowed, "repeat:", out.Groups[0].Replay, "used:", out.Decisions[0].Used, err)
@@ -125,24 +126,24 @@ func ExampleStore_Take_bans() {
 		panic(err)
 	}
 	defer store.Close()
-	perSecond := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
-	penalty, err := penstock.PenaltyTerms{
+	perSecond := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
+	penalty, err := algorithm.PenaltyTerms{
 		After: 2, Within: time.Minute, Bans: []time.Duration{time.Minute, time.Hour}, ForgiveAfter: 24 * time.Hour,
 	}.Compile()
 	if err != nil {
 		panic(err)
 	}
-	ticket := penstock.Ticket{Now: noon, Groups: []penstock.Group{{
-		Subject: alice, Charges: []penstock.Charge{{Meter: perSecond, Cost: 1}}, Penalty: penalty,
+	ticket := storage.Ticket{Now: noon, Groups: []storage.Group{{
+		Subject: alice, Charges: []algorithm.Charge{{Meter: perSecond, Cost: 1}}, Penalty: penalty,
 	}}}
-	var out penstock.Outcome
+	var out storage.Outcome
 	for range 4 {
 		if err := store.Take(ctx, &ticket, &out); err != nil {
 			panic(err)
 		}
 		fmt.Println("allowed:", out.Allowed, "strikes:", out.Groups[0].Strikes, "retry after:", out.Decisions[0].RetryAfter)
 	}
-	until, err := store.Ban(ctx, &penstock.Ban{Now: noon, Subject: alice, Penalty: penalty}) // lifted by hand
+	until, err := store.Ban(ctx, &storage.Ban{Now: noon, Subject: alice, Penalty: penalty}) // lifted by hand
 	fmt.Println("banned until:", until, err)
 	ticket.Now += 1_000_000
 	err = store.Take(ctx, &ticket, &out)
@@ -164,24 +165,24 @@ func ExampleStore_Settle_leases() {
 		panic(err)
 	}
 	defer store.Close()
-	atOnce := penstock.Limit{Algorithm: penstock.Concurrency, Count: 2, Window: 30 * time.Second}.MustCompile()
+	atOnce := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: 30 * time.Second}.MustCompile()
 	acquire := func(nonce uint64) bool {
-		var out penstock.Outcome
-		if err := store.Take(ctx, &penstock.Ticket{Now: noon, Nonce: nonce, Groups: []penstock.Group{{
-			Subject: alice, Charges: []penstock.Charge{{Meter: atOnce, Cost: 1}},
+		var out storage.Outcome
+		if err := store.Take(ctx, &storage.Ticket{Now: noon, Nonce: nonce, Groups: []storage.Group{{
+			Subject: alice, Charges: []algorithm.Charge{{Meter: atOnce, Cost: 1}},
 		}}}, &out); err != nil {
 			panic(err)
 		}
 		return out.Allowed
 	}
 	fmt.Println(acquire(1), acquire(2), acquire(3))
-	settlement := penstock.Settlement{
-		Now: noon, Subject: alice, Nonce: 1, Charges: []penstock.Charge{{Meter: atOnce}},
-		Verb: penstock.Renew, TTL: 30 * time.Second,
+	settlement := storage.Settlement{
+		Now: noon, Subject: alice, Nonce: 1, Charges: []algorithm.Charge{{Meter: atOnce}},
+		Verb: storage.Renew, TTL: 30 * time.Second,
 	}
-	var settled penstock.Settled
+	var settled storage.Settled
 	fmt.Println(store.Settle(ctx, &settlement, &settled), settled.Until.Sub(noon))
-	settlement.Verb = penstock.Release
+	settlement.Verb = storage.Release
 	fmt.Println(store.Settle(ctx, &settlement, &settled), settled.Decisions[0].Used)
 	fmt.Println(acquire(3))
 	// Output:

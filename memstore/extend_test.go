@@ -4,56 +4,57 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A counter whose limit is lowered is swept when the lowered limit says so, once anything has looked at
 // it, and when the old one says so if nothing has.
 func TestLooksExtendCounters(t *testing.T) {
-	fast := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Second, Burst: 1000}
+	fast := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Window: time.Second, Burst: 1000}
 	slow := fast
 	slow.Count = 1
-	strikes := func(forgive time.Duration) *penstock.Penalty {
-		p, err := penstock.PenaltyTerms{After: 9, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: forgive}.Compile()
+	strikes := func(forgive time.Duration) *algorithm.Penalty {
+		p, err := algorithm.PenaltyTerms{After: 9, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: forgive}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	other := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5, Window: time.Hour}.MustCompile()
+	other := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Hour}.MustCompile()
 	for name, c := range map[string]struct {
-		look    func(g *penstock.Group, t *penstock.Ticket)
+		look    func(g *storage.Group, t *storage.Ticket)
 		forgets bool
 	}{
 		"nothing":             {nil, true},
-		"a denied request":    {func(*penstock.Group, *penstock.Ticket) {}, false},
-		"a peek":              {func(g *penstock.Group, _ *penstock.Ticket) { g.Charges[0].Cost = 0 }, false},
-		"a denial by another": {func(_ *penstock.Group, t *penstock.Ticket) { t.Denied = true }, false},
-		"a request of several": {func(g *penstock.Group, _ *penstock.Ticket) {
-			g.Charges = append(g.Charges, penstock.Charge{Meter: other})
+		"a denied request":    {func(*storage.Group, *storage.Ticket) {}, false},
+		"a peek":              {func(g *storage.Group, _ *storage.Ticket) { g.Charges[0].Cost = 0 }, false},
+		"a denial by another": {func(_ *storage.Group, t *storage.Ticket) { t.Denied = true }, false},
+		"a request of several": {func(g *storage.Group, _ *storage.Ticket) {
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: other})
 		}, false},
-		"a peek at a given instant": {func(g *penstock.Group, t *penstock.Ticket) { t.Now, g.Charges[0].Cost = 1<<40, 0 }, true},
+		"a peek at a given instant": {func(g *storage.Group, t *storage.Ticket) { t.Now, g.Charges[0].Cost = 1<<40, 0 }, true},
 	} {
 		store, err := New(Options{MaxBytes: MinBytes})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		var out penstock.Outcome
-		who := penstock.Subject{1}
-		take := func(ticket penstock.Ticket) {
+		var out storage.Outcome
+		who := storage.Subject{1}
+		take := func(ticket storage.Ticket) {
 			t.Helper()
 			if err := store.Take(t.Context(), &ticket, &out); err != nil {
 				t.Fatal(err)
 			}
 		}
-		spend := penstock.Group{Subject: who, Charges: []penstock.Charge{{Meter: fast.MustCompile(), Cost: 1000}}}
-		take(penstock.Ticket{Groups: []penstock.Group{spend}})
+		spend := storage.Group{Subject: who, Charges: []algorithm.Charge{{Meter: fast.MustCompile(), Cost: 1000}}}
+		take(storage.Ticket{Groups: []storage.Group{spend}})
 		spend.Charges[0].Cost, spend.Penalty = 1000, strikes(time.Second)
-		take(penstock.Ticket{Groups: []penstock.Group{spend}}) // which is a strike
+		take(storage.Ticket{Groups: []storage.Group{spend}}) // which is a strike
 		written := out.Now
 		if c.look != nil {
-			ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: who, Charges: []penstock.Charge{{Meter: slow.MustCompile(), Cost: 1}}, Penalty: strikes(time.Hour)}}}
+			ticket := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: slow.MustCompile(), Cost: 1}}, Penalty: strikes(time.Hour)}}}
 			c.look(&ticket.Groups[0], &ticket)
 			take(ticket)
 		}

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A followed is the clock of another store, as far as that store's answers tell. It runs by this
@@ -22,17 +22,17 @@ const (
 	trustFor     = 1_000_000 // µs after which a later answer counts even if it is behind
 )
 
-func (f *followed) now() (_ penstock.Instant, ok bool) {
+func (f *followed) now() (_ algorithm.Instant, ok bool) {
 	ahead := f.ahead.Load()
 	if ahead == 0 {
 		return 0, false
 	}
-	return penstock.Instant(ahead + time.Since(f.began).Microseconds()), true
+	return algorithm.Instant(ahead + time.Since(f.began).Microseconds()), true
 }
 
 // hear compares the clock with an instant of an answer that has just arrived. Of the answers of about
 // a second the quickest counts, which is the one that is furthest ahead.
-func (f *followed) hear(now penstock.Instant) {
+func (f *followed) hear(now algorithm.Instant) {
 	if since := int64(now) - f.heard.Load(); since >= 0 && since < compareEvery {
 		return
 	}

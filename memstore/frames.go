@@ -6,7 +6,7 @@ import (
 	"os"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // Frames are the memory of lists, in units of frameBytes. A page of an arena is one frame, or several
@@ -39,8 +39,8 @@ func (f *frames) init(first unsafe.Pointer, count, size int) {
 }
 
 // entries returns all entries of the frames of a page.
-func (f *frames) entries(i uint32) []penstock.Entry {
-	return unsafe.Slice((*penstock.Entry)(unsafe.Add(f.first, int64(i)*frameBytes)), pageEntries(f.pages[i].class))
+func (f *frames) entries(i uint32) []algorithm.Entry {
+	return unsafe.Slice((*algorithm.Entry)(unsafe.Add(f.first, int64(i)*frameBytes)), pageEntries(f.pages[i].class))
 }
 
 // alloc returns the first of n frames side by side; 0 if there is no room.

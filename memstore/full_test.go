@@ -8,14 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // fill takes all slots with what cannot be evicted, and returns groups that hold one each. Nothing
 // is left for lists.
-func fill(t *testing.T, s *Store, now penstock.Instant) (slots []penstock.Group) {
+func fill(t *testing.T, s *Store, now algorithm.Instant) (slots []storage.Group) {
 	t.Helper()
-	one := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 24 * time.Hour})
+	one := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: 24 * time.Hour})
 	for n := uint64(0); ; n++ {
 		ticket := single(n, one, 1)
 		ticket.Now = now
@@ -31,28 +32,28 @@ func fill(t *testing.T, s *Store, now penstock.Instant) (slots []penstock.Group)
 
 // A call that finds no room for one of its guards leaves everything as it was.
 func TestNoRoomForAGuard(t *testing.T) {
-	const now = penstock.Instant(1_700_000_000_000_000)
+	const now = algorithm.Instant(1_700_000_000_000_000)
 	s := open(t, Options{MaxBytes: MinBytes}) // one shard
 	slots := fill(t, s, now)
-	free := func(groups ...penstock.Group) {
+	free := func(groups ...storage.Group) {
 		for i := range groups {
 			if err := s.Reset(t.Context(), &groups[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: 24 * time.Hour})
-	tight := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 24 * time.Hour, Ordinal: 1})
-	other := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 10, Window: 24 * time.Hour})
-	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Minute})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: 24 * time.Hour})
+	tight := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: 24 * time.Hour, Ordinal: 1})
+	other := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 10, Window: 24 * time.Hour})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Minute})
 	me := subject(5_000_000)
-	ask := func(g penstock.Group) (penstock.Outcome, error) {
+	ask := func(g storage.Group) (storage.Outcome, error) {
 		g.Subject = me
-		var out penstock.Outcome
-		err := s.Take(t.Context(), &penstock.Ticket{Now: now, Nonce: 1, Groups: []penstock.Group{g}}, &out)
+		var out storage.Outcome
+		err := s.Take(t.Context(), &storage.Ticket{Now: now, Nonce: 1, Groups: []storage.Group{g}}, &out)
 		return out, err
 	}
-	must := func(g penstock.Group) penstock.Outcome {
+	must := func(g storage.Group) storage.Outcome {
 		t.Helper()
 		out, err := ask(g)
 		if err != nil || !out.Allowed {
@@ -60,16 +61,16 @@ func TestNoRoomForAGuard(t *testing.T) {
 		}
 		return out
 	}
-	settle := func(charges ...penstock.Charge) error {
-		return s.Settle(t.Context(), &penstock.Settlement{Now: now, Subject: me, Nonce: 1, Charges: charges}, new(penstock.Settled))
+	settle := func(charges ...algorithm.Charge) error {
+		return s.Settle(t.Context(), &storage.Settlement{Now: now, Subject: me, Nonce: 1, Charges: charges}, new(storage.Settled))
 	}
 	type everything struct {
-		Outcome      penstock.Outcome
-		Reservations []penstock.Reservation
+		Outcome      storage.Outcome
+		Reservations []storage.Reservation
 		Keys         int64
 	}
 	look := func() (all everything) {
-		all.Outcome = must(penstock.Group{Penalty: penalty, Charges: []penstock.Charge{{Meter: m}, {Meter: other}, {Meter: tight}}})
+		all.Outcome = must(storage.Group{Penalty: penalty, Charges: []algorithm.Charge{{Meter: m}, {Meter: other}, {Meter: tight}}})
 		all.Reservations, _, _ = s.Reservations(t.Context(), now, me, 10)
 		all.Keys = s.Stats().Keys
 		return all
@@ -77,7 +78,7 @@ func TestNoRoomForAGuard(t *testing.T) {
 	isRefused := func(name string, try func() error) {
 		t.Helper()
 		before := look()
-		if err := try(); !errors.Is(err, penstock.ErrFull) {
+		if err := try(); !errors.Is(err, storage.ErrFull) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(before, look()); diff != "" {
@@ -85,43 +86,43 @@ func TestNoRoomForAGuard(t *testing.T) {
 		}
 	}
 
-	charges := []penstock.Charge{{Meter: m, Cost: 1}}
+	charges := []algorithm.Charge{{Meter: m, Cost: 1}}
 	free(slots[:2]...)
-	must(penstock.Group{Charges: append(charges, penstock.Charge{Meter: tight, Cost: 1})})
+	must(storage.Group{Charges: append(charges, algorithm.Charge{Meter: tight, Cost: 1})})
 	isRefused("reservation", func() error {
-		_, err := ask(penstock.Group{Charges: charges, Reserve: time.Hour})
+		_, err := ask(storage.Group{Charges: charges, Reserve: time.Hour})
 		return err
 	})
 	for range 2 { // no record can be kept
-		if out := must(penstock.Group{Charges: charges, Dedup: dedupOf(t, time.Hour), Call: call(1)}); out.Groups[0].Replay {
+		if out := must(storage.Group{Charges: charges, Dedup: dedupOf(t, time.Hour), Call: call(1)}); out.Groups[0].Replay {
 			t.Errorf("a duplicate that was not recorded: %+v", out)
 		}
 	}
 	for _, alone := range []bool{false, true} { // nor a strike
-		out, err := ask(penstock.Group{Charges: []penstock.Charge{{Meter: tight, Cost: 1}}, Penalty: penalty, Alone: alone})
+		out, err := ask(storage.Group{Charges: []algorithm.Charge{{Meter: tight, Cost: 1}}, Penalty: penalty, Alone: alone})
 		if err != nil || out.Groups[0].Allowed || out.Groups[0].Strikes != 0 || out.Groups[0].BannedUntil != 0 {
 			t.Errorf("a strike, alone %v: %+v, %v", alone, out, err)
 		}
 	}
 	isRefused("ban", func() error {
-		_, err := s.Ban(t.Context(), &penstock.Ban{Now: now, Subject: me, Penalty: penalty, Length: time.Hour})
+		_, err := s.Ban(t.Context(), &storage.Ban{Now: now, Subject: me, Penalty: penalty, Length: time.Hour})
 		return err
 	})
 	free(slots[2]) // but no list
 	isRefused("reservation without a list", func() error {
-		_, err := ask(penstock.Group{Charges: charges, Reserve: time.Hour})
+		_, err := ask(storage.Group{Charges: charges, Reserve: time.Hour})
 		return err
 	})
 	s.memory.max += frameBytes*keptForShared/(keptForShared-1) + 1 // for short lists
-	must(penstock.Group{Charges: charges, Reserve: time.Hour})
+	must(storage.Group{Charges: charges, Reserve: time.Hour})
 	isRefused("settlement without a slot", func() error {
-		return settle(penstock.Charge{Meter: m, Cost: 0}, penstock.Charge{Meter: other, Cost: 2})
+		return settle(algorithm.Charge{Meter: m, Cost: 0}, algorithm.Charge{Meter: other, Cost: 2})
 	})
 	free(slots[3])
 	isRefused("settlement without a list", func() error {
-		return settle(penstock.Charge{Meter: m, Cost: 2}, penstock.Charge{Meter: other, Cost: 2})
+		return settle(algorithm.Charge{Meter: m, Cost: 2}, algorithm.Charge{Meter: other, Cost: 2})
 	})
-	if err := settle(penstock.Charge{Meter: m, Cost: 3}); err != nil {
+	if err := settle(algorithm.Charge{Meter: m, Cost: 3}); err != nil {
 		t.Errorf("a settlement that needs no room: %v", err)
 	}
 	for i := range s.shards {
@@ -131,16 +132,16 @@ func TestNoRoomForAGuard(t *testing.T) {
 
 // Tickets, settlements and bans of all shapes against a budget far too small for them.
 func TestFullStoreStaysSoundWithGuards(t *testing.T) {
-	var meters []*penstock.Meter
+	var meters []*algorithm.Meter
 	for _, count := range []int64{1, 5, 40, 300} {
 		ordinal := uint8(count % 32)
 		meters = append(meters,
-			limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: time.Second, Overdraft: 3, Ordinal: ordinal}),
-			limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: count, Window: time.Second, Ordinal: ordinal}),
-			limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: count * 15_000_000, Window: time.Second, Ordinal: ordinal}), // the last is wide
-			limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: count, Window: time.Second, Overdraft: 3, Ordinal: ordinal}))
+			limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: time.Second, Overdraft: 3, Ordinal: ordinal}),
+			limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: count, Window: time.Second, Ordinal: ordinal}),
+			limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: count * 15_000_000, Window: time.Second, Ordinal: ordinal}), // the last is wide
+			limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: count, Window: time.Second, Overdraft: 3, Ordinal: ordinal}))
 	}
-	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 3, Within: time.Second, Bans: []time.Duration{100 * time.Millisecond, time.Second}, ForgiveAfter: time.Second})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 3, Within: time.Second, Bans: []time.Duration{100 * time.Millisecond, time.Second}, ForgiveAfter: time.Second})
 	dedup := dedupOf(t, 300*time.Millisecond)
 	steps := 20_000
 	if testing.Short() {
@@ -149,16 +150,16 @@ func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		s := open(t, Options{MaxBytes: MinBytes << seed})
-		now := penstock.Instant(1_700_000_000_000_000)
-		var recent []penstock.Settlement
+		now := algorithm.Instant(1_700_000_000_000_000)
+		var recent []storage.Settlement
 		fail := map[bool]int{}
 		for step := range steps {
-			now += penstock.Instant(r.Int64N(300))
-			ticket := &penstock.Ticket{Now: now, Nonce: uint64(step + 1)}
+			now += algorithm.Instant(r.Int64N(300))
+			ticket := &storage.Ticket{Now: now, Nonce: uint64(step + 1)}
 			for n := range 1 + r.IntN(3) {
-				g := penstock.Group{Subject: subject(r.Uint64N(300)*3 + uint64(n)), Alone: r.IntN(4) == 0}
+				g := storage.Group{Subject: subject(r.Uint64N(300)*3 + uint64(n)), Alone: r.IntN(4) == 0}
 				for _, m := range r.Perm(len(meters))[:1+r.IntN(4)] {
-					g.Charges = append(g.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3), Overdraw: meters[m].Overdraft > 0 && r.IntN(3) == 0})
+					g.Charges = append(g.Charges, algorithm.Charge{Meter: meters[m], Cost: r.Int64N(3), Overdraw: meters[m].Overdraft > 0 && r.IntN(3) == 0})
 				}
 				if r.IntN(2) == 0 {
 					g.Penalty = penalty
@@ -168,25 +169,25 @@ func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 				}
 				if r.IntN(2) == 0 {
 					g.Reserve = time.Duration(1+r.IntN(500)) * time.Millisecond
-					recent = append(recent, penstock.Settlement{Subject: g.Subject, Nonce: ticket.Nonce, Charges: g.Charges})
+					recent = append(recent, storage.Settlement{Subject: g.Subject, Nonce: ticket.Nonce, Charges: g.Charges})
 				}
 				ticket.Groups = append(ticket.Groups, g)
 			}
-			err := s.Take(t.Context(), ticket, new(penstock.Outcome))
-			if err != nil && !errors.Is(err, penstock.ErrFull) {
+			err := s.Take(t.Context(), ticket, new(storage.Outcome))
+			if err != nil && !errors.Is(err, storage.ErrFull) {
 				t.Fatal(err)
 			}
 			fail[err != nil]++
 			if r.IntN(2) == 0 && len(recent) > 0 {
 				what := recent[max(0, len(recent)-1-r.IntN(40))]
-				what.Now, what.Verb, what.TTL = now, penstock.Verb(r.IntN(3)), time.Second
-				what.Overage = penstock.Overage(r.IntN(3))
-				what.Charges = append([]penstock.Charge(nil), what.Charges...)
+				what.Now, what.Verb, what.TTL = now, storage.Verb(r.IntN(3)), time.Second
+				what.Overage = algorithm.Overage(r.IntN(3))
+				what.Charges = append([]algorithm.Charge(nil), what.Charges...)
 				for i := range what.Charges {
 					what.Charges[i].Cost = r.Int64N(4)
 				}
-				err := s.Settle(t.Context(), &what, new(penstock.Settled))
-				if err != nil && !errors.Is(err, penstock.ErrFull) && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed) {
+				err := s.Settle(t.Context(), &what, new(storage.Settled))
+				if err != nil && !errors.Is(err, storage.ErrFull) && !errors.Is(err, storage.ErrNoReservation) && !errors.Is(err, storage.ErrClosed) {
 					t.Fatal(err)
 				}
 			}
@@ -200,8 +201,8 @@ func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 					t.Fatal(total, err)
 				}
 			case 1:
-				ban := &penstock.Ban{Now: now, Subject: g.Subject, Penalty: penalty, Length: time.Duration(r.IntN(2)) * time.Second}
-				if _, err := s.Ban(t.Context(), ban); err != nil && !errors.Is(err, penstock.ErrFull) {
+				ban := &storage.Ban{Now: now, Subject: g.Subject, Penalty: penalty, Length: time.Duration(r.IntN(2)) * time.Second}
+				if _, err := s.Ban(t.Context(), ban); err != nil && !errors.Is(err, storage.ErrFull) {
 					t.Fatal(err)
 				}
 			}

@@ -3,7 +3,8 @@ package memstore
 import (
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A guard is what a group asks beside its charges: where its subject's ban, its record, the budget
@@ -11,10 +12,10 @@ import (
 type guard struct {
 	penalty, record, reservation spot
 
-	mended   bool           // a wrong clock wrote the penalty's state
-	unstruck bool           // there is no room for a strike
-	budget   item           // what a duplicate is charged to
-	repeats  penstock.Found // of the budget
+	mended   bool          // a wrong clock wrote the penalty's state
+	unstruck bool          // there is no room for a strike
+	budget   item          // what a duplicate is charged to
+	repeats  storage.Found // of the budget
 }
 
 // guardSlots is how many slots a guard can add.
@@ -51,12 +52,12 @@ func (w *work) listGuards() {
 		sh, seed := w.items[first].sh, w.store.seed
 		first += len(g.Charges)
 		if g.Penalty != nil {
-			k, _ := keyOf(&g.Subject, penstock.PenaltyFingerprint, seed)
+			k, _ := keyOf(&g.Subject, algorithm.PenaltyFingerprint, seed)
 			v.penalty = spot{key: k, sh: sh}
 		}
 		if g.Remembers() {
 			k, _ := keyOf(&g.Subject, g.Dedup.Budget.Fingerprint, seed)
-			v.budget = item{spot: spot{key: k, sh: sh}, Charge: penstock.Charge{Meter: g.Dedup.Budget, Cost: 1}, tag: tagOf(&g.Subject)}
+			v.budget = item{spot: spot{key: k, sh: sh}, Charge: algorithm.Charge{Meter: g.Dedup.Budget, Cost: 1}, tag: tagOf(&g.Subject)}
 			v.record = spot{key: callKey(&g.Subject, &g.Call, seed), sh: sh}
 		}
 		if g.Reserve != 0 {
@@ -66,7 +67,7 @@ func (w *work) listGuards() {
 }
 
 // sightsOrNil returns nil if no group is guarded.
-func (w *work) sightsOrNil() []penstock.Sight {
+func (w *work) sightsOrNil() []storage.Sight {
 	if len(w.sights) == 0 {
 		return nil
 	}
@@ -92,11 +93,11 @@ func (w *work) weighGuards() {
 	}
 }
 
-func (w *work) weighGuard(g *penstock.Group, v *guard, sight *penstock.Sight) {
+func (w *work) weighGuard(g *storage.Group, v *guard, sight *storage.Sight) {
 	if g.Penalty != nil {
 		s := v.penalty.look()
 		sight.Penalty, sight.Banned, v.mended = g.Penalty.Weigh(s.penalty(), w.now)
-		s.extend(sight.Penalty.At+penstock.Instant(g.Penalty.Forgive), w.isGiven())
+		s.extend(sight.Penalty.At+algorithm.Instant(g.Penalty.Forgive), w.isGiven())
 	}
 	if g.Remembers() && !sight.Banned {
 		sight.First = v.record.sh.record(v.record.look())
@@ -136,7 +137,7 @@ func (w *work) planGuards(taken bool) {
 
 // strike counts a strike if the group's own charges deny it, and notes whether the penalty's state
 // is to be written.
-func (w *work) strike(i int, found []penstock.Found) {
+func (w *work) strike(i int, found []storage.Found) {
 	if len(w.guards) == 0 {
 		return
 	}
@@ -177,7 +178,7 @@ func (w *work) holdGuards(r *room) error {
 }
 
 // writeGuards writes what the outcome says about the guards.
-func (w *work) writeGuards(out *penstock.Outcome) {
+func (w *work) writeGuards(out *storage.Outcome) {
 	first := 0
 	for i := range w.guards {
 		g, v := &w.ticket.Groups[i], &w.guards[i]
@@ -199,19 +200,19 @@ func (w *work) writeGuards(out *penstock.Outcome) {
 
 func (w *work) chargeBudget(v *guard) {
 	w.apply(&v.budget, &v.repeats, true)
-	d := v.budget.Meter.Report(w.now, penstock.Result{State: v.repeats.State, Cost: 1, Passes: true, Taken: true})
+	d := v.budget.Meter.Report(w.now, algorithm.Result{State: v.repeats.State, Cost: 1, Passes: true, Taken: true})
 	w.date(&v.budget, &d)
 }
 
 // remember writes the record and the reservation of a call that was taken.
-func (w *work) remember(g *penstock.Group, v *guard, nonce uint64, decisions []penstock.Decision) {
-	record := penstock.Record{First: w.now, Nonce: nonce}
+func (w *work) remember(g *storage.Group, v *guard, nonce uint64, decisions []algorithm.Decision) {
+	record := algorithm.Record{First: w.now, Nonce: nonce}
 	w.receipts = w.receipts[:0]
 	for j := range decisions {
 		if g.Charges[j].Cost == 0 {
 			continue
 		}
-		if g.Charges[j].Meter.Kind == penstock.KindLeaky {
+		if g.Charges[j].Meter.Kind == algorithm.KindLeaky {
 			record.Departs = max(record.Departs, w.now.Add(decisions[j].Delay))
 		}
 		w.receipts = append(w.receipts, decisions[j].Receipt)
@@ -220,7 +221,7 @@ func (w *work) remember(g *penstock.Group, v *guard, nonce uint64, decisions []p
 		v.record.setRecord(record, g.Dedup.TTL, w.isGiven())
 	}
 	if v.reservation.wanted {
-		r := penstock.Reservation{Nonce: nonce, Until: w.now.Add(g.Reserve), Receipts: w.receipts}
+		r := storage.Reservation{Nonce: nonce, Until: w.now.Add(g.Reserve), Receipts: w.receipts}
 		v.reservation.setReservation(&g.Subject, &r, w.now, w.isGiven())
 	}
 }

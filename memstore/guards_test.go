@@ -8,10 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-func penaltyOf(t testing.TB, p penstock.PenaltyTerms) *penstock.Penalty {
+func penaltyOf(t testing.TB, p algorithm.PenaltyTerms) *algorithm.Penalty {
 	t.Helper()
 	penalty, err := p.Compile()
 	if err != nil {
@@ -20,9 +21,9 @@ func penaltyOf(t testing.TB, p penstock.PenaltyTerms) *penstock.Penalty {
 	return penalty
 }
 
-func dedupOf(t testing.TB, ttl time.Duration) *penstock.Dedup {
+func dedupOf(t testing.TB, ttl time.Duration) *algorithm.Dedup {
 	t.Helper()
-	dedup, err := penstock.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
+	dedup, err := algorithm.DedupTerms{TTL: ttl, MaxReplays: 2, Budget: 1000, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Hour}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func dedupOf(t testing.TB, ttl time.Duration) *penstock.Dedup {
 }
 
 // call returns the n-th of a row of ids as a keyed hash would make them.
-func call(n uint64) (id penstock.CallID) {
+func call(n uint64) (id storage.CallID) {
 	r := rand.NewPCG(n, 0xca11)
 	binary.LittleEndian.PutUint64(id[:8], r.Uint64())
 	binary.LittleEndian.PutUint64(id[8:], r.Uint64())
@@ -42,27 +43,27 @@ func TestGuardsDoNotAllocate(t *testing.T) {
 		t.Skip("the pool forgets at random under the race detector")
 	}
 	s := open(t, Options{})
-	bucket := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Second, Burst: 1_000_000, Overdraft: 10})
-	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100, Window: 50 * time.Millisecond})
-	leases := limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 10, Window: 50 * time.Millisecond})
-	never := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 366 * 24 * time.Hour})
-	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 10_000, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
-	strict := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+	bucket := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Window: time.Second, Burst: 1_000_000, Overdraft: 10})
+	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: 50 * time.Millisecond})
+	leases := limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 10, Window: 50 * time.Millisecond})
+	never := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: 366 * 24 * time.Hour})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 10_000, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+	strict := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
 	dedup := dedupOf(t, time.Hour)
-	three := []penstock.Charge{{Meter: bucket, Cost: 1}, {Meter: log, Cost: 1}, {Meter: leases, Cost: 1}}
-	for name, g := range map[string]penstock.Group{
+	three := []algorithm.Charge{{Meter: bucket, Cost: 1}, {Meter: log, Cost: 1}, {Meter: leases, Cost: 1}}
+	for name, g := range map[string]storage.Group{
 		"passes":    {Penalty: penalty, Dedup: dedup, Reserve: time.Hour, Charges: three},
 		"new id":    {Dedup: dedup, Charges: three[:1]},
 		"repeat":    {Dedup: dedup, Call: call(1), Charges: three[:1]},
-		"strikes":   {Penalty: penalty, Charges: []penstock.Charge{{Meter: never, Cost: 1}}},
-		"banned":    {Penalty: strict, Charges: []penstock.Charge{{Meter: never, Cost: 1}}},
-		"overdraws": {Charges: []penstock.Charge{{Meter: bucket, Cost: 1, Overdraw: true}}},
+		"strikes":   {Penalty: penalty, Charges: []algorithm.Charge{{Meter: never, Cost: 1}}},
+		"banned":    {Penalty: strict, Charges: []algorithm.Charge{{Meter: never, Cost: 1}}},
+		"overdraws": {Charges: []algorithm.Charge{{Meter: bucket, Cost: 1, Overdraw: true}}},
 	} {
 		g.Subject = subject(uint64(len(name)))
-		ticket := &penstock.Ticket{Nonce: 1, Groups: []penstock.Group{g}}
-		settlement := &penstock.Settlement{Subject: g.Subject, Charges: g.Charges, Verb: penstock.Release}
-		var out penstock.Outcome
-		var settled penstock.Settled
+		ticket := &storage.Ticket{Nonce: 1, Groups: []storage.Group{g}}
+		settlement := &storage.Settlement{Subject: g.Subject, Charges: g.Charges, Verb: storage.Release}
+		var out storage.Outcome
+		var settled storage.Settled
 		n := uint64(0)
 		run := func() {
 			n++
@@ -96,11 +97,11 @@ func TestGuardsDoNotAllocate(t *testing.T) {
 func TestBansAreNotEvicted(t *testing.T) {
 	const victims, budget = 500, 1 << 20
 	s := open(t, Options{MaxBytes: budget})
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: 24 * time.Hour})
-	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Minute})
-	now := penstock.Instant(1_700_000_000_000_000)
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Minute})
+	now := algorithm.Instant(1_700_000_000_000_000)
 	for n := range uint64(victims) {
-		until, err := s.Ban(t.Context(), &penstock.Ban{Now: now, Subject: subject(n), Penalty: penalty, Length: time.Hour})
+		until, err := s.Ban(t.Context(), &storage.Ban{Now: now, Subject: subject(n), Penalty: penalty, Length: time.Hour})
 		if err != nil || until != now.Add(time.Hour) {
 			t.Fatal(until, err)
 		}
@@ -133,11 +134,11 @@ func TestBansAreNotEvicted(t *testing.T) {
 		t.Errorf("%d are still banned", got)
 	}
 	now = now.Add(10 * time.Minute) // how long a slot lives is rounded up
-	m = limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: 24 * time.Hour, Ordinal: 1})
+	m = limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour, Ordinal: 1})
 	flood(1_000_000)
 	left := 0
 	for n := range uint64(victims) {
-		k, _ := keyOf(new(subject(n)), penstock.PenaltyFingerprint, s.seed)
+		k, _ := keyOf(new(subject(n)), algorithm.PenaltyFingerprint, s.seed)
 		if s.shardOf(new(subject(n))).find(k) != nil {
 			left++
 		}
@@ -156,24 +157,24 @@ func TestFloodOfIDs(t *testing.T) {
 		flood = 60_000
 	}
 	s := open(t, Options{MaxBytes: budget})
-	once := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: penstock.MaxWindow}) // a day might end meanwhile
-	large := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1e12, Window: 24 * time.Hour})
-	other := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1e6, Window: time.Hour})
+	once := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: algorithm.MaxWindow}) // a day might end meanwhile
+	large := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1e12, Window: 24 * time.Hour})
+	other := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1e6, Window: time.Hour})
 	dedup := dedupOf(t, 24*time.Hour)
 	for n := range uint64(victims) {
 		take(t, s, single(n, once, 1))
 	}
 	refused := 0
-	var out penstock.Outcome
+	var out storage.Outcome
 	for n := range flood {
 		ticket := single(victims+n%3, large, 1)
 		g := &ticket.Groups[0]
 		g.Dedup, g.Call = dedup, call(n)
 		if n%2 == 0 {
 			ticket.Nonce, g.Reserve = n+1, 24*time.Hour
-			g.Charges = append(g.Charges, penstock.Charge{Meter: other, Cost: int64(n / 2 % 2)})
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: other, Cost: int64(n / 2 % 2)})
 		}
-		if err := s.Take(t.Context(), ticket, &out); errors.Is(err, penstock.ErrFull) && g.Reserve != 0 {
+		if err := s.Take(t.Context(), ticket, &out); errors.Is(err, storage.ErrFull) && g.Reserve != 0 {
 			refused++ // what can be settled must be remembered
 		} else if err != nil || !out.Allowed {
 			t.Fatal(err, out)
@@ -203,12 +204,12 @@ func TestFloodOfIDs(t *testing.T) {
 func TestGuardsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 16 << 20})
-		m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Second})
-		busy := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1 << 30, Window: time.Second})
-		penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute})
+		m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Second})
+		busy := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1 << 30, Window: time.Second})
+		penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute})
 		dedup := dedupOf(t, 90*time.Second)
 		empty := s.Stats().Bytes
-		guarded := func(n, id uint64) *penstock.Ticket {
+		guarded := func(n, id uint64) *storage.Ticket {
 			ticket := single(n, m, 1)
 			g := &ticket.Groups[0]
 			g.Penalty, g.Dedup, g.Call, g.Reserve = penalty, dedup, call(id), 80*time.Second
@@ -259,15 +260,15 @@ func TestGuardsExpire(t *testing.T) {
 // A ban that ends later than instants go ends when it was said to.
 func TestBanBeyondTheLastInstant(t *testing.T) {
 	s := open(t, Options{})
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Second})
-	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: penstock.MaxWindow})
-	now := penstock.MaxInstant - 5
-	until, err := s.Ban(t.Context(), &penstock.Ban{Now: now, Subject: subject(1), Penalty: penalty, Length: penstock.MaxWindow})
-	if err != nil || until != now.Add(penstock.MaxWindow) {
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Second})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: algorithm.MaxWindow})
+	now := algorithm.MaxInstant - 5
+	until, err := s.Ban(t.Context(), &storage.Ban{Now: now, Subject: subject(1), Penalty: penalty, Length: algorithm.MaxWindow})
+	if err != nil || until != now.Add(algorithm.MaxWindow) {
 		t.Fatal(until, err)
 	}
 	ticket := single(1, m, 1)
-	ticket.Now = penstock.MaxInstant
+	ticket.Now = algorithm.MaxInstant
 	ticket.Groups[0].Penalty = penalty
 	if out := take(t, s, ticket); out.Allowed || out.Groups[0].BannedUntil != until {
 		t.Errorf("%+v, want a ban until %d", out.Groups[0], until)
@@ -284,11 +285,11 @@ func TestSmallNumbersAreKeptApart(t *testing.T) {
 	}
 	for i := range byte(4) {
 		for j := range byte(4) {
-			s := penstock.Subject{i, 8: j}
-			k, _ := keyOf(&s, penstock.PenaltyFingerprint, 1)
+			s := storage.Subject{i, 8: j}
+			k, _ := keyOf(&s, algorithm.PenaltyFingerprint, 1)
 			add(k)
 			for n := range byte(16) {
-				add(callKey(&s, &penstock.CallID{n % 4, 8: n / 4}, 1))
+				add(callKey(&s, &storage.CallID{n % 4, 8: n / 4}, 1))
 				add(reservationKey(&s, uint64(n), 1))
 			}
 		}
@@ -300,17 +301,17 @@ func TestSmallNumbersAreKeptApart(t *testing.T) {
 
 // What is remembered may change its size.
 func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
-	const now = penstock.Instant(1_700_000_000_000_000)
+	const now = algorithm.Instant(1_700_000_000_000_000)
 	s := open(t, Options{})
 	me := subject(1)
-	var charges []penstock.Charge
+	var charges []algorithm.Charge
 	for ordinal := range uint8(16) {
-		m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour, Ordinal: ordinal})
-		charges = append(charges, penstock.Charge{Meter: m, Cost: 1})
+		m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Hour, Ordinal: ordinal})
+		charges = append(charges, algorithm.Charge{Meter: m, Cost: 1})
 	}
 	dedup := dedupOf(t, time.Second)
-	at := func(second int, reserve time.Duration) *penstock.Ticket {
-		return &penstock.Ticket{Now: now.Add(time.Duration(second) * time.Second), Nonce: 7, Groups: []penstock.Group{
+	at := func(second int, reserve time.Duration) *storage.Ticket {
+		return &storage.Ticket{Now: now.Add(time.Duration(second) * time.Second), Nonce: 7, Groups: []storage.Group{
 			{Subject: me, Charges: charges[:1], Dedup: dedup, Call: call(1), Reserve: reserve},
 		}}
 	}
@@ -323,9 +324,9 @@ func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
 			}
 		}
 	}
-	settlement := &penstock.Settlement{Now: now, Subject: me, Nonce: 7, Charges: charges}
+	settlement := &storage.Settlement{Now: now, Subject: me, Nonce: 7, Charges: charges}
 	for again := range 2 { // more was used than had been reserved
-		var out penstock.Settled
+		var out storage.Settled
 		if err := s.Settle(t.Context(), settlement, &out); err != nil || !out.Allowed || out.Again != (again == 1) {
 			t.Errorf("%+v, %v", out, err)
 		}

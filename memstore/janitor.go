@@ -6,7 +6,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A janitor removes expired state, whether or not there is traffic. Its goroutine starts with the first
@@ -88,7 +88,7 @@ func cleanOnce(s weak.Pointer[Store]) (took time.Duration, ok bool) {
 }
 
 // clean removes what is dead and returns the memory that is not needed any more.
-func (sh *shard) clean(now penstock.Instant) {
+func (sh *shard) clean(now algorithm.Instant) {
 	if sh.chunks > 0 {
 		sh.shrink(func(s *slot) bool { return s.deadAt(now) }, 4)
 	}

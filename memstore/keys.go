@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Keys lists the subjects of a rule. Only their first 8 bytes are kept, so a listed key is what
 // those say of its text, and an ellipsis. Calls and reservations are not listed.
-func (s *Store) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	at, err := s.parsePosition(cursor)
 	if err != nil {
 		return nil, "", err
@@ -51,7 +52,7 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 
 // walk looks at a chunk's worth of slots, from a place on, and lists each place that has a state
 // that lives. It returns where to go on. It takes the lock itself.
-func (sh *shard) walk(from uint64, now penstock.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
+func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	last, listed := from, false
@@ -95,7 +96,7 @@ func (s *Store) parsePosition(cursor string) (position, error) {
 	shard, err := strconv.ParseUint(first, 10, 16)
 	low, err2 := strconv.ParseUint(second, 16, 64)
 	if err != nil || err2 != nil || shard >= uint64(len(s.shards)) {
-		return position{}, fmt.Errorf("%w cursor %q: must be empty, or what the page before returned", penstock.ErrInvalid, cursor)
+		return position{}, fmt.Errorf("%w cursor %q: must be empty, or what the page before returned", algorithm.ErrInvalid, cursor)
 	}
 	return position{int(shard), low * s.seed}, nil
 }
@@ -113,7 +114,7 @@ func inverse(odd uint64) uint64 {
 // keyText is how the text of a subject that begins with these bytes begins.
 func keyText(low uint64) string {
 	const known = 10 // characters of base64 that 8 bytes determine
-	var subject penstock.Subject
+	var subject storage.Subject
 	binary.LittleEndian.PutUint64(subject[:8], low)
 	return subject.String()[:known] + "…"
 }

@@ -8,11 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // keysOf lists a rule from beginning to end and calls between after every page.
-func keysOf(t *testing.T, s *Store, tag penstock.RuleTag, about int, between func()) map[string]int {
+func keysOf(t *testing.T, s *Store, tag storage.RuleTag, about int, between func()) map[string]int {
 	t.Helper()
 	seen := map[string]int{}
 	for cursor, pages := "", 0; ; pages++ {
@@ -33,21 +34,21 @@ func keysOf(t *testing.T, s *Store, tag penstock.RuleTag, about int, between fun
 	}
 }
 
-func listed(s penstock.Subject) string { return s.String()[:10] + "…" }
+func listed(s storage.Subject) string { return s.String()[:10] + "…" }
 
 func TestKeysAreThoseOfTheRule(t *testing.T) {
 	s := open(t, Options{MaxBytes: 4 << 20})
-	h := penstock.NewHasher("")
+	h := storage.NewHasher("")
 	mine, other := h.Rule("shop", "search", "user"), h.Rule("shop", "buy", "user")
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour})
-	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Hour})
-	penalty := penaltyOf(t, penstock.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Hour})
+	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Hour})
+	penalty := penaltyOf(t, algorithm.PenaltyTerms{After: 1, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour})
 	want := map[string]int{}
 	slots := int64(0)
 	for i := range 3000 {
 		name := string(rune('a'+i%26)) + strings.Repeat("x", i/26)
-		g := penstock.Group{
-			Subject: mine.Subject(name), Charges: []penstock.Charge{{Meter: m, Cost: 1}, {Meter: log, Cost: 1}},
+		g := storage.Group{
+			Subject: mine.Subject(name), Charges: []algorithm.Charge{{Meter: m, Cost: 1}, {Meter: log, Cost: 1}},
 			Dedup: dedupOf(t, time.Hour), Call: call(uint64(i)), Reserve: time.Hour,
 		}
 		clear(g.Call[:4]) // so that its place looks as if it were a subject of the rule
@@ -56,11 +57,11 @@ func TestKeysAreThoseOfTheRule(t *testing.T) {
 		} else {
 			want[listed(g.Subject)] = 1
 		}
-		take(t, s, &penstock.Ticket{Nonce: (uint64(i) + 1) << 32, Groups: []penstock.Group{g}}) // likewise
+		take(t, s, &storage.Ticket{Nonce: (uint64(i) + 1) << 32, Groups: []storage.Group{g}}) // likewise
 		slots += 4
 	}
 	banned := mine.Subject("never seen")
-	if _, err := s.Ban(t.Context(), &penstock.Ban{Subject: banned, Penalty: penalty, Length: time.Hour}); err != nil {
+	if _, err := s.Ban(t.Context(), &storage.Ban{Subject: banned, Penalty: penalty, Length: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	want[listed(banned)] = 1
@@ -86,10 +87,10 @@ func TestKeysAreThoseOfTheRule(t *testing.T) {
 // Whoever lives all the while is listed, whatever else comes and goes.
 func TestKeysWhileSlotsMove(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: penstock.MaxWindow}) // a day might end meanwhile
-	brief := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: 24 * time.Hour, Ordinal: 1})
-	tag := penstock.RuleTag{1, 2, 3, 4}
-	tagged := func(n uint64) penstock.Subject {
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: algorithm.MaxWindow}) // a day might end meanwhile
+	brief := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: 24 * time.Hour, Ordinal: 1})
+	tag := storage.RuleTag{1, 2, 3, 4}
+	tagged := func(n uint64) storage.Subject {
 		who := subject(n)
 		copy(who[:], tag[:])
 		return who
@@ -124,8 +125,8 @@ func TestKeysWhileSlotsMove(t *testing.T) {
 func TestDeadKeysAreNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{})
-		short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Second})
-		long := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour})
+		short := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Second})
+		long := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Hour})
 		take(t, s, single(1, short, 1))
 		take(t, s, single(2, long, 1))
 		given := single(3, short, 1)
@@ -144,8 +145,8 @@ func TestDeadKeysAreNotListed(t *testing.T) {
 func TestKeysNameABadCursor(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
 	for _, bad := range []string{"x", ":", "0", "0:", "0:xyz", "1:0", "-1:0", "0:1:2", "99999999999999999999:0", "0:11111111111111111"} {
-		_, _, err := s.Keys(t.Context(), penstock.RuleTag{}, bad, 10)
-		if !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), `"`+bad+`"`) {
+		_, _, err := s.Keys(t.Context(), storage.RuleTag{}, bad, 10)
+		if !errors.Is(err, algorithm.ErrInvalid) || !strings.Contains(err.Error(), `"`+bad+`"`) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

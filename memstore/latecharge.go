@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-var _ penstock.LateCharger = (*Store)(nil)
+var _ storage.LateCharger = (*Store)(nil)
 
 // ChargeLate charges what was admitted elsewhere. It is one step under the lock of the subject's shard;
 // with an error nothing has changed.
-func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -33,24 +34,24 @@ func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
 }
 
 // layOutLate makes the charge a ticket, so that the same code finds its states and makes room.
-func (w *work) layOutLate(c *penstock.LateCharge) {
-	g := penstock.Group{Subject: c.Subject, Charges: make([]penstock.Charge, len(c.Amounts))}
+func (w *work) layOutLate(c *storage.LateCharge) {
+	g := storage.Group{Subject: c.Subject, Charges: make([]algorithm.Charge, len(c.Amounts))}
 	for i, a := range c.Amounts {
 		g.Charges[i].Meter = a.Meter
 	}
 	w.ownGroup[0] = g
-	w.own = penstock.Ticket{Now: c.Now, Groups: w.ownGroup[:]}
+	w.own = storage.Ticket{Now: c.Now, Groups: w.ownGroup[:]}
 	w.ticket = &w.own
 	w.list()
 }
 
 // A lateItem is what becomes of an item's state.
 type lateItem struct {
-	state   penstock.State
-	entries []penstock.Entry // to insert, of a log
+	state   algorithm.State
+	entries []algorithm.Entry // to insert, of a log
 }
 
-func (w *work) chargeLate(c *penstock.LateCharge) error {
+func (w *work) chargeLate(c *storage.LateCharge) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
 	record := spot{key: lateKey(&c.Subject, c.Nonce, w.store.seed), sh: w.items[0].sh}
@@ -61,7 +62,7 @@ func (w *work) chargeLate(c *penstock.LateCharge) error {
 	for i := range w.items {
 		it, a, late := &w.items[i], &after[i], &c.Amounts[i]
 		s := it.look()
-		if it.Meter.Kind == penstock.KindLog {
+		if it.Meter.Kind == algorithm.KindLog {
 			a.entries = it.Meter.LateEntries(it.list(s), late.Log, w.now)
 			it.wanted = len(a.entries) > 0
 		} else {
@@ -76,9 +77,9 @@ func (w *work) chargeLate(c *penstock.LateCharge) error {
 			w.saveLate(&w.items[i], &after[i])
 		}
 	}
-	w.report(&penstock.Settled{}) // which dates what was written
+	w.report(&storage.Settled{}) // which dates what was written
 	s := record.slotApart()
-	s.head = head(w.now, w.now+penstock.Instant(c.TTL()), apart|givenFlag(w.isGiven()))
+	s.head = head(w.now, w.now+algorithm.Instant(c.TTL()), apart|givenFlag(w.isGiven()))
 	return nil
 }
 
@@ -105,7 +106,7 @@ func (w *work) makeRoomForLate(after []lateItem) error {
 }
 
 func (w *work) saveLate(it *item, after *lateItem) {
-	if it.Meter.Kind != penstock.KindLog {
+	if it.Meter.Kind != algorithm.KindLog {
 		it.save(after.state)
 		return
 	}
@@ -117,7 +118,7 @@ func (w *work) saveLate(it *item, after *lateItem) {
 }
 
 // lateKey names the slot that a late charge leaves behind, so that it takes effect once.
-func lateKey(s *penstock.Subject, nonce, seed uint64) key {
+func lateKey(s *storage.Subject, nonce, seed uint64) key {
 	const late = 0x6c61746520636867 // "late chg", where a call has half of its id
 	return keyApart(s, nonce, late, seed)
 }

@@ -1,12 +1,15 @@
 package memstore
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // spills tells charges whose state is a list, or may be.
 func (it *item) spills() bool { return !it.shared && (!it.Meter.Kind.Fixed() || isWide(it.Meter)) }
 
 // list returns the entries of the item's slot, which may be a shared one; nil of no slot.
-func (it *item) list(s *slot) []penstock.Entry {
+func (it *item) list(s *slot) []algorithm.Entry {
 	if s == nil || !s.isShared() {
 		return it.sh.list(s)
 	}
@@ -23,7 +26,7 @@ func (it *item) makeBlock(lists int, r *room) error {
 	sh := it.sh
 	sh.needLists()
 	s := it.slot()
-	var list []penstock.Entry
+	var list []algorithm.Entry
 	if s != nil && s.isSpilled() {
 		list = sh.list(s)
 	}
@@ -49,8 +52,8 @@ func (it *item) doWithout(n int, r *room) error {
 	if s == nil && it.canShare() && !it.reserved && it.share(r, new(uint32)) {
 		return nil
 	}
-	if s != nil && it.Meter.Kind == penstock.KindLog {
-		if log := coarsen(it.sh.list(s), n, penstock.Instant(it.Meter.Window)); log != nil {
+	if s != nil && it.Meter.Kind == algorithm.KindLog {
+		if log := coarsen(it.sh.list(s), n, algorithm.Instant(it.Meter.Window)); log != nil {
 			s.setList(s.block(), len(log))
 			return nil
 		}
@@ -95,7 +98,7 @@ func (it *item) adopt(s *slot) {
 	} else if it.Meter.Kind.Fixed() { // a counter that outgrows its slot
 		st := unpack(it.Meter.Kind, s.at(), s.payload)
 		n = 1
-		sh.lists.entries(it.block, 1)[0] = penstock.Entry{At: penstock.Instant(st.A), N: st.B}
+		sh.lists.entries(it.block, 1)[0] = algorithm.Entry{At: algorithm.Instant(st.A), N: st.B}
 	}
 	s.head |= spilled
 	s.setList(it.block, n)
@@ -126,20 +129,20 @@ func (it *item) add() *slot {
 }
 
 // wrote notes that the slot is to be dated. Until then it is as long-lived as can be.
-func (it *item) wrote(s *slot, at penstock.Instant) {
+func (it *item) wrote(s *slot, at algorithm.Instant) {
 	it.written, it.at = true, at
-	s.head = head(at, at+penstock.Instant(it.Meter.Life), s.head&sortMask)
+	s.head = head(at, at+algorithm.Instant(it.Meter.Life), s.head&sortMask)
 }
 
 // applyList is apply for logs and leases. It weighs anew: an expired list may have made room.
-func (w *work) applyList(it *item, f *penstock.Found, taken bool) {
+func (w *work) applyList(it *item, f *storage.Found, taken bool) {
 	s := it.slot()
 	if it.writes(taken) {
 		if s == nil {
 			s = it.add()
 		}
 		list := it.list(s)
-		if it.Meter.Kind == penstock.KindLog {
+		if it.Meter.Kind == algorithm.KindLog {
 			list, f.Amount = w.record(it, list, taken)
 		} else {
 			list = w.lease(it.Meter, list, taken)
@@ -153,7 +156,7 @@ func (w *work) applyList(it *item, f *penstock.Found, taken bool) {
 }
 
 // setList notes that the slot's list has changed; it is not empty.
-func (it *item) setList(s *slot, list []penstock.Entry) {
+func (it *item) setList(s *slot, list []algorithm.Entry) {
 	if s.isShared() {
 		s.setSharedLog(list, it.Meter)
 	} else {
@@ -163,15 +166,15 @@ func (it *item) setList(s *slot, list []penstock.Entry) {
 }
 
 // sum is what a list says to a cost.
-func (it *item) sum(list []penstock.Entry, now penstock.Instant, cost int64, passes bool) penstock.State {
-	if it.Meter.Kind == penstock.KindLog {
+func (it *item) sum(list []algorithm.Entry, now algorithm.Instant, cost int64, passes bool) algorithm.State {
+	if it.Meter.Kind == algorithm.KindLog {
 		return it.Meter.LogState(list, now, cost, passes)
 	}
 	return it.Meter.LeaseState(list, now, cost, passes)
 }
 
 // record adds to a log what is taken, or counted though denied; else it is only mended.
-func (w *work) record(it *item, log []penstock.Entry, taken bool) (_ []penstock.Entry, amount int64) {
+func (w *work) record(it *item, log []algorithm.Entry, taken bool) (_ []algorithm.Entry, amount int64) {
 	m := it.Meter
 	weight := m.WeighLog(log, w.now, it.Need())
 	switch {
@@ -183,7 +186,7 @@ func (w *work) record(it *item, log []penstock.Entry, taken bool) (_ []penstock.
 	return m.RecordLog(log, weight, amount), amount
 }
 
-func (w *work) lease(m *penstock.Meter, leases []penstock.Entry, taken bool) []penstock.Entry {
+func (w *work) lease(m *algorithm.Meter, leases []algorithm.Entry, taken bool) []algorithm.Entry {
 	if taken {
 		return m.TakeLease(leases, w.now, w.ticket.Nonce)
 	}

@@ -4,32 +4,33 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // work is the scratch of a ticket with several charges, with lists or with guards, and of a settlement.
 type work struct {
 	store    *Store
-	ticket   *penstock.Ticket
-	now      penstock.Instant
+	ticket   *storage.Ticket
+	now      algorithm.Instant
 	items    []item // one for each charge, in the ticket's order
-	found    []penstock.Found
+	found    []storage.Found
 	guards   []guard // one for each group; none if no group is guarded
-	sights   []penstock.Sight
+	sights   []storage.Sight
 	shards   []uint64 // distinct, ascending, locked
-	receipts []penstock.Receipt
+	receipts []algorithm.Receipt
 
-	own       penstock.Ticket // as which a settlement or adopted knowledge is laid out
-	ownGroup  [1]penstock.Group
-	ownCharge [1]penstock.Charge
+	own       storage.Ticket // as which a settlement or adopted knowledge is laid out
+	ownGroup  [1]storage.Group
+	ownCharge [1]algorithm.Charge
 }
 
 // An item is one charge.
 type item struct {
 	spot
-	penstock.Charge
-	tag      uint32           // of the subject's rule
-	carried  []penstock.Entry // what a shared log says, for a log that is added
+	algorithm.Charge
+	tag      uint32            // of the subject's rule
+	carried  []algorithm.Entry // what a shared log says, for a log that is added
 	alone    bool
 	reserved bool // it can be settled, so its counter cannot be shared
 	shared   bool // it is charged to a counter that it shares
@@ -37,12 +38,12 @@ type item struct {
 	barred   bool // by a ban: it is weighed, but leaves no trace
 	repaired bool
 	written  bool
-	at       penstock.Instant // of what was written
+	at       algorithm.Instant // of what was written
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
 
-func (s *Store) takeMany(t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *Store) takeMany(t *storage.Ticket, out *storage.Outcome) error {
 	w := works.Get().(*work)
 	w.store, w.ticket = s, t
 	w.list()
@@ -103,7 +104,7 @@ func (w *work) forget() {
 	*w = work{items: w.items[:0], found: w.found[:0], guards: w.guards[:0], sights: w.sights[:0], shards: w.shards[:0], receipts: w.receipts[:0]}
 }
 
-func (w *work) decide(out *penstock.Outcome) error {
+func (w *work) decide(out *storage.Outcome) error {
 	w.now = w.store.instant(w.ticket)
 	w.weighGuards()
 	passes := w.weighAll()
@@ -125,7 +126,7 @@ func (w *work) decide(out *penstock.Outcome) error {
 
 // dateAll dates what was written by what the caller is told, and has what was only looked at kept as
 // long as that says.
-func (w *work) dateAll(decisions []penstock.Decision) {
+func (w *work) dateAll(decisions []algorithm.Decision) {
 	for i := range w.items {
 		it, d := &w.items[i], &decisions[i]
 		switch {
@@ -137,7 +138,7 @@ func (w *work) dateAll(decisions []penstock.Decision) {
 	}
 }
 
-func (w *work) date(it *item, d *penstock.Decision) {
+func (w *work) date(it *item, d *algorithm.Decision) {
 	s := it.slot()
 	date(s, it.at, d, w.isGiven(), w.now)
 	it.tighten(s)
@@ -153,15 +154,15 @@ func (w *work) weighAll() (passes bool) {
 	return w.ticket.Together(w.found, w.sightsOrNil())
 }
 
-func (w *work) weigh(it *item, f *penstock.Found) {
+func (w *work) weigh(it *item, f *storage.Found) {
 	m, need := it.Meter, it.Need()
 	s := it.look()
-	*f = penstock.Found{}
+	*f = storage.Found{}
 	switch m.Kind {
-	case penstock.KindLog:
+	case algorithm.KindLog:
 		weight := m.WeighLog(it.list(s), w.now, need)
 		f.Passes, it.repaired = weight.Passes, weight.Repaired
-	case penstock.KindLeases:
+	case algorithm.KindLeases:
 		weight := m.WeighLeases(it.sh.list(s), w.now, need, w.ticket.Nonce)
 		f.Passes, it.repaired = weight.Passes, weight.Repaired
 	default:
@@ -244,7 +245,7 @@ func (w *work) decideAlone() {
 }
 
 // sight returns what was found for the guards of a group, nil if no group has any.
-func (w *work) sight(g int) *penstock.Sight {
+func (w *work) sight(g int) *storage.Sight {
 	if len(w.sights) == 0 {
 		return nil
 	}
@@ -252,7 +253,7 @@ func (w *work) sight(g int) *penstock.Sight {
 }
 
 // apply carries a charge out that was weighed: taken, or denied by itself or another.
-func (w *work) apply(it *item, f *penstock.Found, taken bool) {
+func (w *work) apply(it *item, f *storage.Found, taken bool) {
 	m := it.Meter
 	if !m.Kind.Fixed() {
 		w.applyList(it, f, taken)
@@ -269,7 +270,7 @@ func (w *work) apply(it *item, f *penstock.Found, taken bool) {
 		f.State = m.ChargeDenied(f.State, it.Cost)
 	}
 	st := f.State
-	if !it.repaired && (m.Kind == penstock.KindCounter || m.Kind == penstock.KindInterval) {
+	if !it.repaired && (m.Kind == algorithm.KindCounter || m.Kind == algorithm.KindInterval) {
 		if s := it.slot(); s != nil {
 			st.At = max(st.At, s.at()) // what was adopted is dated within its window
 		}
@@ -278,7 +279,7 @@ func (w *work) apply(it *item, f *penstock.Found, taken bool) {
 }
 
 // save writes a fixed-size state.
-func (it *item) save(st penstock.State) {
+func (it *item) save(st algorithm.State) {
 	s := it.slot()
 	if s == nil {
 		s = it.add()

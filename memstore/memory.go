@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A memory is where all state of a store is: one mapping of address space, which takes memory only
@@ -202,4 +202,4 @@ func (m *mapping) unmap() { unmapMemory(m.memory) }
 
 // overflow is how many chunks may hang over the end of a table. One is more than chance gives; this is
 // what one ticket could add.
-const overflow = penstock.MaxGroups*(penstock.MaxCharges+guardSlots)/chunkSlots + 1
+const overflow = storage.MaxGroups*(storage.MaxCharges+guardSlots)/chunkSlots + 1

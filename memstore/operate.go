@@ -4,19 +4,20 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Ban sets or lifts a ban and returns its end.
-func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instant, err error) {
 	if err := b.Validate(); err != nil {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, ended("ban", err)
 	}
-	t := &penstock.Ticket{Now: b.Now, Groups: []penstock.Group{{Subject: b.Subject, Penalty: b.Penalty}}}
-	k, number := keyOf(&b.Subject, penstock.PenaltyFingerprint, s.seed)
+	t := &storage.Ticket{Now: b.Now, Groups: []storage.Group{{Subject: b.Subject, Penalty: b.Penalty}}}
+	k, number := keyOf(&b.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := spot{key: k, sh: &s.shards[number>>s.shift]}
 	p.sh.mu.Lock()
 	defer p.sh.mu.Unlock()
@@ -35,7 +36,7 @@ func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 }
 
 // Reset forgets a subject.
-func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
+func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	if err := g.ValidateReset(); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 	for _, c := range g.Charges {
 		forget(c.Meter.Fingerprint)
 	}
-	forget(penstock.PenaltyFingerprint)
+	forget(algorithm.PenaltyFingerprint)
 	if g.Dedup != nil {
 		forget(g.Dedup.Budget.Fingerprint)
 	}
@@ -62,8 +63,8 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 
 // Reservations returns what a subject has reserved, in the order of nonces. It looks through the
 // subject's shard, about a MiB.
-func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject penstock.Subject, most int) (some []penstock.Reservation, total int64, err error) {
-	if err := penstock.ValidateInspection(now, most); err != nil {
+func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, subject storage.Subject, most int) (some []storage.Reservation, total int64, err error) {
+	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -79,7 +80,7 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject 
 	return live[:min(most, len(live))], int64(len(live)), nil
 }
 
-func (s *Store) shardOf(subject *penstock.Subject) *shard {
+func (s *Store) shardOf(subject *storage.Subject) *shard {
 	_, number := keyOf(subject, 0, s.seed)
 	return &s.shards[number>>s.shift]
 }

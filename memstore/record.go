@@ -1,36 +1,38 @@
 package memstore
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock/algorithm"
+)
 
 // A record of a call is the payload of a slot, Departs << replayBits | Replays, dated by its first
 // sight. With a nonce it is a block of one entry: the same, and the nonce.
 const replayBits = 8
 
-func (sh *shard) record(s *slot) penstock.Record {
+func (sh *shard) record(s *slot) algorithm.Record {
 	if s == nil {
-		return penstock.Record{}
+		return algorithm.Record{}
 	}
-	r, packed := penstock.Record{First: s.at()}, s.payload
+	r, packed := algorithm.Record{First: s.at()}, s.payload
 	if s.isSpilled() {
 		entry := sh.list(s)[0]
 		packed, r.Nonce = uint64(entry.At), uint64(entry.N)
 	}
-	r.Departs, r.Replays = penstock.Instant(packed>>replayBits), int64(packed&(1<<replayBits-1))
+	r.Departs, r.Replays = algorithm.Instant(packed>>replayBits), int64(packed&(1<<replayBits-1))
 	return r
 }
 
 // setRecord writes a record that is new. A block for its nonce must have been held.
-func (p *spot) setRecord(r penstock.Record, ttl int64, isGiven bool) {
+func (p *spot) setRecord(r algorithm.Record, ttl int64, isGiven bool) {
 	s := p.slotApart()
 	packed, flags := uint64(r.Departs)<<replayBits|uint64(r.Replays), apart|givenFlag(isGiven)
 	if r.Nonce != 0 {
-		p.entries(s, 1)[0] = penstock.Entry{At: penstock.Instant(packed), N: int64(r.Nonce)}
+		p.entries(s, 1)[0] = algorithm.Entry{At: algorithm.Instant(packed), N: int64(r.Nonce)}
 		flags |= spilled
 	} else {
 		p.sh.release(s)
 		s.payload = packed
 	}
-	s.head = head(r.First, r.First+penstock.Instant(ttl), flags)
+	s.head = head(r.First, r.First+algorithm.Instant(ttl), flags)
 }
 
 // countReplay adds one to the replays of a record, which are below all others.

@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A reservation is a list: its subject, then when it ends, whether it is closed and its nonce, then
@@ -18,7 +19,7 @@ const (
 
 func reservationEntries(receipts int) int { return reservationHeader + receiptEntries*receipts }
 
-func (sh *shard) isReservation(s *slot, subject *penstock.Subject) bool {
+func (sh *shard) isReservation(s *slot, subject *storage.Subject) bool {
 	if !s.isApart() || !s.isSpilled() {
 		return false
 	}
@@ -26,40 +27,40 @@ func (sh *shard) isReservation(s *slot, subject *penstock.Subject) bool {
 	return len(list) >= reservationHeader && list[0] == subjectEntry(subject)
 }
 
-func subjectEntry(s *penstock.Subject) penstock.Entry {
-	return penstock.Entry{At: penstock.Instant(binary.LittleEndian.Uint64(s[:8])), N: int64(binary.LittleEndian.Uint64(s[8:]))}
+func subjectEntry(s *storage.Subject) algorithm.Entry {
+	return algorithm.Entry{At: algorithm.Instant(binary.LittleEndian.Uint64(s[:8])), N: int64(binary.LittleEndian.Uint64(s[8:]))}
 }
 
 // reservation returns what a slot holds, with its receipts in the given slice.
-func (sh *shard) reservation(s *slot, receipts []penstock.Receipt) penstock.Reservation {
+func (sh *shard) reservation(s *slot, receipts []algorithm.Receipt) storage.Reservation {
 	list := sh.list(s)
 	ends := list[1]
 	for rest := list[reservationHeader:]; len(rest) > 0; rest = rest[receiptEntries:] {
-		receipts = append(receipts, penstock.Receipt{Fingerprint: uint64(rest[1].N), Cost: rest[0].N, At: rest[0].At})
+		receipts = append(receipts, algorithm.Receipt{Fingerprint: uint64(rest[1].N), Cost: rest[0].N, At: rest[0].At})
 	}
-	return penstock.Reservation{Nonce: uint64(ends.N), Until: ends.At >> 1, Closed: ends.At&1 != 0, Receipts: receipts}
+	return storage.Reservation{Nonce: uint64(ends.N), Until: ends.At >> 1, Closed: ends.At&1 != 0, Receipts: receipts}
 }
 
 // setReservation writes a reservation. A block for it must have been held.
-func (p *spot) setReservation(subject *penstock.Subject, r *penstock.Reservation, now penstock.Instant, isGiven bool) {
+func (p *spot) setReservation(subject *storage.Subject, r *storage.Reservation, now algorithm.Instant, isGiven bool) {
 	s := p.slotApart()
 	list := p.entries(s, reservationEntries(len(r.Receipts)))
 	ends := r.Until << 1
 	if r.Closed {
 		ends |= 1
 	}
-	list[0], list[1] = subjectEntry(subject), penstock.Entry{At: ends, N: int64(r.Nonce)}
+	list[0], list[1] = subjectEntry(subject), algorithm.Entry{At: ends, N: int64(r.Nonce)}
 	for i, receipt := range r.Receipts {
 		at := reservationEntries(i)
-		list[at] = penstock.Entry{At: receipt.At, N: receipt.Cost}
-		list[at+1] = penstock.Entry{N: int64(receipt.Fingerprint)}
+		list[at] = algorithm.Entry{At: receipt.At, N: receipt.Cost}
+		list[at+1] = algorithm.Entry{N: int64(receipt.Fingerprint)}
 	}
 	s.head = head(now, r.Until, apart|spilled|givenFlag(isGiven))
 }
 
 // reservations returns those of a subject that live, in the order of their nonces. It walks the
 // whole shard.
-func (sh *shard) reservations(subject *penstock.Subject, now penstock.Instant) (live []penstock.Reservation) {
+func (sh *shard) reservations(subject *storage.Subject, now algorithm.Instant) (live []storage.Reservation) {
 	for i := range sh.size() {
 		s := sh.at(i)
 		if !sh.isReservation(s, subject) {
@@ -69,12 +70,12 @@ func (sh *shard) reservations(subject *penstock.Subject, now penstock.Instant) (
 			live = append(live, r)
 		}
 	}
-	slices.SortFunc(live, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	slices.SortFunc(live, func(a, b storage.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	return live
 }
 
 // forgetReservations removes all of a subject. It walks the whole shard.
-func (sh *shard) forgetReservations(subject *penstock.Subject) {
+func (sh *shard) forgetReservations(subject *storage.Subject) {
 	for i := uint32(0); i < sh.size(); {
 		if sh.isReservation(sh.at(i), subject) {
 			sh.drop(i) // and look at what moves here

@@ -18,7 +18,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // resident returns how many bytes of the store's mapping the system has memory for.
@@ -40,20 +41,20 @@ func (m *memory) resident(t testing.TB) (bytes int64) {
 // lengths, leases, records of calls and reservations, all of which live for about a second.
 type flood struct {
 	store  *Store
-	plain  *penstock.Meter
-	lists  []*penstock.Meter
-	dedup  *penstock.Dedup
-	ticket penstock.Ticket
-	out    penstock.Outcome
+	plain  *algorithm.Meter
+	lists  []*algorithm.Meter
+	dedup  *algorithm.Dedup
+	ticket storage.Ticket
+	out    storage.Outcome
 	n      uint64
 }
 
 func newFlood(t testing.TB, s *Store) *flood {
-	f := &flood{store: s, plain: limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: time.Second})}
+	f := &flood{store: s, plain: limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: time.Second})}
 	for _, count := range []int64{3, 30, 1000} {
 		f.lists = append(f.lists,
-			limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: time.Second}),
-			limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: count, Window: time.Second}))
+			limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: time.Second}),
+			limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: count, Window: time.Second}))
 	}
 	f.dedup = dedupOf(t, time.Second)
 	return f
@@ -62,7 +63,7 @@ func newFlood(t testing.TB, s *Store) *flood {
 func (f *flood) run(keys int) {
 	for range keys {
 		f.n++
-		g := penstock.Group{Subject: subject(f.n), Charges: []penstock.Charge{{Meter: f.plain, Cost: 1}}}
+		g := storage.Group{Subject: subject(f.n), Charges: []algorithm.Charge{{Meter: f.plain, Cost: 1}}}
 		again := 1
 		switch f.n % 16 {
 		case 0:

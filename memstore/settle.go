@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Settle closes or prolongs what a group took under a nonce. It is one step under the lock of the
 // subject's shard; with an error nothing has changed.
-func (s *Store) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	if err := what.Validate(); err != nil {
 		return err
 	}
@@ -33,9 +34,9 @@ func (s *Store) Settle(ctx context.Context, what *penstock.Settlement, out *pens
 
 // layOut makes the settlement a ticket with a reservation, so that the same code finds its states and
 // makes room.
-func (w *work) layOut(what *penstock.Settlement) {
-	w.ownGroup[0] = penstock.Group{Subject: what.Subject, Charges: what.Charges, Reserve: penstock.MaxReserve}
-	w.own = penstock.Ticket{Now: what.Now, Nonce: what.Nonce, Groups: w.ownGroup[:]}
+func (w *work) layOut(what *storage.Settlement) {
+	w.ownGroup[0] = storage.Group{Subject: what.Subject, Charges: what.Charges, Reserve: storage.MaxReserve}
+	w.own = storage.Ticket{Now: what.Now, Nonce: what.Nonce, Groups: w.ownGroup[:]}
 	w.ticket = &w.own
 	w.list()
 	for i := range w.items {
@@ -43,20 +44,20 @@ func (w *work) layOut(what *penstock.Settlement) {
 	}
 }
 
-func (w *work) settle(what *penstock.Settlement, out *penstock.Settled) error {
+func (w *work) settle(what *storage.Settlement, out *storage.Settled) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
-	*out = penstock.Settled{Now: w.now, Allowed: true, Decisions: out.Decisions}
+	*out = storage.Settled{Now: w.now, Allowed: true, Decisions: out.Decisions}
 	r := w.reserved()
 	var err error
 	switch {
 	case !r.Live(w.now):
 		err = w.settleLeases(what, out)
 	case r.Closed && !what.Repeats(&r):
-		err = penstock.ErrClosed
+		err = storage.ErrClosed
 	case r.Closed:
 		out.Again = true
-	case what.Verb == penstock.Renew:
+	case what.Verb == storage.Renew:
 		err = w.renew(what, &r, out)
 	default:
 		err = w.close(what, &r, out)
@@ -69,11 +70,11 @@ func (w *work) settle(what *penstock.Settlement, out *penstock.Settled) error {
 }
 
 // reserved returns the reservation that is meant; the zero one if there is none.
-func (w *work) reserved() penstock.Reservation {
+func (w *work) reserved() storage.Reservation {
 	p := &w.guards[0].reservation
 	s := p.look()
 	if s == nil || !p.sh.isReservation(s, &w.ownGroup[0].Subject) {
-		return penstock.Reservation{}
+		return storage.Reservation{}
 	}
 	r := p.sh.reservation(s, w.receipts[:0])
 	w.receipts = r.Receipts
@@ -81,9 +82,9 @@ func (w *work) reserved() penstock.Reservation {
 }
 
 // settleLeases settles what needs no reservation.
-func (w *work) settleLeases(what *penstock.Settlement, out *penstock.Settled) error {
+func (w *work) settleLeases(what *storage.Settlement, out *storage.Settled) error {
 	if !what.OnlyLeases() {
-		return penstock.ErrNoReservation
+		return storage.ErrNoReservation
 	}
 	held := false
 	for i := range w.items {
@@ -91,9 +92,9 @@ func (w *work) settleLeases(what *penstock.Settlement, out *penstock.Settled) er
 		if !w.holds(it) {
 			continue
 		}
-		if what.Verb == penstock.Renew {
+		if what.Verb == storage.Renew {
 			w.renewLease(it)
-			if until := w.now + penstock.Instant(it.Meter.Window); !held || until < out.Until {
+			if until := w.now + algorithm.Instant(it.Meter.Window); !held || until < out.Until {
 				out.Until = until
 			}
 		} else {
@@ -101,8 +102,8 @@ func (w *work) settleLeases(what *penstock.Settlement, out *penstock.Settled) er
 		}
 		held = true
 	}
-	if !held && what.Verb == penstock.Renew {
-		return penstock.ErrNoReservation
+	if !held && what.Verb == storage.Renew {
+		return storage.ErrNoReservation
 	}
 	out.Again = !held
 	return nil
@@ -129,7 +130,7 @@ func (w *work) dropLease(it *item) {
 }
 
 // setOrDrop is setList for a list of which nothing may be left.
-func (it *item) setOrDrop(s *slot, list []penstock.Entry) {
+func (it *item) setOrDrop(s *slot, list []algorithm.Entry) {
 	if len(list) == 0 {
 		it.sh.drop(it.sh.index(s))
 		return
@@ -138,13 +139,13 @@ func (it *item) setOrDrop(s *slot, list []penstock.Entry) {
 }
 
 // renew prolongs an open reservation and its leases, if it still has them all.
-func (w *work) renew(what *penstock.Settlement, r *penstock.Reservation, out *penstock.Settled) error {
+func (w *work) renew(what *storage.Settlement, r *storage.Reservation, out *storage.Settled) error {
 	isReserved := func(it *item) bool {
-		return it.Meter.Kind == penstock.KindLeases && r.Receipt(it.Meter).Cost > 0
+		return it.Meter.Kind == algorithm.KindLeases && r.Receipt(it.Meter).Cost > 0
 	}
 	for i := range w.items {
 		if it := &w.items[i]; isReserved(it) && !w.holds(it) {
-			return penstock.ErrNoReservation
+			return storage.ErrNoReservation
 		}
 	}
 	for i := range w.items {
@@ -159,9 +160,9 @@ func (w *work) renew(what *penstock.Settlement, r *penstock.Reservation, out *pe
 }
 
 // close charges the true costs instead of the estimates, all or none.
-func (w *work) close(what *penstock.Settlement, r *penstock.Reservation, out *penstock.Settled) error {
+func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *storage.Settled) error {
 	for i := range w.items {
-		if it := &w.items[i]; it.Meter.Kind != penstock.KindLeases {
+		if it := &w.items[i]; it.Meter.Kind != algorithm.KindLeases {
 			more, ok := w.resettles(it, r.Receipt(it.Meter), what.Overage)
 			it.wanted = more > 0 || it.Meter.Kind.Fixed() // which is dated, even if it is new
 			if !ok {
@@ -177,7 +178,7 @@ func (w *work) close(what *penstock.Settlement, r *penstock.Reservation, out *pe
 		return err
 	}
 	for i := range w.items {
-		if it := &w.items[i]; it.Meter.Kind == penstock.KindLeases {
+		if it := &w.items[i]; it.Meter.Kind == algorithm.KindLeases {
 			w.dropLease(it)
 		} else {
 			w.resettle(it, r.Receipt(it.Meter), what.Overage)
@@ -188,11 +189,11 @@ func (w *work) close(what *penstock.Settlement, r *penstock.Reservation, out *pe
 }
 
 // resettles tells how much more than the receipt says is to be charged, and whether it may be.
-func (w *work) resettles(it *item, receipt penstock.Receipt, o penstock.Overage) (more int64, ok bool) {
+func (w *work) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overage) (more int64, ok bool) {
 	m, s := it.Meter, it.look()
 	more = it.Cost - receipt.Cost
-	if m.Kind == penstock.KindLog { // ResettleLog would change it
-		return more, more <= 0 || o != penstock.OverageDeny || m.WeighLog(it.list(s), w.now, more).Passes
+	if m.Kind == algorithm.KindLog { // ResettleLog would change it
+		return more, more <= 0 || o != algorithm.OverageDeny || m.WeighLog(it.list(s), w.now, more).Passes
 	}
 	_, ok = m.Resettle(it.sh.load(s, m.Kind), w.now, receipt, it.Cost, o)
 	return more, ok
@@ -229,15 +230,15 @@ func (w *work) makeRoomToClose() error {
 }
 
 // closesWith tells charges whose cost a closed reservation remembers.
-func (it *item) closesWith() bool { return it.Meter.Kind != penstock.KindLeases && it.Cost > 0 }
+func (it *item) closesWith() bool { return it.Meter.Kind != algorithm.KindLeases && it.Cost > 0 }
 
 // resettle charges or gives back the difference. Of a log that is gone there is nothing to give back.
-func (w *work) resettle(it *item, receipt penstock.Receipt, o penstock.Overage) {
+func (w *work) resettle(it *item, receipt algorithm.Receipt, o algorithm.Overage) {
 	m, s := it.Meter, it.slot()
 	if s == nil && !it.wanted {
 		return
 	}
-	if m.Kind == penstock.KindLog {
+	if m.Kind == algorithm.KindLog {
 		if s == nil {
 			s = it.add()
 		}
@@ -250,11 +251,11 @@ func (w *work) resettle(it *item, receipt penstock.Receipt, o penstock.Overage) 
 }
 
 // keepClosed keeps the reservation to its end, with what it was closed with.
-func (w *work) keepClosed(what *penstock.Settlement, r *penstock.Reservation) {
-	closed := penstock.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true, Receipts: r.Receipts[:0]}
+func (w *work) keepClosed(what *storage.Settlement, r *storage.Reservation) {
+	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true, Receipts: r.Receipts[:0]}
 	for i := range w.items {
 		if it := &w.items[i]; it.closesWith() {
-			closed.Receipts = append(closed.Receipts, penstock.Receipt{Fingerprint: it.Meter.Fingerprint, Cost: it.Cost})
+			closed.Receipts = append(closed.Receipts, algorithm.Receipt{Fingerprint: it.Meter.Fingerprint, Cost: it.Cost})
 		}
 	}
 	w.receipts = closed.Receipts
@@ -262,12 +263,12 @@ func (w *work) keepClosed(what *penstock.Settlement, r *penstock.Reservation) {
 }
 
 // report tells the numbers as they are now, as a peek would, except for what was refused.
-func (w *work) report(out *penstock.Settled) {
+func (w *work) report(out *storage.Settled) {
 	out.Decisions = slices.Grow(out.Decisions[:0], len(w.items))[:len(w.items)]
 	for i := range w.items {
 		it, more := &w.items[i], w.found[i].Amount
 		m, s := it.Meter, it.look()
-		var st penstock.State
+		var st algorithm.State
 		if m.Kind.Fixed() {
 			st, _, _ = m.Weigh(it.sh.load(s, m.Kind), w.now, 0, 0)
 		} else {

@@ -4,7 +4,8 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A shard is a part of the subjects under one lock. All methods need the lock. It is exactly one
@@ -25,19 +26,19 @@ var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-64]
 const sweepSlots = 4
 
 // load returns the state of a fixed-size kind. The slot may be nil.
-func (sh *shard) load(s *slot, kind penstock.Kind) penstock.State {
+func (sh *shard) load(s *slot, kind algorithm.Kind) algorithm.State {
 	if s == nil {
-		return penstock.State{}
+		return algorithm.State{}
 	}
 	if s.isSpilled() {
 		wide := sh.list(s)[0]
-		return penstock.State{At: s.at(), A: int64(wide.At), B: wide.N}
+		return algorithm.State{At: s.at(), A: int64(wide.At), B: wide.N}
 	}
 	return unpack(kind, s.at(), s.payload)
 }
 
 // list returns the entries of a spilled slot, nil of no slot.
-func (sh *shard) list(s *slot) []penstock.Entry {
+func (sh *shard) list(s *slot) []algorithm.Entry {
 	if s == nil {
 		return nil
 	}
@@ -69,16 +70,16 @@ func (sh *shard) add(s slot) *slot {
 
 // room is for whom and when room is made.
 type room struct {
-	ticket *penstock.Ticket
+	ticket *storage.Ticket
 	seed   uint64
-	now    penstock.Instant
+	now    algorithm.Instant
 }
 
 func (r *room) isGiven() bool { return r.ticket.Now != 0 }
 
 // clock returns the instant at which state may be forgotten; 0, before everything, if the ticket's
 // instant is its own.
-func (r *room) clock() penstock.Instant {
+func (r *room) clock() algorithm.Instant {
 	if r.isGiven() {
 		return 0
 	}
@@ -123,7 +124,7 @@ func chunksToHold(n uint32) uint32 { return chunksFor(n + n/48 + keptSlots + 1) 
 // grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
 // the dead if those are an eighth of it. If there is not enough memory, less will do. For shared
 // counters there is memory that others cannot have.
-func (sh *shard) grow(n uint32, now penstock.Instant, forShared bool) bool {
+func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
 	have := sh.chunks
 	if have == 0 {
 		return sh.growTo(chunksToHold(n), 0, forShared)
@@ -151,7 +152,7 @@ func (sh *shard) grow(n uint32, now penstock.Instant, forShared bool) bool {
 
 // growTo gives the table more chunks, if there is memory for them. While it grows, a table that has
 // overflowed needs more than it will have.
-func (sh *shard) growTo(chunks uint32, now penstock.Instant, forShared bool) bool {
+func (sh *shard) growTo(chunks uint32, now algorithm.Instant, forShared bool) bool {
 	have, top := sh.chunks, max(chunks, sh.chunks)
 	if have > 0 {
 		top += have - sh.rows()
@@ -195,7 +196,7 @@ func (sh *shard) shrink(unwanted func(*slot) bool, share uint32) {
 }
 
 // sweep looks at the next n slots and removes those that say nothing any more.
-func (sh *shard) sweep(n int, now penstock.Instant) {
+func (sh *shard) sweep(n int, now algorithm.Instant) {
 	if now == 0 || sh.chunks == 0 {
 		return
 	}
@@ -233,15 +234,15 @@ func (sh *shard) release(s *slot) {
 }
 
 // save writes the state of a fixed-size kind; date has to follow.
-func (sh *shard) save(s *slot, kind penstock.Kind, st penstock.State) {
+func (sh *shard) save(s *slot, kind algorithm.Kind, st algorithm.State) {
 	if s.isSpilled() {
-		sh.list(s)[0] = penstock.Entry{At: penstock.Instant(st.A), N: st.B}
+		sh.list(s)[0] = algorithm.Entry{At: algorithm.Instant(st.A), N: st.B}
 		return
 	}
 	s.payload = pack(kind, st)
 }
 
 // date writes when the state is of and when it may be forgotten, as the decision tells the caller.
-func date(s *slot, at penstock.Instant, d *penstock.Decision, isGiven bool, now penstock.Instant) {
+func date(s *slot, at algorithm.Instant, d *algorithm.Decision, isGiven bool, now algorithm.Instant) {
 	s.head = head(at, now.Add(d.ResetAfter), s.head&sortMask|givenFlag(isGiven))
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A full store keeps limiting. It never forgets a live counter to make room; a key for which there is
@@ -108,7 +108,7 @@ func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *room) (*slot
 
 // canShare tells charges whose counter may be a shared one: not permits, as each can be released, and
 // not what does not fit into a slot.
-func (it *item) canShare() bool { return it.Meter.Kind != penstock.KindLeases && !isWide(it.Meter) }
+func (it *item) canShare() bool { return it.Meter.Kind != algorithm.KindLeases && !isWide(it.Meter) }
 
 // slot is [spot.slot]. Another group of the ticket may have added the key's own counter since the item
 // was made to share one.
@@ -202,7 +202,7 @@ func (w *work) divideAmongGuards(sh *shard, free uint32) {
 func (w *work) leaveUnstruck(g int) {
 	v := &w.guards[g]
 	v.penalty.wanted, v.unstruck = false, true
-	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(penstock.State{}, w.now)
+	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(algorithm.State{}, w.now)
 }
 
 // newSlots returns 1 if the spot needs a slot that is not there.
@@ -218,21 +218,21 @@ func (p *spot) newSlots() uint32 {
 // first at that date and all of the other at the end of its window: never earlier than it was.
 
 // sharedLog returns the log of a shared slot, with room for more entries.
-func sharedLog(s *slot, window int64) []penstock.Entry {
-	log := make([]penstock.Entry, 1, 8)
+func sharedLog(s *slot, window int64) []algorithm.Entry {
+	log := make([]algorithm.Entry, 1, 8)
 	if before := int64(s.payload & math.MaxUint32); before > 0 {
-		start := s.at() - s.at()%penstock.Instant(window)
-		log = append(log, penstock.Entry{At: start - 1, N: before})
+		start := s.at() - s.at()%algorithm.Instant(window)
+		log = append(log, algorithm.Entry{At: start - 1, N: before})
 	}
 	if current := int64(s.payload >> 32); current > 0 {
-		log = append(log, penstock.Entry{At: s.at(), N: log[len(log)-1].N + current})
+		log = append(log, algorithm.Entry{At: s.at(), N: log[len(log)-1].N + current})
 	}
 	return log
 }
 
 // setSharedLog is the inverse of sharedLog, for any log.
-func (s *slot) setSharedLog(log []penstock.Entry, m *penstock.Meter) {
-	newest, window := log[len(log)-1].At, penstock.Instant(m.Window)
+func (s *slot) setSharedLog(log []algorithm.Entry, m *algorithm.Meter) {
+	newest, window := log[len(log)-1].At, algorithm.Instant(m.Window)
 	start := newest - newest%window
 	var before, current int64
 	for i := 1; i < len(log); i++ {
@@ -255,14 +255,14 @@ func (s *slot) setSharedLog(log []penstock.Entry, m *penstock.Meter) {
 // coarsen makes room for n more entries in a log that cannot grow: the last entry of a stretch of time
 // stands for all of it. Stretches are as short as possible. It returns nil if there is no room even if
 // all is one.
-func coarsen(log []penstock.Entry, n int, window penstock.Instant) []penstock.Entry {
+func coarsen(log []algorithm.Entry, n int, window algorithm.Instant) []algorithm.Entry {
 	newest := log[len(log)-1]
 	first := 1
 	for first < len(log)-1 && log[first].At <= newest.At-window {
 		first++ // it has left the window: the last such entry is the new base
 	}
 	log = log[:copy(log, log[first-1:])]
-	for stretch := window/penstock.Instant(cap(log)) + 1; len(log)+n > cap(log) && len(log) > 2; stretch *= 2 {
+	for stretch := window/algorithm.Instant(cap(log)) + 1; len(log)+n > cap(log) && len(log) > 2; stretch *= 2 {
 		kept := 1
 		for i := 1; i < len(log); i++ {
 			if i+1 == len(log) || stretch <= window && log[i].At/stretch != log[i+1].At/stretch {

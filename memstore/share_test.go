@@ -12,20 +12,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // The oracle: a store that has room for everything is asked for what the full one has let pass. It
 // would deny whatever a key gets beyond its limit.
 func TestFullStoreNeverUndercounts(t *testing.T) {
-	for name, l := range map[string]penstock.Limit{
-		"window":   {Algorithm: penstock.FixedWindow, Count: 5, Window: time.Minute},
-		"calendar": {Algorithm: penstock.FixedWindow, Count: 5, Period: penstock.Hour},
-		"counter":  {Algorithm: penstock.SlidingWindowCounter, Count: 5, Window: time.Minute},
-		"bucket":   {Algorithm: penstock.TokenBucket, Count: 5, Window: time.Minute, Burst: 8},
-		"interval": {Algorithm: penstock.TokenBucket, Count: 3, Window: time.Minute, Burst: 8, Refill: penstock.Interval},
-		"leaky":    {Algorithm: penstock.LeakyBucket, Count: 5, Window: time.Minute, Queue: 6},
-		"log":      {Algorithm: penstock.SlidingWindowLog, Count: 5, Window: time.Minute},
+	for name, l := range map[string]algorithm.Limit{
+		"window":   {Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Minute},
+		"calendar": {Algorithm: algorithm.FixedWindow, Count: 5, Period: algorithm.Hour},
+		"counter":  {Algorithm: algorithm.SlidingWindowCounter, Count: 5, Window: time.Minute},
+		"bucket":   {Algorithm: algorithm.TokenBucket, Count: 5, Window: time.Minute, Burst: 8},
+		"interval": {Algorithm: algorithm.TokenBucket, Count: 3, Window: time.Minute, Burst: 8, Refill: algorithm.Interval},
+		"leaky":    {Algorithm: algorithm.LeakyBucket, Count: 5, Window: time.Minute, Queue: 6},
+		"log":      {Algorithm: algorithm.SlidingWindowLog, Count: 5, Window: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seeds := uint64(4)
@@ -39,29 +40,29 @@ func TestFullStoreNeverUndercounts(t *testing.T) {
 	}
 }
 
-func undercount(t *testing.T, seed uint64, m *penstock.Meter) {
+func undercount(t *testing.T, seed uint64, m *algorithm.Meter) {
 	s, oracle := open(t, Options{MaxBytes: MinBytes << (2 * (seed % 2))}), open(t, Options{})
 	r := rand.New(rand.NewPCG(seed, 13))
 	s.seed = r.Uint64() | 1 // or each run would fill other shards
-	other := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Duration(m.Window) * time.Microsecond, Ordinal: 7})
-	rule := penstock.NewHasher("").Rule("test", "rule", "user")
+	other := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Duration(m.Window) * time.Microsecond, Ordinal: 7})
+	rule := storage.NewHasher("").Rule("test", "rule", "user")
 	capacity := (MinBytes << (2 * (seed % 2))) / slotSize
-	now := penstock.Instant(1_700_000_000_000_000)
+	now := algorithm.Instant(1_700_000_000_000_000)
 	steps, windows := 50_000, int64(8)>>(2*(seed%2))
 	var denied, passed, most int64
 	for step := range steps {
-		now += penstock.Instant(r.Int64N(2 * m.Window * windows / int64(steps)))
+		now += algorithm.Instant(r.Int64N(2 * m.Window * windows / int64(steps)))
 		// Keys come and go: of three times as many as fit, a few are busy for a while.
 		n := r.IntN(3 * capacity)
 		if r.IntN(2) == 0 {
 			n = (step/2000*97 + r.IntN(40)) % (3 * capacity)
 		}
-		g := penstock.Group{Subject: rule.Subject(fmt.Sprint(n)), Charges: []penstock.Charge{{Meter: m, Cost: 1 + r.Int64N(2)}}}
+		g := storage.Group{Subject: rule.Subject(fmt.Sprint(n)), Charges: []algorithm.Charge{{Meter: m, Cost: 1 + r.Int64N(2)}}}
 		if r.IntN(3) == 0 {
-			g.Charges = append(g.Charges, penstock.Charge{Meter: other, Cost: 1})
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: other, Cost: 1})
 		}
 		g.Alone = r.IntN(4) == 0
-		ticket := &penstock.Ticket{Now: now, MaxDelay: penstock.AnyDelay, Groups: []penstock.Group{g}}
+		ticket := &storage.Ticket{Now: now, MaxDelay: algorithm.AnyDelay, Groups: []storage.Group{g}}
 		if isDenied(take(t, s, ticket)) {
 			denied++
 			continue
@@ -83,25 +84,25 @@ func undercount(t *testing.T, seed uint64, m *penstock.Meter) {
 }
 
 // isDenied reports whether nothing was charged. A group that is alone does not deny its ticket.
-func isDenied(out *penstock.Outcome) bool {
-	return slices.ContainsFunc(out.Decisions, func(d penstock.Decision) bool { return !d.Allowed })
+func isDenied(out *storage.Outcome) bool {
+	return slices.ContainsFunc(out.Decisions, func(d algorithm.Decision) bool { return !d.Allowed })
 }
 
 // A key that shared a counter with many others may later share one with fewer. That one starts with what
 // the other holds.
 func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
-	const now = penstock.Instant(1_700_000_000_000_000)
-	for name, l := range map[string]penstock.Limit{
-		"window": {Algorithm: penstock.FixedWindow, Count: 5, Window: time.Hour, Ordinal: 3},
-		"log":    {Algorithm: penstock.SlidingWindowLog, Count: 5, Window: time.Hour, Ordinal: 3},
+	const now = algorithm.Instant(1_700_000_000_000_000)
+	for name, l := range map[string]algorithm.Limit{
+		"window": {Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Hour, Ordinal: 3},
+		"log":    {Algorithm: algorithm.SlidingWindowLog, Count: 5, Window: time.Hour, Ordinal: 3},
 	} {
 		for _, alone := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " alone ", alone), func(t *testing.T) {
 				s, m := open(t, Options{MaxBytes: MinBytes}), limit(t, l)
 				slots := fill(t, s, now)
-				ticket := &penstock.Ticket{Now: now, Groups: []penstock.Group{{
+				ticket := &storage.Ticket{Now: now, Groups: []storage.Group{{
 					Alone:   alone,
-					Charges: []penstock.Charge{{Meter: m, Cost: 4}, {Meter: limit(t, penstock.Limit{Algorithm: l.Algorithm, Count: 100, Window: time.Hour, Ordinal: 4}), Cost: 1}},
+					Charges: []algorithm.Charge{{Meter: m, Cost: 4}, {Meter: limit(t, algorithm.Limit{Algorithm: l.Algorithm, Count: 100, Window: time.Hour, Ordinal: 4}), Cost: 1}},
 				}}}
 				// A key whose shared counter's place is not in the key's own larger neighbourhood.
 				for n := uint64(1 << 43); ; n++ {
@@ -146,18 +147,18 @@ func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 func TestSharingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 1 << 20})
-		short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second})
-		rule := penstock.NewHasher("").Rule("test", "rule", "user")
-		for _, l := range []penstock.Limit{
-			{Algorithm: penstock.TokenBucket, Count: 10, Window: time.Hour},
-			{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Hour},
+		short := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Second})
+		rule := storage.NewHasher("").Rule("test", "rule", "user")
+		for _, l := range []algorithm.Limit{
+			{Algorithm: algorithm.TokenBucket, Count: 10, Window: time.Hour},
+			{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Hour},
 		} {
 			m := limit(t, l)
 			for n := range uint64(60_000) {
 				take(t, s, single(n, short, 1))
 			}
-			g := penstock.Group{Subject: rule.Subject(l.String()), Charges: []penstock.Charge{{Meter: m, Cost: 3}}}
-			ticket := &penstock.Ticket{Groups: []penstock.Group{g}}
+			g := storage.Group{Subject: rule.Subject(l.String()), Charges: []algorithm.Charge{{Meter: m, Cost: 3}}}
+			ticket := &storage.Ticket{Groups: []storage.Group{g}}
 			take(t, s, ticket)
 			if s.Stats().Shared == 0 {
 				t.Fatalf("%v: not full: %+v", l, s.Stats())
@@ -179,13 +180,13 @@ func TestSharingEnds(t *testing.T) {
 // What cannot be shared is refused, and what was there before goes on.
 func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	const now = penstock.Instant(1_700_000_000_000_000)
-	permits := limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: time.Hour})
-	window := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Hour})
-	take1 := func(nonce uint64, g penstock.Group) (out penstock.Outcome, err error) {
-		return out, s.Take(t.Context(), &penstock.Ticket{Now: now, Nonce: nonce, Groups: []penstock.Group{g}}, &out)
+	const now = algorithm.Instant(1_700_000_000_000_000)
+	permits := limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour})
+	window := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Hour})
+	take1 := func(nonce uint64, g storage.Group) (out storage.Outcome, err error) {
+		return out, s.Take(t.Context(), &storage.Ticket{Now: now, Nonce: nonce, Groups: []storage.Group{g}}, &out)
 	}
-	held := penstock.Group{Subject: subject(1 << 40), Charges: []penstock.Charge{{Meter: permits, Cost: 1}}}
+	held := storage.Group{Subject: subject(1 << 40), Charges: []algorithm.Charge{{Meter: permits, Cost: 1}}}
 	if out, err := take1(1, held); err != nil || !out.Allowed {
 		t.Fatal(out, err)
 	}
@@ -193,17 +194,17 @@ func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 	if out, err := take1(2, held); err != nil || out.Decisions[0].Used != 2 {
 		t.Errorf("a second permit of a key that is there: %+v, %v", out, err)
 	}
-	for name, g := range map[string]penstock.Group{
-		"permit":      {Charges: []penstock.Charge{{Meter: permits, Cost: 1}}},
-		"reservation": {Charges: []penstock.Charge{{Meter: window, Cost: 1}}, Reserve: time.Minute},
+	for name, g := range map[string]storage.Group{
+		"permit":      {Charges: []algorithm.Charge{{Meter: permits, Cost: 1}}},
+		"reservation": {Charges: []algorithm.Charge{{Meter: window, Cost: 1}}, Reserve: time.Minute},
 	} {
 		g.Subject = subject(1 << 41)
-		if _, err := take1(3, g); !errors.Is(err, penstock.ErrFull) {
+		if _, err := take1(3, g); !errors.Is(err, storage.ErrFull) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// Duplicates of a call that could not be recorded are charged, to the same counter as the call.
-	g := penstock.Group{Subject: subject(1 << 42), Charges: []penstock.Charge{{Meter: window, Cost: 1}}, Dedup: dedupOf(t, time.Hour), Call: call(1)}
+	g := storage.Group{Subject: subject(1 << 42), Charges: []algorithm.Charge{{Meter: window, Cost: 1}}, Dedup: dedupOf(t, time.Hour), Call: call(1)}
 	passed := 0
 	for range 10 {
 		out, err := take1(4, g)
@@ -226,11 +227,11 @@ func TestLightKeysAtTenTimesCapacity(t *testing.T) {
 	if testing.Short() {
 		size = 1 << 20
 	}
-	rule := penstock.NewHasher("").Rule("test", "rule", "user")
+	rule := storage.NewHasher("").Rule("test", "rule", "user")
 	for _, count := range []int64{10, 100, 1000} {
 		s := open(t, Options{MaxBytes: size})
-		m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: 24 * time.Hour})
-		ticket := &penstock.Ticket{Now: 1_700_000_000_000_000, Groups: []penstock.Group{{Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}}
+		m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: count, Window: 24 * time.Hour})
+		ticket := &storage.Ticket{Now: 1_700_000_000_000_000, Groups: []storage.Group{{Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}}
 		keys, capacity, denied := 0, 0, 0
 		for ; capacity == 0 || keys < 10*capacity; keys++ {
 			ticket.Groups[0].Subject = rule.Subject(fmt.Sprint(keys))
@@ -263,8 +264,8 @@ func TestDeadKeysMakeRoomForLiveLogs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := open(t, Options{MaxBytes: 8 << 20})
-				short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Second})
-				log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 4, Window: time.Hour})
+				short := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Second})
+				log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 4, Window: time.Hour})
 				for n := range uint64(400_000) {
 					take(t, s, single(n, short, 1))
 				}
@@ -291,7 +292,7 @@ func TestDeadKeysMakeRoomForLiveLogs(t *testing.T) {
 
 // A store that nobody knows any more is unmapped only when its last call is over.
 func TestMappingOutlivesTheStore(t *testing.T) {
-	m := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100, Window: time.Hour})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: time.Hour})
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -309,7 +310,7 @@ func TestMappingOutlivesTheStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		turns := make([]penstock.Turn, 500)
+		turns := make([]storage.Turn, 500)
 		for j := range turns {
 			turns[j].Ticket = *single(uint64(i+j), m, 1)
 		}

@@ -5,7 +5,8 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A slot is the state of one meter for one subject, or what is remembered of one of its calls. A
@@ -55,7 +56,7 @@ type key struct {
 // keyOf returns the key and the number that picks the shard. The seed is random and odd:
 // multiplying loses nothing, and nobody outside can aim many subjects at one place, even where
 // the hash of subjects has no secret.
-func keyOf(s *penstock.Subject, fingerprint, seed uint64) (k key, shard uint64) {
+func keyOf(s *storage.Subject, fingerprint, seed uint64) (k key, shard uint64) {
 	low, high := binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
 	return key{place: low * seed, name: high ^ fingerprint*seed}, high * seed
 }
@@ -63,18 +64,18 @@ func keyOf(s *penstock.Subject, fingerprint, seed uint64) (k key, shard uint64) 
 // A subject may have any number of calls and reservations, so they must not pile up in its place.
 // They stay in its shard.
 
-func callKey(s *penstock.Subject, call *penstock.CallID, seed uint64) key {
+func callKey(s *storage.Subject, call *storage.CallID, seed uint64) key {
 	return keyApart(s, binary.LittleEndian.Uint64(call[:8]), binary.LittleEndian.Uint64(call[8:]), seed)
 }
 
-func reservationKey(s *penstock.Subject, nonce, seed uint64) key {
+func reservationKey(s *storage.Subject, nonce, seed uint64) key {
 	const reservation = 0x7265736572766564 // "reserved", where a call has half of its id
 	return keyApart(s, nonce, reservation, seed)
 }
 
 // keyApart multiplies what goes into the name, or subjects and ids that are small numbers would
 // cancel each other out.
-func keyApart(s *penstock.Subject, low, high, seed uint64) key {
+func keyApart(s *storage.Subject, low, high, seed uint64) key {
 	const odd = 0x9e3779b97f4a7c15
 	name := (bits.RotateLeft64(high*odd, 32) ^ low) * odd
 	return key{
@@ -83,25 +84,25 @@ func keyApart(s *penstock.Subject, low, high, seed uint64) key {
 	}
 }
 
-func (s *slot) at() penstock.Instant { return penstock.Instant(s.head >> atShift) }
+func (s *slot) at() algorithm.Instant { return algorithm.Instant(s.head >> atShift) }
 
-func (s *slot) life() penstock.Instant {
-	return penstock.Instant(penstock.CodeLife(uint8(s.head >> flagBits)))
+func (s *slot) life() algorithm.Instant {
+	return algorithm.Instant(algorithm.CodeLife(uint8(s.head >> flagBits)))
 }
 
 // grace is how long a state that says nothing any more is kept, if nobody else needs the room. A
 // caller that comes back soon finds its slot, and to update one is much cheaper than to add one.
-const grace = penstock.Instant(5_000_000)
+const grace = algorithm.Instant(5_000_000)
 
 // deadAt reports whether the state has said nothing for a while, at an instant of the real clock; 0 is
 // before everything.
-func (s *slot) deadAt(now penstock.Instant) bool {
+func (s *slot) deadAt(now algorithm.Instant) bool {
 	return s.head&given == 0 && s.at()+s.life()+grace <= now
 }
 
 // extend has the state kept until the limit in force is clear: one that drained faster may have
 // written it. Given and real instants cannot be compared. The slot may be nil.
-func (s *slot) extend(clear penstock.Instant, isGiven bool) {
+func (s *slot) extend(clear algorithm.Instant, isGiven bool) {
 	if s == nil || isGiven != (s.head&given != 0) || s.at()+s.life() >= clear {
 		return
 	}
@@ -110,7 +111,7 @@ func (s *slot) extend(clear penstock.Instant, isGiven bool) {
 
 // left returns how long the state still says something. An instant that a ticket brought along
 // and one of the real clock cannot be compared: there it is as if just written.
-func (s *slot) left(now penstock.Instant, isGiven bool) penstock.Instant {
+func (s *slot) left(now algorithm.Instant, isGiven bool) algorithm.Instant {
 	if isGiven != (s.head&given != 0) {
 		return max(1, s.life())
 	}
@@ -119,9 +120,9 @@ func (s *slot) left(now penstock.Instant, isGiven bool) penstock.Instant {
 
 // head packs what is common to all states. clear is when the state will say nothing any more; flags
 // are the sort, and given.
-func head(at, clear penstock.Instant, flags uint64) uint64 {
-	at = min(at, penstock.MaxInstant) // a lease may end later than instants go
-	return uint64(at)<<atShift | uint64(penstock.LifeCode(int64(clear-at)))<<flagBits | flags
+func head(at, clear algorithm.Instant, flags uint64) uint64 {
+	at = min(at, algorithm.MaxInstant) // a lease may end later than instants go
+	return uint64(at)<<atShift | uint64(algorithm.LifeCode(int64(clear-at)))<<flagBits | flags
 }
 
 // givenFlag returns the flag of what is written at an instant of the ticket's own.
@@ -133,21 +134,21 @@ func givenFlag(isGiven bool) uint64 {
 }
 
 // isWide tells meters whose state may need more than the payload of a slot.
-func isWide(m *penstock.Meter) bool {
-	return m.Kind == penstock.KindCounter && m.Most >= math.MaxUint32
+func isWide(m *algorithm.Meter) bool {
+	return m.Kind == algorithm.KindCounter && m.Most >= math.MaxUint32
 }
 
 // pack returns the payload of a state that fits into a slot.
-func pack(kind penstock.Kind, st penstock.State) uint64 {
-	if kind == penstock.KindCounter {
+func pack(kind algorithm.Kind, st algorithm.State) uint64 {
+	if kind == algorithm.KindCounter {
 		return uint64(st.A)<<32 | uint64(st.B)
 	}
 	return uint64(st.A)
 }
 
-func unpack(kind penstock.Kind, at penstock.Instant, payload uint64) penstock.State {
-	if kind == penstock.KindCounter {
-		return penstock.State{At: at, A: int64(payload >> 32), B: int64(payload & math.MaxUint32)}
+func unpack(kind algorithm.Kind, at algorithm.Instant, payload uint64) algorithm.State {
+	if kind == algorithm.KindCounter {
+		return algorithm.State{At: at, A: int64(payload >> 32), B: int64(payload & math.MaxUint32)}
 	}
-	return penstock.State{At: at, A: int64(payload)}
+	return algorithm.State{At: at, A: int64(payload)}
 }

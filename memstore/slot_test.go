@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Two subjects that differ in one bit and two limits that do are four keys.
@@ -18,7 +18,7 @@ func TestKeysOfLikesDiffer(t *testing.T) {
 			b := a
 			b[bit/8] ^= 1 << (bit % 8)
 			for other := range 56 {
-				of := func(s penstock.Subject, fingerprint uint64) key { k, _ := keyOf(&s, fingerprint, seed); return k }
+				of := func(s storage.Subject, fingerprint uint64) key { k, _ := keyOf(&s, fingerprint, seed); return k }
 				alike := window ^ 1<<other
 				if of(a, window) == of(b, alike) || of(a, window) == of(b, window) || of(a, window) == of(a, alike) {
 					t.Fatalf("seed %#x: subject bit %d and fingerprint bit %d cancel each other out", seed, bit, other)

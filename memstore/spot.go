@@ -1,6 +1,8 @@
 package memstore
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock/algorithm"
+)
 
 // A spot is where a ticket looks for a slot. Slots move, so it is found anew by its key.
 type spot struct {
@@ -42,7 +44,7 @@ func (p *spot) holdBlock(n int, r *room) error {
 }
 
 // entries makes the slot a list of n entries, which are to be written. The block must have been held.
-func (p *spot) entries(s *slot, n int) []penstock.Entry {
+func (p *spot) entries(s *slot, n int) []algorithm.Entry {
 	if p.block != 0 {
 		p.sh.release(s)
 		s.head |= spilled

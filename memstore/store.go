@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options of a Store. The zero value is fit for use.
@@ -37,14 +38,14 @@ type Store struct {
 }
 
 var (
-	_ penstock.Store      = (*Store)(nil)
-	_ penstock.BatchStore = (*Store)(nil)
-	_ penstock.Settler    = (*Store)(nil)
-	_ penstock.Banner     = (*Store)(nil)
-	_ penstock.Resetter   = (*Store)(nil)
-	_ penstock.Inspector  = (*Store)(nil)
-	_ penstock.Lister     = (*Store)(nil)
-	_ penstock.Follower   = (*Store)(nil)
+	_ storage.Store      = (*Store)(nil)
+	_ storage.BatchStore = (*Store)(nil)
+	_ storage.Settler    = (*Store)(nil)
+	_ storage.Banner     = (*Store)(nil)
+	_ storage.Resetter   = (*Store)(nil)
+	_ storage.Inspector  = (*Store)(nil)
+	_ storage.Lister     = (*Store)(nil)
+	_ storage.Follower   = (*Store)(nil)
 )
 
 // New returns an empty store. Close it to end the goroutine it may start. It fails if the system does
@@ -99,8 +100,8 @@ func (s *Store) Close() error {
 func (s *Store) InProcess() bool { return true }
 
 // Take decides a ticket. A ticket with a permit or a reservation for which there is no room fails with
-// [penstock.ErrFull], and one whose context has ended with its error; nothing has been charged then.
-func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+// [storage.ErrFull], and one whose context has ended with its error; nothing has been charged then.
+func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.fetchAhead(t)
 	return s.take(ctx, t, out, 0)
 }
@@ -108,12 +109,12 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 // TakeEach decides each turn by itself, in order. While one is decided, the states of those that
 // follow are being fetched: with many subjects, most of a decision's time is waiting for memory. The
 // clock is read once for several turns. What it says still lies between the call and the return.
-func (s *Store) TakeEach(ctx context.Context, turns []penstock.Turn) {
+func (s *Store) TakeEach(ctx context.Context, turns []storage.Turn) {
 	const ahead = 8
 	for i := range min(ahead, len(turns)) {
 		s.fetchAhead(&turns[i].Ticket)
 	}
-	var now penstock.Instant
+	var now algorithm.Instant
 	for i := range turns {
 		if i%ahead == 0 {
 			now = s.clock.now()
@@ -126,7 +127,7 @@ func (s *Store) TakeEach(ctx context.Context, turns []penstock.Turn) {
 }
 
 // take decides a ticket. A plain one is decided at the given instant, if that is not 0.
-func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, now penstock.Instant) error {
+func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -143,11 +144,11 @@ func (s *Store) take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 
 // ended says what was not even begun, as the context had ended.
 func ended(what string, err error) error {
-	return fmt.Errorf("%s in memory: %w: %w", what, penstock.ErrUnavailable, err)
+	return fmt.Errorf("%s in memory: %w: %w", what, storage.ErrUnavailable, err)
 }
 
 // takeOne is takeMany for the most common ticket: one plain charge, whose state is a slot.
-func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome, now penstock.Instant) error {
+func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
 	g := &t.Groups[0]
 	m, cost := g.Charges[0].Meter, g.Charges[0].Cost
 	k, index := s.locate(&g.Subject, m)
@@ -167,7 +168,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome, now penstock.
 	if before.At > now && t.Now == 0 {
 		now = s.clock.now() // the wait for the lock was long: the instant would look like a clock that was set back
 	}
-	var found [1]penstock.Found
+	var found [1]storage.Found
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
 	st, write := charge(m, st, cost, passes, repaired)
 	if write && at == nil {
@@ -177,7 +178,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome, now penstock.
 			return err
 		}
 	}
-	found[0] = penstock.Found{State: st, Passes: passes}
+	found[0] = storage.Found{State: st, Passes: passes}
 	out.Settle(t, now, found[:], nil)
 	if write {
 		sh.save(at, m.Kind, st)
@@ -194,7 +195,7 @@ func (s *Store) takeOne(t *penstock.Ticket, out *penstock.Outcome, now penstock.
 
 // fetchAhead begins to fetch the slots of a ticket's subjects, without waiting for them: while the
 // ticket is checked and the lock taken, they are on their way.
-func (s *Store) fetchAhead(ticket *penstock.Ticket) {
+func (s *Store) fetchAhead(ticket *storage.Ticket) {
 	if !canPrefetch {
 		return
 	}
@@ -208,16 +209,16 @@ func (s *Store) fetchAhead(ticket *penstock.Ticket) {
 }
 
 // tagOf returns what the subjects of a rule have in common.
-func tagOf(s *penstock.Subject) uint32 { return binary.LittleEndian.Uint32(s[:4]) }
+func tagOf(s *storage.Subject) uint32 { return binary.LittleEndian.Uint32(s[:4]) }
 
 // locate returns a state's key and the index of its shard.
-func (s *Store) locate(subject *penstock.Subject, m *penstock.Meter) (_ key, index uint64) {
+func (s *Store) locate(subject *storage.Subject, m *algorithm.Meter) (_ key, index uint64) {
 	k, number := keyOf(subject, m.Fingerprint, s.seed)
 	return k, number >> s.shift
 }
 
 // instant returns the instant to decide at.
-func (s *Store) instant(t *penstock.Ticket) penstock.Instant {
+func (s *Store) instant(t *storage.Ticket) algorithm.Instant {
 	if t.Now != 0 {
 		return t.Now
 	}
@@ -225,7 +226,7 @@ func (s *Store) instant(t *penstock.Ticket) penstock.Instant {
 }
 
 // charge returns what a call makes of a state that was weighed, and whether that is to be written.
-func charge(m *penstock.Meter, st penstock.State, cost int64, taken, repaired bool) (_ penstock.State, write bool) {
+func charge(m *algorithm.Meter, st algorithm.State, cost int64, taken, repaired bool) (_ algorithm.State, write bool) {
 	switch {
 	case cost == 0 || !m.CanEver(cost):
 		return st, false

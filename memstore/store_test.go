@@ -12,10 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-func limit(t testing.TB, l penstock.Limit) *penstock.Meter {
+func limit(t testing.TB, l algorithm.Limit) *algorithm.Meter {
 	t.Helper()
 	m, err := l.Compile()
 	if err != nil {
@@ -25,22 +26,22 @@ func limit(t testing.TB, l penstock.Limit) *penstock.Meter {
 }
 
 // subject returns the n-th of a row of subjects as a keyed hash would make them.
-func subject(n uint64) (s penstock.Subject) {
+func subject(n uint64) (s storage.Subject) {
 	r := rand.NewPCG(n, 0x5eed)
 	binary.LittleEndian.PutUint64(s[:8], r.Uint64())
 	binary.LittleEndian.PutUint64(s[8:], r.Uint64())
 	return s
 }
 
-func single(n uint64, m *penstock.Meter, cost int64) *penstock.Ticket {
-	return &penstock.Ticket{Nonce: n + 1, Groups: []penstock.Group{
-		{Subject: subject(n), Charges: []penstock.Charge{{Meter: m, Cost: cost}}},
+func single(n uint64, m *algorithm.Meter, cost int64) *storage.Ticket {
+	return &storage.Ticket{Nonce: n + 1, Groups: []storage.Group{
+		{Subject: subject(n), Charges: []algorithm.Charge{{Meter: m, Cost: cost}}},
 	}}
 }
 
-func take(t testing.TB, s *Store, ticket *penstock.Ticket) *penstock.Outcome {
+func take(t testing.TB, s *Store, ticket *storage.Ticket) *storage.Outcome {
 	t.Helper()
-	out := new(penstock.Outcome)
+	out := new(storage.Outcome)
 	if err := s.Take(t.Context(), ticket, out); err != nil {
 		t.Fatal(err)
 	}
@@ -62,18 +63,18 @@ func TestNewNamesTheBadValue(t *testing.T) {
 
 func TestEndedContext(t *testing.T) {
 	s := open(t, Options{})
-	m := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Hour})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := s.Take(ctx, single(1, m, 1), new(penstock.Outcome))
-	if !errors.Is(err, penstock.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+	err := s.Take(ctx, single(1, m, 1), new(storage.Outcome))
+	if !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	if !take(t, s, single(1, m, 1)).Allowed {
 		t.Error("the call that was cancelled has been charged")
 	}
-	err = s.Take(t.Context(), &penstock.Ticket{}, new(penstock.Outcome))
-	if !errors.Is(err, penstock.ErrInvalid) {
+	err = s.Take(t.Context(), &storage.Ticket{}, new(storage.Outcome))
+	if !errors.Is(err, algorithm.ErrInvalid) {
 		t.Errorf("a ticket without groups: %v", err)
 	}
 }
@@ -83,23 +84,23 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		t.Skip("the pool forgets at random under the race detector")
 	}
 	s := open(t, Options{})
-	bucket := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Second, Burst: 1_000_000})
-	counter := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 4e9 + 5e8, Window: time.Second})
-	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100, Window: 50 * time.Millisecond})
-	leases := limit(t, penstock.Limit{Algorithm: penstock.Concurrency, Count: 10, Window: 50 * time.Millisecond})
-	for name, ticket := range map[string]*penstock.Ticket{
+	bucket := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Window: time.Second, Burst: 1_000_000})
+	counter := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 4e9 + 5e8, Window: time.Second})
+	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: 50 * time.Millisecond})
+	leases := limit(t, algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 10, Window: 50 * time.Millisecond})
+	for name, ticket := range map[string]*storage.Ticket{
 		"one charge": single(1, bucket, 1),
 		"peek":       single(1, bucket, 0),
 		"denied":     single(1, bucket, 900_000),
 		"log":        single(2, log, 1),
 		"leases":     single(3, leases, 1),
-		"several groups": {Nonce: 7, Groups: []penstock.Group{
-			{Subject: subject(4), Charges: []penstock.Charge{{Meter: bucket, Cost: 1}, {Meter: counter, Cost: 2}, {Meter: log, Cost: 1}}},
-			{Subject: subject(5), Charges: []penstock.Charge{{Meter: leases, Cost: 1}}, Alone: true},
-			{Subject: subject(6), Charges: []penstock.Charge{{Meter: bucket, Cost: 1}}},
+		"several groups": {Nonce: 7, Groups: []storage.Group{
+			{Subject: subject(4), Charges: []algorithm.Charge{{Meter: bucket, Cost: 1}, {Meter: counter, Cost: 2}, {Meter: log, Cost: 1}}},
+			{Subject: subject(5), Charges: []algorithm.Charge{{Meter: leases, Cost: 1}}, Alone: true},
+			{Subject: subject(6), Charges: []algorithm.Charge{{Meter: bucket, Cost: 1}}},
 		}},
 	} {
-		var out penstock.Outcome
+		var out storage.Outcome
 		run := func() {
 			ticket.Nonce++
 			if err := s.Take(t.Context(), ticket, &out); err != nil {
@@ -120,12 +121,12 @@ func TestBytesPerKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a million keys")
 	}
-	m := limit(t, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 10, Window: time.Hour})
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 10, Window: time.Hour})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	s := open(t, Options{})
-	out := new(penstock.Outcome)
+	out := new(storage.Outcome)
 	ticket := single(0, m, 1)
 	for n := range uint64(keys) {
 		ticket.Groups[0].Subject = subject(n)
@@ -154,8 +155,8 @@ func TestBytesPerKey(t *testing.T) {
 func TestExpiryGivesMemoryBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 16 << 20})
-		short := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Second})
-		log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 1000, Window: time.Second})
+		short := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Second})
+		log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1000, Window: time.Second})
 		empty := s.Stats().Bytes
 		for n := range uint64(50_000) {
 			take(t, s, single(n, short, 1))
@@ -195,7 +196,7 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 func TestNewKeysTakeThePlaceOfExpiredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 16 << 20})
-		m := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 2, Window: time.Second})
+		m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 2, Window: time.Second})
 		n := uint64(0)
 		var half Stats
 		for second := range 60 {
@@ -218,9 +219,9 @@ func TestNewKeysTakeThePlaceOfExpiredOnes(t *testing.T) {
 
 func TestWideCounters(t *testing.T) {
 	s := open(t, Options{})
-	wide := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 4e9 + 5e8, Window: time.Second})
-	narrow := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 1 << 20, Window: time.Second})
-	at := func(m *penstock.Meter, now penstock.Instant, cost int64) penstock.Decision {
+	wide := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 4e9 + 5e8, Window: time.Second})
+	narrow := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 1 << 20, Window: time.Second})
+	at := func(m *algorithm.Meter, now algorithm.Instant, cost int64) algorithm.Decision {
 		ticket := single(1, m, cost)
 		ticket.Now = now
 		return take(t, s, ticket).Decisions[0]
@@ -240,7 +241,7 @@ func TestWideCounters(t *testing.T) {
 		t.Errorf("afterwards: %+v", d)
 	}
 	// What is overdrawn has to fit, too.
-	indebted := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 4e9, Window: time.Second, Overdraft: 5e8})
+	indebted := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 4e9, Window: time.Second, Overdraft: 5e8})
 	ticket := single(2, indebted, most)
 	ticket.Now = 1_000_000
 	ticket.Groups[0].Charges[0].Overdraw = true
@@ -256,10 +257,10 @@ func TestWideCounters(t *testing.T) {
 // Several groups that are alone may add to one log; the room for all of it is made beforehand.
 func TestAloneGroupsShareALog(t *testing.T) {
 	s := open(t, Options{})
-	m := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100, Window: time.Second})
-	ticket := &penstock.Ticket{Now: 1_000_000}
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: time.Second})
+	ticket := &storage.Ticket{Now: 1_000_000}
 	for range 20 {
-		ticket.Groups = append(ticket.Groups, penstock.Group{Subject: subject(1), Charges: []penstock.Charge{{Meter: m, Cost: 1}}, Alone: true})
+		ticket.Groups = append(ticket.Groups, storage.Group{Subject: subject(1), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}, Alone: true})
 	}
 	for round := range int64(5) {
 		out := take(t, s, ticket)
@@ -276,21 +277,21 @@ func TestAloneGroupsShareALog(t *testing.T) {
 
 func TestConcurrentTickets(t *testing.T) {
 	s := open(t, Options{MaxBytes: 4 << 20})
-	window := limit(t, penstock.Limit{Algorithm: penstock.FixedWindow, Count: 500, Window: 24 * time.Hour * 366})
-	log := limit(t, penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 500, Window: time.Hour})
+	window := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 500, Window: 24 * time.Hour * 366})
+	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 500, Window: time.Hour})
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	allowed := map[uint64]int{}
 	for worker := range uint64(4) {
 		group.Go(func() {
 			r := rand.New(rand.NewPCG(worker, 1))
-			var out penstock.Outcome
+			var out storage.Outcome
 			for range 4000 {
 				a, b := r.Uint64N(6), r.Uint64N(6)
-				charges := []penstock.Charge{{Meter: window, Cost: 1}, {Meter: log, Cost: 1}}
-				ticket := &penstock.Ticket{Groups: []penstock.Group{{Subject: subject(a), Charges: charges}}}
+				charges := []algorithm.Charge{{Meter: window, Cost: 1}, {Meter: log, Cost: 1}}
+				ticket := &storage.Ticket{Groups: []storage.Group{{Subject: subject(a), Charges: charges}}}
 				if a != b {
-					ticket.Groups = append(ticket.Groups, penstock.Group{Subject: subject(b), Charges: charges})
+					ticket.Groups = append(ticket.Groups, storage.Group{Subject: subject(b), Charges: charges})
 				}
 				if err := s.Take(t.Context(), ticket, &out); err != nil {
 					t.Error(err)

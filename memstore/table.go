@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 const (
@@ -175,7 +175,7 @@ func (t *table) empty() {
 }
 
 // dead counts what the instant has made meaningless.
-func (t *table) dead(now penstock.Instant) uint32 {
+func (t *table) dead(now algorithm.Instant) uint32 {
 	return t.matching(func(s *slot) bool { return s.deadAt(now) })
 }
 

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // check fails unless the table is sorted, has no slot before its home or behind a gap it could have
@@ -125,10 +125,10 @@ func TestRebuildDropsTheDead(t *testing.T) {
 	table := regionOf(t, 1<<20, 1).table(0)
 	table.rebuild(10, nil)
 	for i := range 1000 {
-		at := penstock.Instant(i) * 1_000_000
+		at := algorithm.Instant(i) * 1_000_000
 		table.insert(slot{key: randomKey(r), head: head(at, at, state), payload: uint64(i)})
 	}
-	now := penstock.Instant(600)*1_000_000 + grace
+	now := algorithm.Instant(600)*1_000_000 + grace
 	if dead := table.dead(now); dead != 601 {
 		t.Fatalf("%d dead, want 601", dead)
 	}
@@ -140,8 +140,8 @@ func TestRebuildDropsTheDead(t *testing.T) {
 }
 
 func TestHeadHoldsItsParts(t *testing.T) {
-	for _, at := range []penstock.Instant{0, 1, 1_700_000_000_000_000, penstock.MaxInstant} {
-		for _, life := range []penstock.Instant{0, 1, 20_000, 3_600_000_000, 2 * 367 * 86_400_000_000} {
+	for _, at := range []algorithm.Instant{0, 1, 1_700_000_000_000_000, algorithm.MaxInstant} {
+		for _, life := range []algorithm.Instant{0, 1, 20_000, 3_600_000_000, 2 * 367 * 86_400_000_000} {
 			s := slot{head: head(at, at+life, state|spilled)}
 			if s.at() != at || s.head&(sortMask|given) != state|spilled {
 				t.Errorf("head of %d, %d: %x", at, life, s.head)
@@ -151,7 +151,7 @@ func TestHeadHoldsItsParts(t *testing.T) {
 			}
 		}
 	}
-	if s := (slot{head: head(penstock.MaxInstant+5, penstock.MaxInstant+5, 0)}); s.at() != penstock.MaxInstant {
+	if s := (slot{head: head(algorithm.MaxInstant+5, algorithm.MaxInstant+5, 0)}); s.at() != algorithm.MaxInstant {
 		t.Errorf("an instant beyond the last is kept as %d", s.at())
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // On a cluster a script runs within one slot. A ticket whose subjects live in several is decided
@@ -36,17 +37,17 @@ func newHoldID(hold uint64, group int) (id holdID) {
 // A part is what of a ticket lives in one slot.
 type part struct {
 	slot    int
-	ticket  penstock.Ticket
+	ticket  storage.Ticket
 	groups  []int // of the whole ticket
-	outcome penstock.Outcome
+	outcome storage.Outcome
 
-	now    penstock.Instant // of what the script found
-	found  []penstock.Found
-	sights []penstock.Sight
+	now    algorithm.Instant // of what the script found
+	found  []storage.Found
+	sights []storage.Sight
 }
 
 // takeAcross decides a ticket whose subjects live in several slots.
-func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	ctx, cancel := s.attend(ctx, s.pipes) // for all slots together
 	defer cancel()
 	hold := rand.Uint64() | 1
@@ -88,7 +89,7 @@ func (s *Store) takeAcross(ctx context.Context, t *penstock.Ticket, out *penstoc
 
 // partsOf divides the groups that go together, or those that are alone, by their slots. Their charges
 // are copies: what fails is undone when the ticket is its caller's again.
-func partsOf(t *penstock.Ticket, alone bool) (parts []part) {
+func partsOf(t *storage.Ticket, alone bool) (parts []part) {
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		if g.Alone != alone {
@@ -129,7 +130,7 @@ func (s *Store) takePart(ctx context.Context, p *part, hold uint64) error {
 func (p *part) settle() { p.outcome.Settle(&p.ticket, p.now, p.found, p.sights) }
 
 // join puts the parts' outcomes together.
-func join(t *penstock.Ticket, parts []part, out *penstock.Outcome) {
+func join(t *storage.Ticket, parts []part, out *storage.Outcome) {
 	out.Allowed = !t.Denied
 	out.Groups = slices.Grow(out.Groups[:0], len(t.Groups))[:len(t.Groups)]
 	starts := make([]int, len(t.Groups)+1) // of the groups' decisions
@@ -164,7 +165,7 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 			g := &p.ticket.Groups[j]
 			if g.Spends() {
 				r, err := s.undoGroup(ctx, &p.ticket, j, hold)
-				if err != nil && !errors.Is(err, penstock.ErrNoReservation) {
+				if err != nil && !errors.Is(err, storage.ErrNoReservation) {
 					return err
 				}
 				if err == nil { // else an operator has reset the subject in between
@@ -183,7 +184,7 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 
 // undoGroup gives back what a group has taken. It takes effect once: there is no reservation to be
 // found the second time.
-func (s *Store) undoGroup(ctx context.Context, t *penstock.Ticket, i int, hold uint64) (amended, error) {
+func (s *Store) undoGroup(ctx context.Context, t *storage.Ticket, i int, hold uint64) (amended, error) {
 	g := &t.Groups[i]
 	a := amendment{now: t.Now, verb: verbUndo, nonce: t.Nonce, hold: newHoldID(hold, i), length: holdTime.Microseconds()}
 	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))
@@ -213,7 +214,7 @@ func (s *Store) undoAll(parts []part, hold uint64) {
 			}
 			for pause := 10 * time.Millisecond; time.Now().Before(end); pause = min(2*pause, time.Second) {
 				_, err := s.undoGroup(s.open, &parts[i].ticket, j, hold)
-				if err == nil || errors.Is(err, penstock.ErrNoReservation) && i < len(parts)-1 {
+				if err == nil || errors.Is(err, storage.ErrNoReservation) && i < len(parts)-1 {
 					break
 				}
 				select {

@@ -10,14 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 // inNode returns a stranger whose slot is held by the given third of a cluster of three.
-func inNode(i int) penstock.Subject {
+func inNode(i int) storage.Subject {
 	for {
 		if s := stranger(); redisstore.SlotOf(s)*3/16384 == i {
 			return s
@@ -38,32 +39,32 @@ func clusterOf3(t testing.TB, clients int) (*redistest.Cluster, []*redisstore.St
 // acrossTickets plays tickets over subjects in three slots, one after the other, on the store and on
 // the model, and compares what must not depend on how a denied call is undone: who passes, and what
 // is left charged. (How states are dated may differ, as a charge that is undone dates them.)
-func acrossTickets(store penstock.Store, seed uint64, steps int) error {
+func acrossTickets(store storage.Store, seed uint64, steps int) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	model := storetest.NewModel()
-	cast := []penstock.Subject{inNode(0), inNode(1), inNode(2)}
+	cast := []storage.Subject{inNode(0), inNode(1), inNode(2)}
 	meters := append(eachKind(time.Hour),
-		penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile(),
-		penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile())
-	penalty, _ := penstock.PenaltyTerms{After: 3, Within: time.Hour, Bans: []time.Duration{time.Minute, time.Hour}, ForgiveAfter: 2 * time.Hour}.Compile()
-	dedup, _ := penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 3, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
+		algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile(),
+		algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: true, Ordinal: 1}.MustCompile())
+	penalty, _ := algorithm.PenaltyTerms{After: 3, Within: time.Hour, Bans: []time.Duration{time.Minute, time.Hour}, ForgiveAfter: 2 * time.Hour}.Compile()
+	dedup, _ := algorithm.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 3, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Hour}}.Compile()
 	now := monday
 	for i := range steps {
-		now += penstock.Instant(r.Int64N(int64(10 * time.Minute / time.Microsecond)))
-		t := &penstock.Ticket{Now: now, MaxDelay: penstock.AnyDelay, Nonce: r.Uint64() | 1}
+		now += algorithm.Instant(r.Int64N(int64(10 * time.Minute / time.Microsecond)))
+		t := &storage.Ticket{Now: now, MaxDelay: algorithm.AnyDelay, Nonce: r.Uint64() | 1}
 		for _, k := range r.Perm(len(cast))[:2+r.IntN(2)] {
-			g := penstock.Group{Subject: cast[k], Alone: r.IntN(8) == 0}
+			g := storage.Group{Subject: cast[k], Alone: r.IntN(8) == 0}
 			for _, m := range r.Perm(len(meters))[:1+r.IntN(3)] {
 				kind := meters[m].Kind
-				overdraw := r.IntN(4) == 0 && !meters[m].CountDenied && kind != penstock.KindLeaky && kind != penstock.KindLeases
-				g.Charges = append(g.Charges, penstock.Charge{Meter: meters[m], Cost: r.Int64N(3), Overdraw: overdraw})
+				overdraw := r.IntN(4) == 0 && !meters[m].CountDenied && kind != algorithm.KindLeaky && kind != algorithm.KindLeases
+				g.Charges = append(g.Charges, algorithm.Charge{Meter: meters[m], Cost: r.Int64N(3), Overdraw: overdraw})
 			}
 			if r.IntN(2) == 0 {
-				g.Penalty, g.Dedup, g.Call = penalty, dedup, penstock.CallID{1, byte(r.IntN(3))}
+				g.Penalty, g.Dedup, g.Call = penalty, dedup, storage.CallID{1, byte(r.IntN(3))}
 			}
 			t.Groups = append(t.Groups, g)
 		}
-		var want, got penstock.Outcome
+		var want, got storage.Outcome
 		if err := model.Take(context.Background(), t, &want); err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func acrossTickets(store penstock.Store, seed uint64, steps int) error {
 }
 
 // summary is what an outcome says about passing and about what is charged.
-func summary(o *penstock.Outcome) string {
+func summary(o *storage.Outcome) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v:", o.Allowed)
 	for _, g := range o.Groups {
@@ -129,16 +130,16 @@ func TestAcrossSlotsSabotaged(t *testing.T) {
 func TestAcrossSlotsExactly(t *testing.T) {
 	_, stores := clusterOf3(t, 3)
 	for trial := range 30 {
-		wide := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 20, Window: penstock.MaxWindow}.MustCompile()
-		narrow := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 7, Window: 24 * time.Hour}.MustCompile()
+		wide := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 20, Window: algorithm.MaxWindow}.MustCompile()
+		narrow := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 7, Window: 24 * time.Hour}.MustCompile()
 		first, last := inNode(trial%3), inNode((trial+1)%3)
 		var passed atomic.Int64
 		atOnce(60, func(i int) {
-			ticket := &penstock.Ticket{Groups: []penstock.Group{
-				{Subject: first, Charges: []penstock.Charge{charge(wide, 1)}},
-				{Subject: last, Charges: []penstock.Charge{charge(narrow, 1)}},
+			ticket := &storage.Ticket{Groups: []storage.Group{
+				{Subject: first, Charges: []algorithm.Charge{charge(wide, 1)}},
+				{Subject: last, Charges: []algorithm.Charge{charge(narrow, 1)}},
 			}}
-			var out penstock.Outcome
+			var out storage.Outcome
 			if err := stores[i%3].Take(t.Context(), ticket, &out); err != nil {
 				t.Error(err)
 			} else if out.Allowed {
@@ -159,27 +160,27 @@ func TestAcrossSlotsFault(t *testing.T) {
 	cluster, stores := clusterOf3(t, 1)
 	m := spacious()
 	for round := range 6 {
-		subjects := []penstock.Subject{inNode(0), inNode(1), inNode(2)}
+		subjects := []storage.Subject{inNode(0), inNode(1), inNode(2)}
 		silent := cluster.Nodes[round%3]
 		if err := silent.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		ticket := &penstock.Ticket{Nonce: 1}
+		ticket := &storage.Ticket{Nonce: 1}
 		for _, s := range subjects {
-			g := penstock.Group{Subject: s, Charges: []penstock.Charge{charge(m, 1)}}
+			g := storage.Group{Subject: s, Charges: []algorithm.Charge{charge(m, 1)}}
 			if round >= 3 {
 				g = guarded(0, s, charge(m, 1)).Groups[0]
 			}
 			ticket.Groups = append(ticket.Groups, g)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		var out penstock.Outcome
-		if err := stores[0].Take(ctx, ticket, &out); !errors.Is(err, penstock.ErrUnavailable) {
+		var out storage.Outcome
+		if err := stores[0].Take(ctx, ticket, &out); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("error %v does not wrap ErrUnavailable", err)
 		}
 		cancel()
 		for i := range ticket.Groups { // the ticket is its caller's again
-			ticket.Groups[i].Charges[0] = penstock.Charge{}
+			ticket.Groups[i].Charges[0] = algorithm.Charge{}
 		}
 		if err := silent.Resume(); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 var beatText = assemble("beat")
@@ -35,7 +36,7 @@ type Peer struct {
 func (s *Store) Beat(ctx context.Context, node, about string, within time.Duration) (nodes int, peers []Peer, err error) {
 	if node == "" || len(node) > MaxNodeName || len(about) > MaxNodeAbout || within < time.Second {
 		return 0, nil, fmt.Errorf("%w beat: a name of %d bytes, must be from 1 to %d; about it %d bytes, must be at most %d; within %v, must be at least 1s",
-			penstock.ErrInvalid, len(node), MaxNodeName, len(about), MaxNodeAbout, within)
+			algorithm.ErrInvalid, len(node), MaxNodeName, len(about), MaxNodeAbout, within)
 	}
 	names, abouts := s.beatKeys()
 	args := []string{node, strconv.Itoa(int(within / time.Second)), about, strconv.Itoa(MaxPeers), strconv.Itoa(MaxNodeName), strconv.Itoa(MaxNodeAbout)}
@@ -44,7 +45,7 @@ func (s *Store) Beat(ctx context.Context, node, about string, within time.Durati
 		nodes, peers, err = readPeers(reply)
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("redis: beat: %w: %w", penstock.ErrUnavailable, err)
+		return 0, nil, fmt.Errorf("redis: beat: %w: %w", storage.ErrUnavailable, err)
 	}
 	return nodes, peers, nil
 }
@@ -58,7 +59,7 @@ func (s *Store) Leave(ctx context.Context, node string) error {
 		_, err = s.do(ctx, s.pipelined, s.pipelined.B().Hdel().Key(abouts).Field(node).Build())
 	}
 	if err != nil {
-		return fmt.Errorf("redis: leave: %w: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("redis: leave: %w: %w", storage.ErrUnavailable, err)
 	}
 	return nil
 }

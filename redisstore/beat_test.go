@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // beats are those of a store that must answer.
@@ -71,17 +72,17 @@ func TestBeat(t *testing.T) {
 		t.Errorf("one has left, and %d are told: %+v", n, told)
 	}
 	for _, wrong := range [][2]string{{"", ""}, {strings.Repeat("x", 65), ""}, {"a", strings.Repeat("x", 513)}} {
-		if _, _, err := store.Beat(t.Context(), wrong[0], wrong[1], time.Hour); !errors.Is(err, penstock.ErrInvalid) {
+		if _, _, err := store.Beat(t.Context(), wrong[0], wrong[1], time.Hour); !errors.Is(err, algorithm.ErrInvalid) {
 			t.Errorf("a name of %d bytes, about it %d: %v", len(wrong[0]), len(wrong[1]), err)
 		}
 	}
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := store.Beat(t.Context(), "a", "", time.Hour); !errors.Is(err, penstock.ErrUnavailable) {
+	if _, _, err := store.Beat(t.Context(), "a", "", time.Hour); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("without a server: %v", err)
 	}
-	if err := store.Leave(t.Context(), "a"); !errors.Is(err, penstock.ErrUnavailable) {
+	if err := store.Leave(t.Context(), "a"); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("without a server: %v", err)
 	}
 }

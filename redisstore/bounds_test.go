@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // What a call can make Redis remember is a constant, whatever it is called and whatever it costs.
@@ -21,12 +22,12 @@ func TestMemoryOfGuards(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes", what, bytes)
 	}
-	ticket := guarded(0, stranger(), charge(spacious(), penstock.MaxCount/2))
+	ticket := guarded(0, stranger(), charge(spacious(), algorithm.MaxCount/2))
 	take(t, store, ticket)
 	most("a record", usage(recordKey(&ticket.Groups[0])), 256)
 
-	var charges []penstock.Charge
-	for i := range penstock.MaxCharges {
+	var charges []algorithm.Charge
+	for i := range storage.MaxCharges {
 		l := spacious().Limit()
 		l.Ordinal = uint8(i)
 		charges = append(charges, charge(l.MustCompile(), 1))
@@ -34,7 +35,7 @@ func TestMemoryOfGuards(t *testing.T) {
 	const n = 1000
 	for _, c := range []struct {
 		what    string
-		charges []penstock.Charge
+		charges []algorithm.Charge
 		bound   int // of one, and of a hash around it
 	}{{"a reservation of a charge", charges[:1], 224}, {"a reservation of sixteen", charges, 768}} {
 		who := stranger()
@@ -52,7 +53,7 @@ func TestMemoryOfGuards(t *testing.T) {
 
 	who := stranger()
 	for range n {
-		if _, err := store.Hold(one(0, who, charges[0]), new(penstock.Outcome)); err != nil {
+		if _, err := store.Hold(one(0, who, charges[0]), new(storage.Outcome)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,9 +81,9 @@ func TestMemoryOfGuards(t *testing.T) {
 func TestFloodOfMadeUpCalls(t *testing.T) {
 	server, store := serve(t)
 	const limit = 5
-	for _, m := range []*penstock.Meter{
+	for _, m := range []*algorithm.Meter{
 		slidingLog(limit, time.Hour),
-		penstock.Limit{Algorithm: penstock.TokenBucket, Count: limit, Window: 24 * time.Hour}.MustCompile(),
+		algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: limit, Window: 24 * time.Hour}.MustCompile(),
 	} {
 		who := stranger()
 		call := func() bool {

@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 var clearText = assemble("clear")
@@ -21,8 +22,8 @@ const (
 // A Clearing says that a key was reset, or its ban lifted: nodes forget what they know of it from
 // before that instant.
 type Clearing struct {
-	Subject penstock.Subject
-	At      penstock.Instant
+	Subject storage.Subject
+	At      algorithm.Instant
 	Lift    bool // only the ban
 }
 
@@ -41,7 +42,7 @@ func (s *Store) announce(ctx context.Context, c Clearing) error {
 	args := []string{strconv.FormatInt(int64(c.At), 10), c.announcement(), strconv.Itoa(MaxClearings), strconv.FormatInt(clearingLife.Microseconds(), 10)}
 	_, err := s.do(ctx, s.pipelined, s.pipelined.B().Eval().Script(clearText).Numkeys(1).Key(s.clearingsKey()).Arg(args...).Build())
 	if err != nil {
-		return fmt.Errorf("done, but other nodes were not told: %w: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("done, but other nodes were not told: %w: %w", storage.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -58,8 +59,8 @@ func (s *Store) Clearings(ctx context.Context) (all []Clearing, err error) {
 		return nil, said("read resets", err)
 	}
 	for _, z := range scores {
-		if len(z.Member) == 1+len(penstock.Subject{}) && (z.Member[0] == 'l' || z.Member[0] == 'r') {
-			all = append(all, Clearing{Subject: penstock.Subject([]byte(z.Member[1:])), At: penstock.Instant(z.Score), Lift: z.Member[0] == 'l'})
+		if len(z.Member) == 1+len(storage.Subject{}) && (z.Member[0] == 'l' || z.Member[0] == 'r') {
+			all = append(all, Clearing{Subject: storage.Subject([]byte(z.Member[1:])), At: algorithm.Instant(z.Score), Lift: z.Member[0] == 'l'})
 		}
 	}
 	return all, nil

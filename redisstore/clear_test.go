@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Every store of the same Redis hears of resets and lifted bans, once each, with the least rights.
@@ -25,24 +26,24 @@ func TestClearings(t *testing.T) {
 		if all := clearings(); len(all) != 0 {
 			t.Fatalf("before anything: %+v", all)
 		}
-		penalty, err := penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
+		penalty, err := algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Minute}.MustCompile()
-		reset, lifted := penstock.Subject{1, 2, 255, 0}, penstock.Subject{9}
-		var out penstock.Outcome
-		if err := store.Take(t.Context(), &penstock.Ticket{Groups: []penstock.Group{{Subject: reset, Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}}, &out); err != nil {
+		m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Minute}.MustCompile()
+		reset, lifted := storage.Subject{1, 2, 255, 0}, storage.Subject{9}
+		var out storage.Outcome
+		if err := store.Take(t.Context(), &storage.Ticket{Groups: []storage.Group{{Subject: reset, Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}}, &out); err != nil {
 			t.Fatal(err)
 		}
 		ban := func(length time.Duration) {
 			t.Helper()
-			if _, err := store.Ban(t.Context(), &penstock.Ban{Subject: lifted, Penalty: penalty, Length: length}); err != nil {
+			if _, err := store.Ban(t.Context(), &storage.Ban{Subject: lifted, Penalty: penalty, Length: length}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 2 {
-			if err := store.Reset(t.Context(), &penstock.Group{Subject: reset, Charges: []penstock.Charge{{Meter: m}}}); err != nil {
+			if err := store.Reset(t.Context(), &storage.Group{Subject: reset, Charges: []algorithm.Charge{{Meter: m}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -66,7 +67,7 @@ func TestClearingsAreBounded(t *testing.T) {
 		store := open(t, o)
 		reset := func(n byte) {
 			t.Helper()
-			if err := store.Reset(t.Context(), &penstock.Group{Subject: penstock.Subject{n}}); err != nil {
+			if err := store.Reset(t.Context(), &storage.Group{Subject: storage.Subject{n}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,7 +78,7 @@ func TestClearingsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := penstock.Instant(seconds) * 1_000_000
+		now := algorithm.Instant(seconds) * 1_000_000
 		for i := range 2 * redisstore.MaxClearings {
 			ask(t, at, "ZADD", "pen:{cleared}", strconv.Itoa(int(now)-30_000_000-i), "stranger"+strconv.Itoa(i))
 		}
@@ -90,7 +91,7 @@ func TestClearingsAreBounded(t *testing.T) {
 			t.Error("announcements do not expire")
 		}
 		all, err := store.Clearings(t.Context())
-		if err != nil || len(all) != 2 || all[0].Subject != (penstock.Subject{1}) || all[1].Subject != (penstock.Subject{2}) {
+		if err != nil || len(all) != 2 || all[0].Subject != (storage.Subject{1}) || all[1].Subject != (storage.Subject{2}) {
 			t.Errorf("%+v, %v", all, err)
 		}
 	})

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A caller that sends a run for others as well is bound by its own deadline and not by theirs, and
@@ -18,8 +19,8 @@ func TestLeaderInCompany(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour}.MustCompile()
-	ticket := &penstock.Ticket{Groups: []penstock.Group{{Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}}
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: time.Hour}.MustCompile()
+	ticket := &storage.Ticket{Groups: []storage.Group{{Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}}
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}

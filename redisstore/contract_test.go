@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -49,8 +49,8 @@ func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
-func nodes(t testing.TB, n int, o redisstore.Options) []penstock.Store {
-	stores := make([]penstock.Store, n)
+func nodes(t testing.TB, n int, o redisstore.Options) []storage.Store {
+	stores := make([]storage.Store, n)
 	for i := range stores {
 		stores[i] = open(t, o)
 	}
@@ -60,7 +60,7 @@ func nodes(t testing.TB, n int, o redisstore.Options) []penstock.Store {
 func TestContractSingle(t *testing.T) {
 	server := redistest.Start(t)
 	grant(t, server.Addr, aclCommands)
-	storetest.Run(t, func(t testing.TB, n int) []penstock.Store {
+	storetest.Run(t, func(t testing.TB, n int) []storage.Store {
 		return nodes(t, n, redisstore.Options{Addresses: []string{server.Addr}})
 	})
 	everyKeyExpires(t, server.Addr)
@@ -74,7 +74,7 @@ func TestContractCluster(t *testing.T) {
 	for _, addr := range cluster.Addrs {
 		grant(t, addr, aclCommands+" "+aclCluster)
 	}
-	suite := storetest.Suite{OneSubject: true, Open: func(t testing.TB, n int) []penstock.Store {
+	suite := storetest.Suite{OneSubject: true, Open: func(t testing.TB, n int) []storage.Store {
 		return nodes(t, n, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})
 	}}
 	suite.Run(t)

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // snapshot returns everything a subject has on the server, contents and ends.
-func snapshot(t testing.TB, addr string, who penstock.Subject) map[string]string {
+func snapshot(t testing.TB, addr string, who storage.Subject) map[string]string {
 	t.Helper()
 	state := map[string]string{}
 	for _, key := range keysOf(t, addr, who) {
@@ -20,13 +21,13 @@ func snapshot(t testing.TB, addr string, who penstock.Subject) map[string]string
 }
 
 // The two clocks a ticket can be decided by: a given instant, and the server's.
-var clocks = map[string]penstock.Instant{"given": monday, "server": 0}
+var clocks = map[string]algorithm.Instant{"given": monday, "server": 0}
 
 // A denied call writes nothing: nothing to store, nothing to replicate, and no later end.
 func TestDeniedCallsWriteNothing(t *testing.T) {
 	server, store := serve(t)
 	for clock, now := range clocks {
-		for _, m := range eachKind(penstock.MaxWindow) {
+		for _, m := range eachKind(algorithm.MaxWindow) {
 			t.Run(fmt.Sprintf("%s/%v", clock, m), func(t *testing.T) {
 				who := stranger()
 				for range 3 {
@@ -40,7 +41,7 @@ func TestDeniedCallsWriteNothing(t *testing.T) {
 				}
 				expect(t, "calls above the limit that pass", count(100, func(int) bool { return hit(t, store, now, who, m) }), 0)
 				expect(t, "used, says a peek", int(used(t, store, now, who, m)), 3)
-				if out := take(t, store, one(now, who, charge(m, penstock.MaxCount))); out.Allowed {
+				if out := take(t, store, one(now, who, charge(m, algorithm.MaxCount))); out.Allowed {
 					t.Error("an impossible cost passed")
 				}
 				if after := snapshot(t, server.Addr, who); !maps.Equal(before, after) {
@@ -57,8 +58,8 @@ func TestPeeksCreateNothing(t *testing.T) {
 	for clock, now := range clocks {
 		for _, m := range eachKind(time.Hour) {
 			costs := []int64{0}
-			if m.Kind != penstock.KindLeases { // takes one whatever the cost
-				costs = append(costs, 4, penstock.MaxCount)
+			if m.Kind != algorithm.KindLeases { // takes one whatever the cost
+				costs = append(costs, 4, algorithm.MaxCount)
 			}
 			for _, cost := range costs {
 				who := stranger()
@@ -100,23 +101,23 @@ func TestDeniedByOneChargesNone(t *testing.T) {
 // Under count_denied a denied call does write, and what it writes is bounded.
 func TestCountedDenialsAreBounded(t *testing.T) {
 	server, store := serve(t)
-	for _, l := range []penstock.Limit{
-		{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Hour},
-		{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year},
-		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: time.Hour},
-		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour},
+	for _, l := range []algorithm.Limit{
+		{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Hour},
+		{Algorithm: algorithm.FixedWindow, Count: 3, Period: algorithm.Year},
+		{Algorithm: algorithm.SlidingWindowCounter, Count: 3, Window: time.Hour},
+		{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Hour},
 	} {
 		l.CountDenied = true
 		m, who := l.MustCompile(), stranger()
 		key := keyOf(who, m)
 		size := func() int {
-			if m.Kind == penstock.KindLog {
+			if m.Kind == algorithm.KindLog {
 				return number(t, server.Addr, "LLEN", key)
 			}
 			return number(t, server.Addr, "STRLEN", key)
 		}
 		most := 1 + 27
-		if m.Kind == penstock.KindLog {
+		if m.Kind == algorithm.KindLog {
 			most = int(l.Count) + 2 // the base, and one above the limit
 		}
 		for range 3 {
@@ -144,11 +145,11 @@ func TestCountedDenialsAreBounded(t *testing.T) {
 func TestBannedCallsWriteNothing(t *testing.T) {
 	server, store := serve(t)
 	for clock, now := range clocks {
-		for _, m := range returnable(eachKind(penstock.MaxWindow)) {
+		for _, m := range returnable(eachKind(algorithm.MaxWindow)) {
 			ticket := guarded(now, stranger(), charge(m, 1))
 			g := &ticket.Groups[0]
 			take(t, store, ticket)
-			if _, err := store.Ban(t.Context(), &penstock.Ban{Now: now, Subject: g.Subject, Penalty: g.Penalty, Length: time.Hour}); err != nil {
+			if _, err := store.Ban(t.Context(), &storage.Ban{Now: now, Subject: g.Subject, Penalty: g.Penalty, Length: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			before := snapshot(t, server.Addr, g.Subject)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A request that is given up on has had its whole time: neither the deadline of a request on the same
@@ -43,7 +43,7 @@ func TestNoRequestFailsBeforeItsTime(t *testing.T) {
 					all.Go(func() {
 						time.Sleep(wait)
 						ticket, began := one(0, stranger(), charge(m, 1)), time.Now()
-						err := store.Take(t.Context(), ticket, new(penstock.Outcome))
+						err := store.Take(t.Context(), ticket, new(storage.Outcome))
 						if took := time.Since(began); err == nil || took < timeout {
 							t.Errorf("after %v of %v: %v", took, timeout, err)
 						}

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -13,10 +14,10 @@ import (
 func edgeTraces() ([]trace, error) {
 	r := &recorder{Model: storetest.NewModel()}
 	var traces []trace
-	for _, story := range []func(take func(*penstock.Ticket) penstock.Outcome){leakyPatience, leaseExpiry, lowerConcurrency, peeksBeforeNewcomer} {
+	for _, story := range []func(take func(*storage.Ticket) storage.Outcome){leakyPatience, leaseExpiry, lowerConcurrency, peeksBeforeNewcomer} {
 		r.whole = nil
 		var failed error
-		story(func(t *penstock.Ticket) (out penstock.Outcome) {
+		story(func(t *storage.Ticket) (out storage.Outcome) {
 			if err := r.Take(context.Background(), t, &out); err != nil && failed == nil {
 				failed = fmt.Errorf("the story is not sound: %w", err)
 			}
@@ -37,14 +38,14 @@ func edgeTraces() ([]trace, error) {
 
 // leakyPatience: callers that can wait as long as they must, a microsecond less and one more, at
 // every length of a tick.
-func leakyPatience(take func(*penstock.Ticket) penstock.Outcome) {
+func leakyPatience(take func(*storage.Ticket) storage.Outcome) {
 	for _, window := range []time.Duration{time.Second, 7 * time.Second, 20 * time.Second, 11 * time.Hour} {
 		for _, perWindow := range []int64{1, 2, 3, 7, 999} {
-			m := penstock.Limit{Algorithm: penstock.LeakyBucket, Count: perWindow, Window: window, Queue: 20}.MustCompile()
+			m := algorithm.Limit{Algorithm: algorithm.LeakyBucket, Count: perWindow, Window: window, Queue: 20}.MustCompile()
 			for off := range time.Duration(3) {
 				who, now := stranger(), monday
 				for i := range 12 {
-					now += penstock.Instant(i * 137)
+					now += algorithm.Instant(i * 137)
 					// Who cannot wait at all is told for how long he would have to.
 					probe := one(now, who, charge(m, 1))
 					probe.MaxDelay = 0
@@ -62,9 +63,9 @@ func leakyPatience(take func(*penstock.Ticket) penstock.Outcome) {
 }
 
 // leaseExpiry: a holder asks again at the very instant its lease ends, just before and just after.
-func leaseExpiry(take func(*penstock.Ticket) penstock.Outcome) {
-	for off := range penstock.Instant(3) {
-		m := penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: time.Second}.MustCompile()
+func leaseExpiry(take func(*storage.Ticket) storage.Outcome) {
+	for off := range algorithm.Instant(3) {
+		m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Second}.MustCompile()
 		who := stranger()
 		first := one(monday, who, charge(m, 1))
 		take(first)
@@ -78,10 +79,10 @@ func leaseExpiry(take func(*penstock.Ticket) penstock.Outcome) {
 
 // lowerConcurrency: more leases are live than a lowered limit grants; a peek and a call wait for
 // different ones to end.
-func lowerConcurrency(take func(*penstock.Ticket) penstock.Outcome) {
-	limit := penstock.Limit{Algorithm: penstock.Concurrency, Count: 6, Window: time.Second}
+func lowerConcurrency(take func(*storage.Ticket) storage.Outcome) {
+	limit := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 6, Window: time.Second}
 	who := stranger()
-	for i := range penstock.Instant(6) {
+	for i := range algorithm.Instant(6) {
 		take(one(monday+100*i, who, charge(limit.MustCompile(), 1)))
 	}
 	for limit.Count = 6; limit.Count > 0; limit.Count-- {
@@ -93,15 +94,15 @@ func lowerConcurrency(take func(*penstock.Ticket) penstock.Outcome) {
 
 // peeksBeforeNewcomer: a ticket peeks at limits that have a state or none and charges one that is
 // new to the subject, which must not take the place of another.
-func peeksBeforeNewcomer(take func(*penstock.Ticket) penstock.Outcome) {
-	var fixed []*penstock.Meter
+func peeksBeforeNewcomer(take func(*storage.Ticket) storage.Outcome) {
+	var fixed []*algorithm.Meter
 	for _, m := range eachKind(time.Hour) {
 		if m.Kind.Fixed() {
 			fixed = append(fixed, m)
 		}
 	}
 	for i := range fixed {
-		pick := func(k int) *penstock.Meter { return fixed[(i+k)%len(fixed)] }
+		pick := func(k int) *algorithm.Meter { return fixed[(i+k)%len(fixed)] }
 		for peeks := range 4 {
 			who := stranger()
 			take(one(monday, who, charge(pick(0), 1)))

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A monthly quota in Berlin's calendar and a rate, decided together in one round trip.
@@ -22,8 +23,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	rate := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 2, Window: time.Hour}.MustCompile()
-	quota := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 5000, Period: penstock.Month, Location: berlin}.MustCompile()
+	rate := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 2, Window: time.Hour}.MustCompile()
+	quota := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 5000, Period: algorithm.Month, Location: berlin}.MustCompile()
 
 	store, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, Timeout: 30 * time.Second})
 	if err != nil {
@@ -31,12 +32,12 @@ func Example() {
 	}
 	defer store.Close()
 
-	key := penstock.NewHasher("secret").Subject("api", "plan", penstock.Attribute{Name: "api_key", Value: "k-123"})
-	ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: key, Charges: []penstock.Charge{
+	key := storage.NewHasher("secret").Subject("api", "plan", storage.Attribute{Name: "api_key", Value: "k-123"})
+	ticket := storage.Ticket{Groups: []storage.Group{{Subject: key, Charges: []algorithm.Charge{
 		{Meter: rate, Cost: 1},
 		{Meter: quota, Cost: 1},
 	}}}}
-	var out penstock.Outcome
+	var out storage.Outcome
 	for range 3 {
 		if err := store.Take(context.Background(), &ticket, &out); err != nil {
 			panic(err)

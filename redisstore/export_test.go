@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // ScriptText returns the script that decides, as it is sent.
@@ -32,7 +33,7 @@ func (s *Store) UseAmendScript(text string) { s.amend = newScript(text) }
 // Across is a store that decides as if every two slots were different servers.
 type Across struct{ *Store }
 
-func (a Across) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (a Across) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -40,32 +41,32 @@ func (a Across) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 }
 
 // SubjectKey returns the key of a subject's fixed-size states.
-func SubjectKey(prefix string, s penstock.Subject) string {
+func SubjectKey(prefix string, s storage.Subject) string {
 	return string(appendSubjectKey(nil, prefix, s))
 }
 
 // ListKey returns the key of a subject's log or set of leases.
-func ListKey(prefix string, s penstock.Subject, m *penstock.Meter) string {
+func ListKey(prefix string, s storage.Subject, m *algorithm.Meter) string {
 	return string(appendListKey(nil, prefix, s, m))
 }
 
 // RecordKey returns the key of what is remembered of a call.
-func RecordKey(prefix string, s penstock.Subject, call penstock.CallID) string {
+func RecordKey(prefix string, s storage.Subject, call storage.CallID) string {
 	return string(appendRecordKey(nil, prefix, s, call))
 }
 
 // ReservationsKey returns the key of a subject's reservations.
-func ReservationsKey(prefix string, s penstock.Subject) string {
+func ReservationsKey(prefix string, s storage.Subject) string {
 	return string(appendReservationsKey(nil, prefix, s))
 }
 
 // LateKey returns the key that a late charge leaves behind.
-func LateKey(prefix string, s penstock.Subject, nonce uint64) string {
+func LateKey(prefix string, s storage.Subject, nonce uint64) string {
 	return string(appendLateKey(nil, prefix, s, nonce))
 }
 
 // SlotOf returns the slot in which everything of the subject lives.
-func SlotOf(s penstock.Subject) int { return slotOf(s) }
+func SlotOf(s storage.Subject) int { return slotOf(s) }
 
 // Waiting returns how many calls are queued and have not been sent.
 func (s *Store) Waiting() int {
@@ -81,7 +82,7 @@ func (s *Store) Waiting() int {
 
 // TakeDated decides a ticket of one calendar charge as if the node's calendar had said other starts
 // of periods: a node whose clock is not Redis'.
-func (s *Store) TakeDated(t *penstock.Ticket, starts [4]penstock.Instant) (penstock.Found, error) {
+func (s *Store) TakeDated(t *storage.Ticket, starts [4]algorithm.Instant) (storage.Found, error) {
 	c := newCall(t)
 	keys, arg := newRequest().pack([]*call{c}, s.prefix, t.Now)
 	var dates []byte
@@ -95,16 +96,16 @@ func (s *Store) TakeDated(t *penstock.Ticket, starts [4]penstock.Instant) (penst
 		err = split(reply, []*call{c})
 	}
 	if err != nil {
-		return penstock.Found{}, err
+		return storage.Found{}, err
 	}
 	if err := c.unpack(); err != nil {
-		return penstock.Found{}, err
+		return storage.Found{}, err
 	}
 	return c.found[0], nil
 }
 
 // SettleDated is TakeDated for a settlement.
-func (s *Store) SettleDated(t *penstock.Settlement, starts [4]penstock.Instant) error {
+func (s *Store) SettleDated(t *storage.Settlement, starts [4]algorithm.Instant) error {
 	a := amendment{now: t.Now, verb: byte(t.Verb), nonce: t.Nonce}
 	a.keys.add(appendSubjectKey(nil, s.prefix, t.Subject))
 	a.keys.add(appendReservationsKey(nil, s.prefix, t.Subject))
@@ -120,14 +121,14 @@ func (s *Store) SettleDated(t *penstock.Settlement, starts [4]penstock.Instant) 
 }
 
 // Hold takes a ticket as if it were a part of a larger one, and returns what undoes it.
-func (s *Store) Hold(t *penstock.Ticket, out *penstock.Outcome) (undo func(now penstock.Instant) error, err error) {
+func (s *Store) Hold(t *storage.Ticket, out *storage.Outcome) (undo func(now algorithm.Instant) error, err error) {
 	p := part{slot: slotOf(t.Groups[0].Subject), ticket: *t}
 	hold := rand.Uint64() | 1
 	if err := s.takePart(context.Background(), &p, hold); err != nil {
 		return nil, err
 	}
 	*out = p.outcome
-	return func(now penstock.Instant) error {
+	return func(now algorithm.Instant) error {
 		p.ticket.Now = now
 		for i := range p.ticket.Groups {
 			if !p.ticket.Groups[i].Spends() {

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // checkExtends lowers limits whose counters were written, and looks at what a look by the lowered limit
@@ -17,10 +18,10 @@ import (
 func checkExtends(store *redisstore.Store, addr string) error {
 	var errs []error
 	for _, now := range clocks {
-		for _, l := range []penstock.Limit{
-			{Algorithm: penstock.TokenBucket, Burst: 1000},
-			{Algorithm: penstock.TokenBucket, Burst: 1000, Refill: penstock.Interval},
-			{Algorithm: penstock.LeakyBucket, Queue: 999},
+		for _, l := range []algorithm.Limit{
+			{Algorithm: algorithm.TokenBucket, Burst: 1000},
+			{Algorithm: algorithm.TokenBucket, Burst: 1000, Refill: algorithm.Interval},
+			{Algorithm: algorithm.LeakyBucket, Queue: 999},
 		} {
 			l.Count, l.Window = 1000, 10*time.Second
 			fast := l.MustCompile()
@@ -37,12 +38,12 @@ func checkExtends(store *redisstore.Store, addr string) error {
 }
 
 // extends looks at one counter, alone in its value or in company of a limit that ends sooner.
-func extends(store *redisstore.Store, addr string, spend *penstock.Ticket, look penstock.Charge, company bool) error {
+func extends(store *redisstore.Store, addr string, spend *storage.Ticket, look algorithm.Charge, company bool) error {
 	g := &spend.Groups[0]
 	if company {
 		g.Charges = append(g.Charges, charge(eachKind(time.Minute)[0], 1))
 	}
-	var first, out penstock.Outcome
+	var first, out storage.Outcome
 	if err := store.Take(context.Background(), spend, &first); err != nil || !first.Allowed {
 		return fmt.Errorf("%v: %v, %w", g.Charges[0].Meter, first.Allowed, err)
 	}
@@ -52,7 +53,7 @@ func extends(store *redisstore.Store, addr string, spend *penstock.Ticket, look 
 		if err := store.Take(context.Background(), ticket, &out); err != nil {
 			return err
 		}
-		if err := ends(addr, g.Subject, out, []*penstock.Meter{look.Meter}, spend.Now != 0); err != nil {
+		if err := ends(addr, g.Subject, out, []*algorithm.Meter{look.Meter}, spend.Now != 0); err != nil {
 			return fmt.Errorf("look %d of cost %d: %w", i, look.Cost, err)
 		}
 		after, err := dump(addr, g.Subject)
@@ -76,16 +77,16 @@ func extends(store *redisstore.Store, addr string, spend *penstock.Ticket, look 
 func extendsStrikes(store *redisstore.Store, addr string) error {
 	for _, now := range clocks {
 		for cost := range int64(2) { // a request that passes beside the strike, and a peek
-			denies, passes := slidingLog(1, time.Hour), penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 9, Window: 2 * time.Hour}.MustCompile()
+			denies, passes := slidingLog(1, time.Hour), algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 9, Window: 2 * time.Hour}.MustCompile()
 			t := one(now, stranger(), charge(denies, 1))
 			t.Groups[0].Penalty = penaltyOf(9, time.Minute, time.Minute)
-			var out penstock.Outcome
+			var out storage.Outcome
 			for range 2 {
 				if err := store.Take(context.Background(), t, &out); err != nil {
 					return err
 				}
 			}
-			t.Groups[0].Charges = []penstock.Charge{charge(passes, cost)}
+			t.Groups[0].Charges = []algorithm.Charge{charge(passes, cost)}
 			t.Groups[0].Penalty = penaltyOf(9, time.Minute, 5*time.Hour)
 			if err := store.Take(context.Background(), t, &out); err != nil || out.Groups[0].Strikes != 1 {
 				return fmt.Errorf("%d strikes (%w)", out.Groups[0].Strikes, err)
@@ -102,14 +103,14 @@ func extendsStrikes(store *redisstore.Store, addr string) error {
 // leavesTheFuture: a peek at a state that a wrong clock wrote does not keep it until that future, and a
 // state that says nothing any more is not kept at all.
 func leavesTheFuture(store *redisstore.Store, addr string) error {
-	l := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Burst: 1000, Window: 10 * time.Second}
+	l := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Burst: 1000, Window: 10 * time.Second}
 	fast := l.MustCompile()
 	l.Count = 1
 	slow := l.MustCompile()
-	kept := penstock.Instant(penstock.CodeLife(penstock.LifeCode(slow.Life)))
-	for _, wrote := range []penstock.Instant{monday + seconds(1e6), monday - seconds(10_000), monday - kept + 1, monday - kept, monday - seconds(12_000)} {
+	kept := algorithm.Instant(algorithm.CodeLife(algorithm.LifeCode(slow.Life)))
+	for _, wrote := range []algorithm.Instant{monday + seconds(1e6), monday - seconds(10_000), monday - kept + 1, monday - kept, monday - seconds(12_000)} {
 		t := one(wrote, stranger(), charge(fast, 1000))
-		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 			return err
 		}
 		before, err := dump(addr, t.Groups[0].Subject)
@@ -117,7 +118,7 @@ func leavesTheFuture(store *redisstore.Store, addr string) error {
 			return err
 		}
 		peek := one(monday, t.Groups[0].Subject, charge(slow, 0))
-		if err := store.Take(context.Background(), peek, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), peek, new(storage.Outcome)); err != nil {
 			return err
 		}
 		after, err := dump(addr, t.Groups[0].Subject)

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // starve runs something on a server that has no memory to give.
@@ -25,8 +26,8 @@ func starve(t testing.TB, addr string, do func()) {
 }
 
 // allCharges is a charge of every limit that can be reserved.
-func allCharges(cost int64) (charges []penstock.Charge) {
-	for _, m := range returnable(eachKind(penstock.MaxWindow)) {
+func allCharges(cost int64) (charges []algorithm.Charge) {
+	for _, m := range returnable(eachKind(algorithm.MaxWindow)) {
 		charges = append(charges, charge(m, cost))
 	}
 	return charges
@@ -54,7 +55,7 @@ func TestOutOfMemoryGuarded(t *testing.T) {
 		for seen := range 3 { // a newcomer, one with a state, a repeat
 			if seen == 1 {
 				first := *ticket
-				first.Groups = []penstock.Group{*g}
+				first.Groups = []storage.Group{*g}
 				first.Groups[0].Call, first.Nonce = newCallID(), ticket.Nonce+1<<40
 				take(t, store, &first)
 			} else if seen == 2 {
@@ -62,8 +63,8 @@ func TestOutOfMemoryGuarded(t *testing.T) {
 			}
 			before := must(dump(server.Addr, g.Subject))
 			starve(t, server.Addr, func() {
-				err := store.Take(t.Context(), ticket, new(penstock.Outcome))
-				if !errors.Is(err, penstock.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
+				err := store.Take(t.Context(), ticket, new(storage.Outcome))
+				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
 					t.Errorf("guards %04b, seen %d: error %v does not say OOM", bits, seen, err)
 				}
 			})
@@ -84,10 +85,10 @@ func TestOutOfMemoryStrikes(t *testing.T) {
 	for range 2 {
 		before := must(dump(server.Addr, g.Subject))
 		starve(t, server.Addr, func() {
-			if err := store.Take(t.Context(), ticket, new(penstock.Outcome)); !errors.Is(err, penstock.ErrUnavailable) {
+			if err := store.Take(t.Context(), ticket, new(storage.Outcome)); !errors.Is(err, storage.ErrUnavailable) {
 				t.Errorf("a strike without memory: error %v", err)
 			}
-			if _, err := store.Ban(t.Context(), &penstock.Ban{Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); !errors.Is(err, penstock.ErrUnavailable) {
+			if _, err := store.Ban(t.Context(), &storage.Ban{Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); !errors.Is(err, storage.ErrUnavailable) {
 				t.Errorf("a ban without memory: error %v", err)
 			}
 		})
@@ -110,7 +111,7 @@ func TestOutOfMemoryStrikes(t *testing.T) {
 // A settlement is done as a whole or refused as a whole.
 func TestOutOfMemorySettlement(t *testing.T) {
 	server, store := serve(t)
-	for _, verb := range []penstock.Verb{penstock.Settle, penstock.Release, penstock.Renew} {
+	for _, verb := range []storage.Verb{storage.Settle, storage.Release, storage.Renew} {
 		for _, cost := range []int64{0, 1, 2, 3} {
 			ticket := one(0, stranger(), allCharges(2)...)
 			g := &ticket.Groups[0]
@@ -122,8 +123,8 @@ func TestOutOfMemorySettlement(t *testing.T) {
 			}
 			before := must(dump(server.Addr, g.Subject))
 			starve(t, server.Addr, func() {
-				err := store.Settle(t.Context(), what, new(penstock.Settled))
-				if !errors.Is(err, penstock.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
+				err := store.Settle(t.Context(), what, new(storage.Settled))
+				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
 					t.Errorf("%v: error %v does not say OOM", verb, err)
 				}
 			})
@@ -136,10 +137,10 @@ func TestOutOfMemorySettlement(t *testing.T) {
 		}
 	}
 	// What only gives back needs none.
-	ticket := one(0, stranger(), charge(penstock.Limit{Algorithm: penstock.Concurrency, Count: 1, Window: time.Hour}.MustCompile(), 1))
+	ticket := one(0, stranger(), charge(algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1, Window: time.Hour}.MustCompile(), 1))
 	take(t, store, ticket)
 	starve(t, server.Addr, func() {
-		if out := settle(t, store, settlement(ticket, penstock.Release)); !out.Allowed || out.Again {
+		if out := settle(t, store, settlement(ticket, storage.Release)); !out.Allowed || out.Again {
 			t.Errorf("a lease given back: %+v", out)
 		}
 	})
@@ -161,17 +162,17 @@ func TestLostReplyOfASettlement(t *testing.T) {
 	lose := func(do func() error) {
 		t.Helper()
 		armed.Store(true)
-		if err := do(); !errors.Is(err, penstock.ErrUnavailable) {
+		if err := do(); !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatalf("a lost reply: error %v, want ErrUnavailable", err)
 		}
 		recovers(t, store, m)
 	}
-	var warm penstock.Ban // the first amendment travels by its text, behind a refusal
+	var warm storage.Ban // the first amendment travels by its text, behind a refusal
 	warm.Subject, warm.Penalty, warm.Length = stranger(), penaltyOf(3, time.Minute, time.Hour), time.Minute
 	if _, err := store.Ban(t.Context(), &warm); err != nil {
 		t.Fatal(err)
 	}
-	for _, verb := range []penstock.Verb{penstock.Settle, penstock.Release, penstock.Renew} {
+	for _, verb := range []storage.Verb{storage.Settle, storage.Release, storage.Renew} {
 		for _, cost := range []int64{3, 9} { // less and more than was reserved
 			ticket := one(0, stranger(), charge(m, 5))
 			g := &ticket.Groups[0]
@@ -179,11 +180,11 @@ func TestLostReplyOfASettlement(t *testing.T) {
 			take(t, store, ticket)
 			what := settlement(ticket, verb)
 			what.Charges[0].Cost = cost
-			lose(func() error { return store.Settle(t.Context(), what, new(penstock.Settled)) })
-			want := map[penstock.Verb]int64{penstock.Settle: cost, penstock.Release: 0, penstock.Renew: 5}[verb]
+			lose(func() error { return store.Settle(t.Context(), what, new(storage.Settled)) })
+			want := map[storage.Verb]int64{storage.Settle: cost, storage.Release: 0, storage.Renew: 5}[verb]
 			expect(t, fmt.Sprintf("%v: used after the first", verb), int(used(t, store, 0, g.Subject, m)), int(want))
 			out := settle(t, store, what)
-			if out.Again != (verb != penstock.Renew) || !out.Allowed {
+			if out.Again != (verb != storage.Renew) || !out.Allowed {
 				t.Errorf("%v, sent again: %+v", verb, out)
 			}
 			expect(t, fmt.Sprintf("%v: used after the second", verb), int(used(t, store, 0, g.Subject, m)), int(want))
@@ -191,7 +192,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 	}
 	for _, m := range lateKinds(time.Hour) {
 		who := stranger()
-		c := lateCharge(0, who, admittedAt(m, 2, penstock.InstantOf(time.Now())))
+		c := lateCharge(0, who, admittedAt(m, 2, algorithm.InstantOf(time.Now())))
 		lose(func() error { return store.ChargeLate(t.Context(), c) })
 		for range 2 {
 			expect(t, fmt.Sprintf("%v: used after a late charge", m), int(used(t, store, 0, who, m)), 2)
@@ -205,7 +206,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 		t.Error(err)
 	}
 	lose(func() error {
-		return store.Reset(t.Context(), &penstock.Group{Subject: warm.Subject, Penalty: warm.Penalty})
+		return store.Reset(t.Context(), &storage.Group{Subject: warm.Subject, Penalty: warm.Penalty})
 	})
 	expect(t, "keys after a reset whose reply was lost", len(keysOf(t, server.Addr, warm.Subject)), 0)
 }
@@ -222,10 +223,10 @@ func TestSilentServerForOperators(t *testing.T) {
 	g := &ticket.Groups[0]
 	verbs := map[string]func(ctx context.Context, s *redisstore.Store) error{
 		"settle": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Settle(ctx, settlement(ticket, penstock.Renew), new(penstock.Settled))
+			return s.Settle(ctx, settlement(ticket, storage.Renew), new(storage.Settled))
 		},
 		"ban": func(ctx context.Context, s *redisstore.Store) error {
-			_, err := s.Ban(ctx, &penstock.Ban{Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute})
+			_, err := s.Ban(ctx, &storage.Ban{Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute})
 			return err
 		},
 		"reset": func(ctx context.Context, s *redisstore.Store) error { return s.Reset(ctx, g) },
@@ -248,7 +249,7 @@ func TestSilentServerForOperators(t *testing.T) {
 	for name, ask := range verbs {
 		check := func(whose string, want, err error) {
 			t.Helper()
-			if !errors.Is(err, want) || !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) {
+			if !errors.Is(err, want) || !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, algorithm.ErrInvalid) {
 				t.Errorf("%s, %s: error %v must wrap %v and ErrUnavailable", name, whose, err, want)
 			}
 		}
@@ -289,7 +290,7 @@ func TestHastySettlementsHarmNobody(t *testing.T) {
 				continue
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(i*31+j*17)%700)*time.Microsecond)
-			err := store.Reset(ctx, &penstock.Group{Subject: stranger(), Charges: []penstock.Charge{charge(m, 0)}})
+			err := store.Reset(ctx, &storage.Group{Subject: stranger(), Charges: []algorithm.Charge{charge(m, 0)}})
 			cancel()
 			if err != nil {
 				gaveUp.Add(1)

@@ -12,27 +12,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // fails takes once and returns the error, which must say that the store was unavailable.
-func fails(t *testing.T, store *redisstore.Store, ctx context.Context, who penstock.Subject, m *penstock.Meter) error {
+func fails(t *testing.T, store *redisstore.Store, ctx context.Context, who storage.Subject, m *algorithm.Meter) error {
 	t.Helper()
-	var out penstock.Outcome
+	var out storage.Outcome
 	err := store.Take(ctx, one(0, who, charge(m, 1)), &out)
-	if !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) || out.Allowed {
+	if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, algorithm.ErrInvalid) || out.Allowed {
 		t.Fatalf("%v: allowed %v, error %v; want a denial by ErrUnavailable", m, out.Allowed, err)
 	}
 	return err
 }
 
 // recovers polls until calls pass again.
-func recovers(t *testing.T, store *redisstore.Store, m *penstock.Meter) {
+func recovers(t *testing.T, store *redisstore.Store, m *algorithm.Meter) {
 	t.Helper()
 	await(t, "calls to pass again", func() bool {
-		var out penstock.Outcome
+		var out storage.Outcome
 		return store.Take(t.Context(), one(0, stranger(), charge(m, 1)), &out) == nil && out.Allowed
 	})
 }
@@ -40,7 +41,7 @@ func recovers(t *testing.T, store *redisstore.Store, m *penstock.Meter) {
 // A server without memory refuses what it would have to store, and stores no part of it.
 func TestOutOfMemory(t *testing.T) {
 	server, store := serve(t)
-	for _, m := range eachKind(penstock.MaxWindow) {
+	for _, m := range eachKind(algorithm.MaxWindow) {
 		who := stranger()
 		take(t, store, one(0, who, charge(m, 1)))
 		before := snapshot(t, server.Addr, who)
@@ -148,7 +149,7 @@ func TestDeadlinesInCompany(t *testing.T) {
 			defer back.Add(1)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			defer cancel()
-			var out penstock.Outcome
+			var out storage.Outcome
 			if err := store.Take(ctx, one(0, stranger(), charge(m, 1)), &out); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v does not wrap DeadlineExceeded", err)
 			}
@@ -223,7 +224,7 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 		armed.Store(true)
 		fails(t, store, t.Context(), retrying, m)
 		await(t, "a retry to pass", func() bool {
-			var out penstock.Outcome
+			var out storage.Outcome
 			return store.Take(t.Context(), one(0, retrying, charge(m, 1)), &out) == nil
 		})
 	}

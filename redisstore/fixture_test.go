@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const prefix = "pen:" // of every key, as long as no option says otherwise
 
 // monday is the instant at which traces with a clock of their own begin: odd to the last digit.
-const monday = penstock.Instant(1794704739699202)
+const monday = algorithm.Instant(1794704739699202)
 
 // dial opens a store without an account, for servers that lose theirs because they are restarted
 // or replaced.
@@ -62,31 +63,31 @@ func ask(t testing.TB, addr string, args ...string) string {
 }
 
 var (
-	hasher    = penstock.NewHasher("redisstore tests")
+	hasher    = storage.NewHasher("redisstore tests")
 	strangers atomic.Int64
 )
 
 // stranger returns a subject that no store has seen.
-func stranger() penstock.Subject {
+func stranger() storage.Subject {
 	return hasher.Subject("test", fmt.Sprint(strangers.Add(1)))
 }
 
 // one is a ticket of a single group that can wait as long as it takes.
-func one(now penstock.Instant, who penstock.Subject, charges ...penstock.Charge) *penstock.Ticket {
-	return &penstock.Ticket{
-		Now: now, MaxDelay: penstock.AnyDelay, Nonce: uint64(strangers.Add(1)),
-		Groups: []penstock.Group{{Subject: who, Charges: charges}},
+func one(now algorithm.Instant, who storage.Subject, charges ...algorithm.Charge) *storage.Ticket {
+	return &storage.Ticket{
+		Now: now, MaxDelay: algorithm.AnyDelay, Nonce: uint64(strangers.Add(1)),
+		Groups: []storage.Group{{Subject: who, Charges: charges}},
 	}
 }
 
-func charge(m *penstock.Meter, cost int64) penstock.Charge {
-	return penstock.Charge{Meter: m, Cost: cost}
+func charge(m *algorithm.Meter, cost int64) algorithm.Charge {
+	return algorithm.Charge{Meter: m, Cost: cost}
 }
 
 // take decides a ticket that must be decidable.
-func take(t testing.TB, s penstock.Store, ticket *penstock.Ticket) penstock.Outcome {
+func take(t testing.TB, s storage.Store, ticket *storage.Ticket) storage.Outcome {
 	t.Helper()
-	var out penstock.Outcome
+	var out storage.Outcome
 	if err := s.Take(t.Context(), ticket, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +95,13 @@ func take(t testing.TB, s penstock.Store, ticket *penstock.Ticket) penstock.Outc
 }
 
 // hit charges one call of cost 1 and tells whether it passed.
-func hit(t testing.TB, s penstock.Store, now penstock.Instant, who penstock.Subject, m *penstock.Meter) bool {
+func hit(t testing.TB, s storage.Store, now algorithm.Instant, who storage.Subject, m *algorithm.Meter) bool {
 	t.Helper()
 	return take(t, s, one(now, who, charge(m, 1))).Allowed
 }
 
 // used peeks at how much of the limit is consumed.
-func used(t testing.TB, s penstock.Store, now penstock.Instant, who penstock.Subject, m *penstock.Meter) int64 {
+func used(t testing.TB, s storage.Store, now algorithm.Instant, who storage.Subject, m *algorithm.Meter) int64 {
 	t.Helper()
 	return take(t, s, one(now, who, charge(m, 0))).Decisions[0].Used
 }
@@ -118,18 +119,18 @@ func await(t testing.TB, what string, done func() bool) {
 }
 
 // eachKind holds a limit of three of every kind, over an hour and therefore stable during a test.
-func eachKind(window time.Duration) []*penstock.Meter {
-	limits := []penstock.Limit{
-		{Algorithm: penstock.FixedWindow, Count: 3, Window: window},
-		{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year},
-		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: window},
-		{Algorithm: penstock.TokenBucket, Count: 3, Window: window},
-		{Algorithm: penstock.TokenBucket, Count: 3, Window: window, Refill: penstock.Interval},
-		{Algorithm: penstock.LeakyBucket, Count: 3, Window: window, Queue: 2},
-		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: window},
-		{Algorithm: penstock.Concurrency, Count: 3, Window: window},
+func eachKind(window time.Duration) []*algorithm.Meter {
+	limits := []algorithm.Limit{
+		{Algorithm: algorithm.FixedWindow, Count: 3, Window: window},
+		{Algorithm: algorithm.FixedWindow, Count: 3, Period: algorithm.Year},
+		{Algorithm: algorithm.SlidingWindowCounter, Count: 3, Window: window},
+		{Algorithm: algorithm.TokenBucket, Count: 3, Window: window},
+		{Algorithm: algorithm.TokenBucket, Count: 3, Window: window, Refill: algorithm.Interval},
+		{Algorithm: algorithm.LeakyBucket, Count: 3, Window: window, Queue: 2},
+		{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: window},
+		{Algorithm: algorithm.Concurrency, Count: 3, Window: window},
 	}
-	meters := make([]*penstock.Meter, len(limits))
+	meters := make([]*algorithm.Meter, len(limits))
 	for i, l := range limits {
 		meters[i] = l.MustCompile()
 	}
@@ -137,7 +138,7 @@ func eachKind(window time.Duration) []*penstock.Meter {
 }
 
 // keyOf returns the key that holds the meter's state.
-func keyOf(who penstock.Subject, m *penstock.Meter) string {
+func keyOf(who storage.Subject, m *algorithm.Meter) string {
 	if m.Kind.Fixed() {
 		return redisstore.SubjectKey(prefix, who)
 	}
@@ -145,7 +146,7 @@ func keyOf(who penstock.Subject, m *penstock.Meter) string {
 }
 
 // keysOf returns all keys of a subject on the server.
-func keysOf(t testing.TB, addr string, who penstock.Subject) []string {
+func keysOf(t testing.TB, addr string, who storage.Subject) []string {
 	t.Helper()
 	reply := ask(t, addr, "KEYS", prefix+"{"+who.String()+"}*")
 	if reply == "" {

@@ -19,10 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // recorded is the state that a history left in Redis when this format was new. Servers have such state
@@ -32,44 +33,44 @@ var recorded = filepath.Join("testdata", fmt.Sprintf("format%d.txt", redisstore.
 // A history is calls of every kind: those before, of which the state was recorded, and those after,
 // whose answers show whether it was understood.
 func history(ctx context.Context, s keeper, after bool) (answers []any, err error) {
-	names := penstock.NewHasher("recorded state")
+	names := storage.NewHasher("recorded state")
 	nonce, now := uint64(1), monday
 	if after {
-		nonce, now = 1001, monday+penstock.Instant(90*time.Second/time.Microsecond)
+		nonce, now = 1001, monday+algorithm.Instant(90*time.Second/time.Microsecond)
 	}
-	take := func(g penstock.Group) {
+	take := func(g storage.Group) {
 		nonce++
-		var out penstock.Outcome
-		ticket := penstock.Ticket{Now: now, MaxDelay: penstock.AnyDelay, Nonce: nonce, Groups: []penstock.Group{g}}
+		var out storage.Outcome
+		ticket := storage.Ticket{Now: now, MaxDelay: algorithm.AnyDelay, Nonce: nonce, Groups: []storage.Group{g}}
 		err = errors.Join(err, s.Take(ctx, &ticket, &out))
 		answers = append(answers, out)
 	}
 	for i, m := range eachKind(time.Hour) {
 		for range 2 {
-			take(penstock.Group{Subject: names.Subject("plain", fmt.Sprint(i)), Charges: []penstock.Charge{{Meter: m, Cost: 1}}})
+			take(storage.Group{Subject: names.Subject("plain", fmt.Sprint(i)), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}})
 		}
 	}
 	for i, m := range returnable(eachKind(time.Hour)) {
-		g := penstock.Group{
-			Subject: names.Subject("guarded", fmt.Sprint(i)), Charges: []penstock.Charge{{Meter: m, Cost: 1}},
-			Penalty: penaltyOf(2, time.Hour, 2*time.Hour), Dedup: dedupOf(time.Hour), Call: penstock.CallID(names.Subject("call", fmt.Sprint(i))), Reserve: time.Hour,
+		g := storage.Group{
+			Subject: names.Subject("guarded", fmt.Sprint(i)), Charges: []algorithm.Charge{{Meter: m, Cost: 1}},
+			Penalty: penaltyOf(2, time.Hour, 2*time.Hour), Dedup: dedupOf(time.Hour), Call: storage.CallID(names.Subject("call", fmt.Sprint(i))), Reserve: time.Hour,
 		}
 		take(g)
 		take(g) // a repeat of it
-		g.Call = penstock.CallID(names.Subject("another", fmt.Sprint(i, after)))
+		g.Call = storage.CallID(names.Subject("another", fmt.Sprint(i, after)))
 		for range 3 {
 			take(g)
 		}
 		if after {
-			var out penstock.Settled
-			what := penstock.Settlement{Now: now, Subject: g.Subject, Nonce: 2 + uint64(2*len(eachKind(time.Hour))) + uint64(5*i), Verb: penstock.Release, Charges: g.Charges}
+			var out storage.Settled
+			what := storage.Settlement{Now: now, Subject: g.Subject, Nonce: 2 + uint64(2*len(eachKind(time.Hour))) + uint64(5*i), Verb: storage.Release, Charges: g.Charges}
 			err = errors.Join(err, s.Settle(ctx, &what, &out))
 			answers = append(answers, out)
 		}
 	}
 	for i, m := range eachKind(time.Hour)[:3] { // one is let be, one has a strike, one is banned
 		for range 3 + i {
-			take(penstock.Group{Subject: names.Subject("struck", fmt.Sprint(i)), Charges: []penstock.Charge{{Meter: m, Cost: 1}}, Penalty: penaltyOf(2, time.Hour, 2*time.Hour)})
+			take(storage.Group{Subject: names.Subject("struck", fmt.Sprint(i)), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}, Penalty: penaltyOf(2, time.Hour, 2*time.Hour)})
 		}
 	}
 	return answers, err
@@ -155,7 +156,7 @@ func TestNodesOfTwoFormats(t *testing.T) {
 	old, upgraded, switched := node(""), node(later(t, false)), node(later(t, true))
 	who, bystander := stranger(), stranger()
 	const step = 200
-	limit := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 4 * step, Window: 300 * 24 * time.Hour}.MustCompile()
+	limit := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 4 * step, Window: 300 * 24 * time.Hour}.MustCompile()
 	// load sends so many calls to all nodes at once and tells how many pass.
 	load := func(calls int, nodes ...*redisstore.Store) int {
 		t.Helper()
@@ -163,7 +164,7 @@ func TestNodesOfTwoFormats(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range calls {
 			all.Go(func() {
-				var out penstock.Outcome
+				var out storage.Outcome
 				switch err := nodes[i%len(nodes)].Take(t.Context(), one(0, who, charge(limit, 1)), &out); {
 				case err != nil:
 					failed.Add(1)
@@ -198,9 +199,9 @@ func TestNodesOfTwoFormats(t *testing.T) {
 	}
 
 	// A node of the release before must not guess, nor destroy.
-	var out penstock.Outcome
+	var out storage.Outcome
 	err := old.Take(t.Context(), one(0, who, charge(limit, 1)), &out)
-	if !errors.Is(err, penstock.ErrCorrupt) || !errors.Is(err, penstock.ErrUnavailable) || format() != 2 {
+	if !errors.Is(err, storage.ErrCorrupt) || !errors.Is(err, storage.ErrUnavailable) || format() != 2 {
 		t.Fatalf("an old node on the new format: %v; now it is of format %d", err, format())
 	}
 	if !hit(t, old, 0, bystander, limit) {

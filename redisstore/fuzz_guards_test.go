@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // FuzzGuards puts any bytes where a guarded call keeps its record, its reservation and its states:
 // whatever is asked is answered or refused as corrupt, and what was refused stays as it was.
 func FuzzGuards(f *testing.F) {
 	server, store := serve(f)
-	charges := func(which uint8) (charges []penstock.Charge) {
+	charges := func(which uint8) (charges []algorithm.Charge) {
 		for i, m := range returnable(eachKind(time.Hour)) {
 			if int(which)>>i&1 == 1 {
 				charges = append(charges, charge(m, 1))
@@ -26,7 +27,7 @@ func FuzzGuards(f *testing.F) {
 	take(f, store, model)
 	get := func(command ...string) []byte { return []byte(ask(f, server.Addr, command...)) }
 	f.Add(get("GET", theRecord(model)), get("HGET", theReservations(model), field(model.Nonce)), get("GET", theValue(model)), uint8(127), uint8(0))
-	settle(f, store, settlement(model, penstock.Settle))
+	settle(f, store, settlement(model, storage.Settle))
 	f.Add(get("GET", theRecord(model)), get("HGET", theReservations(model), field(model.Nonce)), get("GET", theValue(model)), uint8(1), uint8(1))
 	for length := range 30 {
 		ones := []byte(strings.Repeat("\xff", length))
@@ -48,31 +49,31 @@ func FuzzGuards(f *testing.F) {
 			t.Helper()
 			before := must(dump(server.Addr, who))
 			err := do()
-			if errors.Is(err, penstock.ErrUnavailable) && !errors.Is(err, penstock.ErrCorrupt) {
+			if errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrCorrupt) {
 				t.Errorf("%s: %v", what, err)
 			}
 			if err != nil && must(dump(server.Addr, who)) != before {
 				t.Errorf("%s was refused (%v) and changed what there was", what, err)
 			}
 		}
-		for _, verb := range []penstock.Verb{penstock.Renew, penstock.Settle, penstock.Release} {
+		for _, verb := range []storage.Verb{storage.Renew, storage.Settle, storage.Release} {
 			s := settlement(ticket, verb)
-			s.Overage = penstock.Overage(overage % 3)
-			check(verb.String(), func() error { return store.Settle(t.Context(), s, new(penstock.Settled)) })
+			s.Overage = algorithm.Overage(overage % 3)
+			check(verb.String(), func() error { return store.Settle(t.Context(), s, new(storage.Settled)) })
 		}
 		put()
-		check("a call", func() error { return store.Take(t.Context(), ticket, new(penstock.Outcome)) })
+		check("a call", func() error { return store.Take(t.Context(), ticket, new(storage.Outcome)) })
 		check("a ban", func() error {
-			_, err := store.Ban(t.Context(), &penstock.Ban{Now: monday, Subject: who, Penalty: ticket.Groups[0].Penalty, Length: time.Minute})
+			_, err := store.Ban(t.Context(), &storage.Ban{Now: monday, Subject: who, Penalty: ticket.Groups[0].Penalty, Length: time.Minute})
 			return err
 		})
 		put()
 		check("a call that is held", func() error {
-			undo, err := store.Hold(ticket, new(penstock.Outcome))
+			undo, err := store.Hold(ticket, new(storage.Outcome))
 			if err == nil {
 				err = undo(monday)
 			}
-			if errors.Is(err, penstock.ErrNoReservation) { // it was denied
+			if errors.Is(err, storage.ErrNoReservation) { // it was denied
 				return nil
 			}
 			return err

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // FuzzValue puts any bytes under a subject's key: a ticket is decided or refused as corrupt, and
@@ -30,19 +31,19 @@ func FuzzValue(f *testing.F) {
 		who, m := stranger(), meters[int(which)%len(meters)]
 		key := redisstore.SubjectKey(prefix, who)
 		ask(t, server.Addr, "SET", key, string(value), "PX", "60000")
-		for _, now := range []penstock.Instant{monday, 0} {
-			checkAnswer(t, store, server.Addr, key, string(value), one(now, who, charge(m, int64(cost%(penstock.MaxCount+1)))))
+		for _, now := range []algorithm.Instant{monday, 0} {
+			checkAnswer(t, store, server.Addr, key, string(value), one(now, who, charge(m, int64(cost%(algorithm.MaxCount+1)))))
 		}
 	})
 }
 
 // checkAnswer asks about a key that holds the given string, or something newer.
-func checkAnswer(t *testing.T, store *redisstore.Store, addr, key, value string, ticket *penstock.Ticket) {
+func checkAnswer(t *testing.T, store *redisstore.Store, addr, key, value string, ticket *storage.Ticket) {
 	t.Helper()
-	var out penstock.Outcome
+	var out storage.Outcome
 	err := store.Take(t.Context(), ticket, &out)
 	switch {
-	case errors.Is(err, penstock.ErrCorrupt):
+	case errors.Is(err, storage.ErrCorrupt):
 		if now := ask(t, addr, "GET", key); now != value {
 			t.Errorf("%q was refused and is now %q", value, now)
 		}
@@ -61,7 +62,7 @@ func FuzzLog(f *testing.F) {
 	f.Add([]byte("short"), uint8(1), uint64(0), false)
 	f.Fuzz(func(t *testing.T, data []byte, length uint8, cost uint64, countDenied bool) {
 		who := stranger()
-		m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: countDenied}.MustCompile()
+		m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: time.Hour, CountDenied: countDenied}.MustCompile()
 		key := redisstore.ListKey(prefix, who, m)
 		push := []string{"RPUSH", key}
 		for size := int(length%20) + 1; len(data) > 0 && len(push) < 100; {
@@ -73,10 +74,10 @@ func FuzzLog(f *testing.F) {
 		}
 		ask(t, server.Addr, push...)
 		before := ask(t, server.Addr, "DUMP", key)
-		var out penstock.Outcome
+		var out storage.Outcome
 		err := store.Take(t.Context(), one(monday, who, charge(m, int64(cost%8))), &out)
 		switch {
-		case errors.Is(err, penstock.ErrCorrupt):
+		case errors.Is(err, storage.ErrCorrupt):
 			if ask(t, server.Addr, "DUMP", key) != before {
 				t.Errorf("%q was refused and changed", push[2:])
 			}

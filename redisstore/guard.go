@@ -4,7 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // The bits of a group in a request.
@@ -25,7 +26,7 @@ const (
 )
 
 // guardBits says what the group is beside its charges; one without guards is at most alone.
-func guardBits(g *penstock.Group) (bits byte) {
+func guardBits(g *storage.Group) (bits byte) {
 	if g.Alone {
 		bits = guardAlone
 	}
@@ -48,7 +49,7 @@ func guardBits(g *penstock.Group) (bits byte) {
 }
 
 // itemsOf counts the states that the group is decided by.
-func itemsOf(g *penstock.Group) int {
+func itemsOf(g *storage.Group) int {
 	n := len(g.Charges)
 	if g.Penalty != nil {
 		n++
@@ -60,7 +61,7 @@ func itemsOf(g *penstock.Group) int {
 }
 
 // appendGuard writes what the script has to know of a group beside its items.
-func (r *request) appendGuard(b []byte, g *penstock.Group, bits byte, nonce uint64, prefix string) []byte {
+func (r *request) appendGuard(b []byte, g *storage.Group, bits byte, nonce uint64, prefix string) []byte {
 	if bits&(guardRemembers|guardReserves) == 0 {
 		return b
 	}
@@ -82,7 +83,7 @@ func (r *request) appendGuard(b []byte, g *penstock.Group, bits byte, nonce uint
 }
 
 // appendHold asks the script to remember what the group takes, so that it can be undone.
-func (r *request) appendHold(b []byte, s penstock.Subject, hold holdID, prefix string) []byte {
+func (r *request) appendHold(b []byte, s storage.Subject, hold holdID, prefix string) []byte {
 	key := r.otherKey(func(text []byte) []byte { return appendReservationsKey(text, prefix, s) })
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
 	b = appendUint56(b, holdTime.Microseconds())
@@ -91,7 +92,7 @@ func (r *request) appendHold(b []byte, s penstock.Subject, hold holdID, prefix s
 
 // penalty packs a penalty once, in the form of a limit: so many strikes within a window, and its
 // bans behind it.
-func (r *request) penalty(p *penstock.Penalty) int {
+func (r *request) penalty(p *algorithm.Penalty) int {
 	if i, ok := r.terms[p]; ok {
 		return i
 	}
@@ -101,10 +102,10 @@ func (r *request) penalty(p *penstock.Penalty) int {
 	return start
 }
 
-func appendPenalty(b []byte, p *penstock.Penalty) []byte {
-	b = appendNumbers(b, &penstock.Numbers{
-		Kind:        penstock.KindPenalty,
-		Fingerprint: penstock.PenaltyFingerprint,
+func appendPenalty(b []byte, p *algorithm.Penalty) []byte {
+	b = appendNumbers(b, &algorithm.Numbers{
+		Kind:        algorithm.KindPenalty,
+		Fingerprint: algorithm.PenaltyFingerprint,
 		Count:       p.After,
 		Capacity:    int64(len(p.Bans)),
 		Window:      p.Within,
@@ -118,18 +119,18 @@ func appendPenalty(b []byte, p *penstock.Penalty) []byte {
 }
 
 // appendRecordKey writes the key of what is remembered of a call.
-func appendRecordKey(b []byte, prefix string, s penstock.Subject, call penstock.CallID) []byte {
+func appendRecordKey(b []byte, prefix string, s storage.Subject, call storage.CallID) []byte {
 	b = append(appendSubjectKey(b, prefix, s), 'd')
 	return base64.RawURLEncoding.AppendEncode(b, call[:])
 }
 
 // appendReservationsKey writes the key of the hash of all reservations of a subject.
-func appendReservationsKey(b []byte, prefix string, s penstock.Subject) []byte {
+func appendReservationsKey(b []byte, prefix string, s storage.Subject) []byte {
 	return append(appendSubjectKey(b, prefix, s), 'r')
 }
 
 // unpackSight reads what the script found of a group's guards, and returns the rest of the reply.
-func unpackSight(b string, g *penstock.Group) (s penstock.Sight, rest string) {
+func unpackSight(b string, g *storage.Group) (s storage.Sight, rest string) {
 	if g.Penalty != nil {
 		var free bool
 		free, s.Penalty = unpackItem(b)
@@ -139,7 +140,7 @@ func unpackSight(b string, g *penstock.Group) (s penstock.Sight, rest string) {
 	if g.Remembers() {
 		replay, record := unpackItem(b)
 		s.Replay = replay
-		s.First = penstock.Record{Departs: record.At, Nonce: uint64(record.A)<<32 | uint64(record.B)}
+		s.First = algorithm.Record{Departs: record.At, Nonce: uint64(record.A)<<32 | uint64(record.B)}
 		b = b[itemSize:]
 	}
 	return s, b

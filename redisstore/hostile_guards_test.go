@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-func (d damage) put(t testing.TB, addr string, ticket *penstock.Ticket) {
+func (d damage) put(t testing.TB, addr string, ticket *storage.Ticket) {
 	t.Helper()
 	foreign{d.what, d.make}.put(t, addr, d.key(ticket))
 }
@@ -21,8 +22,8 @@ func TestDamagedGuardsLeaveNeighboursAlone(t *testing.T) {
 	server, store := serve(t)
 	m := slidingLog(3, time.Hour)
 	for _, now := range clocks {
-		damaged := make([]*penstock.Ticket, 0, 32)
-		before := map[penstock.Subject]string{}
+		damaged := make([]*storage.Ticket, 0, 32)
+		before := map[storage.Subject]string{}
 		for _, d := range damages() {
 			ticket := guarded(now, stranger(), charge(m, 1), charge(eachKind(time.Hour)[0], 1))
 			d.put(t, server.Addr, ticket)
@@ -31,7 +32,7 @@ func TestDamagedGuardsLeaveNeighboursAlone(t *testing.T) {
 			damaged = append(damaged, ticket)
 		}
 		const callers = 10 // on each subject
-		sound := make([]penstock.Subject, len(damaged))
+		sound := make([]storage.Subject, len(damaged))
 		passed := make([]atomic.Int64, len(damaged))
 		for i := range sound {
 			sound[i] = stranger()
@@ -39,8 +40,8 @@ func TestDamagedGuardsLeaveNeighboursAlone(t *testing.T) {
 		atOnce(2*callers*len(damaged), func(i int) {
 			k := i / 2 % len(damaged)
 			if i%2 == 0 {
-				var out penstock.Outcome
-				if err := store.Take(t.Context(), damaged[k], &out); !errors.Is(err, penstock.ErrCorrupt) {
+				var out storage.Outcome
+				if err := store.Take(t.Context(), damaged[k], &out); !errors.Is(err, storage.ErrCorrupt) {
 					t.Errorf("%s: error %v, want ErrCorrupt", damages()[k].what, err)
 				}
 				return
@@ -73,7 +74,7 @@ func TestDamagedGuardTakesNothing(t *testing.T) {
 			other := guarded(monday, stranger(), charge(m, 1)).Groups[0]
 			other.Alone = alone
 			ticket.Groups = append(ticket.Groups, other)
-			if err := store.Take(t.Context(), ticket, new(penstock.Outcome)); !errors.Is(err, penstock.ErrCorrupt) {
+			if err := store.Take(t.Context(), ticket, new(storage.Outcome)); !errors.Is(err, storage.ErrCorrupt) {
 				t.Errorf("%s: error %v, want ErrCorrupt", d.what, err)
 			}
 			if keys := keysOf(t, server.Addr, other.Subject); len(keys) > 0 {
@@ -91,8 +92,8 @@ func TestForeignFieldsAmongReservations(t *testing.T) {
 			ticket := guarded(now, stranger(), charge(eachKind(time.Hour)[0], 1))
 			key := theReservations(ticket)
 			ask(t, server.Addr, "HSET", key, "foreign", strings.Repeat("\xff", length), "", "", field(ticket.Nonce + 1)[1:], "x")
-			if !take(t, store, ticket).Allowed || !settle(t, store, settlement(ticket, penstock.Renew)).Allowed ||
-				!settle(t, store, settlement(ticket, penstock.Settle)).Allowed {
+			if !take(t, store, ticket).Allowed || !settle(t, store, settlement(ticket, storage.Renew)).Allowed ||
+				!settle(t, store, settlement(ticket, storage.Settle)).Allowed {
 				t.Errorf("fields of %d bytes: denied", length)
 			}
 			expect(t, "fields", number(t, server.Addr, "HLEN", key), 4)
@@ -104,13 +105,13 @@ func TestForeignFieldsAmongReservations(t *testing.T) {
 func TestAbsurdRecords(t *testing.T) {
 	server, store := serve(t)
 	m := spacious()
-	most := penstock.Instant(1<<56 - 1)
+	most := algorithm.Instant(1<<56 - 1)
 	for _, c := range []struct {
-		first   penstock.Instant
+		first   algorithm.Instant
 		replays byte
 		replay  bool
 	}{
-		{0, 0, false}, {1, 0, false}, {most, 0, false}, {most, 255, false}, {penstock.MaxInstant, 0, false},
+		{0, 0, false}, {1, 0, false}, {most, 0, false}, {most, 255, false}, {algorithm.MaxInstant, 0, false},
 		{monday - seconds(3600), 0, false}, {monday + seconds(3600) + 1, 0, false}, {monday, 2, false}, {monday, 255, false},
 		{monday, 1, true}, {monday + seconds(3600), 0, true}, {monday - seconds(3600) + 1, 0, true},
 	} {
@@ -136,15 +137,15 @@ func TestAbsurdRecords(t *testing.T) {
 func TestAbsurdReceipts(t *testing.T) {
 	server, store := serve(t)
 	for _, m := range returnable(eachKind(time.Hour)) {
-		for _, at := range []penstock.Instant{0, monday, 1<<56 - 1} {
+		for _, at := range []algorithm.Instant{0, monday, 1<<56 - 1} {
 			for _, cost := range []int64{0, 1, 1<<48 - 1} {
 				ticket := one(monday, stranger(), charge(m, 1))
 				ticket.Groups[0].Reserve = time.Hour
 				take(t, store, ticket)
-				print := element(penstock.Instant(m.Fingerprint), 0)[:7]
+				print := element(algorithm.Instant(m.Fingerprint), 0)[:7]
 				ask(t, server.Addr, "HSET", theReservations(ticket), field(ticket.Nonce),
 					"\x00"+instant(monday+seconds(60))+print+element(at, cost))
-				settle(t, store, settlement(ticket, penstock.Release))
+				settle(t, store, settlement(ticket, storage.Release))
 				if n := used(t, store, monday, ticket.Groups[0].Subject, m); n < 0 || n > 1 {
 					t.Errorf("%v, receipt at %d of %d: %d used", m, at, cost, n)
 				}
@@ -153,8 +154,8 @@ func TestAbsurdReceipts(t *testing.T) {
 		// One that ends later than any can is not believed.
 		ticket := one(monday, stranger(), charge(m, 1))
 		ask(t, server.Addr, "HSET", theReservations(ticket), field(ticket.Nonce), "\x00"+instant(1<<56-1))
-		err := store.Settle(t.Context(), settlement(ticket, penstock.Renew), new(penstock.Settled))
-		if !errors.Is(err, penstock.ErrNoReservation) {
+		err := store.Settle(t.Context(), settlement(ticket, storage.Renew), new(storage.Settled))
+		if !errors.Is(err, storage.ErrNoReservation) {
 			t.Errorf("%v: a reservation without end: error %v", m, err)
 		}
 	}
@@ -164,9 +165,9 @@ func TestAbsurdReceipts(t *testing.T) {
 func TestAbsurdBans(t *testing.T) {
 	server, store := serve(t)
 	penalty := penaltyOf(3, time.Minute, time.Hour)
-	print := element(penstock.Instant(penstock.PenaltyFingerprint), 0)[:7]
-	for _, at := range []penstock.Instant{0, monday, 1<<56 - 1} {
-		for _, length := range []penstock.Instant{0, 1, seconds(60)} {
+	print := element(algorithm.Instant(algorithm.PenaltyFingerprint), 0)[:7]
+	for _, at := range []algorithm.Instant{0, monday, 1<<56 - 1} {
+		for _, length := range []algorithm.Instant{0, 1, seconds(60)} {
 			for _, b := range []string{"\x00\x00\x00\x00\x00", "\x00\x00\x04\x00\x00", "\x00\x00\x07\xff\xff"} {
 				ticket := one(monday, stranger(), charge(spacious(), 1))
 				ticket.Groups[0].Penalty = penalty
@@ -186,11 +187,11 @@ func TestDamagedSettlements(t *testing.T) {
 	if err := errors.Join(settleForeign(store, server.Addr), resetForeign(store, server.Addr)); err != nil {
 		t.Error(err)
 	}
-	for _, f := range foreigners(penstock.KindWindow) {
+	for _, f := range foreigners(algorithm.KindWindow) {
 		who := stranger()
 		f.put(t, server.Addr, keyOf(who, spacious()))
 		if err := refuses(server.Addr, fmt.Sprintf("ban over %s", f.name), who, func() error {
-			_, err := store.Ban(t.Context(), &penstock.Ban{Now: monday, Subject: who, Penalty: penaltyOf(3, time.Minute, time.Hour), Length: time.Minute})
+			_, err := store.Ban(t.Context(), &storage.Ban{Now: monday, Subject: who, Penalty: penaltyOf(3, time.Minute, time.Hour), Length: time.Minute})
 			return err
 		}); err != nil {
 			t.Error(err)

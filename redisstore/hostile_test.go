@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 // element is an entry of a log as the script writes it.
-func element(at penstock.Instant, total int64) string {
+func element(at algorithm.Instant, total int64) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(at))
 	binary.BigEndian.PutUint64(b[8:], uint64(total))
@@ -43,16 +44,16 @@ var otherTypes = []foreign{
 }
 
 // foreigners returns everything that must be refused under a key of the kind.
-func foreigners(kind penstock.Kind) []foreign {
+func foreigners(kind algorithm.Kind) []foreign {
 	text := foreign{"string", []string{"SET", "KEY", "value"}}
 	number := foreign{"number", []string{"SET", "KEY", "12"}}
 	list := foreign{"list", []string{"RPUSH", "KEY", "1", "2", "3"}}
 	zset := foreign{"sorted set", []string{"ZADD", "KEY", "1", "one", "2", "two"}}
 	all := append([]foreign(nil), otherTypes...)
 	switch {
-	case kind == penstock.KindLeases:
+	case kind == algorithm.KindLeases:
 		return append(all, text, number, list)
-	case kind == penstock.KindLog:
+	case kind == algorithm.KindLog:
 		all = append(all, text, number, zset, list)
 		for length := range 30 {
 			if length != 13 {
@@ -86,11 +87,11 @@ func TestForeignValues(t *testing.T) {
 				key := keyOf(who, m)
 				f.put(t, server.Addr, key)
 				before := ask(t, server.Addr, "DUMP", key)
-				var out penstock.Outcome
+				var out storage.Outcome
 				ticket := one(monday, who, charge(m, cost))
 				ticket.Groups[0].Alone = (i+j)%2 == 1 // shadow rules are held to the same
 				err := store.Take(t.Context(), ticket, &out)
-				if !errors.Is(err, penstock.ErrCorrupt) || !errors.Is(err, penstock.ErrUnavailable) {
+				if !errors.Is(err, storage.ErrCorrupt) || !errors.Is(err, storage.ErrUnavailable) {
 					t.Errorf("%v, cost %d, %s under its key: error %v (%+v), want ErrCorrupt", m, cost, f.name, err, out)
 				}
 				if after := ask(t, server.Addr, "DUMP", key); after != before {
@@ -106,7 +107,7 @@ func TestForeignValues(t *testing.T) {
 func TestDamageDeepInALog(t *testing.T) {
 	server, store := serve(t)
 	for _, countDenied := range []bool{false, true} {
-		m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 4, Window: time.Hour, CountDenied: countDenied}.MustCompile()
+		m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 4, Window: time.Hour, CountDenied: countDenied}.MustCompile()
 		for _, c := range []struct {
 			cost    int64
 			corrupt bool
@@ -115,9 +116,9 @@ func TestDamageDeepInALog(t *testing.T) {
 			key := redisstore.ListKey(prefix, who, m)
 			ask(t, server.Addr, "RPUSH", key, element(0, 0), element(monday, 1), element(monday, 2)[1:], element(monday, 3), element(monday, 4))
 			before := ask(t, server.Addr, "DUMP", key)
-			var out penstock.Outcome
+			var out storage.Outcome
 			err := store.Take(t.Context(), one(monday, who, charge(m, c.cost)), &out)
-			if errors.Is(err, penstock.ErrCorrupt) != c.corrupt || (err != nil) != c.corrupt {
+			if errors.Is(err, storage.ErrCorrupt) != c.corrupt || (err != nil) != c.corrupt {
 				t.Errorf("%v, cost %d: error %v (%+v)", m, c.cost, err, out)
 			}
 			if err == nil && out.Decisions[0].Used != 4 {
@@ -140,10 +141,10 @@ func TestForeignValueChargesNothing(t *testing.T) {
 		ticket := one(monday, who)
 		for i, m := range meters {
 			ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, 1))
-			ticket.Groups = append(ticket.Groups, penstock.Group{Subject: bystander, Charges: []penstock.Charge{charge(m, 1)}, Alone: i%2 == 0})
+			ticket.Groups = append(ticket.Groups, storage.Group{Subject: bystander, Charges: []algorithm.Charge{charge(m, 1)}, Alone: i%2 == 0})
 		}
-		var out penstock.Outcome
-		if err := store.Take(t.Context(), ticket, &out); !errors.Is(err, penstock.ErrCorrupt) {
+		var out storage.Outcome
+		if err := store.Take(t.Context(), ticket, &out); !errors.Is(err, storage.ErrCorrupt) {
 			t.Errorf("%v damaged: error %v, want ErrCorrupt", damaged, err)
 		}
 		if keys := keysOf(t, server.Addr, bystander); len(keys) > 0 {
@@ -159,7 +160,7 @@ func TestForeignValueChargesNothing(t *testing.T) {
 func TestForeignValuesLeaveNeighboursAlone(t *testing.T) {
 	server, store := serve(t)
 	meters := eachKind(time.Hour)
-	sound, damaged := make([]penstock.Subject, len(meters)), make([]penstock.Subject, len(meters))
+	sound, damaged := make([]storage.Subject, len(meters)), make([]storage.Subject, len(meters))
 	for i, m := range meters {
 		sound[i], damaged[i] = stranger(), stranger()
 		foreigners(m.Kind)[i%3].put(t, server.Addr, keyOf(damaged[i], m))
@@ -173,14 +174,14 @@ func TestForeignValuesLeaveNeighboursAlone(t *testing.T) {
 		for range callers {
 			wg.Go(func() {
 				<-start
-				var out penstock.Outcome
-				if err := store.Take(t.Context(), one(monday, damaged[i], charge(m, 1)), &out); !errors.Is(err, penstock.ErrCorrupt) {
+				var out storage.Outcome
+				if err := store.Take(t.Context(), one(monday, damaged[i], charge(m, 1)), &out); !errors.Is(err, storage.ErrCorrupt) {
 					t.Errorf("%v, damaged: error %v, want ErrCorrupt", m, err)
 				}
 			})
 			wg.Go(func() {
 				<-start
-				var out penstock.Outcome
+				var out storage.Outcome
 				if err := store.Take(t.Context(), one(monday, sound[i], charge(m, 1)), &out); err != nil {
 					t.Errorf("%v: %v", m, err)
 				}
@@ -205,7 +206,7 @@ func TestForeignValuesLeaveNeighboursAlone(t *testing.T) {
 // Leases at odd instants are leases: expired ones free their place, absurd ones do not block for ever.
 func TestOddLeases(t *testing.T) {
 	server, store := serve(t)
-	m := penstock.Limit{Algorithm: penstock.Concurrency, Count: 2, Window: time.Minute}.MustCompile()
+	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Minute}.MustCompile()
 	for _, c := range []struct {
 		score string
 		live  bool
@@ -238,14 +239,14 @@ func TestLargeCosts(t *testing.T) {
 	for _, bit := range []int{15, 16, 31, 32, 40, 47, 48, 52, 53, 56} {
 		costs = append(costs, 1<<bit-1, 1<<bit, 1<<bit+1)
 	}
-	limits := []penstock.Limit{
-		{Algorithm: penstock.FixedWindow, Count: 1e12, Window: time.Hour},
-		{Algorithm: penstock.SlidingWindowCounter, Count: 4e9, Window: time.Second},
-		{Algorithm: penstock.TokenBucket, Count: 4e9, Window: time.Second},
-		{Algorithm: penstock.TokenBucket, Count: 1e12, Window: time.Hour, Refill: penstock.Interval},
-		{Algorithm: penstock.LeakyBucket, Count: 4e9, Window: time.Second, Queue: 4e9},
-		{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxLog, Window: time.Hour},
-		{Algorithm: penstock.Concurrency, Count: 3, Window: time.Hour},
+	limits := []algorithm.Limit{
+		{Algorithm: algorithm.FixedWindow, Count: 1e12, Window: time.Hour},
+		{Algorithm: algorithm.SlidingWindowCounter, Count: 4e9, Window: time.Second},
+		{Algorithm: algorithm.TokenBucket, Count: 4e9, Window: time.Second},
+		{Algorithm: algorithm.TokenBucket, Count: 1e12, Window: time.Hour, Refill: algorithm.Interval},
+		{Algorithm: algorithm.LeakyBucket, Count: 4e9, Window: time.Second, Queue: 4e9},
+		{Algorithm: algorithm.SlidingWindowLog, Count: algorithm.MaxLog, Window: time.Hour},
+		{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour},
 	}
 	for _, l := range limits {
 		m := l.MustCompile()
@@ -253,9 +254,9 @@ func TestLargeCosts(t *testing.T) {
 			model, who := storetest.NewModel(), stranger()
 			for range 3 {
 				ticket := one(monday, who, charge(m, cost))
-				var want, got penstock.Outcome
+				var want, got storage.Outcome
 				wantErr, err := model.Take(t.Context(), ticket, &want), store.Take(t.Context(), ticket, &got)
-				if invalid := cost < 0 || cost > penstock.MaxCount; errors.Is(err, penstock.ErrInvalid) != invalid || (err != nil) != invalid {
+				if invalid := cost < 0 || cost > algorithm.MaxCount; errors.Is(err, algorithm.ErrInvalid) != invalid || (err != nil) != invalid {
 					t.Fatalf("%v, cost %d: error %v", m, cost, err)
 				}
 				if (wantErr != nil) != (err != nil) || fmt.Sprint(want) != fmt.Sprint(got) {
@@ -270,8 +271,8 @@ func TestLargeCosts(t *testing.T) {
 func TestHugeAttributes(t *testing.T) {
 	server, store := serve(t)
 	huge := strings.Repeat("x", 10<<20)
-	a := hasher.Subject("test", "rule", penstock.Attribute{Name: "path", Value: huge})
-	b := hasher.Subject("test", "rule", penstock.Attribute{Name: "path", Value: huge + "x"})
+	a := hasher.Subject("test", "rule", storage.Attribute{Name: "path", Value: huge})
+	b := hasher.Subject("test", "rule", storage.Attribute{Name: "path", Value: huge + "x"})
 	m := eachKind(time.Hour)[0]
 	for range 3 {
 		if !hit(t, store, monday, a, m) {

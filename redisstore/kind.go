@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Kind is why Redis has not answered, in a word: for counting failures, and for judging how bad
@@ -61,9 +61,9 @@ func KindOf(err error) Kind {
 	var said *rueidis.RedisError
 	var timed net.Error
 	switch {
-	case err == nil || !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, context.Canceled):
+	case err == nil || !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, context.Canceled):
 		return ""
-	case errors.Is(err, penstock.ErrCorrupt):
+	case errors.Is(err, storage.ErrCorrupt):
 		return KindCorrupt
 	case errors.As(err, &said):
 		return kindOfText(said.Error())
@@ -96,7 +96,7 @@ func kindOfText(text string) Kind {
 // proven marks an error of a ticket that proves that nothing was charged: it was never sent, or neverRan.
 func proven(err error) error {
 	if errors.Is(err, errNotSent) || neverRan(err) {
-		return fmt.Errorf("%w: %w", penstock.ErrNotTaken, err)
+		return fmt.Errorf("%w: %w", storage.ErrNotTaken, err)
 	}
 	return err
 }

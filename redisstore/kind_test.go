@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Every way a real server fails has its name, and Ping fails where decisions would.
@@ -51,12 +52,12 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		var kind redisstore.Kind
-		var who penstock.Subject
+		var who storage.Subject
 		await(t, "the failure "+string(test.want), func() bool { // of a killed server the connections are lost first
 			who = stranger()
 			err := fails(t, store, t.Context(), who, m)
 			kind = redisstore.KindOf(err)
-			if proven := errors.Is(err, penstock.ErrNotTaken); proven != (kind != redisstore.KindTimeout && kind != redisstore.KindLost) {
+			if proven := errors.Is(err, storage.ErrNotTaken); proven != (kind != redisstore.KindTimeout && kind != redisstore.KindLost) {
 				t.Errorf("%q proves that nothing was charged: %v", kind, proven)
 			}
 			return kind == test.want || kind != redisstore.KindLost
@@ -86,16 +87,16 @@ func TestKinds(t *testing.T) {
 func TestKindsThatBlameNobody(t *testing.T) {
 	for _, err := range []error{
 		nil,
-		fmt.Errorf("%w ticket", penstock.ErrInvalid),
+		fmt.Errorf("%w ticket", algorithm.ErrInvalid),
 		errors.New("not of a store"),
-		fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, context.Canceled),
+		fmt.Errorf("redis: %w: %w", storage.ErrUnavailable, context.Canceled),
 	} {
 		if kind := redisstore.KindOf(err); kind != "" {
 			t.Errorf("%v is %q", err, kind)
 		}
 	}
 	for err, want := range map[error]redisstore.Kind{
-		penstock.ErrCorrupt: redisstore.KindCorrupt, penstock.ErrUnavailable: redisstore.KindOther,
+		storage.ErrCorrupt: redisstore.KindCorrupt, storage.ErrUnavailable: redisstore.KindOther,
 	} {
 		if kind := redisstore.KindOf(err); kind != want || kind.Down(redisstore.Single) {
 			t.Errorf("%v is %q, not %q", err, kind, want)
@@ -120,7 +121,7 @@ func TestTimeoutIsOfTheCall(t *testing.T) {
 			var back atomic.Int64
 			go atOnce(callers, func(int) {
 				defer back.Add(1)
-				var out penstock.Outcome
+				var out storage.Outcome
 				if err := store.Take(ctx, one(0, stranger(), charge(m, 1)), &out); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("error %v does not wrap DeadlineExceeded", err)
 				}

@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A call is a ticket on its way. It holds a copy, because a caller that gives up may reuse its
 // ticket while a run still carries it.
 type call struct {
-	ticket penstock.Ticket
-	flat   []penstock.Charge // backs ticket.Groups
+	ticket storage.Ticket
+	flat   []algorithm.Charge // backs ticket.Groups
 	since  time.Time
 	until  callerDeadline
 	alarm  *time.Timer // nil until it first had to wait
@@ -24,17 +25,17 @@ type call struct {
 
 	hold uint64 // names what is taken, so that it can be undone; 0: it need not be
 
-	now    penstock.Instant
+	now    algorithm.Instant
 	reply  string
 	err    error
 	done   chan struct{} // one token, when reply or err is set
-	found  []penstock.Found
-	sights []penstock.Sight
+	found  []storage.Found
+	sights []storage.Sight
 }
 
 var calls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
 
-func newCall(t *penstock.Ticket) *call {
+func newCall(t *storage.Ticket) *call {
 	c := calls.Get().(*call)
 	c.flat = c.flat[:0]
 	c.items, c.replySize, c.guarded = 0, 0, false
@@ -63,7 +64,7 @@ func newCall(t *penstock.Ticket) *call {
 }
 
 // settle fills the outcome of the ticket from what the script found.
-func (c *call) settle(t *penstock.Ticket, out *penstock.Outcome) {
+func (c *call) settle(t *storage.Ticket, out *storage.Outcome) {
 	sights := c.sights
 	if !c.guarded {
 		sights = nil
@@ -168,7 +169,7 @@ func (s *Store) send(ctx context.Context, r *request, batch []*call) (took time.
 	now := time.Now()
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))
-	keys, arg := r.pack(batch, s.prefix, penstock.InstantOf(now))
+	keys, arg := r.pack(batch, s.prefix, algorithm.InstantOf(now))
 	if s.direct == s.pipelined { // else the connection has a deadline
 		var cancel context.CancelFunc
 		ctx, cancel = s.attend(ctx, s.wires)

@@ -6,16 +6,17 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
-var _ penstock.LateCharger = (*Store)(nil)
+var _ storage.LateCharger = (*Store)(nil)
 
 // verbLate is a verb of amend.lua.
 const verbLate = verbUndo + 1
 
 // ChargeLate charges what was admitted without Redis, in one round trip.
-func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -32,9 +33,9 @@ func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
 }
 
 // late adds an amount: of a log its entries, each with its cost; of any other limit a state.
-func (a *amendment) late(prefix string, who penstock.Subject, amount *penstock.LateAmount) {
+func (a *amendment) late(prefix string, who storage.Subject, amount *storage.LateAmount) {
 	m := amount.Meter
-	if m.Kind != penstock.KindLog {
+	if m.Kind != algorithm.KindLog {
 		a.meter(prefix, who, m, 0)
 		a.body = appendUint56(a.body, int64(amount.State.At))
 		a.body = appendUint56(a.body, min(amount.State.A, m.Most))
@@ -55,7 +56,7 @@ func appendUint48(b []byte, v int64) []byte {
 }
 
 // appendLateKey writes the key that a late charge leaves behind, so that it takes effect once.
-func appendLateKey(b []byte, prefix string, s penstock.Subject, nonce uint64) []byte {
+func appendLateKey(b []byte, prefix string, s storage.Subject, nonce uint64) []byte {
 	b = append(appendSubjectKey(b, prefix, s), 'a')
 	return base64.RawURLEncoding.AppendEncode(b, binary.BigEndian.AppendUint64(nil, nonce))
 }

@@ -8,21 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // lateKinds are the limits of eachKind that can be charged late.
-func lateKinds(window time.Duration) []*penstock.Meter {
-	return slices.DeleteFunc(eachKind(window), func(m *penstock.Meter) bool { return !m.CanChargeLate() })
+func lateKinds(window time.Duration) []*algorithm.Meter {
+	return slices.DeleteFunc(eachKind(window), func(m *algorithm.Meter) bool { return !m.CanChargeLate() })
 }
 
 // admittedAt is the counter of a node that has admitted a cost at each of some instants.
-func admittedAt(m *penstock.Meter, cost int64, at ...penstock.Instant) penstock.LateAmount {
-	a := penstock.LateAmount{Meter: m}
+func admittedAt(m *algorithm.Meter, cost int64, at ...algorithm.Instant) storage.LateAmount {
+	a := storage.LateAmount{Meter: m}
 	for _, now := range at {
-		if m.Kind == penstock.KindLog {
+		if m.Kind == algorithm.KindLog {
 			w := m.WeighLog(a.Log, now, 0)
 			w.Passes = true
 			a.Log = m.RecordLog(a.Log, w, cost)
@@ -34,30 +35,30 @@ func admittedAt(m *penstock.Meter, cost int64, at ...penstock.Instant) penstock.
 	return a
 }
 
-func lateCharge(now penstock.Instant, who penstock.Subject, amounts ...penstock.LateAmount) *penstock.LateCharge {
-	return &penstock.LateCharge{Now: now, Subject: who, Nonce: uint64(strangers.Add(1)), Amounts: amounts}
+func lateCharge(now algorithm.Instant, who storage.Subject, amounts ...storage.LateAmount) *storage.LateCharge {
+	return &storage.LateCharge{Now: now, Subject: who, Nonce: uint64(strangers.Add(1)), Amounts: amounts}
 }
 
-func (r teller) chargeLate(now penstock.Instant, who penstock.Subject, amounts ...penstock.LateAmount) {
+func (r teller) chargeLate(now algorithm.Instant, who storage.Subject, amounts ...storage.LateAmount) {
 	r.ChargeLate(context.Background(), lateCharge(now, who, amounts...))
 }
 
 // lateEntries: late entries before, between and behind those of a log that is longer than what may be
 // rewritten, of one of which the newest entry counts nothing, and of one that is about as full as it can be.
 func lateEntries(r teller) {
-	long := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 3000, Window: time.Hour}.MustCompile()
-	for _, entries := range []penstock.Instant{999, 1000, 1001, 1002} {
-		for _, at := range []penstock.Instant{0, 1, 2, 3} {
+	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3000, Window: time.Hour}.MustCompile()
+	for _, entries := range []algorithm.Instant{999, 1000, 1001, 1002} {
+		for _, at := range []algorithm.Instant{0, 1, 2, 3} {
 			who := stranger()
 			for i := range entries {
 				r.take(one(monday+i, who, charge(long, 1)))
 			}
 			r.chargeLate(monday+5000, who, admittedAt(long, 2, monday+at, monday+500, monday+entries-1, monday+2000))
 			r.take(one(monday+5000, who, charge(long, 0)))
-			for i := range penstock.Instant(4) {
+			for i := range algorithm.Instant(4) {
 				r.take(one(monday+i+seconds(3600), who, charge(long, 0)))
 			}
-			for _, i := range []penstock.Instant{2, 9, 500} { // when some have left the window
+			for _, i := range []algorithm.Instant{2, 9, 500} { // when some have left the window
 				now := monday + i + seconds(3600)
 				r.chargeLate(now, who, admittedAt(long, 1, monday+i, monday+i+1, monday+i+2, monday+i+3, monday+500))
 				r.take(one(now, who, charge(long, 0)))
@@ -65,25 +66,25 @@ func lateEntries(r teller) {
 			}
 		}
 	}
-	full := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxLog, Window: time.Hour, Overdraft: 9}.MustCompile()
-	for _, cost := range []int64{penstock.MaxLog - 3, penstock.MaxLog - 2, penstock.MaxLog} {
+	full := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: algorithm.MaxLog, Window: time.Hour, Overdraft: 9}.MustCompile()
+	for _, cost := range []int64{algorithm.MaxLog - 3, algorithm.MaxLog - 2, algorithm.MaxLog} {
 		who := stranger()
 		r.take(one(monday, who, charge(full, cost)))
 		r.chargeLate(monday, who, admittedAt(full, 1, monday, monday, monday, monday))
 		r.take(one(monday, who, charge(full, 0)))
 	}
-	short := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 9, Window: time.Hour, Overdraft: 3}.MustCompile()
-	for _, at := range []penstock.Instant{0, 10, 19, 20, 21, 30} {
+	short := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 9, Window: time.Hour, Overdraft: 3}.MustCompile()
+	for _, at := range []algorithm.Instant{0, 10, 19, 20, 21, 30} {
 		for released := range 3 {
 			who := stranger()
-			var last *penstock.Ticket
-			for i := range penstock.Instant(3) {
+			var last *storage.Ticket
+			for i := range algorithm.Instant(3) {
 				last = one(monday+10*i, who, charge(short, 2))
 				last.Groups[0].Reserve = time.Minute
 				r.take(last)
 			}
 			if released > 0 {
-				r.settle(monday+40, last, penstock.Release, 0)
+				r.settle(monday+40, last, storage.Release, 0)
 			}
 			back := monday + 40
 			if released > 1 { // time stands by the newest
@@ -91,7 +92,7 @@ func lateEntries(r teller) {
 			}
 			r.chargeLate(back, who, admittedAt(short, 3, monday+at, monday+at, monday+at+5))
 			r.take(one(back, who, charge(short, 1)))
-			for i := range penstock.Instant(4) {
+			for i := range algorithm.Instant(4) {
 				r.take(one(monday+10*i+seconds(3600), who, charge(short, 0)))
 			}
 		}
@@ -100,8 +101,8 @@ func lateEntries(r teller) {
 
 // lateCounters: late counters of the windows around now, to the microsecond.
 func lateCounters(r teller) {
-	large := penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 1e9, Window: 20 * time.Second}.MustCompile()
-	for i := range penstock.Instant(20) { // in between two ticks
+	large := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 1e9, Window: 20 * time.Second}.MustCompile()
+	for i := range algorithm.Instant(20) { // in between two ticks
 		now, who := monday-monday%seconds(20)+seconds(5)+i*53, stranger()
 		r.take(one(now, who, charge(large, 9e8)))
 		r.chargeLate(now, who, admittedAt(large, 1e9, now-seconds(20)))
@@ -112,24 +113,24 @@ func lateCounters(r teller) {
 		limit := m.Limit()
 		limit.Overdraft = 2
 		with := limit.MustCompile()
-		for _, m := range []*penstock.Meter{m, with} {
-			start := monday - monday%penstock.Instant(m.Window)
-			for _, ago := range []penstock.Instant{0, 1, 2} {
-				for _, off := range []penstock.Instant{-1, 0, 1} {
+		for _, m := range []*algorithm.Meter{m, with} {
+			start := monday - monday%algorithm.Instant(m.Window)
+			for _, ago := range []algorithm.Instant{0, 1, 2} {
+				for _, off := range []algorithm.Instant{-1, 0, 1} {
 					for _, cost := range []int64{1, 3} {
 						who := stranger()
-						now := start + 2*penstock.Instant(m.Window) + 1
+						now := start + 2*algorithm.Instant(m.Window) + 1
 						r.take(one(now-2, who, charge(m, 1)))
 						if ago > 1 {
-							now += penstock.Instant(m.Window)/3 + 500
+							now += algorithm.Instant(m.Window)/3 + 500
 						}
 						r.take(one(now, who, charge(m, 1)))
-						for _, at := range []penstock.Instant{now - ago*penstock.Instant(m.Window) + off, now - penstock.Instant(m.Window)*2/3} {
+						for _, at := range []algorithm.Instant{now - ago*algorithm.Instant(m.Window) + off, now - algorithm.Instant(m.Window)*2/3} {
 							r.chargeLate(now, who, admittedAt(m, cost, at), admittedAt(spacious(), 1, at))
 							r.take(one(now, who, charge(m, 0)))
 						}
-						for i := range penstock.Instant(5) {
-							r.take(one(now+i*penstock.Instant(m.Window)/2, who, charge(m, 0)))
+						for i := range algorithm.Instant(5) {
+							r.take(one(now+i*algorithm.Instant(m.Window)/2, who, charge(m, 0)))
 						}
 					}
 				}
@@ -149,28 +150,28 @@ func lateEnds(store *redisstore.Store, addr string) error {
 	for _, now := range clocks {
 		for _, window := range []time.Duration{oddWindow, time.Hour, 30 * time.Hour} {
 			for _, m := range lateKinds(window) {
-				if m.Kind == penstock.KindCalendar && window == 30*time.Hour {
+				if m.Kind == algorithm.KindCalendar && window == 30*time.Hour {
 					continue
 				}
 				who, since := stranger(), time.Now()
 				at := now
 				if now == 0 {
-					at = penstock.InstantOf(since)
+					at = algorithm.InstantOf(since)
 				}
 				for _, cost := range []int64{1, 1, 9} { // the last is cut
 					c := lateCharge(now, who, admittedAt(m, cost, at))
 					if err := store.ChargeLate(context.Background(), c); err != nil {
 						return err
 					}
-					least := penstock.InstantOf(since) + penstock.Instant(min(m.Life, penstock.LateChargeTTL.Microseconds()))
+					least := algorithm.InstantOf(since) + algorithm.Instant(min(m.Life, storage.LateChargeTTL.Microseconds()))
 					if err := endsWithin(addr, redisstore.LateKey(prefix, who, c.Nonce), since, least, now != 0); err != nil {
 						return err
 					}
-					var out penstock.Outcome
+					var out storage.Outcome
 					if err := store.Take(context.Background(), one(now, who, charge(m, 0)), &out); err != nil {
 						return err
 					}
-					if err := ends(addr, who, out, []*penstock.Meter{m}, now != 0); err != nil {
+					if err := ends(addr, who, out, []*algorithm.Meter{m}, now != 0); err != nil {
 						return err
 					}
 				}
@@ -181,7 +182,7 @@ func lateEnds(store *redisstore.Store, addr string) error {
 }
 
 // endsWithin is endsAt for an instant that is known to the time since.
-func endsWithin(addr, key string, since time.Time, least penstock.Instant, given bool) error {
+func endsWithin(addr, key string, since time.Time, least algorithm.Instant, given bool) error {
 	var at, left int64
 	reply, err := redistest.Command(addr, "EVAL", `return string.format('%.0f %.0f', redis.call('PEXPIRETIME', KEYS[1]), redis.call('PTTL', KEYS[1]))`, "1", key)
 	if err != nil {
@@ -193,8 +194,8 @@ func endsWithin(addr, key string, since time.Time, least penstock.Instant, given
 	if given && left >= time.Hour.Milliseconds()-60_000 {
 		return nil
 	}
-	most := least + penstock.Instant(time.Since(since).Microseconds()) + 3000
-	if end := penstock.Instant(at * 1000); given || end < least || end > most {
+	most := least + algorithm.Instant(time.Since(since).Microseconds()) + 3000
+	if end := algorithm.Instant(at * 1000); given || end < least || end > most {
 		return fmt.Errorf("%s ends %v after it should, in %d ms", key, end.Sub(least), left)
 	}
 	return nil
@@ -216,7 +217,7 @@ func lateForeign(store *redisstore.Store, addr string) error {
 			if err := put(f, keyOf(who, m)); err != nil {
 				return err
 			}
-			var amounts []penstock.LateAmount
+			var amounts []storage.LateAmount
 			for _, m := range meters { // one that is damaged among others that are not
 				amounts = append(amounts, admittedAt(m, 1, monday-5))
 			}

@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // lostTickets are tickets that take something by their nonce: permits alone, permits that are reserved,
 // and every limit that can be reserved.
-func lostTickets(now penstock.Instant) (all []*penstock.Ticket) {
-	permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
+func lostTickets(now algorithm.Instant) (all []*storage.Ticket) {
+	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
 	alone := one(now, stranger(), charge(permits, 1))
 	reserved := one(now, stranger(), charge(permits, 1))
 	reserved.Groups[0].Reserve = time.Hour
@@ -25,11 +26,11 @@ func lostTickets(now penstock.Instant) (all []*penstock.Ticket) {
 		everything.Groups[0].Charges = append(everything.Groups[0].Charges, charge(m, 1))
 	}
 	everything.Groups[0].Reserve = time.Hour
-	return []*penstock.Ticket{alone, reserved, everything}
+	return []*storage.Ticket{alone, reserved, everything}
 }
 
-func lostRelease(t *penstock.Ticket) *penstock.Settlement {
-	s := settlement(t, penstock.Release)
+func lostRelease(t *storage.Ticket) *storage.Settlement {
+	s := settlement(t, storage.Release)
 	s.Lost = true
 	return s
 }
@@ -53,30 +54,30 @@ func checkLost(store *redisstore.Store, addr string) error {
 	return errors.Join(lostEnds(store, addr), forgottenLost(store, addr))
 }
 
-func lostTicket(store *redisstore.Store, t *penstock.Ticket, late bool) error {
+func lostTicket(store *redisstore.Store, t *storage.Ticket, late bool) error {
 	ctx := context.Background()
 	other := *t // of another request, which is not lost
 	other.Nonce++
-	if err := store.Take(ctx, &other, new(penstock.Outcome)); err != nil {
+	if err := store.Take(ctx, &other, new(storage.Outcome)); err != nil {
 		return err
 	}
 	if !late {
-		if err := store.Take(ctx, t, new(penstock.Outcome)); err != nil {
+		if err := store.Take(ctx, t, new(storage.Outcome)); err != nil {
 			return err
 		}
 	}
 	for range 2 { // the second has nothing left to do
-		if err := store.Settle(ctx, lostRelease(t), new(penstock.Settled)); err != nil {
+		if err := store.Settle(ctx, lostRelease(t), new(storage.Settled)); err != nil {
 			return fmt.Errorf("release: %w", err)
 		}
 	}
 	another := other // whose take tidies up
 	another.Nonce++
-	if err := store.Take(ctx, &another, new(penstock.Outcome)); err != nil {
+	if err := store.Take(ctx, &another, new(storage.Outcome)); err != nil {
 		return err
 	}
 	if late {
-		if err := store.Take(ctx, t, new(penstock.Outcome)); !errors.Is(err, penstock.ErrClosed) || !errors.Is(err, penstock.ErrUnavailable) {
+		if err := store.Take(ctx, t, new(storage.Outcome)); !errors.Is(err, storage.ErrClosed) || !errors.Is(err, storage.ErrUnavailable) {
 			return fmt.Errorf("a ticket that arrives after its release: error %v, want ErrClosed", err)
 		}
 	}
@@ -84,9 +85,9 @@ func lostTicket(store *redisstore.Store, t *penstock.Ticket, late bool) error {
 }
 
 // usedByEach peeks at what is used of a ticket's limits.
-func usedByEach(store *redisstore.Store, t *penstock.Ticket, want int64) error {
+func usedByEach(store *redisstore.Store, t *storage.Ticket, want int64) error {
 	for _, c := range t.Groups[0].Charges {
-		var out penstock.Outcome
+		var out storage.Outcome
 		if err := store.Take(context.Background(), one(t.Now, t.Groups[0].Subject, charge(c.Meter, 0)), &out); err != nil {
 			return err
 		}
@@ -98,20 +99,20 @@ func usedByEach(store *redisstore.Store, t *penstock.Ticket, want int64) error {
 }
 
 // lostAndUndone: what is released as lost and undone as a part of a ticket across slots is given back once.
-func lostAndUndone(store *redisstore.Store, t *penstock.Ticket) error {
+func lostAndUndone(store *redisstore.Store, t *storage.Ticket) error {
 	ctx := context.Background()
 	for _, first := range []string{"release", "undo"} {
 		t.Groups[0].Subject = stranger()
 		other := *t
 		other.Nonce++
-		if err := store.Take(ctx, &other, new(penstock.Outcome)); err != nil {
+		if err := store.Take(ctx, &other, new(storage.Outcome)); err != nil {
 			return err
 		}
-		undo, err := store.Hold(t, new(penstock.Outcome))
+		undo, err := store.Hold(t, new(storage.Outcome))
 		if err != nil {
 			return err
 		}
-		release := func() error { return store.Settle(ctx, lostRelease(t), new(penstock.Settled)) }
+		release := func() error { return store.Settle(ctx, lostRelease(t), new(storage.Settled)) }
 		steps := []func() error{release, func() error { return undo(t.Now) }}
 		if first == "undo" {
 			steps[0], steps[1] = steps[1], steps[0]
@@ -131,18 +132,18 @@ func lostAndUndone(store *redisstore.Store, t *penstock.Ticket) error {
 // lostEnds: what is remembered of a lost ticket ends with LostFor, or with the permit's time to live.
 func lostEnds(store *redisstore.Store, addr string) error {
 	for _, ttl := range []time.Duration{time.Second, time.Hour} {
-		permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: ttl}.MustCompile()
-		window := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Hour}.MustCompile()
-		for i, m := range []*penstock.Meter{permits, window} {
+		permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: ttl}.MustCompile()
+		window := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Hour}.MustCompile()
+		for i, m := range []*algorithm.Meter{permits, window} {
 			t := one(0, stranger(), charge(m, 1))
 			since := time.Now()
-			var out penstock.Settled
+			var out storage.Settled
 			if err := store.Settle(context.Background(), lostRelease(t), &out); err != nil {
 				return err
 			}
-			key, life := reservationsKey(t.Groups[0].Subject), penstock.LostFor
+			key, life := reservationsKey(t.Groups[0].Subject), storage.LostFor
 			if i == 0 {
-				key, life = keyOf(t.Groups[0].Subject, m), min(ttl, penstock.LostFor)
+				key, life = keyOf(t.Groups[0].Subject, m), min(ttl, storage.LostFor)
 			}
 			if err := endsAt(addr, key, since, out.Now.Add(life), false); err != nil {
 				return err
@@ -156,27 +157,27 @@ func lostEnds(store *redisstore.Store, addr string) error {
 func forgottenLost(store *redisstore.Store, addr string) error {
 	t := lostTickets(monday)[0]
 	g := &t.Groups[0]
-	if err := store.Settle(context.Background(), lostRelease(t), new(penstock.Settled)); err != nil {
+	if err := store.Settle(context.Background(), lostRelease(t), new(storage.Settled)); err != nil {
 		return err
 	}
 	key := keyOf(g.Subject, g.Charges[0].Meter)
-	for after, want := range map[penstock.Instant]string{penstock.Instant(penstock.LostFor.Microseconds()) - 1: "2", penstock.Instant(penstock.LostFor.Microseconds()): "1"} {
+	for after, want := range map[algorithm.Instant]string{algorithm.Instant(storage.LostFor.Microseconds()) - 1: "2", algorithm.Instant(storage.LostFor.Microseconds()): "1"} {
 		if want == "1" {
 			if _, err := redistest.Command(addr, "DEL", key); err != nil {
 				return err
 			}
-			if err := store.Settle(context.Background(), lostRelease(t), new(penstock.Settled)); err != nil {
+			if err := store.Settle(context.Background(), lostRelease(t), new(storage.Settled)); err != nil {
 				return err
 			}
 		}
 		other := one(monday+after, g.Subject, g.Charges...)
-		if err := store.Take(context.Background(), other, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), other, new(storage.Outcome)); err != nil {
 			return err
 		}
 		if n, err := redistest.Command(addr, "ZCARD", key); err != nil || n != want {
 			return fmt.Errorf("%d µs after a release: %s members (%v), want %s", after, n, err, want)
 		}
-		if err := store.Settle(context.Background(), settlement(other, penstock.Release), new(penstock.Settled)); err != nil {
+		if err := store.Settle(context.Background(), settlement(other, storage.Release), new(storage.Settled)); err != nil {
 			return err
 		}
 	}

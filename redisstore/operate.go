@@ -13,25 +13,26 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 var (
-	_ penstock.Resetter  = (*Store)(nil)
-	_ penstock.Inspector = (*Store)(nil)
-	_ penstock.Lister    = (*Store)(nil)
+	_ storage.Resetter  = (*Store)(nil)
+	_ storage.Inspector = (*Store)(nil)
+	_ storage.Lister    = (*Store)(nil)
 )
 
 // Reset forgets what the group names, and announces that to all nodes. What is damaged or is not ours
 // under its keys goes too.
-func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
+func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	if err := g.ValidateReset(); err != nil {
 		return err
 	}
 	a := amendment{verb: verbReset}
 	a.keys.add(appendSubjectKey(nil, s.prefix, g.Subject))
 	a.keys.add(appendReservationsKey(nil, s.prefix, g.Subject))
-	meters := make([]*penstock.Meter, 0, len(g.Charges)+1)
+	meters := make([]*algorithm.Meter, 0, len(g.Charges)+1)
 	for _, c := range g.Charges {
 		meters = append(meters, c.Meter)
 	}
@@ -41,8 +42,8 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 	for _, m := range meters {
 		a.meter(s.prefix, g.Subject, m, 0)
 	}
-	a.charge(0, formPenal, 0)                           // last: the script does not read the bans behind it
-	a.body = appendPenalty(a.body, &penstock.Penalty{}) // whatever its terms are, it has one state
+	a.charge(0, formPenal, 0)                            // last: the script does not read the bans behind it
+	a.body = appendPenalty(a.body, &algorithm.Penalty{}) // whatever its terms are, it has one state
 	reply, err := s.run(ctx, &a, 0)
 	if err == nil {
 		err = s.announce(ctx, Clearing{Subject: g.Subject, At: reply.now})
@@ -81,16 +82,16 @@ func said(what string, err error) error {
 		return nil
 	}
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "WRONGTYPE") {
-		err = fmt.Errorf("%w: %w", penstock.ErrCorrupt, err)
+		err = fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 	}
-	return fmt.Errorf("redis: %s: %w: %w", what, penstock.ErrUnavailable, err)
+	return fmt.Errorf("redis: %s: %w: %w", what, storage.ErrUnavailable, err)
 }
 
 // Reservations returns some of the subject's reservations, in order of their nonces, and how many
 // there are. Where more are asked for than it has, that is exact; else it is what Redis holds, those
 // among them that are over and not yet noticed.
-func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
-	if err := penstock.ValidateInspection(now, most); err != nil {
+func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who storage.Subject, most int) ([]storage.Reservation, int64, error) {
+	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err
 	}
 	key := string(appendReservationsKey(nil, s.prefix, who))
@@ -102,7 +103,7 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who pens
 	if err != nil {
 		return nil, 0, said("count reservations", err)
 	}
-	var found []penstock.Reservation
+	var found []storage.Reservation
 	whole := false
 	for cursor := uint64(0); ; {
 		page, err := s.do(ctx, s.pipelined, s.pipelined.B().Hscan().Key(key).Cursor(cursor).Count(1000).Build())
@@ -130,9 +131,9 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who pens
 			break
 		}
 	}
-	slices.SortFunc(found, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	slices.SortFunc(found, func(a, b storage.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	// HSCAN may come by a field twice.
-	found = slices.CompactFunc(found, func(a, b penstock.Reservation) bool { return a.Nonce == b.Nonce })
+	found = slices.CompactFunc(found, func(a, b storage.Reservation) bool { return a.Nonce == b.Nonce })
 	if whole {
 		total = int64(len(found))
 	}
@@ -141,16 +142,16 @@ func (s *Store) Reservations(ctx context.Context, now penstock.Instant, who pens
 
 const receiptSize = 7 + 7 + 6 // fingerprint, at, cost
 
-func unpackReservation(nonce, text string) (r penstock.Reservation, err error) {
+func unpackReservation(nonce, text string) (r storage.Reservation, err error) {
 	if len(nonce) != 8 || len(text) < 8 || text[0] > 1 || (len(text)-8)%receiptSize != 0 {
-		return r, fmt.Errorf("field %.32q: %w", nonce, penstock.ErrCorrupt)
+		return r, fmt.Errorf("field %.32q: %w", nonce, storage.ErrCorrupt)
 	}
 	r.Nonce = binary.BigEndian.Uint64([]byte(nonce))
 	r.Closed = text[0] == 1
-	r.Until = penstock.Instant(uint56(text[1:]))
+	r.Until = algorithm.Instant(uint56(text[1:]))
 	for b := text[8:]; len(b) > 0; b = b[receiptSize:] {
-		r.Receipts = append(r.Receipts, penstock.Receipt{
-			Fingerprint: uint64(uint56(b)), At: penstock.Instant(uint56(b[7:])), Cost: unpackAmount(b[14:]),
+		r.Receipts = append(r.Receipts, algorithm.Receipt{
+			Fingerprint: uint64(uint56(b)), At: algorithm.Instant(uint56(b[7:])), Cost: unpackAmount(b[14:]),
 		})
 	}
 	return r, nil
@@ -159,9 +160,9 @@ func unpackReservation(nonce, text string) (r penstock.Reservation, err error) {
 // Keys lists subjects with SCAN, which looks at so many keys at a time and keeps nobody waiting; on
 // a cluster one master after the other. A subject with several keys may be listed more than once.
 // The cursor is the address of a master and the place in it.
-func (s *Store) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	if about < 1 {
-		return nil, "", fmt.Errorf("%w listing: about %d keys asked for, must be 1 or more", penstock.ErrInvalid, about)
+		return nil, "", fmt.Errorf("%w listing: about %d keys asked for, must be 1 or more", algorithm.ErrInvalid, about)
 	}
 	address, place, err := readCursor(cursor)
 	if err != nil {
@@ -213,14 +214,14 @@ func readCursor(cursor string) (address string, place uint64, err error) {
 		place, err = strconv.ParseUint(cursor[i+1:], 10, 64)
 	}
 	if i < 0 || err != nil {
-		return "", 0, fmt.Errorf("%w listing: cursor %.64q was not given out by Keys", penstock.ErrInvalid, cursor)
+		return "", 0, fmt.Errorf("%w listing: cursor %.64q was not given out by Keys", algorithm.ErrInvalid, cursor)
 	}
 	return cursor[:i], place, nil
 }
 
 // pattern matches the keys of subjects that begin with the tag. Four bytes are five characters and
 // a bit of base64; the rest is compared when a key is read.
-func (s *Store) pattern(tag penstock.RuleTag) string {
+func (s *Store) pattern(tag storage.RuleTag) string {
 	var b strings.Builder
 	for i := range len(s.prefix) {
 		if strings.IndexByte(`*?[]\^-`, s.prefix[i]) >= 0 {
@@ -235,7 +236,7 @@ func (s *Store) pattern(tag penstock.RuleTag) string {
 }
 
 // subjectOf reads the subject from a key of ours.
-func (s *Store) subjectOf(key string) (who penstock.Subject, ok bool) {
+func (s *Store) subjectOf(key string) (who storage.Subject, ok bool) {
 	key, ok = strings.CutPrefix(key, s.prefix+"{")
 	tag, _, closed := strings.Cut(key, "}")
 	if !ok || !closed || base64.RawURLEncoding.DecodedLen(len(tag)) != len(who) {

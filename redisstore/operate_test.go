@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // arrangements runs a test on a server and on a cluster, with the least rights.
@@ -31,12 +32,12 @@ func arrangements(t *testing.T, test func(t *testing.T, addrs []string, o rediss
 }
 
 // on returns the address of the server that holds the subject.
-func on(addrs []string, who penstock.Subject) string {
+func on(addrs []string, who storage.Subject) string {
 	return addrs[redisstore.SlotOf(who)*len(addrs)/16384]
 }
 
 // list goes through all pages of a rule. between, if any, is called after each of them.
-func list(t *testing.T, store *redisstore.Store, tag penstock.RuleTag, about int, between func()) map[string]bool {
+func list(t *testing.T, store *redisstore.Store, tag storage.RuleTag, about int, between func()) map[string]bool {
 	t.Helper()
 	listed := map[string]bool{}
 	cursor := ""
@@ -68,11 +69,11 @@ func TestKeys(t *testing.T) {
 			store := open(t, o)
 			rule := hasher.Rule("test", fmt.Sprint("listed ", i), "user")
 			m, log := eachKind(time.Hour)[0], slidingLog(3, time.Hour)
-			lease := penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
+			lease := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
 			want := map[string]bool{}
 			for n := range 60 {
 				who := rule.Subject(strconv.Itoa(n))
-				ticket := guarded(monday, who, charge([]*penstock.Meter{m, log, lease}[n%3], 1))
+				ticket := guarded(monday, who, charge([]*algorithm.Meter{m, log, lease}[n%3], 1))
 				only := ""
 				switch g := &ticket.Groups[0]; n % 5 {
 				case 0:
@@ -80,7 +81,7 @@ func TestKeys(t *testing.T) {
 				case 1:
 					only = redisstore.ReservationsKey(prefix, who)
 				case 2:
-					*g = penstock.Group{Subject: who, Charges: g.Charges}
+					*g = storage.Group{Subject: who, Charges: g.Charges}
 				}
 				take(t, store, ticket)
 				if only != "" { // what else there is, is gone
@@ -110,7 +111,7 @@ func TestKeys(t *testing.T) {
 					t.Errorf("prefix %q, about %d: %d listed, want %d", prefix, about, len(got), len(want))
 				}
 			}
-			if got := list(t, store, penstock.RuleTag{1, 2, 3, 4}, 100, nil); len(got) > 0 {
+			if got := list(t, store, storage.RuleTag{1, 2, 3, 4}, 100, nil); len(got) > 0 {
 				t.Errorf("prefix %q: a rule without subjects lists %v", prefix, got)
 			}
 		}
@@ -130,13 +131,13 @@ func TestKeysWhileOthersComeAndGo(t *testing.T) {
 			want[who.String()] = true
 		}
 		guests := 0
-		var present []penstock.Subject
+		var present []storage.Subject
 		got := list(t, store, rule.Tag(), 10, func() {
 			if guests > 4000 { // then let it end
 				return
 			}
 			if len(present) < 1500 {
-				come := make([]penstock.Subject, 100)
+				come := make([]storage.Subject, 100)
 				atOnce(len(come), func(i int) {
 					come[i] = rule.Subject("guest", strconv.Itoa(guests+i))
 					hit(t, store, 0, come[i], m)
@@ -145,7 +146,7 @@ func TestKeysWhileOthersComeAndGo(t *testing.T) {
 				return
 			}
 			atOnce(len(present), func(i int) {
-				if err := store.Reset(t.Context(), &penstock.Group{Subject: present[i], Charges: []penstock.Charge{charge(m, 0)}}); err != nil {
+				if err := store.Reset(t.Context(), &storage.Group{Subject: present[i], Charges: []algorithm.Charge{charge(m, 0)}}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -166,18 +167,18 @@ func TestKeysOfWrongRequests(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		for _, cursor := range []string{"garbage", "1", "/", "/-1", "/x", "host:1/", "host:1/1.5", "/18446744073709551616"} {
-			if _, _, err := store.Keys(t.Context(), penstock.RuleTag{}, cursor, 10); !errors.Is(err, penstock.ErrInvalid) || errors.Is(err, penstock.ErrUnavailable) {
+			if _, _, err := store.Keys(t.Context(), storage.RuleTag{}, cursor, 10); !errors.Is(err, algorithm.ErrInvalid) || errors.Is(err, storage.ErrUnavailable) {
 				t.Errorf("cursor %q: error %v, want ErrInvalid", cursor, err)
 			}
 		}
-		if _, _, err := store.Keys(t.Context(), penstock.RuleTag{}, "", 0); !errors.Is(err, penstock.ErrInvalid) {
+		if _, _, err := store.Keys(t.Context(), storage.RuleTag{}, "", 0); !errors.Is(err, algorithm.ErrInvalid) {
 			t.Errorf("a page of nothing: error %v, want ErrInvalid", err)
 		}
 		// A master that is gone since is passed over.
-		if _, next, err := store.Keys(t.Context(), penstock.RuleTag{}, "zzz:1/99", 10); err != nil || next != "" {
+		if _, next, err := store.Keys(t.Context(), storage.RuleTag{}, "zzz:1/99", 10); err != nil || next != "" {
 			t.Errorf("a master behind the last: next %q, error %v", next, err)
 		}
-		if _, _, err := store.Keys(t.Context(), penstock.RuleTag{}, "0.0.0.0:1/99", 10); err != nil {
+		if _, _, err := store.Keys(t.Context(), storage.RuleTag{}, "0.0.0.0:1/99", 10); err != nil {
 			t.Errorf("a master before the first: error %v", err)
 		}
 	})
@@ -200,7 +201,7 @@ func TestReservations(t *testing.T) {
 		store := open(t, o)
 		const many = 2500 // more than a page
 		who, m := stranger(), spacious()
-		reserve := func(nonce uint64) *penstock.Ticket {
+		reserve := func(nonce uint64) *storage.Ticket {
 			ticket := one(monday, who, charge(m, 2))
 			ticket.Nonce, ticket.Groups[0].Reserve = nonce, time.Hour
 			return ticket
@@ -212,19 +213,19 @@ func TestReservations(t *testing.T) {
 		})
 		const holds = 20
 		for range holds {
-			if _, err := store.Hold(one(monday, who, charge(m, 1)), new(penstock.Outcome)); err != nil {
+			if _, err := store.Hold(one(monday, who, charge(m, 1)), new(storage.Outcome)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		settle(t, store, settlement(reserve(1), penstock.Settle))
-		for _, now := range []penstock.Instant{0, monday + 1} {
+		settle(t, store, settlement(reserve(1), storage.Settle))
+		for _, now := range []algorithm.Instant{0, monday + 1} {
 			for _, most := range []int{0, 1, 10, many - 1, many, 2 * many} {
 				got, total, err := store.Reservations(t.Context(), now, who, most)
 				exact := total == many || most < many && total == many+holds
 				if err != nil || len(got) != min(most, many) || !exact {
 					t.Fatalf("at %d, at most %d: %d of %d, error %v", now, most, len(got), total, err)
 				}
-				if !slices.IsSortedFunc(got, func(a, b penstock.Reservation) int {
+				if !slices.IsSortedFunc(got, func(a, b storage.Reservation) int {
 					if a.Nonce < b.Nonce {
 						return -1
 					}
@@ -243,26 +244,26 @@ func TestReservations(t *testing.T) {
 		if got, _, err := store.Reservations(t.Context(), monday+seconds(3600), who, many); err != nil || len(got) != 0 {
 			t.Errorf("%d reservations when all are over (%v)", len(got), err)
 		}
-		if _, _, err := store.Reservations(t.Context(), 0, who, -1); !errors.Is(err, penstock.ErrInvalid) {
+		if _, _, err := store.Reservations(t.Context(), 0, who, -1); !errors.Is(err, algorithm.ErrInvalid) {
 			t.Errorf("less than none: error %v, want ErrInvalid", err)
 		}
 		if got, total, err := store.Reservations(t.Context(), 0, stranger(), 10); err != nil || len(got) != 0 || total != 0 {
 			t.Errorf("a stranger has %d of %d reservations (%v)", len(got), total, err)
 		}
 		ask(t, on(addrs, who), "HSET", reservationsKey(who), "foreign", "field")
-		if _, _, err := store.Reservations(t.Context(), 0, who, 2*many); !errors.Is(err, penstock.ErrCorrupt) {
+		if _, _, err := store.Reservations(t.Context(), 0, who, 2*many); !errors.Is(err, storage.ErrCorrupt) {
 			t.Errorf("a foreign field: error %v, want ErrCorrupt", err)
 		}
 		for _, value := range damagedFields() {
 			who := stranger()
 			ask(t, on(addrs, who), "HSET", reservationsKey(who), field(7), value)
-			if _, _, err := store.Reservations(t.Context(), 0, who, 1); !errors.Is(err, penstock.ErrCorrupt) {
+			if _, _, err := store.Reservations(t.Context(), 0, who, 1); !errors.Is(err, storage.ErrCorrupt) {
 				t.Errorf("reservation %q: error %v, want ErrCorrupt", value, err)
 			}
 		}
 		who = stranger()
 		ask(t, on(addrs, who), "SET", reservationsKey(who), "text")
-		if _, _, err := store.Reservations(t.Context(), 0, who, 10); !errors.Is(err, penstock.ErrCorrupt) {
+		if _, _, err := store.Reservations(t.Context(), 0, who, 10); !errors.Is(err, storage.ErrCorrupt) {
 			t.Errorf("text for reservations: error %v, want ErrCorrupt", err)
 		}
 	})
@@ -273,13 +274,13 @@ func TestReset(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
 		named := returnable(eachKind(time.Hour))
-		var others []*penstock.Meter
+		var others []*algorithm.Meter
 		for _, m := range named {
 			l := m.Limit()
 			l.Ordinal = 1
 			others = append(others, l.MustCompile())
 		}
-		everything := func(who penstock.Subject) *penstock.Ticket {
+		everything := func(who storage.Subject) *storage.Ticket {
 			ticket := guarded(monday, who)
 			for _, m := range slices.Concat(named, others) {
 				ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, 1))
@@ -288,7 +289,7 @@ func TestReset(t *testing.T) {
 				t.Fatal("denied below the limit")
 			}
 			take(t, store, ticket) // a repeat, charged to its budget
-			if _, err := store.Ban(t.Context(), &penstock.Ban{Now: monday, Subject: who, Penalty: ticket.Groups[0].Penalty, Length: time.Hour}); err != nil {
+			if _, err := store.Ban(t.Context(), &storage.Ban{Now: monday, Subject: who, Penalty: ticket.Groups[0].Penalty, Length: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			return ticket
@@ -320,7 +321,7 @@ func TestReset(t *testing.T) {
 		if out := take(t, store, peek); out.Groups[0].BannedUntil != 0 || out.Groups[0].Bans != 0 {
 			t.Errorf("still banned: %+v", out.Groups[0])
 		}
-		if err := store.Settle(t.Context(), settlement(ticket, penstock.Release), new(penstock.Settled)); !errors.Is(err, penstock.ErrNoReservation) {
+		if err := store.Settle(t.Context(), settlement(ticket, storage.Release), new(storage.Settled)); !errors.Is(err, storage.ErrNoReservation) {
 			t.Errorf("settled what was reset: error %v", err)
 		}
 		if got := ask(t, on(addrs, who), "GET", recordKey(&g)); got != record {
@@ -345,7 +346,7 @@ func TestReset(t *testing.T) {
 			t.Errorf("a reset of everything left %q", keys)
 		}
 		// What is not there, or is not to be found under a penalty alone, does no harm.
-		stranger := penstock.Group{Subject: stranger(), Penalty: g.Penalty}
+		stranger := storage.Group{Subject: stranger(), Penalty: g.Penalty}
 		if err := store.Reset(t.Context(), &stranger); err != nil {
 			t.Error(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // Mode is how the servers are arranged.
@@ -75,7 +75,7 @@ func (o *Options) validate() error {
 		errs = append(errs, fmt.Errorf("connect timeout %v: must be positive", o.ConnectTimeout))
 	}
 	if len(errs) > 0 {
-		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
+		return fmt.Errorf("%w redis options: %w", algorithm.ErrInvalid, errors.Join(errs...))
 	}
 	return nil
 }

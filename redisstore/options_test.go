@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Every mistake is named at once, each with its value, except addresses: they may hold a password.
@@ -27,7 +28,7 @@ func TestOptionMistakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, err := redisstore.Open(c.options)
-			if !errors.Is(err, penstock.ErrInvalid) || store != nil {
+			if !errors.Is(err, algorithm.ErrInvalid) || store != nil {
 				t.Fatalf("store %v, error %v; want none and ErrInvalid", store, err)
 			}
 			for _, part := range c.say {
@@ -51,7 +52,7 @@ func TestKeyPrefixes(t *testing.T) {
 	} {
 		store, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}, KeyPrefix: c.prefix, Timeout: 30 * time.Second})
 		if !c.sound {
-			if !errors.Is(err, penstock.ErrInvalid) {
+			if !errors.Is(err, algorithm.ErrInvalid) {
 				t.Errorf("prefix %q: error %v, want ErrInvalid", c.prefix, err)
 			}
 			continue
@@ -89,7 +90,7 @@ func TestOpenWithoutServer(t *testing.T) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}}); !errors.Is(err, penstock.ErrUnavailable) || !strings.Contains(err.Error(), server.Addr) {
+	if _, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}}); !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), server.Addr) {
 		t.Errorf("error %v: must wrap ErrUnavailable and name the address", err)
 	}
 }

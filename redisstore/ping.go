@@ -10,7 +10,8 @@ import (
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Ping asks Redis to do what decisions need: to write. A server that cannot, as it is a replica or
@@ -21,7 +22,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.PingZone(ctx, rand.In
 // PingZone is Ping for a zone, see [Mode.Zones]: for another slot of it every time.
 func (s *Store) PingZone(ctx context.Context, zone int) error {
 	if zone < 0 || zone >= s.mode.Zones() {
-		return fmt.Errorf("redis: ping: %w: zone %d, must be from 0 to %d", penstock.ErrInvalid, zone, s.mode.Zones()-1)
+		return fmt.Errorf("redis: ping: %w: zone %d, must be from 0 to %d", algorithm.ErrInvalid, zone, s.mode.Zones()-1)
 	}
 	key := s.prefix + "{" + s.tagIn(zone) + "}"
 	var all errgroup.Group // at the same time: each may have to find out that its connection is lost
@@ -32,7 +33,7 @@ func (s *Store) PingZone(ctx context.Context, zone int) error {
 		})
 	}
 	if err := all.Wait(); err != nil {
-		return fmt.Errorf("redis: ping: %w: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("redis: ping: %w: %w", storage.ErrUnavailable, err)
 	}
 	return nil
 }

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // FuzzReply feeds what a script could never have sent: it is refused, or every ticket gets as many
@@ -34,14 +35,14 @@ func FuzzReply(f *testing.F) {
 }
 
 // ticketOf returns a ticket of so many charges, with everything around them or nothing.
-func ticketOf(charges int, guarded bool) *penstock.Ticket {
-	g := penstock.Group{}
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
+func ticketOf(charges int, guarded bool) *storage.Ticket {
+	g := storage.Group{}
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
 	for range charges {
-		g.Charges = append(g.Charges, penstock.Charge{Meter: m, Cost: 1, Overdraw: guarded})
+		g.Charges = append(g.Charges, algorithm.Charge{Meter: m, Cost: 1, Overdraw: guarded})
 	}
 	if guarded {
-		g.Penalty, g.Dedup, g.Call, g.Reserve = &penstock.Penalty{}, &penstock.Dedup{Budget: m}, penstock.CallID{1}, time.Second
+		g.Penalty, g.Dedup, g.Call, g.Reserve = &algorithm.Penalty{}, &algorithm.Dedup{Budget: m}, storage.CallID{1}, time.Second
 	}
-	return &penstock.Ticket{Groups: []penstock.Group{g}}
+	return &storage.Ticket{Groups: []storage.Group{g}}
 }

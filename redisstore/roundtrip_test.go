@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A wiretap hears what a store's connections send.
@@ -90,7 +91,7 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 	// The scripts' texts travel once.
 	warm := guarded(0, stranger(), charge(spacious(), 1))
 	take(t, store, warm)
-	settle(t, store, settlement(warm, penstock.Release))
+	settle(t, store, settlement(warm, storage.Release))
 
 	meters := eachKind(time.Hour)
 	for _, now := range clocks {
@@ -100,7 +101,7 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 			g := &ticket.Groups[0]
 			for _, m := range meters {
 				c := charge(m, 1)
-				c.Overdraw = is(1) && m.Kind != penstock.KindLeaky && m.Kind != penstock.KindLeases
+				c.Overdraw = is(1) && m.Kind != algorithm.KindLeaky && m.Kind != algorithm.KindLeases
 				if !is(2) || m.Returns() == nil {
 					g.Charges = append(g.Charges, c)
 				}
@@ -115,8 +116,8 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 				g.Dedup, g.Call = dedupOf(time.Hour), newCallID()
 			}
 			if is(16) { // a second subject, and a shadow rule
-				ticket.Groups = append(ticket.Groups, penstock.Group{Subject: stranger(), Charges: g.Charges[:1]},
-					penstock.Group{Subject: stranger(), Charges: g.Charges[:2], Alone: true, Penalty: g.Penalty})
+				ticket.Groups = append(ticket.Groups, storage.Group{Subject: stranger(), Charges: g.Charges[:1]},
+					storage.Group{Subject: stranger(), Charges: g.Charges[:2], Alone: true, Penalty: g.Penalty})
 				g = &ticket.Groups[0]
 			}
 			for call := range 8 { // first, repeated, denied, a strike, banned
@@ -125,12 +126,12 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 			if !is(2) {
 				continue
 			}
-			for _, verb := range []penstock.Verb{penstock.Renew, penstock.Settle, penstock.Settle} {
+			for _, verb := range []storage.Verb{storage.Renew, storage.Settle, storage.Settle} {
 				once(fmt.Sprintf("%v", verb), func() { settle(t, store, settlement(ticket, verb)) })
 			}
 			if is(4) {
 				once("ban", func() {
-					if _, err := store.Ban(t.Context(), &penstock.Ban{Now: now, Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); err != nil {
+					if _, err := store.Ban(t.Context(), &storage.Ban{Now: now, Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); err != nil {
 						t.Error(err)
 					}
 				})

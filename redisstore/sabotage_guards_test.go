@@ -9,15 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // endsAt checks that a key ends at an instant of the server's clock, rounded up to milliseconds; if
 // the instant was given by a ticket, the key has an hour on the real clock at least. Between its look
 // at the clock and the writing of the key the server may have been held up, at most since then.
-func endsAt(addr, key string, since time.Time, end penstock.Instant, given bool) error {
+func endsAt(addr, key string, since time.Time, end algorithm.Instant, given bool) error {
 	reply, err := redistest.Command(addr, "EVAL",
 		`return string.format('%.0f %.0f', redis.call('PEXPIRETIME', KEYS[1]), redis.call('PTTL', KEYS[1]))`, "1", key)
 	if err != nil {
@@ -60,11 +61,11 @@ func checkGuardEnds(store *redisstore.Store, addr string) error {
 }
 
 // recordEnds: a record ends with its TTL, and a repeat does not prolong it.
-func recordEnds(store *redisstore.Store, addr string, now penstock.Instant) error {
+func recordEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
 	t := one(now, stranger(), charge(eachKind(time.Hour)[0], 1))
 	g := &t.Groups[0]
 	g.Dedup, g.Call = dedupOf(oddWindow), newCallID()
-	var first, out penstock.Outcome
+	var first, out storage.Outcome
 	since := time.Now()
 	for i := range 2 {
 		if err := store.Take(context.Background(), t, &out); err != nil {
@@ -84,15 +85,15 @@ func recordEnds(store *redisstore.Store, addr string, now penstock.Instant) erro
 }
 
 // reservationEnds: the hash of reservations lives as long as the longest of them.
-func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant) error {
+func reservationEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
 	m := eachKind(time.Hour)[0]
 	t := one(now, stranger(), charge(m, 1))
 	g := &t.Groups[0]
 	key := reservationsKey(g.Subject)
 	since := time.Now()
-	var end penstock.Instant
+	var end algorithm.Instant
 	for _, length := range []time.Duration{oddWindow, oddWindow / 2, 3 * oddWindow} {
-		var out penstock.Outcome
+		var out storage.Outcome
 		t.Nonce++
 		g.Reserve = length.Truncate(time.Microsecond)
 		if err := store.Take(context.Background(), t, &out); err != nil {
@@ -104,15 +105,15 @@ func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant)
 		}
 	}
 	for _, c := range []struct {
-		verb penstock.Verb
+		verb storage.Verb
 		ttl  time.Duration
-	}{{penstock.Renew, time.Second}, {penstock.Renew, 5 * oddWindow}, {penstock.Settle, 0}} {
-		s, out := settlement(t, c.verb), penstock.Settled{}
+	}{{storage.Renew, time.Second}, {storage.Renew, 5 * oddWindow}, {storage.Settle, 0}} {
+		s, out := settlement(t, c.verb), storage.Settled{}
 		s.TTL = c.ttl
 		if err := store.Settle(context.Background(), s, &out); err != nil {
 			return err
 		}
-		if want := out.Now.Add(c.ttl); c.verb == penstock.Renew && out.Until != want {
+		if want := out.Now.Add(c.ttl); c.verb == storage.Renew && out.Until != want {
 			return fmt.Errorf("renewed until %d, want %d", out.Until, want)
 		}
 		end = max(end, out.Until)
@@ -124,11 +125,11 @@ func reservationEnds(store *redisstore.Store, addr string, now penstock.Instant)
 }
 
 // holdEnds: what could be undone is remembered for holdTime.
-func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error {
+func holdEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
 	t := one(now, inNode(0), charge(eachKind(time.Hour)[0], 1))
-	t.Groups = append(t.Groups, penstock.Group{Subject: inNode(2), Charges: t.Groups[0].Charges})
+	t.Groups = append(t.Groups, storage.Group{Subject: inNode(2), Charges: t.Groups[0].Charges})
 	since := time.Now()
-	var out penstock.Outcome
+	var out storage.Outcome
 	if err := (redisstore.Across{Store: store}).Take(context.Background(), t, &out); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 			return fmt.Errorf("a hold of %q (%v)", text, err)
 		}
 		until := new(big.Int).SetBytes([]byte(text[1:8])).Int64()
-		if err := endsAt(addr, key, since, penstock.Instant(until), false); err != nil {
+		if err := endsAt(addr, key, since, algorithm.Instant(until), false); err != nil {
 			return fmt.Errorf("hold: %w", err)
 		}
 	}
@@ -154,10 +155,10 @@ func holdEnds(store *redisstore.Store, addr string, now penstock.Instant) error 
 }
 
 // banEnds: a ban is remembered until it is forgiven, a lifted one too.
-func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more time.Duration) error {
+func banEnds(store *redisstore.Store, addr string, now algorithm.Instant, more time.Duration) error {
 	forgive := time.Minute + 999*time.Microsecond
-	kept := time.Duration(penstock.CodeLife(penstock.LifeCode(forgive.Microseconds()))) * time.Microsecond
-	b := &penstock.Ban{Now: now, Subject: stranger(), Penalty: penaltyOf(3, time.Minute, forgive), Length: oddWindow + more}
+	kept := time.Duration(algorithm.CodeLife(algorithm.LifeCode(forgive.Microseconds()))) * time.Microsecond
+	b := &storage.Ban{Now: now, Subject: stranger(), Penalty: penaltyOf(3, time.Minute, forgive), Length: oddWindow + more}
 	since := time.Now()
 	until, err := store.Ban(context.Background(), b)
 	if err != nil {
@@ -168,9 +169,9 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 		return fmt.Errorf("ban: %w", err)
 	}
 	// One that a call brings on is no different.
-	t := one(now, stranger(), charge(penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 1, Window: time.Hour}.MustCompile(), 1))
+	t := one(now, stranger(), charge(algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: time.Hour}.MustCompile(), 1))
 	t.Groups[0].Penalty = penaltyOf(1, oddWindow+more, forgive)
-	var out penstock.Outcome
+	var out storage.Outcome
 	for range 2 {
 		if err := store.Take(context.Background(), t, &out); err != nil {
 			return err
@@ -189,23 +190,23 @@ func banEnds(store *redisstore.Store, addr string, now penstock.Instant, more ti
 }
 
 // settledEnds: after a settlement, a value ends as after a charge.
-func settledEnds(store *redisstore.Store, addr string, now penstock.Instant) error {
-	for _, verb := range []penstock.Verb{penstock.Settle, penstock.Release, penstock.Renew} {
+func settledEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
+	for _, verb := range []storage.Verb{storage.Settle, storage.Release, storage.Renew} {
 		for _, m := range returnable(eachKind(oddWindow)) {
 			t := one(now, stranger(), charge(m, 2))
 			g := &t.Groups[0]
 			g.Reserve = time.Hour
-			var out penstock.Outcome
+			var out storage.Outcome
 			if err := store.Take(context.Background(), t, &out); err != nil {
 				return err
 			}
-			s, settled := settlement(t, verb), penstock.Settled{}
+			s, settled := settlement(t, verb), storage.Settled{}
 			s.Charges[0].Cost = 3
 			if err := store.Settle(context.Background(), s, &settled); err != nil {
 				return err
 			}
 			out.Now, out.Decisions = settled.Now, settled.Decisions
-			if err := ends(addr, g.Subject, out, []*penstock.Meter{m}, now != 0); err != nil {
+			if err := ends(addr, g.Subject, out, []*algorithm.Meter{m}, now != 0); err != nil {
 				return fmt.Errorf("%v: %w", verb, err)
 			}
 		}
@@ -216,10 +217,10 @@ func settledEnds(store *redisstore.Store, addr string, now penstock.Instant) err
 // checkTidy looks at what is left of reservations that are over: whoever reserves on the server's
 // clock removes some, and leaves alone what lives or is not ours.
 func checkTidy(store *redisstore.Store, addr string) error {
-	past, future := "\x00"+instant(monday-1), "\x00"+instant(penstock.InstantOf(time.Now())+seconds(3600))
+	past, future := "\x00"+instant(monday-1), "\x00"+instant(algorithm.InstantOf(time.Now())+seconds(3600))
 	for _, c := range []struct {
 		what  string
-		now   penstock.Instant
+		now   algorithm.Instant
 		value string // of the fields
 		left  string
 	}{
@@ -237,7 +238,7 @@ func checkTidy(store *redisstore.Store, addr string) error {
 			if _, err := redistest.Command(addr, "HSET", key, field(1<<60), c.value, field(2<<60), c.value); err != nil {
 				return err
 			}
-			var out penstock.Outcome
+			var out storage.Outcome
 			if err := store.Take(context.Background(), t, &out); err != nil || !out.Allowed {
 				return fmt.Errorf("%s: allowed %v, %w", c.what, out.Allowed, err)
 			}
@@ -252,13 +253,13 @@ func checkTidy(store *redisstore.Store, addr string) error {
 // damage is something under a key of a guarded group that we did not write.
 type damage struct {
 	what string
-	key  func(t *penstock.Ticket) string
+	key  func(t *storage.Ticket) string
 	make []string
 }
 
-func theRecord(t *penstock.Ticket) string       { return recordKey(&t.Groups[0]) }
-func theReservations(t *penstock.Ticket) string { return reservationsKey(t.Groups[0].Subject) }
-func theValue(t *penstock.Ticket) string        { return redisstore.SubjectKey(prefix, t.Groups[0].Subject) }
+func theRecord(t *storage.Ticket) string       { return recordKey(&t.Groups[0]) }
+func theReservations(t *storage.Ticket) string { return reservationsKey(t.Groups[0].Subject) }
+func theValue(t *storage.Ticket) string        { return redisstore.SubjectKey(prefix, t.Groups[0].Subject) }
 
 // damages returns what makes a guarded ticket fail.
 func damages() []damage {
@@ -286,12 +287,12 @@ func damagedFields() []string {
 }
 
 // refuses checks that an action is refused as corrupt and changes nothing of the subject.
-func refuses(addr, what string, who penstock.Subject, act func() error) error {
+func refuses(addr, what string, who storage.Subject, act func() error) error {
 	before, err := dump(addr, who)
 	if err != nil {
 		return err
 	}
-	if err := act(); !errors.Is(err, penstock.ErrCorrupt) {
+	if err := act(); !errors.Is(err, storage.ErrCorrupt) {
 		return fmt.Errorf("%s: error %v, want ErrCorrupt", what, err)
 	}
 	after, err := dump(addr, who)
@@ -302,7 +303,7 @@ func refuses(addr, what string, who penstock.Subject, act func() error) error {
 }
 
 // dump returns everything of a subject as one text.
-func dump(addr string, who penstock.Subject) (string, error) {
+func dump(addr string, who storage.Subject) (string, error) {
 	return redistest.Command(addr, "EVAL", `local all = redis.call('KEYS', ARGV[1])
 		table.sort(all)
 		for i, key in ipairs(all) do all[i] = key .. redis.call('DUMP', key) .. redis.call('PEXPIRETIME', key) end
@@ -312,7 +313,7 @@ func dump(addr string, who penstock.Subject) (string, error) {
 // checkGuardForeign damages what guards keep: it is an error, and nothing is overwritten.
 func checkGuardForeign(store *redisstore.Store, addr string) error {
 	m := eachKind(time.Hour)[0]
-	put := func(d damage, t *penstock.Ticket) error {
+	put := func(d damage, t *storage.Ticket) error {
 		args := slices.Clone(d.make)
 		args[1] = d.key(t)
 		_, err := redistest.Command(addr, args...)
@@ -323,7 +324,7 @@ func checkGuardForeign(store *redisstore.Store, addr string) error {
 		if err := put(d, t); err != nil {
 			return err
 		}
-		if err := refuses(addr, d.what, t.Groups[0].Subject, func() error { return store.Take(context.Background(), t, new(penstock.Outcome)) }); err != nil {
+		if err := refuses(addr, d.what, t.Groups[0].Subject, func() error { return store.Take(context.Background(), t, new(storage.Outcome)) }); err != nil {
 			return err
 		}
 	}
@@ -334,7 +335,7 @@ func checkGuardForeign(store *redisstore.Store, addr string) error {
 		return err
 	}
 	if err := refuses(addr, "hold under "+d.what, t.Groups[0].Subject, func() error {
-		return redisstore.Across{Store: store}.Take(context.Background(), t, new(penstock.Outcome))
+		return redisstore.Across{Store: store}.Take(context.Background(), t, new(storage.Outcome))
 	}); err != nil {
 		return err
 	}
@@ -344,16 +345,16 @@ func checkGuardForeign(store *redisstore.Store, addr string) error {
 // settleForeign damages what a settlement needs.
 func settleForeign(store *redisstore.Store, addr string) error {
 	meters := returnable(eachKind(time.Hour))
-	reserve := func() (*penstock.Ticket, error) {
+	reserve := func() (*storage.Ticket, error) {
 		t := one(monday, stranger())
 		for _, m := range meters {
 			t.Groups[0].Charges = append(t.Groups[0].Charges, charge(m, 2))
 		}
 		t.Groups[0].Reserve = time.Minute
-		return t, store.Take(context.Background(), t, new(penstock.Outcome))
+		return t, store.Take(context.Background(), t, new(storage.Outcome))
 	}
-	for _, verb := range []penstock.Verb{penstock.Settle, penstock.Release, penstock.Renew} {
-		try := func(what string, spoil func(t *penstock.Ticket) []string) error {
+	for _, verb := range []storage.Verb{storage.Settle, storage.Release, storage.Renew} {
+		try := func(what string, spoil func(t *storage.Ticket) []string) error {
 			t, err := reserve()
 			if err != nil {
 				return err
@@ -368,23 +369,23 @@ func settleForeign(store *redisstore.Store, addr string) error {
 				return err
 			}
 			return refuses(addr, fmt.Sprintf("%v, %s", verb, what), t.Groups[0].Subject, func() error {
-				return store.Settle(context.Background(), settlement(t, verb), new(penstock.Settled))
+				return store.Settle(context.Background(), settlement(t, verb), new(storage.Settled))
 			})
 		}
 		for _, value := range damagedFields() {
-			if err := try(fmt.Sprintf("reservation %q", value), func(t *penstock.Ticket) []string {
+			if err := try(fmt.Sprintf("reservation %q", value), func(t *storage.Ticket) []string {
 				return []string{"HSET", theReservations(t), field(t.Nonce), value}
 			}); err != nil {
 				return err
 			}
 		}
-		if err := try("text for reservations", func(t *penstock.Ticket) []string { return []string{"SET", theReservations(t), "text"} }); err != nil {
+		if err := try("text for reservations", func(t *storage.Ticket) []string { return []string{"SET", theReservations(t), "text"} }); err != nil {
 			return err
 		}
 		for _, m := range meters {
 			kinds := foreigners(m.Kind)
 			for _, f := range []foreign{kinds[1], kinds[3], kinds[len(kinds)-1], kinds[len(kinds)-2]} {
-				if err := try(fmt.Sprintf("%v: %s", m, f.name), func(t *penstock.Ticket) []string {
+				if err := try(fmt.Sprintf("%v: %s", m, f.name), func(t *storage.Ticket) []string {
 					return append([]string{f.make[0], keyOf(t.Groups[0].Subject, m)}, f.make[2:]...)
 				}); err != nil {
 					return err
@@ -408,7 +409,7 @@ func resetForeign(store *redisstore.Store, addr string) error {
 					return err
 				}
 			}
-			if err := store.Reset(context.Background(), &penstock.Group{Subject: who, Charges: []penstock.Charge{charge(m, 1)}}); err != nil {
+			if err := store.Reset(context.Background(), &storage.Group{Subject: who, Charges: []algorithm.Charge{charge(m, 1)}}); err != nil {
 				return fmt.Errorf("%v, %s: reset: %w", m, f.name, err)
 			}
 			if left, err := dump(addr, who); left != "" {

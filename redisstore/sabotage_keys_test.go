@@ -8,26 +8,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // slotBytes is a slot of a limit that is no longer in use.
-func slotBytes(at penstock.Instant, code uint8, ordinal uint8) string {
-	l := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Second, Ordinal: ordinal}
-	return element(penstock.Instant(l.MustCompile().Fingerprint), 0)[:7] + element(at, 0)[:7] + string([]byte{code}) + strings.Repeat("\x01", 12)
+func slotBytes(at algorithm.Instant, code uint8, ordinal uint8) string {
+	l := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Window: time.Second, Ordinal: ordinal}
+	return element(algorithm.Instant(l.MustCompile().Fingerprint), 0)[:7] + element(at, 0)[:7] + string([]byte{code}) + strings.Repeat("\x01", 12)
 }
 
 // checkSlots looks at what a write does to the slots of other limits: those that still say
 // something stay and make the key live as long, the others go.
 func checkSlots(store *redisstore.Store, addr string) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Window: time.Second}.MustCompile()
-	now := penstock.InstantOf(time.Now())
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Second}.MustCompile()
+	now := algorithm.InstantOf(time.Now())
 	for code := 1; code < 256; code += 1 + code/16 {
 		who := stranger()
 		key := redisstore.SubjectKey(prefix, who)
-		life := penstock.Instant(penstock.CodeLife(uint8(code)))
+		life := algorithm.Instant(algorithm.CodeLife(uint8(code)))
 		if life > 1<<50 {
 			break // no limit lives that long
 		}
@@ -42,7 +43,7 @@ func checkSlots(store *redisstore.Store, addr string) error {
 				return err
 			}
 			since := time.Now() // the server may be held up between its look at the clock and the writing
-			var out penstock.Outcome
+			var out storage.Outcome
 			if err := store.Take(context.Background(), one(0, who, charge(m, 1)), &out); err != nil {
 				return err
 			}
@@ -65,8 +66,8 @@ func checkSlots(store *redisstore.Store, addr string) error {
 // checkDates asks with other starts of calendar periods than the node's own: the script picks the
 // one that holds the instant and refuses an instant that none of them holds.
 func checkDates(store *redisstore.Store) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year}.MustCompile()
-	starts := [4]penstock.Instant{monday, monday + 10, monday + 20, monday + 30}
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Period: algorithm.Year}.MustCompile()
+	starts := [4]algorithm.Instant{monday, monday + 10, monday + 20, monday + 30}
 	for now := monday - 1; now <= monday+30; now++ {
 		who := stranger()
 		found, err := store.TakeDated(one(now, who, charge(m, 1)), starts)
@@ -87,7 +88,7 @@ func checkQuiet(store *redisstore.Store, addr string) error {
 		for _, now := range clocks {
 			who := stranger()
 			ask := func(cost int64) error {
-				return store.Take(context.Background(), one(now, who, charge(m, cost)), new(penstock.Outcome))
+				return store.Take(context.Background(), one(now, who, charge(m, cost)), new(storage.Outcome))
 			}
 			state := func() (string, error) {
 				return redistest.Command(addr, "EVAL", `return {redis.call('DUMP', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1])}`, "1", keyOf(who, m))
@@ -102,7 +103,7 @@ func checkQuiet(store *redisstore.Store, addr string) error {
 				return err
 			}
 			time.Sleep(2 * time.Millisecond) // so that a later end would be seen
-			for _, cost := range []int64{0, 1, 3, 4, penstock.MaxCount} {
+			for _, cost := range []int64{0, 1, 3, 4, algorithm.MaxCount} {
 				if err := ask(cost); err != nil {
 					return err
 				}
@@ -119,9 +120,9 @@ func checkQuiet(store *redisstore.Store, addr string) error {
 // found by its place, not wherever the bytes happen to stand.
 func checkMisplaced(store *redisstore.Store, addr string) error {
 	// Its fingerprint begins with a bracket, which has a meaning in a pattern.
-	m := penstock.Limit{Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Count: 10, Window: time.Second, Ordinal: 22}.MustCompile()
-	print := element(penstock.Instant(m.Fingerprint), 0)[:7]
-	end := penstock.InstantOf(time.Now()) + seconds(60)
+	m := algorithm.Limit{Algorithm: algorithm.TokenBucket, Refill: algorithm.Interval, Count: 10, Window: time.Second, Ordinal: 22}.MustCompile()
+	print := element(algorithm.Instant(m.Fingerprint), 0)[:7]
+	end := algorithm.InstantOf(time.Now()) + seconds(60)
 	other := slotBytes(end, 1, 1)
 	other = other[:16] + print + other[23:]
 	if print[0] != '[' {
@@ -134,7 +135,7 @@ func checkMisplaced(store *redisstore.Store, addr string) error {
 		if _, err := redistest.Command(addr, "SET", redisstore.SubjectKey(prefix, who), value); err != nil {
 			return err
 		}
-		var out penstock.Outcome
+		var out storage.Outcome
 		if err := store.Take(context.Background(), one(monday, who, charge(m, 1)), &out); err != nil {
 			return err
 		}
@@ -171,9 +172,9 @@ func checkLogs(store *redisstore.Store, addr string) error {
 		if _, err := redistest.Command(addr, append([]string{"RPUSH", key}, c.elements...)...); err != nil {
 			return err
 		}
-		var out penstock.Outcome
+		var out storage.Outcome
 		err := store.Take(context.Background(), one(monday+2, who, charge(m, c.cost)), &out)
-		if c.used < 0 != errors.Is(err, penstock.ErrCorrupt) || c.used >= 0 && (err != nil || out.Decisions[0].Used != c.used) {
+		if c.used < 0 != errors.Is(err, storage.ErrCorrupt) || c.used >= 0 && (err != nil || out.Decisions[0].Used != c.used) {
 			return fmt.Errorf("%s: %+v, %v; want %d used", c.what, out, err, c.used)
 		}
 		if n, err := redistest.Command(addr, "LLEN", key); n != strconv.Itoa(c.length) {
@@ -185,8 +186,8 @@ func checkLogs(store *redisstore.Store, addr string) error {
 
 // checkLeases denies a call with a lease by another limit: the lease's key stays as it is.
 func checkLeases(store *redisstore.Store, addr string) error {
-	lease := penstock.Limit{Algorithm: penstock.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
-	spent := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 0, Window: time.Hour}.MustCompile()
+	lease := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
+	spent := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 0, Window: time.Hour}.MustCompile()
 	who := stranger()
 	key := redisstore.ListKey(prefix, who, lease)
 	if _, err := redistest.Command(addr, "ZADD", key, fmt.Sprint(monday-1), "expired"); err != nil {
@@ -199,7 +200,7 @@ func checkLeases(store *redisstore.Store, addr string) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Take(context.Background(), one(monday, who, charge(lease, 1), charge(spent, 1)), new(penstock.Outcome)); err != nil {
+	if err := store.Take(context.Background(), one(monday, who, charge(lease, 1), charge(spent, 1)), new(storage.Outcome)); err != nil {
 		return err
 	}
 	if after, err := redistest.Command(addr, "PEXPIRETIME", key); after != before {

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -23,18 +24,18 @@ type trace []deed
 
 // A deed is something that a store is asked to do, and how it must answer.
 type deed struct {
-	subjects []penstock.Subject
+	subjects []storage.Subject
 	check    func(store keeper) error
 }
 
 // A keeper is a store with everything that the contract asks for.
 type keeper interface {
-	penstock.Store
-	penstock.Settler
-	penstock.Banner
-	penstock.Resetter
-	penstock.Inspector
-	penstock.LateCharger
+	storage.Store
+	storage.Settler
+	storage.Banner
+	storage.Resetter
+	storage.Inspector
+	storage.LateCharger
 }
 
 // recorder is a store that remembers what it was asked and what it answered.
@@ -45,7 +46,7 @@ type recorder struct {
 }
 
 // record remembers a deed; ask must ask anew each time, and return all that is answered.
-func (r *recorder) record(ask func(store keeper) (any, error), subjects ...penstock.Subject) {
+func (r *recorder) record(ask func(store keeper) (any, error), subjects ...storage.Subject) {
 	want, refused := ask(r.Model)
 	r.whole = append(r.whole, deed{subjects, func(store keeper) error {
 		got, err := ask(store)
@@ -61,7 +62,7 @@ func (r *recorder) record(ask func(store keeper) (any, error), subjects ...penst
 
 // kind is which of the errors of the contract it is.
 func kind(err error) error {
-	for _, k := range []error{penstock.ErrNoReservation, penstock.ErrClosed, penstock.ErrInvalid} {
+	for _, k := range []error{storage.ErrNoReservation, storage.ErrClosed, algorithm.ErrInvalid} {
 		if errors.Is(err, k) {
 			return k
 		}
@@ -69,18 +70,18 @@ func kind(err error) error {
 	return err
 }
 
-func (r *recorder) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (r *recorder) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ticket := *t
-	var subjects []penstock.Subject
+	var subjects []storage.Subject
 	for _, g := range t.Groups {
 		subjects = append(subjects, g.Subject)
 	}
 	var err error
 	first := true
 	r.record(func(store keeper) (any, error) {
-		var o penstock.Outcome
+		var o storage.Outcome
 		e := store.Take(ctx, &ticket, &o)
 		if first {
 			*out, err, first = o, e, false
@@ -90,14 +91,14 @@ func (r *recorder) Take(ctx context.Context, t *penstock.Ticket, out *penstock.O
 	return err
 }
 
-func (r *recorder) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (r *recorder) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	settlement := *s
 	var err error
 	first := true
 	r.record(func(store keeper) (any, error) {
-		var o penstock.Settled
+		var o storage.Settled
 		e := store.Settle(ctx, &settlement, &o)
 		if first {
 			*out, err, first = o, e, false
@@ -107,7 +108,7 @@ func (r *recorder) Settle(ctx context.Context, s *penstock.Settlement, out *pens
 	return err
 }
 
-func (r *recorder) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+func (r *recorder) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instant, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ban, first := *b, true
@@ -121,7 +122,7 @@ func (r *recorder) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Ins
 	return until, err
 }
 
-func (r *recorder) Reset(ctx context.Context, g *penstock.Group) (err error) {
+func (r *recorder) Reset(ctx context.Context, g *storage.Group) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	group, first := *g, true
@@ -135,7 +136,7 @@ func (r *recorder) Reset(ctx context.Context, g *penstock.Group) (err error) {
 	return err
 }
 
-func (r *recorder) ChargeLate(ctx context.Context, c *penstock.LateCharge) (err error) {
+func (r *recorder) ChargeLate(ctx context.Context, c *storage.LateCharge) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	late, first := *c, true
@@ -154,15 +155,15 @@ func twinTraces(t *testing.T, steps int, seed int) []trace {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", strconv.Itoa(steps))
 	t.Setenv("PENSTOCK_TEST_SEED", strconv.Itoa(seed))
 	r := &recorder{Model: storetest.NewModel()}
-	t.Run("record", storetest.Suite{Open: func(_ testing.TB, n int) []penstock.Store {
-		return slices.Repeat([]penstock.Store{r}, n)
+	t.Run("record", storetest.Suite{Open: func(_ testing.TB, n int) []storage.Store {
+		return slices.Repeat([]storage.Store{r}, n)
 	}}.Twin)
 	return r.whole.split()
 }
 
 // split separates tickets that have no subject in common, directly or through others.
 func (tr *trace) split() []trace {
-	group := map[penstock.Subject]*int{} // subjects of one trace share the pointer's target
+	group := map[storage.Subject]*int{} // subjects of one trace share the pointer's target
 	var find func(p *int) *int
 	parent := map[*int]*int{}
 	find = func(p *int) *int {
@@ -249,7 +250,7 @@ func checkEnds(store *redisstore.Store, addr string) error {
 				ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, 1))
 			}
 			for range 4 {
-				var out penstock.Outcome
+				var out storage.Outcome
 				if err := store.Take(context.Background(), ticket, &out); err != nil {
 					return err
 				}
@@ -259,12 +260,12 @@ func checkEnds(store *redisstore.Store, addr string) error {
 				}
 			}
 			for _, m := range slices.Repeat(meters, 3) { // in company the longest-lived hides the others' ends
-				var out penstock.Outcome
+				var out storage.Outcome
 				who := stranger()
 				if err := store.Take(context.Background(), one(now, who, charge(m, 3)), &out); err != nil {
 					return err
 				}
-				if err := ends(addr, who, out, []*penstock.Meter{m}, now != 0); err != nil {
+				if err := ends(addr, who, out, []*algorithm.Meter{m}, now != 0); err != nil {
 					return err
 				}
 			}
@@ -278,7 +279,7 @@ func checkForeign(store *redisstore.Store, addr string) error {
 	var errs []error
 	var mu sync.Mutex
 	meters := eachKind(time.Hour)
-	var tickets []*penstock.Ticket
+	var tickets []*storage.Ticket
 	var damaged []string // the key, or nothing for a sound one
 	var before []string
 	for _, m := range meters {
@@ -299,13 +300,13 @@ func checkForeign(store *redisstore.Store, addr string) error {
 		}
 	}
 	ask := func(i int) {
-		var out penstock.Outcome
+		var out storage.Outcome
 		err := store.Take(context.Background(), tickets[i], &out)
 		if damaged[i] == "" {
 			if err == nil && !out.Allowed {
 				err = errors.New("one of the first two calls was denied")
 			}
-		} else if errors.Is(err, penstock.ErrCorrupt) {
+		} else if errors.Is(err, storage.ErrCorrupt) {
 			err = nil
 		} else {
 			err = fmt.Errorf("%s holds something else: allowed %v, error %v", damaged[i], out.Allowed, err)

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // checkUndo undoes what a call took in one slot because another slot denied it.
@@ -21,19 +22,19 @@ func checkUndo(store *redisstore.Store, addr string) error {
 // undoCharges: what is undone was never charged, except where denied calls count.
 func undoCharges(store *redisstore.Store) error {
 	meters := eachKind(time.Hour)
-	for _, a := range []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowCounter, penstock.SlidingWindowLog} {
-		meters = append(meters, penstock.Limit{Algorithm: a, Count: 3, Window: time.Hour, CountDenied: true}.MustCompile())
+	for _, a := range []algorithm.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindowCounter, algorithm.SlidingWindowLog} {
+		meters = append(meters, algorithm.Limit{Algorithm: a, Count: 3, Window: time.Hour, CountDenied: true}.MustCompile())
 	}
 	for _, m := range meters {
 		for earlier := range int64(2) {
 			who := stranger()
-			take := func(now penstock.Instant, cost int64) (out penstock.Outcome, err error) {
+			take := func(now algorithm.Instant, cost int64) (out storage.Outcome, err error) {
 				return out, store.Take(context.Background(), one(now, who, charge(m, cost)), &out)
 			}
 			if _, err := take(monday, earlier); err != nil {
 				return err
 			}
-			var out penstock.Outcome
+			var out storage.Outcome
 			undo, err := store.Hold(one(monday, who, charge(m, 2)), &out)
 			if err == nil {
 				err = undo(monday + 1)
@@ -52,11 +53,11 @@ func undoCharges(store *redisstore.Store) error {
 	}
 	// A leaky bucket that others have queued up in keeps its places.
 	leaky, who := eachKind(time.Hour)[5], stranger()
-	undo, err := store.Hold(one(monday, who, charge(leaky, 1)), new(penstock.Outcome))
+	undo, err := store.Hold(one(monday, who, charge(leaky, 1)), new(storage.Outcome))
 	if err != nil {
 		return err
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	if err := store.Take(context.Background(), one(monday+1, who, charge(leaky, 1)), &out); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func undoTwice(store *redisstore.Store, addr string) error {
 		t := one(monday, stranger(), charge(eachKind(time.Hour)[0], 2))
 		t.Groups[0].Reserve = time.Hour
 		key := reservationsKey(t.Groups[0].Subject)
-		undo, err := store.Hold(t, new(penstock.Outcome))
+		undo, err := store.Hold(t, new(storage.Outcome))
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func undoTwice(store *redisstore.Store, addr string) error {
 		}
 		left, wanted := "0", error(nil)
 		if after == 30*time.Second {
-			left, wanted = "2", penstock.ErrNoReservation
+			left, wanted = "2", storage.ErrNoReservation
 		}
 		if err := undo(monday.Add(after)); !errors.Is(err, wanted) {
 			return fmt.Errorf("undone after %v: %v, want %v", after, err, wanted)
@@ -92,7 +93,7 @@ func undoTwice(store *redisstore.Store, addr string) error {
 		if n, err := redistest.Command(addr, "HLEN", key); n != left {
 			return fmt.Errorf("undone after %v: %s fields left, want %s (%v)", after, n, left, err)
 		}
-		if err := undo(monday.Add(after)); !errors.Is(err, penstock.ErrNoReservation) {
+		if err := undo(monday.Add(after)); !errors.Is(err, storage.ErrNoReservation) {
 			return fmt.Errorf("undone again: %v", err)
 		}
 	}
@@ -101,7 +102,7 @@ func undoTwice(store *redisstore.Store, addr string) error {
 
 // undoRecords: a record is as it was before, whether the call made it, repeated it or replaced it.
 func undoRecords(store *redisstore.Store, addr string) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	t := one(monday, stranger(), charge(m, 1))
 	g := &t.Groups[0]
 	g.Dedup, g.Call = dedupOf(time.Hour), newCallID()
@@ -127,7 +128,7 @@ func undoRecords(store *redisstore.Store, addr string) error {
 		if err != nil {
 			return err
 		}
-		undo, err := store.Hold(t, new(penstock.Outcome))
+		undo, err := store.Hold(t, new(storage.Outcome))
 		if err == nil {
 			err = undo(monday)
 		}
@@ -138,7 +139,7 @@ func undoRecords(store *redisstore.Store, addr string) error {
 		if after, err := state(); err != nil || calls != 1 && after != before {
 			return fmt.Errorf("after %d calls, one that was undone changed %s to %s (%v)", calls, before, after, err)
 		}
-		var out penstock.Outcome
+		var out storage.Outcome
 		if err := store.Take(context.Background(), t, &out); err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func undoRecords(store *redisstore.Store, addr string) error {
 
 // undoLostRecords: what has come in place of the record meanwhile is left alone.
 func undoLostRecords(store *redisstore.Store, addr string) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	other := instant(monday+1) + "\x00" + strings.Repeat("\x00", 15)
 	for calls := range 4 {
 		for _, replace := range []string{"", other, other[:22], "text"} {
@@ -159,11 +160,11 @@ func undoLostRecords(store *redisstore.Store, addr string) error {
 			g := &t.Groups[0]
 			g.Dedup, g.Call = dedupOf(time.Hour), newCallID()
 			for range calls {
-				if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+				if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 					return err
 				}
 			}
-			undo, err := store.Hold(t, new(penstock.Outcome))
+			undo, err := store.Hold(t, new(storage.Outcome))
 			if err != nil {
 				return err
 			}
@@ -194,10 +195,10 @@ func heldRepair(store *redisstore.Store) error {
 	t := one(monday, stranger(), charge(eachKind(time.Hour)[0], 1))
 	g := &t.Groups[0]
 	g.Penalty = penaltyOf(3, time.Minute, time.Hour)
-	if _, err := store.Ban(context.Background(), &penstock.Ban{Now: monday + seconds(864000), Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); err != nil {
+	if _, err := store.Ban(context.Background(), &storage.Ban{Now: monday + seconds(864000), Subject: g.Subject, Penalty: g.Penalty, Length: time.Minute}); err != nil {
 		return err
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	for i, allowed := range []bool{false, true} {
 		t.Now = monday + seconds(61*i)
 		if _, err := store.Hold(t, &out); err != nil || out.Allowed != allowed {
@@ -210,19 +211,19 @@ func heldRepair(store *redisstore.Store) error {
 // checkGiveBack looks at logs that a settlement rewrites.
 func checkGiveBack(store *redisstore.Store, addr string) error {
 	const wrap = 1 << 48 // of running totals
-	m := slidingLog(penstock.MaxReservedLog, time.Hour)
-	e := func(after penstock.Instant, total int64) string { return element(monday+after, (total+wrap)%wrap) }
+	m := slidingLog(algorithm.MaxReservedLog, time.Hour)
+	e := func(after algorithm.Instant, total int64) string { return element(monday+after, (total+wrap)%wrap) }
 	long := []string{element(0, 0), e(0, 1), e(0, 4)} // the second is the reservation
 	shorter := []string{element(0, 0), e(0, 1)}
 	for i := range int64(2500) {
-		long = append(long, e(penstock.Instant(1+i), 5+i))
-		shorter = append(shorter, e(penstock.Instant(1+i), 2+i))
+		long = append(long, e(algorithm.Instant(1+i), 5+i))
+		shorter = append(shorter, e(algorithm.Instant(1+i), 2+i))
 	}
 	for _, c := range []struct {
 		what        string
 		log, expect []string // what a reservation of 3 at monday becomes when it is released
 		used        int64
-		newest      penstock.Instant // of what counts, after monday
+		newest      algorithm.Instant // of what counts, after monday
 	}{
 		{"a long log", long, shorter, 2501, 2500},
 		{"totals that wrap within", []string{element(0, wrap-2), e(0, 1), e(1, 4)}, []string{element(0, wrap-2), e(1, 1)}, 3, 1},
@@ -242,7 +243,7 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 	} {
 		t := one(monday, stranger(), charge(m, 3))
 		t.Groups[0].Reserve = time.Hour
-		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 			return err
 		}
 		key := redisstore.ListKey(prefix, t.Groups[0].Subject, m)
@@ -254,12 +255,12 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 				return err
 			}
 		}
-		var out penstock.Settled
-		s := settlement(t, penstock.Release)
+		var out storage.Settled
+		s := settlement(t, storage.Release)
 		s.Now = monday + 5000
 		err := store.Settle(context.Background(), s, &out)
 		if c.used < 0 {
-			if c.expect = c.log; !errors.Is(err, penstock.ErrCorrupt) {
+			if c.expect = c.log; !errors.Is(err, storage.ErrCorrupt) {
 				return fmt.Errorf("%s: %v, want ErrCorrupt", c.what, err)
 			}
 		} else if err != nil || out.Decisions[0].Used != c.used {
@@ -276,18 +277,18 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 
 // checkDebt settles a log into debt: all of it counts, though it is more than the limit.
 func checkDebt(store *redisstore.Store) error {
-	m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Hour, Overdraft: 20}.MustCompile()
+	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Hour, Overdraft: 20}.MustCompile()
 	t := one(monday, stranger(), charge(m, 5))
 	t.Groups[0].Reserve = time.Hour
 	for i := range 2 {
-		t.Now, t.Nonce = monday+penstock.Instant(i), t.Nonce+1
-		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+		t.Now, t.Nonce = monday+algorithm.Instant(i), t.Nonce+1
+		if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 			return err
 		}
 	}
-	s := settlement(t, penstock.Settle)
-	s.Overage, s.Charges[0].Cost = penstock.OverageDebt, 15
-	var out penstock.Settled
+	s := settlement(t, storage.Settle)
+	s.Overage, s.Charges[0].Cost = algorithm.OverageDebt, 15
+	var out storage.Settled
 	if err := store.Settle(context.Background(), s, &out); err != nil || out.Decisions[0].Used != 20 {
 		return fmt.Errorf("settled 15 beside 5: %+v, %v", out, err)
 	}
@@ -296,16 +297,16 @@ func checkDebt(store *redisstore.Store) error {
 
 // checkSettleDates is checkDates for settlements.
 func checkSettleDates(store *redisstore.Store) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Year}.MustCompile()
-	starts := [4]penstock.Instant{monday, monday + 10, monday + 20, monday + 30}
-	for _, now := range []penstock.Instant{monday - 1, monday, monday + 29, monday + 30} {
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Period: algorithm.Year}.MustCompile()
+	starts := [4]algorithm.Instant{monday, monday + 10, monday + 20, monday + 30}
+	for _, now := range []algorithm.Instant{monday - 1, monday, monday + 29, monday + 30} {
 		t := one(now, stranger(), charge(m, 1))
 		t.Groups[0].Reserve = time.Hour
-		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 			return err
 		}
 		inside := now >= starts[0] && now < starts[3]
-		err := store.SettleDated(settlement(t, penstock.Release), starts)
+		err := store.SettleDated(settlement(t, storage.Release), starts)
 		if (err == nil) != inside || err != nil && !strings.Contains(err.Error(), "clock") {
 			return fmt.Errorf("%d µs after the first start: %v", now-monday, err)
 		}
@@ -317,10 +318,10 @@ func checkSettleDates(store *redisstore.Store) error {
 // to nothing, writes nothing, not even the log dated anew.
 func checkRefused(store *redisstore.Store, addr string) error {
 	m := slidingLog(5, time.Hour)
-	for _, overage := range []penstock.Overage{penstock.OverageDeny, penstock.OverageAllow, penstock.OverageDebt} {
+	for _, overage := range []algorithm.Overage{algorithm.OverageDeny, algorithm.OverageAllow, algorithm.OverageDebt} {
 		t := one(monday, stranger(), charge(m, 1))
 		t.Groups[0].Reserve = time.Hour
-		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 			return err
 		}
 		key := redisstore.ListKey(prefix, t.Groups[0].Subject, m)
@@ -331,9 +332,9 @@ func checkRefused(store *redisstore.Store, addr string) error {
 		if err != nil {
 			return err
 		}
-		s, out := settlement(t, penstock.Settle), penstock.Settled{}
+		s, out := settlement(t, storage.Settle), storage.Settled{}
 		s.Charges[0].Cost, s.Overage = 2, overage
-		if err := store.Settle(context.Background(), s, &out); err != nil || out.Allowed == (overage == penstock.OverageDeny) {
+		if err := store.Settle(context.Background(), s, &out); err != nil || out.Allowed == (overage == algorithm.OverageDeny) {
 			return fmt.Errorf("%v: %+v, %v", overage, out, err)
 		}
 		if after, err := redistest.Command(addr, "LRANGE", key, "0", "-1"); after != before {
@@ -352,21 +353,21 @@ func checkClosed(store *redisstore.Store, addr string) error {
 			t.Groups[0].Charges = append(t.Groups[0].Charges, charge(m, 2))
 		}
 		t.Groups[0].Reserve = time.Hour
-		if err := store.Take(context.Background(), t, new(penstock.Outcome)); err != nil {
+		if err := store.Take(context.Background(), t, new(storage.Outcome)); err != nil {
 			return err
 		}
-		s := settlement(t, penstock.Settle)
+		s := settlement(t, storage.Settle)
 		want := 0
 		for i := range s.Charges {
 			s.Charges[i].Cost = int64(i % 2)
 			if i == costly {
 				s.Charges[i].Cost = 3
 			}
-			if s.Charges[i].Cost > 0 && s.Charges[i].Meter.Kind != penstock.KindLeases {
+			if s.Charges[i].Cost > 0 && s.Charges[i].Meter.Kind != algorithm.KindLeases {
 				want++
 			}
 		}
-		if err := store.Settle(context.Background(), s, new(penstock.Settled)); err != nil {
+		if err := store.Settle(context.Background(), s, new(storage.Settled)); err != nil {
 			return err
 		}
 		kept, err := redistest.Command(addr, "HGET", theReservations(t), field(t.Nonce))

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // calls returns how often the server has executed a command.
@@ -40,8 +41,8 @@ func atOnce(n int, call func(i int)) {
 	wg.Wait()
 }
 
-func spacious() *penstock.Meter {
-	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: penstock.MaxCount, Window: penstock.MaxWindow}.MustCompile()
+func spacious() *algorithm.Meter {
+	return algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: algorithm.MaxCount, Window: algorithm.MaxWindow}.MustCompile()
 }
 
 // A lone caller takes one round trip for each call, and the script's text travels once.
@@ -99,10 +100,10 @@ func TestRunsAreBoundedByCharges(t *testing.T) {
 	hit(t, store, 0, stranger(), spacious())
 	before := store.Stats()
 	const n = 100
-	var tickets [n]*penstock.Ticket
+	var tickets [n]*storage.Ticket
 	for i := range tickets {
 		tickets[i] = one(0, stranger())
-		for j := range penstock.MaxCharges {
+		for j := range storage.MaxCharges {
 			l := spacious().Limit()
 			l.Ordinal = uint8(j)
 			tickets[i].Groups[0].Charges = append(tickets[i].Groups[0].Charges, charge(l.MustCompile(), 1))
@@ -123,9 +124,9 @@ func TestRunsAreBoundedByCharges(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Wait()
-	const perRun = redisstore.MaxRunItems / penstock.MaxCharges
+	const perRun = redisstore.MaxRunItems / storage.MaxCharges
 	if runs, least := int(store.Stats().Runs-before.Runs), 2+(waiting+perRun-1)/perRun; runs < least {
-		t.Errorf("%d waiting tickets of %d charges took %d runs, want at least %d", waiting, penstock.MaxCharges, runs-2, least-2)
+		t.Errorf("%d waiting tickets of %d charges took %d runs, want at least %d", waiting, storage.MaxCharges, runs-2, least-2)
 	}
 }
 
@@ -148,7 +149,7 @@ func TestScriptFlush(t *testing.T) {
 			ask(t, server.Addr, "SCRIPT", "FLUSH")
 		}
 	})
-	few := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 700, Window: penstock.MaxWindow}.MustCompile()
+	few := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 700, Window: algorithm.MaxWindow}.MustCompile()
 	atOnce(64, func(int) {
 		for i := 0; i < 50 || store.Stats().NoScript <= 20; i++ { // until it was forgotten during a call
 			if hit(t, store, 0, who, few) {
@@ -174,7 +175,7 @@ func TestCancelledCalls(t *testing.T) {
 	var wg sync.WaitGroup
 	send := func(ctx context.Context, err *error) {
 		wg.Go(func() {
-			var out penstock.Outcome
+			var out storage.Outcome
 			*err = store.Take(ctx, one(0, who, charge(m, 1)), &out)
 			if *err == nil && !out.Allowed {
 				*err = errors.New("denied")
@@ -220,7 +221,7 @@ func TestCancelledCalls(t *testing.T) {
 		case err == nil && (say == "" || i == 0):
 		case err == nil || say == "" || !strings.Contains(err.Error(), say):
 			t.Errorf("caller %d: error %v, want %q", i, err, say)
-		case !errors.Is(err, context.Canceled) || !errors.Is(err, penstock.ErrUnavailable):
+		case !errors.Is(err, context.Canceled) || !errors.Is(err, storage.ErrUnavailable):
 			t.Errorf("caller %d: error %v must wrap Canceled and ErrUnavailable", i, err)
 		}
 	}
@@ -239,7 +240,7 @@ func TestCancellingNeighbours(t *testing.T) {
 			if i%2 == 0 {
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(1+(i*31+j*17)%1500)*time.Microsecond)
 			}
-			var out penstock.Outcome
+			var out storage.Outcome
 			err := store.Take(ctx, one(0, who, charge(m, 1)), &out)
 			cancel()
 			switch {

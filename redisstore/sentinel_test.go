@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Behind Sentinel a store finds the master, decides exactly, and follows a failover.
@@ -34,7 +34,7 @@ func TestSentinel(t *testing.T) {
 	}
 	banned := one(monday, stranger(), charge(m, 1))
 	banned.Groups[0].Penalty = penaltyOf(3, time.Minute, time.Hour)
-	until, err := store.Ban(t.Context(), &penstock.Ban{Now: monday, Subject: banned.Groups[0].Subject, Penalty: banned.Groups[0].Penalty, Length: time.Hour})
+	until, err := store.Ban(t.Context(), &storage.Ban{Now: monday, Subject: banned.Groups[0].Subject, Penalty: banned.Groups[0].Penalty, Length: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,8 @@ func TestSentinel(t *testing.T) {
 	await(t, "calls to be answered by the new master", func() bool {
 		var failed atomic.Int64
 		call := func(int) {
-			err := store.Take(t.Context(), one(monday, stranger(), charge(m, 1)), new(penstock.Outcome))
-			if err != nil && !errors.Is(err, penstock.ErrUnavailable) {
+			err := store.Take(t.Context(), one(monday, stranger(), charge(m, 1)), new(storage.Outcome))
+			if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 				t.Errorf("during the failover: %v", err)
 			}
 			if err != nil {
@@ -80,7 +80,7 @@ func TestSentinel(t *testing.T) {
 	if !take(t, store, reserved).Groups[0].Replay {
 		t.Error("the failover forgot a call that had been replicated")
 	}
-	if out := settle(t, store, settlement(reserved, penstock.Release)); !out.Allowed || out.Again {
+	if out := settle(t, store, settlement(reserved, storage.Release)); !out.Allowed || out.Again {
 		t.Errorf("a reservation after the failover: %+v", out)
 	}
 }

@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 var (
-	_ penstock.Settler = (*Store)(nil)
-	_ penstock.Banner  = (*Store)(nil)
+	_ storage.Settler = (*Store)(nil)
+	_ storage.Banner  = (*Store)(nil)
 )
 
 // Further verbs of amend.lua, behind those of a settlement.
 const (
-	verbBan   = byte(penstock.Renew) + 1
-	verbReset = byte(penstock.Renew) + 2
-	verbUndo  = byte(penstock.Renew) + 3
+	verbBan   = byte(storage.Renew) + 1
+	verbReset = byte(storage.Renew) + 2
+	verbUndo  = byte(storage.Renew) + 3
 )
 
 // The statuses an amendment can have beside those of a ticket.
@@ -29,16 +30,16 @@ const (
 
 // Settle closes or prolongs a reservation, or leases, in one round trip. It may be sent again after
 // an error: it takes effect once.
-func (s *Store) Settle(ctx context.Context, t *penstock.Settlement, out *penstock.Settled) error {
+func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.Settled) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
 	a := amendment{now: t.Now, verb: byte(t.Verb), overage: t.Overage, nonce: t.Nonce}
 	switch {
-	case t.Verb == penstock.Renew:
+	case t.Verb == storage.Renew:
 		a.length = t.TTL.Microseconds()
 	case t.Lost:
-		a.length = penstock.LostFor.Microseconds()
+		a.length = storage.LostFor.Microseconds()
 	}
 	a.keys.add(appendSubjectKey(nil, s.prefix, t.Subject))
 	a.keys.add(appendReservationsKey(nil, s.prefix, t.Subject))
@@ -54,7 +55,7 @@ func (s *Store) Settle(ctx context.Context, t *penstock.Settlement, out *penstoc
 }
 
 // Ban bans a subject, or lifts its ban and announces that to all nodes.
-func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+func (s *Store) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instant, err error) {
 	if err := b.Validate(); err != nil {
 		return 0, err
 	}
@@ -74,9 +75,9 @@ func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 
 // An amendment is a request for amend.lua.
 type amendment struct {
-	now     penstock.Instant
+	now     algorithm.Instant
 	verb    byte
-	overage penstock.Overage
+	overage algorithm.Overage
 	nonce   uint64
 	hold    holdID
 	length  int64 // µs, of a renewal, a ban, a hold, or for which a lost ticket is remembered
@@ -104,7 +105,7 @@ func (a *amendment) charge(cost int64, form byte, list int) {
 }
 
 // meter adds a charge of the subject. Its first two keys must be there.
-func (a *amendment) meter(prefix string, who penstock.Subject, m *penstock.Meter, cost int64) {
+func (a *amendment) meter(prefix string, who storage.Subject, m *algorithm.Meter, cost int64) {
 	list := 0
 	if !m.Kind.Fixed() {
 		list = a.keys.add(appendListKey(nil, prefix, who, m)) - 2
@@ -114,11 +115,11 @@ func (a *amendment) meter(prefix string, who penstock.Subject, m *penstock.Meter
 }
 
 // around returns the instant to look up calendar periods around.
-func (a *amendment) around() penstock.Instant {
+func (a *amendment) around() algorithm.Instant {
 	if a.now != 0 {
 		return a.now
 	}
-	return penstock.InstantOf(time.Now())
+	return algorithm.InstantOf(time.Now())
 }
 
 func (a *amendment) pack() string {
@@ -135,7 +136,7 @@ func (a *amendment) pack() string {
 // An amended is the script's reply.
 type amended struct {
 	allowed, again bool
-	now, until     penstock.Instant
+	now, until     algorithm.Instant
 	charges        string // items
 }
 
@@ -153,32 +154,32 @@ func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, 
 		return s.eval(ctx, s.pipelined, &script, a.keys, a.pack())
 	})
 	if err != nil {
-		return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+		return r, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}
 	if len(reply) == 1 {
 		switch reply[0] {
 		case statusUnknown:
-			return r, penstock.ErrNoReservation
+			return r, storage.ErrNoReservation
 		case statusClosed:
-			return r, penstock.ErrClosed
+			return r, storage.ErrClosed
 		default:
-			return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, errStatus(reply))
+			return r, fmt.Errorf("%w: %w", storage.ErrUnavailable, errStatus(reply))
 		}
 	}
 	if len(reply) != amendedSize+charges*chargeSize || reply[0] != statusDecided {
-		return r, fmt.Errorf("%w: %w", penstock.ErrUnavailable, errReply(reply))
+		return r, fmt.Errorf("%w: %w", storage.ErrUnavailable, errReply(reply))
 	}
 	return amended{
 		allowed: reply[1]&1 != 0,
 		again:   reply[1]&2 != 0,
-		now:     penstock.Instant(uint56(reply[2:])),
-		until:   penstock.Instant(uint56(reply[9:])),
+		now:     algorithm.Instant(uint56(reply[2:])),
+		until:   algorithm.Instant(uint56(reply[9:])),
 		charges: reply[amendedSize:],
 	}, nil
 }
 
 // settle fills the outcome of a settlement.
-func (r *amended) settle(t *penstock.Settlement, out *penstock.Settled) {
+func (r *amended) settle(t *storage.Settlement, out *storage.Settled) {
 	out.Now, out.Allowed, out.Again, out.Until = r.now, r.allowed, r.again, r.until
 	out.Decisions = out.Decisions[:0]
 	for i, c := range t.Charges {

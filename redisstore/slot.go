@@ -3,12 +3,12 @@ package redisstore
 import (
 	"encoding/base64"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // slotOf returns the slot of Redis Cluster in which everything of the subject lives: CRC-16
 // (polynomial 0x1021) of the hash tag.
-func slotOf(s penstock.Subject) int {
+func slotOf(s storage.Subject) int {
 	var tag [22]byte
 	base64.RawURLEncoding.Encode(tag[:], s[:])
 	return slotOfTag(tag[:])

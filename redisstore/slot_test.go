@@ -5,23 +5,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Our idea of a subject's slot is Redis' idea, for every key it can have and any prefix.
 func TestSlots(t *testing.T) {
 	cluster := redistest.StartCluster(t, 1)
 	r := rand.New(rand.NewPCG(3, 4))
-	var lists []*penstock.Meter
+	var lists []*algorithm.Meter
 	for _, m := range eachKind(time.Hour) {
 		if !m.Kind.Fixed() {
 			lists = append(lists, m)
 		}
 	}
 	for i := range 1000 {
-		var who penstock.Subject
+		var who storage.Subject
 		for j := range who {
 			who[j] = byte(r.Uint32())
 		}
@@ -50,7 +51,7 @@ func TestSubjectsOfOneSlot(t *testing.T) {
 		b = stranger()
 	}
 	ticket := one(monday, a, charge(m, 1))
-	ticket.Groups = append(ticket.Groups, penstock.Group{Subject: b, Charges: ticket.Groups[0].Charges})
+	ticket.Groups = append(ticket.Groups, storage.Group{Subject: b, Charges: ticket.Groups[0].Charges})
 	if !take(t, store, ticket).Allowed || used(t, store, monday, b, m) != 1 {
 		t.Error("subjects of one slot: denied, or not charged")
 	}

@@ -4,21 +4,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A charge whose own slot has gone stale is written beside the slots that its ticket wrote before
 // it: what one charge tidies up must not make the next believe that it is alone in the value.
 func TestStaleSlotBesideALiveOne(t *testing.T) {
 	store := dial(t, redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})
-	long := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1000, Window: 300 * 24 * time.Hour}.MustCompile()
-	short := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1000, Window: time.Millisecond}.MustCompile()
+	long := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1000, Window: 300 * 24 * time.Hour}.MustCompile()
+	short := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Window: time.Millisecond}.MustCompile()
 	who := stranger()
 	for calls := int64(1); calls <= 8; calls++ {
-		var out penstock.Outcome
-		ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: who, Charges: []penstock.Charge{{Meter: long, Cost: 1}, {Meter: short, Cost: 1}}}}}
+		var out storage.Outcome
+		ticket := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: long, Cost: 1}, {Meter: short, Cost: 1}}}}}
 		if err := store.Take(t.Context(), &ticket, &out); err != nil {
 			t.Fatal(err)
 		}
@@ -26,10 +27,10 @@ func TestStaleSlotBesideALiveOne(t *testing.T) {
 			t.Fatalf("call %d: %d used of the long window", calls, out.Decisions[0].Used)
 		}
 		// Until the short one's state says nothing any more, by the server's clock.
-		stale := out.Now + penstock.Instant(penstock.CodeLife(penstock.LifeCode(short.Life))) + 1000
+		stale := out.Now + algorithm.Instant(algorithm.CodeLife(algorithm.LifeCode(short.Life))) + 1000
 		await(t, "the short state to go stale", func() bool {
-			var peek penstock.Outcome
-			err := store.Take(t.Context(), &penstock.Ticket{Groups: []penstock.Group{{Subject: stranger(), Charges: []penstock.Charge{{Meter: long}}}}}, &peek)
+			var peek storage.Outcome
+			err := store.Take(t.Context(), &storage.Ticket{Groups: []storage.Group{{Subject: stranger(), Charges: []algorithm.Charge{{Meter: long}}}}}, &peek)
 			return err == nil && peek.Now > stale
 		})
 	}

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A process whose goroutines wait longer for CPU than Redis may take is answered by Redis all the
@@ -32,13 +33,13 @@ func TestStarvedProcess(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			const timeout = 100 * time.Millisecond
 			store := dialHasty(t, redisstore.Options{Addresses: addresses(), Mode: mode, Timeout: timeout, ConnectTimeout: time.Minute})
-			m, who := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: 30 * 24 * time.Hour}.MustCompile(), stranger()
+			m, who := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: 30 * 24 * time.Hour}.MustCompile(), stranger()
 			recovers(t, store, m)
 			starveGoroutines(t, 2*timeout)
 			var passed atomic.Int64
 			const burst = 50
 			atOnce(burst, func(int) {
-				var out penstock.Outcome
+				var out storage.Outcome
 				if err := store.Take(t.Context(), one(0, who, charge(m, 1)), &out); err != nil {
 					t.Error(err)
 				} else if out.Allowed {
@@ -50,7 +51,7 @@ func TestStarvedProcess(t *testing.T) {
 				ticket := one(0, stranger(), charge(m, 1))
 				ticket.Groups[0].Reserve = time.Hour
 				take(t, store, ticket)
-				settle(t, store, settlement(ticket, penstock.Settle))
+				settle(t, store, settlement(ticket, storage.Settle))
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Store decides in Redis. It is safe for use by any number of goroutines.
@@ -42,7 +42,7 @@ type Store struct {
 	close context.CancelFunc
 }
 
-var _ penstock.Store = (*Store)(nil)
+var _ storage.Store = (*Store)(nil)
 
 // suspicion is after how long without a word a connection is asked whether it is still one. Not all that
 // are lost say so.
@@ -85,7 +85,7 @@ func Open(o Options) (*Store, error) {
 	}
 	if err := s.connect(option, &o); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, penstock.ErrUnavailable, err)
+		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, storage.ErrUnavailable, err)
 	}
 	s.limit.max.Store(int64(o.Timeout))
 	return s, nil
@@ -165,12 +165,12 @@ func (s *Store) Close() error {
 
 // Take decides the ticket in one round trip. On a cluster, where its subjects live in several
 // slots, see takeAcross.
-func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redis: not asked: %w: %w", penstock.ErrNotTaken, err)
+		return fmt.Errorf("redis: not asked: %w: %w", storage.ErrNotTaken, err)
 	}
 	l, one := s.lane(t)
 	if !one {
@@ -198,16 +198,16 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	}
 	if err := c.wait(ctx, s); err != nil {
 		if l.leave(c) {
-			return fmt.Errorf("redis: %w: %w: %w", errNotSent, penstock.ErrUnavailable, err)
+			return fmt.Errorf("redis: %w: %w: %w", errNotSent, storage.ErrUnavailable, err)
 		}
-		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("redis: gave up waiting for the reply: %w: %w", storage.ErrUnavailable, err)
 	}
 	err := c.err
 	if err == nil {
 		err = c.unpack()
 	}
 	if err != nil {
-		return fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("redis: %w: %w", storage.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (s *Store) inPlace(ctx context.Context) bool {
 }
 
 // lane returns where the ticket's first subject travels, and whether all of them can.
-func (s *Store) lane(t *penstock.Ticket) (_ *lane, one bool) {
+func (s *Store) lane(t *storage.Ticket) (_ *lane, one bool) {
 	if len(s.lanes) == 1 {
 		return &s.lanes[0], true
 	}

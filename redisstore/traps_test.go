@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Techniques that are widely used and do not keep their limit. Each test shows that the technique
@@ -37,7 +38,7 @@ func useTechnique(t testing.TB, addr, name string, limit int, window time.Durati
 	return technique{t, addr, string(text), window, limit}
 }
 
-func (q technique) hit(key string, now penstock.Instant, more ...string) bool {
+func (q technique) hit(key string, now algorithm.Instant, more ...string) bool {
 	q.t.Helper()
 	args := []string{"EVAL", q.text, "1", key, fmt.Sprint(now), fmt.Sprint(q.window.Microseconds()), fmt.Sprint(q.limit)}
 	return ask(q.t, q.addr, append(args, more...)...) == "1"
@@ -60,10 +61,10 @@ func expect(t testing.TB, what string, got, want int) {
 	}
 }
 
-func seconds(n int) penstock.Instant { return penstock.Instant(n) * 1_000_000 }
+func seconds(n int) algorithm.Instant { return algorithm.Instant(n) * 1_000_000 }
 
-func slidingLog(count int64, window time.Duration) *penstock.Meter {
-	return penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: window}.MustCompile()
+func slidingLog(count int64, window time.Duration) *algorithm.Meter {
+	return algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: window}.MustCompile()
 }
 
 // An id that a client chooses must not be what entries of the log are told apart by.
@@ -76,18 +77,18 @@ func TestTrapRequestIDInTheLog(t *testing.T) {
 
 	// Every ten seconds for ten minutes: the technique dates the entry anew and never forgets it.
 	trap.limit = 3
-	every := func(i int) penstock.Instant { return monday + seconds(10*i) }
+	every := func(i int) algorithm.Instant { return monday + seconds(10*i) }
 	expect(t, "61 repeats, by the technique", count(61, func(i int) bool { return trap.hit("slow", every(i), "id") }), 61)
 	expect(t, "entries of the technique's log", number(t, server.Addr, "ZCARD", "slow"), 1)
 	meter, caller = slidingLog(3, time.Minute), stranger()
 	expect(t, "61 repeats of one caller", count(61, func(i int) bool { return hit(t, store, every(i), caller, meter) }), 31)
 
 	// With ids that are recognised as such: the limit, and the budget for repeats, in every window.
-	dedup, err := penstock.DedupTerms{TTL: 10 * time.Minute, MaxReplays: 1, Budget: 2, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
+	dedup, err := algorithm.DedupTerms{TTL: 10 * time.Minute, MaxReplays: 1, Budget: 2, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	repeat := func(now penstock.Instant, who penstock.Subject, m *penstock.Meter, id string) bool {
+	repeat := func(now algorithm.Instant, who storage.Subject, m *algorithm.Meter, id string) bool {
 		ticket := one(now, who, charge(m, 1))
 		ticket.Groups[0].Dedup, ticket.Groups[0].Call = dedup, hasher.Call(id)
 		return take(t, store, ticket).Allowed
@@ -119,15 +120,15 @@ func TestTrapClockAsText(t *testing.T) {
 	server, store := serve(t)
 	trap := useTechnique(t, server.Addr, "tostring_clock", 10, time.Second)
 	expect(t, "50 calls a microsecond apart, by the technique",
-		count(50, func(i int) bool { return trap.hit("log", monday+penstock.Instant(i)) }), 50)
+		count(50, func(i int) bool { return trap.hit("log", monday+algorithm.Instant(i)) }), 50)
 	meter, caller := slidingLog(10, time.Second), stranger()
 	expect(t, "50 calls a microsecond apart",
-		count(50, func(i int) bool { return hit(t, store, monday+penstock.Instant(i), caller, meter) }), 10)
+		count(50, func(i int) bool { return hit(t, store, monday+algorithm.Instant(i), caller, meter) }), 10)
 
-	for _, m := range []*penstock.Meter{
+	for _, m := range []*algorithm.Meter{
 		slidingLog(1, time.Second),
-		penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Second}.MustCompile(),
-		penstock.Limit{Algorithm: penstock.Concurrency, Count: 1, Window: time.Second}.MustCompile(),
+		algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Window: time.Second}.MustCompile(),
+		algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1, Window: time.Second}.MustCompile(),
 	} {
 		caller := stranger()
 		if !hit(t, store, monday, caller, m) {
@@ -154,12 +155,12 @@ func TestTrapAddThenCount(t *testing.T) {
 	meter, caller := slidingLog(10, time.Minute), stranger()
 	key := redisstore.ListKey(prefix, caller, meter)
 	member := 0
-	hitTrap := func(now penstock.Instant) bool {
+	hitTrap := func(now algorithm.Instant) bool {
 		member++
 		return trap.hit("log", now, strconv.Itoa(member))
 	}
 	// A call a second.
-	each := func(i int) penstock.Instant { return monday + seconds(i) }
+	each := func(i int) algorithm.Instant { return monday + seconds(i) }
 	expect(t, "600 calls in ten minutes, by the technique", count(calls, func(i int) bool { return hitTrap(each(i)) }), 10)
 	expect(t, "600 calls in ten minutes", count(calls, func(i int) bool { return hit(t, store, each(i), caller, meter) }), 100)
 
@@ -199,27 +200,27 @@ func TestTrapEstimateBelowLimit(t *testing.T) {
 	const limit = 10
 	window := 10 * time.Second
 	length := window.Microseconds()
-	start := monday - monday%penstock.Instant(length)
+	start := monday - monday%algorithm.Instant(length)
 	trap := useTechnique(t, server.Addr, "estimate_below_limit", limit, window)
-	meter := penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: limit, Window: window}.MustCompile()
+	meter := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: limit, Window: window}.MustCompile()
 	caller := stranger()
 
 	// worst is the highest estimate, times the window, right after a call that passed.
-	worst := func(pass func(penstock.Instant) bool) (most int64) {
+	worst := func(pass func(algorithm.Instant) bool) (most int64) {
 		previous := int64(count(limit, func(int) bool { return pass(start) }))
 		current := int64(0)
 		for gone := int64(0); gone < length; gone += 17_389 {
-			if pass(start + penstock.Instant(length+gone)) {
+			if pass(start + algorithm.Instant(length+gone)) {
 				current++
 				most = max(most, previous*(length-gone)+current*length)
 			}
 		}
 		return most
 	}
-	if most := worst(func(now penstock.Instant) bool { return trap.hit("counter", now) }); most <= limit*length {
+	if most := worst(func(now algorithm.Instant) bool { return trap.hit("counter", now) }); most <= limit*length {
 		t.Errorf("the technique's estimate never passed the limit: at most %d of %d", most, limit*length)
 	}
-	most := worst(func(now penstock.Instant) bool { return hit(t, store, now, caller, meter) })
+	most := worst(func(now algorithm.Instant) bool { return hit(t, store, now, caller, meter) })
 	if most > limit*length || most == 0 {
 		t.Errorf("estimate %d of %d: must be at most the limit, and above nothing", most, limit*length)
 	}
@@ -242,9 +243,9 @@ func TestTrapErrorsAllow(t *testing.T) {
 	}
 	expect(t, "calls the technique lets pass without Redis", count(50, failOpen), 50)
 	for range 50 {
-		var out penstock.Outcome
+		var out storage.Outcome
 		err := store.Take(t.Context(), one(monday, caller, charge(meter, 1)), &out)
-		if !errors.Is(err, penstock.ErrUnavailable) || out.Allowed {
+		if !errors.Is(err, storage.ErrUnavailable) || out.Allowed {
 			t.Fatalf("without Redis: allowed %v, error %v; want an error that wraps ErrUnavailable", out.Allowed, err)
 		}
 	}

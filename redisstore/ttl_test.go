@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // ends checks that every key of the subject ends, not before the decisions say that it is as if
 // never seen, and not later than the longest-lived of its limits needs. Where an instant was
 // given, an hour is the least.
-func ends(addr string, who penstock.Subject, out penstock.Outcome, meters []*penstock.Meter, given bool) error {
+func ends(addr string, who storage.Subject, out storage.Outcome, meters []*algorithm.Meter, given bool) error {
 	for i, m := range meters {
 		key, d := keyOf(who, m), out.Decisions[i]
 		reply, err := redistest.Command(addr, "EVAL", `local now = redis.call('TIME')
@@ -28,7 +29,7 @@ func ends(addr string, who penstock.Subject, out penstock.Outcome, meters []*pen
 			return err
 		}
 		const gone = -2
-		now, end := penstock.Instant(sec*1_000_000+usec), penstock.Instant(ms*1000)
+		now, end := algorithm.Instant(sec*1_000_000+usec), algorithm.Instant(ms*1000)
 		if ms == gone {
 			if d.Used > 0 && (given || now < out.Now.Add(d.ResetAfter)) {
 				return fmt.Errorf("%v: %s is gone and says that it matters for %v", m, key, d.ResetAfter)
@@ -41,7 +42,7 @@ func ends(addr string, who penstock.Subject, out penstock.Outcome, meters []*pen
 			switch {
 			case keyOf(who, other) != key:
 			case other.Kind.Fixed(): // in company its life is rounded up
-				most = max(most, time.Duration(penstock.CodeLife(penstock.LifeCode(other.Life)))*time.Microsecond)
+				most = max(most, time.Duration(algorithm.CodeLife(algorithm.LifeCode(other.Life)))*time.Microsecond)
 			default:
 				most = max(most, time.Duration(other.Life)*time.Microsecond)
 			}
@@ -63,7 +64,7 @@ const oddWindow = 9*time.Second + 999*time.Microsecond
 func TestEveryKeyEnds(t *testing.T) {
 	server, store := serve(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, window := range []time.Duration{oddWindow, 13 * time.Second, time.Hour, 20 * time.Hour, penstock.MaxWindow} {
+	for _, window := range []time.Duration{oddWindow, 13 * time.Second, time.Hour, 20 * time.Hour, algorithm.MaxWindow} {
 		meters := eachKind(window)
 		for range 20 {
 			who := stranger()
@@ -82,11 +83,11 @@ func TestEveryKeyEnds(t *testing.T) {
 			}
 		}
 	}
-	for _, window := range []time.Duration{time.Second, time.Hour, penstock.MaxWindow} {
+	for _, window := range []time.Duration{time.Second, time.Hour, algorithm.MaxWindow} {
 		for _, m := range eachKind(window) { // each by itself
 			who := stranger()
 			for range 4 {
-				if err := ends(server.Addr, who, take(t, store, one(0, who, charge(m, 1))), []*penstock.Meter{m}, false); err != nil {
+				if err := ends(server.Addr, who, take(t, store, one(0, who, charge(m, 1))), []*algorithm.Meter{m}, false); err != nil {
 					t.Error(err)
 				}
 			}
@@ -101,7 +102,7 @@ func TestGivenInstantsLiveAnHour(t *testing.T) {
 	for _, m := range eachKind(time.Millisecond) {
 		who := stranger()
 		for i := range 4 {
-			take(t, store, one(monday+penstock.Instant(i*300), who, charge(m, 1)))
+			take(t, store, one(monday+algorithm.Instant(i*300), who, charge(m, 1)))
 			for _, key := range keysOf(t, server.Addr, who) {
 				if left := time.Duration(number(t, server.Addr, "PTTL", key)) * time.Millisecond; left < 59*time.Minute {
 					t.Errorf("%v: %s ends in %v", m, key, left)
@@ -117,7 +118,7 @@ func TestStateDisappears(t *testing.T) {
 	who := stranger()
 	ticket := one(0, who)
 	for _, m := range eachKind(40 * time.Millisecond) {
-		if m.Kind != penstock.KindCalendar {
+		if m.Kind != algorithm.KindCalendar {
 			ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, 1))
 		}
 	}
@@ -134,10 +135,10 @@ func TestStaleSlotsAreDropped(t *testing.T) {
 	who := stranger()
 	key := redisstore.SubjectKey(prefix, who)
 	length := func() int { return number(t, server.Addr, "STRLEN", key) }
-	kept := penstock.Limit{Algorithm: penstock.FixedWindow, Count: penstock.MaxCount, Window: penstock.MaxWindow}.MustCompile()
+	kept := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: algorithm.MaxCount, Window: algorithm.MaxWindow}.MustCompile()
 	ticket := one(0, who, charge(kept, 1))
 	for _, window := range []time.Duration{2, 3, 4} {
-		short := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: window * time.Hour}.MustCompile()
+		short := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Window: window * time.Hour}.MustCompile()
 		ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(short, 1))
 	}
 	take(t, store, ticket)
@@ -145,7 +146,7 @@ func TestStaleSlotsAreDropped(t *testing.T) {
 	hit(t, store, 0, who, kept)
 	expect(t, "bytes while all four matter", length(), 1+4*27)
 
-	brief := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: 5 * time.Millisecond}.MustCompile()
+	brief := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Window: 5 * time.Millisecond}.MustCompile()
 	hit(t, store, 0, who, brief)
 	await(t, "the brief limit's slot to be dropped", func() bool {
 		hit(t, store, 0, who, kept)
@@ -173,8 +174,8 @@ func TestGuardsDisappear(t *testing.T) {
 	const brief = 40 * time.Millisecond
 	ticket := one(0, stranger(), charge(slidingLog(1, brief), 1))
 	g := &ticket.Groups[0]
-	g.Penalty = must(penstock.PenaltyTerms{After: 1, Within: brief, Bans: []time.Duration{brief}, ForgiveAfter: brief}.Compile())
-	g.Dedup, g.Call, g.Reserve = must(penstock.DedupTerms{TTL: brief, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: brief}}.Compile()), newCallID(), brief
+	g.Penalty = must(algorithm.PenaltyTerms{After: 1, Within: brief, Bans: []time.Duration{brief}, ForgiveAfter: brief}.Compile())
+	g.Dedup, g.Call, g.Reserve = must(algorithm.DedupTerms{TTL: brief, MaxReplays: 1, Budget: 1, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: brief}}.Compile()), newCallID(), brief
 	for range 4 { // first, repeated, denied, banned
 		take(t, store, ticket)
 	}

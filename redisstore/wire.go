@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Bounds of a run: how long others wait behind it. A single ticket may exceed the second.
@@ -21,10 +22,10 @@ const headSize = 9 // subjects, tickets, extras, where the tickets start
 
 // A request is a run being packed for take.lua. It is reused from run to run.
 type request struct {
-	subjects map[penstock.Subject]int  // index among the subjects' keys, from 1
-	lists    map[listID]int            // index among the other keys, from 1
-	limits   map[*penstock.Meter]int   // where in the request they start, from 1 as Lua counts
-	terms    map[*penstock.Penalty]int // likewise
+	subjects map[storage.Subject]int    // index among the subjects' keys, from 1
+	lists    map[listID]int             // index among the other keys, from 1
+	limits   map[*algorithm.Meter]int   // where in the request they start, from 1 as Lua counts
+	terms    map[*algorithm.Penalty]int // likewise
 
 	batch                 []*call
 	subjectKeys, listKeys keyText
@@ -33,7 +34,7 @@ type request struct {
 }
 
 type listID struct {
-	subject     penstock.Subject
+	subject     storage.Subject
 	fingerprint uint64
 }
 
@@ -45,16 +46,16 @@ type keyText struct {
 
 func newRequest() *request {
 	return &request{
-		subjects: make(map[penstock.Subject]int),
+		subjects: make(map[storage.Subject]int),
 		lists:    make(map[listID]int),
-		limits:   make(map[*penstock.Meter]int),
-		terms:    make(map[*penstock.Penalty]int),
+		limits:   make(map[*algorithm.Meter]int),
+		terms:    make(map[*algorithm.Penalty]int),
 	}
 }
 
 // pack packs the tickets of a run. now is this node's clock: calendar periods are looked up
 // around it for tickets that name no instant of their own.
-func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys []string, arg string) {
+func (r *request) pack(calls []*call, prefix string, now algorithm.Instant) (keys []string, arg string) {
 	clear(r.subjects)
 	clear(r.lists)
 	clear(r.limits)
@@ -77,10 +78,10 @@ func (r *request) pack(calls []*call, prefix string, now penstock.Instant) (keys
 	return keys, unsafe.String(unsafe.SliceData(head), len(head)) // head is not used again
 }
 
-func (r *request) packTicket(t *penstock.Ticket, hold uint64, prefix string, now penstock.Instant) {
+func (r *request) packTicket(t *storage.Ticket, hold uint64, prefix string, now algorithm.Instant) {
 	b := r.ticketBuf
 	b = appendUint56(b, int64(t.Now))
-	b = appendUint56(b, min(t.MaxDelay.Microseconds(), int64(penstock.MaxInstant)))
+	b = appendUint56(b, min(t.MaxDelay.Microseconds(), int64(algorithm.MaxInstant)))
 	groups := byte(len(t.Groups))
 	if t.Denied {
 		groups |= 128
@@ -135,7 +136,7 @@ func appendItem(b []byte, limit int, cost int64, form byte) []byte {
 }
 
 // appendList writes where the item's log or permits are, if it keeps a list.
-func (r *request) appendList(b []byte, m *penstock.Meter, s penstock.Subject, nonce uint64, prefix string) []byte {
+func (r *request) appendList(b []byte, m *algorithm.Meter, s storage.Subject, nonce uint64, prefix string) []byte {
 	if m.Kind.Fixed() {
 		return b
 	}
@@ -144,7 +145,7 @@ func (r *request) appendList(b []byte, m *penstock.Meter, s penstock.Subject, no
 }
 
 // keepsSlots tells whether the group has a state that is kept in its subject's value.
-func keepsSlots(g *penstock.Group) bool {
+func keepsSlots(g *storage.Group) bool {
 	if g.Penalty != nil || g.Remembers() {
 		return true
 	}
@@ -156,7 +157,7 @@ func keepsSlots(g *penstock.Group) bool {
 	return false
 }
 
-func (r *request) subject(s penstock.Subject, prefix string) int {
+func (r *request) subject(s storage.Subject, prefix string) int {
 	if i, ok := r.subjects[s]; ok {
 		return i
 	}
@@ -166,7 +167,7 @@ func (r *request) subject(s penstock.Subject, prefix string) int {
 	return i
 }
 
-func (r *request) list(s penstock.Subject, m *penstock.Meter, prefix string) int {
+func (r *request) list(s storage.Subject, m *algorithm.Meter, prefix string) int {
 	id := listID{s, m.Fingerprint}
 	if i, ok := r.lists[id]; ok {
 		return i
@@ -184,8 +185,8 @@ func (r *request) otherKey(appendKey func([]byte) []byte) int {
 }
 
 // limit packs each limit once, but a calendar anew for every instant that a ticket names.
-func (r *request) limit(m *penstock.Meter, given, now penstock.Instant) int {
-	once := given == 0 || m.Kind != penstock.KindCalendar
+func (r *request) limit(m *algorithm.Meter, given, now algorithm.Instant) int {
+	once := given == 0 || m.Kind != algorithm.KindCalendar
 	if once {
 		if i, ok := r.limits[m]; ok {
 			return i
@@ -199,9 +200,9 @@ func (r *request) limit(m *penstock.Meter, given, now penstock.Instant) int {
 	return start
 }
 
-func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
+func appendLimit(b []byte, m *algorithm.Meter, now algorithm.Instant) []byte {
 	b = appendNumbers(b, &m.Numbers)
-	if m.Kind == penstock.KindCalendar {
+	if m.Kind == algorithm.KindCalendar {
 		for _, start := range m.PeriodStarts(now) {
 			b = appendUint56(b, max(0, int64(start)))
 		}
@@ -209,7 +210,7 @@ func appendLimit(b []byte, m *penstock.Meter, now penstock.Instant) []byte {
 	return b
 }
 
-func appendNumbers(b []byte, m *penstock.Numbers) []byte {
+func appendNumbers(b []byte, m *algorithm.Numbers) []byte {
 	flags, full := byte(0), m.Full
 	if m.CountDenied {
 		flags = 1
@@ -227,7 +228,7 @@ func appendNumbers(b []byte, m *penstock.Numbers) []byte {
 	b = appendUint56(b, full)
 	b = appendUint56(b, m.Most)
 	b = appendUint56(b, m.Drain)
-	code := penstock.LifeCode(m.Life)
+	code := algorithm.LifeCode(m.Life)
 	b = appendUint56(b, keptFor(m, code))
 	return append(b, code)
 }
@@ -235,22 +236,22 @@ func appendNumbers(b []byte, m *penstock.Numbers) []byte {
 // keptFor returns for how many µs after its date a state is kept. Where a change of the limit may change
 // that, it is what the life code stands for: a state that was kept with the same code then lives long
 // enough, and one with a smaller code does not.
-func keptFor(m *penstock.Numbers, code uint8) int64 {
+func keptFor(m *algorithm.Numbers, code uint8) int64 {
 	switch m.Kind {
-	case penstock.KindBucket, penstock.KindLeaky, penstock.KindInterval, penstock.KindPenalty:
-		return penstock.CodeLife(code)
+	case algorithm.KindBucket, algorithm.KindLeaky, algorithm.KindInterval, algorithm.KindPenalty:
+		return algorithm.CodeLife(code)
 	}
 	return m.Life
 }
 
 // formOf says how take.lua has to read a charge of the kind.
-func formOf(k penstock.Kind) byte {
+func formOf(k algorithm.Kind) byte {
 	switch k {
-	case penstock.KindCalendar:
+	case algorithm.KindCalendar:
 		return 1
-	case penstock.KindLog:
+	case algorithm.KindLog:
 		return 2
-	case penstock.KindLeases:
+	case algorithm.KindLeases:
 		return 3
 	}
 	return 0
@@ -283,15 +284,15 @@ func (k *keyText) appendTo(keys []string) []string {
 
 // appendSubjectKey writes the key of a subject's fixed-size states. Everything a subject owns
 // shares the hash tag, and so the slot.
-func appendSubjectKey(b []byte, prefix string, s penstock.Subject) []byte {
+func appendSubjectKey(b []byte, prefix string, s storage.Subject) []byte {
 	b = append(append(b, prefix...), '{')
 	return append(base64.RawURLEncoding.AppendEncode(b, s[:]), '}')
 }
 
 // appendListKey writes the key of a log or a set of leases. Its letter also stands for the format.
-func appendListKey(b []byte, prefix string, s penstock.Subject, m *penstock.Meter) []byte {
+func appendListKey(b []byte, prefix string, s storage.Subject, m *algorithm.Meter) []byte {
 	b = appendSubjectKey(b, prefix, s)
-	if m.Kind == penstock.KindLog {
+	if m.Kind == algorithm.KindLog {
 		b = append(b, 'l')
 	} else {
 		b = append(b, 'c')
@@ -318,7 +319,7 @@ func split(reply string, calls []*call) error {
 	if len(reply) < 7 {
 		return errReply(reply)
 	}
-	now := penstock.Instant(uint56(reply))
+	now := algorithm.Instant(uint56(reply))
 	reply = reply[7:]
 	for _, c := range calls {
 		if len(reply) == 0 {
@@ -347,9 +348,9 @@ func errReply(reply string) error {
 func errStatus(reply string) error {
 	switch reply[0] {
 	case statusCorrupt:
-		return fmt.Errorf("a key of its subjects: %w", penstock.ErrCorrupt)
+		return fmt.Errorf("a key of its subjects: %w", storage.ErrCorrupt)
 	case statusClosed:
-		return penstock.ErrClosed
+		return storage.ErrClosed
 	case statusClock:
 		return errors.New("this node's clock is more than a calendar period away from Redis'")
 	}
@@ -366,12 +367,12 @@ func (c *call) unpack() error {
 	for i := range c.ticket.Groups {
 		g := &c.ticket.Groups[i]
 		if c.guarded {
-			var sight penstock.Sight
+			var sight storage.Sight
 			sight, b = unpackSight(b, g)
 			c.sights = append(c.sights, sight)
 		}
 		for j := range g.Charges {
-			var f penstock.Found
+			var f storage.Found
 			f.Passes, f.State = unpackItem(b)
 			b = b[itemSize:]
 			if g.Charges[j].Overdraw {
@@ -388,6 +389,6 @@ func unpackAmount(b string) int64 {
 	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
 }
 
-func unpackItem(b string) (passes bool, s penstock.State) {
-	return b[0] == 1, penstock.State{At: penstock.Instant(uint56(b[1:])), A: uint56(b[8:]), B: uint56(b[15:])}
+func unpackItem(b string) (passes bool, s algorithm.State) {
+	return b[0] == 1, algorithm.State{At: algorithm.Instant(uint56(b[1:])), A: uint56(b[8:]), B: uint56(b[15:])}
 }

@@ -1,6 +1,8 @@
 package redisstore
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock/storage"
+)
 
 // Zones are parts of a cluster that are likely to fail together: masters have ranges of slots. Which,
 // changes under way; so zones are ranges of a fixed size, smaller than those of most masters. Who gives
@@ -15,15 +17,15 @@ func (m Mode) Zones() int {
 }
 
 // ZoneOf tells in which zone, from 0, a subject is decided.
-func (m Mode) ZoneOf(who penstock.Subject) int { return m.zoneAt(slotOf(who)) }
+func (m Mode) ZoneOf(who storage.Subject) int { return m.zoneAt(slotOf(who)) }
 
 func (m Mode) zoneAt(slot int) int { return slot * m.Zones() / slots }
 
 // A partError says for whom a ticket across slots has failed.
 type partError struct {
 	error
-	who penstock.Subject
+	who storage.Subject
 }
 
-func (e *partError) Subject() penstock.Subject { return e.who }
-func (e *partError) Unwrap() error             { return e.error }
+func (e *partError) Subject() storage.Subject { return e.who }
+func (e *partError) Unwrap() error            { return e.error }

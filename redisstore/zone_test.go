@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Zones of a cluster are ranges of slots, in order; other servers have one.
@@ -40,7 +41,7 @@ func TestZonesOfASilentMaster(t *testing.T) {
 		}
 	}
 	for _, zone := range []int{-1, zones} {
-		if err := store.PingZone(t.Context(), zone); !errors.Is(err, penstock.ErrInvalid) {
+		if err := store.PingZone(t.Context(), zone); !errors.Is(err, algorithm.ErrInvalid) {
 			t.Errorf("zone %d: got %v", zone, err)
 		}
 	}
@@ -63,12 +64,12 @@ func TestZonesOfASilentMaster(t *testing.T) {
 	ticket.Groups = append(ticket.Groups, one(0, silent, charge(spacious(), 1)).Groups...)
 	ctx, giveUp := context.WithCancel(t.Context())
 	before, failed := store.Stats().Runs, make(chan error, 1)
-	go func() { failed <- store.Take(ctx, ticket, new(penstock.Outcome)) }()
+	go func() { failed <- store.Take(ctx, ticket, new(storage.Outcome)) }()
 	await(t, "the silent one to be asked", func() bool { return store.Stats().Runs > before })
 	giveUp()
 	err := <-failed
-	var named interface{ Subject() penstock.Subject }
-	if !errors.Is(err, penstock.ErrUnavailable) || !errors.As(err, &named) || named.Subject() != silent {
+	var named interface{ Subject() storage.Subject }
+	if !errors.Is(err, storage.ErrUnavailable) || !errors.As(err, &named) || named.Subject() != silent {
 		t.Errorf("a ticket for two masters: %v does not name whose is silent", err)
 	}
 	if err := cluster.Nodes[0].Resume(); err != nil {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 // CheckAttributes calls check once for every attribute by which calls of the domain are decided, with the
 // source that the document names for it, nil if it names none. It returns the errors, each with the rules
 // and lists that read the attribute. Rules that are off read nothing.
-func (s *Snapshot) CheckAttributes(domain string, check func(attribute string, from *penstock.Source) error) error {
+func (s *Snapshot) CheckAttributes(domain string, check func(attribute string, from *attribute.Source) error) error {
 	var errs []error
 	for _, a := range s.attributesRead(domain) {
 		if err := check(a.name, s.source(a.name)); err != nil {
@@ -21,7 +21,7 @@ func (s *Snapshot) CheckAttributes(domain string, check func(attribute string, f
 	return errors.Join(errs...)
 }
 
-func (s *Snapshot) source(attribute string) *penstock.Source {
+func (s *Snapshot) source(attribute string) *attribute.Source {
 	for i := range s.Sources {
 		if s.Sources[i].Attribute == attribute {
 			return &s.Sources[i]

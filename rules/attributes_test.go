@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -36,7 +37,7 @@ func TestCheckAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	err = s.CheckAttributes(penstock.DefaultDomain, func(attribute string, from *penstock.Source) error {
+	err = s.CheckAttributes(penstock.DefaultDomain, func(attribute string, from *attribute.Source) error {
 		if from != nil {
 			attribute += "=" + from.Header + from.Query
 		}
@@ -49,7 +50,7 @@ func TestCheckAttributes(t *testing.T) {
 		t.Errorf("checked %v, %v; want %s", got, err, want)
 	}
 	missing := errors.New("missing")
-	err = s.CheckAttributes(penstock.DefaultDomain, func(attribute string, _ *penstock.Source) error {
+	err = s.CheckAttributes(penstock.DefaultDomain, func(attribute string, _ *attribute.Source) error {
 		if attribute == "seen" || attribute == "device" {
 			return missing
 		}
@@ -71,7 +72,7 @@ func TestCheckAttributesOfManyRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.CheckAttributes(penstock.DefaultDomain, func(string, *penstock.Source) error { return errors.New("missing") })
+	err = s.CheckAttributes(penstock.DefaultDomain, func(string, *attribute.Source) error { return errors.New("missing") })
 	if want := `rule "r0", rule "r1", rule "r2" and 97 more: missing`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -8,7 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Where a limit is said to beat another, no calls whatever are denied by the other alone.
@@ -18,7 +20,7 @@ func TestBeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	hasher := penstock.NewHasher("")
+	hasher := storage.NewHasher("")
 	subjects, checked := 0, 0
 	limit := rapid.Custom(func(t *rapid.T) penstock.Limit {
 		l := penstock.Limit{
@@ -40,14 +42,14 @@ func TestBeats(t *testing.T) {
 		checked++
 		b.Ordinal = 1
 		subjects++
-		ticket := penstock.Ticket{
+		ticket := storage.Ticket{
 			Now: penstock.InstantOf(testNow),
-			Groups: []penstock.Group{{
+			Groups: []storage.Group{{
 				Subject: hasher.Subject("d", "r", penstock.Attribute{Name: "n", Value: time.Duration(subjects).String()}),
-				Charges: []penstock.Charge{{Meter: a.MustCompile()}, {Meter: b.MustCompile()}},
+				Charges: []algorithm.Charge{{Meter: a.MustCompile()}, {Meter: b.MustCompile()}},
 			}},
 		}
-		var out penstock.Outcome
+		var out storage.Outcome
 		for range rapid.IntRange(10, 200).Draw(t, "calls") {
 			ticket.Now += penstock.Instant(rapid.SampledFrom([]int64{0, 0, 1, 1000, 250_000, 999_999, 1_000_000, 3_000_000}).Draw(t, "later"))
 			cost := rapid.Int64Range(1, 3).Draw(t, "cost")

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // What a caller has consumed survives a change of the limit's number, and of the order of limits;
@@ -83,7 +85,7 @@ func snapshot(t *testing.T, text string) *rules.Snapshot {
 }
 
 // decide charges the limits of the one rule that applies.
-func decide(t *testing.T, store penstock.Store, s *rules.Snapshot, call *penstock.Call) penstock.Outcome {
+func decide(t *testing.T, store penstock.Store, s *rules.Snapshot, call *penstock.Call) storage.Outcome {
 	t.Helper()
 	var m rules.Match
 	now := penstock.Instant(1_794_704_739_699_202)
@@ -92,12 +94,12 @@ func decide(t *testing.T, store penstock.Store, s *rules.Snapshot, call *penstoc
 		t.Fatalf("%d rules apply", len(m.Rules))
 	}
 	rule := m.Rules[0].Rule
-	g := penstock.Group{Subject: rule.Subjects.Subject(m.Rules[0].Key...)}
+	g := storage.Group{Subject: rule.Subjects.Subject(m.Rules[0].Key...)}
 	for _, meter := range rule.Limits {
-		g.Charges = append(g.Charges, penstock.Charge{Meter: meter, Cost: call.Cost})
+		g.Charges = append(g.Charges, algorithm.Charge{Meter: meter, Cost: call.Cost})
 	}
-	var out penstock.Outcome
-	if err := store.Take(t.Context(), &penstock.Ticket{Now: now, Groups: []penstock.Group{g}}, &out); err != nil {
+	var out storage.Outcome
+	if err := store.Take(t.Context(), &storage.Ticket{Now: now, Groups: []storage.Group{g}}, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out

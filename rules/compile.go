@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options are what a document does not say.
@@ -60,7 +62,7 @@ type compiler struct {
 	*found
 	doc     *Document
 	options Options
-	hasher  penstock.Hasher
+	hasher  storage.Hasher
 
 	provided map[string]bool // attributes that calls can have
 	missing  map[string]bool // attributes that rules name and nothing provides
@@ -69,7 +71,7 @@ type compiler struct {
 	attributes []string // as attributeNames has them; made when first needed
 
 	// What many rules share is kept once.
-	meters      map[penstock.Limit]*penstock.Meter
+	meters      map[penstock.Limit]*algorithm.Meter
 	zones       map[string]*time.Location
 	languages   map[string]*language // by the wildcards beside the attributes
 	expressions map[string]*expression
@@ -84,11 +86,11 @@ func newCompiler(doc *Document, o Options) *compiler {
 		found:       doc.found.copied(),
 		doc:         doc,
 		options:     o,
-		hasher:      penstock.NewHasher(o.Secret),
+		hasher:      storage.NewHasher(o.Secret),
 		provided:    map[string]bool{},
 		missing:     map[string]bool{},
 		names:       map[string]int{},
-		meters:      map[penstock.Limit]*penstock.Meter{},
+		meters:      map[penstock.Limit]*algorithm.Meter{},
 		zones:       map[string]*time.Location{},
 		languages:   map[string]*language{},
 		expressions: map[string]*expression{},
@@ -296,8 +298,8 @@ func (c *compiler) expiry(end time.Time, at path, what string) {
 	at = at.with("expires_at")
 	switch {
 	case end.IsZero() || !c.sound(at):
-	case end.After(penstock.MaxInstant.Time()) || end.Before(time.Unix(0, 0)):
-		c.fail(at, complain("expires_at %v must be from 1970 to %d", end.Format(time.RFC3339), penstock.MaxInstant.Time().Year()-1))
+	case end.After(algorithm.MaxInstant.Time()) || end.Before(time.Unix(0, 0)):
+		c.fail(at, complain("expires_at %v must be from 1970 to %d", end.Format(time.RFC3339), algorithm.MaxInstant.Time().Year()-1))
 	case !end.After(c.options.Now):
 		c.warn(at, complain("%s has expired and can never match", what))
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // snapshotOf returns the snapshot of a text that has no mistakes.
@@ -35,7 +37,7 @@ func ruleWith(t testing.TB, fields string) *Rule {
 	return s.Rules[0]
 }
 
-func limitsOf(meters []*penstock.Meter) (texts []string) {
+func limitsOf(meters []*algorithm.Meter) (texts []string) {
 	for _, m := range meters {
 		texts = append(texts, m.String())
 	}
@@ -232,7 +234,7 @@ func TestWhatKeepsState(t *testing.T) {
 	if user.Rules[0].Subjects.Subject("a") != optional.Rules[0].Subjects.Subject("a") {
 		t.Error("a key that became optional starts fresh")
 	}
-	if want := penstock.NewHasher("s").Subject("default", "r", penstock.Attribute{Name: "user", Value: "a"}); user.Rules[0].Subjects.Subject("a") != want {
+	if want := storage.NewHasher("s").Subject("default", "r", penstock.Attribute{Name: "user", Value: "a"}); user.Rules[0].Subjects.Subject("a") != want {
 		t.Error("subjects are not those of the root package")
 	}
 }
@@ -254,8 +256,8 @@ func TestCost(t *testing.T) {
 	for written, want := range map[string]Cost{
 		"3":                                      {Fixed: 3},
 		"{attribute: user, default: 2, max: 10}": {Attribute: "user", Default: 2, Max: 10},
-		"{response_header: X-Cost}":              {ResponseHeader: "X-Cost", Default: 1, Max: penstock.MaxCount},
-		"{response_bytes: true}":                 {ResponseBytes: true, Default: 1, Max: penstock.MaxCount},
+		"{response_header: X-Cost}":              {ResponseHeader: "X-Cost", Default: 1, Max: algorithm.MaxCount},
+		"{response_bytes: true}":                 {ResponseBytes: true, Default: 1, Max: algorithm.MaxCount},
 	} {
 		got := ruleWith(t, "limits: [100/1m]\ncost: "+written).Cost
 		if got != want || got.Afterwards() != strings.Contains(written, "response") {

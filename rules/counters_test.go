@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
@@ -97,7 +98,7 @@ rules:
 `, match, key, strings.Join(overrides, ", "))).Rules[0]
 }
 
-func counters(limits []*penstock.Meter, d *penstock.Dedup) (names []uint64) {
+func counters(limits []*algorithm.Meter, d *algorithm.Dedup) (names []uint64) {
 	for _, m := range limits {
 		names = append(names, m.Fingerprint)
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 // A Document is what an operator writes, as values. The zero value of a field that need not be
@@ -30,7 +32,7 @@ type Source struct {
 	Query  string `rules:"query" max:"128" doc:"The value of a query parameter."`
 	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT; a.b is b within a."`
 
-	Certificate penstock.CertificatePart `rules:"certificate" doc:"Of the client's verified TLS certificate."`
+	Certificate attribute.CertificatePart `rules:"certificate" doc:"Of the client's verified TLS certificate."`
 }
 
 // RuleTerms are a rule as it is written.
@@ -125,8 +127,8 @@ type DedupTerms struct {
 
 // ReserveTerms say how an estimate is settled.
 type ReserveTerms struct {
-	TTL     Duration         `rules:"ttl,required" as:"ttl: 60s" doc:"How long it can be settled or released; an unsettled one stays charged."`
-	Overage penstock.Overage `rules:"overage" doc:"What becomes of a true cost above the estimate."`
+	TTL     Duration          `rules:"ttl,required" as:"ttl: 60s" doc:"How long it can be settled or released; an unsettled one stays charged."`
+	Overage algorithm.Overage `rules:"overage" doc:"What becomes of a true cost above the estimate."`
 }
 
 // OverdraftTerms say how far a balance may fall below zero.

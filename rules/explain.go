@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // An Explanation says what every rule makes of a call, and why.
@@ -30,7 +31,7 @@ type Considered struct {
 	// Of a rule that matches: the key with the call's values, and the limits after overrides.
 	Key       []penstock.Attribute
 	Override  int // NoOverride: the limits are the rule's own
-	Limits    []*penstock.Meter
+	Limits    []*algorithm.Meter
 	Unlimited bool
 
 	Failures []string // expressions that could not be evaluated, and what follows

@@ -8,8 +8,11 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // The ways in which single values are written.
@@ -23,7 +26,7 @@ func (d *Duration) readText(text string) *complaint {
 	length, c := parseDuration(text, false)
 	*d = Duration(length)
 	if c == nil && length == 0 {
-		return complain("the duration %s is none", text).but("at least %s", Duration(penstock.MinWindow))
+		return complain("the duration %s is none", text).but("at least %s", Duration(algorithm.MinWindow))
 	}
 	return c
 }
@@ -42,7 +45,7 @@ func (b *Budget) readText(text string) *complaint {
 		return complain("replay_budget must be a number or a percentage, not %.40q", text).but("as in 10%%")
 	}
 	*b = Budget{Count: n}
-	most := int64(penstock.MaxCount)
+	most := int64(algorithm.MaxCount)
 	if isPercent {
 		*b, most = Budget{Percent: n}, 100
 	}
@@ -142,10 +145,10 @@ func namesOf(t reflect.Type) []string {
 		return namesFrom(penstock.FixedWindow, penstock.Concurrency)
 	case reflect.TypeFor[penstock.Refill]():
 		return namesFrom(penstock.Continuous, penstock.Interval)
-	case reflect.TypeFor[penstock.Overage]():
-		return namesFrom(penstock.OverageDeny, penstock.OverageDebt)
-	case reflect.TypeFor[penstock.CertificatePart]():
-		return namesFrom(penstock.CommonName, penstock.Fingerprint)
+	case reflect.TypeFor[algorithm.Overage]():
+		return namesFrom(algorithm.OverageDeny, algorithm.OverageDebt)
+	case reflect.TypeFor[attribute.CertificatePart]():
+		return namesFrom(attribute.CommonName, attribute.Fingerprint)
 	case reflect.TypeFor[Mode]():
 		return modeNames
 	case reflect.TypeFor[OnError]():
@@ -199,7 +202,7 @@ func (c *CostTerms) readNode(r *reader, n *node) {
 	before := r.mistakes
 	r.readNumber(n, reflect.ValueOf(&c.Fixed).Elem())
 	if r.mistakes == before && c.Fixed == 0 {
-		r.fail(n, complain("cost 0 must be from 1 to %d", int64(penstock.MaxCount)).but("use mode: off for a rule that charges nothing"))
+		r.fail(n, complain("cost 0 must be from 1 to %d", int64(algorithm.MaxCount)).but("use mode: off for a rule that charges nothing"))
 	}
 }
 
@@ -210,7 +213,7 @@ func (c *CostTerms) toNode() *node {
 	return fieldsToNode(reflect.ValueOf(c).Elem())
 }
 
-const maxOverrideLimits = penstock.MaxCharges
+const maxOverrideLimits = storage.MaxCharges
 
 func (l *OverrideLimits) readNode(r *reader, n *node) {
 	if n.Kind == scalarNode {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func (c *compiler) cost(t *CostTerms, at path, p pathPattern) Cost {
@@ -32,7 +34,7 @@ func (c *compiler) cost(t *CostTerms, at path, p pathPattern) Cost {
 		c.fail(at.with("response_header"), complain("%.64q cannot be the name of a header", t.ResponseHeader))
 	}
 	if cost.Max == 0 {
-		cost.Max = penstock.MaxCount
+		cost.Max = algorithm.MaxCount
 	}
 	if cost.Default == 0 {
 		cost.Default = 1
@@ -49,10 +51,10 @@ func (c *compiler) reserve(r *Rule, t *RuleTerms, at path) {
 		return
 	}
 	r.Reserve, r.Overage = time.Duration(t.Reserve.TTL), t.Reserve.Overage
-	if r.Reserve < penstock.MinWindow || r.Reserve > penstock.MaxReserve {
-		c.fail(at.with("ttl"), complain("ttl %v must be from %v to %v", t.Reserve.TTL, Duration(penstock.MinWindow), Duration(penstock.MaxReserve)))
+	if r.Reserve < algorithm.MinWindow || r.Reserve > storage.MaxReserve {
+		c.fail(at.with("ttl"), complain("ttl %v must be from %v to %v", t.Reserve.TTL, Duration(algorithm.MinWindow), Duration(storage.MaxReserve)))
 	}
-	if r.Overage == penstock.OverageDebt && t.Overdraft == nil {
+	if r.Overage == algorithm.OverageDebt && t.Overdraft == nil {
 		c.warn(at.with("overage"), complain("debt goes as far as the overdraft, and there is none").but("give overdraft: {max: …}, or write allow"))
 	}
 }
@@ -63,8 +65,8 @@ const defaultForgive = 24 * time.Hour
 // defaultBans are those of enable_progressive_limits alone. Its every denial is followed by a ban.
 var defaultBans = []time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 
-func (c *compiler) penalty(t *RuleTerms, at path) *penstock.Penalty {
-	var terms penstock.PenaltyTerms
+func (c *compiler) penalty(t *RuleTerms, at path) *algorithm.Penalty {
+	var terms algorithm.PenaltyTerms
 	bans := at.with("penalty", "bans")
 	switch progressive := c.has(at.with("enable_progressive_limits")) || c.has(at.with("progressive_ban_durations")); {
 	case progressive && c.has(at.with("penalty")):
@@ -85,7 +87,7 @@ func (c *compiler) penalty(t *RuleTerms, at path) *penstock.Penalty {
 			}
 			return nil
 		}
-		terms = penstock.PenaltyTerms{After: 1, Within: time.Minute, ForgiveAfter: defaultForgive, Bans: defaultBans}
+		terms = algorithm.PenaltyTerms{After: 1, Within: time.Minute, ForgiveAfter: defaultForgive, Bans: defaultBans}
 		if len(t.ProgressiveBanDurations) > 0 {
 			terms.Bans = lengths(t.ProgressiveBanDurations)
 		}
@@ -93,7 +95,7 @@ func (c *compiler) penalty(t *RuleTerms, at path) *penstock.Penalty {
 		return nil
 	default:
 		p := t.Penalty
-		terms = penstock.PenaltyTerms{After: p.After, Within: time.Duration(p.Within), ForgiveAfter: time.Duration(p.ForgiveAfter), Bans: lengths(p.Bans)}
+		terms = algorithm.PenaltyTerms{After: p.After, Within: time.Duration(p.Within), ForgiveAfter: time.Duration(p.ForgiveAfter), Bans: lengths(p.Bans)}
 		if terms.ForgiveAfter == 0 {
 			terms.ForgiveAfter = defaultForgive
 		}
@@ -127,12 +129,12 @@ func lengths[D ~int64](durations []D) []time.Duration {
 }
 
 // dedup compiles a rule's dedup for some limits: the budget goes by the smallest of them.
-func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *penstock.Dedup {
+func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorithm.Dedup {
 	if t == nil || c.source.find(at).Kind != mappingNode || !limits.complete || len(limits.compiled) == 0 {
 		return nil
 	}
 	least := slices.MinFunc(limits.compiled, smaller)
-	terms := penstock.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
+	terms := algorithm.DedupTerms{TTL: time.Duration(t.TTL), MaxReplays: cmp.Or(t.MaxReplays, 1), Beside: least}
 	const defaultPercent = 10
 	if terms.Budget = t.ReplayBudget.Count; terms.Budget == 0 {
 		percent := cmp.Or(t.ReplayBudget.Percent, defaultPercent)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A limitList is a rule's or an override's limits, and where they stand.
@@ -20,7 +21,7 @@ type limitList struct {
 // Compiled limits, as far as they are sound.
 type compiledLimits struct {
 	compiled []penstock.Limit
-	meters   []*penstock.Meter
+	meters   []*algorithm.Meter
 	complete bool // all of them are sound
 }
 
@@ -93,7 +94,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 
 // returns complains about a limit that cannot give back what its rule reserves. A cost that comes
 // with the response is an estimate until then.
-func (c *compiler) returns(m *penstock.Meter, t *RuleTerms, at path) {
+func (c *compiler) returns(m *algorithm.Meter, t *RuleTerms, at path) {
 	err := m.Returns()
 	switch {
 	case err == nil:
@@ -105,8 +106,8 @@ func (c *compiler) returns(m *penstock.Meter, t *RuleTerms, at path) {
 }
 
 // waits warns of a queue in which requests would wait for longer than they can be held.
-func (c *compiler) waits(m *penstock.Meter, at path) {
-	if m.Kind != penstock.KindLeaky || c.options.MaxDelay == 0 {
+func (c *compiler) waits(m *algorithm.Meter, at path) {
+	if m.Kind != algorithm.KindLeaky || c.options.MaxDelay == 0 {
 		return
 	}
 	// In float64: what the check is for is far from where it rounds.
@@ -243,7 +244,7 @@ func (c *compiler) afterSlash(at path) int {
 }
 
 // meter compiles a limit that was found sound, once for all that are alike.
-func (c *compiler) meter(l penstock.Limit) *penstock.Meter {
+func (c *compiler) meter(l penstock.Limit) *algorithm.Meter {
 	if known := c.meters[l]; known != nil {
 		return known
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // checkNumbered finds every rule by its number, as reservations do, and nothing by another.
@@ -23,11 +23,11 @@ func checkNumbered(t *testing.T, s *Snapshot) {
 // Numbers tell as many rules apart as a document may have, those of the same name too: another key
 // or domain makes another rule. TestManyRules looks them up.
 func TestNumbersTellRulesApart(t *testing.T) {
-	hasher := penstock.NewHasher("s")
+	hasher := storage.NewHasher("s")
 	seen := map[uint64]string{}
 	for i := range 100_000 {
 		name := fmt.Sprint("rule-", i)
-		for _, rule := range []penstock.RuleHasher{hasher.Rule("default", name, "ip"), hasher.Rule("default", name, "id"), hasher.Rule("d", name, "ip")} {
+		for _, rule := range []storage.RuleHasher{hasher.Rule("default", name, "ip"), hasher.Rule("default", name, "id"), hasher.Rule("d", name, "ip")} {
 			if other, taken := seen[rule.Number()]; taken {
 				t.Fatalf("%s has the number of %s", name, other)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
@@ -128,8 +129,8 @@ func parseCount(text string) (int64, *complaint) {
 		return 0, complain("the number %.40s begins with 0", text).but("write it without")
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n > penstock.MaxCount {
-		return 0, complain("the number %.40s is too large", text).but("at most %d", int64(penstock.MaxCount))
+	if err != nil || n > algorithm.MaxCount {
+		return 0, complain("the number %.40s is too large", text).but("at most %d", int64(algorithm.MaxCount))
 	}
 	return n, nil
 }
@@ -160,7 +161,7 @@ func parseDuration(text string, inRate bool) (time.Duration, *complaint) {
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil || n > int64((math.MaxInt64-sum)/units[i].length) {
-			return 0, complain("the duration %.40s is too long", text).in(runes(text[:at])).but("at most %s", Duration(penstock.MaxWindow))
+			return 0, complain("the duration %.40s is too long", text).in(runes(text[:at])).but("at most %s", Duration(algorithm.MaxWindow))
 		}
 		sum += time.Duration(n) * units[i].length
 		at = end

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
 )
 
@@ -149,7 +149,7 @@ func (l *LimitTerms) schema(s *schemas) map[string]any {
 }
 
 func (c *CostTerms) schema(s *schemas) map[string]any {
-	number := map[string]any{"type": "integer", "minimum": 1, "maximum": int64(penstock.MaxCount)}
+	number := map[string]any{"type": "integer", "minimum": 1, "maximum": int64(algorithm.MaxCount)}
 	return anyOf(number, s.fields(reflect.TypeFor[CostTerms]()))
 }
 

@@ -3,7 +3,9 @@ package rules
 import (
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Snapshot is a document that was found sound, with everything worked out that a match needs. It
@@ -12,9 +14,9 @@ type Snapshot struct {
 	Version  int64  // the one that Compile was given
 	Checksum string // SHA-256 of the text, in hex: the same text has the same; empty where there is a Matcher
 
-	Rules   []*Rule           // in the document's order
-	Sources []penstock.Source // of attributes, by name
-	Hasher  penstock.Hasher   // of call ids; rules make their subjects themselves
+	Rules   []*Rule            // in the document's order
+	Sources []attribute.Source // of attributes, by name
+	Hasher  storage.Hasher     // of call ids; rules make their subjects themselves
 
 	// Matcher finds the rules in place of Match, which finds none of them; nil: Match does. Its type is
 	// known to the package that made it.
@@ -27,7 +29,7 @@ type Snapshot struct {
 
 // NewSnapshot returns a snapshot without rules. Whoever adds rules brings a Matcher for them.
 func NewSnapshot(o Options) *Snapshot {
-	return &Snapshot{Version: o.Version, Hasher: penstock.NewHasher(o.Secret), index: newIndex(nil, nil, nil)}
+	return &Snapshot{Version: o.Version, Hasher: storage.NewHasher(o.Secret), index: newIndex(nil, nil, nil)}
 }
 
 // Numbered returns the rule whose subjects' hasher has the number; nil if there is none.
@@ -40,18 +42,18 @@ type Rule struct {
 
 	conditions conditions
 	Key        []KeyPart
-	Subjects   penstock.RuleHasher // from the key's values, in its order
+	Subjects   storage.RuleHasher // from the key's values, in its order
 
-	Limits    []*penstock.Meter // at least one
-	Policies  []string          // what each limit is called: the rule's name, or rule:1m if there are several
-	Overrides []Override        // the first that holds replaces the limits
+	Limits    []*algorithm.Meter // at least one
+	Policies  []string           // what each limit is called: the rule's name, or rule:1m if there are several
+	Overrides []Override         // the first that holds replaces the limits
 
 	Cost           Cost
-	Penalty        *penstock.Penalty // nil: nobody is banned
-	Dedup          *penstock.Dedup   // nil: no repeats are recognised
-	DedupAttribute string            // that holds the call's id; "": the call's own
-	Reserve        time.Duration     // 0: nothing can be settled later
-	Overage        penstock.Overage
+	Penalty        *algorithm.Penalty // nil: nobody is banned
+	Dedup          *algorithm.Dedup   // nil: no repeats are recognised
+	DedupAttribute string             // that holds the call's id; "": the call's own
+	Reserve        time.Duration      // 0: nothing can be settled later
+	Overage        algorithm.Overage
 
 	Mode         Mode
 	OnStoreError Failure
@@ -63,9 +65,9 @@ type Rule struct {
 // An Override replaces a rule's limits for some of its calls.
 type Override struct {
 	conditions conditions
-	Limits     []*penstock.Meter // none if Unlimited
+	Limits     []*algorithm.Meter // none if Unlimited
 	Policies   []string
-	Dedup      *penstock.Dedup // with the budget that goes with these limits
+	Dedup      *algorithm.Dedup // with the budget that goes with these limits
 	Unlimited  bool
 
 	// OwnCounters says that the limits have counters of their own, named by MatchID. Otherwise they

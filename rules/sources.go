@@ -7,11 +7,11 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 // sources returns where attributes come from, in the order of their names.
-func (c *compiler) sources() (all []penstock.Source) {
+func (c *compiler) sources() (all []attribute.Source) {
 	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
 		at := path{"attributes", name}
 		if !c.sound(at) {
@@ -22,7 +22,7 @@ func (c *compiler) sources() (all []penstock.Source) {
 		}
 		s := c.doc.Attributes[name]
 		c.checkSource(&s, name, at)
-		all = append(all, penstock.Source{
+		all = append(all, attribute.Source{
 			Attribute: name, Header: s.Header, Cookie: s.Cookie, Query: s.Query, Claim: s.Claim, Certificate: s.Certificate,
 		})
 	}

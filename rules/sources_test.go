@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 func TestSources(t *testing.T) {
@@ -21,12 +21,12 @@ attributes:
   c4: {certificate: uri}
   c5: {certificate: fingerprint}
 rules: []`)
-	want := []penstock.Source{ // by name
-		{Attribute: "c1", Certificate: penstock.CommonName},
-		{Attribute: "c2", Certificate: penstock.DNSName},
-		{Attribute: "c3", Certificate: penstock.Email},
-		{Attribute: "c4", Certificate: penstock.URI},
-		{Attribute: "c5", Certificate: penstock.Fingerprint},
+	want := []attribute.Source{ // by name
+		{Attribute: "c1", Certificate: attribute.CommonName},
+		{Attribute: "c2", Certificate: attribute.DNSName},
+		{Attribute: "c3", Certificate: attribute.Email},
+		{Attribute: "c4", Certificate: attribute.URI},
+		{Attribute: "c5", Certificate: attribute.Fingerprint},
 		{Attribute: "device", Cookie: "device_id"},
 		{Attribute: "page", Query: "filter[page]"},
 		{Attribute: "plan", Claim: "account.plan"},

@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/attribute"
 )
 
 var sameDocument = cmp.Options{cmpopts.IgnoreUnexported(Document{}), cmpopts.EquateEmpty()}
@@ -74,7 +76,7 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 	case *time.Time:
 		*to = time.Unix(rapid.Int64Range(1, 4_000_000_000).Draw(t, "time"), 0).UTC()
 	case *Rate:
-		*to = Rate{Count: rapid.Int64Range(0, penstock.MaxCount).Draw(t, "count"), Window: time.Duration(rapid.Int64Range(1, 1e9).Draw(t, "window")) * time.Millisecond}
+		*to = Rate{Count: rapid.Int64Range(0, algorithm.MaxCount).Draw(t, "count"), Window: time.Duration(rapid.Int64Range(1, 1e9).Draw(t, "window")) * time.Millisecond}
 		if rapid.Bool().Draw(t, "calendar") {
 			to.Window, to.Period = 0, penstock.Period(rapid.IntRange(1, 5).Draw(t, "period"))
 		}
@@ -90,10 +92,10 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 		*to = penstock.Algorithm(rapid.IntRange(1, 6).Draw(t, "algorithm"))
 	case *penstock.Refill:
 		*to = penstock.Refill(rapid.IntRange(0, 1).Draw(t, "refill"))
-	case *penstock.Overage:
-		*to = penstock.Overage(rapid.IntRange(0, 2).Draw(t, "overage"))
-	case *penstock.CertificatePart:
-		*to = penstock.CertificatePart(rapid.IntRange(1, 5).Draw(t, "certificate"))
+	case *algorithm.Overage:
+		*to = algorithm.Overage(rapid.IntRange(0, 2).Draw(t, "overage"))
+	case *attribute.CertificatePart:
+		*to = attribute.CertificatePart(rapid.IntRange(1, 5).Draw(t, "certificate"))
 	case *Mode:
 		*to = Mode(rapid.IntRange(0, 2).Draw(t, "mode"))
 	case *OnError:
@@ -106,7 +108,7 @@ func draw(t *rapid.T, v reflect.Value, f field) {
 		*to = rapid.SliceOfN(anyText, 1, 3).Draw(t, "values")
 	case *CostTerms:
 		if rapid.Bool().Draw(t, "fixed") {
-			to.Fixed = rapid.Int64Range(1, penstock.MaxCount).Draw(t, "cost")
+			to.Fixed = rapid.Int64Range(1, algorithm.MaxCount).Draw(t, "cost")
 			return
 		}
 		drawFields(t, v)

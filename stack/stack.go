@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/membership"
@@ -60,9 +61,9 @@ type Stack struct {
 }
 
 var (
-	_ penstock.Decider          = (*Stack)(nil)
-	_ penstock.Concluder        = (*Stack)(nil)
-	_ penstock.AttributeChecker = (*Stack)(nil)
+	_ penstock.Decider   = (*Stack)(nil)
+	_ penstock.Concluder = (*Stack)(nil)
+	_ attribute.Checker  = (*Stack)(nil)
 )
 
 // Open starts to decide. It fails if there are no rules to decide by. It does not fail if Redis cannot be

@@ -7,19 +7,20 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // An answer is what a store says to a step. Which of the fields say something depends on the step.
 type answer struct {
-	outcome penstock.Outcome
-	settled penstock.Settled
-	until   penstock.Instant // of a ban
-	refusal error            // one of refusals: the store could answer, and this is what it said
+	outcome storage.Outcome
+	settled storage.Settled
+	until   algorithm.Instant // of a ban
+	refusal error             // one of refusals: the store could answer, and this is what it said
 }
 
 // refusals are the errors in which stores must agree, the narrower ones first.
-var refusals = []error{penstock.ErrNoReservation, penstock.ErrClosed, penstock.ErrInvalid}
+var refusals = []error{storage.ErrNoReservation, storage.ErrClosed, algorithm.ErrInvalid}
 
 func refusalOf(err error) error {
 	for _, r := range refusals {
@@ -34,11 +35,11 @@ func (a *answer) same(b *answer) bool {
 	return sameOutcome(&a.outcome, &b.outcome) && sameSettled(&a.settled, &b.settled) && a.until == b.until && a.refusal == b.refusal
 }
 
-func sameOutcome(a, b *penstock.Outcome) bool {
+func sameOutcome(a, b *storage.Outcome) bool {
 	return a.Now == b.Now && a.Allowed == b.Allowed && slices.Equal(a.Groups, b.Groups) && slices.Equal(a.Decisions, b.Decisions)
 }
 
-func sameSettled(a, b *penstock.Settled) bool {
+func sameSettled(a, b *storage.Settled) bool {
 	return a.Now == b.Now && a.Allowed == b.Allowed && a.Again == b.Again && a.Until == b.Until && slices.Equal(a.Decisions, b.Decisions)
 }
 
@@ -48,9 +49,9 @@ func difference(want, got *answer) string {
 		return ""
 	}
 	type readable struct {
-		Outcome penstock.Outcome
-		Settled penstock.Settled
-		Until   penstock.Instant
+		Outcome storage.Outcome
+		Settled storage.Settled
+		Until   algorithm.Instant
 		Refusal string
 	}
 	read := func(a *answer) readable {
@@ -65,13 +66,13 @@ func difference(want, got *answer) string {
 
 // canonical brings reservations into a form in which stores must agree: those that can be
 // believed, in order, and of closed ones only what they were closed with.
-func canonical(rs []penstock.Reservation, now penstock.Instant) []penstock.Reservation {
-	var all []penstock.Reservation
+func canonical(rs []storage.Reservation, now algorithm.Instant) []storage.Reservation {
+	var all []storage.Reservation
 	for _, r := range rs {
 		if !r.Live(now) {
 			continue
 		}
-		var receipts []penstock.Receipt
+		var receipts []algorithm.Receipt
 		for _, receipt := range r.Receipts {
 			if r.Closed {
 				receipt.At = 0
@@ -80,10 +81,10 @@ func canonical(rs []penstock.Reservation, now penstock.Instant) []penstock.Reser
 				receipts = append(receipts, receipt)
 			}
 		}
-		slices.SortFunc(receipts, func(a, b penstock.Receipt) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
+		slices.SortFunc(receipts, func(a, b algorithm.Receipt) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 		r.Receipts = receipts
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	slices.SortFunc(all, func(a, b storage.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	return all
 }

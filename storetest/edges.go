@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Edges checks what callers do wrong or in excess: nothing of it may be charged, mixed up or fatal.
@@ -30,7 +31,7 @@ func (s Suite) Edges(t *testing.T) {
 type edge struct {
 	name  string
 	able  bool // more is asked than decisions
-	check func(nodes []penstock.Store) error
+	check func(nodes []storage.Store) error
 }
 
 var edges = []edge{
@@ -58,22 +59,22 @@ var edges = []edge{
 }
 
 // everyKind is one meter of each kind, of three a day or so.
-func everyKind() []*penstock.Meter {
+func everyKind() []*algorithm.Meter {
 	const window = 24 * time.Hour
-	limits := []penstock.Limit{
-		{Algorithm: penstock.FixedWindow, Count: 3, Window: window},
-		{Algorithm: penstock.FixedWindow, Count: 3, Period: penstock.Day},
-		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: window},
-		{Algorithm: penstock.TokenBucket, Count: 3, Window: window},
-		{Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Count: 3, Window: window},
-		{Algorithm: penstock.LeakyBucket, Count: 3, Queue: 2, Window: window},
-		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: window},
-		{Algorithm: penstock.Concurrency, Count: 3, Window: window},
-		{Algorithm: penstock.FixedWindow, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
-		{Algorithm: penstock.SlidingWindowCounter, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
-		{Algorithm: penstock.SlidingWindowLog, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
+	limits := []algorithm.Limit{
+		{Algorithm: algorithm.FixedWindow, Count: 3, Window: window},
+		{Algorithm: algorithm.FixedWindow, Count: 3, Period: algorithm.Day},
+		{Algorithm: algorithm.SlidingWindowCounter, Count: 3, Window: window},
+		{Algorithm: algorithm.TokenBucket, Count: 3, Window: window},
+		{Algorithm: algorithm.TokenBucket, Refill: algorithm.Interval, Count: 3, Window: window},
+		{Algorithm: algorithm.LeakyBucket, Count: 3, Queue: 2, Window: window},
+		{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: window},
+		{Algorithm: algorithm.Concurrency, Count: 3, Window: window},
+		{Algorithm: algorithm.FixedWindow, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
+		{Algorithm: algorithm.SlidingWindowCounter, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
+		{Algorithm: algorithm.SlidingWindowLog, Count: 3, Window: window, CountDenied: true, Ordinal: 1},
 	}
-	meters := make([]*penstock.Meter, len(limits))
+	meters := make([]*algorithm.Meter, len(limits))
 	for i, l := range limits {
 		meters[i] = l.MustCompile()
 	}
@@ -81,7 +82,7 @@ func everyKind() []*penstock.Meter {
 }
 
 // forEachKind runs a check for every meter and says for which it failed.
-func forEachKind(check func(m *penstock.Meter) error) error {
+func forEachKind(check func(m *algorithm.Meter) error) error {
 	var errs []error
 	for _, m := range everyKind() {
 		if err := check(m); err != nil {
@@ -93,7 +94,7 @@ func forEachKind(check func(m *penstock.Meter) error) error {
 
 // unnoticed plays a past twice, once with further steps in between, and demands that a call
 // afterwards is answered the same: the steps left no trace.
-func unnoticed(nodes []penstock.Store, past, between []step, question step) error {
+func unnoticed(nodes []storage.Store, past, between []step, question step) error {
 	want, err := afterwards(nodes, past, &question)
 	if err != nil {
 		return err
@@ -108,47 +109,47 @@ func unnoticed(nodes []penstock.Store, past, between []step, question step) erro
 	return nil
 }
 
-func calls(n int, now penstock.Instant, m *penstock.Meter, cost int64) []step {
+func calls(n int, now algorithm.Instant, m *algorithm.Meter, cost int64) []step {
 	var steps []step
 	for i := range n {
-		steps = append(steps, one(now, m, cost, penstock.AnyDelay, uint64(i+1)))
+		steps = append(steps, one(now, m, cost, algorithm.AnyDelay, uint64(i+1)))
 	}
 	return steps
 }
 
-func checkPeek(nodes []penstock.Store) error {
+func checkPeek(nodes []storage.Store) error {
 	now := scenarioStart
-	return forEachKind(func(m *penstock.Meter) error {
-		ask := one(now, m, 1, penstock.AnyDelay, 99)
-		later := one(now+day, m, 1, penstock.AnyDelay, 99)
+	return forEachKind(func(m *algorithm.Meter) error {
+		ask := one(now, m, 1, algorithm.AnyDelay, 99)
+		later := one(now+day, m, 1, algorithm.AnyDelay, 99)
 		ahead := calls(3, now+400*day, m, 1) // a wrong clock: only a call may date it anew
 		return errors.Join(
 			unnoticed(nodes, nil, calls(5, now, m, 0), ask),
 			unnoticed(nodes, calls(2, now, m, 1), calls(5, now+1, m, 0), ask),
 			unnoticed(nodes, calls(4, now, m, 1), calls(5, now+2, m, 0), later),
-			unnoticed(nodes, ahead, calls(5, now, m, 0), one(now+400*day, m, 1, penstock.AnyDelay, 99)),
+			unnoticed(nodes, ahead, calls(5, now, m, 0), one(now+400*day, m, 1, algorithm.AnyDelay, 99)),
 		)
 	})
 }
 
-func checkImpossible(nodes []penstock.Store) error {
+func checkImpossible(nodes []storage.Store) error {
 	now := scenarioStart
-	return forEachKind(func(m *penstock.Meter) error {
-		if m.Kind == penstock.KindLeases {
+	return forEachKind(func(m *algorithm.Meter) error {
+		if m.Kind == algorithm.KindLeases {
 			return nil
 		}
-		for _, cost := range []int64{m.Capacity + 1, penstock.MaxCount} {
+		for _, cost := range []int64{m.Capacity + 1, algorithm.MaxCount} {
 			for past := range 4 {
-				ask := one(now+1, m, 1, penstock.AnyDelay, 99)
+				ask := one(now+1, m, 1, algorithm.AnyDelay, 99)
 				if err := unnoticed(nodes, calls(past, now, m, 1), calls(3, now, m, cost), ask); err != nil {
 					return err
 				}
-				impossible := one(now, m, cost, penstock.AnyDelay, 99)
+				impossible := one(now, m, cost, algorithm.AnyDelay, 99)
 				d, err := afterwards(nodes, calls(past, now, m, 1), &impossible)
 				if err != nil {
 					return err
 				}
-				if d.Allowed || d.RetryAfter != penstock.Never || d.Used != int64(past) {
+				if d.Allowed || d.RetryAfter != algorithm.Never || d.Used != int64(past) {
 					return fmt.Errorf("cost %d with %d used is answered %+v, want a denial for good", cost, past, d)
 				}
 			}
@@ -157,19 +158,19 @@ func checkImpossible(nodes []penstock.Store) error {
 	})
 }
 
-func checkContext(nodes []penstock.Store) error {
+func checkContext(nodes []storage.Store) error {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	expired, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
 	defer cancel()
-	return forEachKind(func(m *penstock.Meter) error {
-		s := one(scenarioStart, m, 1, penstock.AnyDelay, 1)
+	return forEachKind(func(m *algorithm.Meter) error {
+		s := one(scenarioStart, m, 1, algorithm.AnyDelay, 1)
 		cast := newcomers(1)
 		for _, ctx := range []context.Context{cancelled, expired} {
-			var out penstock.Outcome
+			var out storage.Outcome
 			err := nodes[0].Take(ctx, s.on(cast), &out)
-			if !errors.Is(err, penstock.ErrUnavailable) || !errors.Is(err, ctx.Err()) {
-				return fmt.Errorf("error is %v, want one that wraps %v and %v", err, penstock.ErrUnavailable, ctx.Err())
+			if !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, ctx.Err()) {
+				return fmt.Errorf("error is %v, want one that wraps %v and %v", err, storage.ErrUnavailable, ctx.Err())
 			}
 		}
 		return untouched(nodes, cast[0], m)
@@ -177,9 +178,9 @@ func checkContext(nodes []penstock.Store) error {
 }
 
 // untouched checks that the subject has used nothing of the meter.
-func untouched(nodes []penstock.Store, who penstock.Subject, m *penstock.Meter) error {
+func untouched(nodes []storage.Store, who storage.Subject, m *algorithm.Meter) error {
 	peek := one(scenarioStart, m, 0, 0, 0)
-	out, err := take(nodes, []penstock.Subject{who}, &peek)
+	out, err := take(nodes, []storage.Subject{who}, &peek)
 	if err != nil {
 		return err
 	}
@@ -191,15 +192,15 @@ func untouched(nodes []penstock.Store, who penstock.Subject, m *penstock.Meter) 
 
 // checkClock asks for an instant of the store's own: some time in the present, which this check,
 // knowing of no other clock's error, takes to begin in 2020.
-func checkClock(nodes []penstock.Store) error {
-	present := penstock.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
-	return forEachKind(func(m *penstock.Meter) error {
-		s := one(0, m, 1, penstock.AnyDelay, 1)
+func checkClock(nodes []storage.Store) error {
+	present := algorithm.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	return forEachKind(func(m *algorithm.Meter) error {
+		s := one(0, m, 1, algorithm.AnyDelay, 1)
 		out, err := take(nodes, newcomers(1), &s)
 		if err != nil {
 			return err
 		}
-		if out.Now < present || out.Now > penstock.MaxInstant || !out.Allowed {
+		if out.Now < present || out.Now > algorithm.MaxInstant || !out.Allowed {
 			return fmt.Errorf("a newcomer's first call: decided at %d, pass is %v", out.Now, out.Allowed)
 		}
 		return nil
@@ -207,16 +208,16 @@ func checkClock(nodes []penstock.Store) error {
 }
 
 // checkReuse gives the store an outcome that still holds what another store might have left.
-func checkReuse(nodes []penstock.Store) error {
-	stale := penstock.Outcome{
+func checkReuse(nodes []storage.Store) error {
+	stale := storage.Outcome{
 		Now: 1, Allowed: true,
-		Groups:    make([]penstock.GroupOutcome, 5, 40),
-		Decisions: make([]penstock.Decision, 7, 40),
+		Groups:    make([]storage.GroupOutcome, 5, 40),
+		Decisions: make([]algorithm.Decision, 7, 40),
 	}
 	for i := range stale.Decisions {
-		stale.Decisions[i] = penstock.Decision{Allowed: true, Used: 99, Delay: 99, Receipt: penstock.Receipt{Cost: 99}}
+		stale.Decisions[i] = algorithm.Decision{Allowed: true, Used: 99, Delay: 99, Receipt: algorithm.Receipt{Cost: 99}}
 	}
-	return forEachKind(func(m *penstock.Meter) error {
+	return forEachKind(func(m *algorithm.Meter) error {
 		used, fresh := newcomers(1), newcomers(1)
 		for i, s := range calls(5, scenarioStart, m, 1) {
 			want, err := take(nodes, fresh, &s)
@@ -236,7 +237,7 @@ func checkReuse(nodes []penstock.Store) error {
 
 // checkSharing has callers with subjects of their own on one node at once: nobody may be told what
 // another asked.
-func checkSharing(nodes []penstock.Store) error {
+func checkSharing(nodes []storage.Store) error {
 	meters := everyKind()
 	var wg sync.WaitGroup
 	errs := make([]error, 64)
@@ -245,7 +246,7 @@ func checkSharing(nodes []penstock.Store) error {
 			m := meters[i%len(meters)]
 			model, cast := NewModel(), newcomers(1)
 			for j := range 50 {
-				s := one(scenarioStart+penstock.Instant(i*1000+j), m, int64(j%3), penstock.AnyDelay, uint64(j+1))
+				s := one(scenarioStart+algorithm.Instant(i*1000+j), m, int64(j%3), algorithm.AnyDelay, uint64(j+1))
 				want, got, err := both(model, nodes[:1], cast, &s)
 				if err != nil {
 					errs[i] = err

@@ -9,38 +9,39 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // checkBans bans in ways that no store could.
-func checkBans(nodes []penstock.Store) error {
-	p := must(penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
+func checkBans(nodes []storage.Store) error {
+	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
 	m := perMinute(5)
 	var errs []error
 	for _, v := range []struct {
 		name, want string
-		ban        penstock.Ban
+		ban        storage.Ban
 	}{
-		{"no penalty", "no penalty", penstock.Ban{Now: scenarioStart, Length: time.Minute}},
-		{"a negative length", "-1m0s", penstock.Ban{Now: scenarioStart, Penalty: p, Length: -time.Minute}},
-		{"too short", "1µs", penstock.Ban{Now: scenarioStart, Penalty: p, Length: time.Microsecond}},
-		{"too long", "8784h0m0.000000001s", penstock.Ban{Now: scenarioStart, Penalty: p, Length: penstock.MaxWindow + 1}},
-		{"before the epoch", "now -1", penstock.Ban{Now: -1, Penalty: p, Length: time.Minute}},
-		{"after the last instant", "now 4503599627370496", penstock.Ban{Now: penstock.MaxInstant + 1, Penalty: p, Length: time.Minute}},
+		{"no penalty", "no penalty", storage.Ban{Now: scenarioStart, Length: time.Minute}},
+		{"a negative length", "-1m0s", storage.Ban{Now: scenarioStart, Penalty: p, Length: -time.Minute}},
+		{"too short", "1µs", storage.Ban{Now: scenarioStart, Penalty: p, Length: time.Microsecond}},
+		{"too long", "8784h0m0.000000001s", storage.Ban{Now: scenarioStart, Penalty: p, Length: algorithm.MaxWindow + 1}},
+		{"before the epoch", "now -1", storage.Ban{Now: -1, Penalty: p, Length: time.Minute}},
+		{"after the last instant", "now 4503599627370496", storage.Ban{Now: algorithm.MaxInstant + 1, Penalty: p, Length: time.Minute}},
 	} {
 		who := newcomer()
 		v.ban.Subject = who
 		err := safely(func() error {
-			_, err := nodes[0].(penstock.Banner).Ban(context.Background(), &v.ban)
+			_, err := nodes[0].(storage.Banner).Ban(context.Background(), &v.ban)
 			return err
 		})
-		if refusalOf(err) != penstock.ErrInvalid || !strings.Contains(err.Error(), v.want) {
-			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, penstock.ErrInvalid, v.want))
+		if refusalOf(err) != algorithm.ErrInvalid || !strings.Contains(err.Error(), v.want) {
+			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, algorithm.ErrInvalid, v.want))
 		}
 		g := group(m, 1)
 		g.Penalty = p
 		s := asked(scenarioStart, 1, g)
-		if out, err := take(nodes, []penstock.Subject{who}, &s); err != nil || !out.Allowed {
+		if out, err := take(nodes, []storage.Subject{who}, &s); err != nil || !out.Allowed {
 			errs = append(errs, fmt.Errorf("%s: a call is then answered %+v, %w", v.name, out.Groups, err))
 		}
 	}
@@ -48,7 +49,7 @@ func checkBans(nodes []penstock.Store) error {
 }
 
 // checkEndedContexts does everything but calls with a context that has ended: nothing comes of it.
-func checkEndedContexts(nodes []penstock.Store) error {
+func checkEndedContexts(nodes []storage.Store) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	who, m, err := reserved(nodes)
@@ -58,30 +59,30 @@ func checkEndedContexts(nodes []penstock.Store) error {
 	node := nodes[0].(Able)
 	g := group(m, 3)
 	g.Subject = who[0]
-	g.Penalty = must(penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
+	g.Penalty = must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
 	var errs []error
 	for name, do := range map[string]func() error{
 		"settle": func() error {
-			s := &penstock.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 1).Charges}
-			return node.Settle(ctx, s, new(penstock.Settled))
+			s := &storage.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 1).Charges}
+			return node.Settle(ctx, s, new(storage.Settled))
 		},
 		"ban": func() error {
-			_, err := node.Ban(ctx, &penstock.Ban{Now: scenarioStart, Subject: who[0], Penalty: g.Penalty, Length: time.Minute})
+			_, err := node.Ban(ctx, &storage.Ban{Now: scenarioStart, Subject: who[0], Penalty: g.Penalty, Length: time.Minute})
 			return err
 		},
 		"reset": func() error { return node.Reset(ctx, &g) },
 		"charge late": func() error {
 			a := lateAmount{meter: m}
 			a.admit(scenarioStart, 1)
-			return node.ChargeLate(ctx, &penstock.LateCharge{Now: scenarioStart, Subject: who[0], Nonce: 7, Amounts: []penstock.LateAmount{a.amount()}})
+			return node.ChargeLate(ctx, &storage.LateCharge{Now: scenarioStart, Subject: who[0], Nonce: 7, Amounts: []storage.LateAmount{a.amount()}})
 		},
 		"inspect": func() error {
 			_, _, err := node.Reservations(ctx, scenarioStart, who[0], 10)
 			return err
 		},
 	} {
-		if err := do(); !errors.Is(err, penstock.ErrUnavailable) || !errors.Is(err, ctx.Err()) {
-			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %v and %v", name, err, penstock.ErrUnavailable, ctx.Err()))
+		if err := do(); !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, ctx.Err()) {
+			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %v and %v", name, err, storage.ErrUnavailable, ctx.Err()))
 		}
 	}
 	peek := group(m, 0)
@@ -95,24 +96,24 @@ func checkEndedContexts(nodes []penstock.Store) error {
 
 // checkInvalidResets resets what no store can, and forgets nothing; and resets a subject that is banned
 // by a rule without a penalty any more, which lifts the ban.
-func checkInvalidResets(nodes []penstock.Store) error {
+func checkInvalidResets(nodes []storage.Store) error {
 	m := perMinute(5)
-	reset := func(g penstock.Group) error {
-		return safely(func() error { return nodes[0].(penstock.Resetter).Reset(context.Background(), &g) })
+	reset := func(g storage.Group) error {
+		return safely(func() error { return nodes[0].(storage.Resetter).Reset(context.Background(), &g) })
 	}
 	var errs []error
-	for name, charges := range map[string][]penstock.Charge{
+	for name, charges := range map[string][]algorithm.Charge{
 		"no meter":         {{}},
 		"a nil meter last": {{Meter: m}, {}},
-		"too many charges": slices.Repeat([]penstock.Charge{{Meter: m}}, penstock.MaxCharges+1),
+		"too many charges": slices.Repeat([]algorithm.Charge{{Meter: m}}, storage.MaxCharges+1),
 	} {
-		who := []penstock.Subject{newcomer()}
+		who := []storage.Subject{newcomer()}
 		s := one(scenarioStart, m, 1, 0, 0)
 		if _, err := take(nodes, who, &s); err != nil {
 			return err
 		}
-		if err := reset(penstock.Group{Subject: who[0], Charges: charges}); refusalOf(err) != penstock.ErrInvalid {
-			errs = append(errs, fmt.Errorf("reset with %s: error is %v, want one that wraps %q", name, err, penstock.ErrInvalid))
+		if err := reset(storage.Group{Subject: who[0], Charges: charges}); refusalOf(err) != algorithm.ErrInvalid {
+			errs = append(errs, fmt.Errorf("reset with %s: error is %v, want one that wraps %q", name, err, algorithm.ErrInvalid))
 		}
 		peek := one(scenarioStart, m, 0, 0, 0)
 		if out, err := take(nodes, who, &peek); err != nil || out.Decisions[0].Used != 1 {
@@ -122,16 +123,16 @@ func checkInvalidResets(nodes []penstock.Store) error {
 	return errors.Join(append(errs, checkResetLifts(nodes, reset))...)
 }
 
-func checkResetLifts(nodes []penstock.Store, reset func(penstock.Group) error) error {
-	p := must(penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
-	for _, named := range []*penstock.Penalty{p, nil} {
-		for _, charges := range [][]penstock.Charge{nil, {{Meter: perMinute(5)}}} {
-			who := []penstock.Subject{newcomer()}
+func checkResetLifts(nodes []storage.Store, reset func(storage.Group) error) error {
+	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
+	for _, named := range []*algorithm.Penalty{p, nil} {
+		for _, charges := range [][]algorithm.Charge{nil, {{Meter: perMinute(5)}}} {
+			who := []storage.Subject{newcomer()}
 			ban := banned(scenarioStart, p, time.Hour)
 			if _, err := play(nodes, who, &ban); err != nil {
 				return err
 			}
-			if err := reset(penstock.Group{Subject: who[0], Charges: charges, Penalty: named}); err != nil {
+			if err := reset(storage.Group{Subject: who[0], Charges: charges, Penalty: named}); err != nil {
 				return err
 			}
 			g := group(perMinute(5), 1)
@@ -146,7 +147,7 @@ func checkResetLifts(nodes []penstock.Store, reset func(penstock.Group) error) e
 }
 
 // checkInspection asks for some of several reservations, of one subject beside another.
-func checkInspection(nodes []penstock.Store) error {
+func checkInspection(nodes []storage.Store) error {
 	const several = 5
 	who, m, err := reserved(nodes)
 	if err != nil {
@@ -161,7 +162,7 @@ func checkInspection(nodes []penstock.Store) error {
 		}
 	}
 	for most := range several + 2 {
-		got, total, err := nodes[1].(penstock.Inspector).Reservations(context.Background(), scenarioStart, who[0], most)
+		got, total, err := nodes[1].(storage.Inspector).Reservations(context.Background(), scenarioStart, who[0], most)
 		if err != nil {
 			return err
 		}
@@ -170,18 +171,18 @@ func checkInspection(nodes []penstock.Store) error {
 		}
 	}
 	for _, v := range []struct {
-		now  penstock.Instant
+		now  algorithm.Instant
 		most int
-	}{{scenarioStart, -1}, {scenarioStart, math.MinInt}, {-1, 1}, {penstock.MaxInstant + 1, 1}} {
+	}{{scenarioStart, -1}, {scenarioStart, math.MinInt}, {-1, 1}, {algorithm.MaxInstant + 1, 1}} {
 		err := safely(func() error {
-			_, _, err := nodes[1].(penstock.Inspector).Reservations(context.Background(), v.now, who[0], v.most)
+			_, _, err := nodes[1].(storage.Inspector).Reservations(context.Background(), v.now, who[0], v.most)
 			return err
 		})
-		if refusalOf(err) != penstock.ErrInvalid {
-			return fmt.Errorf("asked for %d at %d: error is %v, want one that wraps %q", v.most, v.now, err, penstock.ErrInvalid)
+		if refusalOf(err) != algorithm.ErrInvalid {
+			return fmt.Errorf("asked for %d at %d: error is %v, want one that wraps %q", v.most, v.now, err, algorithm.ErrInvalid)
 		}
 	}
-	got, _, err := nodes[1].(penstock.Inspector).Reservations(context.Background(), scenarioStart, who[1], several)
+	got, _, err := nodes[1].(storage.Inspector).Reservations(context.Background(), scenarioStart, who[1], several)
 	if err != nil || len(got) != 0 {
 		return fmt.Errorf("another subject has %+v reserved, %w", got, err)
 	}
@@ -189,17 +190,17 @@ func checkInspection(nodes []penstock.Store) error {
 }
 
 // checkSettledReuse gives the store a Settled that still holds what another settlement left.
-func checkSettledReuse(nodes []penstock.Store) error {
+func checkSettledReuse(nodes []storage.Store) error {
 	who, m, err := reserved(nodes)
 	if err != nil {
 		return err
 	}
-	stale := penstock.Settled{Now: 1, Again: true, Until: 99, Decisions: make([]penstock.Decision, 7, 40)}
+	stale := storage.Settled{Now: 1, Again: true, Until: 99, Decisions: make([]algorithm.Decision, 7, 40)}
 	for i := range stale.Decisions {
-		stale.Decisions[i] = penstock.Decision{Used: 99, RetryAfter: 99, Delay: 99, Receipt: penstock.Receipt{Cost: 99}}
+		stale.Decisions[i] = algorithm.Decision{Used: 99, RetryAfter: 99, Delay: 99, Receipt: algorithm.Receipt{Cost: 99}}
 	}
-	s := penstock.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 2).Charges}
-	if err := nodes[0].(penstock.Settler).Settle(context.Background(), &s, &stale); err != nil {
+	s := storage.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 2).Charges}
+	if err := nodes[0].(storage.Settler).Settle(context.Background(), &s, &stale); err != nil {
 		return err
 	}
 	peek := one(scenarioStart, m, 0, 0, 0)
@@ -207,7 +208,7 @@ func checkSettledReuse(nodes []penstock.Store) error {
 	if err != nil {
 		return err
 	}
-	want := penstock.Settled{Now: scenarioStart, Allowed: true, Decisions: out.Decisions}
+	want := storage.Settled{Now: scenarioStart, Allowed: true, Decisions: out.Decisions}
 	if diff := difference(&answer{settled: want}, &answer{settled: stale}); diff != "" {
 		return fmt.Errorf("it differs where it was used before (-new +used):\n%s", diff)
 	}
@@ -215,7 +216,7 @@ func checkSettledReuse(nodes []penstock.Store) error {
 }
 
 // checkIDs sends ids as hostile as keys: each is its own call and no other.
-func checkIDs(nodes []penstock.Store) error {
+func checkIDs(nodes []storage.Store) error {
 	const long = 10 << 20
 	g := group(perMinute(100), 1)
 	g.Dedup = repeats(time.Minute, 1, 100, time.Minute)
@@ -241,23 +242,23 @@ func checkIDs(nodes []penstock.Store) error {
 }
 
 // checkGuardedExtremes does everything at the ends of the time that can be told.
-func checkGuardedExtremes(nodes []penstock.Store) error {
-	p := must(penstock.PenaltyTerms{After: 2, Within: penstock.MaxWindow, Bans: []time.Duration{time.Millisecond, penstock.MaxWindow}, ForgiveAfter: penstock.MaxWindow}.Compile())
-	d := repeats(penstock.MaxDedupTTL, penstock.MaxReplays, 3, penstock.MaxWindow)
-	return forEachKind(func(m *penstock.Meter) error {
+func checkGuardedExtremes(nodes []storage.Store) error {
+	p := must(algorithm.PenaltyTerms{After: 2, Within: algorithm.MaxWindow, Bans: []time.Duration{time.Millisecond, algorithm.MaxWindow}, ForgiveAfter: algorithm.MaxWindow}.Compile())
+	d := repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 3, algorithm.MaxWindow)
+	return forEachKind(func(m *algorithm.Meter) error {
 		model, cast := NewModel(), newcomers(1)
-		for i, now := range []penstock.Instant{1, 1, 2, 1001, penstock.MaxInstant, penstock.MaxInstant, penstock.MaxInstant, penstock.MaxInstant - 1, 1, 2} {
+		for i, now := range []algorithm.Instant{1, 1, 2, 1001, algorithm.MaxInstant, algorithm.MaxInstant, algorithm.MaxInstant, algorithm.MaxInstant - 1, 1, 2} {
 			g := group(m, 1)
 			g.Penalty, g.Dedup, g.Call = p, d, hasher.Call(fmt.Sprint(i%4))
 			steps := []step{asked(now, uint64(i/3+1), g)}
 			if m.Returns() == nil {
-				steps[0].ticket.Groups[0].Reserve = penstock.MaxReserve
-				steps = append(steps, settled(penstock.Settlement{
-					Now: now, Nonce: uint64(i/3 + 1), Verb: penstock.Verb(i % 3), TTL: penstock.MaxReserve, Charges: group(m, 2).Charges,
+				steps[0].ticket.Groups[0].Reserve = storage.MaxReserve
+				steps = append(steps, settled(storage.Settlement{
+					Now: now, Nonce: uint64(i/3 + 1), Verb: storage.Verb(i % 3), TTL: storage.MaxReserve, Charges: group(m, 2).Charges,
 				}))
 			}
 			if i%4 == 3 {
-				steps = append(steps, banned(now, p, penstock.MaxWindow), banned(now, p, 0))
+				steps = append(steps, banned(now, p, algorithm.MaxWindow), banned(now, p, 0))
 			}
 			for j := range steps {
 				want, got, err := both(model, nodes, cast, &steps[j])

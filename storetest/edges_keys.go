@@ -6,15 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // checkKeys fills the limit of every hostile key and demands that each had all of it to itself.
-func checkKeys(nodes []penstock.Store) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 2, Window: time.Hour}.MustCompile()
+func checkKeys(nodes []storage.Store) error {
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Hour}.MustCompile()
 	domain := newcomer().String()
 	var errs []error
-	seen := map[penstock.Subject]string{}
+	seen := map[storage.Subject]string{}
 	for name, subject := range hostile(domain) {
 		if twin, taken := seen[subject]; taken {
 			errs = append(errs, fmt.Errorf("%s and %s are the same subject", name, twin))
@@ -23,7 +24,7 @@ func checkKeys(nodes []penstock.Store) error {
 		seen[subject] = name
 		for i, want := range []bool{true, true, false} {
 			s := one(scenarioStart, m, 1, 0, 0)
-			out, err := take(nodes, []penstock.Subject{subject}, &s)
+			out, err := take(nodes, []storage.Subject{subject}, &s)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			} else if out.Allowed != want {
@@ -36,16 +37,16 @@ func checkKeys(nodes []penstock.Store) error {
 
 // hostile are keys as a caller could choose them to be taken for another, to be no key at all, or
 // to be too much. The last are subjects whose bytes are special in some store.
-func hostile(domain string) map[string]penstock.Subject {
-	key := func(parts ...string) penstock.Subject {
-		var attributes []penstock.Attribute
+func hostile(domain string) map[string]storage.Subject {
+	key := func(parts ...string) storage.Subject {
+		var attributes []storage.Attribute
 		for i := 0; i+1 < len(parts); i += 2 {
-			attributes = append(attributes, penstock.Attribute{Name: parts[i], Value: parts[i+1]})
+			attributes = append(attributes, storage.Attribute{Name: parts[i], Value: parts[i+1]})
 		}
 		return hasher.Subject(domain, "rule", attributes...)
 	}
 	const long = 10 << 20
-	keys := map[string]penstock.Subject{
+	keys := map[string]storage.Subject{
 		"no attributes":     key(),
 		"empty":             key("", ""),
 		"empty twice":       key("", "", "", ""),

@@ -8,41 +8,42 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // checkInvalidLate sends what no store can charge late: an error says what is wrong, and nothing is
 // charged.
-func checkInvalidLate(nodes []penstock.Store) error {
-	m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
-	log := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100, Window: 24 * time.Hour}.MustCompile()
-	leaky := penstock.Limit{Algorithm: penstock.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
-	permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
+func checkInvalidLate(nodes []storage.Store) error {
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
+	log := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: 24 * time.Hour}.MustCompile()
+	leaky := algorithm.Limit{Algorithm: algorithm.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
+	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
 	var errs []error
 	for _, v := range []struct {
 		name, want string
-		spoil      func(c *penstock.LateCharge)
+		spoil      func(c *storage.LateCharge)
 	}{
-		{"no nonce", "no nonce", func(c *penstock.LateCharge) { c.Nonce = 0 }},
-		{"no amounts", "0 amounts", func(c *penstock.LateCharge) { c.Amounts = nil }},
-		{"18 amounts", "18 amounts", func(c *penstock.LateCharge) { c.Amounts = slices.Repeat(c.Amounts, 9) }},
-		{"no meter", "no meter", func(c *penstock.LateCharge) { c.Amounts[0].Meter = nil }},
-		{"the same twice", "twice", func(c *penstock.LateCharge) { c.Amounts = slices.Repeat(c.Amounts, 2) }},
-		{"a leaky bucket", "leaky_bucket", func(c *penstock.LateCharge) { c.Amounts[0].Meter = leaky }},
-		{"permits", "concurrency", func(c *penstock.LateCharge) { c.Amounts[0].Meter = permits }},
-		{"before the epoch", "now -1", func(c *penstock.LateCharge) { c.Now = -1 }},
-		{"after the last instant", "now 4503599627370496", func(c *penstock.LateCharge) { c.Now = penstock.MaxInstant + 1 }},
-		{"a negative amount", "A:-1", func(c *penstock.LateCharge) { c.Amounts[0].State.A = -1 }},
-		{"a negative previous amount", "B:-1", func(c *penstock.LateCharge) { c.Amounts[0].State.B = -1 }},
-		{"dated before the epoch", "At:-1", func(c *penstock.LateCharge) { c.Amounts[0].State.At = -1 }},
-		{"dated after the last instant", "At:4503599627370496", func(c *penstock.LateCharge) { c.Amounts[0].State.At = penstock.MaxInstant + 1 }},
-		{"a log that is too long", "1001 log entries", func(c *penstock.LateCharge) {
-			c.Amounts[1].Log = make([]penstock.Entry, penstock.MaxLateEntries+1)
+		{"no nonce", "no nonce", func(c *storage.LateCharge) { c.Nonce = 0 }},
+		{"no amounts", "0 amounts", func(c *storage.LateCharge) { c.Amounts = nil }},
+		{"18 amounts", "18 amounts", func(c *storage.LateCharge) { c.Amounts = slices.Repeat(c.Amounts, 9) }},
+		{"no meter", "no meter", func(c *storage.LateCharge) { c.Amounts[0].Meter = nil }},
+		{"the same twice", "twice", func(c *storage.LateCharge) { c.Amounts = slices.Repeat(c.Amounts, 2) }},
+		{"a leaky bucket", "leaky_bucket", func(c *storage.LateCharge) { c.Amounts[0].Meter = leaky }},
+		{"permits", "concurrency", func(c *storage.LateCharge) { c.Amounts[0].Meter = permits }},
+		{"before the epoch", "now -1", func(c *storage.LateCharge) { c.Now = -1 }},
+		{"after the last instant", "now 4503599627370496", func(c *storage.LateCharge) { c.Now = algorithm.MaxInstant + 1 }},
+		{"a negative amount", "A:-1", func(c *storage.LateCharge) { c.Amounts[0].State.A = -1 }},
+		{"a negative previous amount", "B:-1", func(c *storage.LateCharge) { c.Amounts[0].State.B = -1 }},
+		{"dated before the epoch", "At:-1", func(c *storage.LateCharge) { c.Amounts[0].State.At = -1 }},
+		{"dated after the last instant", "At:4503599627370496", func(c *storage.LateCharge) { c.Amounts[0].State.At = algorithm.MaxInstant + 1 }},
+		{"a log that is too long", "1001 log entries", func(c *storage.LateCharge) {
+			c.Amounts[1].Log = make([]algorithm.Entry, algorithm.MaxLateEntries+1)
 		}},
-		{"an entry before the epoch", "log entry 1", func(c *penstock.LateCharge) { c.Amounts[1].Log[1].At = -1 }},
-		{"an entry after the last instant", "log entry 1", func(c *penstock.LateCharge) { c.Amounts[1].Log[1].At = penstock.MaxInstant + 1 }},
-		{"a total that falls", "log entry 2", func(c *penstock.LateCharge) { c.Amounts[1].Log[2].N = 0 }},
-		{"a negative total", "log entry 0", func(c *penstock.LateCharge) { c.Amounts[1].Log[0].N = -1 }},
+		{"an entry before the epoch", "log entry 1", func(c *storage.LateCharge) { c.Amounts[1].Log[1].At = -1 }},
+		{"an entry after the last instant", "log entry 1", func(c *storage.LateCharge) { c.Amounts[1].Log[1].At = algorithm.MaxInstant + 1 }},
+		{"a total that falls", "log entry 2", func(c *storage.LateCharge) { c.Amounts[1].Log[2].N = 0 }},
+		{"a negative total", "log entry 0", func(c *storage.LateCharge) { c.Amounts[1].Log[0].N = -1 }},
 	} {
 		a, b := lateAmount{meter: m}, lateAmount{meter: log}
 		for range 2 {
@@ -50,15 +51,15 @@ func checkInvalidLate(nodes []penstock.Store) error {
 			b.admit(scenarioStart, 1)
 		}
 		who := newcomer()
-		c := &penstock.LateCharge{Now: scenarioStart, Subject: who, Nonce: 7, Amounts: []penstock.LateAmount{a.amount(), b.amount()}}
+		c := &storage.LateCharge{Now: scenarioStart, Subject: who, Nonce: 7, Amounts: []storage.LateAmount{a.amount(), b.amount()}}
 		v.spoil(c)
-		err := safely(func() error { return nodes[0].(penstock.LateCharger).ChargeLate(context.Background(), c) })
-		if refusalOf(err) != penstock.ErrInvalid || !strings.Contains(err.Error(), v.want) {
-			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, penstock.ErrInvalid, v.want))
+		err := safely(func() error { return nodes[0].(storage.LateCharger).ChargeLate(context.Background(), c) })
+		if refusalOf(err) != algorithm.ErrInvalid || !strings.Contains(err.Error(), v.want) {
+			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, algorithm.ErrInvalid, v.want))
 		}
-		for _, m := range []*penstock.Meter{m, log} {
+		for _, m := range []*algorithm.Meter{m, log} {
 			peek := one(scenarioStart, m, 0, 0, 0)
-			if out, err := take(nodes, []penstock.Subject{who}, &peek); err != nil || out.Decisions[0].Used != 0 {
+			if out, err := take(nodes, []storage.Subject{who}, &peek); err != nil || out.Decisions[0].Used != 0 {
 				errs = append(errs, fmt.Errorf("%s: %d are used then (%w)", v.name, out.Decisions[0].Used, err))
 			}
 		}
@@ -68,9 +69,9 @@ func checkInvalidLate(nodes []penstock.Store) error {
 
 // checkLongLog charges late before, between and behind the many entries of a log: what would have to
 // be inserted before more than the last MaxLateEntries of them is not charged, and all else is.
-func checkLongLog(nodes []penstock.Store) error {
-	const entries = penstock.MaxLateEntries + 200
-	m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 5000, Window: time.Hour}.MustCompile()
+func checkLongLog(nodes []storage.Store) error {
+	const entries = algorithm.MaxLateEntries + 200
+	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 5000, Window: time.Hour}.MustCompile()
 	start := scenarioStart
 	for _, v := range []struct {
 		name    string
@@ -82,8 +83,8 @@ func checkLongLog(nodes []penstock.Store) error {
 		{"between two", []flow{{start + 200, 1}, {start + 700, 2}, {start + 700, 3}}, 6},
 		{"behind all", []flow{{start + entries, 1}, {start + 2*entries, 2}}, 3},
 	} {
-		who := []penstock.Subject{newcomer()}
-		for i := range penstock.Instant(entries) {
+		who := []storage.Subject{newcomer()}
+		for i := range algorithm.Instant(entries) {
 			s := one(start+1+i, m, 1, 0, 0) // one each µs, from the first on
 			if _, err := take(nodes, who, &s); err != nil {
 				return err
@@ -100,12 +101,12 @@ func checkLongLog(nodes []penstock.Store) error {
 		}
 		// The sum tells how much was charged, and how it falls with time tells where.
 		admitted := slices.Clone(v.late[len(v.late)-kept(v.late, v.charged):])
-		for i := range penstock.Instant(entries) {
+		for i := range algorithm.Instant(entries) {
 			admitted = append(admitted, flow{start + 1 + i, 1})
 		}
-		for _, at := range []penstock.Instant{now, start + 199, start + 200, start + 201, start + 699, start + 700, start + entries, start + 2*entries, start + 2*entries + 1} {
+		for _, at := range []algorithm.Instant{now, start + 199, start + 200, start + 201, start + 699, start + 700, start + entries, start + 2*entries, start + 2*entries + 1} {
 			if at < now {
-				at += penstock.Instant(m.Window)
+				at += algorithm.Instant(m.Window)
 			}
 			peek := one(at, m, 0, 0, 0)
 			out, err := take(nodes, who, &peek)

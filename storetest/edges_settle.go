@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // reserved makes a newcomer with a reservation of 3 of 100 a day, nonce 7, for an hour.
-func reserved(nodes []penstock.Store) (who []penstock.Subject, m *penstock.Meter, err error) {
-	m = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
+func reserved(nodes []storage.Store) (who []storage.Subject, m *algorithm.Meter, err error) {
+	m = algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
 	g := group(m, 3)
 	g.Reserve = time.Hour
 	s := asked(scenarioStart, 7, g)
@@ -23,7 +24,7 @@ func reserved(nodes []penstock.Store) (who []penstock.Subject, m *penstock.Meter
 }
 
 // stillReserved checks that the reservation is as it was: 3 are used, and can be released once.
-func stillReserved(nodes []penstock.Store, who []penstock.Subject, m *penstock.Meter) error {
+func stillReserved(nodes []storage.Store, who []storage.Subject, m *algorithm.Meter) error {
 	peek := one(scenarioStart, m, 0, 0, 0)
 	out, err := take(nodes, who, &peek)
 	if err != nil {
@@ -32,7 +33,7 @@ func stillReserved(nodes []penstock.Store, who []penstock.Subject, m *penstock.M
 	if used := out.Decisions[0].Used; used != 3 {
 		return fmt.Errorf("afterwards %d are used, want 3", used)
 	}
-	release := settled(penstock.Settlement{Now: scenarioStart, Nonce: 7, Verb: penstock.Release, Charges: group(m, 0).Charges})
+	release := settled(storage.Settlement{Now: scenarioStart, Nonce: 7, Verb: storage.Release, Charges: group(m, 0).Charges})
 	a, err := play(nodes, who, &release)
 	if err != nil || a.refusal != nil || a.settled.Again || a.settled.Decisions[0].Used != 0 {
 		return fmt.Errorf("afterwards a release is answered %+v, %w, %w", a.settled, a.refusal, err)
@@ -42,42 +43,42 @@ func stillReserved(nodes []penstock.Store, who []penstock.Subject, m *penstock.M
 
 // checkInvalidSettlements sends what no store could settle: an error says what is wrong, and the
 // reservation stays as it was.
-func checkInvalidSettlements(nodes []penstock.Store) error {
-	leaky := penstock.Limit{Algorithm: penstock.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
-	long := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: penstock.MaxReservedLog + 1, Window: time.Hour}.MustCompile()
+func checkInvalidSettlements(nodes []storage.Store) error {
+	leaky := algorithm.Limit{Algorithm: algorithm.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
+	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: algorithm.MaxReservedLog + 1, Window: time.Hour}.MustCompile()
 	var errs []error
 	for _, v := range []struct {
 		name, want string
-		spoil      func(s *penstock.Settlement)
+		spoil      func(s *storage.Settlement)
 	}{
-		{"no nonce", "no nonce", func(s *penstock.Settlement) { s.Nonce = 0 }},
-		{"no charges", "0 charges", func(s *penstock.Settlement) { s.Charges = nil }},
-		{"17 charges", "17 charges", func(s *penstock.Settlement) { s.Charges = slices.Repeat(s.Charges, 17) }},
-		{"no meter", "no meter", func(s *penstock.Settlement) { s.Charges[0].Meter = nil }},
-		{"cost -1", "cost -1", func(s *penstock.Settlement) { s.Charges[0].Cost = -1 }},
-		{"the most negative cost", "cost -9223372036854775808", func(s *penstock.Settlement) { s.Charges[0].Cost = -1 << 63 }},
-		{"cost above the most", "cost 1000000000001", func(s *penstock.Settlement) { s.Charges[0].Cost = penstock.MaxCount + 1 }},
-		{"the same twice", "twice", func(s *penstock.Settlement) { s.Charges = slices.Repeat(s.Charges, 2) }},
-		{"a leaky bucket", "leaky_bucket", func(s *penstock.Settlement) { s.Charges[0].Meter = leaky }},
-		{"a long log", "10000", func(s *penstock.Settlement) { s.Charges[0].Meter = long }},
-		{"another verb", "settle", func(s *penstock.Settlement) { s.Verb = 3 }},
-		{"another overage", "overage", func(s *penstock.Settlement) { s.Overage = 3 }},
-		{"renewed for no time", "ttl 0s", func(s *penstock.Settlement) { s.Verb = penstock.Renew }},
-		{"renewed for too long", "ttl 24h0m0.000000001s", func(s *penstock.Settlement) { s.Verb, s.TTL = penstock.Renew, penstock.MaxReserve+1 }},
-		{"before the epoch", "now -1", func(s *penstock.Settlement) { s.Now = -1 }},
-		{"after the last instant", "now 4503599627370496", func(s *penstock.Settlement) { s.Now = penstock.MaxInstant + 1 }},
+		{"no nonce", "no nonce", func(s *storage.Settlement) { s.Nonce = 0 }},
+		{"no charges", "0 charges", func(s *storage.Settlement) { s.Charges = nil }},
+		{"17 charges", "17 charges", func(s *storage.Settlement) { s.Charges = slices.Repeat(s.Charges, 17) }},
+		{"no meter", "no meter", func(s *storage.Settlement) { s.Charges[0].Meter = nil }},
+		{"cost -1", "cost -1", func(s *storage.Settlement) { s.Charges[0].Cost = -1 }},
+		{"the most negative cost", "cost -9223372036854775808", func(s *storage.Settlement) { s.Charges[0].Cost = -1 << 63 }},
+		{"cost above the most", "cost 1000000000001", func(s *storage.Settlement) { s.Charges[0].Cost = algorithm.MaxCount + 1 }},
+		{"the same twice", "twice", func(s *storage.Settlement) { s.Charges = slices.Repeat(s.Charges, 2) }},
+		{"a leaky bucket", "leaky_bucket", func(s *storage.Settlement) { s.Charges[0].Meter = leaky }},
+		{"a long log", "10000", func(s *storage.Settlement) { s.Charges[0].Meter = long }},
+		{"another verb", "settle", func(s *storage.Settlement) { s.Verb = 3 }},
+		{"another overage", "overage", func(s *storage.Settlement) { s.Overage = 3 }},
+		{"renewed for no time", "ttl 0s", func(s *storage.Settlement) { s.Verb = storage.Renew }},
+		{"renewed for too long", "ttl 24h0m0.000000001s", func(s *storage.Settlement) { s.Verb, s.TTL = storage.Renew, storage.MaxReserve+1 }},
+		{"before the epoch", "now -1", func(s *storage.Settlement) { s.Now = -1 }},
+		{"after the last instant", "now 4503599627370496", func(s *storage.Settlement) { s.Now = algorithm.MaxInstant + 1 }},
 	} {
 		who, m, err := reserved(nodes)
 		if err != nil {
 			return err
 		}
-		s := penstock.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 1).Charges}
+		s := storage.Settlement{Now: scenarioStart, Subject: who[0], Nonce: 7, Charges: group(m, 1).Charges}
 		v.spoil(&s)
 		err = safely(func() error {
-			return nodes[0].(penstock.Settler).Settle(context.Background(), &s, new(penstock.Settled))
+			return nodes[0].(storage.Settler).Settle(context.Background(), &s, new(storage.Settled))
 		})
-		if refusalOf(err) != penstock.ErrInvalid || !strings.Contains(err.Error(), v.want) {
-			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, penstock.ErrInvalid, v.want))
+		if refusalOf(err) != algorithm.ErrInvalid || !strings.Contains(err.Error(), v.want) {
+			errs = append(errs, fmt.Errorf("%s: error is %v, want one that wraps %q and says %q", v.name, err, algorithm.ErrInvalid, v.want))
 		} else if err := stillReserved(nodes, who, m); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", v.name, err))
 		}
@@ -97,8 +98,8 @@ func safely(do func() error) (err error) {
 
 // checkRefusedSettlements settles what is not there: each is refused in its own way, and the
 // reservation stays as it was.
-func checkRefusedSettlements(nodes []penstock.Store) error {
-	other := penstock.Limit{Algorithm: penstock.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
+func checkRefusedSettlements(nodes []storage.Store) error {
+	other := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
 	end := scenarioStart.Add(time.Hour)
 	var errs []error
 	for _, v := range []struct {
@@ -106,21 +107,21 @@ func checkRefusedSettlements(nodes []penstock.Store) error {
 		spoil func(s *step)
 		want  error
 	}{
-		{"another subject's", func(s *step) { s.who = []int{1} }, penstock.ErrNoReservation},
-		{"another nonce", func(s *step) { s.settle.Nonce = 8 }, penstock.ErrNoReservation},
-		{"the largest nonce", func(s *step) { s.settle.Nonce = 1<<64 - 1 }, penstock.ErrNoReservation},
-		{"when it is over", func(s *step) { s.settle.Now = end }, penstock.ErrNoReservation},
-		{"a renewal when it is over", func(s *step) { s.settle.Now, s.settle.Verb = end, penstock.Renew }, penstock.ErrNoReservation},
-		{"from a wrong clock", func(s *step) { s.settle.Now = scenarioStart - 2*day }, penstock.ErrNoReservation},
+		{"another subject's", func(s *step) { s.who = []int{1} }, storage.ErrNoReservation},
+		{"another nonce", func(s *step) { s.settle.Nonce = 8 }, storage.ErrNoReservation},
+		{"the largest nonce", func(s *step) { s.settle.Nonce = 1<<64 - 1 }, storage.ErrNoReservation},
+		{"when it is over", func(s *step) { s.settle.Now = end }, storage.ErrNoReservation},
+		{"a renewal when it is over", func(s *step) { s.settle.Now, s.settle.Verb = end, storage.Renew }, storage.ErrNoReservation},
+		{"from a wrong clock", func(s *step) { s.settle.Now = scenarioStart - 2*day }, storage.ErrNoReservation},
 		{"the renewal of a lease that was never taken", func(s *step) {
-			s.settle.Nonce, s.settle.Verb, s.settle.Charges = 8, penstock.Renew, group(other, 1).Charges
-		}, penstock.ErrNoReservation},
+			s.settle.Nonce, s.settle.Verb, s.settle.Charges = 8, storage.Renew, group(other, 1).Charges
+		}, storage.ErrNoReservation},
 	} {
 		who, m, err := reserved(nodes)
 		if err != nil {
 			return err
 		}
-		s := settled(penstock.Settlement{Now: scenarioStart, Nonce: 7, TTL: time.Hour, Charges: group(m, 1).Charges})
+		s := settled(storage.Settlement{Now: scenarioStart, Nonce: 7, TTL: time.Hour, Charges: group(m, 1).Charges})
 		v.spoil(&s)
 		if a, err := play(nodes, who, &s); err != nil || a.refusal != v.want {
 			errs = append(errs, fmt.Errorf("%s: answered %+v, %v, %w; want %v", v.name, a.settled, a.refusal, err, v.want))
@@ -132,7 +133,7 @@ func checkRefusedSettlements(nodes []penstock.Store) error {
 }
 
 // checkLastMoment settles a microsecond before the end, and twice with different costs.
-func checkLastMoment(nodes []penstock.Store) error {
+func checkLastMoment(nodes []storage.Store) error {
 	who, m, err := reserved(nodes)
 	if err != nil {
 		return err
@@ -141,8 +142,8 @@ func checkLastMoment(nodes []penstock.Store) error {
 	for _, v := range []struct {
 		cost int64
 		want error
-	}{{1, nil}, {2, penstock.ErrClosed}, {0, penstock.ErrClosed}, {1, nil}} {
-		s := settled(penstock.Settlement{Now: last, Nonce: 7, Charges: group(m, v.cost).Charges})
+	}{{1, nil}, {2, storage.ErrClosed}, {0, storage.ErrClosed}, {1, nil}} {
+		s := settled(storage.Settlement{Now: last, Nonce: 7, Charges: group(m, v.cost).Charges})
 		a, err := play(nodes, who, &s)
 		if err != nil || a.refusal != v.want {
 			return fmt.Errorf("settled with %d in the last moment: %v, %w; want %v", v.cost, a.refusal, err, v.want)

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Exactly releases many callers at once, spread over a fleet, and demands that exactly as many
@@ -53,35 +54,35 @@ func (s Suite) Exactly(t *testing.T) {
 // that nothing comes back while the callers are at it.
 type rush struct {
 	name     string
-	limit    penstock.Limit
+	limit    algorithm.Limit
 	prepare  []step // before the callers come
-	now      penstock.Instant
+	now      algorithm.Instant
 	maxDelay time.Duration
-	others   []penstock.Limit // wider limits charged along with it
-	apart    bool             // to another subject
+	others   []algorithm.Limit // wider limits charged along with it
+	apart    bool              // to another subject
 }
 
 var rushes = []rush{
-	{name: "fixed window", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Window: penstock.MaxWindow}},
-	{name: "calendar year", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Period: penstock.Year}},
-	{name: "sliding window log", limit: penstock.Limit{Algorithm: penstock.SlidingWindowLog, Window: time.Hour}},
-	{name: "sliding window counter", limit: penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Window: penstock.MaxWindow}},
-	{name: "token bucket", limit: penstock.Limit{Algorithm: penstock.TokenBucket, Window: penstock.MaxWindow}},
-	{name: "interval bucket", limit: penstock.Limit{Algorithm: penstock.TokenBucket, Refill: penstock.Interval, Window: penstock.MaxWindow}},
-	{name: "leaky bucket", limit: penstock.Limit{Algorithm: penstock.LeakyBucket, Window: penstock.MaxWindow}, maxDelay: penstock.AnyDelay},
-	{name: "concurrency", limit: penstock.Limit{Algorithm: penstock.Concurrency, Window: time.Hour}},
-	{name: "several limits", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Window: penstock.MaxWindow}, others: wide},
-	{name: "several subjects", limit: penstock.Limit{Algorithm: penstock.FixedWindow, Window: penstock.MaxWindow}, others: wide, apart: true},
+	{name: "fixed window", limit: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: algorithm.MaxWindow}},
+	{name: "calendar year", limit: algorithm.Limit{Algorithm: algorithm.FixedWindow, Period: algorithm.Year}},
+	{name: "sliding window log", limit: algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Window: time.Hour}},
+	{name: "sliding window counter", limit: algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Window: algorithm.MaxWindow}},
+	{name: "token bucket", limit: algorithm.Limit{Algorithm: algorithm.TokenBucket, Window: algorithm.MaxWindow}},
+	{name: "interval bucket", limit: algorithm.Limit{Algorithm: algorithm.TokenBucket, Refill: algorithm.Interval, Window: algorithm.MaxWindow}},
+	{name: "leaky bucket", limit: algorithm.Limit{Algorithm: algorithm.LeakyBucket, Window: algorithm.MaxWindow}, maxDelay: algorithm.AnyDelay},
+	{name: "concurrency", limit: algorithm.Limit{Algorithm: algorithm.Concurrency, Window: time.Hour}},
+	{name: "several limits", limit: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: algorithm.MaxWindow}, others: wide},
+	{name: "several subjects", limit: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: algorithm.MaxWindow}, others: wide, apart: true},
 }
 
-var wide = []penstock.Limit{
-	{Algorithm: penstock.SlidingWindowLog, Count: 1000, Window: time.Hour},
-	{Algorithm: penstock.TokenBucket, Count: 1000, Window: penstock.MaxWindow},
+var wide = []algorithm.Limit{
+	{Algorithm: algorithm.SlidingWindowLog, Count: 1000, Window: time.Hour},
+	{Algorithm: algorithm.TokenBucket, Count: 1000, Window: algorithm.MaxWindow},
 }
 
 // trials lets 10·L callers rush in, for limits of 5 to 10, again and again for newcomers, and
 // among them 50 and 100 callers at a limit of 10.
-func (r rush) trials(nodes []penstock.Store, n int) error {
+func (r rush) trials(nodes []storage.Store, n int) error {
 	return trials(n, 8, func(i int) error {
 		trial := r
 		count := int64(5 + i%6)
@@ -90,7 +91,7 @@ func (r rush) trials(nodes []penstock.Store, n int) error {
 			count, callers = 10, 50
 		}
 		trial.limit.Count = count
-		if trial.limit.Algorithm == penstock.LeakyBucket {
+		if trial.limit.Algorithm == algorithm.LeakyBucket {
 			trial.limit.Queue = count - 1
 		}
 		if err := trial.once(nodes, callers, int(count)); err != nil {
@@ -101,12 +102,12 @@ func (r rush) trials(nodes []penstock.Store, n int) error {
 }
 
 // minuteRush is the rush as people tell it, ten a minute, at an instant of the ticket's own.
-func minuteRush(nodes []penstock.Store, n int) error {
-	algorithms := []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowLog, penstock.SlidingWindowCounter, penstock.TokenBucket}
+func minuteRush(nodes []storage.Store, n int) error {
+	algorithms := []algorithm.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindowLog, algorithm.SlidingWindowCounter, algorithm.TokenBucket}
 	return trials(n, 8, func(i int) error {
 		r := rush{
-			limit: penstock.Limit{Algorithm: algorithms[i%len(algorithms)], Count: 10, Window: time.Minute},
-			now:   scenarioStart + penstock.Instant(i),
+			limit: algorithm.Limit{Algorithm: algorithms[i%len(algorithms)], Count: 10, Window: time.Minute},
+			now:   scenarioStart + algorithm.Instant(i),
 		}
 		return r.once(nodes, 50+50*(i%2), 10)
 	})
@@ -114,8 +115,8 @@ func minuteRush(nodes []penstock.Store, n int) error {
 
 // fadingRush: eight in the previous window, two in this, a quarter overlaps, limit 5, two nodes at
 // once: exactly one passes.
-func fadingRush(nodes []penstock.Store, n int) error {
-	limit := penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 8, Window: time.Minute}
+func fadingRush(nodes []storage.Store, n int) error {
+	limit := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 8, Window: time.Minute}
 	wide := limit.MustCompile()
 	limit.Count = 5
 	r := rush{limit: limit, now: scenarioStart.Add(105 * time.Second), prepare: []step{
@@ -129,7 +130,7 @@ func fadingRush(nodes []penstock.Store, n int) error {
 var errTornWindow = errors.New("the window ended during the rush")
 
 // once is one rush of newcomers' callers.
-func (r rush) once(nodes []penstock.Store, callers, admitted int) error {
+func (r rush) once(nodes []storage.Store, callers, admitted int) error {
 	for {
 		if err := r.attempt(nodes, callers, admitted); !errors.Is(err, errTornWindow) {
 			return err
@@ -137,7 +138,7 @@ func (r rush) once(nodes []penstock.Store, callers, admitted int) error {
 	}
 }
 
-func (r rush) attempt(nodes []penstock.Store, callers, admitted int) error {
+func (r rush) attempt(nodes []storage.Store, callers, admitted int) error {
 	m, err := r.limit.Compile()
 	if err != nil {
 		return err
@@ -146,12 +147,12 @@ func (r rush) attempt(nodes []penstock.Store, callers, admitted int) error {
 	if err != nil {
 		return err
 	}
-	groups := []penstock.Group{{Subject: cast[0], Charges: []penstock.Charge{{Meter: m, Cost: 1}}}}
+	groups := []storage.Group{{Subject: cast[0], Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}
 	if r.apart {
-		groups = append([]penstock.Group{{Subject: newcomer()}}, groups...)
+		groups = append([]storage.Group{{Subject: newcomer()}}, groups...)
 	}
 	for _, l := range r.others {
-		groups[0].Charges = append(groups[0].Charges, penstock.Charge{Meter: l.MustCompile(), Cost: 1})
+		groups[0].Charges = append(groups[0].Charges, algorithm.Charge{Meter: l.MustCompile(), Cost: 1})
 	}
 	outs, err := r.release(nodes, callers, groups)
 	if err != nil {
@@ -169,7 +170,7 @@ func (r rush) attempt(nodes []penstock.Store, callers, admitted int) error {
 	if passed != admitted {
 		return fmt.Errorf("%v: %d of %d callers at once passed, want %d", m, passed, callers, admitted)
 	}
-	if m.Kind == penstock.KindLeaky {
+	if m.Kind == algorithm.KindLeaky {
 		if err := inOrder(m, outs); err != nil {
 			return err
 		}
@@ -178,42 +179,42 @@ func (r rush) attempt(nodes []penstock.Store, callers, admitted int) error {
 }
 
 // release makes all calls at once, from as many goroutines, over all nodes.
-func (r rush) release(nodes []penstock.Store, callers int, groups []penstock.Group) ([]penstock.Outcome, error) {
-	outs := make([]penstock.Outcome, callers)
+func (r rush) release(nodes []storage.Store, callers int, groups []storage.Group) ([]storage.Outcome, error) {
+	outs := make([]storage.Outcome, callers)
 	err := atOnce(callers, func(i int) error {
-		t := &penstock.Ticket{Now: r.now, MaxDelay: r.maxDelay, Nonce: uint64(i + 1), Groups: groups}
+		t := &storage.Ticket{Now: r.now, MaxDelay: r.maxDelay, Nonce: uint64(i + 1), Groups: groups}
 		return nodes[i%len(nodes)].Take(context.Background(), t, &outs[i])
 	})
 	return outs, err
 }
 
-func torn(m *penstock.Meter, outs []penstock.Outcome) bool {
-	window := func(o penstock.Outcome) penstock.Instant {
-		if m.Kind == penstock.KindCalendar {
+func torn(m *algorithm.Meter, outs []storage.Outcome) bool {
+	window := func(o storage.Outcome) algorithm.Instant {
+		if m.Kind == algorithm.KindCalendar {
 			return m.PeriodStarts(o.Now)[1]
 		}
-		return o.Now / penstock.Instant(m.Window)
+		return o.Now / algorithm.Instant(m.Window)
 	}
 	switch m.Kind {
-	case penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindInterval:
-		return slices.ContainsFunc(outs, func(o penstock.Outcome) bool { return window(o) != window(outs[0]) })
+	case algorithm.KindWindow, algorithm.KindCalendar, algorithm.KindCounter, algorithm.KindInterval:
+		return slices.ContainsFunc(outs, func(o storage.Outcome) bool { return window(o) != window(outs[0]) })
 	}
 	return false
 }
 
 // inOrder checks that no two of the callers that passed are to start at the same time.
-func inOrder(m *penstock.Meter, outs []penstock.Outcome) error {
-	var starts []penstock.Instant
+func inOrder(m *algorithm.Meter, outs []storage.Outcome) error {
+	var starts []algorithm.Instant
 	for i := range outs {
 		if outs[i].Allowed {
 			starts = append(starts, outs[i].Now.Add(outs[i].Decisions[0].Delay))
 		}
 	}
 	slices.SortFunc(starts, cmp.Compare)
-	apart := penstock.Instant(m.Window / m.Count)
+	apart := algorithm.Instant(m.Window / m.Count)
 	for i := 1; i < len(starts); i++ {
 		// Starts fall on ticks, except the first, which falls anywhere within one.
-		if starts[i]-starts[i-1] < apart-penstock.Instant(2*m.Tick) {
+		if starts[i]-starts[i-1] < apart-algorithm.Instant(2*m.Tick) {
 			return fmt.Errorf("%v: two start %v apart", m, starts[i].Sub(starts[i-1]))
 		}
 	}
@@ -221,12 +222,12 @@ func inOrder(m *penstock.Meter, outs []penstock.Outcome) error {
 }
 
 // leftBehind checks that what passed, and nothing else, is charged to every limit.
-func (r rush) leftBehind(node penstock.Store, groups []penstock.Group, admitted int64) error {
+func (r rush) leftBehind(node storage.Store, groups []storage.Group, admitted int64) error {
 	if len(r.prepare) > 0 {
 		return nil // more was charged than this rush
 	}
-	var out penstock.Outcome
-	peek := &penstock.Ticket{Now: r.now}
+	var out storage.Outcome
+	peek := &storage.Ticket{Now: r.now}
 	for _, g := range groups {
 		g.Charges = slices.Clone(g.Charges)
 		for i := range g.Charges {

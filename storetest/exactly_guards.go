@@ -9,14 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A storm is many callers at once on what is around the charges, on the real clock.
 type storm struct {
 	name string
 	able bool // more is asked than decisions
-	once func(nodes []penstock.Store, trial int) error
+	once func(nodes []storage.Store, trial int) error
 }
 
 var storms = []storm{
@@ -28,7 +29,7 @@ var storms = []storm{
 	{"leases come and go", true, leasesAtOnce},
 }
 
-func (s storm) trials(nodes []penstock.Store, n int) error {
+func (s storm) trials(nodes []storage.Store, n int) error {
 	return trials(n, 8, func(i int) error {
 		for {
 			err := s.once(nodes, i)
@@ -59,37 +60,37 @@ func atOnce(callers int, call func(i int) error) error {
 }
 
 // takeAtOnce has every caller ask for a group of its own.
-func takeAtOnce(nodes []penstock.Store, callers int, groupOf func(i int) penstock.Group) ([]penstock.Outcome, error) {
-	outs := make([]penstock.Outcome, callers)
+func takeAtOnce(nodes []storage.Store, callers int, groupOf func(i int) storage.Group) ([]storage.Outcome, error) {
+	outs := make([]storage.Outcome, callers)
 	err := atOnce(callers, func(i int) error {
-		t := &penstock.Ticket{Nonce: uint64(i + 1), Groups: []penstock.Group{groupOf(i)}}
+		t := &storage.Ticket{Nonce: uint64(i + 1), Groups: []storage.Group{groupOf(i)}}
 		return nodes[i%len(nodes)].Take(context.Background(), t, &outs[i])
 	})
 	return outs, err
 }
 
 // perHour passes so many in any hour.
-func perHour(count int64) *penstock.Meter {
-	return penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: count, Window: time.Hour}.MustCompile()
+func perHour(count int64) *algorithm.Meter {
+	return algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: time.Hour}.MustCompile()
 }
 
-func oneIDAtOnce(nodes []penstock.Store, trial int) error {
+func oneIDAtOnce(nodes []storage.Store, trial int) error {
 	return repeatsAtOnce(nodes, trial, 50, func(int) int { return 0 })
 }
 
-func fourTimesAtOnce(nodes []penstock.Store, trial int) error {
+func fourTimesAtOnce(nodes []storage.Store, trial int) error {
 	return repeatsAtOnce(nodes, trial, 80, func(i int) int { return i % 20 })
 }
 
 // repeatsAtOnce: exactly the limit is charged, and no more repeats pass than the budget has. With
 // one id there are always enough repeats to use it up.
-func repeatsAtOnce(nodes []penstock.Store, trial, callers int, id func(i int) int) error {
+func repeatsAtOnce(nodes []storage.Store, trial, callers int, id func(i int) int) error {
 	const limit = 10
 	budget := int64(1 + trial%4)
 	g := group(perHour(limit), 1)
 	g.Subject = newcomer()
-	g.Dedup = repeats(penstock.MaxDedupTTL, []int64{1, 2, penstock.MaxReplays}[trial%3], budget, penstock.MaxWindow)
-	outs, err := takeAtOnce(nodes, callers, func(i int) penstock.Group {
+	g.Dedup = repeats(algorithm.MaxDedupTTL, []int64{1, 2, algorithm.MaxReplays}[trial%3], budget, algorithm.MaxWindow)
+	outs, err := takeAtOnce(nodes, callers, func(i int) storage.Group {
 		mine := g
 		mine.Call = hasher.Call(fmt.Sprint(id(i)))
 		return mine
@@ -116,12 +117,12 @@ func repeatsAtOnce(nodes []penstock.Store, trial, callers int, id func(i int) in
 }
 
 // permitsAtOnce: one id, many requests, and no more run at the same time than there are permits.
-func permitsAtOnce(nodes []penstock.Store, trial int) error {
-	permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
+func permitsAtOnce(nodes []storage.Store, trial int) error {
+	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
 	g := group(permits, 1)
 	g.Subject, g.Call = newcomer(), hasher.Call("one")
-	g.Dedup = repeats(penstock.MaxDedupTTL, penstock.MaxReplays, 1000, penstock.MaxWindow)
-	outs, err := takeAtOnce(nodes, 20, func(int) penstock.Group { return g })
+	g.Dedup = repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 1000, algorithm.MaxWindow)
+	outs, err := takeAtOnce(nodes, 20, func(int) storage.Group { return g })
 	if err != nil {
 		return err
 	}
@@ -141,13 +142,13 @@ func permitsAtOnce(nodes []penstock.Store, trial int) error {
 }
 
 // strikesAtOnce: every denial is a strike, so that the last one bans, and only that.
-func strikesAtOnce(nodes []penstock.Store, trial int) error {
+func strikesAtOnce(nodes []storage.Store, trial int) error {
 	const limit, callers = 10, 50
 	after := int64(callers - limit + trial%2) // one strike short every other time
 	g := group(perHour(limit), 1)
 	g.Subject = newcomer()
-	g.Penalty = must(penstock.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
-	outs, err := takeAtOnce(nodes, callers, func(int) penstock.Group { return g })
+	g.Penalty = must(algorithm.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
+	outs, err := takeAtOnce(nodes, callers, func(int) storage.Group { return g })
 	if err != nil {
 		return err
 	}
@@ -169,18 +170,18 @@ func strikesAtOnce(nodes []penstock.Store, trial int) error {
 }
 
 // releasesAtOnce: what everybody releases at once is given back once.
-func releasesAtOnce(nodes []penstock.Store, trial int) error {
+func releasesAtOnce(nodes []storage.Store, trial int) error {
 	const callers = 30
-	m := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 10, Window: time.Hour}.MustCompile()
+	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Hour}.MustCompile()
 	if trial%2 == 1 {
-		m = penstock.Limit{Algorithm: penstock.TokenBucket, Count: 10, Window: penstock.MaxWindow}.MustCompile()
+		m = algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 10, Window: algorithm.MaxWindow}.MustCompile()
 	}
 	who := newcomer()
-	reserve := func(nonce uint64, cost int64) (penstock.Outcome, error) {
+	reserve := func(nonce uint64, cost int64) (storage.Outcome, error) {
 		g := group(m, cost)
 		g.Subject, g.Reserve = who, time.Hour
-		var out penstock.Outcome
-		err := nodes[0].Take(context.Background(), &penstock.Ticket{Nonce: nonce, Groups: []penstock.Group{g}}, &out)
+		var out storage.Outcome
+		err := nodes[0].Take(context.Background(), &storage.Ticket{Nonce: nonce, Groups: []storage.Group{g}}, &out)
 		return out, err
 	}
 	for nonce := range uint64(2) {
@@ -190,9 +191,9 @@ func releasesAtOnce(nodes []penstock.Store, trial int) error {
 	}
 	var first atomic.Int64
 	err := atOnce(callers, func(i int) error {
-		var out penstock.Settled
-		s := penstock.Settlement{Subject: who, Nonce: 1, Verb: penstock.Release, Charges: group(m, 0).Charges}
-		err := nodes[i%len(nodes)].(penstock.Settler).Settle(context.Background(), &s, &out)
+		var out storage.Settled
+		s := storage.Settlement{Subject: who, Nonce: 1, Verb: storage.Release, Charges: group(m, 0).Charges}
+		err := nodes[i%len(nodes)].(storage.Settler).Settle(context.Background(), &s, &out)
 		if !out.Again {
 			first.Add(1)
 		}
@@ -213,18 +214,18 @@ func releasesAtOnce(nodes []penstock.Store, trial int) error {
 
 // leasesAtOnce: callers take a lease and give it back again and again; never do more hold one than
 // there are, and in the end nobody does.
-func leasesAtOnce(nodes []penstock.Store, trial int) error {
+func leasesAtOnce(nodes []storage.Store, trial int) error {
 	const callers, rounds = 12, 8
-	m := penstock.Limit{Algorithm: penstock.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
+	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()
 	g := group(m, 1)
 	g.Subject = newcomer()
 	var holding atomic.Int64
 	err := atOnce(callers, func(i int) error {
-		var out penstock.Outcome
-		var back penstock.Settled
+		var out storage.Outcome
+		var back storage.Settled
 		for round := range rounds {
 			node := nodes[(i+round)%len(nodes)]
-			t := &penstock.Ticket{Nonce: uint64(1 + i*rounds + round), Groups: []penstock.Group{g}}
+			t := &storage.Ticket{Nonce: uint64(1 + i*rounds + round), Groups: []storage.Group{g}}
 			if err := node.Take(context.Background(), t, &out); err != nil {
 				return err
 			}
@@ -236,8 +237,8 @@ func leasesAtOnce(nodes []penstock.Store, trial int) error {
 			}
 			runtime.Gosched()
 			holding.Add(-1)
-			s := &penstock.Settlement{Subject: g.Subject, Nonce: t.Nonce, Verb: penstock.Release, Charges: g.Charges}
-			if err := node.(penstock.Settler).Settle(context.Background(), s, &back); err != nil {
+			s := &storage.Settlement{Subject: g.Subject, Nonce: t.Nonce, Verb: storage.Release, Charges: g.Charges}
+			if err := node.(storage.Settler).Settle(context.Background(), s, &back); err != nil {
 				return err
 			}
 			if !back.Allowed || back.Again {
@@ -251,8 +252,8 @@ func leasesAtOnce(nodes []penstock.Store, trial int) error {
 	}
 	peek := group(m, 0)
 	peek.Subject = g.Subject
-	var out penstock.Outcome
-	if err := nodes[0].Take(context.Background(), &penstock.Ticket{Groups: []penstock.Group{peek}}, &out); err != nil {
+	var out storage.Outcome
+	if err := nodes[0].Take(context.Background(), &storage.Ticket{Groups: []storage.Group{peek}}, &out); err != nil {
 		return err
 	}
 	if out.Decisions[0].Used != 0 {

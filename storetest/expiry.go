@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Expiry checks on the store's own clock that a counter whose limit changes lives as long as the new
@@ -20,7 +21,7 @@ func (s Suite) Expiry(t *testing.T) {
 }
 
 // expiry plays all cases beside each other, and waits once for all of them.
-func expiry(nodes []penstock.Store) error {
+func expiry(nodes []storage.Store) error {
 	const tries = 20 // a busy machine may look too late
 	cases := lowered()
 	for range tries {
@@ -57,21 +58,21 @@ const spentLife = time.Second
 // A loweredLimit is a counter that one group writes and another, of a lower limit, looks at.
 type loweredLimit struct {
 	name        string
-	spends, now penstock.Group
+	spends, now storage.Group
 	denied      bool // the look is of a ticket that was denied elsewhere
 
-	subject penstock.Subject
-	since   penstock.Instant // when it was written; 0: not seen in time
+	subject storage.Subject
+	since   algorithm.Instant // when it was written; 0: not seen in time
 }
 
 func lowered() (all []*loweredLimit) {
-	add := func(name string, denied bool, spends, now penstock.Group) {
+	add := func(name string, denied bool, spends, now storage.Group) {
 		all = append(all, &loweredLimit{name: name, denied: denied, spends: spends, now: now})
 	}
-	for _, l := range []penstock.Limit{
-		{Algorithm: penstock.TokenBucket, Burst: 1000},
-		{Algorithm: penstock.TokenBucket, Burst: 1000, Refill: penstock.Interval},
-		{Algorithm: penstock.LeakyBucket, Queue: 999},
+	for _, l := range []algorithm.Limit{
+		{Algorithm: algorithm.TokenBucket, Burst: 1000},
+		{Algorithm: algorithm.TokenBucket, Burst: 1000, Refill: algorithm.Interval},
+		{Algorithm: algorithm.LeakyBucket, Queue: 999},
 	} {
 		l.Count, l.Window = 1000, spentLife
 		spends := group(l.MustCompile(), 1000)
@@ -82,11 +83,11 @@ func lowered() (all []*loweredLimit) {
 		add(name+" is looked at", false, spends, group(m, 0))
 		add(name+" is denied elsewhere", true, spends, group(m, 1))
 		several := group(m, 1)
-		several.Charges = append(several.Charges, penstock.Charge{Meter: perMinute(5), Cost: 1})
+		several.Charges = append(several.Charges, algorithm.Charge{Meter: perMinute(5), Cost: 1})
 		add(name+" denies beside another", false, spends, several)
 	}
-	terms := penstock.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: spentLife}
-	log := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 1, Window: time.Minute}.MustCompile()
+	terms := algorithm.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: spentLife}
+	log := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: time.Minute}.MustCompile()
 	spends := group(log, 1)
 	spends.Penalty = must(terms.Compile())
 	terms.ForgiveAfter = time.Hour
@@ -96,9 +97,9 @@ func lowered() (all []*loweredLimit) {
 	return all
 }
 
-func (c *loweredLimit) ask(node penstock.Store, g penstock.Group, denied bool) (out penstock.Outcome, err error) {
+func (c *loweredLimit) ask(node storage.Store, g storage.Group, denied bool) (out storage.Outcome, err error) {
 	g.Subject = c.subject
-	t := penstock.Ticket{Nonce: 1, MaxDelay: penstock.AnyDelay, Denied: denied, Groups: []penstock.Group{g}}
+	t := storage.Ticket{Nonce: 1, MaxDelay: algorithm.AnyDelay, Denied: denied, Groups: []storage.Group{g}}
 	if err := node.Take(context.Background(), &t, &out); err != nil {
 		return out, fmt.Errorf("%s: %w", c.name, err)
 	}
@@ -106,7 +107,7 @@ func (c *loweredLimit) ask(node penstock.Store, g penstock.Group, denied bool) (
 }
 
 // spend writes the counter and looks at it by the lowered limit, and tells whether it was in time.
-func (c *loweredLimit) spend(node penstock.Store) (seen bool, err error) {
+func (c *loweredLimit) spend(node storage.Store) (seen bool, err error) {
 	c.subject, c.since = newcomer(), 0
 	out, err := c.ask(node, c.spends, false)
 	if err != nil {
@@ -128,7 +129,7 @@ func (c *loweredLimit) spend(node penstock.Store) (seen bool, err error) {
 }
 
 // left checks that an answer knows what was written.
-func (c *loweredLimit) left(out *penstock.Outcome) error {
+func (c *loweredLimit) left(out *storage.Outcome) error {
 	if c.spends.Penalty != nil {
 		if n := out.Groups[0].Strikes; n != 1 {
 			return fmt.Errorf("%s: %d strikes after %v, want 1", c.name, n, out.Now.Sub(c.since))
@@ -143,9 +144,9 @@ func (c *loweredLimit) left(out *penstock.Outcome) error {
 }
 
 // check looks again when the limit that wrote it no longer needs the counter.
-func (c *loweredLimit) check(node penstock.Store) error {
+func (c *loweredLimit) check(node storage.Store) error {
 	peek := c.now
-	peek.Charges = []penstock.Charge{{Meter: c.now.Charges[0].Meter}}
+	peek.Charges = []algorithm.Charge{{Meter: c.now.Charges[0].Meter}}
 	out, err := c.ask(node, peek, false)
 	if err != nil {
 		return err

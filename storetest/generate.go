@@ -4,7 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A generator makes up a trace step by step, with one eye on the answers: the instants and costs
@@ -14,22 +15,22 @@ type generator struct {
 	nodes      int
 	cast       int
 	oneSubject bool
-	meters     []*penstock.Meter
-	now        penstock.Instant
+	meters     []*algorithm.Meter
+	now        algorithm.Instant
 	steps      int
-	from       penstock.Instant // no earlier than this
-	calm       bool             // the clock hardly steps, so that lists grow long
+	from       algorithm.Instant // no earlier than this
+	calm       bool              // the clock hardly steps, so that lists grow long
 	nonces     []uint64
 
 	rule *rule // nil: limits alone
 
-	found *penstock.Outcome // of the last call
+	found *storage.Outcome // of the last call
 }
 
 // Instants of traces stay where periods can be computed on both sides.
 var (
-	earliest = penstock.InstantOf(time.Date(1972, 1, 1, 0, 0, 0, 0, time.UTC))
-	latest   = penstock.InstantOf(time.Date(2105, 1, 1, 0, 0, 0, 0, time.UTC))
+	earliest = algorithm.InstantOf(time.Date(1972, 1, 1, 0, 0, 0, 0, time.UTC))
+	latest   = algorithm.InstantOf(time.Date(2105, 1, 1, 0, 0, 0, 0, time.UTC))
 )
 
 // turns are instants near which calendars are hard: clocks going forward, back and over midnight.
@@ -53,7 +54,7 @@ func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
 		if often(r, 25) { // two of the same kind and window side by side
 			l := m.Limit()
 			if often(r, 50) {
-				l.Ordinal = (l.Ordinal + 1) % (penstock.MaxOrdinal + 1)
+				l.Ordinal = (l.Ordinal + 1) % (algorithm.MaxOrdinal + 1)
 			} else {
 				l.Scope = r.Uint64() | 1
 			}
@@ -66,11 +67,11 @@ func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
 	}
 	if often(r, 5) { // windows that began before the epoch
 		g.from = 1
-		g.now = 1 + penstock.Instant(r.Int64N(2*pick(r, g.meters...).Window))
+		g.now = 1 + algorithm.Instant(r.Int64N(2*pick(r, g.meters...).Window))
 	} else if often(r, 50) {
-		g.now = penstock.InstantOf(pick(r, turns...)) + penstock.Instant(r.Int64N(int64(2*time.Hour/time.Microsecond)))
+		g.now = algorithm.InstantOf(pick(r, turns...)) + algorithm.Instant(r.Int64N(int64(2*time.Hour/time.Microsecond)))
 	} else {
-		g.now = earliest + penstock.Instant(r.Int64N(int64(latest-earliest)))
+		g.now = earliest + algorithm.Instant(r.Int64N(int64(latest-earliest)))
 	}
 	g.nonces = []uint64{1, 2, 3, 1 << 63, 1<<64 - 1, r.Uint64() | 1}
 	return g
@@ -78,9 +79,9 @@ func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
 
 // deep makes it a long trace over a list of hundreds of entries.
 func (g *generator) deep() {
-	l := penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 100 + g.r.Int64N(1000), Window: time.Hour}
+	l := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100 + g.r.Int64N(1000), Window: time.Hour}
 	if often(g.r, 30) {
-		l.Algorithm = penstock.Concurrency
+		l.Algorithm = algorithm.Concurrency
 	}
 	g.meters = append(g.meters[:0], l.MustCompile())
 	g.steps, g.calm, g.cast = 1500, true, 1
@@ -102,7 +103,7 @@ func (g *generator) next() step {
 	}
 	who := g.r.IntN(g.cast)
 	for range groups {
-		t.Groups = append(t.Groups, penstock.Group{Charges: g.charges(), Alone: groups > 1 && often(g.r, 40)})
+		t.Groups = append(t.Groups, storage.Group{Charges: g.charges(), Alone: groups > 1 && often(g.r, 40)})
 		s.who = append(s.who, who)
 		if !g.oneSubject {
 			who = g.r.IntN(g.cast)
@@ -126,7 +127,7 @@ func (g *generator) seen(s *step, a *answer) {
 }
 
 // charges are some of the meters, in any order, none twice.
-func (g *generator) charges() []penstock.Charge {
+func (g *generator) charges() []algorithm.Charge {
 	n := 1
 	if often(g.r, 40) {
 		n = 1 + g.r.IntN(len(g.meters))
@@ -134,14 +135,14 @@ func (g *generator) charges() []penstock.Charge {
 	return g.pickCharges(n)
 }
 
-func (g *generator) pickCharges(n int) []penstock.Charge {
-	var charges []penstock.Charge
+func (g *generator) pickCharges(n int) []algorithm.Charge {
+	var charges []algorithm.Charge
 	used := map[uint64]bool{}
 	for _, i := range g.r.Perm(len(g.meters))[:n] {
 		m := g.meters[i]
 		if !used[m.Fingerprint] {
 			used[m.Fingerprint] = true
-			charges = append(charges, penstock.Charge{Meter: m, Cost: g.cost(m)})
+			charges = append(charges, algorithm.Charge{Meter: m, Cost: g.cost(m)})
 		}
 	}
 	return charges
@@ -149,7 +150,7 @@ func (g *generator) pickCharges(n int) []penstock.Charge {
 
 // dropTwice drops groups that would charge the same state as an earlier one they stand together with.
 func (g *generator) dropTwice(s *step) {
-	standIns := make([]penstock.Subject, g.cast)
+	standIns := make([]storage.Subject, g.cast)
 	for i := range standIns {
 		standIns[i][0] = byte(i)
 	}
@@ -159,21 +160,21 @@ func (g *generator) dropTwice(s *step) {
 	}
 }
 
-func (g *generator) cost(m *penstock.Meter) int64 {
+func (g *generator) cost(m *algorithm.Meter) int64 {
 	switch g.r.IntN(20) {
 	case 0:
 		return 0
 	case 1:
-		return min(m.Capacity+1, penstock.MaxCount)
+		return min(m.Capacity+1, algorithm.MaxCount)
 	case 2:
-		return min(m.Capacity, penstock.MaxCount)
+		return min(m.Capacity, algorithm.MaxCount)
 	case 3:
-		return pick(g.r, penstock.MaxCount, g.r.Int64N(penstock.MaxCount))
+		return pick(g.r, algorithm.MaxCount, g.r.Int64N(algorithm.MaxCount))
 	case 4, 5, 6:
-		return min(upTo(g.r, m.Capacity), penstock.MaxCount)
+		return min(upTo(g.r, m.Capacity), algorithm.MaxCount)
 	case 7, 8: // just what is left, and one more
 		if g.found != nil && len(g.found.Decisions) > 0 {
-			return min(pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), penstock.MaxCount)
+			return min(pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), algorithm.MaxCount)
 		}
 	}
 	return 1
@@ -193,5 +194,5 @@ func (g *generator) maxDelay() time.Duration {
 	case 1:
 		return time.Duration(g.r.Int64N(int64(pick(g.r, windows...)))) // rarely whole microseconds
 	}
-	return penstock.AnyDelay
+	return algorithm.AnyDelay
 }

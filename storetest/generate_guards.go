@@ -5,36 +5,37 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A rule is what a generator puts around the charges, and what it remembers of it to come back to.
 type rule struct {
-	penalty *penstock.Penalty
-	dedup   *penstock.Dedup
+	penalty *algorithm.Penalty
+	dedup   *algorithm.Dedup
 	reserve time.Duration
-	calls   []penstock.CallID // few, so that repeats are common
-	plain   bool              // calls only: nothing is settled, banned or reset
+	calls   []storage.CallID // few, so that repeats are common
+	plain   bool             // calls only: nothing is settled, banned or reset
 
-	named   []named            // what may be given back, the newest last
-	moments []penstock.Instant // at which answers change, the newest last
-	settled *step              // the last settlement
-	charged *step              // the last late charge
-	called  penstock.Instant   // when the last call was made
+	named   []named             // what may be given back, the newest last
+	moments []algorithm.Instant // at which answers change, the newest last
+	settled *step               // the last settlement
+	charged *step               // the last late charge
+	called  algorithm.Instant   // when the last call was made
 }
 
 // named is what was taken under a nonce.
 type named struct {
 	who     int
 	nonce   uint64
-	charges []penstock.Charge
+	charges []algorithm.Charge
 }
 
 // guard puts guards around the charges from now on.
 func (g *generator) guard(plain bool) {
 	g.rule = &rule{plain: plain}
 	if often(g.r, 20) && !g.calm {
-		g.meters = append(g.meters, anyMeter(g.r, penstock.KindLeases))
+		g.meters = append(g.meters, anyMeter(g.r, algorithm.KindLeases))
 	}
 	for len(g.meters) < 3 && !g.calm { // for groups of one subject with limits of their own
 		g.meters = append(g.meters, anyMeter(g.r, pick(g.r, kinds...)))
@@ -49,7 +50,7 @@ func (g *generator) guard(plain bool) {
 }
 
 // indebted gives some limits an overdraft.
-func indebted(r *rand.Rand, m *penstock.Meter) *penstock.Meter {
+func indebted(r *rand.Rand, m *algorithm.Meter) *algorithm.Meter {
 	l := m.Limit()
 	l.Overdraft = pick(r, 0, 1+r.Int64N(10), anyCount(r))
 	if in, err := l.Compile(); err == nil {
@@ -59,15 +60,15 @@ func indebted(r *rand.Rand, m *penstock.Meter) *penstock.Meter {
 }
 
 // overdrawn is true now and then where it may be.
-func overdrawn(r *rand.Rand, m *penstock.Meter) bool {
-	return often(r, 20) && m.Kind != penstock.KindLeaky && m.Kind != penstock.KindLeases
+func overdrawn(r *rand.Rand, m *algorithm.Meter) bool {
+	return often(r, 20) && m.Kind != algorithm.KindLeaky && m.Kind != algorithm.KindLeases
 }
 
 // changeRule gives the rule other terms. What was counted under the old ones is kept.
 func (g *generator) changeRule() {
 	g.rule.penalty = g.anyPenalty()
 	g.rule.dedup = g.anyDedup()
-	g.rule.reserve = min(pick(g.r, g.span(), penstock.MaxReserve), penstock.MaxReserve)
+	g.rule.reserve = min(pick(g.r, g.span(), storage.MaxReserve), storage.MaxReserve)
 }
 
 // span is a length that matters beside the windows of the limits.
@@ -76,11 +77,11 @@ func (g *generator) span() time.Duration {
 		return pick(g.r, windows...)
 	}
 	window := pick(g.r, g.meters...).Window * (1 + g.r.Int64N(3)) / (1 + g.r.Int64N(3))
-	return min(max(time.Duration(window)*time.Microsecond, penstock.MinWindow), penstock.MaxWindow)
+	return min(max(time.Duration(window)*time.Microsecond, algorithm.MinWindow), algorithm.MaxWindow)
 }
 
-func (g *generator) anyPenalty() *penstock.Penalty {
-	terms := penstock.PenaltyTerms{After: 1 + g.r.Int64N(4), Within: g.span(), ForgiveAfter: g.span()}
+func (g *generator) anyPenalty() *algorithm.Penalty {
+	terms := algorithm.PenaltyTerms{After: 1 + g.r.Int64N(4), Within: g.span(), ForgiveAfter: g.span()}
 	for range 1 + g.r.IntN(4) {
 		terms.Bans = append(terms.Bans, g.span())
 	}
@@ -88,8 +89,8 @@ func (g *generator) anyPenalty() *penstock.Penalty {
 	return must(terms.Compile())
 }
 
-func (g *generator) anyDedup() *penstock.Dedup {
-	terms := penstock.DedupTerms{TTL: min(g.span(), penstock.MaxDedupTTL), MaxReplays: pick[int64](g.r, 1, 1, 2, 3, penstock.MaxReplays), Budget: g.r.Int64N(6)}
+func (g *generator) anyDedup() *algorithm.Dedup {
+	terms := algorithm.DedupTerms{TTL: min(g.span(), algorithm.MaxDedupTTL), MaxReplays: pick[int64](g.r, 1, 1, 2, 3, algorithm.MaxReplays), Budget: g.r.Int64N(6)}
 	terms.Beside = anyMeter(g.r, pick(g.r, kinds...)).Limit()
 	if often(g.r, 70) { // mostly of a length that matters
 		terms.Beside = pick(g.r, g.meters...).Limit()
@@ -123,7 +124,7 @@ func (g *generator) around(s step) step {
 			return settle
 		}
 	case n < 28: // for one of the rule's lengths or any other, or lifted
-		s.ban = &penstock.Ban{Now: g.now, Penalty: g.rule.penalty, Length: pick(g.r, 0, g.span(), pick(g.r, g.rule.penalty.Terms().Bans...))}
+		s.ban = &storage.Ban{Now: g.now, Penalty: g.rule.penalty, Length: pick(g.r, 0, g.span(), pick(g.r, g.rule.penalty.Terms().Bans...))}
 		s.who = s.who[:1]
 		return s
 	case n < 34:
@@ -131,7 +132,7 @@ func (g *generator) around(s step) step {
 			return late
 		}
 	case n < 35:
-		s.reset = &penstock.Group{Charges: g.pickCharges(g.r.IntN(len(g.meters) + 1))}
+		s.reset = &storage.Group{Charges: g.pickCharges(g.r.IntN(len(g.meters) + 1))}
 		if often(g.r, 50) { // the ban is forgotten also without
 			s.reset.Penalty = g.rule.penalty
 		}
@@ -182,7 +183,7 @@ func (g *generator) settlement() (step, bool) {
 		s := settlement(*again.settle)
 		s.Now = g.now
 		if often(g.r, 30) {
-			s.Verb = penstock.Verb(g.r.IntN(3))
+			s.Verb = storage.Verb(g.r.IntN(3))
 		}
 		if often(g.r, 20) {
 			s.Charges[0].Cost = g.cost(s.Charges[0].Meter)
@@ -199,9 +200,9 @@ func (g *generator) settlement() (step, bool) {
 	if often(g.r, 5) { // of another group, as it were
 		taken.charges = g.charges()
 	}
-	s := penstock.Settlement{
-		Now: g.now, Nonce: taken.nonce, Verb: pick(g.r, penstock.Settle, penstock.Settle, penstock.Release, penstock.Renew),
-		Overage: pick(g.r, penstock.OverageDeny, penstock.OverageDeny, penstock.OverageAllow, penstock.OverageDebt), TTL: min(g.span(), penstock.MaxReserve),
+	s := storage.Settlement{
+		Now: g.now, Nonce: taken.nonce, Verb: pick(g.r, storage.Settle, storage.Settle, storage.Release, storage.Renew),
+		Overage: pick(g.r, algorithm.OverageDeny, algorithm.OverageDeny, algorithm.OverageAllow, algorithm.OverageDebt), TTL: min(g.span(), storage.MaxReserve),
 	}
 	for _, c := range taken.charges {
 		c.Meter = g.current(c.Meter)
@@ -214,13 +215,13 @@ func (g *generator) settlement() (step, bool) {
 }
 
 // settlement returns a copy whose charges may be changed.
-func settlement(s penstock.Settlement) penstock.Settlement {
+func settlement(s storage.Settlement) storage.Settlement {
 	s.Charges = slices.Clone(s.Charges)
 	return s
 }
 
 // current returns the meter as it is by now.
-func (g *generator) current(m *penstock.Meter) *penstock.Meter {
+func (g *generator) current(m *algorithm.Meter) *algorithm.Meter {
 	for _, other := range g.meters {
 		if other.Fingerprint == m.Fingerprint {
 			return other
@@ -230,17 +231,17 @@ func (g *generator) current(m *penstock.Meter) *penstock.Meter {
 }
 
 // trueCost is near the estimate, or anything.
-func (g *generator) trueCost(c penstock.Charge) int64 {
+func (g *generator) trueCost(c algorithm.Charge) int64 {
 	switch g.r.IntN(6) {
 	case 0:
 		return c.Cost
 	case 1:
 		return upTo(g.r, c.Cost)
 	case 2, 3:
-		return min(c.Cost+g.r.Int64N(8), penstock.MaxCount)
+		return min(c.Cost+g.r.Int64N(8), algorithm.MaxCount)
 	case 4: // up to the last that is left, and one more
 		if g.found != nil && len(g.found.Decisions) > 0 {
-			return min(c.Cost+pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), penstock.MaxCount)
+			return min(c.Cost+pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), algorithm.MaxCount)
 		}
 	}
 	return g.cost(c.Meter)
@@ -267,37 +268,37 @@ func (g *generator) learn(s *step, a *answer) {
 			}
 			if group.Reserve != 0 && out.Taken {
 				g.moment(g.now.Add(group.Reserve))
-				g.moment(g.now + penstock.Instant(group.Charges[0].Meter.Window)) // a lease's end, or nearly a window's
+				g.moment(g.now + algorithm.Instant(group.Charges[0].Meter.Window)) // a lease's end, or nearly a window's
 			}
 			if group.Dedup != nil && out.Taken && !out.Replay {
-				g.moment(g.now + penstock.Instant(group.Dedup.TTL))
+				g.moment(g.now + algorithm.Instant(group.Dedup.TTL))
 			}
 			if group.Penalty != nil && out.Strikes > 0 {
-				g.moment(g.now + penstock.Instant(pick(g.r, group.Penalty.Within, group.Penalty.Forgive)))
+				g.moment(g.now + algorithm.Instant(pick(g.r, group.Penalty.Within, group.Penalty.Forgive)))
 			}
 			if out.BannedUntil != 0 {
-				g.moment(out.BannedUntil + penstock.Instant(pick(g.r, 0, group.Penalty.Forgive)))
+				g.moment(out.BannedUntil + algorithm.Instant(pick(g.r, 0, group.Penalty.Forgive)))
 			}
 		}
 	}
 }
 
 // takenBy returns what can be given back: of a duplicate, its own permits.
-func takenBy(g *penstock.Group, out *penstock.GroupOutcome) []penstock.Charge {
+func takenBy(g *storage.Group, out *storage.GroupOutcome) []algorithm.Charge {
 	if !out.Replay {
 		return g.Charges
 	}
-	return slices.DeleteFunc(slices.Clone(g.Charges), func(c penstock.Charge) bool { return !c.TakesPermit() })
+	return slices.DeleteFunc(slices.Clone(g.Charges), func(c algorithm.Charge) bool { return !c.TakesPermit() })
 }
 
-func (g *generator) moment(at penstock.Instant) {
+func (g *generator) moment(at algorithm.Instant) {
 	if at != 0 {
 		g.rule.moments = append(g.rule.moments, at)
 	}
 }
 
 // recent returns one of the last moments.
-func (g *generator) recent() penstock.Instant {
+func (g *generator) recent() algorithm.Instant {
 	n := len(g.rule.moments)
 	if n == 0 {
 		return g.now

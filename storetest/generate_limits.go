@@ -5,14 +5,14 @@ import (
 	"time"
 	_ "time/tzdata" // zones must be the same wherever the suite runs
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // windows are lengths on both sides of every change of tick (10 s and 10 h), and the extremes.
 var windows = []time.Duration{
 	time.Millisecond, 10 * time.Millisecond, 999 * time.Millisecond, time.Second, 7 * time.Second, 10 * time.Second,
 	10*time.Second + time.Millisecond, time.Minute, 90 * time.Second, time.Hour, 10 * time.Hour,
-	10*time.Hour + time.Second, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, penstock.MaxWindow,
+	10*time.Hour + time.Second, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, algorithm.MaxWindow,
 }
 
 // zones: none, whole hours, quarters, half-hour clock changes, clocks that skip midnight or a day,
@@ -39,29 +39,29 @@ func upTo(r *rand.Rand, most int64) int64 {
 }
 
 // anyMeter returns a random meter of the kind.
-func anyMeter(r *rand.Rand, kind penstock.Kind) *penstock.Meter {
+func anyMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
 	for { // not every combination is sound; most are
-		l := penstock.Limit{Window: pick(r, windows...), Count: anyCount(r), Ordinal: pick[uint8](r, 0, 0, 0, 1, penstock.MaxOrdinal)}
+		l := algorithm.Limit{Window: pick(r, windows...), Count: anyCount(r), Ordinal: pick[uint8](r, 0, 0, 0, 1, algorithm.MaxOrdinal)}
 		countDenied := often(r, 30)
 		switch kind {
-		case penstock.KindWindow:
-			l.Algorithm, l.CountDenied = penstock.FixedWindow, countDenied
-		case penstock.KindCalendar:
-			l.Algorithm, l.CountDenied = penstock.FixedWindow, countDenied
-			l.Window, l.Period = 0, pick(r, penstock.Hour, penstock.Day, penstock.Week, penstock.Month, penstock.Year)
+		case algorithm.KindWindow:
+			l.Algorithm, l.CountDenied = algorithm.FixedWindow, countDenied
+		case algorithm.KindCalendar:
+			l.Algorithm, l.CountDenied = algorithm.FixedWindow, countDenied
+			l.Window, l.Period = 0, pick(r, algorithm.Hour, algorithm.Day, algorithm.Week, algorithm.Month, algorithm.Year)
 			l.Location = location(pick(r, zones...))
-		case penstock.KindCounter:
-			l.Algorithm, l.CountDenied = penstock.SlidingWindowCounter, countDenied
-		case penstock.KindBucket:
-			l.Algorithm, l.Burst = penstock.TokenBucket, pick(r, 0, 1, anyCount(r))
-		case penstock.KindInterval:
-			l.Algorithm, l.Refill, l.Burst = penstock.TokenBucket, penstock.Interval, pick(r, 0, 1, anyCount(r))
-		case penstock.KindLeaky:
-			l.Algorithm, l.Queue = penstock.LeakyBucket, pick(r, 0, 1, anyCount(r))
-		case penstock.KindLog:
-			l.Algorithm, l.CountDenied = penstock.SlidingWindowLog, countDenied
-		case penstock.KindLeases:
-			l.Algorithm, l.Count = penstock.Concurrency, min(l.Count, 1+r.Int64N(5))
+		case algorithm.KindCounter:
+			l.Algorithm, l.CountDenied = algorithm.SlidingWindowCounter, countDenied
+		case algorithm.KindBucket:
+			l.Algorithm, l.Burst = algorithm.TokenBucket, pick(r, 0, 1, anyCount(r))
+		case algorithm.KindInterval:
+			l.Algorithm, l.Refill, l.Burst = algorithm.TokenBucket, algorithm.Interval, pick(r, 0, 1, anyCount(r))
+		case algorithm.KindLeaky:
+			l.Algorithm, l.Queue = algorithm.LeakyBucket, pick(r, 0, 1, anyCount(r))
+		case algorithm.KindLog:
+			l.Algorithm, l.CountDenied = algorithm.SlidingWindowLog, countDenied
+		case algorithm.KindLeases:
+			l.Algorithm, l.Count = algorithm.Concurrency, min(l.Count, 1+r.Int64N(5))
 		}
 		if m, err := l.Compile(); err == nil {
 			return m
@@ -77,7 +77,7 @@ func anyCount(r *rand.Rand) int64 {
 	case 1:
 		return 1_000_000
 	case 2:
-		return 1 + r.Int64N(penstock.MaxCount)
+		return 1 + r.Int64N(algorithm.MaxCount)
 	case 3, 4, 5:
 		return 1 + r.Int64N(300)
 	}
@@ -85,7 +85,7 @@ func anyCount(r *rand.Rand) int64 {
 }
 
 // changed returns the limit with other numbers that keep its state, or the same if none are sound.
-func changed(r *rand.Rand, m *penstock.Meter) *penstock.Meter {
+func changed(r *rand.Rand, m *algorithm.Meter) *algorithm.Meter {
 	l := m.Limit()
 	switch {
 	case often(r, 50):
@@ -94,11 +94,11 @@ func changed(r *rand.Rand, m *penstock.Meter) *penstock.Meter {
 		l.Count = anyCount(r)
 	}
 	switch l.Algorithm {
-	case penstock.TokenBucket:
+	case algorithm.TokenBucket:
 		l.Burst = pick(r, l.Burst, 0, 1+r.Int64N(20))
-	case penstock.LeakyBucket:
+	case algorithm.LeakyBucket:
 		l.Queue = pick(r, l.Queue, 0, 1+r.Int64N(20))
-	case penstock.FixedWindow, penstock.SlidingWindowCounter, penstock.SlidingWindowLog:
+	case algorithm.FixedWindow, algorithm.SlidingWindowCounter, algorithm.SlidingWindowLog:
 		l.CountDenied = often(r, 30)
 	}
 	if other, err := l.Compile(); err == nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Guards checks what is promised around the charges whatever happens: bans, repeats, reservations,
@@ -53,7 +54,7 @@ var guards = []guard{
 	{"a late charge harms nobody", true, lateHarmsNobody},
 }
 
-func (g guard) hold(nodes []penstock.Store, seed uint64, n int) error {
+func (g guard) hold(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n, workers, func(trial int) error {
 		t := &tale{r: random(seed, trial), nodes: nodes, cast: newcomers(2), now: scenarioStart}
 		if err := g.tell(t); err != nil {
@@ -66,9 +67,9 @@ func (g guard) hold(nodes []penstock.Store, seed uint64, n int) error {
 // A tale is a trace that is made up while it is played for newcomers.
 type tale struct {
 	r     *rand.Rand
-	nodes []penstock.Store
-	cast  []penstock.Subject
-	now   penstock.Instant
+	nodes []storage.Store
+	cast  []storage.Subject
+	now   algorithm.Instant
 	steps []step
 }
 
@@ -80,9 +81,9 @@ func (t *tale) play(s step) (*answer, error) {
 }
 
 // ask makes a call of one group for the first of the cast.
-func (t *tale) ask(g penstock.Group) (*penstock.Outcome, error) {
+func (t *tale) ask(g storage.Group) (*storage.Outcome, error) {
 	s := asked(t.now, t.r.Uint64()|1, g)
-	s.ticket.MaxDelay = penstock.AnyDelay
+	s.ticket.MaxDelay = algorithm.AnyDelay
 	a, err := t.play(s)
 	if err == nil && a.refusal != nil {
 		err = a.refusal
@@ -91,10 +92,10 @@ func (t *tale) ask(g penstock.Group) (*penstock.Outcome, error) {
 }
 
 // peek returns the numbers of a meter.
-func (t *tale) peek(m *penstock.Meter) (penstock.Decision, error) {
-	out, err := t.ask(penstock.Group{Charges: []penstock.Charge{{Meter: m}}})
+func (t *tale) peek(m *algorithm.Meter) (algorithm.Decision, error) {
+	out, err := t.ask(storage.Group{Charges: []algorithm.Charge{{Meter: m}}})
 	if err != nil {
-		return penstock.Decision{}, err
+		return algorithm.Decision{}, err
 	}
 	return out.Decisions[0], nil
 }
@@ -107,26 +108,26 @@ func (t *tale) wait(span time.Duration) {
 	case 2:
 		t.now++
 	case 3:
-		t.now += penstock.Instant(µs + t.r.Int64N(3) - 1)
+		t.now += algorithm.Instant(µs + t.r.Int64N(3) - 1)
 	case 4:
-		t.now += penstock.Instant(t.r.Int64N(2*µs + 1))
+		t.now += algorithm.Instant(t.r.Int64N(2*µs + 1))
 	case 5:
-		t.now += penstock.Instant(t.r.Int64N(µs/4 + 1))
+		t.now += algorithm.Instant(t.r.Int64N(µs/4 + 1))
 	}
 }
 
-func group(m *penstock.Meter, cost int64) penstock.Group {
-	return penstock.Group{Charges: []penstock.Charge{{Meter: m, Cost: cost}}}
+func group(m *algorithm.Meter, cost int64) storage.Group {
+	return storage.Group{Charges: []algorithm.Charge{{Meter: m, Cost: cost}}}
 }
 
-func perMinute(count int64) *penstock.Meter {
-	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: time.Minute}.MustCompile()
+func perMinute(count int64) *algorithm.Meter {
+	return algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: count, Window: time.Minute}.MustCompile()
 }
 
 // returning is a small meter that takes give-backs and has room for more.
-func returning(r *rand.Rand) *penstock.Meter {
+func returning(r *rand.Rand) *algorithm.Meter {
 	for {
-		if m := smallMeter(r, pick(r, kinds...)); m.Returns() == nil && m.Kind != penstock.KindLeases {
+		if m := smallMeter(r, pick(r, kinds...)); m.Returns() == nil && m.Kind != algorithm.KindLeases {
 			return m
 		}
 	}

@@ -5,23 +5,24 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // strikesAsListed keeps the strikes of a series as a list and the bans as a count.
 func strikesAsListed(t *tale) error {
 	m, p := perMinute(1+t.r.Int64N(3)), t.penalty()
 	var (
-		strikes []penstock.Instant
+		strikes []algorithm.Instant
 		bans    int
-		until   penstock.Instant
-		last    penstock.Instant // the last strike or the end of the last ban
+		until   algorithm.Instant
+		last    algorithm.Instant // the last strike or the end of the last ban
 	)
 	terms := p.Terms()
 	for range 60 {
 		t.wait(pick(t.r, time.Minute, terms.Within, terms.ForgiveAfter, terms.Bans[0]))
 		if often(t.r, 20) && until > t.now {
-			t.now = until + penstock.Instant(t.r.IntN(3)-1)
+			t.now = until + algorithm.Instant(t.r.IntN(3)-1)
 		}
 		g := group(m, pick[int64](t.r, 1, 1, 1, 0, m.Capacity+1))
 		g.Penalty = p
@@ -47,7 +48,7 @@ func strikesAsListed(t *tale) error {
 				strikes, bans = nil, min(bans+1, len(terms.Bans))
 			}
 		}
-		want := penstock.GroupOutcome{Strikes: int64(len(strikes)), Bans: int64(bans)}
+		want := storage.GroupOutcome{Strikes: int64(len(strikes)), Bans: int64(bans)}
 		if until > t.now {
 			want.BannedUntil = until
 		}
@@ -59,8 +60,8 @@ func strikesAsListed(t *tale) error {
 }
 
 // penalty has terms that a trace of some dozen calls goes all the way through.
-func (t *tale) penalty() *penstock.Penalty {
-	terms := penstock.PenaltyTerms{
+func (t *tale) penalty() *algorithm.Penalty {
+	terms := algorithm.PenaltyTerms{
 		After: 1 + t.r.Int64N(4), Within: pick(t.r, time.Second, time.Minute, 5*time.Minute),
 		ForgiveAfter: pick(t.r, time.Second, time.Minute, time.Hour),
 	}
@@ -84,9 +85,9 @@ func bansUnderAnyClock(t *tale) error {
 		straight = straight && step > 2
 		switch step {
 		case 0:
-			t.now -= penstock.Instant(t.r.Int64N(int64(time.Hour / time.Microsecond)))
+			t.now -= algorithm.Instant(t.r.Int64N(int64(time.Hour / time.Microsecond)))
 		case 1:
-			t.now += penstock.Instant(t.r.IntN(801)-400) * day
+			t.now += algorithm.Instant(t.r.IntN(801)-400) * day
 		}
 		t.now = max(t.now, 1)
 		if step == 2 {
@@ -126,13 +127,13 @@ func bannedTouchesNothing(t *tale) error {
 		}
 	}
 	p := t.penalty()
-	guarded := func(now penstock.Instant, cost int64, nonce uint64) step {
+	guarded := func(now algorithm.Instant, cost int64, nonce uint64) step {
 		g := group(m, cost)
 		g.Penalty = p
-		g.Dedup = must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 5, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
+		g.Dedup = must(algorithm.DedupTerms{TTL: time.Hour, MaxReplays: 2, Budget: 5, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Hour}}.Compile())
 		g.Call = hasher.Call(fmt.Sprint(nonce % 3))
 		s := asked(now, nonce, g)
-		s.ticket.MaxDelay = penstock.AnyDelay
+		s.ticket.MaxDelay = algorithm.AnyDelay
 		return s
 	}
 	length := pick(r, p.Terms().Bans...)
@@ -141,17 +142,17 @@ func bannedTouchesNothing(t *tale) error {
 	past = append(past, banned(now, p, length))
 	var between []step
 	for i := range 1 + r.IntN(8) {
-		within := penstock.Instant(r.Int64N(length.Microseconds()))
+		within := algorithm.Instant(r.Int64N(length.Microseconds()))
 		between = append(between, guarded(now+within, 1+r.Int64N(m.Capacity), uint64(i+1)))
 	}
 	slices.SortFunc(between, func(a, b step) int { return int(a.ticket.Now - b.ticket.Now) })
-	return unnoticed(t.nodes, past, between, guarded(now.Add(length)+penstock.Instant(r.IntN(2)), 1, 99))
+	return unnoticed(t.nodes, past, between, guarded(now.Add(length)+algorithm.Instant(r.IntN(2)), 1, 99))
 }
 
 // foreignDenials: denials by another rule, and of what could never pass, are no strikes.
 func foreignDenials(t *tale) error {
-	p := must(penstock.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
-	own, foreign := perMinute(2), penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: 0, Window: time.Minute}.MustCompile()
+	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
+	own, foreign := perMinute(2), algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 0, Window: time.Minute}.MustCompile()
 	both := func(cost int64) step {
 		s := asked(t.now, 1, group(own, cost))
 		s.ticket.Groups[0].Penalty = p
@@ -159,7 +160,7 @@ func foreignDenials(t *tale) error {
 		s.who = []int{0, 0}
 		return s
 	}
-	for _, cost := range []int64{1, 2, 3, penstock.MaxCount} { // the other never passes
+	for _, cost := range []int64{1, 2, 3, algorithm.MaxCount} { // the other never passes
 		a, err := t.play(both(cost))
 		if err != nil {
 			return err
@@ -204,7 +205,7 @@ func bansByHand(t *tale) error {
 			return fmt.Errorf("banned until %d, want %d", a.until, t.now.Add(length))
 		}
 		lifted := often(t.r, 30)
-		for _, at := range []penstock.Instant{t.now, a.until - 1, a.until} {
+		for _, at := range []algorithm.Instant{t.now, a.until - 1, a.until} {
 			if lifted && at == a.until-1 {
 				t.now = at
 				if _, err := t.play(banned(at, p, 0)); err != nil {
@@ -245,7 +246,7 @@ func resetForgets(t *tale) error {
 	now := past[len(past)-1].ticket.Now
 	past = append(past, banned(now, p, time.Hour), step{reset: &g, who: []int{0}})
 	question := asked(now, 99, g)
-	question.ticket.MaxDelay = penstock.AnyDelay
+	question.ticket.MaxDelay = algorithm.AnyDelay
 	if err := likeNew(t.nodes, past, &question); err != nil {
 		return err
 	}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // lateMeter is a small meter that can be charged late, with or without an overdraft.
-func (t *tale) lateMeter() *penstock.Meter {
+func (t *tale) lateMeter() *algorithm.Meter {
 	for {
 		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()
 		if l.Overdraft = 0; often(t.r, 50) {
@@ -21,15 +21,15 @@ func (t *tale) lateMeter() *penstock.Meter {
 }
 
 // admitBefore admits some requests in the last windows up to now, without the store.
-func (t *tale) admitBefore(m *penstock.Meter) (lateAmount, []flow) {
+func (t *tale) admitBefore(m *algorithm.Meter) (lateAmount, []flow) {
 	a := lateAmount{meter: m}
 	var admitted []flow
-	at := t.now - penstock.Instant(t.r.Int64N(2*m.Window))
+	at := t.now - algorithm.Instant(t.r.Int64N(2*m.Window))
 	for range 1 + t.r.IntN(8) {
 		f := flow{at, 1 + t.r.Int64N(max(1, m.Capacity/4))}
 		a.admit(f.at, f.amount)
 		admitted = append(admitted, f)
-		at += penstock.Instant(t.r.Int64N(int64(t.now-at) + 1))
+		at += algorithm.Instant(t.r.Int64N(int64(t.now-at) + 1))
 	}
 	return a, admitted
 }
@@ -40,7 +40,7 @@ func lateCountsOnce(t *tale) error {
 	m := t.lateMeter()
 	most := m.Capacity + m.Overdraft
 	for range 6 {
-		t.now += penstock.Instant(t.r.Int64N(m.Window))
+		t.now += algorithm.Instant(t.r.Int64N(m.Window))
 		if t.now > latest {
 			return nil
 		}
@@ -64,9 +64,9 @@ func lateCountsOnce(t *tale) error {
 			}
 			least, atMost := before.Used+int64(math.Floor(counts-1e-6)), before.Used+int64(math.Ceil(counts-1e-6))
 			switch m.Kind {
-			case penstock.KindBucket: // what is used is rounded up twice
+			case algorithm.KindBucket: // what is used is rounded up twice
 				least--
-			case penstock.KindCounter: // of the previous window, what it had no room for is cut
+			case algorithm.KindCounter: // of the previous window, what it had no room for is cut
 				current, _ := held(perWindow(m), admitted, t.now)
 				least = before.Used + current
 			}
@@ -81,24 +81,24 @@ func lateCountsOnce(t *tale) error {
 }
 
 // perWindow is a fixed window of the same length.
-func perWindow(m *penstock.Meter) *penstock.Meter {
-	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: m.Count, Window: m.Limit().Window}.MustCompile()
+func perWindow(m *algorithm.Meter) *algorithm.Meter {
+	return algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: m.Count, Window: m.Limit().Window}.MustCompile()
 }
 
 // stillCounts is how much of what was admitted, in order, counts at an instant that is not before.
-func stillCounts(m *penstock.Meter, admitted []flow, now penstock.Instant) (sum float64) {
-	windows := func(at penstock.Instant) int64 { return int64(at) / m.Window }
+func stillCounts(m *algorithm.Meter, admitted []flow, now algorithm.Instant) (sum float64) {
+	windows := func(at algorithm.Instant) int64 { return int64(at) / m.Window }
 	last := now
 	for i, f := range admitted {
 		amount := float64(f.amount)
 		switch m.Kind {
-		case penstock.KindBucket, penstock.KindInterval:
+		case algorithm.KindBucket, algorithm.KindInterval:
 			if i > 0 {
 				sum = drained(m, sum, last, f.at)
 			}
 			sum = min(sum, float64(m.Capacity+m.Overdraft)) + amount
 			last = f.at
-		case penstock.KindCounter:
+		case algorithm.KindCounter:
 			left := 1 - float64(int64(now)%m.Window/m.Tick)/float64(m.Ticks)
 			switch windows(now) - windows(f.at) {
 			case 0:
@@ -112,15 +112,15 @@ func stillCounts(m *penstock.Meter, admitted []flow, now penstock.Instant) (sum 
 			}
 		}
 	}
-	if m.Kind == penstock.KindBucket || m.Kind == penstock.KindInterval {
+	if m.Kind == algorithm.KindBucket || m.Kind == algorithm.KindInterval {
 		return drained(m, min(sum, float64(m.Capacity+m.Overdraft)), last, now)
 	}
 	return sum
 }
 
 // drained is what is left of a bucket's level.
-func drained(m *penstock.Meter, level float64, from, to penstock.Instant) float64 {
-	if m.Kind == penstock.KindInterval {
+func drained(m *algorithm.Meter, level float64, from, to algorithm.Instant) float64 {
+	if m.Kind == algorithm.KindInterval {
 		return max(0, level-float64(m.Count*(int64(to)/m.Window-int64(from)/m.Window)))
 	}
 	ticks := int64(to)/m.Tick - int64(from)/m.Tick
@@ -148,7 +148,7 @@ func lateHarmsNobody(t *tale) error {
 		return err
 	}
 	a := lateAmount{meter: m}
-	ahead := penstock.Instant(pick(t.r, 1, m.Window-1, m.Window, m.Window+1, 2*m.Window, 100*m.Window, int64(latest-t.now)))
+	ahead := algorithm.Instant(pick(t.r, 1, m.Window-1, m.Window, m.Window+1, 2*m.Window, 100*m.Window, int64(latest-t.now)))
 	a.admit(min(t.now+ahead, latest), 1+t.r.Int64N(m.Capacity))
 	if err := t.chargeLate(lateStep(t.now, t.r.Uint64()|1, a)); err != nil {
 		return err
@@ -160,7 +160,7 @@ func lateHarmsNobody(t *tale) error {
 	if after.Used < before.Used || after.Used > m.Capacity+m.Overdraft {
 		return fmt.Errorf("%v: %d used, after a late charge from the future %d", m, before.Used, after.Used)
 	}
-	t.now += penstock.Instant(m.Life)
+	t.now += algorithm.Instant(m.Life)
 	if t.now > latest {
 		return nil
 	}

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // leasesAsHeld keeps who holds a lease until when: never more than the limit, nobody is denied while
 // there are fewer, and only a lease that lives is released or renewed.
 func leasesAsHeld(t *tale) error {
 	const ttl = time.Minute
-	m := penstock.Limit{Algorithm: penstock.Concurrency, Count: 1 + t.r.Int64N(4), Window: ttl}.MustCompile()
-	expiry := map[uint64]penstock.Instant{}
+	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1 + t.r.Int64N(4), Window: ttl}.MustCompile()
+	expiry := map[uint64]algorithm.Instant{}
 	live := func() (n int64) {
 		for _, at := range expiry {
 			if at > t.now {
@@ -26,7 +27,7 @@ func leasesAsHeld(t *tale) error {
 		nonce := 1 + t.r.Uint64N(8)
 		heldNow := expiry[nonce] > t.now
 		var used int64
-		verb := penstock.Verb(t.r.IntN(3))
+		verb := storage.Verb(t.r.IntN(3))
 		if often(t.r, 50) {
 			a, err := t.play(asked(t.now, nonce, group(m, 1)))
 			if err != nil {
@@ -40,14 +41,14 @@ func leasesAsHeld(t *tale) error {
 			}
 			used = a.outcome.Decisions[0].Used
 		} else {
-			a, err := t.play(settled(penstock.Settlement{Now: t.now, Nonce: nonce, Verb: verb, TTL: ttl, Charges: group(m, 1).Charges}))
+			a, err := t.play(settled(storage.Settlement{Now: t.now, Nonce: nonce, Verb: verb, TTL: ttl, Charges: group(m, 1).Charges}))
 			if err != nil {
 				return err
 			}
-			renewed := verb == penstock.Renew
+			renewed := verb == storage.Renew
 			switch {
 			case renewed && !heldNow:
-				if a.refusal != penstock.ErrNoReservation {
+				if a.refusal != storage.ErrNoReservation {
 					return fmt.Errorf("renewed %d, which is not held: %+v, %v", nonce, a.settled, a.refusal)
 				}
 				continue

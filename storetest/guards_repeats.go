@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // repeats are the terms of a rule that recognises them.
-func repeats(ttl time.Duration, replays, budget int64, window time.Duration) *penstock.Dedup {
-	return must(penstock.DedupTerms{TTL: ttl, MaxReplays: replays, Budget: budget, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: window}}.Compile())
+func repeats(ttl time.Duration, replays, budget int64, window time.Duration) *algorithm.Dedup {
+	return must(algorithm.DedupTerms{TTL: ttl, MaxReplays: replays, Budget: budget, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: window}}.Compile())
 }
 
 // repeatsAsAgreed keeps the first sight of each id and counts its repeats.
@@ -19,7 +20,7 @@ func repeatsAsAgreed(t *tale) error {
 	g := group(m, 1)
 	g.Dedup = repeats(ttl, replays, budget, time.Minute)
 	type sight struct {
-		first   penstock.Instant
+		first   algorithm.Instant
 		repeats int64
 	}
 	sights, spent, used := map[int]sight{}, map[int64]int64{}, map[int64]int64{}
@@ -28,7 +29,7 @@ func repeatsAsAgreed(t *tale) error {
 		id := t.r.IntN(5)
 		g.Call = hasher.Call(fmt.Sprint(id))
 		if id == 0 {
-			g.Call = penstock.CallID{}
+			g.Call = storage.CallID{}
 		}
 		out, err := t.ask(g)
 		if err != nil {
@@ -58,7 +59,7 @@ func repeatsAsAgreed(t *tale) error {
 
 // oneIDOften: the limit and the budget, and not one more.
 func oneIDOften(t *tale) error {
-	budget, replays := 1+t.r.Int64N(5), pick[int64](t.r, 1, 2, penstock.MaxReplays)
+	budget, replays := 1+t.r.Int64N(5), pick[int64](t.r, 1, 2, algorithm.MaxReplays)
 	return t.burst(10, budget, replays, 50, func(int) int { return 0 }, 10+budget)
 }
 
@@ -95,7 +96,7 @@ func repeatsForMinutes(t *tale) error {
 	const limit = 10
 	budget, ids := 1+t.r.Int64N(3), 1+t.r.IntN(40)
 	g := group(perMinute(limit), 1)
-	g.Dedup = repeats(pick(t.r, time.Minute, time.Hour), pick[int64](t.r, 1, 3, penstock.MaxReplays), budget, time.Minute)
+	g.Dedup = repeats(pick(t.r, time.Minute, time.Hour), pick[int64](t.r, 1, 3, algorithm.MaxReplays), budget, time.Minute)
 	allowed := map[int64]int64{}
 	for range 600 {
 		g.Call = hasher.Call(fmt.Sprint(t.r.IntN(ids)))
@@ -118,9 +119,9 @@ func repeatsForMinutes(t *tale) error {
 func duplicatesOverLogs(t *tale) error {
 	const limit, window = 10, time.Minute
 	budget, ids := 1+t.r.Int64N(4), 1+t.r.IntN(40)
-	g := group(penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: limit, Window: window}.MustCompile(), 1)
-	g.Dedup = must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: penstock.MaxReplays, Budget: budget, Beside: g.Charges[0].Meter.Limit()}.Compile())
-	var passed []penstock.Instant
+	g := group(algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: limit, Window: window}.MustCompile(), 1)
+	g.Dedup = must(algorithm.DedupTerms{TTL: time.Hour, MaxReplays: algorithm.MaxReplays, Budget: budget, Beside: g.Charges[0].Meter.Limit()}.Compile())
+	var passed []algorithm.Instant
 	for range 300 {
 		g.Call = hasher.Call(fmt.Sprint(t.r.IntN(ids)))
 		out, err := t.ask(g)
@@ -142,18 +143,18 @@ func duplicatesOverLogs(t *tale) error {
 // A duplicate is charged nothing, and releasing what it took leaves the original's permit taken.
 func duplicatesHoldPermits(t *tale) error {
 	const ttl = time.Minute
-	permits := penstock.Limit{Algorithm: penstock.Concurrency, Count: 1 + t.r.Int64N(3), Window: ttl}.MustCompile()
-	quota := penstock.Limit{Algorithm: penstock.FixedWindow, Count: penstock.MaxCount, Window: penstock.MaxWindow}.MustCompile()
-	g := penstock.Group{Charges: []penstock.Charge{{Meter: quota, Cost: 1}, {Meter: permits, Cost: 1}}}
-	g.Dedup = repeats(ttl, penstock.MaxReplays, 1000, penstock.MaxWindow)
-	g.Penalty = must(penstock.PenaltyTerms{After: 1, Within: ttl, Bans: []time.Duration{time.Millisecond}, ForgiveAfter: time.Hour}.Compile())
+	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1 + t.r.Int64N(3), Window: ttl}.MustCompile()
+	quota := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: algorithm.MaxCount, Window: algorithm.MaxWindow}.MustCompile()
+	g := storage.Group{Charges: []algorithm.Charge{{Meter: quota, Cost: 1}, {Meter: permits, Cost: 1}}}
+	g.Dedup = repeats(ttl, algorithm.MaxReplays, 1000, algorithm.MaxWindow)
+	g.Penalty = must(algorithm.PenaltyTerms{After: 1, Within: ttl, Bans: []time.Duration{time.Millisecond}, ForgiveAfter: time.Hour}.Compile())
 	if often(t.r, 50) {
 		g.Reserve = ttl
 	}
-	running := map[uint64]penstock.Instant{} // until when each holds a permit
-	originals := map[penstock.CallID]struct {
+	running := map[uint64]algorithm.Instant{} // until when each holds a permit
+	originals := map[storage.CallID]struct {
 		nonce uint64
-		first penstock.Instant
+		first algorithm.Instant
 	}{}
 	var charged int64
 	for range 60 {
@@ -185,7 +186,7 @@ func duplicatesHoldPermits(t *tale) error {
 			}
 			continue
 		}
-		want := penstock.GroupOutcome{Allowed: pass, Taken: pass, Replay: replay, Strikes: o.Strikes, Bans: o.Bans}
+		want := storage.GroupOutcome{Allowed: pass, Taken: pass, Replay: replay, Strikes: o.Strikes, Bans: o.Bans}
 		if pass {
 			running[nonce], want.Nonce = t.now.Add(ttl), nonce
 		}
@@ -208,9 +209,9 @@ func duplicatesHoldPermits(t *tale) error {
 }
 
 // endOne releases the permit of one request that runs, and no other.
-func (t *tale) endOne(running map[uint64]penstock.Instant, permits *penstock.Meter) error {
+func (t *tale) endOne(running map[uint64]algorithm.Instant, permits *algorithm.Meter) error {
 	for nonce := range running {
-		a, err := t.play(settled(penstock.Settlement{Now: t.now, Nonce: nonce, Verb: penstock.Release, Charges: group(permits, 1).Charges}))
+		a, err := t.play(settled(storage.Settlement{Now: t.now, Nonce: nonce, Verb: storage.Release, Charges: group(permits, 1).Charges}))
 		if err != nil {
 			return err
 		}
@@ -225,9 +226,9 @@ func (t *tale) endOne(running map[uint64]penstock.Instant, permits *penstock.Met
 
 // deniedIDs: a denied call leaves nothing to be taken for a repeat of, and passes when it was told.
 func deniedIDs(t *tale) error {
-	m := smallMeter(t.r, pick(t.r, penstock.KindWindow, penstock.KindBucket, penstock.KindLog, penstock.KindCounter))
+	m := smallMeter(t.r, pick(t.r, algorithm.KindWindow, algorithm.KindBucket, algorithm.KindLog, algorithm.KindCounter))
 	g := group(m, 1)
-	g.Dedup = repeats(penstock.MaxDedupTTL, penstock.MaxReplays, 100, penstock.MaxWindow)
+	g.Dedup = repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 100, algorithm.MaxWindow)
 	full := group(m, m.Capacity)
 	if _, err := t.ask(full); err != nil {
 		return err

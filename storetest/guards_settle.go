@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A flow is what a limit gained or lost at an instant.
 type flow struct {
-	at     penstock.Instant
+	at     algorithm.Instant
 	amount int64
 }
 
@@ -17,7 +18,7 @@ type flow struct {
 type open struct {
 	nonce uint64
 	cost  int64
-	at    penstock.Instant
+	at    algorithm.Instant
 }
 
 // settlesWithin reserves and settles at random and keeps a list of what was charged and given back.
@@ -52,11 +53,11 @@ func settlesWithin(t *tale) error {
 	return nil
 }
 
-func (t *tale) reserveOrSettle(m *penstock.Meter, opened *[]open, flows *[]flow) (d penstock.Decision, err error) {
+func (t *tale) reserveOrSettle(m *algorithm.Meter, opened *[]open, flows *[]flow) (d algorithm.Decision, err error) {
 	if len(*opened) == 0 || often(t.r, 50) {
 		o := open{t.r.Uint64() | 1, 1 + t.r.Int64N(m.Capacity), t.now}
 		s := asked(t.now, o.nonce, group(m, o.cost))
-		s.ticket.Groups[0].Reserve = penstock.MaxReserve
+		s.ticket.Groups[0].Reserve = storage.MaxReserve
 		a, err := t.play(s)
 		if err != nil || a.refusal != nil {
 			return d, fmt.Errorf("reserve: %w, %w", err, a.refusal)
@@ -69,12 +70,12 @@ func (t *tale) reserveOrSettle(m *penstock.Meter, opened *[]open, flows *[]flow)
 	}
 	i := t.r.IntN(len(*opened))
 	o := (*opened)[i]
-	s := penstock.Settlement{Now: t.now, Nonce: o.nonce, Verb: pick(t.r, penstock.Settle, penstock.Release), Charges: group(m, upTo(t.r, m.Capacity)).Charges}
+	s := storage.Settlement{Now: t.now, Nonce: o.nonce, Verb: pick(t.r, storage.Settle, storage.Release), Charges: group(m, upTo(t.r, m.Capacity)).Charges}
 	a, err := t.play(settled(s))
 	switch {
 	case err != nil:
 		return d, err
-	case a.refusal == penstock.ErrNoReservation && t.now >= o.at.Add(penstock.MaxReserve):
+	case a.refusal == storage.ErrNoReservation && t.now >= o.at.Add(storage.MaxReserve):
 		*opened = append((*opened)[:i], (*opened)[i+1:]...)
 		return t.peek(m)
 	case a.refusal != nil:
@@ -93,42 +94,42 @@ func (t *tale) reserveOrSettle(m *penstock.Meter, opened *[]open, flows *[]flow)
 }
 
 // counts tells whether what was charged at one instant can still be given back at another.
-func counts(m *penstock.Meter, at, now penstock.Instant) bool {
+func counts(m *algorithm.Meter, at, now algorithm.Instant) bool {
 	switch m.Kind {
-	case penstock.KindWindow, penstock.KindCalendar:
+	case algorithm.KindWindow, algorithm.KindCalendar:
 		return windowName(m, at) == windowName(m, now)
-	case penstock.KindInterval:
+	case algorithm.KindInterval:
 		return int64(at)/m.Window == int64(now)/m.Window
-	case penstock.KindCounter:
+	case algorithm.KindCounter:
 		return int64(now)/m.Window-int64(at)/m.Window <= 1
 	}
-	return at+penstock.Instant(m.Window) > now
+	return at+algorithm.Instant(m.Window) > now
 }
 
 // givenBack is dated when it is given back, except where the algorithm takes it from its own date.
-func givenBack(m *penstock.Meter, at, now penstock.Instant, amount int64) flow {
-	if m.Kind == penstock.KindLog || m.Kind == penstock.KindCounter {
+func givenBack(m *algorithm.Meter, at, now algorithm.Instant, amount int64) flow {
+	if m.Kind == algorithm.KindLog || m.Kind == algorithm.KindCounter {
 		return flow{at, amount}
 	}
 	return flow{now, amount}
 }
 
 // exceeded checks what ends now against what the algorithm promises.
-func exceeded(m *penstock.Meter, flows []flow, now penstock.Instant) error {
+func exceeded(m *algorithm.Meter, flows []flow, now algorithm.Instant) error {
 	switch m.Kind {
-	case penstock.KindBucket, penstock.KindInterval:
+	case algorithm.KindBucket, algorithm.KindInterval:
 		var sum int64
 		for i := len(flows) - 1; i >= 0; i-- {
 			sum += flows[i].amount
 			most, unit := m.Capacity*m.Ticks+m.Count*(int64(now)/m.Tick-int64(flows[i].at)/m.Tick), m.Ticks
-			if m.Kind == penstock.KindInterval {
+			if m.Kind == algorithm.KindInterval {
 				most, unit = m.Capacity+m.Count*(int64(now)/m.Window-int64(flows[i].at)/m.Window), 1
 			}
 			if sum*unit > most {
 				return fmt.Errorf("charges less give-backs since %d are %d", flows[i].at, sum)
 			}
 		}
-	case penstock.KindCounter:
+	case algorithm.KindCounter:
 		var sum int64
 		for _, f := range flows {
 			if int64(f.at)/m.Window == int64(now)/m.Window {
@@ -147,15 +148,15 @@ func exceeded(m *penstock.Meter, flows []flow, now penstock.Instant) error {
 }
 
 // held is what counts at an instant, where the algorithm is exact.
-func held(m *penstock.Meter, flows []flow, now penstock.Instant) (sum int64, exact bool) {
+func held(m *algorithm.Meter, flows []flow, now algorithm.Instant) (sum int64, exact bool) {
 	for _, f := range flows {
 		switch m.Kind {
-		case penstock.KindWindow, penstock.KindCalendar:
+		case algorithm.KindWindow, algorithm.KindCalendar:
 			if windowName(m, f.at) == windowName(m, now) {
 				sum += f.amount
 			}
-		case penstock.KindLog:
-			if f.at > now-penstock.Instant(m.Window) {
+		case algorithm.KindLog:
+			if f.at > now-algorithm.Instant(m.Window) {
 				sum += f.amount
 			}
 		default:
@@ -175,7 +176,7 @@ func givenBackOnce(t *tale) error {
 	if _, err := t.play(s); err != nil {
 		return err
 	}
-	first := penstock.Settlement{Now: t.now, Nonce: 7, Verb: pick(t.r, penstock.Settle, penstock.Release), Charges: group(m, t.r.Int64N(cost+1)).Charges}
+	first := storage.Settlement{Now: t.now, Nonce: 7, Verb: pick(t.r, storage.Settle, storage.Release), Charges: group(m, t.r.Int64N(cost+1)).Charges}
 	a, err := t.play(settled(first))
 	if err != nil || a.refusal != nil || !a.settled.Allowed || a.settled.Again {
 		return fmt.Errorf("the first time: %+v, %w, %w", a.settled, a.refusal, err)
@@ -186,18 +187,18 @@ func givenBackOnce(t *tale) error {
 	}
 	for range 3 {
 		again := settlement(first)
-		again.Verb = pick(t.r, penstock.Settle, penstock.Release, penstock.Renew)
+		again.Verb = pick(t.r, storage.Settle, storage.Release, storage.Renew)
 		again.Charges[0].Cost = pick(t.r, first.Charges[0].Cost, t.r.Int64N(cost+1))
 		again.TTL = time.Hour
 		a, err := t.play(settled(again))
 		if err != nil {
 			return err
 		}
-		same := again.Verb != penstock.Renew && again.Cost(0) == used
+		same := again.Verb != storage.Renew && again.Cost(0) == used
 		switch {
 		case same && (a.refusal != nil || !a.settled.Again || !a.settled.Allowed):
 			return fmt.Errorf("the same again: %+v, %v", a.settled, a.refusal)
-		case !same && a.refusal != penstock.ErrClosed:
+		case !same && a.refusal != storage.ErrClosed:
 			return fmt.Errorf("anything else: %+v, %v", a.settled, a.refusal)
 		}
 		if d, err := t.peek(m); err != nil || d.Used != used {
@@ -209,13 +210,13 @@ func givenBackOnce(t *tale) error {
 
 // overdraftEnds: it passes if one is left, takes what there is room for, and no more.
 func overdraftEnds(t *tale) error {
-	var m *penstock.Meter
+	var m *algorithm.Meter
 	for m == nil {
 		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()
 		l.Overdraft = t.r.Int64N(20)
 		m, _ = l.Compile()
 	}
-	if m.Kind == penstock.KindLeaky || m.Kind == penstock.KindLeases {
+	if m.Kind == algorithm.KindLeaky || m.Kind == algorithm.KindLeases {
 		return nil
 	}
 	for range 40 {
@@ -241,8 +242,8 @@ func overdraftEnds(t *tale) error {
 		if d.Used > m.Capacity+m.Overdraft {
 			return fmt.Errorf("%v: %d used", m, d.Used)
 		}
-		if m.Kind == penstock.KindWindow && often(t.r, 20) { // debt ends with its window
-			t.now += penstock.Instant(m.Window) - t.now%penstock.Instant(m.Window)
+		if m.Kind == algorithm.KindWindow && often(t.r, 20) { // debt ends with its window
+			t.now += algorithm.Instant(m.Window) - t.now%algorithm.Instant(m.Window)
 			if d, err := t.peek(m); err != nil || d.Used != 0 {
 				return fmt.Errorf("%v: in a new window %d are used (%w)", m, d.Used, err)
 			}

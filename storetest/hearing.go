@@ -1,20 +1,23 @@
 package storetest
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // A hearing is one group on its way through the ledger: its guards, around its charges.
 type hearing struct {
-	*penstock.Group
-	ticket  *penstock.Ticket
-	now     penstock.Instant
+	*storage.Group
+	ticket  *storage.Ticket
+	now     algorithm.Instant
 	charges []*weighing
 
-	sight        penstock.Sight
+	sight        storage.Sight
 	wrongPenalty bool      // a wrong clock wrote the penalty's state
 	budget       *weighing // of a duplicate
 }
 
-func newHearing(t *penstock.Ticket, g *penstock.Group, now penstock.Instant) *hearing {
+func newHearing(t *storage.Ticket, g *storage.Group, now algorithm.Instant) *hearing {
 	h := &hearing{Group: g, ticket: t, now: now}
 	for _, c := range g.Charges {
 		h.charges = append(h.charges, h.weighing(c))
@@ -22,7 +25,7 @@ func newHearing(t *penstock.Ticket, g *penstock.Group, now penstock.Instant) *he
 	return h
 }
 
-func (h *hearing) weighing(c penstock.Charge) *weighing {
+func (h *hearing) weighing(c algorithm.Charge) *weighing {
 	return &weighing{Charge: c, account: account{h.Subject, c.Meter.Fingerprint}, now: h.now, ticket: h.ticket, cost: c.Need()}
 }
 
@@ -36,7 +39,7 @@ func (h *hearing) hear(l ledger) {
 	}
 	if h.Remembers() && !h.sight.Banned {
 		h.sight.First = l.calls[callOf{h.Subject, h.Call}]
-		h.budget = h.weighing(penstock.Charge{Meter: h.Dedup.Budget, Cost: 1})
+		h.budget = h.weighing(algorithm.Charge{Meter: h.Dedup.Budget, Cost: 1})
 		h.budget.weigh(l.balances[h.budget.account])
 		affordable := h.budget.found.Passes
 		recalls := h.Dedup.Recalls(h.sight.First, h.now)
@@ -52,11 +55,11 @@ func (h *hearing) hear(l ledger) {
 	}
 }
 
-func (h *hearing) penaltyAccount() account { return account{h.Subject, penstock.PenaltyFingerprint} }
+func (h *hearing) penaltyAccount() account { return account{h.Subject, algorithm.PenaltyFingerprint} }
 
 func (h *hearing) passes() bool { return h.Passes(h.found(), &h.sight) }
 
-func (h *hearing) found() (found []penstock.Found) {
+func (h *hearing) found() (found []storage.Found) {
 	for _, w := range h.charges {
 		found = append(found, w.found)
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const (
@@ -27,8 +28,8 @@ type plot struct {
 // A history is what clients of a few subjects did on the real clock.
 type history struct {
 	plot
-	cast       []penstock.Subject
-	groups     []penstock.Group // as the rule of each subject has them
+	cast       []storage.Subject
+	groups     []storage.Group // as the rule of each subject has them
 	operations []porcupine.Operation
 
 	mu    sync.Mutex
@@ -40,15 +41,15 @@ type history struct {
 // An act is a step, and between which instants it was made.
 type act struct {
 	step
-	called, returned penstock.Instant
+	called, returned algorithm.Instant
 }
 
 // recordHistory lets clients call for a few subjects, with windows so short that what was taken
 // comes back meanwhile.
-func recordHistory(nodes []penstock.Store, r *rand.Rand, p plot) (*history, error) {
+func recordHistory(nodes []storage.Store, r *rand.Rand, p plot) (*history, error) {
 	h := &history{plot: p, cast: newcomers(historyKeys), began: time.Now()}
 	for range h.cast {
-		g := penstock.Group{Charges: shortLimits(r)}
+		g := storage.Group{Charges: shortLimits(r)}
 		if p.guarded {
 			shortGuards(r, &g)
 		}
@@ -72,11 +73,11 @@ func recordHistory(nodes []penstock.Store, r *rand.Rand, p plot) (*history, erro
 	return h, errors.Join(h.errs...)
 }
 
-func (h *history) make(nodes []penstock.Store, client int, a *act) {
+func (h *history) make(nodes []storage.Store, client int, a *act) {
 	called := time.Now()
 	got, err := play(nodes, h.cast, &a.step)
 	returned := time.Now()
-	a.called, a.returned = penstock.InstantOf(called), penstock.InstantOf(returned)
+	a.called, a.returned = algorithm.InstantOf(called), algorithm.InstantOf(returned)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.errs = append(h.errs, err)
@@ -102,7 +103,7 @@ func (h *history) next(r *rand.Rand) step {
 		case n < 27:
 			who := r.IntN(len(h.cast))
 			if p := h.groups[who].Penalty; p != nil {
-				return step{ban: &penstock.Ban{Penalty: p, Length: shortSpan(r)}, who: []int{who}}
+				return step{ban: &storage.Ban{Penalty: p, Length: shortSpan(r)}, who: []int{who}}
 			}
 		}
 	}
@@ -111,7 +112,7 @@ func (h *history) next(r *rand.Rand) step {
 
 // call charges one of the groups, or several in any order.
 func (h *history) call(r *rand.Rand) step {
-	s := step{ticket: penstock.Ticket{MaxDelay: penstock.AnyDelay, Nonce: r.Uint64() | 1}}
+	s := step{ticket: storage.Ticket{MaxDelay: algorithm.AnyDelay, Nonce: r.Uint64() | 1}}
 	n := 1
 	if h.several {
 		n += r.IntN(len(h.groups))
@@ -136,41 +137,41 @@ func (h *history) settlement(r *rand.Rand) (step, bool) {
 		return step{}, false
 	}
 	taken := h.named[max(0, len(h.named)-1-r.IntN(10))]
-	s := penstock.Settlement{
-		Nonce: taken.nonce, Verb: pick(r, penstock.Settle, penstock.Settle, penstock.Release, penstock.Renew),
-		Overage: penstock.Overage(r.IntN(3)), TTL: shortSpan(r),
+	s := storage.Settlement{
+		Nonce: taken.nonce, Verb: pick(r, storage.Settle, storage.Settle, storage.Release, storage.Renew),
+		Overage: algorithm.Overage(r.IntN(3)), TTL: shortSpan(r),
 	}
 	for _, c := range taken.charges {
 		if c.Meter.Returns() == nil {
-			s.Charges = append(s.Charges, penstock.Charge{Meter: c.Meter, Cost: r.Int64N(4)})
+			s.Charges = append(s.Charges, algorithm.Charge{Meter: c.Meter, Cost: r.Int64N(4)})
 		}
 	}
 	return step{settle: &s, who: []int{taken.who}}, len(s.Charges) > 0
 }
 
 // shortLimits are one to three limits of different kinds.
-func shortLimits(r *rand.Rand) []penstock.Charge {
-	var charges []penstock.Charge
+func shortLimits(r *rand.Rand) []algorithm.Charge {
+	var charges []algorithm.Charge
 	for _, k := range r.Perm(len(kinds))[:1+r.IntN(3)] {
-		l := penstock.Limit{Count: 2 + r.Int64N(8), Window: shortSpan(r)}
+		l := algorithm.Limit{Count: 2 + r.Int64N(8), Window: shortSpan(r)}
 		switch kinds[k] {
-		case penstock.KindWindow, penstock.KindCalendar:
-			l.Algorithm, l.CountDenied = penstock.FixedWindow, often(r, 30)
-		case penstock.KindCounter:
-			l.Algorithm, l.CountDenied = penstock.SlidingWindowCounter, often(r, 30)
-		case penstock.KindBucket:
-			l.Algorithm, l.Burst, l.Overdraft = penstock.TokenBucket, 2*l.Count, 3
-		case penstock.KindInterval:
-			l.Algorithm, l.Refill = penstock.TokenBucket, penstock.Interval
-		case penstock.KindLeaky:
-			l.Algorithm, l.Queue = penstock.LeakyBucket, l.Count
-		case penstock.KindLog:
-			l.Algorithm, l.CountDenied = penstock.SlidingWindowLog, often(r, 30)
-		case penstock.KindLeases:
-			l.Algorithm = penstock.Concurrency
+		case algorithm.KindWindow, algorithm.KindCalendar:
+			l.Algorithm, l.CountDenied = algorithm.FixedWindow, often(r, 30)
+		case algorithm.KindCounter:
+			l.Algorithm, l.CountDenied = algorithm.SlidingWindowCounter, often(r, 30)
+		case algorithm.KindBucket:
+			l.Algorithm, l.Burst, l.Overdraft = algorithm.TokenBucket, 2*l.Count, 3
+		case algorithm.KindInterval:
+			l.Algorithm, l.Refill = algorithm.TokenBucket, algorithm.Interval
+		case algorithm.KindLeaky:
+			l.Algorithm, l.Queue = algorithm.LeakyBucket, l.Count
+		case algorithm.KindLog:
+			l.Algorithm, l.CountDenied = algorithm.SlidingWindowLog, often(r, 30)
+		case algorithm.KindLeases:
+			l.Algorithm = algorithm.Concurrency
 		}
 		l.Ordinal = uint8(k)
-		charges = append(charges, penstock.Charge{Meter: l.MustCompile()})
+		charges = append(charges, algorithm.Charge{Meter: l.MustCompile()})
 	}
 	return charges
 }
@@ -180,15 +181,15 @@ func shortSpan(r *rand.Rand) time.Duration {
 }
 
 // shortGuards puts guards around a group that begin and end many times in a history.
-func shortGuards(r *rand.Rand, g *penstock.Group) {
+func shortGuards(r *rand.Rand, g *storage.Group) {
 	if often(r, 60) {
-		g.Penalty = must(penstock.PenaltyTerms{
+		g.Penalty = must(algorithm.PenaltyTerms{
 			After: 1 + r.Int64N(4), Within: shortSpan(r), ForgiveAfter: shortSpan(r),
 			Bans: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond},
 		}.Compile())
 	}
 	if often(r, 60) {
-		g.Dedup = must(penstock.DedupTerms{TTL: shortSpan(r), MaxReplays: 1 + r.Int64N(3), Budget: 1 + r.Int64N(5), Beside: pick(r, g.Charges...).Meter.Limit()}.Compile())
+		g.Dedup = must(algorithm.DedupTerms{TTL: shortSpan(r), MaxReplays: 1 + r.Int64N(3), Budget: 1 + r.Int64N(5), Beside: pick(r, g.Charges...).Meter.Limit()}.Compile())
 	}
 	for _, c := range g.Charges {
 		if c.Meter.Returns() != nil {
@@ -198,10 +199,10 @@ func shortGuards(r *rand.Rand, g *penstock.Group) {
 	g.Reserve = shortSpan(r)
 }
 
-func withCosts(r *rand.Rand, charges []penstock.Charge, overdraw bool) []penstock.Charge {
-	out := make([]penstock.Charge, len(charges))
+func withCosts(r *rand.Rand, charges []algorithm.Charge, overdraw bool) []algorithm.Charge {
+	out := make([]algorithm.Charge, len(charges))
 	for i, c := range charges {
-		out[i] = penstock.Charge{Meter: c.Meter, Cost: pick[int64](r, 0, 1, 1, 1, 1, 2, 3)}
+		out[i] = algorithm.Charge{Meter: c.Meter, Cost: pick[int64](r, 0, 1, 1, 1, 1, 2, 3)}
 		out[i].Overdraw = overdraw && c.Meter.Overdraft > 0 && often(r, 30)
 	}
 	return out

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Invariants checks on random traces what each algorithm promises whatever happens, judged by
@@ -28,20 +29,20 @@ func (s Suite) Invariants(t *testing.T) {
 
 // A call is a step of a trace and what became of it.
 type call struct {
-	at    penstock.Instant
+	at    algorithm.Instant
 	cost  int64
 	nonce uint64
-	penstock.Decision
+	algorithm.Decision
 }
 
 // A bound is what an algorithm promises about any trace of one meter in which time runs forward.
 type bound struct {
 	name   string
-	kind   penstock.Kind
-	broken func(m *penstock.Meter, calls []call) error
+	kind   algorithm.Kind
+	broken func(m *algorithm.Meter, calls []call) error
 }
 
-func (b bound) hold(nodes []penstock.Store, seed uint64, n int) error {
+func (b bound) hold(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n, workers, func(trial int) error {
 		r := random(seed, trial)
 		steps := forward(r, smallMeter(r, b.kind), 20+r.IntN(150))
@@ -65,7 +66,7 @@ func (b bound) hold(nodes []penstock.Store, seed uint64, n int) error {
 	})
 }
 
-func callsOf(steps []step, outs []penstock.Outcome) []call {
+func callsOf(steps []step, outs []storage.Outcome) []call {
 	calls := make([]call, len(steps))
 	for i, s := range steps {
 		calls[i] = call{s.ticket.Now, s.ticket.Groups[0].Charges[0].Cost, s.ticket.Nonce, outs[i].Decisions[0]}
@@ -74,14 +75,14 @@ func callsOf(steps []step, outs []penstock.Outcome) []call {
 }
 
 // smallMeter is one whose numbers a trace of some dozen calls exhausts again and again.
-func smallMeter(r *rand.Rand, kind penstock.Kind) *penstock.Meter {
+func smallMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
 	for {
 		m := anyMeter(r, kind)
 		l := m.Limit()
 		if l.CountDenied || m.Count < 1 || m.Count > 300 || m.Capacity > 300 {
 			continue
 		}
-		if l.Period == penstock.Hour || l.Location == location("America/St_Johns") {
+		if l.Period == algorithm.Hour || l.Location == location("America/St_Johns") {
 			continue // what comes twice has no name of its own to judge by
 		}
 		return m
@@ -89,8 +90,8 @@ func smallMeter(r *rand.Rand, kind penstock.Kind) *penstock.Meter {
 }
 
 // forward is a trace of single charges in which time never runs back.
-func forward(r *rand.Rand, m *penstock.Meter, n int) []step {
-	now := penstock.InstantOf(pick(r, turns...))
+func forward(r *rand.Rand, m *algorithm.Meter, n int) []step {
+	now := algorithm.InstantOf(pick(r, turns...))
 	var steps []step
 	for len(steps) < n && now < latest {
 		switch r.IntN(10) {
@@ -98,18 +99,18 @@ func forward(r *rand.Rand, m *penstock.Meter, n int) []step {
 		case 4:
 			now++
 		case 5: // the next edge of a window, a tick or a day
-			edge := penstock.Instant(pick(r, m.Window, m.Tick, int64(day)))
-			now += edge - now%edge + penstock.Instant(r.IntN(2))
+			edge := algorithm.Instant(pick(r, m.Window, m.Tick, int64(day)))
+			now += edge - now%edge + algorithm.Instant(r.IntN(2))
 		case 6:
-			now += penstock.Instant(m.Window) + penstock.Instant(r.IntN(3)-1)
+			now += algorithm.Instant(m.Window) + algorithm.Instant(r.IntN(3)-1)
 		default:
-			now += penstock.Instant(r.Int64N(3*m.Window/max(1, m.Count) + 1))
+			now += algorithm.Instant(r.Int64N(3*m.Window/max(1, m.Count) + 1))
 		}
 		cost := int64(1)
 		if often(r, 30) {
 			cost = 1 + r.Int64N(m.Capacity+1)
 		}
-		steps = append(steps, one(now, m, cost, penstock.AnyDelay, r.Uint64()|1))
+		steps = append(steps, one(now, m, cost, algorithm.AnyDelay, r.Uint64()|1))
 	}
 	return steps
 }

@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 var bounds = []bound{
-	{"fixed window", penstock.KindWindow, windowBound},
-	{"calendar", penstock.KindCalendar, windowBound},
-	{"sliding window log", penstock.KindLog, logBound},
-	{"sliding window counter", penstock.KindCounter, counterBound},
-	{"token bucket", penstock.KindBucket, bucketBound},
-	{"interval bucket", penstock.KindInterval, intervalBound},
-	{"leaky bucket", penstock.KindLeaky, leakyBound},
-	{"concurrency", penstock.KindLeases, leaseBound},
+	{"fixed window", algorithm.KindWindow, windowBound},
+	{"calendar", algorithm.KindCalendar, windowBound},
+	{"sliding window log", algorithm.KindLog, logBound},
+	{"sliding window counter", algorithm.KindCounter, counterBound},
+	{"token bucket", algorithm.KindBucket, bucketBound},
+	{"interval bucket", algorithm.KindInterval, intervalBound},
+	{"leaky bucket", algorithm.KindLeaky, leakyBound},
+	{"concurrency", algorithm.KindLeases, leaseBound},
 }
 
 // windowBound: in each window at most L pass, and who is denied would have made it more.
-func windowBound(m *penstock.Meter, calls []call) error {
+func windowBound(m *algorithm.Meter, calls []call) error {
 	passed := map[string]int64{}
 	for i, c := range calls {
 		w := windowName(m, c.at)
@@ -33,19 +33,19 @@ func windowBound(m *penstock.Meter, calls []call) error {
 	return nil
 }
 
-func windowName(m *penstock.Meter, at penstock.Instant) string {
+func windowName(m *algorithm.Meter, at algorithm.Instant) string {
 	l := m.Limit()
-	if l.Period == penstock.NoPeriod {
+	if l.Period == algorithm.NoPeriod {
 		return fmt.Sprint(int64(at) / l.Window.Microseconds())
 	}
 	local := at.Time().In(l.Location)
 	switch l.Period {
-	case penstock.Day:
+	case algorithm.Day:
 		return local.Format(time.DateOnly)
-	case penstock.Week:
+	case algorithm.Week:
 		year, week := local.ISOWeek()
 		return fmt.Sprintf("%d-W%d", year, week)
-	case penstock.Month:
+	case algorithm.Month:
 		return local.Format("2006-01")
 	}
 	return local.Format("2006")
@@ -60,7 +60,7 @@ func exact(i int, c call, counted, limit int64) error {
 }
 
 // logBound: in any trailing window at most L pass, and who is denied would have made it more.
-func logBound(m *penstock.Meter, calls []call) error {
+func logBound(m *algorithm.Meter, calls []call) error {
 	for i, c := range calls {
 		if err := exact(i, c, trailing(m, calls[:i], c.at), m.Count); err != nil {
 			return err
@@ -70,9 +70,9 @@ func logBound(m *penstock.Meter, calls []call) error {
 }
 
 // trailing sums up what passed in (at−W, at].
-func trailing(m *penstock.Meter, calls []call, at penstock.Instant) (sum int64) {
+func trailing(m *algorithm.Meter, calls []call, at algorithm.Instant) (sum int64) {
 	for _, c := range calls {
-		if c.Allowed && c.at > at-penstock.Instant(m.Window) {
+		if c.Allowed && c.at > at-algorithm.Instant(m.Window) {
 			sum += c.cost
 		}
 	}
@@ -81,7 +81,7 @@ func trailing(m *penstock.Meter, calls []call, at penstock.Instant) (sum int64) 
 
 // counterBound: with P passed in the previous window and a fraction f of this one gone, a trailing
 // window holds at most L + P·f, and so less than 2·L.
-func counterBound(m *penstock.Meter, calls []call) error {
+func counterBound(m *algorithm.Meter, calls []call) error {
 	for i, c := range calls {
 		held := trailing(m, calls[:i+1], c.at)
 		if held >= 2*m.Count {
@@ -104,7 +104,7 @@ func counterBound(m *penstock.Meter, calls []call) error {
 }
 
 // bucketBound: between any two calls at most B + r·T pass.
-func bucketBound(m *penstock.Meter, calls []call) error {
+func bucketBound(m *algorithm.Meter, calls []call) error {
 	return burstBound(calls, func(from, to call) (most, unit int64) {
 		ticks := int64(to.at)/m.Tick - int64(from.at)/m.Tick
 		return m.Capacity*m.Ticks + m.Count*ticks, m.Ticks
@@ -112,7 +112,7 @@ func bucketBound(m *penstock.Meter, calls []call) error {
 }
 
 // intervalBound: between any two calls at most B, and L for each refill between them.
-func intervalBound(m *penstock.Meter, calls []call) error {
+func intervalBound(m *algorithm.Meter, calls []call) error {
 	return burstBound(calls, func(from, to call) (most, unit int64) {
 		refills := int64(to.at)/m.Window - int64(from.at)/m.Window
 		return m.Capacity + m.Count*refills, 1
@@ -140,7 +140,7 @@ func burstBound(calls []call, bound func(from, to call) (most, unit int64)) erro
 
 // leakyBound: starts come in the order of arrival, W/L for each unit of cost apart, and nobody
 // waits longer than the queue is long.
-func leakyBound(m *penstock.Meter, calls []call) error {
+func leakyBound(m *algorithm.Meter, calls []call) error {
 	longest := (m.Capacity*m.Ticks + m.Count - 1) / m.Count * m.Tick
 	var before []call
 	for i, c := range calls {
@@ -168,11 +168,11 @@ func leakyBound(m *penstock.Meter, calls []call) error {
 }
 
 // leaseBound: never more than N live, and nobody is denied while there are fewer.
-func leaseBound(m *penstock.Meter, calls []call) error {
+func leaseBound(m *algorithm.Meter, calls []call) error {
 	for i, c := range calls {
 		var live int64
 		for _, p := range calls[:i] {
-			if p.Allowed && p.at+penstock.Instant(m.Window) > c.at {
+			if p.Allowed && p.at+algorithm.Instant(m.Window) > c.at {
 				live++
 			}
 		}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A law relates decisions after the same past, which is played anew for each of them.
 type law struct {
 	name   string
-	broken func(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []step, now penstock.Instant) error
+	broken func(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []step, now algorithm.Instant) error
 }
 
 var laws = []law{
@@ -19,12 +20,12 @@ var laws = []law{
 	{"others change nothing", isolation},
 }
 
-func (l law) hold(nodes []penstock.Store, seed uint64, n int) error {
+func (l law) hold(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n, workers, func(trial int) error {
 		r := random(seed, trial)
 		m := smallMeter(r, kinds[trial%len(kinds)])
 		past := forward(r, m, 5+r.IntN(40))
-		now := past[len(past)-1].ticket.Now + penstock.Instant(r.Int64N(m.Window/max(1, m.Count)+1))
+		now := past[len(past)-1].ticket.Now + algorithm.Instant(r.Int64N(m.Window/max(1, m.Count)+1))
 		if err := l.broken(nodes, r, m, past, now); err != nil {
 			return fmt.Errorf("trace %d: %v: %w; after:\n%s", trial, m, err, describe(past, 0))
 		}
@@ -32,11 +33,11 @@ func (l law) hold(nodes []penstock.Store, seed uint64, n int) error {
 	})
 }
 
-func raising(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []step, now penstock.Instant) error {
+func raising(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []step, now algorithm.Instant) error {
 	higher := m.Limit()
 	more := 1 + r.Int64N(5)
 	switch {
-	case m.Kind == penstock.KindLeaky:
+	case m.Kind == algorithm.KindLeaky:
 		higher.Queue += more
 	case higher.Burst != 0:
 		higher.Burst += more
@@ -48,7 +49,7 @@ func raising(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []ste
 		return nil // at the end of what can be had
 	}
 	cost := 1 + r.Int64N(m.Capacity)
-	ask, askRaised := one(now, m, cost, penstock.AnyDelay, 1), one(now, raised, cost, penstock.AnyDelay, 1)
+	ask, askRaised := one(now, m, cost, algorithm.AnyDelay, 1), one(now, raised, cost, algorithm.AnyDelay, 1)
 	before, err := afterwards(nodes, past, &ask)
 	if err != nil {
 		return err
@@ -63,13 +64,13 @@ func raising(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []ste
 	return nil
 }
 
-func splitting(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []step, now penstock.Instant) error {
-	if m.Kind == penstock.KindLeases {
+func splitting(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []step, now algorithm.Instant) error {
+	if m.Kind == algorithm.KindLeases {
 		return nil // takes one whatever the cost
 	}
 	cost := 1 + r.Int64N(m.Capacity)
-	whole := one(now, m, 2*cost, penstock.AnyDelay, 1)
-	half := one(now, m, cost, penstock.AnyDelay, 1)
+	whole := one(now, m, 2*cost, algorithm.AnyDelay, 1)
+	half := one(now, m, cost, algorithm.AnyDelay, 1)
 	atOnce, err := afterwards(nodes, past, &whole)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func splitting(nodes []penstock.Store, r *rand.Rand, m *penstock.Meter, past []s
 }
 
 // isolation plays the past among the traffic of others, who differ from its subject in one bit.
-func isolation(nodes []penstock.Store, r *rand.Rand, _ *penstock.Meter, past []step, _ penstock.Instant) error {
+func isolation(nodes []storage.Store, r *rand.Rand, _ *algorithm.Meter, past []step, _ algorithm.Instant) error {
 	_, alone, err := replay(nodes, past)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func isolation(nodes []penstock.Store, r *rand.Rand, _ *penstock.Meter, past []s
 		for range r.IntN(3) {
 			other := cast[0]
 			other[r.IntN(len(other))] ^= 1 << r.IntN(8)
-			if _, err := take(nodes, []penstock.Subject{other}, &past[i]); err != nil {
+			if _, err := take(nodes, []storage.Subject{other}, &past[i]); err != nil {
 				return err
 			}
 		}

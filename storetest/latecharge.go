@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // chargeLate adds what still counts of a valid late charge, once.
-func (l ledger) chargeLate(c *penstock.LateCharge, now penstock.Instant) {
+func (l ledger) chargeLate(c *storage.LateCharge, now algorithm.Instant) {
 	name := takenUnder{c.Subject, c.Nonce}
 	l.tally.see("late charge again", l.late[name])
 	if l.late[name] {
@@ -20,7 +21,7 @@ func (l ledger) chargeLate(c *penstock.LateCharge, now penstock.Instant) {
 		where := account{c.Subject, a.Meter.Fingerprint}
 		b := l.balances[where]
 		l.seeLate(&a, b, now)
-		if a.Meter.Kind == penstock.KindLog {
+		if a.Meter.Kind == algorithm.KindLog {
 			if entries := a.Meter.LateEntries(b.entries, a.Log, now); len(entries) > 0 {
 				l.balances[where] = balance{entries: a.Meter.InsertLate(slices.Clone(b.entries), entries, now)}
 			}
@@ -31,15 +32,15 @@ func (l ledger) chargeLate(c *penstock.LateCharge, now penstock.Instant) {
 }
 
 // seeLate counts what becomes of a late amount.
-func (l ledger) seeLate(a *penstock.LateAmount, b balance, now penstock.Instant) {
+func (l ledger) seeLate(a *storage.LateAmount, b balance, now algorithm.Instant) {
 	if l.tally == nil {
 		return
 	}
 	m := a.Meter
 	most := m.Capacity + m.Overdraft
 	var added, repaired bool
-	var after penstock.State
-	if m.Kind == penstock.KindLog {
+	var after algorithm.State
+	if m.Kind == algorithm.KindLog {
 		entries := m.LateEntries(b.entries, a.Log, now)
 		added, repaired = len(entries) > 0, m.WeighLog(b.entries, now, 0).Repaired
 		after = m.LogState(m.InsertLate(slices.Clone(b.entries), entries, now), now, 0, true)
@@ -57,15 +58,15 @@ func (l ledger) seeLate(a *penstock.LateAmount, b balance, now penstock.Instant)
 
 // lateAmount is what a node has admitted under a meter by itself: a counter of its own.
 type lateAmount struct {
-	meter *penstock.Meter
-	state penstock.State
-	log   []penstock.Entry
+	meter *algorithm.Meter
+	state algorithm.State
+	log   []algorithm.Entry
 }
 
 // admit counts a request.
-func (a *lateAmount) admit(now penstock.Instant, cost int64) {
+func (a *lateAmount) admit(now algorithm.Instant, cost int64) {
 	m := a.meter
-	if m.Kind == penstock.KindLog {
+	if m.Kind == algorithm.KindLog {
 		w := m.WeighLog(a.log, now, 0)
 		w.Passes = true
 		a.log = m.RecordLog(a.log, w, cost)
@@ -75,13 +76,13 @@ func (a *lateAmount) admit(now penstock.Instant, cost int64) {
 	a.state = m.Charge(a.state, cost)
 }
 
-func (a *lateAmount) amount() penstock.LateAmount {
-	return penstock.LateAmount{Meter: a.meter, State: a.state, Log: a.log}
+func (a *lateAmount) amount() storage.LateAmount {
+	return storage.LateAmount{Meter: a.meter, State: a.state, Log: a.log}
 }
 
 // lateStep charges the first of the cast late.
-func lateStep(now penstock.Instant, nonce uint64, amounts ...lateAmount) step {
-	c := &penstock.LateCharge{Now: now, Nonce: nonce}
+func lateStep(now algorithm.Instant, nonce uint64, amounts ...lateAmount) step {
+	c := &storage.LateCharge{Now: now, Nonce: nonce}
 	for i := range amounts {
 		c.Amounts = append(c.Amounts, amounts[i].amount())
 	}
@@ -116,31 +117,31 @@ func (g *generator) admitAll(a *lateAmount) {
 	m := a.meter
 	requests, now := 1+g.r.Int64N(6), g.now
 	if often(g.r, 3) {
-		requests = penstock.MaxLateEntries - 1 - g.r.Int64N(2)
+		requests = algorithm.MaxLateEntries - 1 - g.r.Int64N(2)
 	}
 	switch g.r.IntN(8) {
 	case 0:
-		now += penstock.Instant(g.r.Int64N(2*m.Window) + 1)
+		now += algorithm.Instant(g.r.Int64N(2*m.Window) + 1)
 	case 1, 2, 3:
-		now -= penstock.Instant(g.r.Int64N(2 * m.Window))
+		now -= algorithm.Instant(g.r.Int64N(2 * m.Window))
 	case 4:
-		now -= penstock.Instant(m.Window) + g.wobble()
+		now -= algorithm.Instant(m.Window) + g.wobble()
 	}
 	step := g.r.Int64N(2*m.Window/requests + 1)
 	now = min(max(now, g.from), latest)
 	for k := requests - 1; k >= 0; k-- {
-		if at := now - penstock.Instant(k*step); at > 0 {
+		if at := now - algorithm.Instant(k*step); at > 0 {
 			a.admit(at, max(1, min(g.cost(m), m.Capacity)))
 		}
 	}
 }
 
-func describeLate(c *penstock.LateCharge) string {
+func describeLate(c *storage.LateCharge) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "charge late, nonce %d", c.Nonce)
 	for _, a := range c.Amounts {
 		fmt.Fprintf(&b, " [%v", a.Meter)
-		if a.Meter.Kind == penstock.KindLog {
+		if a.Meter.Kind == algorithm.KindLog {
 			fmt.Fprintf(&b, " log %v]", a.Log)
 		} else {
 			fmt.Fprintf(&b, " state %v]", a.State)

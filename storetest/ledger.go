@@ -4,32 +4,33 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // An account is what one state belongs to. Limits that differ in count, burst or queue alone share
 // one, so that changing them keeps what was consumed.
 type account struct {
-	subject     penstock.Subject
+	subject     storage.Subject
 	fingerprint uint64
 }
 
 // A balance is what is kept of an account: a state, or the entries of a log or of leases. Balances
 // are never changed, only replaced, so ledgers may share them.
 type balance struct {
-	state   penstock.State
-	entries []penstock.Entry
+	state   algorithm.State
+	entries []algorithm.Entry
 }
 
 // callOf names what is remembered of an allowed call.
 type callOf struct {
-	subject penstock.Subject
-	call    penstock.CallID
+	subject storage.Subject
+	call    storage.CallID
 }
 
 // takenUnder names a reservation.
 type takenUnder struct {
-	subject penstock.Subject
+	subject storage.Subject
 	nonce   uint64
 }
 
@@ -38,8 +39,8 @@ type takenUnder struct {
 // through.
 type ledger struct {
 	balances     map[account]balance
-	calls        map[callOf]penstock.Record
-	reservations map[takenUnder]penstock.Reservation
+	calls        map[callOf]algorithm.Record
+	reservations map[takenUnder]storage.Reservation
 	late         map[takenUnder]bool // late charges that have taken effect
 	tally        *tally              // nil: nobody counts
 }
@@ -47,8 +48,8 @@ type ledger struct {
 func newLedger() ledger {
 	return ledger{
 		balances:     map[account]balance{},
-		calls:        map[callOf]penstock.Record{},
-		reservations: map[takenUnder]penstock.Reservation{},
+		calls:        map[callOf]algorithm.Record{},
+		reservations: map[takenUnder]storage.Reservation{},
 		late:         map[takenUnder]bool{},
 	}
 }
@@ -64,13 +65,13 @@ func (l ledger) equal(other ledger) bool {
 		maps.Equal(l.late, other.late)
 }
 
-func sameReservation(a, b penstock.Reservation) bool {
+func sameReservation(a, b storage.Reservation) bool {
 	return a.Nonce == b.Nonce && a.Until == b.Until && a.Closed == b.Closed && slices.Equal(a.Receipts, b.Receipts)
 }
 
 // take decides a valid ticket: first the groups that stand or fall together, then those that are
 // alone, one after the other, each seeing what was written before it.
-func (l ledger) take(t *penstock.Ticket, now penstock.Instant, out *penstock.Outcome) {
+func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outcome) {
 	var all, together []*hearing
 	for i := range t.Groups {
 		h := newHearing(t, &t.Groups[i], now)
@@ -85,8 +86,8 @@ func (l ledger) take(t *penstock.Ticket, now penstock.Instant, out *penstock.Out
 			l.decide([]*hearing{h}, false)
 		}
 	}
-	var found []penstock.Found
-	var sights []penstock.Sight
+	var found []storage.Found
+	var sights []storage.Sight
 	guarded := false
 	for _, h := range all {
 		found = append(found, h.found()...)
@@ -114,7 +115,7 @@ func (l ledger) decide(groups []*hearing, denied bool) {
 }
 
 // remember keeps what the outcome says can be repeated, settled or released.
-func (l ledger) remember(t *penstock.Ticket, all []*hearing, out *penstock.Outcome) {
+func (l ledger) remember(t *storage.Ticket, all []*hearing, out *storage.Outcome) {
 	decisions := out.Decisions
 	for i, h := range all {
 		mine := decisions[:len(h.Charges)]
@@ -122,13 +123,13 @@ func (l ledger) remember(t *penstock.Ticket, all []*hearing, out *penstock.Outco
 		if !out.Groups[i].Taken || h.sight.Replay || !h.Spends() {
 			continue
 		}
-		record := penstock.Record{First: h.now, Nonce: out.Groups[i].Nonce}
-		reservation := penstock.Reservation{Nonce: t.Nonce, Until: h.now.Add(h.Reserve)}
+		record := algorithm.Record{First: h.now, Nonce: out.Groups[i].Nonce}
+		reservation := storage.Reservation{Nonce: t.Nonce, Until: h.now.Add(h.Reserve)}
 		for j, c := range h.Charges {
 			if c.Cost == 0 {
 				continue
 			}
-			if c.Meter.Kind == penstock.KindLeaky {
+			if c.Meter.Kind == algorithm.KindLeaky {
 				record.Departs = max(record.Departs, h.now.Add(mine[j].Delay))
 			}
 			reservation.Receipts = append(reservation.Receipts, mine[j].Receipt)

@@ -9,7 +9,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Linearizable records what concurrent callers on several nodes asked and were told, on the real
@@ -28,7 +29,7 @@ func (s Suite) Linearizable(t *testing.T) {
 	})
 }
 
-func (s Suite) linearizable(nodes []penstock.Store, seed uint64, i int) error {
+func (s Suite) linearizable(nodes []storage.Store, seed uint64, i int) error {
 	several := i%4 > 1 && !s.OneSubject
 	return linearizable(nodes, random(seed, i), plot{guarded: i%2 == 1, several: several, plain: s.Plain})
 }
@@ -36,7 +37,7 @@ func (s Suite) linearizable(nodes []penstock.Store, seed uint64, i int) error {
 // linearizable makes one history and checks it, for each subject by itself, or with tickets of
 // several subjects as a whole. The order of instants is not used: a store may answer from a clock
 // that is a little behind. The step is applied at the instant that its answer names.
-func linearizable(nodes []penstock.Store, r *rand.Rand, p plot) error {
+func linearizable(nodes []storage.Store, r *rand.Rand, p plot) error {
 	h, err := recordHistory(nodes, r, p)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func (h *history) step(before ledger, a *act, got *answer) (bool, ledger) {
 	case got.refusal != nil: // names no instant: any while the call was made will do
 		settlement := *a.settle
 		settlement.Subject = who
-		refused := func(at penstock.Instant) bool {
+		refused := func(at algorithm.Instant) bool {
 			return refusalOf(before.clone().settle(&settlement, at, &want.settled)) == got.refusal
 		}
 		return refused(a.called) || refused(a.returned), before

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Model is the obviously correct store: one lock, Go maps, the root package's pure functions,
@@ -22,8 +23,8 @@ var _ Able = (*Model)(nil)
 // NewModel returns a Model that has seen nobody.
 func NewModel() *Model { return &Model{ledger: newLedger()} }
 
-// Take implements [penstock.Store].
-func (m *Model) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+// Take implements [storage.Store].
+func (m *Model) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -33,8 +34,8 @@ func (m *Model) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	})
 }
 
-// Settle implements [penstock.Settler].
-func (m *Model) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+// Settle implements [storage.Settler].
+func (m *Model) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -46,8 +47,8 @@ func (m *Model) Settle(ctx context.Context, s *penstock.Settlement, out *penstoc
 	})
 }
 
-// Ban implements [penstock.Banner].
-func (m *Model) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+// Ban implements [storage.Banner].
+func (m *Model) Ban(ctx context.Context, b *storage.Ban) (until algorithm.Instant, err error) {
 	if err := b.Validate(); err != nil {
 		return 0, err
 	}
@@ -58,8 +59,8 @@ func (m *Model) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 	return until, err
 }
 
-// ChargeLate implements [penstock.LateCharger].
-func (m *Model) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+// ChargeLate implements [storage.LateCharger].
+func (m *Model) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -69,8 +70,8 @@ func (m *Model) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
 	})
 }
 
-// Reset implements [penstock.Resetter].
-func (m *Model) Reset(ctx context.Context, g *penstock.Group) error {
+// Reset implements [storage.Resetter].
+func (m *Model) Reset(ctx context.Context, g *storage.Group) error {
 	if err := g.ValidateReset(); err != nil {
 		return err
 	}
@@ -80,9 +81,9 @@ func (m *Model) Reset(ctx context.Context, g *penstock.Group) error {
 	})
 }
 
-// Reservations implements [penstock.Inspector].
-func (m *Model) Reservations(ctx context.Context, now penstock.Instant, s penstock.Subject, most int) (some []penstock.Reservation, total int64, err error) {
-	if err := penstock.ValidateInspection(now, most); err != nil {
+// Reservations implements [storage.Inspector].
+func (m *Model) Reservations(ctx context.Context, now algorithm.Instant, s storage.Subject, most int) (some []storage.Reservation, total int64, err error) {
+	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err
 	}
 	err = m.locked(ctx, func() error {
@@ -95,7 +96,7 @@ func (m *Model) Reservations(ctx context.Context, now penstock.Instant, s pensto
 
 func (m *Model) locked(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: model not asked: %w", penstock.ErrUnavailable, err)
+		return fmt.Errorf("%w: model not asked: %w", storage.ErrUnavailable, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,9 +104,9 @@ func (m *Model) locked(ctx context.Context, do func() error) error {
 }
 
 // instantOf is the instant a store without a clock of its own decides at.
-func instantOf(now penstock.Instant) penstock.Instant {
+func instantOf(now algorithm.Instant) algorithm.Instant {
 	if now != 0 {
 		return now
 	}
-	return penstock.InstantOf(time.Now())
+	return algorithm.InstantOf(time.Now())
 }

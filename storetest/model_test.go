@@ -3,14 +3,14 @@ package storetest_test
 import (
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 func TestModel(t *testing.T) {
-	storetest.Run(t, func(_ testing.TB, nodes int) []penstock.Store {
+	storetest.Run(t, func(_ testing.TB, nodes int) []storage.Store {
 		model := storetest.NewModel()
-		fleet := make([]penstock.Store, nodes)
+		fleet := make([]storage.Store, nodes)
 		for i := range fleet {
 			fleet[i] = model
 		}

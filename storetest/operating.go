@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // ban sets or lifts a ban by hand and returns its end.
-func (l ledger) ban(b *penstock.Ban, now penstock.Instant) penstock.Instant {
-	a := account{b.Subject, penstock.PenaltyFingerprint}
+func (l ledger) ban(b *storage.Ban, now algorithm.Instant) algorithm.Instant {
+	a := account{b.Subject, algorithm.PenaltyFingerprint}
 	state := b.Apply(l.balances[a].state, now)
 	l.balances[a] = balance{state: state}
 	if b.Length == 0 {
@@ -19,11 +20,11 @@ func (l ledger) ban(b *penstock.Ban, now penstock.Instant) penstock.Instant {
 }
 
 // reset forgets everything of a subject but the calls that it made.
-func (l ledger) reset(g *penstock.Group) {
+func (l ledger) reset(g *storage.Group) {
 	for _, c := range g.Charges {
 		delete(l.balances, account{g.Subject, c.Meter.Fingerprint})
 	}
-	delete(l.balances, account{g.Subject, penstock.PenaltyFingerprint})
+	delete(l.balances, account{g.Subject, algorithm.PenaltyFingerprint})
 	if g.Dedup != nil {
 		delete(l.balances, account{g.Subject, g.Dedup.Budget.Fingerprint})
 	}
@@ -35,12 +36,12 @@ func (l ledger) reset(g *penstock.Group) {
 }
 
 // reserved returns the reservations of a subject that can be believed, in the order of nonces.
-func (l ledger) reserved(now penstock.Instant, s penstock.Subject) (live []penstock.Reservation) {
+func (l ledger) reserved(now algorithm.Instant, s storage.Subject) (live []storage.Reservation) {
 	for name, r := range l.reservations {
 		if name.subject == s && r.Live(now) {
 			live = append(live, r)
 		}
 	}
-	slices.SortFunc(live, func(a, b penstock.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	slices.SortFunc(live, func(a, b storage.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	return live
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Promise brings newcomers into random states and holds the store to the numbers it then reports:
@@ -17,14 +18,14 @@ func (s Suite) Promise(t *testing.T) {
 }
 
 // promises tests n random states of each kind.
-func promises(nodes []penstock.Store, seed uint64, n int) error {
+func promises(nodes []storage.Store, seed uint64, n int) error {
 	return trials(n*len(kinds), workers, func(trial int) error {
 		r := random(seed, trial)
 		m := indebted(r, anyMeter(r, kinds[trial%len(kinds)]))
 		for { // until the trace ends with a promise worth testing
 			g := newGenerator(r, len(nodes), true)
-			g.meters, g.cast, g.steps = []*penstock.Meter{m}, 1, 1+r.IntN(30)
-			var p *penstock.Penalty
+			g.meters, g.cast, g.steps = []*algorithm.Meter{m}, 1, 1+r.IntN(30)
+			var p *algorithm.Penalty
 			if often(r, 30) {
 				p = g.anyPenalty()
 			}
@@ -47,7 +48,7 @@ func promises(nodes []penstock.Store, seed uint64, n int) error {
 // binding reports whether the last answer binds the store. What a wrong clock wrote is dated anew
 // by the next call; one that writes nothing (a peek, an impossible cost, a banned call) reports
 // numbers as if it had, and they hold from that next call on.
-func binding(steps []step, out *penstock.Outcome) bool {
+func binding(steps []step, out *storage.Outcome) bool {
 	final := steps[len(steps)-1].ticket
 	if c := final.Groups[0].Charges[0]; c.Cost > 0 && c.Meter.CanEver(c.Need()) && out.Groups[0].BannedUntil == 0 {
 		return true
@@ -56,7 +57,7 @@ func binding(steps []step, out *penstock.Outcome) bool {
 }
 
 // playAlone plays a trace of single charges and returns it with the last outcome.
-func playAlone(nodes []penstock.Store, g *generator, p *penstock.Penalty) ([]step, *penstock.Outcome, error) {
+func playAlone(nodes []storage.Store, g *generator, p *algorithm.Penalty) ([]step, *storage.Outcome, error) {
 	cast := newcomers(1)
 	var steps []step
 	for range g.steps {
@@ -77,11 +78,11 @@ func playAlone(nodes []penstock.Store, g *generator, p *penstock.Penalty) ([]ste
 
 // testPromise replays the trace for a newcomer before each question, because a question may
 // change the state: a pass is charged, and a denial may be counted.
-func testPromise(nodes []penstock.Store, steps []step, last penstock.Decision) error {
+func testPromise(nodes []storage.Store, steps []step, last algorithm.Decision) error {
 	final := &steps[len(steps)-1]
 	asked := final.ticket.Groups[0].Charges[0]
 	if after := last.RetryAfter; after > 0 {
-		for _, early := range []penstock.Instant{1, 0} {
+		for _, early := range []algorithm.Instant{1, 0} {
 			retry := *final
 			retry.ticket.Now = final.ticket.Now.Add(after) - early
 			d, err := afterwards(nodes, steps, &retry)
@@ -114,20 +115,20 @@ func testPromise(nodes []penstock.Store, steps []step, last penstock.Decision) e
 }
 
 // afterwards plays the trace for a newcomer, then the question, and returns its decision.
-func afterwards(nodes []penstock.Store, steps []step, question *step) (penstock.Decision, error) {
+func afterwards(nodes []storage.Store, steps []step, question *step) (algorithm.Decision, error) {
 	cast, _, err := replay(nodes, steps)
 	if err != nil {
-		return penstock.Decision{}, err
+		return algorithm.Decision{}, err
 	}
 	out, err := take(nodes, cast, question)
 	if err != nil {
-		return penstock.Decision{}, err
+		return algorithm.Decision{}, err
 	}
 	return out.Decisions[0], nil
 }
 
 // likeNew checks that the question is answered as it is for somebody the store has never seen.
-func likeNew(nodes []penstock.Store, steps []step, question *step) error {
+func likeNew(nodes []storage.Store, steps []step, question *step) error {
 	got, err := afterwards(nodes, steps, question)
 	if err != nil {
 		return err

@@ -7,22 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // The parts about what is around the charges.
 func init() {
-	parts["guarded twin"] = func(n []penstock.Store) error { _, err := Suite{}.twin(n, 1, 100_000); return err }
-	parts["guarded linear"] = func(n []penstock.Store) error {
+	parts["guarded twin"] = func(n []storage.Store) error { _, err := Suite{}.twin(n, 1, 100_000); return err }
+	parts["guarded linear"] = func(n []storage.Store) error {
 		return trials(200, 1, func(i int) error { return Suite{}.linearizable(n, 1, 2*i+1) })
 	}
 	parts["storms"] = everyStorm
 	for _, g := range guards {
-		parts[g.name] = func(n []penstock.Store) error { return g.hold(n, 1, 100) }
+		parts[g.name] = func(n []storage.Store) error { return g.hold(n, 1, 100) }
 	}
 }
 
-func everyStorm(nodes []penstock.Store) error {
+func everyStorm(nodes []storage.Store) error {
 	var errs []error
 	for _, s := range storms {
 		if err := s.trials(nodes, 50); err != nil {
@@ -34,7 +35,7 @@ func everyStorm(nodes []penstock.Store) error {
 
 func TestSabotageAroundIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
-		store   func() penstock.Store
+		store   func() storage.Store
 		noticed []string
 	}{
 		"ignores bans":                 {ignoresBans, []string{"guarded twin", "guarded linear", "scenario", "bans come and go as a list of strikes says", "a ban by hand holds to the microsecond"}},
@@ -70,14 +71,14 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"renews for nothing":           {renewsForNothing, []string{"guarded twin", "scenario", "leases"}},
 		"releases another's lease":     {releasesAnothers, []string{"guarded twin", "scenario", "leases"}},
 		"resets half":                  {resetsHalf, []string{"guarded twin", "scenario", "a reset forgets"}},
-		"resets a ban by its name":     {func() penstock.Store { return resetsByName{NewModel()} }, []string{"guarded twin", "resets that cannot be"}},
+		"resets a ban by its name":     {func() storage.Store { return resetsByName{NewModel()} }, []string{"guarded twin", "resets that cannot be"}},
 		"ignores late charges":         {ignoresLateCharges, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
 		"charges late twice":           {chargesLateTwice, []string{"guarded twin", "scenario", "a late charge counts once, and what still counts"}},
 		"charges late as new":          {chargesLateAsNew, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
 		"replaced by a late charge":    {replacesByLate, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts", "a late charge harms nobody"}},
 		"charges late without a cut":   {chargesLateWithoutCut, []string{"guarded twin", "scenario", "a late charge counts once, and what still counts"}},
 		"believes late instants":       {believesLateInstants, []string{"guarded twin", "scenario", "a late charge harms nobody"}},
-		"forgets late on reset":        {func() penstock.Store { return forgetsLateOnReset{NewModel()} }, []string{"guarded twin", "scenario"}},
+		"forgets late on reset":        {func() storage.Store { return forgetsLateOnReset{NewModel()} }, []string{"guarded twin", "scenario"}},
 		"appends late entries":         {appendsLate, []string{"guarded twin", "scenario", "late charges to a long log", "a late charge counts once, and what still counts"}},
 		"reads, then writes":           {racyGuards, []string{"guarded linear", "storms"}},
 	} {
@@ -98,7 +99,7 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 // What a failure of Twin tells of the new steps, and of reservations that differ in silence.
 func TestTwinExplainsAround(t *testing.T) {
 	for name, c := range map[string]struct {
-		store penstock.Store
+		store storage.Store
 		want  []string
 	}{
 		"a settlement":      {givesBackTwice(), []string{"release nonce", "[reserved for ", "-model +store", "this is enough"}},
@@ -123,6 +124,6 @@ func TestTwinExplainsAround(t *testing.T) {
 // forgetful tells of no reservations.
 type forgetful struct{ *Model }
 
-func (forgetful) Reservations(context.Context, penstock.Instant, penstock.Subject, int) ([]penstock.Reservation, int64, error) {
+func (forgetful) Reservations(context.Context, algorithm.Instant, storage.Subject, int) ([]storage.Reservation, int64, error) {
 	return nil, 0, nil
 }

@@ -6,20 +6,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A suite that cannot fail proves nothing: every part is shown stores that are wrong in one way,
 // and has to say so.
 
-func fleetOf(s penstock.Store) []penstock.Store { return []penstock.Store{s, s, s} }
+func fleetOf(s storage.Store) []storage.Store { return []storage.Store{s, s, s} }
 
 // The parts, in the sizes of a quick run, as functions that return what they found wrong.
-var parts = map[string]func(nodes []penstock.Store) error{
-	"twin":     func(n []penstock.Store) error { _, err := Suite{Plain: true}.twin(n, 1, 50_000); return err },
-	"promise":  func(n []penstock.Store) error { return promises(n, 1, 300) },
+var parts = map[string]func(nodes []storage.Store) error{
+	"twin":     func(n []storage.Store) error { _, err := Suite{Plain: true}.twin(n, 1, 50_000); return err },
+	"promise":  func(n []storage.Store) error { return promises(n, 1, 300) },
 	"exactly":  everyRush,
-	"fading":   func(n []penstock.Store) error { return fadingRush(n, 500) },
+	"fading":   func(n []storage.Store) error { return fadingRush(n, 500) },
 	"linear":   manyHistories,
 	"scenario": everyScenario,
 	"bounds":   everyBound,
@@ -33,7 +34,7 @@ func init() {
 	}
 }
 
-func everyRush(nodes []penstock.Store) error {
+func everyRush(nodes []storage.Store) error {
 	for _, r := range rushes {
 		if err := r.trials(nodes, 50); err != nil {
 			return err
@@ -42,11 +43,11 @@ func everyRush(nodes []penstock.Store) error {
 	return minuteRush(nodes, 50)
 }
 
-func manyHistories(nodes []penstock.Store) error {
+func manyHistories(nodes []storage.Store) error {
 	return trials(100, 1, func(i int) error { return Suite{Plain: true}.linearizable(nodes, 1, i) })
 }
 
-func everyScenario(nodes []penstock.Store) error {
+func everyScenario(nodes []storage.Store) error {
 	files, err := scenarioFiles.ReadDir("testdata")
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func everyScenario(nodes []penstock.Store) error {
 	return nil
 }
 
-func everyBound(nodes []penstock.Store) error {
+func everyBound(nodes []storage.Store) error {
 	var errs []error
 	for _, b := range bounds {
 		if err := b.hold(nodes, 1, 40); err != nil {
@@ -80,7 +81,7 @@ func everyBound(nodes []penstock.Store) error {
 	return errors.Join(errs...)
 }
 
-func everyLaw(nodes []penstock.Store) error {
+func everyLaw(nodes []storage.Store) error {
 	for _, l := range laws {
 		if err := l.hold(nodes, 1, 100); err != nil {
 			return err
@@ -91,7 +92,7 @@ func everyLaw(nodes []penstock.Store) error {
 
 func TestSabotageIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
-		store   func() penstock.Store
+		store   func() storage.Store
 		noticed []string
 	}{
 		"reads, then writes":      {racy, []string{"exactly", "fading", "linear"}},
@@ -110,8 +111,8 @@ func TestSabotageIsNoticed(t *testing.T) {
 		"confuses subjects":       {confusesSubjects, []string{"twin", "laws"}},
 		"answers another's call":  {answersAnothers, []string{"one store, many callers"}},
 		"unaware of denials":      {unawareOfDenials, []string{"twin"}},
-		"forgets by the writer": {func() penstock.Store {
-			return &forgetsByTheWriter{NewModel(), map[account]penstock.Instant{}}
+		"forgets by the writer": {func() storage.Store {
+			return &forgetsByTheWriter{NewModel(), map[account]algorithm.Instant{}}
 		}, []string{"expiry"}},
 		"charges impossible costs": {chargesImpossible, []string{"twin", "an impossible cost touches nothing"}},
 	} {
@@ -182,7 +183,7 @@ func TestTallyNotices(t *testing.T) {
 		"neither may be below a twentieth": func(r *reached) { r.denied = r.allowed / 30 },
 	} {
 		spoilt := *full
-		spoil(&spoilt.kinds[penstock.KindCounter])
+		spoil(&spoilt.kinds[algorithm.KindCounter])
 		if err := spoilt.missing(false); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error is %v, want %q", err, name)
 		}
@@ -216,7 +217,7 @@ func TestAbility(t *testing.T) {
 // A plain suite asks for decisions only: what has no other ability passes all of it.
 func TestPlain(t *testing.T) {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "50000")
-	Suite{Plain: true, Open: func(testing.TB, int) []penstock.Store {
+	Suite{Plain: true, Open: func(testing.TB, int) []storage.Store {
 		return fleetOf(takeFunc(NewModel().Take))
 	}}.Run(t)
 }

@@ -3,17 +3,18 @@ package storetest
 import (
 	"context"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // forgetsByTheWriter forgets a counter when the limit that wrote it no longer needs it, whatever has
 // looked at it since.
 type forgetsByTheWriter struct {
 	*Model
-	ends map[account]penstock.Instant
+	ends map[account]algorithm.Instant
 }
 
-func (s *forgetsByTheWriter) Take(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *forgetsByTheWriter) Take(_ context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := instantOf(t.Now)
@@ -30,12 +31,12 @@ func (s *forgetsByTheWriter) Take(_ context.Context, t *penstock.Ticket, out *pe
 			lives[c.Meter.Fingerprint] = c.Meter.Life
 		}
 		if g.Penalty != nil {
-			lives[penstock.PenaltyFingerprint] = g.Penalty.Forgive
+			lives[algorithm.PenaltyFingerprint] = g.Penalty.Forgive
 		}
 		for fingerprint, life := range lives {
 			where := account{g.Subject, fingerprint}
 			if now := s.ledger.balances[where]; now.state != before.balances[where].state {
-				s.ends[where] = now.state.At + penstock.Instant(life)
+				s.ends[where] = now.state.At + algorithm.Instant(life)
 			}
 		}
 	}

@@ -6,18 +6,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A saboteur is a model whose ledger is tampered with before, after or instead of what is asked.
 type saboteur struct {
 	*Model
-	before func(l ledger, t *penstock.Ticket)
-	after  func(l ledger, t *penstock.Ticket, out *penstock.Outcome)
-	settle func(l ledger, s *penstock.Settlement, out *penstock.Settled) error
+	before func(l ledger, t *storage.Ticket)
+	after  func(l ledger, t *storage.Ticket, out *storage.Outcome)
+	settle func(l ledger, s *storage.Settlement, out *storage.Settled) error
 }
 
-func (s *saboteur) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *saboteur) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (s *saboteur) Take(ctx context.Context, t *penstock.Ticket, out *penstock.O
 	})
 }
 
-func (s *saboteur) Settle(ctx context.Context, settlement *penstock.Settlement, out *penstock.Settled) error {
+func (s *saboteur) Settle(ctx context.Context, settlement *storage.Settlement, out *storage.Settled) error {
 	if s.settle == nil || settlement.Validate() != nil {
 		return s.Model.Settle(ctx, settlement, out)
 	}
@@ -46,58 +47,58 @@ func (s *saboteur) Settle(ctx context.Context, settlement *penstock.Settlement, 
 	})
 }
 
-func beforeTakes(before func(l ledger, t *penstock.Ticket)) penstock.Store {
+func beforeTakes(before func(l ledger, t *storage.Ticket)) storage.Store {
 	return &saboteur{Model: NewModel(), before: before}
 }
 
 // beforePenalties tampers with each group that has a penalty, and what is kept of it.
-func beforePenalties(tamper func(l ledger, a account, g *penstock.Group, now penstock.Instant)) penstock.Store {
-	return beforeTakes(func(l ledger, t *penstock.Ticket) {
+func beforePenalties(tamper func(l ledger, a account, g *storage.Group, now algorithm.Instant)) storage.Store {
+	return beforeTakes(func(l ledger, t *storage.Ticket) {
 		for i := range t.Groups {
 			if g := &t.Groups[i]; g.Penalty != nil {
-				tamper(l, account{g.Subject, penstock.PenaltyFingerprint}, g, t.Now)
+				tamper(l, account{g.Subject, algorithm.PenaltyFingerprint}, g, t.Now)
 			}
 		}
 	})
 }
 
 // afterGroups tampers with what is kept after each group.
-func afterGroups(tamper func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome)) penstock.Store {
-	return &saboteur{Model: NewModel(), after: func(l ledger, t *penstock.Ticket, out *penstock.Outcome) {
+func afterGroups(tamper func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome)) storage.Store {
+	return &saboteur{Model: NewModel(), after: func(l ledger, t *storage.Ticket, out *storage.Outcome) {
 		for i := range t.Groups {
 			tamper(l, t, &t.Groups[i], &out.Groups[i])
 		}
 	}}
 }
 
-func settlesBy(settle func(l ledger, s *penstock.Settlement, out *penstock.Settled) error) penstock.Store {
+func settlesBy(settle func(l ledger, s *storage.Settlement, out *storage.Settled) error) storage.Store {
 	return &saboteur{Model: NewModel(), settle: settle}
 }
 
-func ignoresBans() penstock.Store {
-	return beforePenalties(func(l ledger, a account, g *penstock.Group, now penstock.Instant) {
+func ignoresBans() storage.Store {
+	return beforePenalties(func(l ledger, a account, g *storage.Group, now algorithm.Instant) {
 		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].state, now); isBanned {
 			delete(l.balances, a)
 		}
 	})
 }
 
-func strike(l ledger, g *penstock.Group, now penstock.Instant) {
-	a := account{g.Subject, penstock.PenaltyFingerprint}
+func strike(l ledger, g *storage.Group, now algorithm.Instant) {
+	a := account{g.Subject, algorithm.PenaltyFingerprint}
 	s, _, _ := g.Penalty.Weigh(l.balances[a].state, now)
 	l.balances[a] = balance{state: g.Penalty.Strike(s, now)}
 }
 
-func strikesWhileBanned() penstock.Store {
-	return beforePenalties(func(l ledger, a account, g *penstock.Group, now penstock.Instant) {
+func strikesWhileBanned() storage.Store {
+	return beforePenalties(func(l ledger, a account, g *storage.Group, now algorithm.Instant) {
 		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].state, now); isBanned && g.Spends() {
 			strike(l, g, now)
 		}
 	})
 }
 
-func strikesForNever() penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func strikesForNever() storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		for _, c := range g.Charges {
 			if g.Penalty != nil && out.BannedUntil == 0 && !c.Meter.CanEver(c.Need()) {
 				strike(l, g, t.Now)
@@ -106,8 +107,8 @@ func strikesForNever() penstock.Store {
 	})
 }
 
-func strikesForOthers() penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func strikesForOthers() storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if g.Penalty != nil && out.Allowed && !out.Taken {
 			strike(l, g, t.Now)
 		}
@@ -115,45 +116,47 @@ func strikesForOthers() penstock.Store {
 }
 
 // believesAnyBan takes the end of a ban for granted, however far off a wrong clock has put it.
-func believesAnyBan() penstock.Store {
-	return beforePenalties(func(l ledger, a account, _ *penstock.Group, now penstock.Instant) {
+func believesAnyBan() storage.Store {
+	return beforePenalties(func(l ledger, a account, _ *storage.Group, now algorithm.Instant) {
 		if s := l.balances[a].state; s.A < int64(s.At-now) {
-			l.balances[a] = balance{state: penstock.State{At: s.At, A: int64(s.At - now), B: s.B}}
+			l.balances[a] = balance{state: algorithm.State{At: s.At, A: int64(s.At - now), B: s.B}}
 		}
 	})
 }
 
-func withTerms(change func(t *penstock.PenaltyTerms)) penstock.Store {
-	return beforePenalties(func(_ ledger, _ account, g *penstock.Group, _ penstock.Instant) {
+func withTerms(change func(t *algorithm.PenaltyTerms)) storage.Store {
+	return beforePenalties(func(_ ledger, _ account, g *storage.Group, _ algorithm.Instant) {
 		terms := g.Penalty.Terms()
 		change(&terms)
 		g.Penalty = must(terms.Compile())
 	})
 }
 
-func neverForgives() penstock.Store {
-	return withTerms(func(t *penstock.PenaltyTerms) { t.ForgiveAfter = penstock.MaxWindow })
+func neverForgives() storage.Store {
+	return withTerms(func(t *algorithm.PenaltyTerms) { t.ForgiveAfter = algorithm.MaxWindow })
 }
 
-func startsOverAfterTheLastBan() penstock.Store {
-	return withTerms(func(t *penstock.PenaltyTerms) { t.Bans = append(t.Bans[:len(t.Bans):len(t.Bans)], penstock.MaxWindow) })
+func startsOverAfterTheLastBan() storage.Store {
+	return withTerms(func(t *algorithm.PenaltyTerms) {
+		t.Bans = append(t.Bans[:len(t.Bans):len(t.Bans)], algorithm.MaxWindow)
+	})
 }
 
 // chargesWhileBanned weighs and charges as if there were no ban, and then denies.
-func chargesWhileBanned() penstock.Store {
-	return &saboteur{Model: NewModel(), after: func(l ledger, t *penstock.Ticket, out *penstock.Outcome) {
+func chargesWhileBanned() storage.Store {
+	return &saboteur{Model: NewModel(), after: func(l ledger, t *storage.Ticket, out *storage.Outcome) {
 		for i := range t.Groups {
 			if out.Groups[i].BannedUntil != 0 {
 				g := t.Groups[i]
 				g.Penalty = nil
-				l.take(&penstock.Ticket{Now: t.Now, Nonce: t.Nonce, MaxDelay: t.MaxDelay, Groups: []penstock.Group{g}}, t.Now, new(penstock.Outcome))
+				l.take(&storage.Ticket{Now: t.Now, Nonce: t.Nonce, MaxDelay: t.MaxDelay, Groups: []storage.Group{g}}, t.Now, new(storage.Outcome))
 			}
 		}
 	}}
 }
 
-func afterReplays(tamper func(r *penstock.Record, now penstock.Instant)) penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func afterReplays(tamper func(r *algorithm.Record, now algorithm.Instant)) storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay && out.Taken {
 			record := l.calls[callOf{g.Subject, g.Call}]
 			tamper(&record, t.Now)
@@ -162,57 +165,57 @@ func afterReplays(tamper func(r *penstock.Record, now penstock.Instant)) penstoc
 	})
 }
 
-func refreshesRecords() penstock.Store {
-	return afterReplays(func(r *penstock.Record, now penstock.Instant) { r.First = now })
+func refreshesRecords() storage.Store {
+	return afterReplays(func(r *algorithm.Record, now algorithm.Instant) { r.First = now })
 }
 
-func forgetsReplays() penstock.Store {
-	return afterReplays(func(r *penstock.Record, _ penstock.Instant) { r.Replays = 0 })
+func forgetsReplays() storage.Store {
+	return afterReplays(func(r *algorithm.Record, _ algorithm.Instant) { r.Replays = 0 })
 }
 
-func ignoresBudget() penstock.Store {
-	return afterGroups(func(l ledger, _ *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func ignoresBudget() storage.Store {
+	return afterGroups(func(l ledger, _ *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay {
 			delete(l.balances, account{g.Subject, g.Dedup.Budget.Fingerprint})
 		}
 	})
 }
 
-func recordsDenied() penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func recordsDenied() storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if g.Remembers() && !out.Taken && !out.Replay {
-			l.calls[callOf{g.Subject, g.Call}] = penstock.Record{First: t.Now}
+			l.calls[callOf{g.Subject, g.Call}] = algorithm.Record{First: t.Now}
 		}
 	})
 }
 
-func confusesIDs() penstock.Store {
-	return beforeTakes(func(_ ledger, t *penstock.Ticket) {
+func confusesIDs() storage.Store {
+	return beforeTakes(func(_ ledger, t *storage.Ticket) {
 		for i := range t.Groups {
-			if t.Groups[i].Call != (penstock.CallID{}) {
-				t.Groups[i].Call = penstock.CallID{1}
+			if t.Groups[i].Call != (storage.CallID{}) {
+				t.Groups[i].Call = storage.CallID{1}
 			}
 		}
 	})
 }
 
 // chargesReplays charges a repeat like any call.
-func chargesReplays() penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func chargesReplays() storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay && out.Taken {
-			bare := penstock.Group{Subject: g.Subject, Charges: g.Charges}
-			l.take(&penstock.Ticket{Now: t.Now, Nonce: t.Nonce, MaxDelay: t.MaxDelay, Groups: []penstock.Group{bare}}, t.Now, new(penstock.Outcome))
+			bare := storage.Group{Subject: g.Subject, Charges: g.Charges}
+			l.take(&storage.Ticket{Now: t.Now, Nonce: t.Nonce, MaxDelay: t.MaxDelay, Groups: []storage.Group{bare}}, t.Now, new(storage.Outcome))
 		}
 	})
 }
 
 // countsBudgetInWindows counts duplicates in fixed windows, whatever limit they stand beside.
-func countsBudgetInWindows() penstock.Store {
-	return beforeTakes(func(_ ledger, t *penstock.Ticket) {
+func countsBudgetInWindows() storage.Store {
+	return beforeTakes(func(_ ledger, t *storage.Ticket) {
 		for i := range t.Groups {
 			if d := t.Groups[i].Dedup; d != nil {
 				terms := d.Terms()
-				terms.Beside = penstock.Limit{Algorithm: penstock.FixedWindow, Window: terms.Beside.Window, Period: terms.Beside.Period, Location: terms.Beside.Location}
+				terms.Beside = algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: terms.Beside.Window, Period: terms.Beside.Period, Location: terms.Beside.Location}
 				t.Groups[i].Dedup = must(terms.Compile())
 			}
 		}
@@ -220,8 +223,8 @@ func countsBudgetInWindows() penstock.Store {
 }
 
 // permitlessReplays lets a duplicate run without a permit of its own.
-func permitlessReplays() penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func permitlessReplays() storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		for _, c := range g.Charges {
 			if out.Replay && out.Taken && c.TakesPermit() {
 				a := account{g.Subject, c.Meter.Fingerprint}
@@ -233,8 +236,8 @@ func permitlessReplays() penstock.Store {
 }
 
 // concludesOriginals names what the original took as if the duplicate had taken it.
-func concludesOriginals() penstock.Store {
-	return afterGroups(func(_ ledger, _ *penstock.Ticket, _ *penstock.Group, out *penstock.GroupOutcome) {
+func concludesOriginals() storage.Store {
+	return afterGroups(func(_ ledger, _ *storage.Ticket, _ *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay && out.Taken {
 			out.Nonce = out.Original
 		}
@@ -242,24 +245,24 @@ func concludesOriginals() penstock.Store {
 }
 
 // strikesForReplays counts a strike for a duplicate that finds no permit.
-func strikesForReplays() penstock.Store {
-	return afterGroups(func(l ledger, t *penstock.Ticket, g *penstock.Group, out *penstock.GroupOutcome) {
+func strikesForReplays() storage.Store {
+	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if g.Penalty != nil && out.Replay && !out.Allowed {
 			strike(l, g, t.Now)
 		}
 	})
 }
 
-func reservesTooLong() penstock.Store {
-	return beforeTakes(func(_ ledger, t *penstock.Ticket) {
+func reservesTooLong() storage.Store {
+	return beforeTakes(func(_ ledger, t *storage.Ticket) {
 		for i := range t.Groups {
-			t.Groups[i].Reserve = min(2*t.Groups[i].Reserve, penstock.MaxReserve)
+			t.Groups[i].Reserve = min(2*t.Groups[i].Reserve, storage.MaxReserve)
 		}
 	})
 }
 
-func overdrawsWithoutBound() penstock.Store {
-	return beforeTakes(func(_ ledger, t *penstock.Ticket) {
+func overdrawsWithoutBound() storage.Store {
+	return beforeTakes(func(_ ledger, t *storage.Ticket) {
 		for i := range t.Groups {
 			for j := range t.Groups[i].Charges {
 				c := &t.Groups[i].Charges[j]
@@ -274,8 +277,8 @@ func overdrawsWithoutBound() penstock.Store {
 }
 
 // overdrawsFromNothing lets a cost that must be recorded pass, whatever is left.
-func overdrawsFromNothing() penstock.Store {
-	return beforeTakes(func(_ ledger, t *penstock.Ticket) {
+func overdrawsFromNothing() storage.Store {
+	return beforeTakes(func(_ ledger, t *storage.Ticket) {
 		for i := range t.Groups {
 			for j := range t.Groups[i].Charges {
 				c := &t.Groups[i].Charges[j]
@@ -292,11 +295,11 @@ func overdrawsFromNothing() penstock.Store {
 }
 
 // resetsHalf forgets what was counted, and leaves the ban and the reservations.
-func resetsHalf() penstock.Store { return &halfResetter{NewModel()} }
+func resetsHalf() storage.Store { return &halfResetter{NewModel()} }
 
 type halfResetter struct{ *Model }
 
-func (h *halfResetter) Reset(_ context.Context, g *penstock.Group) error {
+func (h *halfResetter) Reset(_ context.Context, g *storage.Group) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range g.Charges {
@@ -306,11 +309,11 @@ func (h *halfResetter) Reset(_ context.Context, g *penstock.Group) error {
 }
 
 // bansTooShort sets a ban by hand that ends a millisecond early.
-func bansTooShort() penstock.Store { return &shortBanner{NewModel()} }
+func bansTooShort() storage.Store { return &shortBanner{NewModel()} }
 
 type shortBanner struct{ *Model }
 
-func (b *shortBanner) Ban(ctx context.Context, ban *penstock.Ban) (penstock.Instant, error) {
+func (b *shortBanner) Ban(ctx context.Context, ban *storage.Ban) (algorithm.Instant, error) {
 	shorter := *ban
 	if shorter.Length > time.Second {
 		shorter.Length -= time.Millisecond
@@ -320,23 +323,23 @@ func (b *shortBanner) Ban(ctx context.Context, ban *penstock.Ban) (penstock.Inst
 }
 
 // racyGuards reads under the lock, thinks, and writes what it made of it under the lock again.
-func racyGuards() penstock.Store { return &racer{Model: NewModel()} }
+func racyGuards() storage.Store { return &racer{Model: NewModel()} }
 
 type racer struct{ *Model }
 
-func (r *racer) Take(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (r *racer) Take(_ context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	return r.apart(t.Groups[0].Subject, func(l ledger) error {
 		l.take(t, instantOf(t.Now), out)
 		return nil
 	})
 }
 
-func (r *racer) Settle(_ context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (r *racer) Settle(_ context.Context, s *storage.Settlement, out *storage.Settled) error {
 	return r.apart(s.Subject, func(l ledger) error { return l.settle(s, instantOf(s.Now), out) })
 }
 
 // apart does something on a copy and then keeps what has become of a subject.
-func (r *racer) apart(who penstock.Subject, do func(l ledger) error) error {
+func (r *racer) apart(who storage.Subject, do func(l ledger) error) error {
 	r.mu.Lock()
 	mine := r.ledger.clone()
 	r.mu.Unlock()

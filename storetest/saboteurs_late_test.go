@@ -3,50 +3,51 @@ package storetest
 import (
 	"context"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A lateSaboteur is a model that charges late in another way.
 type lateSaboteur struct {
 	*Model
-	charge func(l ledger, c *penstock.LateCharge)
+	charge func(l ledger, c *storage.LateCharge)
 }
 
-func (s *lateSaboteur) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (s *lateSaboteur) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
 	return s.locked(ctx, func() error {
 		mine := *c
 		mine.Now = instantOf(c.Now)
-		mine.Amounts = append([]penstock.LateAmount(nil), c.Amounts...)
+		mine.Amounts = append([]storage.LateAmount(nil), c.Amounts...)
 		s.charge(s.ledger, &mine)
 		return nil
 	})
 }
 
-func chargesLateBy(charge func(l ledger, c *penstock.LateCharge)) penstock.Store {
+func chargesLateBy(charge func(l ledger, c *storage.LateCharge)) storage.Store {
 	return &lateSaboteur{NewModel(), charge}
 }
 
-func ignoresLateCharges() penstock.Store {
-	return chargesLateBy(func(ledger, *penstock.LateCharge) {})
+func ignoresLateCharges() storage.Store {
+	return chargesLateBy(func(ledger, *storage.LateCharge) {})
 }
 
 // chargesLateTwice forgets the nonce.
-func chargesLateTwice() penstock.Store {
-	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+func chargesLateTwice() storage.Store {
+	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		l.chargeLate(c, c.Now)
 		delete(l.late, takenUnder{c.Subject, c.Nonce})
 	})
 }
 
 // dates returns a late charge as if all of it had been admitted at an instant.
-func dates(c *penstock.LateCharge, at func(penstock.Instant) penstock.Instant) {
+func dates(c *storage.LateCharge, at func(algorithm.Instant) algorithm.Instant) {
 	for i := range c.Amounts {
 		a := &c.Amounts[i]
 		a.State.At = at(a.State.At)
-		log := append([]penstock.Entry(nil), a.Log...)
+		log := append([]algorithm.Entry(nil), a.Log...)
 		for k := range log {
 			log[k].At = at(log[k].At)
 		}
@@ -55,16 +56,16 @@ func dates(c *penstock.LateCharge, at func(penstock.Instant) penstock.Instant) {
 }
 
 // chargesLateAsNew charges all of it as of now.
-func chargesLateAsNew() penstock.Store {
-	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
-		dates(c, func(penstock.Instant) penstock.Instant { return c.Now })
+func chargesLateAsNew() storage.Store {
+	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
+		dates(c, func(algorithm.Instant) algorithm.Instant { return c.Now })
 		l.chargeLate(c, c.Now)
 	})
 }
 
 // replacesByLate takes the late counter for the shared one.
-func replacesByLate() penstock.Store {
-	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+func replacesByLate() storage.Store {
+	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for _, a := range c.Amounts {
 			delete(l.balances, account{c.Subject, a.Meter.Fingerprint})
 		}
@@ -73,8 +74,8 @@ func replacesByLate() penstock.Store {
 }
 
 // chargesLateWithoutCut charges beyond capacity and overdraft.
-func chargesLateWithoutCut() penstock.Store {
-	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+func chargesLateWithoutCut() storage.Store {
+	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for i := range c.Amounts {
 			limit := c.Amounts[i].Meter.Limit()
 			limit.Overdraft += 5
@@ -87,8 +88,8 @@ func chargesLateWithoutCut() penstock.Store {
 }
 
 // believesLateInstants brings the state up to a late instant that has not come yet.
-func believesLateInstants() penstock.Store {
-	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+func believesLateInstants() storage.Store {
+	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		now := c.Now
 		for _, a := range c.Amounts {
 			now = max(now, a.State.At)
@@ -103,7 +104,7 @@ func believesLateInstants() penstock.Store {
 // forgetsLateOnReset forgets with a subject what was charged late.
 type forgetsLateOnReset struct{ *Model }
 
-func (s forgetsLateOnReset) Reset(ctx context.Context, g *penstock.Group) error {
+func (s forgetsLateOnReset) Reset(ctx context.Context, g *storage.Group) error {
 	return s.locked(ctx, func() error {
 		for name := range s.ledger.late {
 			if name.subject == g.Subject {
@@ -116,15 +117,15 @@ func (s forgetsLateOnReset) Reset(ctx context.Context, g *penstock.Group) error 
 }
 
 // appendsLate puts late entries behind all others, as of now.
-func appendsLate() penstock.Store {
-	return chargesLateBy(func(l ledger, c *penstock.LateCharge) {
+func appendsLate() storage.Store {
+	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for i := range c.Amounts {
 			a := &c.Amounts[i]
 			b := l.balances[account{c.Subject, a.Meter.Fingerprint}]
 			if n := len(b.entries); n > 0 && len(a.Log) > 0 {
 				one := *c
-				one.Amounts = []penstock.LateAmount{*a}
-				dates(&one, func(at penstock.Instant) penstock.Instant { return max(at, b.entries[n-1].At) })
+				one.Amounts = []storage.LateAmount{*a}
+				dates(&one, func(at algorithm.Instant) algorithm.Instant { return max(at, b.entries[n-1].At) })
 				a.Log = one.Amounts[0].Log
 			}
 		}

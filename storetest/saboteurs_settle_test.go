@@ -3,24 +3,25 @@ package storetest
 import (
 	"context"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // givesBackTwice leaves what it has released open.
-func givesBackTwice() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func givesBackTwice() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		name := takenUnder{s.Subject, s.Nonce}
 		r, open := l.reservations[name]
 		err := l.settle(s, s.Now, out)
-		if open && err == nil && s.Verb == penstock.Release && !r.Closed {
+		if open && err == nil && s.Verb == storage.Release && !r.Closed {
 			l.reservations[name] = r
 		}
 		return err
 	})
 }
 
-func forgetsClosed() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func forgetsClosed() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		err := l.settle(s, s.Now, out)
 		if name := (takenUnder{s.Subject, s.Nonce}); l.reservations[name].Closed {
 			delete(l.reservations, name)
@@ -30,8 +31,8 @@ func forgetsClosed() penstock.Store {
 }
 
 // settlesAboveCapacity has room for more than there is.
-func settlesAboveCapacity() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func settlesAboveCapacity() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		wide := settlement(*s)
 		for i := range wide.Charges {
 			limit := wide.Charges[i].Meter.Limit()
@@ -50,16 +51,16 @@ func settlesAboveCapacity() penstock.Store {
 	})
 }
 
-func allowsEveryOverage() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
-		s.Overage = max(s.Overage, penstock.OverageAllow)
+func allowsEveryOverage() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+		s.Overage = max(s.Overage, algorithm.OverageAllow)
 		return l.settle(s, s.Now, out)
 	})
 }
 
 // givesBackLate dates every charge anew when it is given back.
-func givesBackLate() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func givesBackLate() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		r := l.reservations[takenUnder{s.Subject, s.Nonce}]
 		for i := range r.Receipts {
 			r.Receipts[i].At = s.Now
@@ -68,8 +69,8 @@ func givesBackLate() penstock.Store {
 	})
 }
 
-func settlesForAnother() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func settlesForAnother() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		for name := range l.reservations {
 			alike := name.subject[0] == s.Subject[0] || name.subject[15] == s.Subject[15]
 			if alike && name.nonce == s.Nonce && name.subject != s.Subject {
@@ -82,8 +83,8 @@ func settlesForAnother() penstock.Store {
 }
 
 // settlesLate believes a reservation that is over.
-func settlesLate() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func settlesLate() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		name := takenUnder{s.Subject, s.Nonce}
 		if r, ok := l.reservations[name]; ok && r.Until <= s.Now {
 			r.Until = s.Now + 1
@@ -94,22 +95,22 @@ func settlesLate() penstock.Store {
 }
 
 // renewsExpired takes a lease anew for whoever asks to renew one.
-func renewsExpired() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
-		if s.Verb == penstock.Renew && s.OnlyLeases() {
-			g := penstock.Group{Subject: s.Subject}
+func renewsExpired() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+		if s.Verb == storage.Renew && s.OnlyLeases() {
+			g := storage.Group{Subject: s.Subject}
 			for _, c := range s.Charges {
-				g.Charges = append(g.Charges, penstock.Charge{Meter: c.Meter, Cost: 1})
+				g.Charges = append(g.Charges, algorithm.Charge{Meter: c.Meter, Cost: 1})
 			}
-			l.take(&penstock.Ticket{Now: s.Now, Nonce: s.Nonce, Groups: []penstock.Group{g}}, s.Now, new(penstock.Outcome))
+			l.take(&storage.Ticket{Now: s.Now, Nonce: s.Nonce, Groups: []storage.Group{g}}, s.Now, new(storage.Outcome))
 		}
 		return l.settle(s, s.Now, out)
 	})
 }
 
 // releasesAnothers gives back the lease of somebody where the caller has none.
-func releasesAnothers() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
+func releasesAnothers() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		err := l.settle(s, s.Now, out)
 		if err == nil && out.Again && s.OnlyLeases() {
 			a := account{s.Subject, s.Charges[0].Meter.Fingerprint}
@@ -122,9 +123,9 @@ func releasesAnothers() penstock.Store {
 }
 
 // renewsForNothing says that it renewed, and did not.
-func renewsForNothing() penstock.Store {
-	return settlesBy(func(l ledger, s *penstock.Settlement, out *penstock.Settled) error {
-		if s.Verb == penstock.Renew {
+func renewsForNothing() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+		if s.Verb == storage.Renew {
 			l = l.clone()
 		}
 		return l.settle(s, s.Now, out)
@@ -134,12 +135,12 @@ func renewsForNothing() penstock.Store {
 // resetsByName keeps a ban whose penalty the group does not name.
 type resetsByName struct{ *Model }
 
-func (s resetsByName) Reset(ctx context.Context, g *penstock.Group) error {
+func (s resetsByName) Reset(ctx context.Context, g *storage.Group) error {
 	if err := g.ValidateReset(); err != nil {
 		return err
 	}
 	return s.locked(ctx, func() error {
-		a := account{g.Subject, penstock.PenaltyFingerprint}
+		a := account{g.Subject, algorithm.PenaltyFingerprint}
 		kept, has := s.ledger.balances[a]
 		s.ledger.reset(g)
 		if g.Penalty == nil && has {

@@ -8,20 +8,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // takeFunc makes a store of a function.
-type takeFunc func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error
+type takeFunc func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error
 
-func (f takeFunc) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (f takeFunc) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	return f(ctx, t, out)
 }
 
 // altered asks a model something else than was asked.
-func altered(alter func(t *penstock.Ticket)) penstock.Store {
+func altered(alter func(t *storage.Ticket)) storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		if err := t.Validate(); err != nil {
 			return err
 		}
@@ -31,7 +32,7 @@ func altered(alter func(t *penstock.Ticket)) penstock.Store {
 	})
 }
 
-func deepCopy(t *penstock.Ticket) *penstock.Ticket {
+func deepCopy(t *storage.Ticket) *storage.Ticket {
 	c := *t
 	c.Groups = slices.Clone(c.Groups)
 	for i := range c.Groups {
@@ -41,9 +42,9 @@ func deepCopy(t *penstock.Ticket) *penstock.Ticket {
 }
 
 // answering changes what a model answers.
-func answering(alter func(t *penstock.Ticket, out *penstock.Outcome)) penstock.Store {
+func answering(alter func(t *storage.Ticket, out *storage.Outcome)) storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		err := model.Take(ctx, t, out)
 		if err == nil {
 			alter(t, out)
@@ -53,8 +54,8 @@ func answering(alter func(t *penstock.Ticket, out *penstock.Outcome)) penstock.S
 }
 
 // limitsChanged asks with other limits, and reports the right one.
-func limitsChanged(change func(l *penstock.Limit)) penstock.Store {
-	asked := altered(func(t *penstock.Ticket) {
+func limitsChanged(change func(l *algorithm.Limit)) storage.Store {
+	asked := altered(func(t *storage.Ticket) {
 		for i := range t.Groups {
 			for j := range t.Groups[i].Charges {
 				c := &t.Groups[i].Charges[j]
@@ -66,7 +67,7 @@ func limitsChanged(change func(l *penstock.Limit)) penstock.Store {
 			}
 		}
 	})
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		err := asked.Take(ctx, t, out)
 		i := 0
 		for _, g := range t.Groups {
@@ -83,17 +84,17 @@ func limitsChanged(change func(l *penstock.Limit)) penstock.Store {
 	})
 }
 
-func chargesDenied() penstock.Store {
-	return limitsChanged(func(l *penstock.Limit) { l.CountDenied = true })
+func chargesDenied() storage.Store {
+	return limitsChanged(func(l *algorithm.Limit) { l.CountDenied = true })
 }
 
-func oneTooMany() penstock.Store { return limitsChanged(func(l *penstock.Limit) { more(l, 1) }) }
+func oneTooMany() storage.Store { return limitsChanged(func(l *algorithm.Limit) { more(l, 1) }) }
 
-func oneTooFew() penstock.Store { return limitsChanged(func(l *penstock.Limit) { more(l, -1) }) }
+func oneTooFew() storage.Store { return limitsChanged(func(l *algorithm.Limit) { more(l, -1) }) }
 
-func more(l *penstock.Limit, n int64) {
+func more(l *algorithm.Limit, n int64) {
 	switch {
-	case l.Algorithm == penstock.LeakyBucket:
+	case l.Algorithm == algorithm.LeakyBucket:
 		l.Queue += n
 	case l.Burst != 0:
 		l.Burst += n
@@ -103,9 +104,9 @@ func more(l *penstock.Limit, n int64) {
 }
 
 // unawareOfDenials charges calls that were denied elsewhere.
-func unawareOfDenials() penstock.Store {
+func unawareOfDenials() storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		mine := *t
 		mine.Denied = false
 		return model.Take(ctx, &mine, out)
@@ -113,10 +114,10 @@ func unawareOfDenials() penstock.Store {
 }
 
 // racy reads under the lock, thinks, and writes under the lock again: no data race, a lost update.
-func racy() penstock.Store {
+func racy() storage.Store {
 	var mu sync.Mutex
 	shared := newLedger()
-	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(_ context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		mu.Lock()
 		mine := shared.clone()
 		mu.Unlock()
@@ -139,11 +140,11 @@ func racy() penstock.Store {
 }
 
 // forgetsOnStepBack answers from a clean state once the clock has stepped back.
-func forgetsOnStepBack() penstock.Store {
+func forgetsOnStepBack() storage.Store {
 	var mu sync.Mutex
-	last := map[penstock.Subject]penstock.Instant{}
-	steps := map[penstock.Subject]byte{}
-	return altered(func(t *penstock.Ticket) {
+	last := map[storage.Subject]algorithm.Instant{}
+	steps := map[storage.Subject]byte{}
+	return altered(func(t *storage.Ticket) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := instantOf(t.Now)
@@ -158,9 +159,9 @@ func forgetsOnStepBack() penstock.Store {
 	})
 }
 
-func chargesPeeks() penstock.Store {
+func chargesPeeks() storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		if err := model.Take(ctx, t, out); err != nil {
 			return err
 		}
@@ -175,24 +176,24 @@ func chargesPeeks() penstock.Store {
 			}
 		}
 		if peeked {
-			return model.Take(ctx, charged, new(penstock.Outcome))
+			return model.Take(ctx, charged, new(storage.Outcome))
 		}
 		return nil
 	})
 }
 
 // chargesSome takes every limit by itself, whatever the others say.
-func chargesSome() penstock.Store {
+func chargesSome() storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		split := *t
 		split.Groups = nil
 		for _, g := range t.Groups {
 			for _, c := range g.Charges {
-				split.Groups = append(split.Groups, penstock.Group{Subject: g.Subject, Alone: true, Charges: []penstock.Charge{c}})
+				split.Groups = append(split.Groups, storage.Group{Subject: g.Subject, Alone: true, Charges: []algorithm.Charge{c}})
 			}
 		}
-		var parts penstock.Outcome
+		var parts storage.Outcome
 		if err := model.Take(ctx, t, out); err != nil || len(split.Groups) == 1 || out.Allowed {
 			return err
 		}
@@ -200,12 +201,12 @@ func chargesSome() penstock.Store {
 	})
 }
 
-func promisesTooMuch() penstock.Store   { return shifted(-time.Microsecond, 0) }
-func promisesTooLittle() penstock.Store { return shifted(time.Microsecond, 0) }
-func resetsTooEarly() penstock.Store    { return shifted(0, -time.Microsecond) }
+func promisesTooMuch() storage.Store   { return shifted(-time.Microsecond, 0) }
+func promisesTooLittle() storage.Store { return shifted(time.Microsecond, 0) }
+func resetsTooEarly() storage.Store    { return shifted(0, -time.Microsecond) }
 
-func shifted(retry, reset time.Duration) penstock.Store {
-	return answering(func(_ *penstock.Ticket, out *penstock.Outcome) {
+func shifted(retry, reset time.Duration) storage.Store {
+	return answering(func(_ *storage.Ticket, out *storage.Outcome) {
 		for i := range out.Decisions {
 			d := &out.Decisions[i]
 			if d.RetryAfter > 0 {
@@ -218,17 +219,17 @@ func shifted(retry, reset time.Duration) penstock.Store {
 	})
 }
 
-func ignoresContext() penstock.Store {
+func ignoresContext() storage.Store {
 	model := NewModel()
-	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(_ context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		return model.Take(context.Background(), t, out)
 	})
 }
 
-func appendsToOutcome() penstock.Store {
+func appendsToOutcome() storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-		var mine penstock.Outcome
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+		var mine storage.Outcome
 		err := model.Take(ctx, t, &mine)
 		out.Now, out.Allowed = mine.Now, mine.Allowed
 		out.Groups = append(out.Groups, mine.Groups...)
@@ -237,10 +238,10 @@ func appendsToOutcome() penstock.Store {
 	})
 }
 
-func takesInvalid() penstock.Store {
+func takesInvalid() storage.Store {
 	var mu sync.Mutex
 	l := newLedger()
-	return takeFunc(func(_ context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(_ context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		mu.Lock()
 		defer mu.Unlock()
 		l.take(t, instantOf(t.Now), out) // panics on some
@@ -249,8 +250,8 @@ func takesInvalid() penstock.Store {
 }
 
 // confusesSubjects drops bits of a subject, as a hash table might.
-func confusesSubjects() penstock.Store {
-	return altered(func(t *penstock.Ticket) {
+func confusesSubjects() storage.Store {
+	return altered(func(t *storage.Ticket) {
 		for i := range t.Groups {
 			clear(t.Groups[i].Subject[8:])
 		}
@@ -258,28 +259,28 @@ func confusesSubjects() penstock.Store {
 }
 
 // answersAnothers now and then hands a caller the reply to an earlier call of somebody else.
-func answersAnothers() penstock.Store {
+func answersAnothers() storage.Store {
 	var n atomic.Int64
 	var mu sync.Mutex
-	var earlier penstock.Outcome
-	return answering(func(_ *penstock.Ticket, out *penstock.Outcome) {
+	var earlier storage.Outcome
+	return answering(func(_ *storage.Ticket, out *storage.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n.Add(1)%100 == 0 && len(earlier.Decisions) == len(out.Decisions) {
 			*out = earlier
 		}
-		earlier = penstock.Outcome{Now: out.Now, Allowed: out.Allowed, Groups: slices.Clone(out.Groups), Decisions: slices.Clone(out.Decisions)}
+		earlier = storage.Outcome{Now: out.Now, Allowed: out.Allowed, Groups: slices.Clone(out.Groups), Decisions: slices.Clone(out.Decisions)}
 	})
 }
 
 // chargesImpossible takes a unit for a cost that can never pass.
-func chargesImpossible() penstock.Store {
+func chargesImpossible() storage.Store {
 	model := NewModel()
-	return takeFunc(func(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 		if err := model.Take(ctx, t, out); err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(out.Decisions, func(d penstock.Decision) bool { return d.RetryAfter == penstock.Never }); i < 0 {
+		if i := slices.IndexFunc(out.Decisions, func(d algorithm.Decision) bool { return d.RetryAfter == algorithm.Never }); i < 0 {
 			return nil
 		}
 		charged := deepCopy(t)
@@ -289,6 +290,6 @@ func chargesImpossible() penstock.Store {
 			}
 		}
 		charged.Nonce |= 1
-		return model.Take(ctx, charged, new(penstock.Outcome))
+		return model.Take(ctx, charged, new(storage.Outcome))
 	})
 }

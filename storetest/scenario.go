@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 //go:embed testdata/*.scenario
@@ -61,19 +62,19 @@ func (sc *scenario) able() bool {
 type event struct {
 	line   string // file:line
 	limit  *limitEvent
-	guard  func(g *penstock.Group)
+	guard  func(g *storage.Group)
 	calls  *callsEvent
 	around *aroundEvent
 }
 
 type limitEvent struct {
 	index int // of the limit among all
-	meter *penstock.Meter
+	meter *algorithm.Meter
 	alone bool
 }
 
 type callsEvent struct {
-	at       penstock.Instant
+	at       algorithm.Instant
 	count    int
 	cost     int64
 	maxDelay time.Duration
@@ -88,14 +89,14 @@ type callsEvent struct {
 type expectation struct {
 	text  string
 	limit int                                                              // index, or everyLimit
-	check func(ds []penstock.Decision) (got any, ok bool)                  // of the limits, or
-	group func(o *penstock.GroupOutcome, now penstock.Instant) (any, bool) // of the group
+	check func(ds []algorithm.Decision) (got any, ok bool)                 // of the limits, or
+	group func(o *storage.GroupOutcome, now algorithm.Instant) (any, bool) // of the group
 }
 
 const everyLimit = -1
 
 // check holds expectations against an answer. Without a group nothing is expected of it.
-func check(expect []expectation, decisions []penstock.Decision, group *penstock.GroupOutcome, now penstock.Instant) error {
+func check(expect []expectation, decisions []algorithm.Decision, group *storage.GroupOutcome, now algorithm.Instant) error {
 	for _, x := range expect {
 		var got any
 		var ok bool
@@ -118,15 +119,15 @@ func check(expect []expectation, decisions []penstock.Decision, group *penstock.
 
 // A narrator tells a scenario to a store, from node to node.
 type narrator struct {
-	nodes   []penstock.Store
-	subject penstock.Subject
+	nodes   []storage.Store
+	subject storage.Subject
 	limits  []limitEvent
-	guards  []func(g *penstock.Group)
+	guards  []func(g *storage.Group)
 	nonce   uint64
 	made    int
 }
 
-func (sc *scenario) play(nodes []penstock.Store) error {
+func (sc *scenario) play(nodes []storage.Store) error {
 	n := narrator{nodes: nodes, subject: newcomer(), nonce: 1 << 32} // above those a scenario names
 	for _, e := range sc.events {
 		if err := n.tell(&e); err != nil {
@@ -150,7 +151,7 @@ func (n *narrator) tell(e *event) error {
 	case e.around != nil:
 		return e.around.play(n.next().(Able), n.ticket(&callsEvent{}).Groups[0])
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	for i := range e.calls.count {
 		if err := n.next().Take(context.Background(), n.ticket(e.calls), &out); err != nil {
 			return fmt.Errorf("call %d: %w", i+1, err)
@@ -162,25 +163,25 @@ func (n *narrator) tell(e *event) error {
 	return check(e.calls.expect, out.Decisions, &out.Groups[0], out.Now)
 }
 
-func (n *narrator) next() penstock.Store {
+func (n *narrator) next() storage.Store {
 	n.made++
 	return n.nodes[n.made%len(n.nodes)]
 }
 
 // ticket puts the limits that stand together into one group, and each that is alone into its own,
 // behind it: so decisions come in the order of the limits. The guards are the first group's.
-func (n *narrator) ticket(c *callsEvent) *penstock.Ticket {
-	t := &penstock.Ticket{Now: c.at, MaxDelay: c.maxDelay, Nonce: c.nonce}
+func (n *narrator) ticket(c *callsEvent) *storage.Ticket {
+	t := &storage.Ticket{Now: c.at, MaxDelay: c.maxDelay, Nonce: c.nonce}
 	if t.Nonce == 0 {
 		n.nonce++
 		t.Nonce = n.nonce
 	}
 	for _, l := range n.limits {
-		charge := penstock.Charge{Meter: l.meter, Cost: c.cost, Overdraw: c.overdraw}
+		charge := algorithm.Charge{Meter: l.meter, Cost: c.cost, Overdraw: c.overdraw}
 		if last := len(t.Groups) - 1; last >= 0 && !l.alone {
 			t.Groups[last].Charges = append(t.Groups[last].Charges, charge)
 		} else {
-			t.Groups = append(t.Groups, penstock.Group{Subject: n.subject, Charges: []penstock.Charge{charge}, Alone: l.alone})
+			t.Groups = append(t.Groups, storage.Group{Subject: n.subject, Charges: []algorithm.Charge{charge}, Alone: l.alone})
 		}
 	}
 	for _, guard := range n.guards {

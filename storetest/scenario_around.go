@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // An aroundEvent is something done around the calls: a settlement, a ban, a reset or a late
 // charge.
 type aroundEvent struct {
-	settle  *penstock.Settlement // without charges, which are the limits' at that time
+	settle  *storage.Settlement // without charges, which are the limits' at that time
 	cost    int64
 	verdict string
 
@@ -24,18 +25,18 @@ type aroundEvent struct {
 	late  []flow // what was admitted without the store
 	nonce uint64 // of the late charge
 
-	at     penstock.Instant
+	at     algorithm.Instant
 	expect []expectation
 }
 
 var verdicts = []string{"passes", "again", "denied", "closed", "unknown"}
 
 // verdictOf names what became of a settlement.
-func verdictOf(out *penstock.Settled, refusal error) string {
+func verdictOf(out *storage.Settled, refusal error) string {
 	switch {
-	case refusal == penstock.ErrClosed:
+	case refusal == storage.ErrClosed:
 		return "closed"
-	case refusal == penstock.ErrNoReservation:
+	case refusal == storage.ErrNoReservation:
 		return "unknown"
 	case !out.Allowed:
 		return "denied"
@@ -46,11 +47,11 @@ func verdictOf(out *penstock.Settled, refusal error) string {
 }
 
 // play does it for the group that the limits are now.
-func (e *aroundEvent) play(node Able, g penstock.Group) error {
+func (e *aroundEvent) play(node Able, g storage.Group) error {
 	ctx := context.Background()
 	switch {
 	case e.ban:
-		_, err := node.Ban(ctx, &penstock.Ban{Now: e.at, Subject: g.Subject, Penalty: g.Penalty, Length: e.length})
+		_, err := node.Ban(ctx, &storage.Ban{Now: e.at, Subject: g.Subject, Penalty: g.Penalty, Length: e.length})
 		return err
 	case e.reset:
 		return node.Reset(ctx, &g)
@@ -60,12 +61,12 @@ func (e *aroundEvent) play(node Able, g penstock.Group) error {
 	s := *e.settle
 	s.Now, s.Subject = e.at, g.Subject
 	for _, c := range g.Charges {
-		s.Charges = append(s.Charges, penstock.Charge{Meter: c.Meter, Cost: e.cost})
+		s.Charges = append(s.Charges, algorithm.Charge{Meter: c.Meter, Cost: e.cost})
 	}
-	var out penstock.Settled
+	var out storage.Settled
 	err := node.Settle(ctx, &s, &out)
 	refusal := refusalOf(err)
-	if err != nil && (refusal == nil || refusal == penstock.ErrInvalid) {
+	if err != nil && (refusal == nil || refusal == algorithm.ErrInvalid) {
 		return err
 	}
 	if got := verdictOf(&out, refusal); got != e.verdict {
@@ -78,8 +79,8 @@ func (e *aroundEvent) play(node Able, g penstock.Group) error {
 }
 
 // lateCharge is of all limits of the group that can be charged late.
-func (e *aroundEvent) lateCharge(g *penstock.Group) *penstock.LateCharge {
-	c := &penstock.LateCharge{Now: e.at, Subject: g.Subject, Nonce: e.nonce}
+func (e *aroundEvent) lateCharge(g *storage.Group) *storage.LateCharge {
+	c := &storage.LateCharge{Now: e.at, Subject: g.Subject, Nonce: e.nonce}
 	for i := range g.Charges {
 		a := lateAmount{meter: g.Charges[i].Meter}
 		if !a.meter.CanChargeLate() {
@@ -128,21 +129,21 @@ func (e *aroundEvent) parseLate(clauses []string) error {
 
 // parseGuard reads "penalty after 3 within 10m bans 1m,5m forgive 1h", "dedup ttl 5m replays 1
 // budget 1/60s beside sliding_window_log" or "reserve 10m": what the group has from then on.
-func parseGuard(kind string, w *words) (func(g *penstock.Group), error) {
+func parseGuard(kind string, w *words) (func(g *storage.Group), error) {
 	switch kind {
 	case "penalty":
 		p, err := parsePenalty(w)
-		return func(g *penstock.Group) { g.Penalty = p }, err
+		return func(g *storage.Group) { g.Penalty = p }, err
 	case "dedup":
 		d, err := parseDedup(w)
-		return func(g *penstock.Group) { g.Dedup = d }, err
+		return func(g *storage.Group) { g.Dedup = d }, err
 	}
 	d, err := w.duration()
-	return func(g *penstock.Group) { g.Reserve = d }, err
+	return func(g *storage.Group) { g.Reserve = d }, err
 }
 
-func parsePenalty(w *words) (*penstock.Penalty, error) {
-	var t penstock.PenaltyTerms
+func parsePenalty(w *words) (*algorithm.Penalty, error) {
+	var t algorithm.PenaltyTerms
 	var err error
 	for len(w.left) > 0 && err == nil {
 		switch word := w.next(); word {
@@ -170,8 +171,8 @@ func parsePenalty(w *words) (*penstock.Penalty, error) {
 	return t.Compile()
 }
 
-func parseDedup(w *words) (*penstock.Dedup, error) {
-	var t penstock.DedupTerms
+func parseDedup(w *words) (*algorithm.Dedup, error) {
+	var t algorithm.DedupTerms
 	var err error
 	for len(w.left) > 0 && err == nil {
 		switch word := w.next(); word {
@@ -180,7 +181,7 @@ func parseDedup(w *words) (*penstock.Dedup, error) {
 		case "replays":
 			t.MaxReplays, err = w.number()
 		case "budget":
-			t.Beside.Algorithm = penstock.FixedWindow
+			t.Beside.Algorithm = algorithm.FixedWindow
 			t.Budget, t.Beside.Window, t.Beside.Period, err = parseRate(w.next())
 		case "beside":
 			err = t.Beside.Algorithm.UnmarshalText([]byte(w.next()))
@@ -197,7 +198,7 @@ func parseDedup(w *words) (*penstock.Dedup, error) {
 // parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again",
 // "renew nonce 7 for 10m passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with nonce 9";
 // false if it is none of them.
-func (p *scenarioParser) parseAround(at penstock.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
+func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
 	w := &words{left: strings.Fields(clauses[0])}
 	e := &aroundEvent{at: at}
 	switch word := w.next(); word {
@@ -220,7 +221,7 @@ func (p *scenarioParser) parseAround(at penstock.Instant, clauses []string) (_ *
 		clauses[0] = strings.Join(w.left, " ")
 		return e, true, e.parseLate(clauses)
 	case "settle", "release", "renew":
-		e.settle = &penstock.Settlement{Verb: map[string]penstock.Verb{"settle": penstock.Settle, "release": penstock.Release, "renew": penstock.Renew}[word]}
+		e.settle = &storage.Settlement{Verb: map[string]storage.Verb{"settle": storage.Settle, "release": storage.Release, "renew": storage.Renew}[word]}
 		err = e.parseSettlement(w)
 	default:
 		return nil, false, nil

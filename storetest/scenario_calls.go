@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // parseCalls reads what follows "at": "59s: 5 calls pass, remaining 0".
@@ -41,9 +42,9 @@ func (p *scenarioParser) parseExpectations(clauses []string) (expect []expectati
 	return expect, nil
 }
 
-func parseInstant(s string) (penstock.Instant, error) {
+func parseInstant(s string) (algorithm.Instant, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		return penstock.InstantOf(t), nil
+		return algorithm.InstantOf(t), nil
 	}
 	d, err := parseDuration(s)
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *callsEvent) parseAsk(w *words) (err error) {
 				return err
 			}
 		case "queueing":
-			c.maxDelay = penstock.AnyDelay
+			c.maxDelay = algorithm.AnyDelay
 		case "with":
 			switch what := w.next(); what {
 			case "nonce":
@@ -154,15 +155,15 @@ func (x *expectation) parseWhat(w *words, several bool) (err error) {
 		if !w.skip("after") {
 			return fmt.Errorf("want %q", "reset after")
 		}
-		return x.duration(w, func(d penstock.Decision) time.Duration { return d.ResetAfter })
+		return x.duration(w, func(d algorithm.Decision) time.Duration { return d.ResetAfter })
 	case "delay":
-		return x.duration(w, func(d penstock.Decision) time.Duration { return d.Delay })
+		return x.duration(w, func(d algorithm.Decision) time.Duration { return d.Delay })
 	case "used":
-		return x.number(w, func(d penstock.Decision) int64 { return d.Used })
+		return x.number(w, func(d algorithm.Decision) int64 { return d.Used })
 	case "remaining":
-		return x.number(w, func(d penstock.Decision) int64 { return d.Remaining })
+		return x.number(w, func(d algorithm.Decision) int64 { return d.Remaining })
 	case "passes", "denies":
-		x.check = func(ds []penstock.Decision) (any, bool) {
+		x.check = func(ds []algorithm.Decision) (any, bool) {
 			return ds[0].Allowed, ds[0].Allowed == (what == "passes")
 		}
 		return nil
@@ -179,9 +180,9 @@ func (x *expectation) parseGroup(what string, w *words) (ok bool, err error) {
 	}
 	switch {
 	case what == "repeated":
-		x.group = func(o *penstock.GroupOutcome, _ penstock.Instant) (any, bool) { return o.Replay, o.Replay != not }
+		x.group = func(o *storage.GroupOutcome, _ algorithm.Instant) (any, bool) { return o.Replay, o.Replay != not }
 	case what == "banned" && not:
-		x.group = func(o *penstock.GroupOutcome, _ penstock.Instant) (any, bool) {
+		x.group = func(o *storage.GroupOutcome, _ algorithm.Instant) (any, bool) {
 			return o.BannedUntil, o.BannedUntil == 0
 		}
 	case not:
@@ -192,28 +193,28 @@ func (x *expectation) parseGroup(what string, w *words) (ok bool, err error) {
 		}
 		var left time.Duration
 		left, err = w.duration()
-		x.group = func(o *penstock.GroupOutcome, now penstock.Instant) (any, bool) {
+		x.group = func(o *storage.GroupOutcome, now algorithm.Instant) (any, bool) {
 			return o.BannedUntil.Sub(now), o.BannedUntil == now.Add(left)
 		}
 	case what == "strikes":
-		err = x.groupNumber(w, func(o *penstock.GroupOutcome) int64 { return o.Strikes })
+		err = x.groupNumber(w, func(o *storage.GroupOutcome) int64 { return o.Strikes })
 	case what == "bans":
-		err = x.groupNumber(w, func(o *penstock.GroupOutcome) int64 { return o.Bans })
+		err = x.groupNumber(w, func(o *storage.GroupOutcome) int64 { return o.Bans })
 	default:
 		return false, nil
 	}
 	return true, err
 }
 
-func (x *expectation) groupNumber(w *words, of func(*penstock.GroupOutcome) int64) error {
+func (x *expectation) groupNumber(w *words, of func(*storage.GroupOutcome) int64) error {
 	want, err := w.number()
-	x.group = func(o *penstock.GroupOutcome, _ penstock.Instant) (any, bool) { return of(o), of(o) == want }
+	x.group = func(o *storage.GroupOutcome, _ algorithm.Instant) (any, bool) { return of(o), of(o) == want }
 	return err
 }
 
 // parseRetry reads "after 10s" or "never". Of several limits, the one that holds longest counts.
 func (x *expectation) parseRetry(w *words) error {
-	want := penstock.Never
+	want := algorithm.Never
 	if !w.skip("never") {
 		if !w.skip("after") {
 			return fmt.Errorf("want %q or %q", "retry after", "retry never")
@@ -223,11 +224,11 @@ func (x *expectation) parseRetry(w *words) error {
 			return err
 		}
 	}
-	x.check = func(ds []penstock.Decision) (any, bool) {
+	x.check = func(ds []algorithm.Decision) (any, bool) {
 		var longest time.Duration
 		for _, d := range ds {
-			if d.RetryAfter == penstock.Never || longest == penstock.Never {
-				longest = penstock.Never
+			if d.RetryAfter == algorithm.Never || longest == algorithm.Never {
+				longest = algorithm.Never
 			} else {
 				longest = max(longest, d.RetryAfter)
 			}
@@ -237,14 +238,14 @@ func (x *expectation) parseRetry(w *words) error {
 	return nil
 }
 
-func (x *expectation) duration(w *words, of func(penstock.Decision) time.Duration) error {
+func (x *expectation) duration(w *words, of func(algorithm.Decision) time.Duration) error {
 	want, err := w.duration()
-	x.check = func(ds []penstock.Decision) (any, bool) { return of(ds[0]), of(ds[0]) == want }
+	x.check = func(ds []algorithm.Decision) (any, bool) { return of(ds[0]), of(ds[0]) == want }
 	return err
 }
 
-func (x *expectation) number(w *words, of func(penstock.Decision) int64) error {
+func (x *expectation) number(w *words, of func(algorithm.Decision) int64) error {
 	want, err := w.number()
-	x.check = func(ds []penstock.Decision) (any, bool) { return of(ds[0]), of(ds[0]) == want }
+	x.check = func(ds []algorithm.Decision) (any, bool) { return of(ds[0]), of(ds[0]) == want }
 	return err
 }

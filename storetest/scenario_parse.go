@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // scenarioStart is what offsets count from: a day whose number since the epoch, 20,160, is a
 // multiple of 1 to 10, so that windows of so many days start there, and all shorter ones.
-var scenarioStart = penstock.InstantOf(time.Unix(0, 0).AddDate(0, 0, 20160))
+var scenarioStart = algorithm.InstantOf(time.Unix(0, 0).AddDate(0, 0, 20160))
 
 // parseScenario reads a scenario. Whatever it does not understand is an error that names the line.
 func parseScenario(file, text string) (*scenario, error) {
@@ -109,7 +109,7 @@ func (p *scenarioParser) parseLimit(w *words, alone bool) (event, error) {
 	return event{limit: &limitEvent{index: index, meter: m, alone: alone}}, nil
 }
 
-func parseLimitWords(w *words) (l penstock.Limit, err error) {
+func parseLimitWords(w *words) (l algorithm.Limit, err error) {
 	if err := l.Algorithm.UnmarshalText([]byte(w.next())); err != nil {
 		return l, err
 	}
@@ -144,7 +144,7 @@ func parseLimitWords(w *words) (l penstock.Limit, err error) {
 }
 
 // parseRate reads "10/1s" or "10/day".
-func parseRate(s string) (count int64, window time.Duration, period penstock.Period, err error) {
+func parseRate(s string) (count int64, window time.Duration, period algorithm.Period, err error) {
 	number, per, ok := strings.Cut(s, "/")
 	if !ok {
 		return 0, 0, 0, fmt.Errorf("want count/window, got %q", s)

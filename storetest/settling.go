@@ -3,12 +3,13 @@ package storetest
 import (
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // settle does what a valid settlement asks, or nothing of it.
-func (l ledger) settle(s *penstock.Settlement, now penstock.Instant, out *penstock.Settled) error {
-	*out = penstock.Settled{Now: now, Allowed: true}
+func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storage.Settled) error {
+	*out = storage.Settled{Now: now, Allowed: true}
 	w := settling{Settlement: s, now: now, ledger: l, out: out}
 	for _, c := range s.Charges {
 		b := l.balances[w.account(c.Meter)]
@@ -23,8 +24,8 @@ func (l ledger) settle(s *penstock.Settlement, now penstock.Instant, out *pensto
 		w.report(nil)
 		return nil
 	case r.Closed:
-		return penstock.ErrClosed
-	case s.Verb == penstock.Renew:
+		return storage.ErrClosed
+	case s.Verb == storage.Renew:
 		return w.renew(r)
 	}
 	w.close(r)
@@ -33,14 +34,14 @@ func (l ledger) settle(s *penstock.Settlement, now penstock.Instant, out *pensto
 
 // A settling is a settlement on its way through the ledger.
 type settling struct {
-	*penstock.Settlement
-	now      penstock.Instant
+	*storage.Settlement
+	now      algorithm.Instant
 	ledger   ledger
 	balances []balance // of each charge, as found
-	out      *penstock.Settled
+	out      *storage.Settled
 }
 
-func (w *settling) account(m *penstock.Meter) account { return account{w.Subject, m.Fingerprint} }
+func (w *settling) account(m *algorithm.Meter) account { return account{w.Subject, m.Fingerprint} }
 
 func (w *settling) write(i int, after balance) {
 	w.balances[i] = after
@@ -64,24 +65,24 @@ func (w *settling) dropLease(i int) (held bool) {
 // leases settles what needs no reservation.
 func (w *settling) leases() error {
 	if !w.OnlyLeases() {
-		return penstock.ErrNoReservation
+		return storage.ErrNoReservation
 	}
 	anyHeld := false
 	for i, c := range w.Charges {
 		switch {
-		case w.Verb != penstock.Renew:
+		case w.Verb != storage.Renew:
 			anyHeld = w.dropLease(i) || anyHeld
 		case w.holds(i):
 			w.renewLease(i)
-			until := w.now + penstock.Instant(c.Meter.Window)
+			until := w.now + algorithm.Instant(c.Meter.Window)
 			if !anyHeld || until < w.out.Until {
 				w.out.Until = until
 			}
 			anyHeld = true
 		}
 	}
-	if w.Verb == penstock.Renew && !anyHeld {
-		return penstock.ErrNoReservation
+	if w.Verb == storage.Renew && !anyHeld {
+		return storage.ErrNoReservation
 	}
 	w.out.Again = !anyHeld
 	w.report(nil)
@@ -89,14 +90,14 @@ func (w *settling) leases() error {
 }
 
 // renew prolongs an open reservation and its leases, if it still has them all.
-func (w *settling) renew(r penstock.Reservation) error {
+func (w *settling) renew(r storage.Reservation) error {
 	var leases []int
 	for i, c := range w.Charges {
-		if c.Meter.Kind == penstock.KindLeases && r.Receipt(c.Meter).Cost > 0 {
+		if c.Meter.Kind == algorithm.KindLeases && r.Receipt(c.Meter).Cost > 0 {
 			leases = append(leases, i)
 			if !w.holds(i) {
 				w.ledger.tally.see("renewal of a lost lease", true)
-				return penstock.ErrNoReservation
+				return storage.ErrNoReservation
 			}
 		}
 	}
@@ -111,17 +112,17 @@ func (w *settling) renew(r penstock.Reservation) error {
 	return nil
 }
 
-func (w *settling) keep(r penstock.Reservation) {
+func (w *settling) keep(r storage.Reservation) {
 	w.ledger.reservations[takenUnder{w.Subject, w.Nonce}] = r
 }
 
 // close charges the true costs instead of the estimates, all or none.
-func (w *settling) close(r penstock.Reservation) {
+func (w *settling) close(r storage.Reservation) {
 	refused := map[int]int64{} // by how much more was asked
 	after := make([]balance, len(w.Charges))
-	closed := penstock.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true}
+	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true}
 	for i, c := range w.Charges {
-		if c.Meter.Kind == penstock.KindLeases {
+		if c.Meter.Kind == algorithm.KindLeases {
 			continue
 		}
 		receipt, cost := r.Receipt(c.Meter), w.Cost(i)
@@ -132,7 +133,7 @@ func (w *settling) close(r penstock.Reservation) {
 			refused[i] = cost - receipt.Cost
 		}
 		if cost > 0 {
-			closed.Receipts = append(closed.Receipts, penstock.Receipt{Fingerprint: c.Meter.Fingerprint, Cost: cost})
+			closed.Receipts = append(closed.Receipts, algorithm.Receipt{Fingerprint: c.Meter.Fingerprint, Cost: cost})
 		}
 	}
 	if len(refused) > 0 {
@@ -141,7 +142,7 @@ func (w *settling) close(r penstock.Reservation) {
 		return
 	}
 	for i, c := range w.Charges {
-		if c.Meter.Kind == penstock.KindLeases {
+		if c.Meter.Kind == algorithm.KindLeases {
 			w.dropLease(i)
 		} else {
 			w.write(i, after[i])
@@ -151,9 +152,9 @@ func (w *settling) close(r penstock.Reservation) {
 	w.report(nil)
 }
 
-func (w *settling) resettled(i int, receipt penstock.Receipt) (_ balance, ok bool) {
+func (w *settling) resettled(i int, receipt algorithm.Receipt) (_ balance, ok bool) {
 	m, b := w.Charges[i].Meter, w.balances[i]
-	if m.Kind == penstock.KindLog {
+	if m.Kind == algorithm.KindLog {
 		entries, ok := m.ResettleLog(slices.Clone(b.entries), w.now, receipt, w.Cost(i), w.Overage)
 		return balance{entries: entries}, ok
 	}

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Open returns n independent clients of one fresh, shared state: the nodes of a fleet. What it
 // starts it ends through t.Cleanup.
-type Open func(t testing.TB, nodes int) []penstock.Store
+type Open func(t testing.TB, nodes int) []storage.Store
 
 // Run checks the whole contract, as subtests.
 func Run(t *testing.T, open Open) { Suite{Open: open}.Run(t) }
@@ -32,16 +32,16 @@ type Suite struct {
 
 // Able is a store with all abilities that the suite asks for.
 type Able interface {
-	penstock.Store
-	penstock.Settler
-	penstock.Banner
-	penstock.Resetter
-	penstock.Inspector
-	penstock.LateCharger
+	storage.Store
+	storage.Settler
+	storage.Banner
+	storage.Resetter
+	storage.Inspector
+	storage.LateCharger
 }
 
 // open returns the nodes, if they can do what will be asked of them.
-func (s Suite) open(t testing.TB, n int) []penstock.Store {
+func (s Suite) open(t testing.TB, n int) []storage.Store {
 	nodes := s.Open(t, n)
 	if err := s.able(nodes); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func (s Suite) open(t testing.TB, n int) []penstock.Store {
 	return nodes
 }
 
-func (s Suite) able(nodes []penstock.Store) error {
+func (s Suite) able(nodes []storage.Store) error {
 	for _, node := range nodes {
 		if _, able := node.(Able); !able && !s.Plain {
 			return fmt.Errorf("%T is not Able: it decides, but does not settle, ban, reset, inspect and charge late; a Suite that is Plain asks for decisions only", node)

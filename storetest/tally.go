@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // kinds are all ways of keeping state.
-var kinds = []penstock.Kind{
-	penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindBucket,
-	penstock.KindInterval, penstock.KindLeaky, penstock.KindLog, penstock.KindLeases,
+var kinds = []algorithm.Kind{
+	algorithm.KindWindow, algorithm.KindCalendar, algorithm.KindCounter, algorithm.KindBucket,
+	algorithm.KindInterval, algorithm.KindLeaky, algorithm.KindLog, algorithm.KindLeases,
 }
 
 // A tally counts what traces came upon, so that a generator which no longer reaches a case is
 // noticed instead of passing everything.
 type tally struct {
-	kinds  [penstock.KindLeases + 1]reached
+	kinds  [algorithm.KindLeases + 1]reached
 	around map[string]int // what became of steps with guards, and around calls
 }
 
@@ -95,16 +95,16 @@ func (t *tally) missing(plain bool) error {
 		need("denied call", r.denied)
 		need("peek", r.peeks)
 		need("state dated anew", r.repaired)
-		if k != penstock.KindLeases { // takes one whatever the cost, and dates every lease ahead
+		if k != algorithm.KindLeases { // takes one whatever the cost, and dates every lease ahead
 			need("impossible cost", r.never)
 			need("frozen clock", r.frozen)
 		}
 		switch k {
-		case penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindLog:
+		case algorithm.KindWindow, algorithm.KindCalendar, algorithm.KindCounter, algorithm.KindLog:
 			need("denied call that counts", r.denialsCounted)
 		}
 		switch k {
-		case penstock.KindCounter, penstock.KindBucket, penstock.KindLeaky:
+		case algorithm.KindCounter, algorithm.KindBucket, algorithm.KindLeaky:
 			for _, tick := range []time.Duration{time.Microsecond, time.Millisecond, time.Second} {
 				need(fmt.Sprintf("tick of %v", tick), r.ticks[tick])
 			}

@@ -3,7 +3,8 @@ package storetest
 import (
 	"fmt"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // What traces with guards have to come upon: in calls, and in what is done around them.
@@ -72,13 +73,13 @@ func (t *tally) answered(s *step, a *answer) {
 	}
 }
 
-func (t *tally) settled(s *penstock.Settlement, a *answer) {
+func (t *tally) settled(s *storage.Settlement, a *answer) {
 	verb := s.Verb.String()
 	switch {
-	case a.refusal == penstock.ErrNoReservation:
+	case a.refusal == storage.ErrNoReservation:
 		t.see(verb+" no reservation", true)
 		return
-	case a.refusal == penstock.ErrClosed:
+	case a.refusal == storage.ErrClosed:
 		t.see(verb+" closed", true)
 		return
 	case a.settled.Again:
@@ -89,7 +90,7 @@ func (t *tally) settled(s *penstock.Settlement, a *answer) {
 	default:
 		t.see(verb, true)
 	}
-	if s.Verb == penstock.Settle {
+	if s.Verb == storage.Settle {
 		t.see("overage "+s.Overage.String(), true)
 	}
 	if s.OnlyLeases() {
@@ -97,7 +98,7 @@ func (t *tally) settled(s *penstock.Settlement, a *answer) {
 	}
 }
 
-func (t *tally) guarded(g *penstock.Group, out *penstock.Outcome, i int, decisions []penstock.Decision) {
+func (t *tally) guarded(g *storage.Group, out *storage.Outcome, i int, decisions []algorithm.Decision) {
 	o, see := &out.Groups[i], t.see
 	begun := o.BannedUntil != 0 && !o.Allowed
 	see("strike", o.Strikes > 0)

@@ -7,26 +7,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A step of a trace is one call, or one thing done around the calls. Whom it is about is an index
 // into a cast, so that the same trace can be played again for subjects that the store has never
 // seen.
 type step struct {
-	ticket penstock.Ticket // its subjects are filled in by on
-	who    []int           // of each group
+	ticket storage.Ticket // its subjects are filled in by on
+	who    []int          // of each group
 	node   int
 
 	// At most one of these is done instead of the ticket, for the first in who.
-	settle *penstock.Settlement
-	ban    *penstock.Ban
-	reset  *penstock.Group
-	late   *penstock.LateCharge
+	settle *storage.Settlement
+	ban    *storage.Ban
+	reset  *storage.Group
+	late   *storage.LateCharge
 }
 
 // on returns the step's ticket for a cast.
-func (s *step) on(cast []penstock.Subject) *penstock.Ticket {
+func (s *step) on(cast []storage.Subject) *storage.Ticket {
 	t := s.ticket
 	t.Groups = slices.Clone(t.Groups)
 	for i := range t.Groups {
@@ -36,45 +37,45 @@ func (s *step) on(cast []penstock.Subject) *penstock.Ticket {
 }
 
 // one returns a step of a single charge for the first of the cast.
-func one(now penstock.Instant, m *penstock.Meter, cost int64, maxDelay time.Duration, nonce uint64) step {
-	s := asked(now, nonce, penstock.Group{Charges: []penstock.Charge{{Meter: m, Cost: cost}}})
+func one(now algorithm.Instant, m *algorithm.Meter, cost int64, maxDelay time.Duration, nonce uint64) step {
+	s := asked(now, nonce, storage.Group{Charges: []algorithm.Charge{{Meter: m, Cost: cost}}})
 	s.ticket.MaxDelay = maxDelay
 	return s
 }
 
 // asked returns a step of a single group for the first of the cast.
-func asked(now penstock.Instant, nonce uint64, g penstock.Group) step {
-	return step{ticket: penstock.Ticket{Now: now, Nonce: nonce, Groups: []penstock.Group{g}}, who: []int{0}}
+func asked(now algorithm.Instant, nonce uint64, g storage.Group) step {
+	return step{ticket: storage.Ticket{Now: now, Nonce: nonce, Groups: []storage.Group{g}}, who: []int{0}}
 }
 
 // settled returns a step that settles for the first of the cast.
-func settled(s penstock.Settlement) step { return step{settle: &s, who: []int{0}} }
+func settled(s storage.Settlement) step { return step{settle: &s, who: []int{0}} }
 
 // banned returns a step that bans the first of the cast, or lifts the ban.
-func banned(now penstock.Instant, p *penstock.Penalty, length time.Duration) step {
-	return step{ban: &penstock.Ban{Now: now, Penalty: p, Length: length}, who: []int{0}}
+func banned(now algorithm.Instant, p *algorithm.Penalty, length time.Duration) step {
+	return step{ban: &storage.Ban{Now: now, Penalty: p, Length: length}, who: []int{0}}
 }
 
 // play plays one step on its node.
-func play(nodes []penstock.Store, cast []penstock.Subject, s *step) (a answer, err error) {
+func play(nodes []storage.Store, cast []storage.Subject, s *step) (a answer, err error) {
 	ctx, node, who := context.Background(), nodes[s.node%len(nodes)], cast[s.who[0]]
 	switch {
 	case s.settle != nil:
 		settlement := *s.settle
 		settlement.Subject = who
-		err = node.(penstock.Settler).Settle(ctx, &settlement, &a.settled)
+		err = node.(storage.Settler).Settle(ctx, &settlement, &a.settled)
 	case s.ban != nil:
 		ban := *s.ban
 		ban.Subject = who
-		a.until, err = node.(penstock.Banner).Ban(ctx, &ban)
+		a.until, err = node.(storage.Banner).Ban(ctx, &ban)
 	case s.reset != nil:
 		group := *s.reset
 		group.Subject = who
-		err = node.(penstock.Resetter).Reset(ctx, &group)
+		err = node.(storage.Resetter).Reset(ctx, &group)
 	case s.late != nil:
 		late := *s.late
 		late.Subject = who
-		err = node.(penstock.LateCharger).ChargeLate(ctx, &late)
+		err = node.(storage.LateCharger).ChargeLate(ctx, &late)
 	default:
 		err = node.Take(ctx, s.on(cast), &a.outcome)
 	}
@@ -88,7 +89,7 @@ func play(nodes []penstock.Store, cast []penstock.Subject, s *step) (a answer, e
 }
 
 // take plays a step that is a call.
-func take(nodes []penstock.Store, cast []penstock.Subject, s *step) (penstock.Outcome, error) {
+func take(nodes []storage.Store, cast []storage.Subject, s *step) (storage.Outcome, error) {
 	a, err := play(nodes, cast, s)
 	if err == nil && a.refusal != nil {
 		err = fmt.Errorf("%v: %w", s, a.refusal)
@@ -97,9 +98,9 @@ func take(nodes []penstock.Store, cast []penstock.Subject, s *step) (penstock.Ou
 }
 
 // replay plays steps for newcomers and returns who they were and the outcomes.
-func replay(nodes []penstock.Store, steps []step) ([]penstock.Subject, []penstock.Outcome, error) {
+func replay(nodes []storage.Store, steps []step) ([]storage.Subject, []storage.Outcome, error) {
 	cast := newcomers(castOf(steps))
-	outs := make([]penstock.Outcome, len(steps))
+	outs := make([]storage.Outcome, len(steps))
 	for i := range steps {
 		a, err := play(nodes, cast, &steps[i])
 		if err != nil {
@@ -142,11 +143,11 @@ func (s *step) String() string {
 	return describeTicket(&s.ticket, func(i int) string { return fmt.Sprintf("subject %d", s.who[i]) })
 }
 
-func when(now penstock.Instant) string {
+func when(now algorithm.Instant) string {
 	return fmt.Sprintf("at %s (%d)", now.Time().Format("2006-01-02T15:04:05.000000Z"), now)
 }
 
-func describeTicket(t *penstock.Ticket, who func(group int) string) string {
+func describeTicket(t *storage.Ticket, who func(group int) string) string {
 	var b strings.Builder
 	b.WriteString(when(t.Now))
 	for i := range t.Groups {
@@ -167,7 +168,7 @@ func describeTicket(t *penstock.Ticket, who func(group int) string) string {
 			fmt.Fprintf(&b, " [reserved for %v]", g.Reserve)
 		}
 	}
-	if t.MaxDelay == penstock.AnyDelay {
+	if t.MaxDelay == algorithm.AnyDelay {
 		b.WriteString(", any delay")
 	} else if t.MaxDelay != 0 {
 		fmt.Fprintf(&b, ", delay up to %v", t.MaxDelay)
@@ -181,7 +182,7 @@ func describeTicket(t *penstock.Ticket, who func(group int) string) string {
 	return b.String()
 }
 
-func describeCharges(charges []penstock.Charge) string {
+func describeCharges(charges []algorithm.Charge) string {
 	var b strings.Builder
 	for _, c := range charges {
 		fmt.Fprintf(&b, " [%v cost %d", c.Meter, c.Cost)
@@ -193,17 +194,17 @@ func describeCharges(charges []penstock.Charge) string {
 	return b.String()
 }
 
-func describePenalty(p *penstock.Penalty) string {
+func describePenalty(p *algorithm.Penalty) string {
 	t := p.Terms()
 	return fmt.Sprintf("penalty after %d within %v, bans %v, forgiven after %v", t.After, t.Within, t.Bans, t.ForgiveAfter)
 }
 
-func describeSettlement(s *penstock.Settlement) string {
+func describeSettlement(s *storage.Settlement) string {
 	text := fmt.Sprintf("%v nonce %d%s", s.Verb, s.Nonce, describeCharges(s.Charges))
 	switch s.Verb {
-	case penstock.Settle:
+	case storage.Settle:
 		text += fmt.Sprintf(", overage %v", s.Overage)
-	case penstock.Renew:
+	case storage.Renew:
 		text += fmt.Sprintf(", ttl %v", s.TTL)
 	}
 	return text

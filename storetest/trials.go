@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // workers is how many trials run at once: enough for a store behind a network to take many calls
@@ -43,19 +43,19 @@ func trials(n, atOnce int, f func(i int) error) error {
 func random(seed uint64, trial int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(trial))) }
 
 var (
-	hasher = penstock.NewHasher("storetest")
+	hasher = storage.NewHasher("storetest")
 	run    = rand.Uint64() // tells runs against one lasting store apart
 	serial atomic.Uint64
 )
 
 // newcomer returns a subject that no store has seen.
-func newcomer() penstock.Subject {
+func newcomer() storage.Subject {
 	return hasher.Subject("storetest", fmt.Sprintf("%x-%d", run, serial.Add(1)))
 }
 
 // newcomers are as alike as subjects can be: they differ in one bit from the first of them.
-func newcomers(n int) []penstock.Subject {
-	cast := make([]penstock.Subject, n)
+func newcomers(n int) []storage.Subject {
+	cast := make([]storage.Subject, n)
 	cast[0] = newcomer()
 	bit := int(cast[0][0]) % 128
 	for i := 1; i < n; i++ {

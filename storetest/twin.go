@@ -9,7 +9,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Twin plays random traces on the store and on the [Model] and compares every field of every
@@ -34,7 +35,7 @@ func (s Suite) Twin(t *testing.T) {
 	})
 }
 
-func (s Suite) twin(nodes []penstock.Store, seed uint64, steps int) (*tally, error) {
+func (s Suite) twin(nodes []storage.Store, seed uint64, steps int) (*tally, error) {
 	var (
 		played atomic.Int64
 		failed atomic.Bool
@@ -64,7 +65,7 @@ func (s Suite) twin(nodes []penstock.Store, seed uint64, steps int) (*tally, err
 
 // playTwin plays one trace of a generator on the store and on a model of its own. If they differ it
 // returns what says how.
-func playTwin(nodes []penstock.Store, g *generator) (_ *tally, explain func() error) {
+func playTwin(nodes []storage.Store, g *generator) (_ *tally, explain func() error) {
 	model, reached := NewModel(), new(tally)
 	model.ledger.tally = reached
 	cast := newcomers(g.cast)
@@ -92,8 +93,8 @@ func playTwin(nodes []penstock.Store, g *generator) (_ *tally, explain func() er
 }
 
 // both plays a step on the model and on the store.
-func both(model *Model, nodes []penstock.Store, cast []penstock.Subject, s *step) (want, got *answer, err error) {
-	w, err := play([]penstock.Store{model}, cast, s)
+func both(model *Model, nodes []storage.Store, cast []storage.Subject, s *step) (want, got *answer, err error) {
+	w, err := play([]storage.Store{model}, cast, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the trace is not sound: %w", err)
 	}
@@ -102,7 +103,7 @@ func both(model *Model, nodes []penstock.Store, cast []penstock.Subject, s *step
 }
 
 // explainTwin makes a difference readable: the shortest trace it can find that still shows one.
-func explainTwin(nodes []penstock.Store, played []step, want, got *answer) error {
+func explainTwin(nodes []storage.Store, played []step, want, got *answer) error {
 	lastFew := max(0, len(played)-5)
 	text := fmt.Sprintf("step %d: store and model differ (-model +store):\n%s\nthe last steps:\n%s",
 		len(played)-1, difference(want, got), describe(played[lastFew:], lastFew))
@@ -110,7 +111,7 @@ func explainTwin(nodes []penstock.Store, played []step, want, got *answer) error
 }
 
 // explainReservations does the same where all answers agreed.
-func explainReservations(nodes []penstock.Store, played []step, now penstock.Instant, diff string) error {
+func explainReservations(nodes []storage.Store, played []step, now algorithm.Instant, diff string) error {
 	text := fmt.Sprintf("after %d steps the reservations differ %s (-model +store):\n%s", len(played), when(now), diff)
 	return fmt.Errorf("%s%s", text, shortest(played, func(steps []step) string {
 		model, cast := NewModel(), newcomers(castOf(played))
@@ -133,7 +134,7 @@ func shortest(played []step, differs func([]step) string) string {
 }
 
 // differs plays steps for newcomers and returns the first difference, or nothing.
-func differs(nodes []penstock.Store, steps []step) string {
+func differs(nodes []storage.Store, steps []step) string {
 	model, cast := NewModel(), newcomers(castOf(steps))
 	for i := range steps {
 		want, got, err := both(model, nodes, cast, &steps[i])
@@ -148,12 +149,12 @@ func differs(nodes []penstock.Store, steps []step) string {
 }
 
 // unlikeReservations compares what the model and the store have reserved for each of the cast.
-func unlikeReservations(model *Model, nodes []penstock.Store, cast []penstock.Subject, now penstock.Instant) string {
+func unlikeReservations(model *Model, nodes []storage.Store, cast []storage.Subject, now algorithm.Instant) string {
 	const most = 1000 // more than a trace makes
 	ctx := context.Background()
 	for i, who := range cast {
 		want, _, _ := model.Reservations(ctx, now, who, most)
-		got, total, err := nodes[i%len(nodes)].(penstock.Inspector).Reservations(ctx, now, who, most)
+		got, total, err := nodes[i%len(nodes)].(storage.Inspector).Reservations(ctx, now, who, most)
 		if err != nil {
 			return err.Error()
 		}

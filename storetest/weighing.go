@@ -3,33 +3,34 @@ package storetest
 import (
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A weighing is one charge on its way through the ledger. The three kinds of state (fixed size,
 // log, leases) differ only here.
 type weighing struct {
-	penstock.Charge
+	algorithm.Charge
 	account account
-	now     penstock.Instant
-	ticket  *penstock.Ticket
+	now     algorithm.Instant
+	ticket  *storage.Ticket
 
-	cost     int64              // what it is weighed with
-	balance  balance            // up to date for fixed-size states, as it was found for lists
-	log      penstock.LogWeight // of a log only
-	frozen   bool               // the state is dated after now, and believed
+	cost     int64               // what it is weighed with
+	balance  balance             // up to date for fixed-size states, as it was found for lists
+	log      algorithm.LogWeight // of a log only
+	frozen   bool                // the state is dated after now, and believed
 	repaired bool
-	found    penstock.Found
+	found    storage.Found
 }
 
 func (w *weighing) weigh(b balance) {
 	w.balance = balance{b.state, slices.Clone(b.entries)}
 	switch w.Meter.Kind {
-	case penstock.KindLog:
+	case algorithm.KindLog:
 		w.log = w.Meter.WeighLog(w.balance.entries, w.now, w.cost)
 		w.found.Passes, w.repaired = w.log.Passes, w.log.Repaired
 		w.frozen = w.log.At > w.now
-	case penstock.KindLeases:
+	case algorithm.KindLeases:
 		lw := w.Meter.WeighLeases(w.balance.entries, w.now, w.cost, w.ticket.Nonce)
 		w.found.Passes, w.repaired = lw.Passes, lw.Repaired
 	default:
@@ -58,9 +59,9 @@ func (w *weighing) conclude(pass, touchable bool) (after balance, write bool) {
 
 func (w *weighing) charged() balance {
 	switch b := w.balance; w.Meter.Kind {
-	case penstock.KindLog:
+	case algorithm.KindLog:
 		return balance{entries: w.Meter.RecordLog(b.entries, w.log, w.took(w.Meter.LogAmount(w.log, w.Charge)))}
-	case penstock.KindLeases:
+	case algorithm.KindLeases:
 		return balance{entries: w.Meter.TakeLease(b.entries, w.now, w.ticket.Nonce)}
 	default:
 		return balance{state: w.Meter.Charge(b.state, w.took(w.Meter.Amount(b.state, w.now, w.Charge)))}
@@ -76,7 +77,7 @@ func (w *weighing) took(amount int64) int64 {
 }
 
 func (w *weighing) denialCounted() balance {
-	if w.Meter.Kind == penstock.KindLog {
+	if w.Meter.Kind == algorithm.KindLog {
 		return balance{entries: w.Meter.RecordDenied(w.balance.entries, w.log, w.Cost)}
 	}
 	return balance{state: w.Meter.ChargeDenied(w.balance.state, w.Cost)}
@@ -84,9 +85,9 @@ func (w *weighing) denialCounted() balance {
 
 func (w *weighing) mended() balance {
 	switch b := w.balance; w.Meter.Kind {
-	case penstock.KindLog:
+	case algorithm.KindLog:
 		return balance{entries: w.Meter.RecordLog(b.entries, w.log, 0)}
-	case penstock.KindLeases:
+	case algorithm.KindLeases:
 		return balance{entries: w.Meter.MendLeases(b.entries, w.now)}
 	default:
 		return b
@@ -99,11 +100,11 @@ func (w *weighing) report(after balance) {
 }
 
 // summary is the state of a balance whose fixed-size state is up to date.
-func (b balance) summary(m *penstock.Meter, now penstock.Instant, cost int64, passes bool) penstock.State {
+func (b balance) summary(m *algorithm.Meter, now algorithm.Instant, cost int64, passes bool) algorithm.State {
 	switch m.Kind {
-	case penstock.KindLog:
+	case algorithm.KindLog:
 		return m.LogState(b.entries, now, cost, passes)
-	case penstock.KindLeases:
+	case algorithm.KindLeases:
 		return m.LeaseState(b.entries, now, cost, passes)
 	default:
 		return b.state

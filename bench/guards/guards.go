@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/bench/redis"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options say how much to measure.
@@ -32,7 +34,7 @@ type Options struct {
 type rule struct {
 	name  string
 	calls int // for each subject
-	group func() penstock.Group
+	group func() storage.Group
 }
 
 // plain is what the others are compared with: one limit, no guards.
@@ -41,36 +43,36 @@ const plain = "one limit"
 func rules() []rule {
 	limit := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1_000_000_000, Window: time.Minute}.MustCompile()
 	tight := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1, Window: time.Hour}.MustCompile()
-	leases := penstock.Limit{Algorithm: penstock.Concurrency, Count: penstock.MaxLog, Window: time.Hour}.MustCompile()
-	penalty := must(penstock.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: 24 * time.Hour}.Compile())
-	dedup := must(penstock.DedupTerms{TTL: time.Hour, MaxReplays: 1, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
-	of := func(meters ...*penstock.Meter) (g penstock.Group) {
+	leases := penstock.Limit{Algorithm: penstock.Concurrency, Count: algorithm.MaxLog, Window: time.Hour}.MustCompile()
+	penalty := must(algorithm.PenaltyTerms{After: 2, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: 24 * time.Hour}.Compile())
+	dedup := must(algorithm.DedupTerms{TTL: time.Hour, MaxReplays: 1, Budget: 1000, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile())
+	of := func(meters ...*algorithm.Meter) (g storage.Group) {
 		for _, m := range meters {
-			g.Charges = append(g.Charges, penstock.Charge{Meter: m, Cost: 1})
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: m, Cost: 1})
 		}
 		return g
 	}
-	many := make([]*penstock.Meter, penstock.MaxCharges)
+	many := make([]*algorithm.Meter, storage.MaxCharges)
 	for i := range many {
 		l := limit.Limit()
 		l.Ordinal = uint8(i)
 		many[i] = l.MustCompile()
 	}
 	return []rule{
-		{plain, 1, func() penstock.Group { return of(limit) }},
-		{"with a penalty, no strikes", 1, func() penstock.Group { g := of(limit); g.Penalty = penalty; return g }},
-		{"with a strike", 2, func() penstock.Group { g := of(tight); g.Penalty = penalty; return g }},
-		{"banned", 3, func() penstock.Group { g := of(tight); g.Penalty = penalty; return g }},
-		{"with an id", 1, func() penstock.Group { g := of(limit); g.Dedup = dedup; return g }},
-		{"reserved", 1, func() penstock.Group { g := of(limit); g.Reserve = time.Hour; return g }},
-		{"a lease", 1, func() penstock.Group { return of(leases) }},
-		{"penalty, id and reserved", 1, func() penstock.Group {
+		{plain, 1, func() storage.Group { return of(limit) }},
+		{"with a penalty, no strikes", 1, func() storage.Group { g := of(limit); g.Penalty = penalty; return g }},
+		{"with a strike", 2, func() storage.Group { g := of(tight); g.Penalty = penalty; return g }},
+		{"banned", 3, func() storage.Group { g := of(tight); g.Penalty = penalty; return g }},
+		{"with an id", 1, func() storage.Group { g := of(limit); g.Dedup = dedup; return g }},
+		{"reserved", 1, func() storage.Group { g := of(limit); g.Reserve = time.Hour; return g }},
+		{"a lease", 1, func() storage.Group { return of(leases) }},
+		{"penalty, id and reserved", 1, func() storage.Group {
 			g := of(limit)
 			g.Penalty, g.Dedup, g.Reserve = penalty, dedup, time.Hour
 			return g
 		}},
-		{"16 limits", 1, func() penstock.Group { return of(many...) }},
-		{"16 limits, reserved", 1, func() penstock.Group { g := of(many...); g.Reserve = time.Hour; return g }},
+		{"16 limits", 1, func() storage.Group { return of(many...) }},
+		{"16 limits, reserved", 1, func() storage.Group { g := of(many...); g.Reserve = time.Hour; return g }},
 	}
 }
 
@@ -187,14 +189,14 @@ func fill(ctx context.Context, store penstock.Store, r rule, keys int) error {
 
 // A caller makes calls that are all different: another id, another nonce.
 type caller struct {
-	ticket penstock.Ticket
-	out    penstock.Outcome
+	ticket storage.Ticket
+	out    storage.Outcome
 	number uint64
 }
 
 func newCaller(r rule, i int) *caller {
 	c := &caller{number: uint64(i+1) << 40}
-	c.ticket.Groups = []penstock.Group{r.group()}
+	c.ticket.Groups = []storage.Group{r.group()}
 	return c
 }
 

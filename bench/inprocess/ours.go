@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func ours() []Contestant {
@@ -38,8 +40,8 @@ func ours() []Contestant {
 
 type penstockLimiter struct {
 	store  *memstore.Store
-	hasher penstock.RuleHasher
-	meters []*penstock.Meter
+	hasher storage.RuleHasher
+	meters []*algorithm.Meter
 }
 
 func openPenstock(limits ...penstock.Limit) (Limiter, error) {
@@ -47,7 +49,7 @@ func openPenstock(limits ...penstock.Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &penstockLimiter{store: store, hasher: penstock.NewHasher("bench").Rule("bench", "limit", "key")}
+	p := &penstockLimiter{store: store, hasher: storage.NewHasher("bench").Rule("bench", "limit", "key")}
 	for _, l := range limits {
 		m, err := l.Compile()
 		if err != nil {
@@ -61,12 +63,12 @@ func openPenstock(limits ...penstock.Limit) (Limiter, error) {
 // caller does what a service does for each call: it hashes the key, fills a ticket, and gets a
 // full decision into an outcome that it reuses.
 func (p *penstockLimiter) caller(share int64) Take {
-	charges := make([]penstock.Charge, len(p.meters))
+	charges := make([]algorithm.Charge, len(p.meters))
 	for i, m := range p.meters {
-		charges[i] = penstock.Charge{Meter: m, Cost: max(1, m.Capacity/share)}
+		charges[i] = algorithm.Charge{Meter: m, Cost: max(1, m.Capacity/share)}
 	}
-	ticket := &penstock.Ticket{Groups: []penstock.Group{{Charges: charges}}}
-	out := &penstock.Outcome{}
+	ticket := &storage.Ticket{Groups: []storage.Group{{Charges: charges}}}
+	out := &storage.Outcome{}
 	ctx := context.Background()
 	return func(key string) (bool, error) {
 		ticket.Groups[0].Subject = p.hasher.Subject(key)
@@ -105,9 +107,9 @@ type batchedLimiter struct{ *penstockLimiter }
 func (p batchedLimiter) Caller() Take {
 	const size = 32
 	single := p.penstockLimiter.Caller()
-	turns := make([]penstock.Turn, size)
+	turns := make([]storage.Turn, size)
 	for i := range turns {
-		turns[i].Ticket.Groups = []penstock.Group{{Charges: []penstock.Charge{{Meter: p.meters[0], Cost: 1}}}}
+		turns[i].Ticket.Groups = []storage.Group{{Charges: []algorithm.Charge{{Meter: p.meters[0], Cost: 1}}}}
 	}
 	ctx := context.Background()
 	n, filled := 0, false

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Store returns Penstock's own way: its store, opened on a server, with the same kind of limit as the
@@ -19,11 +21,11 @@ func Store(open func(addr string) (store penstock.Store, end func(), err error))
 		if err != nil {
 			return nil, nil, err
 		}
-		hasher := penstock.NewHasher("")
+		hasher := storage.NewHasher("")
 		take := func(ctx context.Context, key string) (bool, error) {
 			subject := hasher.Subject("race", "one", penstock.Attribute{Name: "key", Value: key})
-			ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: subject, Charges: []penstock.Charge{{Meter: meter, Cost: 1}}}}}
-			var out penstock.Outcome
+			ticket := storage.Ticket{Groups: []storage.Group{{Subject: subject, Charges: []algorithm.Charge{{Meter: meter, Cost: 1}}}}}
+			var out storage.Outcome
 			err := store.Take(ctx, &ticket, &out)
 			return out.Allowed, err
 		}

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func ours() []Contestant {
@@ -45,8 +47,8 @@ const timeout = 10 * time.Second
 type penstockLimiter struct {
 	rule   string
 	store  *redisstore.Store
-	hasher penstock.Hasher
-	meters []*penstock.Meter
+	hasher storage.Hasher
+	meters []*algorithm.Meter
 	warmth int64 // cost of warming a key
 }
 
@@ -54,7 +56,7 @@ type penstockLimiter struct {
 // contestants share keys.
 func opener(rule string, limits ...func(Limit) penstock.Limit) func(context.Context, string, Limit) (Limiter, error) {
 	return func(_ context.Context, addr string, l Limit) (Limiter, error) {
-		p := &penstockLimiter{rule: rule, hasher: penstock.NewHasher("bench"), warmth: l.lasting()}
+		p := &penstockLimiter{rule: rule, hasher: storage.NewHasher("bench"), warmth: l.lasting()}
 		for _, limit := range limits {
 			m, err := limit(l).Compile()
 			if err != nil {
@@ -73,12 +75,12 @@ func opener(rule string, limits ...func(Limit) penstock.Limit) func(context.Cont
 }
 
 func (p *penstockLimiter) caller(cost int64) Take {
-	charges := make([]penstock.Charge, len(p.meters))
+	charges := make([]algorithm.Charge, len(p.meters))
 	for i, m := range p.meters {
-		charges[i] = penstock.Charge{Meter: m, Cost: cost}
+		charges[i] = algorithm.Charge{Meter: m, Cost: cost}
 	}
-	ticket := &penstock.Ticket{Groups: []penstock.Group{{Charges: charges}}}
-	out := &penstock.Outcome{}
+	ticket := &storage.Ticket{Groups: []storage.Group{{Charges: charges}}}
+	out := &storage.Outcome{}
 	return func(ctx context.Context, key string) (bool, error) {
 		ticket.Groups[0].Subject = p.hasher.Subject("bench", p.rule, penstock.Attribute{Name: "key", Value: key})
 		err := p.store.Take(ctx, ticket, out)

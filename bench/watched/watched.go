@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/client"
 	"github.com/penstock-io/penstock/engine"
@@ -198,7 +199,7 @@ func ask(ctx context.Context, d penstock.Decider, path string, o Options) (float
 }
 
 func newAPI(d penstock.Decider) (http.Handler, error) {
-	none := func() []penstock.Source { return nil }
+	none := func() []attribute.Source { return nil }
 	reader, err := httplimit.NewReader(httplimit.ReaderOptions{Sources: none})
 	if err != nil {
 		return nil, err

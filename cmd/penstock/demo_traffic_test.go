@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/memstore"
@@ -55,7 +56,7 @@ func TestDemoCastShowsEverything(t *testing.T) {
 	}
 	peer := netip.MustParseAddr("127.0.0.9")
 	reader, err := httplimit.NewReader(httplimit.ReaderOptions{
-		Sources: func() []penstock.Source { return snapshot.Sources }, TrustedProxies: []netip.Prefix{netip.PrefixFrom(peer, 32)},
+		Sources: func() []attribute.Source { return snapshot.Sources }, TrustedProxies: []netip.Prefix{netip.PrefixFrom(peer, 32)},
 	})
 	if err != nil {
 		t.Fatal(err)

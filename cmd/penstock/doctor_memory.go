@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -72,8 +72,8 @@ func forgetsMuch(found *rules.Snapshot) bool {
 		return false
 	}
 	for _, rule := range found.Rules {
-		if rule.Penalty != nil || slices.ContainsFunc(rule.Limits, func(m *penstock.Meter) bool {
-			return m.Kind != penstock.KindLeases && time.Duration(m.Window)*time.Microsecond >= longWindow
+		if rule.Penalty != nil || slices.ContainsFunc(rule.Limits, func(m *algorithm.Meter) bool {
+			return m.Kind != algorithm.KindLeases && time.Duration(m.Window)*time.Microsecond >= longWindow
 		}) {
 			return true
 		}

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // examineScript has the store decide as it would for calls, of callers that there are not.
@@ -53,11 +55,11 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 var doctorLimit = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
 
 func timeDecision(ctx context.Context, store penstock.Store) (time.Duration, error) {
-	ticket := penstock.Ticket{Groups: []penstock.Group{{
-		Subject: penstock.NewHasher(config.NewToken()).Subject("penstock doctor", "nobody"),
-		Charges: []penstock.Charge{{Meter: doctorLimit, Cost: 1}},
+	ticket := storage.Ticket{Groups: []storage.Group{{
+		Subject: storage.NewHasher(config.NewToken()).Subject("penstock doctor", "nobody"),
+		Charges: []algorithm.Charge{{Meter: doctorLimit, Cost: 1}},
 	}}}
-	var out penstock.Outcome
+	var out storage.Outcome
 	start := time.Now()
 	err := store.Take(ctx, &ticket, &out)
 	return time.Since(start), err
@@ -96,7 +98,7 @@ func (s *redisServer) formats(ctx context.Context, prefix string) (seen int, oth
 			return seen, nil, err
 		}
 		for _, key := range entry.Elements {
-			if len(key) != len(prefix)+len("{}")+len(penstock.Subject{}.String()) || seen == sampledKeys {
+			if len(key) != len(prefix)+len("{}")+len(storage.Subject{}.String()) || seen == sampledKeys {
 				continue
 			}
 			value, err := s.ask(ctx, "GET", key).ToString()

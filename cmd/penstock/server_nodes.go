@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // joinNodes learns which nodes there are from Redis, while it is there. In memory there is this one.
@@ -19,7 +20,7 @@ func (s *server) joinNodes(context.Context) (err error) {
 	if s.config.HasRedis() && s.config.Nodes == 0 {
 		o.File = filepath.Join(s.config.DataDir, "nodes.last-seen")
 	}
-	s.members, err = s.store.Join(o, func(of penstock.Subject, onlyBan bool, before penstock.Instant) {
+	s.members, err = s.store.Join(o, func(of storage.Subject, onlyBan bool, before penstock.Instant) {
 		if e := s.engine.Load(); e != nil {
 			e.Forget(of, onlyBan, before)
 		}

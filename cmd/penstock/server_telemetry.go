@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/telemetry"
@@ -23,7 +24,7 @@ type decider interface {
 	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
 	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
-	Sources() []penstock.Source
+	Sources() []attribute.Source
 }
 
 // lastSpans is how long the end waits for traces to be sent.

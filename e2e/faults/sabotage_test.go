@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Each test here runs twice: with the wiring as it is, where the judge must find nothing, and with
@@ -17,7 +18,7 @@ import (
 // retrying asks again after an error, as Redis clients do unless they are told not to.
 type retrying struct{ breaker.Store }
 
-func (r retrying) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) (err error) {
+func (r retrying) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) (err error) {
 	for range 3 {
 		if err = r.Store.Take(ctx, t, out); !errors.Is(err, penstock.ErrUnavailable) {
 			return err
@@ -100,7 +101,7 @@ type ignorant struct{ penstock.Store }
 // uncharged is a store that does not charge late, and says that it did.
 type uncharged struct{ breaker.Store }
 
-func (uncharged) ChargeLate(context.Context, *penstock.LateCharge) error { return nil }
+func (uncharged) ChargeLate(context.Context, *storage.LateCharge) error { return nil }
 
 // Nodes continue from what Redis said last, and Redis is charged with what they admitted meanwhile.
 func TestOutageWithinItsBound(t *testing.T) {

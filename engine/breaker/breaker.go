@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Store is what a breaker stands around: what calls need, and what operators do, which passes
 // through it untouched.
 type Store interface {
 	penstock.Store
-	penstock.Settler
+	storage.Settler
 
-	penstock.Banner
-	penstock.Resetter
-	penstock.Inspector
-	penstock.Lister
+	storage.Banner
+	storage.Resetter
+	storage.Inspector
+	storage.Lister
 }
 
 // Options say when a breaker opens and how it closes.
@@ -34,9 +35,9 @@ type Options struct {
 	// Zones are parts of the store that fail by themselves; by default there is one. The breaker opens
 	// for the zone that has failed, and calls that need no other do not notice. ZoneOf tells, from 0, in
 	// which one a subject is decided. A ticket may need several: an error then names the zone that has
-	// failed by a method Subject() penstock.Subject, or is not counted.
+	// failed by a method Subject() storage.Subject, or is not counted.
 	Zones  int
-	ZoneOf func(penstock.Subject) int
+	ZoneOf func(storage.Subject) int
 
 	// Judge says how bad an error is of which the store is not innocent by itself (see innocent). By
 	// default it is a failure.
@@ -94,9 +95,9 @@ type Breaker struct {
 }
 
 var (
-	_ penstock.Store       = (*Breaker)(nil)
-	_ penstock.Settler     = (*Breaker)(nil)
-	_ penstock.LateCharger = (*Breaker)(nil)
+	_ penstock.Store      = (*Breaker)(nil)
+	_ storage.Settler     = (*Breaker)(nil)
+	_ storage.LateCharger = (*Breaker)(nil)
 )
 
 // MaxZones is how many a store can have.
@@ -137,7 +138,7 @@ func New(o Options) (*Breaker, error) {
 		o.OnChange = func(State, error) {}
 	}
 	if o.Zones <= 1 {
-		o.ZoneOf = func(penstock.Subject) int { return 0 }
+		o.ZoneOf = func(storage.Subject) int { return 0 }
 	}
 	b := &Breaker{Store: o.Store, options: o, zones: make([]zone, max(1, o.Zones))}
 	b.closing, b.close = context.WithCancel(context.Background())
@@ -161,7 +162,7 @@ func (b *Breaker) Close() {
 }
 
 // Take asks the store, or refuses at once.
-func (b *Breaker) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (b *Breaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	var w way
 	for i := range t.Groups {
 		if err := b.enter(&w, t.Groups[i].Subject); err != nil {
@@ -174,7 +175,7 @@ func (b *Breaker) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Ou
 }
 
 // Settle asks the store, or refuses at once. It may be sent again when the store is back.
-func (b *Breaker) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (b *Breaker) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	var w way
 	if err := b.enter(&w, s.Subject); err != nil {
 		return err
@@ -185,8 +186,8 @@ func (b *Breaker) Settle(ctx context.Context, s *penstock.Settlement, out *penst
 }
 
 // ChargeLate asks the store, or refuses at once. It may be sent again when the store is back.
-func (b *Breaker) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
-	charger, ok := b.Store.(penstock.LateCharger)
+func (b *Breaker) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
+	charger, ok := b.Store.(storage.LateCharger)
 	if !ok {
 		return fmt.Errorf("charge late: %w: %T cannot", penstock.ErrInvalid, b.Store)
 	}
@@ -203,7 +204,7 @@ func (b *Breaker) ChargeLate(ctx context.Context, c *penstock.LateCharge) error 
 type way [MaxZones]*phase
 
 // enter adds a subject's zone, or refuses.
-func (b *Breaker) enter(w *way, who penstock.Subject) error {
+func (b *Breaker) enter(w *way, who storage.Subject) error {
 	z := b.options.ZoneOf(who)
 	w[z] = b.zones[z].phase.Load()
 	if w[z].refusal != nil {
@@ -241,7 +242,7 @@ func (b *Breaker) note(w *way, ctx context.Context, err error) {
 
 // blamed is the zone that an error is of; -1 if that is not known.
 func (b *Breaker) blamed(w *way, err error) int {
-	var named interface{ Subject() penstock.Subject }
+	var named interface{ Subject() storage.Subject }
 	if errors.As(err, &named) {
 		if z := b.options.ZoneOf(named.Subject()); w[z] != nil {
 			return z
@@ -268,7 +269,7 @@ func (b *Breaker) blamed(w *way, err error) int {
 //     callers in a hurry could close the store to everybody.
 func innocent(ctx context.Context, err error) bool {
 	return !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) ||
-		errors.Is(err, penstock.ErrFull) || errors.Is(err, penstock.ErrCorrupt) || ctx.Err() != nil
+		errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || ctx.Err() != nil
 }
 
 // Stats are what a breaker did since it was made.

@@ -13,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -59,8 +61,8 @@ func TestOpensProbesAndCloses(t *testing.T) {
 				t.Fatalf("refused with %v, which must say why", err)
 			}
 		}
-		var s penstock.Settled
-		if err := b.Settle(t.Context(), &penstock.Settlement{}, &s); !errors.Is(err, errDown) {
+		var s storage.Settled
+		if err := b.Settle(t.Context(), &storage.Settlement{}, &s); !errors.Is(err, errDown) {
 			t.Errorf("a settlement got %v", err)
 		}
 		if asked := f.asked.Load(); asked != 1 {
@@ -152,8 +154,8 @@ func TestInnocent(t *testing.T) {
 	}{
 		{t.Context(), fmt.Errorf("%w ticket", penstock.ErrInvalid)},
 		{t.Context(), penstock.ErrNoReservation},
-		{t.Context(), penstock.ErrFull},
-		{t.Context(), fmt.Errorf("redis: %w", penstock.ErrCorrupt)},
+		{t.Context(), storage.ErrFull},
+		{t.Context(), fmt.Errorf("redis: %w", storage.ErrCorrupt)},
 		{gone, errTimeout},
 		{gone, errDown},
 	} {
@@ -177,7 +179,7 @@ func TestAllocatesNothing(t *testing.T) {
 	f := newFaulty(t)
 	b := newBreaker(t, f, breaker.Options{Interval: time.Hour})
 	ctx, ticket := t.Context(), newTicket()
-	var out penstock.Outcome
+	var out storage.Outcome
 	take := func() { _ = b.Take(ctx, ticket, &out) }
 	take()
 	if n := testing.AllocsPerRun(100, take); n != 0 {
@@ -240,7 +242,7 @@ func BenchmarkTake(b *testing.B) {
 		_ = call(br, b.Context())
 		b.Run(br.Stats().State.String(), func(b *testing.B) {
 			ticket := newTicket()
-			var out penstock.Outcome
+			var out storage.Outcome
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = br.Take(b.Context(), ticket, &out)
@@ -256,8 +258,8 @@ func TestChargeLate(t *testing.T) {
 		b := newBreaker(t, f, breaker.Options{})
 		m := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 10, Window: time.Hour}.MustCompile()
 		charge := func() error {
-			st, _, _ := m.Weigh(penstock.State{}, penstock.InstantOf(time.Now()), 0, 0)
-			return b.ChargeLate(t.Context(), &penstock.LateCharge{Nonce: 1, Amounts: []penstock.LateAmount{{Meter: m, State: m.Charge(st, 1)}}})
+			st, _, _ := m.Weigh(algorithm.State{}, penstock.InstantOf(time.Now()), 0, 0)
+			return b.ChargeLate(t.Context(), &storage.LateCharge{Nonce: 1, Amounts: []storage.LateAmount{{Meter: m, State: m.Charge(st, 1)}}})
 		}
 		if err := charge(); err != nil {
 			t.Fatal(err)
@@ -267,7 +269,7 @@ func TestChargeLate(t *testing.T) {
 			t.Errorf("the charge that finds out got %v", err)
 		}
 		asked := f.asked.Load()
-		if err := charge(); !errors.Is(err, penstock.ErrNotTaken) || f.asked.Load() != asked {
+		if err := charge(); !errors.Is(err, storage.ErrNotTaken) || f.asked.Load() != asked {
 			t.Errorf("while it is open: %v, asked %d times more", err, f.asked.Load()-asked)
 		}
 		f.failWith(nil)

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A faulty store does as told instead of answering, and counts who asks.
@@ -36,7 +38,7 @@ func newFaulty(t testing.TB) *faulty {
 
 func (f *faulty) failWith(err error) { f.fault.Store(&err) }
 
-func (f *faulty) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (f *faulty) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	f.asked.Add(1)
 	if f.held != nil {
 		<-f.held
@@ -47,7 +49,7 @@ func (f *faulty) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Out
 	return f.Store.Take(ctx, t, out)
 }
 
-func (f *faulty) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (f *faulty) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	f.asked.Add(1)
 	if err := *f.fault.Load(); err != nil {
 		return err
@@ -55,7 +57,7 @@ func (f *faulty) Settle(ctx context.Context, s *penstock.Settlement, out *pensto
 	return f.Store.Settle(ctx, s, out)
 }
 
-func (f *faulty) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (f *faulty) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	f.asked.Add(1)
 	if err := *f.fault.Load(); err != nil {
 		return err
@@ -92,14 +94,14 @@ func newBreaker(t testing.TB, f *faulty, o breaker.Options) *breaker.Breaker {
 	return b
 }
 
-var meter = penstock.Limit{Algorithm: penstock.FixedWindow, Count: penstock.MaxCount, Window: time.Hour}.MustCompile()
+var meter = penstock.Limit{Algorithm: penstock.FixedWindow, Count: algorithm.MaxCount, Window: time.Hour}.MustCompile()
 
-func newTicket() *penstock.Ticket {
-	return &penstock.Ticket{Groups: []penstock.Group{{Charges: []penstock.Charge{{Meter: meter, Cost: 1}}}}}
+func newTicket() *storage.Ticket {
+	return &storage.Ticket{Groups: []storage.Group{{Charges: []algorithm.Charge{{Meter: meter, Cost: 1}}}}}
 }
 
 func call(b *breaker.Breaker, ctx context.Context) error {
-	var out penstock.Outcome
+	var out storage.Outcome
 	return b.Take(ctx, newTicket(), &out)
 }
 

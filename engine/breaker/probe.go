@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // openZone ends a phase in which calls went to the store, unless somebody has already.
 func (b *Breaker) openZone(z int, p *phase, cause error, wait time.Duration) {
-	refusal := fmt.Errorf("not asked, as the store has failed: %w: %w", penstock.ErrNotTaken, cause)
+	refusal := fmt.Errorf("not asked, as the store has failed: %w: %w", storage.ErrNotTaken, cause)
 	if b.zones[z].phase.CompareAndSwap(p, &phase{refusal: refusal, cause: cause, since: time.Now()}) {
 		b.opened.Add(1)
 		b.ended.Go(func() { b.recover(z, cause, wait) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // parted is a store of which some zones are down. Its subjects' zones are their first bytes.
@@ -24,15 +25,15 @@ type parted struct {
 // failedAt is an error that says whose zone has failed.
 type failedAt struct {
 	error
-	who penstock.Subject
+	who storage.Subject
 }
 
-func (e failedAt) Subject() penstock.Subject { return e.who }
-func (e failedAt) Unwrap() error             { return e.error }
+func (e failedAt) Subject() storage.Subject { return e.who }
+func (e failedAt) Unwrap() error            { return e.error }
 
-func zoneOf(who penstock.Subject) int { return int(who[0]) }
+func zoneOf(who storage.Subject) int { return int(who[0]) }
 
-func (p *parted) Take(_ context.Context, t *penstock.Ticket, _ *penstock.Outcome) error {
+func (p *parted) Take(_ context.Context, t *storage.Ticket, _ *storage.Outcome) error {
 	p.asked.Add(1)
 	for i := range t.Groups {
 		if who := t.Groups[i].Subject; p.down[zoneOf(who)].Load() {
@@ -44,11 +45,11 @@ func (p *parted) Take(_ context.Context, t *penstock.Ticket, _ *penstock.Outcome
 
 // askZones asks for subjects in zones.
 func askZones(b *breaker.Breaker, zones ...byte) error {
-	t := &penstock.Ticket{}
+	t := &storage.Ticket{}
 	for _, z := range zones {
-		t.Groups = append(t.Groups, penstock.Group{Subject: penstock.Subject{z}})
+		t.Groups = append(t.Groups, storage.Group{Subject: storage.Subject{z}})
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	return b.Take(context.Background(), t, &out)
 }
 
@@ -83,8 +84,8 @@ func TestZonesFailByThemselves(t *testing.T) {
 				t.Errorf("zones %v: got %v", zones, err)
 			}
 		}
-		var s penstock.Settled
-		if err := b.Settle(t.Context(), &penstock.Settlement{Subject: penstock.Subject{1}}, &s); !errors.Is(err, penstock.ErrUnavailable) {
+		var s storage.Settled
+		if err := b.Settle(t.Context(), &storage.Settlement{Subject: storage.Subject{1}}, &s); !errors.Is(err, penstock.ErrUnavailable) {
 			t.Errorf("a settlement there: got %v", err)
 		}
 		if store.asked.Load() != asked {

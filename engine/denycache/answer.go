@@ -1,6 +1,10 @@
 package denycache
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // Tickets of more than this always go to the store, so that answering needs no memory.
 const (
@@ -11,7 +15,7 @@ const (
 // answerable tells tickets whose denial may leave no trace: provided that those of their groups that
 // have guards are banned. What a limit that counts all would have counted is left out, as it is over
 // its limit already.
-func answerable(t *penstock.Ticket) bool {
+func answerable(t *storage.Ticket) bool {
 	charges := 0
 	for i := range t.Groups {
 		g := &t.Groups[i]
@@ -20,7 +24,7 @@ func answerable(t *penstock.Ticket) bool {
 		}
 		for j := range g.Charges {
 			m := g.Charges[j].Meter
-			if m == nil || m.Kind == penstock.KindLeases || m.CountDenied && !g.Guarded() || g.Alone && !m.CountAll {
+			if m == nil || m.Kind == algorithm.KindLeases || m.CountDenied && !g.Guarded() || g.Alone && !m.CountAll {
 				return false
 			}
 		}
@@ -30,7 +34,7 @@ func answerable(t *penstock.Ticket) bool {
 }
 
 // learnable tells answers that another like it can be made from.
-func learnable(t *penstock.Ticket, out *penstock.Outcome) bool {
+func learnable(t *storage.Ticket, out *storage.Outcome) bool {
 	if len(out.States) != len(out.Decisions) || !firm(t, out, out.Now) {
 		return false
 	}
@@ -42,7 +46,7 @@ func learnable(t *penstock.Ticket, out *penstock.Outcome) bool {
 		}
 		for j := range g.Charges {
 			c := &g.Charges[j]
-			if c.Meter.Kind == penstock.KindLog && !lacksOne(c, out.States[at]) {
+			if c.Meter.Kind == algorithm.KindLog && !lacksOne(c, out.States[at]) {
 				return false
 			}
 			at++
@@ -53,7 +57,7 @@ func learnable(t *penstock.Ticket, out *penstock.Outcome) bool {
 
 // firm tells whether only an operator can turn the answer into a pass until after an instant: every group
 // that is alone is denied, and so is one of the others, if there are any.
-func firm(t *penstock.Ticket, out *penstock.Outcome, beyond penstock.Instant) bool {
+func firm(t *storage.Ticket, out *storage.Outcome, beyond penstock.Instant) bool {
 	others, denied := false, false
 	for i := range out.Groups {
 		alone, isFirm := t.Groups[i].Alone, out.Groups[i].FirmUntil > beyond
@@ -67,14 +71,14 @@ func firm(t *penstock.Ticket, out *penstock.Outcome, beyond penstock.Instant) bo
 
 // lacksOne tells logs that are denied for want of a single unit: they stay as they are until the oldest
 // of their entries leaves, which is the one that the state names.
-func lacksOne(c *penstock.Charge, s penstock.State) bool {
+func lacksOne(c *algorithm.Charge, s algorithm.State) bool {
 	return s.A+c.Need()-c.Meter.Capacity == 1
 }
 
 // learn keeps what an answer was made of, except of subjects that were forgotten since it was asked for,
 // and except of peeks: a peek at a state that a wrong clock wrote is answered by a repaired one that the
 // store does not keep. A request has to reach the store to repair it.
-func (c *Cache) learn(t *penstock.Ticket, out *penstock.Outcome, when told, before *[maxGroups]uint64) {
+func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when told, before *[maxGroups]uint64) {
 	states := out.States
 	for i := range t.Groups {
 		g := &t.Groups[i]
@@ -82,7 +86,7 @@ func (c *Cache) learn(t *penstock.Ticket, out *penstock.Outcome, when told, befo
 		s.mu.Lock()
 		if s.generation == before[i] && g.Spends() {
 			if g.Guarded() {
-				ban := penstock.State{At: out.Groups[i].BannedUntil, A: out.Groups[i].Bans}
+				ban := algorithm.State{At: out.Groups[i].BannedUntil, A: out.Groups[i].Bans}
 				s.put(entry{banOf(t, g), when, ban})
 			}
 			for j := range g.Charges {
@@ -96,9 +100,9 @@ func (c *Cache) learn(t *penstock.Ticket, out *penstock.Outcome, when told, befo
 
 // A memory is what is known of a ticket.
 type memory struct {
-	found   [maxCharges]penstock.Found
+	found   [maxCharges]storage.Found
 	charges int
-	bans    [maxGroups]penstock.State
+	bans    [maxGroups]algorithm.State
 	guarded bool
 
 	// The store's clock is somewhere from now to latest.
@@ -107,12 +111,12 @@ type memory struct {
 
 // answer decides a ticket by what is known, if that is certain. If it is not, what the outcome
 // says is meaningless.
-func (c *Cache) answer(t *penstock.Ticket, out *penstock.Outcome) bool {
+func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 	var m memory
 	if !c.recall(t, &m) || !m.weigh(t) {
 		return false
 	}
-	var room [maxGroups]penstock.Sight
+	var room [maxGroups]storage.Sight
 	sights := m.sights(t, room[:])
 	out.Settle(t, m.now, m.found[:m.charges], sights)
 	for i := range sights {
@@ -123,7 +127,7 @@ func (c *Cache) answer(t *penstock.Ticket, out *penstock.Outcome) bool {
 
 // sights are what a store would have found for the guards, none of which are there but bans. How many
 // bans there were is not in them.
-func (m *memory) sights(t *penstock.Ticket, room []penstock.Sight) []penstock.Sight {
+func (m *memory) sights(t *storage.Ticket, room []storage.Sight) []storage.Sight {
 	if !m.guarded {
 		return nil
 	}
@@ -131,14 +135,14 @@ func (m *memory) sights(t *penstock.Ticket, room []penstock.Sight) []penstock.Si
 	for i := range sights {
 		if p := t.Groups[i].Penalty; p != nil {
 			sights[i].Banned = true
-			sights[i].Penalty = p.Ban(penstock.State{}, m.now, int64(m.bans[i].At-m.now))
+			sights[i].Penalty = p.Ban(algorithm.State{}, m.now, int64(m.bans[i].At-m.now))
 		}
 	}
 	return sights
 }
 
 // recall fetches what is known of every group, and tells whether that is all there is to know.
-func (c *Cache) recall(t *penstock.Ticket, m *memory) bool {
+func (c *Cache) recall(t *storage.Ticket, m *memory) bool {
 	clock := c.clock(t)
 	for i := range t.Groups {
 		g := &t.Groups[i]
@@ -153,7 +157,7 @@ func (c *Cache) recall(t *penstock.Ticket, m *memory) bool {
 	return true
 }
 
-func (m *memory) recall(s *set, t *penstock.Ticket, i int, clock penstock.Instant) bool {
+func (m *memory) recall(s *set, t *storage.Ticket, i int, clock penstock.Instant) bool {
 	g := &t.Groups[i]
 	if g.Guarded() {
 		e := s.find(banOf(t, g))
@@ -187,7 +191,7 @@ func (m *memory) believes(e *entry, clock, most penstock.Instant) bool {
 }
 
 // weigh brings what is known up to now, and tells whether it can be.
-func (m *memory) weigh(t *penstock.Ticket) bool {
+func (m *memory) weigh(t *storage.Ticket) bool {
 	at := 0
 	for i := range t.Groups {
 		g := &t.Groups[i]
@@ -197,7 +201,7 @@ func (m *memory) weigh(t *penstock.Ticket) bool {
 		for j := range g.Charges {
 			c, f := &g.Charges[j], &m.found[at]
 			at++
-			if c.Meter.Kind != penstock.KindLog {
+			if c.Meter.Kind != algorithm.KindLog {
 				f.State, f.Passes, _ = c.Meter.Weigh(f.State, m.now, c.Need(), t.MaxDelay)
 				f.Passes = f.Passes && !c.Meter.IsOver(f.State) // or it would be said to be charged
 			} else if !lacksOne(c, f.State) || m.latest >= penstock.Instant(f.State.B+c.Meter.Window) {

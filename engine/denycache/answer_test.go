@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -58,9 +60,9 @@ func TestAnswersAsTheStore(t *testing.T) {
 			s.ban(start, g, time.Minute)
 			s.compare(start+1, g)
 			s.asks(0, func() { s.compare(start+900_000, g) })
-			dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
+			dedup, err := algorithm.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
 			s.check(err)
-			g.Dedup, g.Call, g.Reserve = dedup, penstock.CallID{1}, time.Minute
+			g.Dedup, g.Call, g.Reserve = dedup, storage.CallID{1}, time.Minute
 			s.asks(0, func() { s.compare(start+900_001, g) })
 		},
 		"a ban where denied calls are counted": func(s *stage) {
@@ -139,8 +141,8 @@ func TestWhatCannotBeAskedIsNotAnswered(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	ticket := penstock.Ticket{Now: start + 2, Groups: []penstock.Group{g}}
-	var out penstock.Outcome
+	ticket := storage.Ticket{Now: start + 2, Groups: []storage.Group{g}}
+	var out storage.Outcome
 	if err := s.node.Take(ended, &ticket, &out); !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("an ended context: %v", err)
 	}
@@ -148,7 +150,7 @@ func TestWhatCannotBeAskedIsNotAnswered(t *testing.T) {
 	if err := s.node.Take(t.Context(), &ticket, &out); !errors.Is(err, penstock.ErrInvalid) {
 		t.Errorf("an invalid ticket: %v", err)
 	}
-	ticket = penstock.Ticket{Groups: []penstock.Group{{Charges: make([]penstock.Charge, 1)}}}
+	ticket = storage.Ticket{Groups: []storage.Group{{Charges: make([]algorithm.Charge, 1)}}}
 	if err := s.node.Take(t.Context(), &ticket, &out); !errors.Is(err, penstock.ErrInvalid) {
 		t.Errorf("a charge without a meter: %v", err)
 	}
@@ -157,9 +159,9 @@ func TestWhatCannotBeAskedIsNotAnswered(t *testing.T) {
 // Tickets that are larger than what an answer has room for are as good as any.
 func TestLargeTickets(t *testing.T) {
 	s := newStage(cached)
-	var groups []penstock.Group
-	for i := range penstock.MaxGroups {
-		g := penstock.Group{Subject: somebody}
+	var groups []storage.Group
+	for i := range storage.MaxGroups {
+		g := storage.Group{Subject: somebody}
 		g.Subject[8] += byte(i)
 		charges := 1
 		if i >= 12 {
@@ -168,7 +170,7 @@ func TestLargeTickets(t *testing.T) {
 		for j := range charges {
 			l := hourly(1)
 			l.Ordinal = uint8(j)
-			g.Charges = append(g.Charges, penstock.Charge{Meter: l.MustCompile(), Cost: 1})
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: l.MustCompile(), Cost: 1})
 		}
 		groups = append(groups, g)
 	}
@@ -201,8 +203,8 @@ func TestEntries(t *testing.T) {
 	g, other := group(hourly(1), 1), group(hourly(1), 1)
 	other.Subject[8]++
 	struck := s.punished(g)
-	elsewhere := penstock.Ticket{Now: start, Denied: true, Groups: []penstock.Group{g}}
-	s.check(c.Take(t.Context(), &elsewhere, new(penstock.Outcome)))
+	elsewhere := storage.Ticket{Now: start, Denied: true, Groups: []storage.Group{g}}
+	s.check(c.Take(t.Context(), &elsewhere, new(storage.Outcome)))
 	s.passes(start, g)
 	entries(0, "nothing was denied for good")
 	s.denies(start+1, struck)
@@ -228,16 +230,16 @@ func TestStatesLeftInAnOutcome(t *testing.T) {
 	c := newCache(t, stateless{model})
 	full, free := group(hourly(1), 1), group(hourly(1), 1)
 	free.Subject[8]++
-	var out penstock.Outcome
-	for i, g := range []penstock.Group{full, full} {
-		if err := model.Take(t.Context(), &penstock.Ticket{Now: start + penstock.Instant(i), Groups: []penstock.Group{g}}, &out); err != nil {
+	var out storage.Outcome
+	for i, g := range []storage.Group{full, full} {
+		if err := model.Take(t.Context(), &storage.Ticket{Now: start + penstock.Instant(i), Groups: []storage.Group{g}}, &out); err != nil {
 			t.Fatal(err)
 		}
 	}
 	free.Charges[0].Cost = 2 // is denied, for a reason of its own
 	for i, cost := range []int64{2, 1} {
 		free.Charges[0].Cost = cost
-		if err := c.Take(t.Context(), &penstock.Ticket{Now: start + 10 + penstock.Instant(i), Groups: []penstock.Group{free}}, &out); err != nil {
+		if err := c.Take(t.Context(), &storage.Ticket{Now: start + 10 + penstock.Instant(i), Groups: []storage.Group{free}}, &out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -248,8 +250,8 @@ func TestStatesLeftInAnOutcome(t *testing.T) {
 
 type stateless struct{ penstock.Store }
 
-func (s stateless) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-	var own penstock.Outcome
+func (s stateless) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+	var own storage.Outcome
 	err := s.Store.Take(ctx, t, &own)
 	out.Now, out.Allowed, out.Groups, out.Decisions = own.Now, own.Allowed, own.Groups, own.Decisions
 	return err
@@ -257,13 +259,13 @@ func (s stateless) Take(ctx context.Context, t *penstock.Ticket, out *penstock.O
 
 func TestAbilitiesAreTheStores(t *testing.T) {
 	c := newCache(t, stateless{storetest.NewModel()})
-	_, banErr := c.Ban(t.Context(), &penstock.Ban{})
+	_, banErr := c.Ban(t.Context(), &storage.Ban{})
 	_, _, reservationsErr := c.Reservations(t.Context(), 0, somebody, 1)
-	_, _, keysErr := c.Keys(t.Context(), penstock.RuleTag{}, "", 1)
+	_, _, keysErr := c.Keys(t.Context(), storage.RuleTag{}, "", 1)
 	_, sizeErr := c.Size(t.Context())
 	for what, err := range map[string]error{
-		"settle": c.Settle(t.Context(), &penstock.Settlement{}, nil), "reset": c.Reset(t.Context(), &penstock.Group{}),
-		"charge late": c.ChargeLate(t.Context(), &penstock.LateCharge{}), "ban": banErr, "reservations": reservationsErr, "keys": keysErr, "size": sizeErr,
+		"settle": c.Settle(t.Context(), &storage.Settlement{}, nil), "reset": c.Reset(t.Context(), &storage.Group{}),
+		"charge late": c.ChargeLate(t.Context(), &storage.LateCharge{}), "ban": banErr, "reservations": reservationsErr, "keys": keysErr, "size": sizeErr,
 	} {
 		if !errors.Is(err, penstock.ErrInvalid) {
 			t.Errorf("%s by a store that cannot: %v", what, err)
@@ -273,7 +275,7 @@ func TestAbilitiesAreTheStores(t *testing.T) {
 	if _, err := lists.Size(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := lists.Keys(t.Context(), penstock.RuleTag{}, "", 1); err != nil {
+	if _, _, err := lists.Keys(t.Context(), storage.RuleTag{}, "", 1); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options of a Cache. The zero value is fit for use.
@@ -64,7 +65,7 @@ func New(store penstock.Store, o Options) (*Cache, error) {
 }
 
 // Take answers a ticket that is certainly denied, and asks the store about any other.
-func (c *Cache) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (c *Cache) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	out.Cached = false
 	if !answerable(t) || ctx.Err() != nil || t.Validate() != nil {
 		c.misses.Add(1)
@@ -80,7 +81,7 @@ func (c *Cache) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 }
 
 // ask asks the store, and learns from its answer.
-func (c *Cache) ask(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (c *Cache) ask(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	before := c.table.generations(t)
 	out.States = out.States[:0] // of another ticket: not every store fills them in
 	sent := c.clock(t)
@@ -95,7 +96,7 @@ func (c *Cache) ask(ctx context.Context, t *penstock.Ticket, out *penstock.Outco
 
 // clock returns where time stands for a ticket: its own instant, or how long this cache has been
 // there, but never 0. Only differences between two of a kind are used.
-func (c *Cache) clock(t *penstock.Ticket) penstock.Instant {
+func (c *Cache) clock(t *storage.Ticket) penstock.Instant {
 	if t.Now != 0 {
 		return t.Now
 	}

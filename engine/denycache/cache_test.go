@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -55,7 +56,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sabotaged := func(store storetest.Able) storetest.Able {
 				n := c.naive
-				n.Able, n.known = store, map[penstock.Subject]memo{}
+				n.Able, n.known = store, map[storage.Subject]memo{}
 				return &n
 			}
 			for _, law := range c.noticed {
@@ -77,23 +78,23 @@ func TestSabotageIsNoticed(t *testing.T) {
 
 // What a flood costs most often must leave no garbage.
 func TestAnswerAllocatesNothing(t *testing.T) {
-	for name, act := range map[string]func(s *stage) []penstock.Group{
-		"one limit": func(s *stage) []penstock.Group { return []penstock.Group{group(hourly(1), 2)} },
-		"two rules": func(s *stage) []penstock.Group {
+	for name, act := range map[string]func(s *stage) []storage.Group{
+		"one limit": func(s *stage) []storage.Group { return []storage.Group{group(hourly(1), 2)} },
+		"two rules": func(s *stage) []storage.Group {
 			other := group(hourly(1), 1)
 			other.Subject[8]++
-			return []penstock.Group{group(hourly(1), 2), other}
+			return []storage.Group{group(hourly(1), 2), other}
 		},
-		"a ban": func(s *stage) []penstock.Group {
+		"a ban": func(s *stage) []storage.Group {
 			g := s.punished(group(hourly(1), 1))
 			s.ban(start, g, time.Hour)
-			return []penstock.Group{g}
+			return []storage.Group{g}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(cached)
-			ticket := penstock.Ticket{Now: start, Groups: act(s)}
-			var out penstock.Outcome
+			ticket := storage.Ticket{Now: start, Groups: act(s)}
+			var out storage.Outcome
 			take := func() {
 				if err := s.node.Take(t.Context(), &ticket, &out); err != nil || out.Allowed {
 					t.Fatal(err, out)
@@ -123,18 +124,18 @@ func BenchmarkDenied(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		store  penstock.Store
-		groups []penstock.Group
+		groups []storage.Group
 	}{
-		{"cached", newCache(b, store), []penstock.Group{plain}},
-		{"store alone", store, []penstock.Group{plain}},
-		{"passed on", newCache(b, store), []penstock.Group{plain, shadow}},
-		{"store alone, with a shadow rule", store, []penstock.Group{plain, shadow}},
+		{"cached", newCache(b, store), []storage.Group{plain}},
+		{"store alone", store, []storage.Group{plain}},
+		{"passed on", newCache(b, store), []storage.Group{plain, shadow}},
+		{"store alone, with a shadow rule", store, []storage.Group{plain, shadow}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
-				ticket := penstock.Ticket{Groups: c.groups}
-				var out penstock.Outcome
+				ticket := storage.Ticket{Groups: c.groups}
+				var out storage.Outcome
 				for pb.Next() {
 					if err := c.store.Take(b.Context(), &ticket, &out); err != nil || out.Allowed {
 						b.Error(err, out)

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -57,8 +59,8 @@ func TestFarStore(t *testing.T) {
 		end := time.Now().Add(time.Second) // of the window
 		far := &counted{Able: distant{storetest.NewModel(), way}}
 		c := newCache(t, far)
-		take := func() (out penstock.Outcome) {
-			ticket := penstock.Ticket{Groups: []penstock.Group{group(hourly(1), 1)}}
+		take := func() (out storage.Outcome) {
+			ticket := storage.Ticket{Groups: []storage.Group{group(hourly(1), 1)}}
 			if err := c.Take(t.Context(), &ticket, &out); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +114,7 @@ type distant struct {
 	way time.Duration
 }
 
-func (d distant) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (d distant) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	time.Sleep(d.way)
 	defer time.Sleep(d.way)
 	return d.Able.Take(ctx, t, out)
@@ -120,16 +122,16 @@ func (d distant) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Out
 
 // A denial that the store gave before a reset, and that comes after it, is out of date.
 func TestDenialOvertakenByReset(t *testing.T) {
-	for name, overtake := range map[string]func(c *denycache.Cache, g *penstock.Group) error{
-		"reset":  func(c *denycache.Cache, g *penstock.Group) error { return c.Reset(context.Background(), g) },
-		"forget": func(c *denycache.Cache, g *penstock.Group) error { c.Forget(g.Subject); return nil },
+	for name, overtake := range map[string]func(c *denycache.Cache, g *storage.Group) error{
+		"reset":  func(c *denycache.Cache, g *storage.Group) error { return c.Reset(context.Background(), g) },
+		"forget": func(c *denycache.Cache, g *storage.Group) error { c.Forget(g.Subject); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := group(hourly(1), 1)
 			store := &overtaken{counted: counted{Able: storetest.NewModel()}}
 			c := newCache(t, store)
-			take := func(at penstock.Instant) (out penstock.Outcome) {
-				if err := c.Take(t.Context(), &penstock.Ticket{Now: at, Groups: []penstock.Group{g}}, &out); err != nil {
+			take := func(at penstock.Instant) (out storage.Outcome) {
+				if err := c.Take(t.Context(), &storage.Ticket{Now: at, Groups: []storage.Group{g}}, &out); err != nil {
 					t.Fatal(err)
 				}
 				return out
@@ -158,7 +160,7 @@ type overtaken struct {
 	meanwhile func()
 }
 
-func (s *overtaken) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *overtaken) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	err := s.counted.Take(ctx, t, out)
 	if s.meanwhile != nil {
 		s.meanwhile()
@@ -183,13 +185,13 @@ func TestFleet(t *testing.T) {
 	now := start
 	for i := range 100_000 {
 		now += penstock.Instant(r.Int64N(5000))
-		ticket := penstock.Ticket{Now: now, MaxDelay: time.Duration(r.IntN(2)) * 50 * time.Millisecond}
+		ticket := storage.Ticket{Now: now, MaxDelay: time.Duration(r.IntN(2)) * 50 * time.Millisecond}
 		for _, k := range r.Perm(len(rules))[:1+r.IntN(2)] {
-			g := penstock.Group{Charges: withCost(rules[k], 1+r.Int64N(4))}
+			g := storage.Group{Charges: withCost(rules[k], 1+r.Int64N(4))}
 			binary.BigEndian.PutUint16(g.Subject[14:], uint16(k*256+r.IntN(5)))
 			ticket.Groups = append(ticket.Groups, g)
 		}
-		var want, got penstock.Outcome
+		var want, got storage.Outcome
 		if err := alone.Take(t.Context(), &ticket, &want); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +210,7 @@ func TestFleet(t *testing.T) {
 }
 
 // fleetRules are the limits of some rules, of every kind that can be answered.
-func fleetRules() [][]*penstock.Meter {
+func fleetRules() [][]*algorithm.Meter {
 	limit := func(a penstock.Algorithm, count int64, window time.Duration) penstock.Limit {
 		return penstock.Limit{Algorithm: a, Count: count, Window: window}
 	}
@@ -216,7 +218,7 @@ func fleetRules() [][]*penstock.Meter {
 	interval.Refill = penstock.Interval
 	leaky := limit(penstock.LeakyBucket, 20, time.Second)
 	leaky.Queue = 5
-	return [][]*penstock.Meter{
+	return [][]*algorithm.Meter{
 		{limit(penstock.FixedWindow, 10, 500*time.Millisecond).MustCompile(), limit(penstock.FixedWindow, 50, 5*time.Second).MustCompile()},
 		{limit(penstock.SlidingWindowCounter, 20, time.Second).MustCompile()},
 		{limit(penstock.TokenBucket, 30, time.Second).MustCompile(), interval.MustCompile()},
@@ -225,9 +227,9 @@ func fleetRules() [][]*penstock.Meter {
 	}
 }
 
-func withCost(meters []*penstock.Meter, cost int64) (charges []penstock.Charge) {
+func withCost(meters []*algorithm.Meter, cost int64) (charges []algorithm.Charge) {
 	for _, m := range meters {
-		charges = append(charges, penstock.Charge{Meter: m, Cost: cost})
+		charges = append(charges, algorithm.Charge{Meter: m, Cost: cost})
 	}
 	return charges
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // laws are what anything that answers denials for a store must keep.
@@ -65,11 +67,11 @@ var laws = map[string]func(s *stage){
 	},
 	"a repeat is recognised": func(s *stage) {
 		g := group(hourly(1), 1)
-		dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 10, Budget: 10, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
+		dedup, err := algorithm.DedupTerms{TTL: time.Minute, MaxReplays: 10, Budget: 10, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Hour}}.Compile()
 		s.check(err)
 		first, second := g, g
-		first.Dedup, first.Call = dedup, penstock.CallID{1}
-		second.Dedup, second.Call = dedup, penstock.CallID{2}
+		first.Dedup, first.Call = dedup, storage.CallID{1}
+		second.Dedup, second.Call = dedup, storage.CallID{2}
 		s.passes(start, first)
 		s.denies(start+1, second)
 		s.passes(start+2, first)
@@ -139,21 +141,21 @@ var laws = map[string]func(s *stage){
 }
 
 // release gives back what a call took at an instant.
-func (s *stage) release(through penstock.Settler, at penstock.Instant, g penstock.Group) {
-	var out penstock.Settled
-	s.check(through.Settle(context.Background(), &penstock.Settlement{
+func (s *stage) release(through storage.Settler, at penstock.Instant, g storage.Group) {
+	var out storage.Settled
+	s.check(through.Settle(context.Background(), &storage.Settlement{
 		Now: at + 1, Subject: g.Subject, Nonce: uint64(at), Verb: penstock.Release, Charges: g.Charges,
 	}, &out))
 }
 
-func (s *stage) ban(at penstock.Instant, g penstock.Group, length time.Duration) {
-	_, err := s.node.Ban(context.Background(), &penstock.Ban{Now: at, Subject: g.Subject, Penalty: g.Penalty, Length: length})
+func (s *stage) ban(at penstock.Instant, g storage.Group, length time.Duration) {
+	_, err := s.node.Ban(context.Background(), &storage.Ban{Now: at, Subject: g.Subject, Penalty: g.Penalty, Length: length})
 	s.check(err)
 }
 
 // punished returns the group with a penalty of an hour after three strikes.
-func (s *stage) punished(g penstock.Group) penstock.Group {
-	p, err := penstock.PenaltyTerms{After: 3, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
+func (s *stage) punished(g storage.Group) storage.Group {
+	p, err := algorithm.PenaltyTerms{After: 3, Within: time.Minute, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile()
 	s.check(err)
 	g.Penalty = p
 	return g

@@ -4,13 +4,15 @@ import (
 	"context"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 // A naive cache keeps whole answers, and is wrong in the ways it is told to be.
 type naive struct {
 	storetest.Able
-	known map[penstock.Subject]memo
+	known map[storage.Subject]memo
 
 	keepsTooLong, ignoresCost, ignoresLimit, ignoresSubject         bool
 	believesRetryAfter                                              bool // of anything that is denied
@@ -18,17 +20,17 @@ type naive struct {
 }
 
 type memo struct {
-	out   penstock.Outcome
+	out   storage.Outcome
 	cost  int64
-	meter *penstock.Meter
+	meter *algorithm.Meter
 	until penstock.Instant
 }
 
-func (n *naive) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (n *naive) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	g := &t.Groups[0]
 	who, c := g.Subject, g.Charges[0]
 	if n.ignoresSubject {
-		who = penstock.Subject{}
+		who = storage.Subject{}
 	}
 	m, ok := n.known[who]
 	ok = ok && (len(t.Groups) == 1 || n.forgetsShadows)
@@ -49,21 +51,21 @@ func (n *naive) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	return nil
 }
 
-func (n *naive) Reset(ctx context.Context, g *penstock.Group) error {
+func (n *naive) Reset(ctx context.Context, g *storage.Group) error {
 	if !n.survivesReset {
 		delete(n.known, g.Subject)
 	}
 	return n.Able.Reset(ctx, g)
 }
 
-func (n *naive) Ban(ctx context.Context, b *penstock.Ban) (penstock.Instant, error) {
+func (n *naive) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
 	if !n.survivesLift {
 		delete(n.known, b.Subject)
 	}
 	return n.Able.Ban(ctx, b)
 }
 
-func (n *naive) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (n *naive) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	if !n.survivesSettlement {
 		delete(n.known, s.Subject)
 	}

@@ -5,26 +5,27 @@ import (
 	"fmt"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 var (
-	_ penstock.Store       = (*Cache)(nil)
-	_ penstock.Settler     = (*Cache)(nil)
-	_ penstock.Banner      = (*Cache)(nil)
-	_ penstock.Resetter    = (*Cache)(nil)
-	_ penstock.Inspector   = (*Cache)(nil)
-	_ penstock.Lister      = (*Cache)(nil)
-	_ penstock.LateCharger = (*Cache)(nil)
+	_ penstock.Store      = (*Cache)(nil)
+	_ storage.Settler     = (*Cache)(nil)
+	_ storage.Banner      = (*Cache)(nil)
+	_ storage.Resetter    = (*Cache)(nil)
+	_ storage.Inspector   = (*Cache)(nil)
+	_ storage.Lister      = (*Cache)(nil)
+	_ storage.LateCharger = (*Cache)(nil)
 )
 
 // Forget drops what is known of a subject, and refuses what the store was asked about it before: for
 // whoever hears that another node has reset it, or lifted its ban.
-func (c *Cache) Forget(s penstock.Subject) { c.table.forget(s) }
+func (c *Cache) Forget(s storage.Subject) { c.table.forget(s) }
 
 // Settle may give back, so what was denied may pass. Here and below the subject is forgotten after the
 // store is done, and after an error too, as it may have been done.
-func (c *Cache) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
-	settler, ok := c.store.(penstock.Settler)
+func (c *Cache) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
+	settler, ok := c.store.(storage.Settler)
 	if !ok {
 		return c.cannot("settle")
 	}
@@ -33,8 +34,8 @@ func (c *Cache) Settle(ctx context.Context, s *penstock.Settlement, out *penstoc
 }
 
 // Ban bans through the store, or lifts.
-func (c *Cache) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
-	banner, ok := c.store.(penstock.Banner)
+func (c *Cache) Ban(ctx context.Context, b *storage.Ban) (until penstock.Instant, err error) {
+	banner, ok := c.store.(storage.Banner)
 	if !ok {
 		return 0, c.cannot("ban")
 	}
@@ -43,8 +44,8 @@ func (c *Cache) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 }
 
 // Reset resets through the store.
-func (c *Cache) Reset(ctx context.Context, g *penstock.Group) error {
-	resetter, ok := c.store.(penstock.Resetter)
+func (c *Cache) Reset(ctx context.Context, g *storage.Group) error {
+	resetter, ok := c.store.(storage.Resetter)
 	if !ok {
 		return c.cannot("reset")
 	}
@@ -53,8 +54,8 @@ func (c *Cache) Reset(ctx context.Context, g *penstock.Group) error {
 }
 
 // Reservations are the store's.
-func (c *Cache) Reservations(ctx context.Context, now penstock.Instant, s penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
-	inspector, ok := c.store.(penstock.Inspector)
+func (c *Cache) Reservations(ctx context.Context, now penstock.Instant, s storage.Subject, most int) ([]storage.Reservation, int64, error) {
+	inspector, ok := c.store.(storage.Inspector)
 	if !ok {
 		return nil, 0, c.cannot("inspect")
 	}
@@ -62,8 +63,8 @@ func (c *Cache) Reservations(ctx context.Context, now penstock.Instant, s pensto
 }
 
 // ChargeLate charges through the store. Denials stay right, but not the numbers that are cached with them.
-func (c *Cache) ChargeLate(ctx context.Context, late *penstock.LateCharge) error {
-	charger, ok := c.store.(penstock.LateCharger)
+func (c *Cache) ChargeLate(ctx context.Context, late *storage.LateCharge) error {
+	charger, ok := c.store.(storage.LateCharger)
 	if !ok {
 		return c.cannot("charge late")
 	}
@@ -72,8 +73,8 @@ func (c *Cache) ChargeLate(ctx context.Context, late *penstock.LateCharge) error
 }
 
 // Keys are the store's.
-func (c *Cache) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
-	lister, ok := c.store.(penstock.Lister)
+func (c *Cache) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
+	lister, ok := c.store.(storage.Lister)
 	if !ok {
 		return nil, "", c.cannot("list")
 	}
@@ -82,7 +83,7 @@ func (c *Cache) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, a
 
 // Size is the store's.
 func (c *Cache) Size(ctx context.Context) (int64, error) {
-	lister, ok := c.store.(penstock.Lister)
+	lister, ok := c.store.(storage.Lister)
 	if !ok {
 		return 0, c.cannot("list")
 	}

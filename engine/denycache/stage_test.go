@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -33,7 +35,7 @@ type counted struct {
 	asked atomic.Int64
 }
 
-func (s *counted) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *counted) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.asked.Add(1)
 	return s.Able.Take(ctx, t, out)
 }
@@ -49,23 +51,23 @@ func (s *stage) check(err error) {
 }
 
 // take asks the node at an instant. The nonce is the instant too.
-func (s *stage) take(at penstock.Instant, groups ...penstock.Group) penstock.Outcome {
+func (s *stage) take(at penstock.Instant, groups ...storage.Group) storage.Outcome {
 	return s.takeFrom(s.node, at, groups...)
 }
 
-func (s *stage) takeFrom(store penstock.Store, at penstock.Instant, groups ...penstock.Group) (out penstock.Outcome) {
-	t := penstock.Ticket{Now: at, Nonce: uint64(at), Groups: groups}
+func (s *stage) takeFrom(store penstock.Store, at penstock.Instant, groups ...storage.Group) (out storage.Outcome) {
+	t := storage.Ticket{Now: at, Nonce: uint64(at), Groups: groups}
 	s.check(store.Take(context.Background(), &t, &out))
 	return out
 }
 
-func (s *stage) passes(at penstock.Instant, groups ...penstock.Group) {
+func (s *stage) passes(at penstock.Instant, groups ...storage.Group) {
 	if out := s.take(at, groups...); !out.Allowed {
 		s.failf("denied %v after the start: %+v", at.Sub(start), out)
 	}
 }
 
-func (s *stage) denies(at penstock.Instant, groups ...penstock.Group) {
+func (s *stage) denies(at penstock.Instant, groups ...storage.Group) {
 	if out := s.take(at, groups...); out.Allowed {
 		s.failf("allowed %v after the start: %+v", at.Sub(start), out)
 	}
@@ -82,7 +84,7 @@ func (s *stage) asks(want int64, do func()) {
 
 // compare checks that node and store say the same to a call that is denied, so that asking
 // changes nothing.
-func (s *stage) compare(at penstock.Instant, groups ...penstock.Group) {
+func (s *stage) compare(at penstock.Instant, groups ...storage.Group) {
 	before := s.store.asked.Load()
 	got := s.take(at, groups...)
 	if asked := s.store.asked.Load() > before; got.Cached == asked {
@@ -102,13 +104,13 @@ const (
 	start  = 1_700_000_000 * second / 3600 / second * 3600 * second // the beginning of an hour
 )
 
-var somebody = penstock.NewHasher("denycache").Subject("default", "rule", penstock.Attribute{Name: "user", Value: "u1"})
+var somebody = storage.NewHasher("denycache").Subject("default", "rule", penstock.Attribute{Name: "user", Value: "u1"})
 
 func hourly(count int64) penstock.Limit {
 	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: time.Hour}
 }
 
 // group is what a rule of one limit asks for somebody.
-func group(l penstock.Limit, cost int64) penstock.Group {
-	return penstock.Group{Subject: somebody, Charges: []penstock.Charge{{Meter: l.MustCompile(), Cost: cost}}}
+func group(l penstock.Limit, cost int64) storage.Group {
+	return storage.Group{Subject: somebody, Charges: []algorithm.Charge{{Meter: l.MustCompile(), Cost: cost}}}
 }

@@ -6,12 +6,14 @@ import (
 	"sync"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A key says whose state of which limit it is. All of a limit's numbers are in it: weighed by other
 // numbers, a state that was brought up to date would say something else.
 type key struct {
-	subject     penstock.Subject
+	subject     storage.Subject
 	fingerprint uint64 // 0: an entry that is free
 	count       int64
 	capacity    int64
@@ -21,16 +23,16 @@ type key struct {
 const given = 1 << 63 // in a key's fingerprint, which has 56 bits: time is the tickets' own
 
 // keyOf returns the key of a charge's state.
-func keyOf(t *penstock.Ticket, g *penstock.Group, m *penstock.Meter) key {
+func keyOf(t *storage.Ticket, g *storage.Group, m *algorithm.Meter) key {
 	return key{g.Subject, timed(t, m.Fingerprint), m.Count, m.Capacity, m.Overdraft}
 }
 
 // banOf returns the key of a group's ban, whose state is its end and how many there were.
-func banOf(t *penstock.Ticket, g *penstock.Group) key {
-	return key{subject: g.Subject, fingerprint: timed(t, penstock.PenaltyFingerprint)}
+func banOf(t *storage.Ticket, g *storage.Group) key {
+	return key{subject: g.Subject, fingerprint: timed(t, algorithm.PenaltyFingerprint)}
 }
 
-func timed(t *penstock.Ticket, fingerprint uint64) uint64 {
+func timed(t *storage.Ticket, fingerprint uint64) uint64 {
 	if t.Now != 0 {
 		return fingerprint | given
 	}
@@ -46,7 +48,7 @@ type told struct {
 type entry struct {
 	key
 	told
-	state penstock.State
+	state algorithm.State
 }
 
 const ways = 8
@@ -96,12 +98,12 @@ func newTable(entries int) table {
 }
 
 // of returns a subject's set. The end of a subject is a keyed hash; its beginning is its rule's.
-func (t *table) of(s *penstock.Subject) *set {
+func (t *table) of(s *storage.Subject) *set {
 	return &t.sets[binary.LittleEndian.Uint64(s[8:])&uint64(len(t.sets)-1)]
 }
 
 // generations returns those of the sets of a ticket's subjects.
-func (t *table) generations(ticket *penstock.Ticket) (all [maxGroups]uint64) {
+func (t *table) generations(ticket *storage.Ticket) (all [maxGroups]uint64) {
 	for i := range ticket.Groups {
 		s := t.of(&ticket.Groups[i].Subject)
 		s.mu.Lock()
@@ -112,7 +114,7 @@ func (t *table) generations(ticket *penstock.Ticket) (all [maxGroups]uint64) {
 }
 
 // forget drops all entries of a subject, and those that were asked for before now.
-func (t *table) forget(subject penstock.Subject) {
+func (t *table) forget(subject storage.Subject) {
 	s := t.of(&subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,9 @@ import (
 	"sync"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -21,11 +23,11 @@ type telling struct {
 // A desk is where some subjects are dealt with one after the other.
 type desk struct {
 	mu     sync.Mutex
-	latest map[penstock.Subject]penstock.Instant // that a ticket has named
+	latest map[storage.Subject]penstock.Instant // that a ticket has named
 }
 
-func (s *telling) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
-	var subjects []penstock.Subject
+func (s *telling) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
+	var subjects []storage.Subject
 	for i := range t.Groups {
 		subjects = append(subjects, t.Groups[i].Subject)
 	}
@@ -40,10 +42,10 @@ func (s *telling) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Ou
 	return err
 }
 
-func (s *telling) desk(subject penstock.Subject) *desk { return &s.desks[subject[15]] }
+func (s *telling) desk(subject storage.Subject) *desk { return &s.desks[subject[15]] }
 
 // occupy keeps others away from some subjects until it is undone.
-func (s *telling) occupy(subjects ...penstock.Subject) (leave func()) {
+func (s *telling) occupy(subjects ...storage.Subject) (leave func()) {
 	var numbers []int
 	for _, subject := range subjects {
 		numbers = append(numbers, int(subject[15]))
@@ -61,35 +63,35 @@ func (s *telling) occupy(subjects ...penstock.Subject) (leave func()) {
 }
 
 // steppedBack tells whether state may have been dated anew, or told as if it had been.
-func (d *desk) steppedBack(t *penstock.Ticket, g *penstock.Group) bool {
+func (d *desk) steppedBack(t *storage.Ticket, g *storage.Group) bool {
 	if d.latest == nil {
-		d.latest = map[penstock.Subject]penstock.Instant{}
+		d.latest = map[storage.Subject]penstock.Instant{}
 	}
 	latest := d.latest[g.Subject]
 	d.latest[g.Subject] = max(latest, t.Now)
 	return t.Now < latest
 }
 
-func changed(g *penstock.Group, out *penstock.GroupOutcome) bool {
+func changed(g *storage.Group, out *storage.GroupOutcome) bool {
 	if out.Taken || out.Strikes > 0 {
 		return true
 	}
-	return slices.ContainsFunc(g.Charges, func(c penstock.Charge) bool { return c.Meter.CountDenied })
+	return slices.ContainsFunc(g.Charges, func(c algorithm.Charge) bool { return c.Meter.CountDenied })
 }
 
-func (s *telling) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s *telling) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	defer s.occupy(what.Subject)()
 	defer s.cache.Forget(what.Subject)
 	return s.Able.Settle(ctx, what, out)
 }
 
-func (s *telling) Ban(ctx context.Context, b *penstock.Ban) (penstock.Instant, error) {
+func (s *telling) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
 	defer s.occupy(b.Subject)()
 	defer s.cache.Forget(b.Subject)
 	return s.Able.Ban(ctx, b)
 }
 
-func (s *telling) Reset(ctx context.Context, g *penstock.Group) error {
+func (s *telling) Reset(ctx context.Context, g *storage.Group) error {
 	defer s.occupy(g.Subject)()
 	defer s.cache.Forget(g.Subject)
 	return s.Able.Reset(ctx, g)

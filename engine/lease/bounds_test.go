@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Whatever is called where and when, no limit is exceeded and no permit is lost or made up.
@@ -32,8 +34,8 @@ func TestBounds(t *testing.T) {
 
 // The bounds must be able to object.
 func TestSabotageIsNoticed(t *testing.T) {
-	eachGrant := func(do func(p *pool, g *grant)) func(*Store, *penstock.Outcome) {
-		return func(s *Store, _ *penstock.Outcome) {
+	eachGrant := func(do func(p *pool, g *grant)) func(*Store, *storage.Outcome) {
+		return func(s *Store, _ *storage.Outcome) {
 			s.eachPool(func(p *pool) {
 				for i := range p.grants {
 					if p.grants[i].number != 0 {
@@ -43,13 +45,13 @@ func TestSabotageIsNoticed(t *testing.T) {
 			})
 		}
 	}
-	outlive := eachGrant(func(_ *pool, g *grant) { g.until = penstock.MaxInstant })
+	outlive := eachGrant(func(_ *pool, g *grant) { g.until = algorithm.MaxInstant })
 	twice := eachGrant(func(_ *pool, g *grant) { g.left = g.size })
 	for _, sabotage := range []struct {
 		name       string
 		limit      penstock.Limit
 		boundsOnly bool
-		do         func(*Store, *penstock.Outcome)
+		do         func(*Store, *storage.Outcome)
 	}{
 		{"permits outlive their window", traced[0], false, eachGrant(func(_ *pool, g *grant) { g.until = g.sent + 10*ms })},
 		{"too much passes in a window by permits of another", traced[0], true, outlive},
@@ -59,12 +61,12 @@ func TestSabotageIsNoticed(t *testing.T) {
 		{"too much passes in a period", traced[2], true, twice},
 		{"too much passes a counter", traced[3], true, twice},
 		{"too much passes a bucket", traced[5], true, twice},
-		{"a denied call keeps its permits", traced[1], false, func(s *Store, out *penstock.Outcome) {
+		{"a denied call keeps its permits", traced[1], false, func(s *Store, out *storage.Outcome) {
 			if !out.Allowed && out.Decisions[0].Allowed {
 				eachGrant(func(_ *pool, g *grant) { g.left = max(0, g.left-1) })(s, out)
 			}
 		}},
-		{"an allowed call gives its permits back", traced[1], false, func(s *Store, out *penstock.Outcome) {
+		{"an allowed call gives its permits back", traced[1], false, func(s *Store, out *storage.Outcome) {
 			if out.Allowed && out.Decisions[0].Receipt.At != out.Now {
 				eachGrant(func(_ *pool, g *grant) { g.left++ })(s, out)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -19,7 +20,7 @@ type distant struct {
 	onWay func(lease bool) // whether the ticket takes one
 }
 
-func (d *distant) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (d *distant) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	there := *t
 	there.Now = penstock.InstantOf(time.Now().Add(d.skew))
 	err := d.Model.Take(ctx, &there, out)
@@ -30,7 +31,7 @@ func (d *distant) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Ou
 }
 
 // warm calls by the node's own clock until permits are held.
-func warm(t testing.TB, s *Store, g penstock.Group) {
+func warm(t testing.TB, s *Store, g storage.Group) {
 	t.Helper()
 	for range 1000 {
 		take(t, s, 0, g)
@@ -57,8 +58,8 @@ func TestPermitsEndAfterSending(t *testing.T) {
 			want  error
 		}{{0, nil}, {4*time.Millisecond - time.Microsecond, nil}, {time.Microsecond, penstock.ErrUnavailable}} {
 			time.Sleep(step.after)
-			var out penstock.Outcome
-			err := s.Take(t.Context(), &penstock.Ticket{Groups: []penstock.Group{g}}, &out)
+			var out storage.Outcome
+			err := s.Take(t.Context(), &storage.Ticket{Groups: []storage.Group{g}}, &out)
 			if !errors.Is(err, step.want) {
 				t.Errorf("after %v more: %v, want %v", step.after, err, step.want)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // onRedis opens nodes of a fleet, each with a client of its own.
@@ -27,11 +28,11 @@ func onRedis(t *testing.T, n int) (nodes []*Store) {
 }
 
 // rush has callers on every node call at once, so many times each.
-func rush(t *testing.T, nodes []*Store, callers, times int, ticket penstock.Ticket, admit func(*penstock.Outcome)) {
+func rush(t *testing.T, nodes []*Store, callers, times int, ticket storage.Ticket, admit func(*storage.Outcome)) {
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			var out penstock.Outcome
+			var out storage.Outcome
 			ticket := ticket
 			for range times {
 				if err := nodes[i%len(nodes)].Take(t.Context(), &ticket, &out); err != nil {
@@ -64,8 +65,8 @@ func rounds(t *testing.T, nodes []*Store) {
 	for window := range penstock.Instant(2) {
 		var passed atomic.Int64
 		for round := range penstock.Instant(130) {
-			ticket := penstock.Ticket{Now: monday + window*second + round*4*ms, Groups: []penstock.Group{g}}
-			rush(t, nodes, callers, times, ticket, func(*penstock.Outcome) { passed.Add(1) })
+			ticket := storage.Ticket{Now: monday + window*second + round*4*ms, Groups: []storage.Group{g}}
+			rush(t, nodes, callers, times, ticket, func(*storage.Outcome) { passed.Add(1) })
 		}
 		if passed.Load() > limit {
 			t.Errorf("%d passed in window %d, of %d", passed.Load(), window, limit)
@@ -98,7 +99,7 @@ func TestConcurrentInRealTime(t *testing.T) {
 	nodes := onRedis(t, 3)
 	var mu sync.Mutex
 	passed := map[penstock.Instant]int{}
-	rush(t, nodes, 12, 1500, penstock.Ticket{Groups: []penstock.Group{leased(stranger(), 1, perSecond(limit))}}, func(out *penstock.Outcome) {
+	rush(t, nodes, 12, 1500, storage.Ticket{Groups: []storage.Group{leased(stranger(), 1, perSecond(limit))}}, func(out *storage.Outcome) {
 		mu.Lock()
 		passed[out.Now/second]++
 		mu.Unlock()

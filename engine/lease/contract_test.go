@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -47,7 +48,7 @@ func TestContractWithTheMark(t *testing.T) {
 // marking marks every group.
 type marking struct{ *Store }
 
-func (m marking) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (m marking) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	marked := *t
 	marked.Groups = nil
 	for _, g := range t.Groups {

@@ -1,6 +1,6 @@
 // Package lease is a [penstock.Store] around a [penstock.Store] that takes permits ahead for hot
 // keys: a node then decides most calls of such a key by itself, and the store sees one call for
-// each lease instead of one for each decision. Only groups marked [penstock.Group.Leased] are
+// each lease instead of one for each decision. Only groups marked [storage.Group.Leased] are
 // leased. It is separate because it keeps no state that counts: a permit is a charge that the store
 // has taken already, so a node that dies loses permits and never admits too much.
 //
@@ -51,7 +51,7 @@
 // so all permits of this node count as used, and no more is promised than the store would; in the Receipt
 // the instant at which the permit was charged; in the outcome the store's time as far as it can be known
 // here, which is ahead of it by no more than the round trip took. A store that does not tell the
-// [penstock.Outcome.States] is not leased from.
+// [storage.Outcome.States] is not leased from.
 //
 // # Operators
 //

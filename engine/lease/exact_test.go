@@ -5,40 +5,42 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // What permits must not decide reaches the store, call by call, also while there are permits.
 func TestStaysExact(t *testing.T) {
-	limit := func(l penstock.Limit) []*penstock.Meter {
+	limit := func(l penstock.Limit) []*algorithm.Meter {
 		if l.Count == 0 {
 			l.Count = 10_000
 		}
 		if l.Window == 0 && l.Period == penstock.NoPeriod {
 			l.Window = time.Second
 		}
-		return []*penstock.Meter{l.MustCompile()}
+		return []*algorithm.Meter{l.MustCompile()}
 	}
 	window := limit(penstock.Limit{Algorithm: penstock.FixedWindow})
-	var five []*penstock.Meter
+	var five []*algorithm.Meter
 	for i := range uint8(5) {
 		five = append(five, limit(penstock.Limit{Algorithm: penstock.FixedWindow, Ordinal: i})...)
 	}
-	dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
+	dedup, err := algorithm.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		name   string
-		meters []*penstock.Meter
-		change func(*penstock.Group)
+		meters []*algorithm.Meter
+		change func(*storage.Group)
 	}{
-		{"not marked", window, func(g *penstock.Group) { g.Leased = false }},
-		{"a penalty", window, func(g *penstock.Group) { g.Penalty = penalty(t) }},
-		{"a reservation", window, func(g *penstock.Group) { g.Reserve = time.Minute }},
-		{"a call with an id", window, func(g *penstock.Group) { g.Dedup, g.Call = dedup, penstock.CallID{1} }},
-		{"a peek", window, func(g *penstock.Group) { g.Charges[0].Cost = 0 }},
-		{"an overdraft", window, func(g *penstock.Group) { g.Charges[0].Overdraw = true }},
-		{"different costs", append(limit(penstock.Limit{Algorithm: penstock.TokenBucket}), window...), func(g *penstock.Group) { g.Charges[1].Cost = 2 }},
+		{"not marked", window, func(g *storage.Group) { g.Leased = false }},
+		{"a penalty", window, func(g *storage.Group) { g.Penalty = penalty(t) }},
+		{"a reservation", window, func(g *storage.Group) { g.Reserve = time.Minute }},
+		{"a call with an id", window, func(g *storage.Group) { g.Dedup, g.Call = dedup, storage.CallID{1} }},
+		{"a peek", window, func(g *storage.Group) { g.Charges[0].Cost = 0 }},
+		{"an overdraft", window, func(g *storage.Group) { g.Charges[0].Overdraw = true }},
+		{"different costs", append(limit(penstock.Limit{Algorithm: penstock.TokenBucket}), window...), func(g *storage.Group) { g.Charges[1].Cost = 2 }},
 		{"five limits", five, nil},
 		{"a short window", limit(penstock.Limit{Algorithm: penstock.FixedWindow, Window: 499 * time.Millisecond}), nil},
 		{"denied calls count", limit(penstock.Limit{Algorithm: penstock.FixedWindow, CountDenied: true}), nil},
@@ -59,8 +61,8 @@ func TestStaysExact(t *testing.T) {
 			calls, stats := shared.calls, s.Stats()
 			const n = 100
 			for i := range uint64(n) {
-				var out penstock.Outcome
-				ticket := penstock.Ticket{Now: monday, Nonce: i + 1, MaxDelay: penstock.AnyDelay, Groups: []penstock.Group{g}}
+				var out storage.Outcome
+				ticket := storage.Ticket{Now: monday, Nonce: i + 1, MaxDelay: penstock.AnyDelay, Groups: []storage.Group{g}}
 				if err := s.Take(t.Context(), &ticket, &out); err != nil {
 					t.Fatal(err)
 				}
@@ -75,9 +77,9 @@ func TestStaysExact(t *testing.T) {
 	}
 }
 
-func penalty(t *testing.T) *penstock.Penalty {
+func penalty(t *testing.T) *algorithm.Penalty {
 	t.Helper()
-	p, err := penstock.PenaltyTerms{After: 3, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Hour}.Compile()
+	p, err := algorithm.PenaltyTerms{After: 3, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Hour}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +91,8 @@ func TestDeniedElsewhere(t *testing.T) {
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(10_000))
 	heat(t, s, monday, g)
 	held := s.held()
-	var out penstock.Outcome
-	if err := s.Take(t.Context(), &penstock.Ticket{Now: monday, Denied: true, Groups: []penstock.Group{g}}, &out); err != nil {
+	var out storage.Outcome
+	if err := s.Take(t.Context(), &storage.Ticket{Now: monday, Denied: true, Groups: []storage.Group{g}}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if out.Allowed || out.Groups[0].Taken || s.held() != held {

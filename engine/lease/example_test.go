@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine/lease"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func Example() {
@@ -22,15 +24,15 @@ func Example() {
 	}
 
 	limit := penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1_000_000, Window: time.Minute}.MustCompile()
-	everybody := penstock.Group{
-		Subject: penstock.NewHasher("a secret").Subject("api", "everybody"),
-		Charges: []penstock.Charge{{Meter: limit, Cost: 1}},
+	everybody := storage.Group{
+		Subject: storage.NewHasher("a secret").Subject("api", "everybody"),
+		Charges: []algorithm.Charge{{Meter: limit, Cost: 1}},
 		Leased:  true,
 	}
 	start := penstock.InstantOf(time.Date(2027, 1, 4, 9, 0, 0, 0, time.UTC))
-	var out penstock.Outcome
+	var out storage.Outcome
 	for i := range 100_000 { // within a second
-		ticket := penstock.Ticket{Now: start + penstock.Instant(10*i), Groups: []penstock.Group{everybody}}
+		ticket := storage.Ticket{Now: start + penstock.Instant(10*i), Groups: []storage.Group{everybody}}
 		if err := store.Take(context.Background(), &ticket, &out); err != nil || !out.Allowed {
 			panic(fmt.Sprint(out, err))
 		}

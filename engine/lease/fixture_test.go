@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // monday is the instant at which traces with a clock of their own begin: a full hour, so that windows
@@ -22,16 +24,16 @@ const (
 )
 
 var (
-	hasher    = penstock.NewHasher("lease tests")
+	hasher    = storage.NewHasher("lease tests")
 	strangers atomic.Int64
 )
 
 // stranger returns a subject that no store has seen.
-func stranger() penstock.Subject { return hasher.Subject("test", fmt.Sprint(strangers.Add(1))) }
+func stranger() storage.Subject { return hasher.Subject("test", fmt.Sprint(strangers.Add(1))) }
 
 const little = 1 << 20 // bytes, for the few subjects of a test
 
-func perSecond(count int64) *penstock.Meter {
+func perSecond(count int64) *algorithm.Meter {
 	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: time.Second}.MustCompile()
 }
 
@@ -55,25 +57,25 @@ func around(t testing.TB, inner penstock.Store) *Store {
 }
 
 // leased is a group that permits may decide.
-func leased(subject penstock.Subject, cost int64, meters ...*penstock.Meter) penstock.Group {
-	g := penstock.Group{Subject: subject, Leased: true}
+func leased(subject storage.Subject, cost int64, meters ...*algorithm.Meter) storage.Group {
+	g := storage.Group{Subject: subject, Leased: true}
 	for _, m := range meters {
-		g.Charges = append(g.Charges, penstock.Charge{Meter: m, Cost: cost})
+		g.Charges = append(g.Charges, algorithm.Charge{Meter: m, Cost: cost})
 	}
 	return g
 }
 
-func take(t testing.TB, s penstock.Store, now penstock.Instant, groups ...penstock.Group) *penstock.Outcome {
+func take(t testing.TB, s penstock.Store, now penstock.Instant, groups ...storage.Group) *storage.Outcome {
 	t.Helper()
-	var out penstock.Outcome
-	if err := s.Take(t.Context(), &penstock.Ticket{Now: now, Groups: groups}, &out); err != nil {
+	var out storage.Outcome
+	if err := s.Take(t.Context(), &storage.Ticket{Now: now, Groups: groups}, &out); err != nil {
 		t.Fatal(err)
 	}
 	return &out
 }
 
 // heat calls until permits decide, at one instant, and returns how many calls that took.
-func heat(t testing.TB, s *Store, now penstock.Instant, g penstock.Group) (calls int) {
+func heat(t testing.TB, s *Store, now penstock.Instant, g storage.Group) (calls int) {
 	t.Helper()
 	for before := s.Stats().Leased; s.Stats().Leased == before; calls++ {
 		if calls == 1000 {
@@ -106,7 +108,7 @@ func (s *Store) eachPool(do func(*pool)) {
 // A register is a store that writes down what was charged to a subject, or to everybody, and when.
 type register struct {
 	penstock.Store
-	subject   penstock.Subject
+	subject   storage.Subject
 	everybody bool
 
 	mu      sync.Mutex
@@ -114,7 +116,7 @@ type register struct {
 	charged map[penstock.Instant]int64
 }
 
-func (r *register) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (r *register) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	err := r.Store.Take(ctx, t, out)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +144,7 @@ type failing struct {
 	down bool
 }
 
-func (f *failing) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (f *failing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if f.down {
 		return fmt.Errorf("%w: down", penstock.ErrUnavailable)
 	}

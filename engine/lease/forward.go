@@ -5,44 +5,45 @@ import (
 	"fmt"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // What is not deciding is the inner store's to do.
 
 var (
-	_ penstock.Store       = (*Store)(nil)
-	_ penstock.Settler     = (*Store)(nil)
-	_ penstock.Banner      = (*Store)(nil)
-	_ penstock.Resetter    = (*Store)(nil)
-	_ penstock.Inspector   = (*Store)(nil)
-	_ penstock.Lister      = (*Store)(nil)
-	_ penstock.LateCharger = (*Store)(nil)
+	_ penstock.Store      = (*Store)(nil)
+	_ storage.Settler     = (*Store)(nil)
+	_ storage.Banner      = (*Store)(nil)
+	_ storage.Resetter    = (*Store)(nil)
+	_ storage.Inspector   = (*Store)(nil)
+	_ storage.Lister      = (*Store)(nil)
+	_ storage.LateCharger = (*Store)(nil)
 )
 
 func (s *Store) cannot(what string) error {
 	return fmt.Errorf("%s: %w: %T cannot", what, penstock.ErrInvalid, s.store)
 }
 
-// Settle implements [penstock.Settler]. Nothing that was reserved is leased.
-func (s *Store) Settle(ctx context.Context, settlement *penstock.Settlement, out *penstock.Settled) error {
-	if inner, ok := s.store.(penstock.Settler); ok {
+// Settle implements [storage.Settler]. Nothing that was reserved is leased.
+func (s *Store) Settle(ctx context.Context, settlement *storage.Settlement, out *storage.Settled) error {
+	if inner, ok := s.store.(storage.Settler); ok {
 		return inner.Settle(ctx, settlement, out)
 	}
 	return s.cannot("settle")
 }
 
-// Ban implements [penstock.Banner]. No rule that bans is leased.
-func (s *Store) Ban(ctx context.Context, b *penstock.Ban) (penstock.Instant, error) {
-	if inner, ok := s.store.(penstock.Banner); ok {
+// Ban implements [storage.Banner]. No rule that bans is leased.
+func (s *Store) Ban(ctx context.Context, b *storage.Ban) (penstock.Instant, error) {
+	if inner, ok := s.store.(storage.Banner); ok {
 		return inner.Ban(ctx, b)
 	}
 	return 0, s.cannot("ban")
 }
 
-// Reset implements [penstock.Resetter]. Permits were charged to what is now forgotten: this node's are
+// Reset implements [storage.Resetter]. Permits were charged to what is now forgotten: this node's are
 // dropped, also those on their way.
-func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
-	inner, ok := s.store.(penstock.Resetter)
+func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
+	inner, ok := s.store.(storage.Resetter)
 	if !ok {
 		return s.cannot("reset")
 	}
@@ -51,33 +52,33 @@ func (s *Store) Reset(ctx context.Context, g *penstock.Group) error {
 	return err
 }
 
-// Reservations implements [penstock.Inspector].
-func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
-	if inner, ok := s.store.(penstock.Inspector); ok {
+// Reservations implements [storage.Inspector].
+func (s *Store) Reservations(ctx context.Context, now penstock.Instant, subject storage.Subject, most int) ([]storage.Reservation, int64, error) {
+	if inner, ok := s.store.(storage.Inspector); ok {
 		return inner.Reservations(ctx, now, subject, most)
 	}
 	return nil, 0, s.cannot("inspect")
 }
 
-// ChargeLate implements [penstock.LateCharger]. What a lease admitted was charged when it was taken.
-func (s *Store) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
-	if inner, ok := s.store.(penstock.LateCharger); ok {
+// ChargeLate implements [storage.LateCharger]. What a lease admitted was charged when it was taken.
+func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
+	if inner, ok := s.store.(storage.LateCharger); ok {
 		return inner.ChargeLate(ctx, c)
 	}
 	return s.cannot("charge late")
 }
 
-// Keys implements [penstock.Lister].
-func (s *Store) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) ([]string, string, error) {
-	if inner, ok := s.store.(penstock.Lister); ok {
+// Keys implements [storage.Lister].
+func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) ([]string, string, error) {
+	if inner, ok := s.store.(storage.Lister); ok {
 		return inner.Keys(ctx, tag, cursor, about)
 	}
 	return nil, "", s.cannot("list keys")
 }
 
-// Size implements [penstock.Lister].
+// Size implements [storage.Lister].
 func (s *Store) Size(ctx context.Context) (int64, error) {
-	if inner, ok := s.store.(penstock.Lister); ok {
+	if inner, ok := s.store.(storage.Lister); ok {
 		return inner.Size(ctx)
 	}
 	return 0, s.cannot("count keys")

@@ -1,6 +1,10 @@
 package lease
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // A part is what is done about one group of a ticket. The zero part leaves the group to the store.
 type part struct {
@@ -11,7 +15,7 @@ type part struct {
 	grant uint64           // that covers the group; 0: none
 	at    penstock.Instant // when it was charged
 	now   penstock.Instant // by the store's clock
-	known [maxLimits]penstock.State
+	known [maxLimits]algorithm.State
 
 	fetch uint64 // names the lease to be taken
 	ahead int64  // its permits; 0: none
@@ -22,7 +26,7 @@ type part struct {
 func (p *part) covered() bool { return p.grant != 0 }
 
 // cover draws permits for a group, and finds out whether it is time for a lease.
-func (p *part) cover(table *table, t *penstock.Ticket, group int, now penstock.Instant, mayFetch bool) {
+func (p *part) cover(table *table, t *storage.Ticket, group int, now penstock.Instant, mayFetch bool) {
 	g := &t.Groups[group]
 	cost := g.Charges[0].Cost
 	sh, set := table.of(&g.Subject)
@@ -56,7 +60,7 @@ func (p *part) lock() (_ *pool, same bool) {
 }
 
 // learn keeps what the store said about the group.
-func (p *part) learn(g *penstock.Group, taken bool, decisions []penstock.Decision, states []penstock.State) {
+func (p *part) learn(g *storage.Group, taken bool, decisions []penstock.Decision, states []algorithm.State) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
 	if !same {
@@ -69,7 +73,7 @@ func (p *part) learn(g *penstock.Group, taken bool, decisions []penstock.Decisio
 }
 
 // collect takes in the lease, if the store granted it and the pool still waits for it.
-func (p *part) collect(g *penstock.Group, granted bool, decisions []penstock.Decision, states []penstock.State, sent, now, said penstock.Instant) {
+func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Decision, states []algorithm.State, sent, now, said penstock.Instant) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
 	if granted {
@@ -106,11 +110,11 @@ func (p *part) giveBack(cost int64) {
 }
 
 // report says of a group that permits decided what the store would, if nobody else had called since.
-func (p *part) report(g *penstock.Group, taken bool, decisions []penstock.Decision, states []penstock.State) {
+func (p *part) report(g *storage.Group, taken bool, decisions []penstock.Decision, states []algorithm.State) {
 	for j := range decisions {
 		c, d := &g.Charges[j], &decisions[j]
 		states[j], _, _ = c.Meter.Weigh(p.known[j], p.now, 0, 0)
-		c.Meter.ReportTo(d, p.now, &penstock.Result{State: states[j], Cost: c.Cost, Passes: true, Taken: taken})
+		c.Meter.ReportTo(d, p.now, &algorithm.Result{State: states[j], Cost: c.Cost, Passes: true, Taken: taken})
 		if taken {
 			d.Receipt.At = p.at
 		}

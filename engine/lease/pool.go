@@ -1,12 +1,16 @@
 package lease
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
+)
 
 // A pool is what this node holds of one subject's limits, and what it knows of them. Its shard's
 // lock guards it.
 type pool struct {
-	meters  [maxLimits]*penstock.Meter // nil where there are fewer
-	subject penstock.Subject
+	meters  [maxLimits]*algorithm.Meter // nil where there are fewer
+	subject storage.Subject
 	owner   uint64 // a number that no other use of this memory has; 0: free
 	asked   uint64 // when last, in lookups of the shard
 	given   bool   // instants are tickets' own, not of this node's clock
@@ -21,8 +25,8 @@ type pool struct {
 	spent  pace // since
 	since  penstock.Instant
 
-	room  int64                     // that the store had left when it last spoke
-	known [maxLimits]penstock.State // as it told them then
+	room  int64                      // that the store had left when it last spoke
+	known [maxLimits]algorithm.State // as it told them then
 }
 
 // A grant is the permits of one lease. Sent and until are instants of the clock that the ticket went
@@ -114,7 +118,7 @@ func (p *pool) remember(now penstock.Instant, life int64) {
 }
 
 // learn keeps what the store said of the group.
-func (p *pool) learn(decisions []penstock.Decision, states []penstock.State) {
+func (p *pool) learn(decisions []penstock.Decision, states []algorithm.State) {
 	p.room = decisions[0].Remaining
 	for i := range decisions {
 		p.room = min(p.room, decisions[i].Remaining)

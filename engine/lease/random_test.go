@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -23,8 +25,8 @@ func TestRandomTickets(t *testing.T) {
 func playTickets(t *testing.T, r *rand.Rand) error {
 	shared := &register{Store: storetest.NewModel(), everybody: true, charged: map[penstock.Instant]int64{}}
 	nodes := []*Store{around(t, shared), around(t, shared)}
-	cast := [...]penstock.Subject{stranger(), stranger(), stranger(), stranger()}
-	meters := []*penstock.Meter{
+	cast := [...]storage.Subject{stranger(), stranger(), stranger(), stranger()}
+	meters := []*algorithm.Meter{
 		perSecond(2000),
 		penstock.Limit{Algorithm: penstock.FixedWindow, Count: 400, Period: penstock.Hour}.MustCompile(),
 		penstock.Limit{Algorithm: penstock.TokenBucket, Count: 3000, Window: time.Minute}.MustCompile(),
@@ -34,7 +36,7 @@ func playTickets(t *testing.T, r *rand.Rand) error {
 	var taken int64
 	now := monday
 	for i := range 3000 {
-		var groups []penstock.Group
+		var groups []storage.Group
 		for k := range cast {
 			if r.IntN(2) == 0 {
 				g := leased(cast[k], 1+r.Int64N(2)*r.Int64N(3), meters[k], meters[k+1])
@@ -77,7 +79,7 @@ func playTickets(t *testing.T, r *rand.Rand) error {
 }
 
 // sound checks what holds of every outcome.
-func sound(groups []penstock.Group, out *penstock.Outcome) error {
+func sound(groups []storage.Group, out *storage.Outcome) error {
 	if len(out.Groups) != len(groups) {
 		return fmt.Errorf("%d groups were decided of %d", len(out.Groups), len(groups))
 	}
@@ -90,7 +92,7 @@ func sound(groups []penstock.Group, out *penstock.Outcome) error {
 			}
 			d := decisions[0]
 			decisions, all = decisions[1:], all && d.Allowed
-			if receipt := (d.Receipt != penstock.Receipt{}); receipt != o.Taken || receipt && d.Receipt.Cost != c.Cost {
+			if receipt := (d.Receipt != algorithm.Receipt{}); receipt != o.Taken || receipt && d.Receipt.Cost != c.Cost {
 				return fmt.Errorf("group %d: taken is %v, with %+v", i, o.Taken, d.Receipt)
 			}
 		}

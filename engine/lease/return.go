@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const (
@@ -17,8 +19,8 @@ const (
 
 // A remnant is what is left of a lease.
 type remnant struct {
-	subject    penstock.Subject
-	meters     [maxLimits]*penstock.Meter
+	subject    storage.Subject
+	meters     [maxLimits]*algorithm.Meter
 	nonce      uint64
 	size, left int64
 }
@@ -59,13 +61,13 @@ func (s *Store) Return(ctx context.Context, now penstock.Instant) error {
 
 // giveBack settles a lease for what was spent of it.
 func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) (err error) {
-	settlement := penstock.Settlement{Now: now, Subject: r.subject, Nonce: r.nonce, Verb: penstock.Settle}
+	settlement := storage.Settlement{Now: now, Subject: r.subject, Nonce: r.nonce, Verb: penstock.Settle}
 	for _, m := range r.meters {
 		if m != nil {
-			settlement.Charges = append(settlement.Charges, penstock.Charge{Meter: m, Cost: r.size - r.left})
+			settlement.Charges = append(settlement.Charges, algorithm.Charge{Meter: m, Cost: r.size - r.left})
 		}
 	}
-	var out penstock.Settled
+	var out storage.Settled
 	for range attempts {
 		if err = s.settler.Settle(ctx, &settlement, &out); !errors.Is(err, penstock.ErrUnavailable) || ctx.Err() != nil {
 			break

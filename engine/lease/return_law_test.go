@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // What Return is held to, for calls at any instants on any number of nodes that all return in the end:
@@ -24,7 +26,7 @@ import (
 // settling is a store that takes leases back.
 type settling interface {
 	penstock.Store
-	penstock.Settler
+	storage.Settler
 }
 
 // A book is a store that writes down what one subject was charged and given back.
@@ -54,7 +56,7 @@ type desk struct {
 	node int
 }
 
-func (d desk) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (d desk) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := d.settling.Take(ctx, t, out); err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func (d desk) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcom
 	return nil
 }
 
-func (d desk) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (d desk) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	b := d.named[s.Nonce]
 	if b == nil {
 		return errors.New("no lease has that name")
@@ -95,7 +97,7 @@ var returned = []penstock.Limit{
 type ending struct {
 	r     *rand.Rand
 	now   penstock.Instant
-	group penstock.Group
+	group storage.Group
 	*book
 	nodes []*Store
 }
@@ -110,7 +112,7 @@ func newEnding(t testing.TB, inner settling, seed uint64, l penstock.Limit) *end
 	return e
 }
 
-func (e *ending) meter() *penstock.Meter { return e.group.Charges[0].Meter }
+func (e *ending) meter() *algorithm.Meter { return e.group.Charges[0].Meter }
 
 // play calls in bursts, the last of which is not long ago when the nodes return.
 func (e *ending) play(t testing.TB, beforeReturn func(*Store)) {
@@ -181,10 +183,10 @@ func (e *ending) judge(t testing.TB) (back int64, _ error) {
 // within ends a lease with its window.
 func (e *ending) within(at, until penstock.Instant) penstock.Instant {
 	switch e.meter().Kind {
-	case penstock.KindWindow:
+	case algorithm.KindWindow:
 		w := penstock.Instant(e.meter().Window)
 		return min(until, at-at%w+w-1)
-	case penstock.KindCalendar:
+	case algorithm.KindCalendar:
 		return min(until, at-at%(3600*second)+3600*second-1)
 	}
 	return until
@@ -209,7 +211,7 @@ func (e *ending) addsUp(back int64) error {
 
 // compare plays what should have been charged, and looks at what the store has.
 func (e *ending) compare(t testing.TB, back int64) error {
-	var s penstock.State
+	var s algorithm.State
 	m, sinceLease, full := e.meter(), false, false
 	for _, b := range e.charges {
 		s, _, _ = m.Weigh(s, b.at, 0, 0)
@@ -224,7 +226,7 @@ func (e *ending) compare(t testing.TB, back int64) error {
 	s, _, _ = m.Weigh(s, e.now, 0, 0)
 	full = full || sinceLease && s.A == 0
 	there := take(t, e.settling, e.now, leased(e.group.Subject, 0, m)).States[0]
-	if m.Kind == penstock.KindBucket && full {
+	if m.Kind == algorithm.KindBucket && full {
 		if there.A > s.A || there.A < s.A-back*m.Ticks {
 			return fmt.Errorf("the store has %+v after %d were given back, want %+v, or as many less", there, back, s)
 		}
@@ -291,7 +293,7 @@ func TestReturnSabotageIsNoticed(t *testing.T) {
 		{name: "the store gives nothing back", spoil: func(_, size int64) int64 { return size }},
 		{name: "one more is given back", before: grants(func(g *grant) { g.left = min(g.size, g.left+1) })},
 		{name: "one less is given back", before: grants(func(g *grant) { g.left-- })},
-		{name: "permits that are over are given back", before: grants(func(g *grant) { g.until = penstock.MaxInstant })},
+		{name: "permits that are over are given back", before: grants(func(g *grant) { g.until = algorithm.MaxInstant })},
 		{name: "permits are forgotten", before: grants(func(g *grant) { g.left = 0 })},
 	} {
 		t.Run(sabotage.name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Callers on every node go on while the nodes return one after the other: what the store has counted
@@ -39,12 +39,12 @@ func returnUnderLoad(t *testing.T, nodes []*Store) {
 			}
 		})
 	}
-	admit := func(*penstock.Outcome) { passed.Add(1) }
-	rush(t, nodes, 6, 300, penstock.Ticket{Now: monday, Groups: []penstock.Group{g}}, admit)
+	admit := func(*storage.Outcome) { passed.Add(1) }
+	rush(t, nodes, 6, 300, storage.Ticket{Now: monday, Groups: []storage.Group{g}}, admit)
 	var both sync.WaitGroup
-	both.Go(func() { rush(t, nodes, 9, 400, penstock.Ticket{Now: monday, Groups: []penstock.Group{g}}, admit) })
+	both.Go(func() { rush(t, nodes, 9, 400, storage.Ticket{Now: monday, Groups: []storage.Group{g}}, admit) })
 	both.Go(func() {
-		rush(t, nodes, 6, 400, penstock.Ticket{Now: monday, Groups: []penstock.Group{g, narrow}}, admit)
+		rush(t, nodes, 6, 400, storage.Ticket{Now: monday, Groups: []storage.Group{g, narrow}}, admit)
 	})
 	both.Wait()
 	returning.Wait()

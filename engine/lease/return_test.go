@@ -10,11 +10,13 @@ import (
 	"unsafe"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
 // used is what the store has counted of a group's first limit.
-func used(t testing.TB, store penstock.Store, now penstock.Instant, g penstock.Group) int64 {
+func used(t testing.TB, store penstock.Store, now penstock.Instant, g storage.Group) int64 {
 	t.Helper()
 	return take(t, store, now, leased(g.Subject, 0, g.Charges[0].Meter)).Decisions[0].Used
 }
@@ -64,7 +66,7 @@ func TestReturn(t *testing.T) {
 func TestReturnAfterAChange(t *testing.T) {
 	inner := memory(t, little)
 	s, subject := around(t, inner), stranger()
-	bucket := func(count int64) *penstock.Meter {
+	bucket := func(count int64) *algorithm.Meter {
 		return penstock.Limit{Algorithm: penstock.TokenBucket, Count: count, Burst: 20_000, Window: time.Second}.MustCompile()
 	}
 	calls := int64(heat(t, s, monday, leased(subject, 1, bucket(10_000))))
@@ -132,7 +134,7 @@ type forgetful struct {
 	told  int
 }
 
-func (f *forgetful) Settle(ctx context.Context, s *penstock.Settlement, out *penstock.Settled) error {
+func (f *forgetful) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	f.told++
 	if f.down {
 		return fmt.Errorf("%w: down", penstock.ErrUnavailable)
@@ -203,7 +205,7 @@ func TestReturnInVain(t *testing.T) {
 func TestReturnBesideAGuard(t *testing.T) {
 	inner := memory(t, little)
 	s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
-	dedup, err := penstock.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
+	dedup, err := algorithm.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: penstock.Limit{Algorithm: penstock.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

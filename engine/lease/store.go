@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options of a Store.
@@ -27,7 +28,7 @@ const (
 // It may be used by any number of goroutines.
 type Store struct {
 	store   penstock.Store
-	settler penstock.Settler // the same; nil: it cannot take anything back
+	settler storage.Settler // the same; nil: it cannot take anything back
 	table   table
 	began   time.Time
 	works   sync.Pool // of *work
@@ -59,7 +60,7 @@ func New(store penstock.Store, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w lease: Pools must be from %d to %d, got %d", penstock.ErrInvalid, MinPools, MaxPools, o.Pools)
 	}
 	s := &Store{store: store, began: time.Now()}
-	s.settler, _ = store.(penstock.Settler)
+	s.settler, _ = store.(storage.Settler)
 	s.table.sets = uint64(o.Pools / MinPools)
 	s.works.New = func() any { return new(work) }
 	return s, nil
@@ -75,7 +76,7 @@ func (s *Store) Stats() Stats {
 }
 
 // Take decides a ticket. If the store fails, so does the ticket, unless permits cover all of it.
-func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if t.Denied || !marked(t) {
 		return s.store.Take(ctx, t, out)
 	}
@@ -98,7 +99,7 @@ func (s *Store) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	return s.takeRest(ctx, t, out, w)
 }
 
-func marked(t *penstock.Ticket) bool {
+func marked(t *storage.Ticket) bool {
 	for i := range t.Groups {
 		if t.Groups[i].Leased {
 			return true
@@ -108,7 +109,7 @@ func marked(t *penstock.Ticket) bool {
 }
 
 // takeAll has the store decide the ticket as it is.
-func (s *Store) takeAll(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, w *work) error {
+func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
 	s.count(t, w)
 	out.States = out.States[:0] // of another ticket: not every store tells them
 	err := s.store.Take(ctx, t, out)
@@ -119,7 +120,7 @@ func (s *Store) takeAll(ctx context.Context, t *penstock.Ticket, out *penstock.O
 }
 
 // takeRest has the store decide what permits do not cover, and takes permits ahead on the way.
-func (s *Store) takeRest(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome, w *work) error {
+func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
 	s.count(t, w)
 	w.write(t, s.settler != nil)
 	w.outcome.States = w.outcome.States[:0]
@@ -139,7 +140,7 @@ func (s *Store) takeRest(ctx context.Context, t *penstock.Ticket, out *penstock.
 	return nil
 }
 
-func (s *Store) count(t *penstock.Ticket, w *work) {
+func (s *Store) count(t *storage.Ticket, w *work) {
 	s.calls.Add(1)
 	for i := range w.parts {
 		if t.Groups[i].Leased && !w.parts[i].covered() {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 	"github.com/penstock-io/penstock/storetest"
 )
 
@@ -39,8 +41,8 @@ func TestStoreCallsOfAHotKey(t *testing.T) {
 			limit := penstock.Limit{Algorithm: penstock.FixedWindow, Count: test.limit, Window: time.Second}.MustCompile()
 			shared := &register{Store: memory(t, little), subject: stranger(), charged: map[penstock.Instant]int64{}}
 			nodes := []*Store{around(t, shared), around(t, shared), around(t, shared)}
-			ticket := penstock.Ticket{Groups: []penstock.Group{leased(shared.subject, 1, limit)}}
-			var out penstock.Outcome
+			ticket := storage.Ticket{Groups: []storage.Group{leased(shared.subject, 1, limit)}}
+			var out storage.Outcome
 			var passed, denied int64
 			for i := range penstock.Instant(decisions) {
 				ticket.Now = monday + i*second/perSecond
@@ -88,10 +90,10 @@ func TestReport(t *testing.T) {
 			t.Fatalf("the outcome is %+v", out)
 		}
 		for j, d := range out.Decisions {
-			if d.Receipt != (penstock.Receipt{Fingerprint: g.Charges[j].Meter.Fingerprint, Cost: 1, At: monday}) {
+			if d.Receipt != (algorithm.Receipt{Fingerprint: g.Charges[j].Meter.Fingerprint, Cost: 1, At: monday}) {
 				t.Errorf("limit %d: receipt %+v", j, d.Receipt)
 			}
-			d.Receipt = penstock.Receipt{}
+			d.Receipt = algorithm.Receipt{}
 			if d != truth.Decisions[j] || out.States[j] != truth.States[j] {
 				t.Errorf("limit %d tells %+v of %+v, the store %+v of %+v", j, d, out.States[j], truth.Decisions[j], truth.States[j])
 			}
@@ -105,7 +107,7 @@ type silent struct {
 	isSilent bool
 }
 
-func (s *silent) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *silent) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	err := s.Store.Take(ctx, t, out)
 	if s.isSilent {
 		out.States = out.States[:0]
@@ -129,7 +131,7 @@ func TestStoreWithoutStates(t *testing.T) {
 	inner.isSilent = true
 	for range 50 {
 		out := take(t, s, monday, exact, g)
-		if !out.Allowed || len(out.States) != 2 || out.States[0] != (penstock.State{}) || out.Decisions[1].Used < 100 {
+		if !out.Allowed || len(out.States) != 2 || out.States[0] != (algorithm.State{}) || out.Decisions[1].Used < 100 {
 			t.Fatalf("%+v", out)
 		}
 	}
@@ -168,8 +170,8 @@ func TestStoreDown(t *testing.T) {
 			t.Fatal("denied with a permit")
 		}
 	}
-	var out penstock.Outcome
-	err := s.Take(t.Context(), &penstock.Ticket{Now: monday, Groups: []penstock.Group{g}}, &out)
+	var out storage.Outcome
+	err := s.Take(t.Context(), &storage.Ticket{Now: monday, Groups: []storage.Group{g}}, &out)
 	if !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("without permits: %v", err)
 	}
@@ -187,8 +189,8 @@ func TestErrorGivesPermitsBack(t *testing.T) {
 	inner.down = true
 	exact := leased(stranger(), 1, perSecond(5))
 	exact.Leased = false
-	var out penstock.Outcome
-	err := s.Take(t.Context(), &penstock.Ticket{Now: monday, Groups: []penstock.Group{g, shadow, exact}}, &out)
+	var out storage.Outcome
+	err := s.Take(t.Context(), &storage.Ticket{Now: monday, Groups: []storage.Group{g, shadow, exact}}, &out)
 	if !errors.Is(err, penstock.ErrUnavailable) {
 		t.Fatal(err)
 	}
@@ -203,13 +205,13 @@ func TestEndedContextAndBadTickets(t *testing.T) {
 	held := s.held()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var out penstock.Outcome
-	if err := s.Take(ctx, &penstock.Ticket{Now: monday, Groups: []penstock.Group{g}}, &out); !errors.Is(err, penstock.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+	var out storage.Outcome
+	if err := s.Take(ctx, &storage.Ticket{Now: monday, Groups: []storage.Group{g}}, &out); !errors.Is(err, penstock.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
 	}
 	bad := g
-	bad.Charges = []penstock.Charge{{Cost: 1}}
-	if err := s.Take(t.Context(), &penstock.Ticket{Now: monday, Groups: []penstock.Group{g, bad}}, &out); !errors.Is(err, penstock.ErrInvalid) {
+	bad.Charges = []algorithm.Charge{{Cost: 1}}
+	if err := s.Take(t.Context(), &storage.Ticket{Now: monday, Groups: []storage.Group{g, bad}}, &out); !errors.Is(err, penstock.ErrInvalid) {
 		t.Errorf("without a meter: %v", err)
 	}
 	if s.held() != held {
@@ -223,8 +225,8 @@ func TestAllocatesNothing(t *testing.T) {
 		t.Skip("with the race detector pools forget at random")
 	}
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(100_000), penstock.Limit{Algorithm: penstock.TokenBucket, Count: 1e6, Window: time.Minute}.MustCompile())
-	ticket := penstock.Ticket{Now: monday, Groups: []penstock.Group{g}}
-	var out penstock.Outcome
+	ticket := storage.Ticket{Now: monday, Groups: []storage.Group{g}}
+	var out storage.Outcome
 	decide := func() {
 		if err := s.Take(context.Background(), &ticket, &out); err != nil || !out.Allowed {
 			t.Fatal(out, err)
@@ -248,8 +250,8 @@ func BenchmarkTake(b *testing.B) {
 			s, g := around(b, memory(b, little)), leased(stranger(), 1, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 4e9, Window: time.Second}.MustCompile())
 			g.Leased = isLeased
 			b.RunParallel(func(p *testing.PB) {
-				ticket := penstock.Ticket{Groups: []penstock.Group{g}}
-				var out penstock.Outcome
+				ticket := storage.Ticket{Groups: []storage.Group{g}}
+				var out storage.Outcome
 				for p.Next() {
 					if err := s.Take(context.Background(), &ticket, &out); err != nil {
 						b.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const (
@@ -33,7 +34,7 @@ type shard struct {
 }
 
 // of returns the shard of a subject, and where its set begins.
-func (t *table) of(s *penstock.Subject) (_ *shard, set uint64) {
+func (t *table) of(s *storage.Subject) (_ *shard, set uint64) {
 	n := binary.LittleEndian.Uint64(s[8:])
 	return &t.shards[n%shards], n / shards % t.sets * ways
 }
@@ -41,7 +42,7 @@ func (t *table) of(s *penstock.Subject) (_ *shard, set uint64) {
 // find returns the group's pool. A pool of instants of the other kind starts empty, and so does one
 // whose limits have other numbers now: a lease is spent only under the limits it was taken under.
 // The caller has the lock, and the shard is not closed.
-func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant, given bool) *pool {
+func (sh *shard) find(set, sets uint64, g *storage.Group, now penstock.Instant, given bool) *pool {
 	if sh.pools == nil {
 		sh.pools = make([]pool, sets*ways)
 	}
@@ -71,7 +72,7 @@ func (sh *shard) find(set, sets uint64, g *penstock.Group, now penstock.Instant,
 }
 
 // is tells whether the pool is of the group's counters.
-func (p *pool) is(g *penstock.Group) bool {
+func (p *pool) is(g *storage.Group) bool {
 	if p.subject != g.Subject {
 		return false
 	}
@@ -84,7 +85,7 @@ func (p *pool) is(g *penstock.Group) bool {
 }
 
 // unchanged tells whether the group's limits are those that the pool's permits were taken under.
-func (p *pool) unchanged(g *penstock.Group) bool {
+func (p *pool) unchanged(g *storage.Group) bool {
 	for i := range g.Charges {
 		if now := g.Charges[i].Meter; p.meters[i] != now && p.meters[i].Numbers != now.Numbers {
 			return false
@@ -105,7 +106,7 @@ func (sh *shard) drop(p *pool) {
 }
 
 // forget drops the pools of a subject.
-func (t *table) forget(s *penstock.Subject) {
+func (t *table) forget(s *storage.Subject) {
 	sh, set := t.of(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 
 // leasable tells whether permits can decide the group of a valid ticket: nothing but charges of one
 // cost, which a store does not have to see when the call is denied elsewhere.
-func leasable(g *penstock.Group) bool {
+func leasable(g *storage.Group) bool {
 	if !g.Leased || g.Penalty != nil || g.Reserve != 0 || g.Remembers() || len(g.Charges) > maxLimits {
 		return false
 	}
@@ -33,7 +35,7 @@ func leasable(g *penstock.Group) bool {
 			return false
 		}
 		switch c.Meter.Kind {
-		case penstock.KindWindow, penstock.KindCalendar, penstock.KindCounter, penstock.KindBucket:
+		case algorithm.KindWindow, algorithm.KindCalendar, algorithm.KindCounter, algorithm.KindBucket:
 		default:
 			return false
 		}
@@ -43,7 +45,7 @@ func leasable(g *penstock.Group) bool {
 
 // lifeOf returns ℓ in µs: that of the shortest window. A calendar meter's Window is longer than
 // its periods may be, but a hundredth of the shortest one is more than maxLife.
-func lifeOf(g *penstock.Group) int64 {
+func lifeOf(g *storage.Group) int64 {
 	life := maxLife
 	for i := range g.Charges {
 		life = min(life, g.Charges[i].Meter.Window/partOf)
@@ -59,9 +61,9 @@ func reserve(life int64) time.Duration {
 
 // within cuts a life down so that the permits do not outlive their windows, of which the decisions
 // about them tell the end. It ends a microsecond early, as two clocks were rounded down.
-func within(life int64, g *penstock.Group, decisions []penstock.Decision) int64 {
+func within(life int64, g *storage.Group, decisions []penstock.Decision) int64 {
 	for i := range decisions {
-		if k := g.Charges[i].Meter.Kind; k == penstock.KindWindow || k == penstock.KindCalendar {
+		if k := g.Charges[i].Meter.Kind; k == algorithm.KindWindow || k == algorithm.KindCalendar {
 			life = min(life, decisions[i].ResetAfter.Microseconds()-1)
 		}
 	}

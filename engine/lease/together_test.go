@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Groups that permits cover leave the ticket; the others are decided as ever, and denied together.
@@ -66,8 +68,8 @@ func TestAlone(t *testing.T) {
 // A ticket that is as large as it may be has no room for a lease.
 func TestLargestTicket(t *testing.T) {
 	s := around(t, memory(t, little))
-	var groups []penstock.Group
-	for range penstock.MaxGroups {
+	var groups []storage.Group
+	for range storage.MaxGroups {
 		groups = append(groups, leased(stranger(), 1, perSecond(10_000)))
 	}
 	for range 50 {
@@ -79,7 +81,7 @@ func TestLargestTicket(t *testing.T) {
 		t.Errorf("%+v", s.Stats())
 	}
 	for range 50 {
-		if out := take(t, s, monday, groups[1:]...); !out.Allowed || len(out.Decisions) != penstock.MaxGroups-1 {
+		if out := take(t, s, monday, groups[1:]...); !out.Allowed || len(out.Decisions) != storage.MaxGroups-1 {
 			t.Fatal("denied")
 		}
 	}
@@ -111,7 +113,7 @@ func TestSeveralLimits(t *testing.T) {
 // Permits of some limits are none of others.
 func TestOtherLimits(t *testing.T) {
 	a, b := perSecond(10_000), penstock.Limit{Algorithm: penstock.TokenBucket, Count: 10_000, Window: time.Second}.MustCompile()
-	for _, test := range [][2][]*penstock.Meter{{{a, b}, {a}}, {{a}, {a, b}}, {{a, b}, {b, a}}} {
+	for _, test := range [][2][]*algorithm.Meter{{{a, b}, {a}}, {{a}, {a, b}}, {{a, b}, {b, a}}} {
 		s, subject := around(t, memory(t, little)), stranger()
 		heat(t, s, monday, leased(subject, 1, test[0]...))
 		before := s.Stats().Leased

@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A trace is random calls on one key through several nodes, in virtual time. Some calls have to
 // pass a second, narrow rule as well, that is not leased and often denies them.
 type trace struct {
 	r      *rand.Rand
-	meter  *penstock.Meter
+	meter  *algorithm.Meter
 	nodes  []*Store
 	shared *register
-	narrow *penstock.Meter
-	other  penstock.Subject
+	narrow *algorithm.Meter
+	other  storage.Subject
 
 	boundsOnly bool // judge by what passed alone, not by what it was paid with
 
@@ -64,7 +66,7 @@ func newTrace(t testing.TB, seed uint64, l penstock.Limit) *trace {
 
 // window is how long the meter's is.
 func (x *trace) window() penstock.Instant {
-	if x.meter.Kind == penstock.KindCalendar {
+	if x.meter.Kind == algorithm.KindCalendar {
 		return 3600 * second
 	}
 	return penstock.Instant(x.meter.Window)
@@ -74,7 +76,7 @@ func (x *trace) life() penstock.Instant { return min(second, x.window()/100) }
 
 // play calls for about three windows and returns the first promise that is broken. After each call
 // the node may be sabotaged. Calls come in bursts, some of them around the edge of a window.
-func (x *trace) play(t testing.TB, sabotage func(*Store, *penstock.Outcome)) error {
+func (x *trace) play(t testing.TB, sabotage func(*Store, *storage.Outcome)) error {
 	w, life := x.window(), x.life()
 	mean := w / penstock.Instant(float64(x.meter.Count)*(0.5+2*x.r.Float64()))
 	for x.now = monday + w/2; x.now < monday+7*w/2; {
@@ -102,12 +104,12 @@ func (x *trace) play(t testing.TB, sabotage func(*Store, *penstock.Outcome)) err
 	return x.settled()
 }
 
-func (x *trace) call(t testing.TB, node *Store, sabotage func(*Store, *penstock.Outcome)) error {
+func (x *trace) call(t testing.TB, node *Store, sabotage func(*Store, *storage.Outcome)) error {
 	cost := int64(1)
 	if x.r.IntN(20) == 0 {
 		cost = 1 + x.r.Int64N(5)
 	}
-	groups := []penstock.Group{leased(x.shared.subject, cost, x.meter)}
+	groups := []storage.Group{leased(x.shared.subject, cost, x.meter)}
 	if x.r.IntN(5) == 0 {
 		g := leased(x.other, 1, x.narrow)
 		g.Leased = false
@@ -140,9 +142,9 @@ func (x *trace) admit(p passed) error {
 		}
 	}
 	switch x.meter.Kind {
-	case penstock.KindCounter:
+	case algorithm.KindCounter:
 		return x.counterBound()
-	case penstock.KindBucket:
+	case algorithm.KindBucket:
 		return nil // looked at in the end, for the whole trace
 	}
 	return x.windowBound()
@@ -152,7 +154,7 @@ func (x *trace) admit(p passed) error {
 // longer ago than a lease lives.
 func (x *trace) isPaid(p passed) error {
 	life, w, age := x.life(), x.window(), p.at.Sub(p.charged)
-	isWindow := x.meter.Kind == penstock.KindWindow || x.meter.Kind == penstock.KindCalendar
+	isWindow := x.meter.Kind == algorithm.KindWindow || x.meter.Kind == algorithm.KindCalendar
 	switch {
 	case x.paid[p.charged] > x.shared.charged[p.charged]:
 		return fmt.Errorf("%d were spent of %d that were charged %v ago", x.paid[p.charged], x.shared.charged[p.charged], age)
@@ -233,7 +235,7 @@ func (x *trace) settled() error {
 	if charged := x.shared.total(); !x.boundsOnly && charged != x.admitted+stats.Expired+held {
 		return fmt.Errorf("%d were charged; %d passed, %d expired and %d are held", charged, x.admitted, stats.Expired, held)
 	}
-	if x.meter.Kind == penstock.KindBucket {
+	if x.meter.Kind == algorithm.KindBucket {
 		return x.bucketBound()
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A work is what deciding one ticket takes, kept for the next.
@@ -21,22 +23,22 @@ type work struct {
 
 	// What the store is asked: the groups that permits do not cover, then the leases; and what
 	// it said.
-	ticket  penstock.Ticket
-	charges []penstock.Charge // of the leases
-	outcome penstock.Outcome
+	ticket  storage.Ticket
+	charges []algorithm.Charge // of the leases
+	outcome storage.Outcome
 }
 
 // plan covers with permits what it can.
-func (w *work) plan(s *Store, t *penstock.Ticket) {
+func (w *work) plan(s *Store, t *storage.Ticket) {
 	w.now = s.instant(t.Now)
 	w.asked, w.fetches = 0, 0
-	w.outcome.Allowed, w.decided = true, penstock.MaxInstant
+	w.outcome.Allowed, w.decided = true, algorithm.MaxInstant
 	w.parts = slices.Grow(w.parts[:0], len(t.Groups))[:len(t.Groups)]
 	for i := range t.Groups {
 		p := &w.parts[i]
 		*p = part{}
 		if leasable(&t.Groups[i]) {
-			p.cover(&s.table, t, i, w.now, len(t.Groups)+w.fetches < penstock.MaxGroups)
+			p.cover(&s.table, t, i, w.now, len(t.Groups)+w.fetches < storage.MaxGroups)
 		}
 		if p.covered() {
 			w.decided = min(w.decided, p.now)
@@ -50,8 +52,8 @@ func (w *work) plan(s *Store, t *penstock.Ticket) {
 }
 
 // write makes the ticket for the store. Leases are named in it if the store can take them back.
-func (w *work) write(t *penstock.Ticket, named bool) {
-	w.ticket = penstock.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
+func (w *work) write(t *storage.Ticket, named bool) {
+	w.ticket = storage.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
 	w.charges = slices.Grow(w.charges[:0], w.fetches*maxLimits) // groups point into it: it must not move
 	for i := range w.parts {
 		if !w.parts[i].covered() {
@@ -65,9 +67,9 @@ func (w *work) write(t *penstock.Ticket, named bool) {
 		}
 		from := len(w.charges)
 		for j := range t.Groups[i].Charges {
-			w.charges = append(w.charges, penstock.Charge{Meter: t.Groups[i].Charges[j].Meter, Cost: p.ahead})
+			w.charges = append(w.charges, algorithm.Charge{Meter: t.Groups[i].Charges[j].Meter, Cost: p.ahead})
 		}
-		lease := penstock.Group{Subject: t.Groups[i].Subject, Charges: w.charges[from:len(w.charges):len(w.charges)], Alone: true}
+		lease := storage.Group{Subject: t.Groups[i].Subject, Charges: w.charges[from:len(w.charges):len(w.charges)], Alone: true}
 		if named && !w.guards(&lease.Subject) {
 			w.ticket.Nonce = cmp.Or(w.ticket.Nonce, rand.Uint64()|1)
 			p.nonce, lease.Reserve = w.ticket.Nonce, reserve(p.life)
@@ -77,7 +79,7 @@ func (w *work) write(t *penstock.Ticket, named bool) {
 }
 
 // guards tells whether the ticket has a guarded group of the subject: there can be only one.
-func (w *work) guards(s *penstock.Subject) bool {
+func (w *work) guards(s *storage.Subject) bool {
 	for i := range w.ticket.Groups {
 		if g := &w.ticket.Groups[i]; g.Subject == *s && g.Guarded() {
 			return true
@@ -87,7 +89,7 @@ func (w *work) guards(s *penstock.Subject) bool {
 }
 
 // receive takes in what the store said: of the groups it decided, then of the leases.
-func (w *work) receive(t *penstock.Ticket, now penstock.Instant) {
+func (w *work) receive(t *storage.Ticket, now penstock.Instant) {
 	rest := w.learn(t, &w.outcome)
 	for i := range w.parts {
 		p, g := &w.parts[i], &t.Groups[i]
@@ -99,7 +101,7 @@ func (w *work) receive(t *penstock.Ticket, now penstock.Instant) {
 }
 
 // learn keeps what the store said of the groups it decided, and returns the rest.
-func (w *work) learn(t *penstock.Ticket, out *penstock.Outcome) (rest said) {
+func (w *work) learn(t *storage.Ticket, out *storage.Outcome) (rest said) {
 	rest = said{out.Groups, out.Decisions, out.States}
 	for i := range w.parts {
 		p, g := &w.parts[i], &t.Groups[i]
@@ -116,12 +118,12 @@ func (w *work) learn(t *penstock.Ticket, out *penstock.Outcome) (rest said) {
 
 // said is what a store has said, read group by group. There may be no states.
 type said struct {
-	groups    []penstock.GroupOutcome
+	groups    []storage.GroupOutcome
 	decisions []penstock.Decision
-	states    []penstock.State
+	states    []algorithm.State
 }
 
-func (s *said) next(charges int) (g *penstock.GroupOutcome, decisions []penstock.Decision, states []penstock.State) {
+func (s *said) next(charges int) (g *storage.GroupOutcome, decisions []penstock.Decision, states []algorithm.State) {
 	g, decisions = &s.groups[0], s.decisions[:charges]
 	s.groups, s.decisions = s.groups[1:], s.decisions[charges:]
 	if len(s.states) >= charges {
@@ -132,7 +134,7 @@ func (s *said) next(charges int) (g *penstock.GroupOutcome, decisions []penstock
 
 // giveBack returns the permits of a call that is denied, or was not decided at all; then those of groups
 // that are alone too.
-func (w *work) giveBack(t *penstock.Ticket, all bool) {
+func (w *work) giveBack(t *storage.Ticket, all bool) {
 	for i := range w.parts {
 		if g := &t.Groups[i]; w.parts[i].covered() && (all || !g.Alone) {
 			w.parts[i].giveBack(g.Charges[0].Cost)
@@ -141,7 +143,7 @@ func (w *work) giveBack(t *penstock.Ticket, all bool) {
 }
 
 // answer puts together what the store said and what permits decided.
-func (w *work) answer(t *penstock.Ticket, out *penstock.Outcome) {
+func (w *work) answer(t *storage.Ticket, out *storage.Outcome) {
 	charges := 0
 	for i := range t.Groups {
 		charges += len(t.Groups[i].Charges)
@@ -158,7 +160,7 @@ func (w *work) answer(t *penstock.Ticket, out *penstock.Outcome) {
 		p, g := &w.parts[i], &t.Groups[i]
 		group, decisions, states := to.next(len(g.Charges))
 		if p.covered() {
-			*group = penstock.GroupOutcome{Allowed: true, Taken: g.Alone || out.Allowed, Leased: true}
+			*group = storage.GroupOutcome{Allowed: true, Taken: g.Alone || out.Allowed, Leased: true}
 			p.report(g, group.Taken, decisions, states)
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/ipform"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
@@ -14,7 +14,7 @@ import (
 // An Attribute is what requests are to have, if the log says it.
 type Attribute struct {
 	Name string
-	From *penstock.Source // where rules take it from; nil: they do not say
+	From *attribute.Source // where rules take it from; nil: they do not say
 }
 
 // find returns a field by a name that formats share, or the one that was named for it.

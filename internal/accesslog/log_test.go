@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
 )
 
@@ -60,7 +60,7 @@ func readAll(t testing.TB, o Options, paths ...string) ([]string, Stats) {
 
 // Every format is detected, and says of a request what a gateway would.
 func TestFormats(t *testing.T) {
-	user := Attribute{Name: "user", From: &penstock.Source{Header: "X-User"}}
+	user := Attribute{Name: "user", From: &attribute.Source{Header: "X-User"}}
 	for _, test := range []struct {
 		format, text string
 		fields       map[string]string
@@ -73,7 +73,7 @@ func TestFormats(t *testing.T) {
 			`09:12:01.000 ip=2001:db8:: method=POST host=example.com path=/a"b`},
 		{"combined", `198.51.100.7 - - [16/Nov/2026:09:12:01 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8" "u7" 0.250`, map[string]string{"user": "extra1", "duration": "extra2"}, []Attribute{user},
 			"09:12:00.000 250ms user=u7"},
-		{"combined", `198.51.100.7 - - [16/Nov/2026:09:12:01 +0000] "GET /?key=k%201 HTTP/1.1" 200 512`, nil, []Attribute{{Name: "key", From: &penstock.Source{Query: "key"}}},
+		{"combined", `198.51.100.7 - - [16/Nov/2026:09:12:01 +0000] "GET /?key=k%201 HTTP/1.1" 200 512`, nil, []Attribute{{Name: "key", From: &attribute.Source{Query: "key"}}},
 			"09:12:01.000 key=k 1"},
 		{"caddy", `{"level":"info","ts":1794820321.75,"logger":"http.log.access","request":{"remote_ip":"10.0.0.1","client_ip":"198.51.100.7","method":"GET","host":"Example.com:8443","uri":"/x?y=1","headers":{"X-User":["u1"]}},"duration":0.5,"size":10,"status":200}`, nil, append(usual, user),
 			"09:12:01.250 500ms ip=198.51.100.7 method=GET host=example.com path=/x user=u1"},
@@ -83,7 +83,7 @@ func TestFormats(t *testing.T) {
 			"12:14:14.655 109ms ip=10.0.1.2 method=GET host=1wt.eu path=/index.html user=u9"},
 		{"alb", `https 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/a?b HTTP/1.1" "curl/7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:x "Root=1-5" "www.example.com" "arn:aws:y" 1 2018-07-02T22:22:48.364000Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`, nil, usual,
 			"22:22:48.364 171ms ip=192.168.131.39 method=GET host=www.example.com path=/a"},
-		{"cloudfront", "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query time-taken\n2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111111abcdef8.cloudfront.net\t/index.html\t200\t-\tMozilla/5.0%20(X11)\tk=v\t0.001", nil, append(usual, Attribute{Name: "agent", From: &penstock.Source{Header: "User-Agent"}}, Attribute{Name: "k", From: &penstock.Source{Query: "k"}}),
+		{"cloudfront", "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query time-taken\n2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111111abcdef8.cloudfront.net\t/index.html\t200\t-\tMozilla/5.0%20(X11)\tk=v\t0.001", nil, append(usual, Attribute{Name: "agent", From: &attribute.Source{Header: "User-Agent"}}, Attribute{Name: "k", From: &attribute.Source{Query: "k"}}),
 			"21:02:30.000 1ms ip=192.0.2.100 method=GET host=d111111abcdef8.cloudfront.net path=/index.html agent=Mozilla/5.0 (X11) k=v"},
 		{"jsonl", `{"@timestamp":"2026-11-16T09:12:01+00:00","remote_addr":"198.51.100.7","request_method":"GET","request_uri":"/x?y","http_host":"a.example","request_time":"0.100","uid":7}`, map[string]string{"user": "uid"}, append(usual, user),
 			"09:12:01.000 100ms ip=198.51.100.7 method=GET host=a.example path=/x user=7"},
@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 		{Options{}, "a", "\x00\x01\x02", "a binary file, not a log"},
 		{Options{}, "a", "hello\nworld\n", `unknown log format: no line could be read; the first is "hello"`},
 		{Options{Format: "iis"}, "a", line, `unknown log format "iis"; known are alb, haproxy, combined`},
-		{Options{Attributes: []Attribute{{Name: "user", From: &penstock.Source{Header: "X-User"}}}}, "a", line, `a log of format combined does not have the attribute "user"; if the log has it after the usual fields, say where with --field user=extra1`},
+		{Options{Attributes: []Attribute{{Name: "user", From: &attribute.Source{Header: "X-User"}}}}, "a", line, `a log of format combined does not have the attribute "user"; if the log has it after the usual fields, say where with --field user=extra1`},
 		{Options{Attributes: usual, Fields: map[string]string{"ip": "client"}}, "a", line, `--field ip=client: a line of format combined has no field "client"; it has ip, user,`},
 		{Options{Window: time.Millisecond}, "a", line, "window 1ms; lines can be out of order by 1s to 1h0m0s"},
 		{Options{}, "a.gz", "\x1f\x8b no gzip", "read gzip"},
@@ -249,7 +249,7 @@ func FuzzParsers(f *testing.F) {
 	f.Add(`{"ts":1e9,"request":{"headers":{"A":[]}}}`)
 	f.Add("#Fields: date time\n1\t2")
 	f.Fuzz(func(t *testing.T, text string) {
-		o := &Options{Location: time.UTC, Attributes: append(usual, Attribute{Name: "u", From: &penstock.Source{Header: "X-User"}})}
+		o := &Options{Location: time.UTC, Attributes: append(usual, Attribute{Name: "u", From: &attribute.Source{Header: "X-User"}})}
 		for _, format := range Formats() {
 			p := format.newParser(o)
 			for line := range strings.SplitSeq(text, "\n") {

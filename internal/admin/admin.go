@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/rules/live"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options are what the API shows and changes.
@@ -77,19 +78,19 @@ const (
 // A Store is one that can be looked into and operated.
 type Store interface {
 	penstock.Store
-	penstock.Banner
-	penstock.Resetter
-	penstock.Inspector
-	penstock.Lister
+	storage.Banner
+	storage.Resetter
+	storage.Inspector
+	storage.Lister
 }
 
 // A Forget drops what a node knows of a key from before an instant, or only of its ban.
-type Forget func(s penstock.Subject, onlyBan bool, before penstock.Instant)
+type Forget func(s storage.Subject, onlyBan bool, before penstock.Instant)
 
 // A Scratch is a store for a while.
 type Scratch interface {
 	penstock.Store
-	penstock.Settler
+	storage.Settler
 	Close() error
 }
 
@@ -121,7 +122,7 @@ func New(o Options) (*Admin, error) {
 		}
 	}
 	if o.Forget == nil {
-		o.Forget = func(penstock.Subject, bool, penstock.Instant) {}
+		o.Forget = func(storage.Subject, bool, penstock.Instant) {}
 	}
 	need(o.Token == "", "a token")
 	need(o.Token != "" && o.Token == o.ViewerToken, "two tokens that differ")

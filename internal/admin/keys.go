@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Key is a caller that a rule keeps state of.
@@ -151,7 +153,7 @@ const shownEvents = 50
 
 func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 	g := s.group()
-	seen, err := penstock.Inspect(ctx, a.Store, 0, []penstock.Group{g}, shownReservations)
+	seen, err := storage.Inspect(ctx, a.Store, 0, []storage.Group{g}, shownReservations)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +187,7 @@ func (a *Admin) inspect(ctx context.Context, s *subject) (*KeyState, error) {
 	return told, nil
 }
 
-func (s *subject) limitStates(charges []penstock.Charge, policies []string, decisions []penstock.Decision, banned bool) []LimitState {
+func (s *subject) limitStates(charges []algorithm.Charge, policies []string, decisions []penstock.Decision, banned bool) []LimitState {
 	told := []LimitState{}
 	for i := range decisions {
 		m := charges[i].Meter
@@ -200,16 +202,16 @@ func (s *subject) limitStates(charges []penstock.Charge, policies []string, deci
 // others looks at the counters of a client that its attributes do not select, and returns those that have
 // counted something.
 func (a *Admin) others(ctx context.Context, s *subject, banned bool) (told []Counters, err error) {
-	for some := range slices.Chunk(s.otherCounters(), penstock.MaxGroups) {
-		var t penstock.Ticket
+	for some := range slices.Chunk(s.otherCounters(), storage.MaxGroups) {
+		var t storage.Ticket
 		for _, c := range some {
-			g := penstock.Group{Subject: s.id, Alone: true}
+			g := storage.Group{Subject: s.id, Alone: true}
 			for _, m := range c.limits {
-				g.Charges = append(g.Charges, penstock.Charge{Meter: m})
+				g.Charges = append(g.Charges, algorithm.Charge{Meter: m})
 			}
 			t.Groups = append(t.Groups, g)
 		}
-		var out penstock.Outcome
+		var out storage.Outcome
 		if err := a.Store.Take(ctx, &t, &out); err != nil {
 			return nil, fmt.Errorf("inspect: %w", err)
 		}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func search(s *stand, user string) bool { return s.call("user", user, "path", "/search") }
@@ -86,7 +88,7 @@ func TestLocalStoreHears(t *testing.T) {
 	who := rule.Subjects.Subject(key.Value)
 	banned := func() bool {
 		t.Helper()
-		seen, err := penstock.Inspect(t.Context(), local, 0, []penstock.Group{{Subject: who, Penalty: rule.Penalty, Charges: []penstock.Charge{{Meter: rule.Limits[0]}}}}, 0)
+		seen, err := storage.Inspect(t.Context(), local, 0, []storage.Group{{Subject: who, Penalty: rule.Penalty, Charges: []algorithm.Charge{{Meter: rule.Limits[0]}}}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +120,8 @@ func TestListKeys(t *testing.T) {
 		}
 		rule := s.live.Load().Rules[0]
 		foreign := rule.Subjects.Subject("silent") // no call of it was kept
-		ticket := penstock.Ticket{Groups: []penstock.Group{{Subject: foreign, Charges: []penstock.Charge{{Meter: rule.Limits[0], Cost: 1}}}}}
-		if err := store.Take(t.Context(), &ticket, new(penstock.Outcome)); err != nil {
+		ticket := storage.Ticket{Groups: []storage.Group{{Subject: foreign, Charges: []algorithm.Charge{{Meter: rule.Limits[0], Cost: 1}}}}}
+		if err := store.Take(t.Context(), &ticket, new(storage.Outcome)); err != nil {
 			t.Fatal(err)
 		}
 		unknown := map[string]bool{}
@@ -206,7 +208,7 @@ rules:
 // Overrides with counters of their own are shown where they have counted something, and a reset forgets
 // them all, however many there are.
 func TestCountersOfOverrides(t *testing.T) {
-	const many = penstock.MaxGroups + 6
+	const many = storage.MaxGroups + 6
 	var overrides []string
 	for i := range many {
 		overrides = append(overrides, fmt.Sprintf("{match: {plan: p%d}, limits: [{rate: 2/1h, algorithm: fixed_window}]}", i))

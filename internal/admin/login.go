@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/ipform"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // maxAttempts failed logins are answered in each attemptWindow, for each network: an IPv4 address or
@@ -24,8 +26,8 @@ const (
 // logins limits failed logins, by session and by bearer token alike.
 type logins struct {
 	store  Scratch
-	meter  *penstock.Meter
-	hasher penstock.Hasher
+	meter  *algorithm.Meter
+	hasher storage.Hasher
 	now    func() time.Time // nil: the store's clock
 
 	refusals *refusals
@@ -40,7 +42,7 @@ func newLogins(o Options, r *refusals) (*logins, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &logins{store: store, meter: meter, hasher: penstock.NewHasher(rand.Text()), now: o.Now, refusals: r}, nil
+	return &logins{store: store, meter: meter, hasher: storage.NewHasher(rand.Text()), now: o.Now, refusals: r}, nil
 }
 
 // wrong refuses a token that is not known, and counts the failure. After maxAttempts failures of a
@@ -49,11 +51,11 @@ func newLogins(o Options, r *refusals) (*logins, error) {
 func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
 	network := ipform.Network(from, ipv6Network)
 	who := l.hasher.Subject("", "login", penstock.Attribute{Name: "network", Value: network.String()})
-	t := penstock.Ticket{Groups: []penstock.Group{{Subject: who, Charges: []penstock.Charge{{Meter: l.meter, Cost: 1}}}}}
+	t := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: l.meter, Cost: 1}}}}}
 	if l.now != nil {
 		t.Now = penstock.InstantOf(l.now())
 	}
-	var out penstock.Outcome
+	var out storage.Outcome
 	if err := l.store.Take(context.WithoutCancel(ctx), &t, &out); err != nil { // a client that hangs up is counted too
 		return refuse(http.StatusServiceUnavailable, Unavailable, "failed logins cannot be counted")
 	}

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Done is what was done to a caller, of each rule.
@@ -36,20 +37,20 @@ func (a *Admin) resetKey(x *exchange) (any, error) {
 			if err := a.Store.Reset(x.r.Context(), &g); err != nil {
 				return nil, err
 			}
-			if local, ok := a.Local.(penstock.Resetter); ok {
+			if local, ok := a.Local.(storage.Resetter); ok {
 				err = local.Reset(x.r.Context(), &g)
 			}
 		}
-		a.Forget(s.id, false, penstock.MaxInstant)
+		a.Forget(s.id, false, algorithm.MaxInstant)
 		return nil, err
 	})
 }
 
 // everything is all that a rule may have counted of a subject, whichever override held. A group has
 // only so many charges.
-func (s *subject) everything() []penstock.Group {
-	meters := map[uint64]*penstock.Meter{}
-	add := func(limits []*penstock.Meter, dedup *penstock.Dedup) {
+func (s *subject) everything() []storage.Group {
+	meters := map[uint64]*algorithm.Meter{}
+	add := func(limits []*algorithm.Meter, dedup *algorithm.Dedup) {
 		for _, m := range limits {
 			meters[m.Fingerprint] = m
 		}
@@ -61,11 +62,11 @@ func (s *subject) everything() []penstock.Group {
 	for i := range s.Rule.Overrides {
 		add(s.Rule.Overrides[i].Limits, s.Rule.Overrides[i].Dedup)
 	}
-	var groups []penstock.Group
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(meters)), penstock.MaxCharges) {
-		g := penstock.Group{Subject: s.id, Penalty: s.Rule.Penalty}
+	var groups []storage.Group
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(meters)), storage.MaxCharges) {
+		g := storage.Group{Subject: s.id, Penalty: s.Rule.Penalty}
 		for _, fingerprint := range some {
-			g.Charges = append(g.Charges, penstock.Charge{Meter: meters[fingerprint]})
+			g.Charges = append(g.Charges, algorithm.Charge{Meter: meters[fingerprint]})
 		}
 		groups = append(groups, g)
 	}
@@ -82,8 +83,8 @@ func (a *Admin) ban(x *exchange) (any, error) {
 	}
 	var mistakes []wire.Mistake
 	length, err := rules.ParseDuration(asked.Duration)
-	if err != nil || length < penstock.MinWindow || length > penstock.MaxWindow {
-		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("%.32q is no length of time from %v to %v, for example 1h", asked.Duration, penstock.MinWindow, rules.Duration(penstock.MaxWindow))})
+	if err != nil || length < algorithm.MinWindow || length > algorithm.MaxWindow {
+		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("%.32q is no length of time from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
 	}
 	return a.banFor(x, &asked.whom, "ban", length, mistakes...)
 }
@@ -111,16 +112,16 @@ func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration
 		detail = fmt.Sprintf("for %v ", rules.Duration(length))
 	}
 	return a.operate(x, action, detail, found, func(s *subject) (*time.Time, error) {
-		b := penstock.Ban{Subject: s.id, Penalty: s.Rule.Penalty, Length: length}
+		b := storage.Ban{Subject: s.id, Penalty: s.Rule.Penalty, Length: length}
 		until, err := a.Store.Ban(x.r.Context(), &b)
 		if err != nil {
 			return nil, err
 		}
-		if local, ok := a.Local.(penstock.Banner); ok {
+		if local, ok := a.Local.(storage.Banner); ok {
 			_, err = local.Ban(x.r.Context(), &b)
 		}
 		if length == 0 {
-			a.Forget(s.id, true, penstock.MaxInstant)
+			a.Forget(s.id, true, algorithm.MaxInstant)
 			return nil, err
 		}
 		at := until.Time()

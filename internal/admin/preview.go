@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Preview is what two sets of rules make of the calls of late that this node has kept: each of them
@@ -134,7 +134,7 @@ func rulesOf(before, after *replay) []RulePreview {
 
 // keysOf are those for whom most changes, and then those who are denied most.
 func keysOf(before, after *replay) []KeyPreview {
-	found := map[penstock.Subject]*KeyPreview{}
+	found := map[storage.Subject]*KeyPreview{}
 	add := func(r *replay, count func(*KeyPreview) *int) {
 		for id, k := range r.byKey {
 			if found[id] == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A replay is rules that decide again what was decided.
@@ -19,7 +20,7 @@ type replay struct {
 
 	total  Counts
 	byRule map[string]*Counts
-	byKey  map[penstock.Subject]*deniedKey
+	byKey  map[storage.Subject]*deniedKey
 
 	match   rules.Match
 	verdict penstock.Verdict
@@ -33,7 +34,7 @@ type deniedKey struct {
 }
 
 func (a *Admin) newReplay(s *rules.Snapshot) (*replay, error) {
-	r := &replay{rules: s, byRule: map[string]*Counts{}, byKey: map[penstock.Subject]*deniedKey{}}
+	r := &replay{rules: s, byRule: map[string]*Counts{}, byKey: map[storage.Subject]*deniedKey{}}
 	for _, rule := range s.Rules {
 		r.byRule[rule.Name] = &Counts{}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -101,7 +102,7 @@ func view(r *rules.Rule, t *rules.RuleTerms) RuleView {
 	return v
 }
 
-func limitViews(meters []*penstock.Meter, policies []string) []LimitView {
+func limitViews(meters []*algorithm.Meter, policies []string) []LimitView {
 	all, now := []LimitView{}, penstock.InstantOf(time.Now())
 	for i, m := range meters {
 		all = append(all, LimitView{

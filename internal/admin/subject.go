@@ -6,15 +6,17 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A subject is a caller as one rule sees it.
 type subject struct {
 	rules.Considered
-	id penstock.Subject
+	id storage.Subject
 }
 
 // whom is how a request says whom it is about.
@@ -85,14 +87,14 @@ func (s *subject) made(e *traffic.Event) bool {
 }
 
 // group is what the rule's limits, as they hold for this subject, would be asked.
-func (s *subject) group() penstock.Group {
-	g := penstock.Group{Subject: s.id, Penalty: s.Rule.Penalty, Alone: true}
+func (s *subject) group() storage.Group {
+	g := storage.Group{Subject: s.id, Penalty: s.Rule.Penalty, Alone: true}
 	limits := s.Limits
 	if len(limits) == 0 { // unlimited: what was counted before is still there
 		limits = s.Rule.Limits
 	}
 	for _, m := range limits {
-		g.Charges = append(g.Charges, penstock.Charge{Meter: m})
+		g.Charges = append(g.Charges, algorithm.Charge{Meter: m})
 	}
 	return g
 }
@@ -100,7 +102,7 @@ func (s *subject) group() penstock.Group {
 // counters are those of a rule's limits or of an override's.
 type counters struct {
 	override int // or rules.NoOverride
-	limits   []*penstock.Meter
+	limits   []*algorithm.Meter
 	policies []string
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A veil is what viewers see callers through: in the place of a value stands a part of a keyed hash
@@ -16,7 +17,7 @@ import (
 //
 // It would be of no use if a viewer could ask what is behind it. So no route that tells viewers about
 // calls takes a value that they chose: see unveiled, and the roles in routes.
-type veil struct{ hasher penstock.Hasher }
+type veil struct{ hasher storage.Hasher }
 
 // plainAttributes are those whose values tell nobody apart. Of all others, paths among them, nobody
 // knows what callers write there.
@@ -25,7 +26,7 @@ var plainAttributes = []string{"method"}
 // veiled marks what is not a value but stands for one: six bytes of a hash follow.
 const veiled = "#"
 
-func newVeil(secret string) *veil { return &veil{penstock.NewHasher(secret)} }
+func newVeil(secret string) *veil { return &veil{storage.NewHasher(secret)} }
 
 // unveiled tells whether viewers see the values of an attribute.
 func unveiled(attribute string) bool { return slices.Contains(plainAttributes, attribute) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // reserveTokens reserves 500 and returns the path of the reservation.
@@ -69,7 +70,7 @@ type half struct {
 	gone
 }
 
-func (h half) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (h half) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	return h.Store.Take(ctx, t, out)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const ruleText = `
@@ -98,11 +99,11 @@ var someday = time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC)
 // gone is a store that does not answer.
 type gone struct{}
 
-func (gone) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+func (gone) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 
-func (gone) Settle(context.Context, *penstock.Settlement, *penstock.Settled) error {
+func (gone) Settle(context.Context, *storage.Settlement, *storage.Settled) error {
 	return penstock.ErrUnavailable
 }
 

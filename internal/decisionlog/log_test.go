@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const document = `
@@ -31,7 +32,7 @@ rules:
 // deny is a store that does not answer.
 type deny struct{ err error }
 
-func (d deny) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error { return d.err }
+func (d deny) Take(context.Context, *storage.Ticket, *storage.Outcome) error { return d.err }
 
 // run decides calls and returns what was written, one record a line, without times.
 func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.Store, work func(decide func(attributes ...string))) []map[string]any {
@@ -195,7 +196,7 @@ func TestAllStoreFailures(t *testing.T) {
 // panics is a store that does nothing else.
 type panics struct{}
 
-func (panics) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error { panic("for the test") }
+func (panics) Take(context.Context, *storage.Ticket, *storage.Outcome) error { panic("for the test") }
 
 func TestStackOfAPanic(t *testing.T) {
 	got := run(t, decisionlog.Options{Mode: decisionlog.None}, slog.LevelInfo, panics{}, func(decide func(...string)) {
@@ -209,7 +210,7 @@ func TestStackOfAPanic(t *testing.T) {
 // changing is a store that fails in one way after the other.
 type changing struct{ errs []error }
 
-func (c *changing) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+func (c *changing) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	err := c.errs[0]
 	c.errs = c.errs[1:]
 	return err

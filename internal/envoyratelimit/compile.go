@@ -5,7 +5,9 @@ import (
 	"strconv"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Compile makes a rule of each limit in the files, for the engine to decide by. The snapshot's Matcher
@@ -56,7 +58,7 @@ func (c *compiler) level(l *level, above []*descriptor) error {
 //
 // Unless it is charged together with others, it counts every request: a cost that comes with the
 // response is counted even if it is more than is left. Both kinds share their state.
-func (l *limit) compile(h penstock.Hasher, domain string, way []*descriptor, together bool) error {
+func (l *limit) compile(h storage.Hasher, domain string, way []*descriptor, together bool) error {
 	l.alone = !together || l.shadow || l.quota
 	meter, err := penstock.Limit{Algorithm: penstock.FixedWindow, Count: l.count, Window: l.window, CountAll: l.alone}.Compile()
 	if err != nil {
@@ -67,7 +69,7 @@ func (l *limit) compile(h penstock.Hasher, domain string, way []*descriptor, tog
 	policy := l.policy()
 	l.rule = &rules.Rule{
 		Name: policy, Key: make([]rules.KeyPart, len(way)),
-		Limits: []*penstock.Meter{meter}, Policies: []string{policy}, OnStoreError: rules.FailLocal,
+		Limits: []*algorithm.Meter{meter}, Policies: []string{policy}, OnStoreError: rules.FailLocal,
 	}
 	for i, d := range way {
 		names[i], l.rule.Key[i].Name = d.key, d.key

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Counters are named by what a descriptor is, so that they outlast changes of the files and other
@@ -21,7 +22,7 @@ descriptors:
     descriptors: [{key: a, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 3}}]
   - {key: free, rate_limit: {unlimited: true}}
 `
-	h := penstock.NewHasher("secret")
+	h := storage.NewHasher("secret")
 	for _, together := range []bool{false, true} {
 		s, _, err := Options{Together: together}.Compile(file1(text), rules.Options{Secret: "secret", Version: 3})
 		if err != nil {
@@ -35,7 +36,7 @@ descriptors:
 			rule  string
 			mode  rules.Mode
 			alone bool
-			who   penstock.Subject
+			who   storage.Subject
 		}{
 			{entries("a", "y"), "d.a", rules.Enforce, !together, h.Subject("d", "envoy ratelimit", entries("a", "y")...)},
 			{entries("a", "x"), "named", rules.Enforce, !together, h.Subject("d", "envoy ratelimit", entries("a", "x")...)},

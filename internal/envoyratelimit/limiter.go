@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // LimiterOptions say what a limiter decides by.
@@ -166,7 +167,7 @@ func (l *Limiter) find(s *rules.Snapshot, c *Config, domain string, d *rls.Descr
 // separate leaves alone what is counted a second time in a request: a ticket weighs each state once.
 func separate(parts []engine.Part) {
 	type counter struct {
-		subject     penstock.Subject
+		subject     storage.Subject
 		fingerprint uint64
 	}
 	var all []counter

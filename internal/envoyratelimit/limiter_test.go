@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/engine/denycache"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/storage"
 )
 
 func hourly(count int) string {
@@ -18,7 +19,7 @@ func hourly(count int) string {
 }
 
 // errNotTaken says that nothing was charged.
-var errNotTaken = fmt.Errorf("%w: %w", penstock.ErrUnavailable, penstock.ErrNotTaken)
+var errNotTaken = fmt.Errorf("%w: %w", penstock.ErrUnavailable, storage.ErrNotTaken)
 
 // Every descriptor is observed as a call of its own, with its rule and key.
 func TestObserve(t *testing.T) {

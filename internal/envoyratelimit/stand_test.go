@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A stand serves a file by an engine. The file can be replaced.
@@ -68,7 +69,7 @@ type failing struct {
 	asked int
 }
 
-func (f *failing) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (f *failing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	f.asked++
 	if f.err != nil {
 		return f.err
@@ -76,9 +77,9 @@ func (f *failing) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Ou
 	return f.Store.Take(ctx, t, out)
 }
 
-func (f *failing) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (f *failing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if f.err != nil {
 		return f.err
 	}
-	return f.Store.(penstock.LateCharger).ChargeLate(ctx, c)
+	return f.Store.(storage.LateCharger).ChargeLate(ctx, c)
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/reqbody"
 )
@@ -20,7 +20,7 @@ type Gateway struct {
 	timeouts Timeouts
 	routes   []*route // the first that fits has the request
 	reader   *httplimit.Reader
-	sources  func() []penstock.Source
+	sources  func() []attribute.Source
 	tls      *certificates // nil: plain HTTP
 	h2c      bool
 
@@ -57,7 +57,7 @@ func New(o Options) (*Gateway, error) {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	if g.sources == nil {
-		g.sources = func() []penstock.Source { return nil }
+		g.sources = func() []attribute.Source { return nil }
 	}
 	errs := []error{validate(&o)}
 	g.limits.setDefaults()

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/httplimit"
 )
 
@@ -17,7 +17,7 @@ type Options struct {
 
 	// Sources has the headers that rules read, as the reader's: headers that servers take for one of
 	// them are dropped. It is asked for every request.
-	Sources func() []penstock.Source
+	Sources func() []attribute.Source
 
 	// ProxyHeader is the reader's, if it is one of its own: servers get it from trusted peers only.
 	ProxyHeader string

@@ -36,7 +36,7 @@ func TestPathIsOneForLimiterAndServer(t *testing.T) {
 			refused++
 		case code == http.StatusOK && len(calls) == 1:
 			forwarded++
-			if seen := attribute(&calls[0], "path"); seen != got {
+			if seen := attributeOf(&calls[0], "path"); seen != got {
 				t.Errorf("path %q: the limiter saw %q, the server %q", path, seen, got)
 			}
 			if strings.Contains(got, "//") || slices.ContainsFunc(strings.Split(got, "/"), func(s string) bool { return s == "." || s == ".." }) {
@@ -193,7 +193,7 @@ func TestForgedHeaders(t *testing.T) {
 		t.Errorf("%d requests, %d counted", len(lines), len(calls))
 	}
 	for i := range calls {
-		if ip := attribute(&calls[i], "ip"); ip != "127.0.0.1" {
+		if ip := attributeOf(&calls[i], "ip"); ip != "127.0.0.1" {
 			t.Errorf("%s was counted as %s", lines[i], ip)
 		}
 	}
@@ -213,7 +213,7 @@ func TestTrustedProxyIsBelieved(t *testing.T) {
 	if got.body != want {
 		t.Errorf("the server got\n%swant\n%s", got.body, want)
 	}
-	if calls := s.counted(); len(calls) != 1 || attribute(&calls[0], "ip") != "203.0.113.9" {
+	if calls := s.counted(); len(calls) != 1 || attributeOf(&calls[0], "ip") != "203.0.113.9" {
 		t.Errorf("counted %v", calls)
 	}
 }
@@ -264,7 +264,7 @@ func TestUnderscoreThatRulesRead(t *testing.T) {
 	})
 	client := newClient(t)
 	got := get(t, client, s.url("/"), "X_Api_Key: a")
-	if calls := s.counted(); got.body != "a" || len(calls) != 1 || attribute(&calls[0], "key") != "a" {
+	if calls := s.counted(); got.body != "a" || len(calls) != 1 || attributeOf(&calls[0], "key") != "a" {
 		t.Errorf("the server got %q, counted %v", got.body, calls)
 	}
 	for _, headers := range [][]string{{"X_Api_Key: a", "X-Api-Key: b"}, {"X-Api-Key: b"}} {
@@ -301,7 +301,7 @@ func TestHeadersAreOneForLimiterAndServer(t *testing.T) {
 	} {
 		got := get(t, client, s.url("/"), test.headers...)
 		calls := s.counted()
-		if len(calls) != 1 || attribute(&calls[0], "user") != test.want || got.body != test.want {
+		if len(calls) != 1 || attributeOf(&calls[0], "user") != test.want || got.body != test.want {
 			t.Errorf("%q: counted as %v, the server got %q; want %q", test.headers, calls, got.body, test.want)
 		}
 	}

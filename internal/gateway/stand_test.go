@@ -294,7 +294,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	}
 }
 
-func attribute(c *penstock.Call, name string) string {
+func attributeOf(c *penstock.Call, name string) string {
 	value, _ := c.Attribute(name)
 	return value
 }

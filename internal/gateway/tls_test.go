@@ -149,7 +149,7 @@ func TestClientCertificates(t *testing.T) {
 	get(t, own.client(t, known), optional.url("/"))
 	get(t, own.client(t), optional.url("/"))
 	calls := optional.counted()
-	if len(calls) != 2 || attribute(&calls[0], "service") != "billing" || attribute(&calls[1], "service") != "" {
+	if len(calls) != 2 || attributeOf(&calls[0], "service") != "billing" || attributeOf(&calls[1], "service") != "" {
 		t.Errorf("counted %v", calls)
 	}
 	for _, refused := range []struct {

@@ -15,9 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/wire"
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // mistakes are all that is wrong with what was asked, each with its place.
@@ -139,8 +141,8 @@ func (m *mistakes) response(at string, r *penstockv1.Response) *penstock.Respons
 }
 
 func (m *mistakes) cost(at string, cost int64) int64 {
-	if cost < 0 || cost > penstock.MaxCount {
-		m.add(at, "%d is not from 0 to %d", cost, int64(penstock.MaxCount))
+	if cost < 0 || cost > algorithm.MaxCount {
+		m.add(at, "%d is not from 0 to %d", cost, int64(algorithm.MaxCount))
 	}
 	return cost
 }
@@ -149,7 +151,7 @@ func (m *mistakes) ttl(at string, ms int64) time.Duration {
 	if ms == 0 {
 		return 0
 	}
-	return m.milliseconds(at, ms, penstock.MinWindow, penstock.MaxReserve)
+	return m.milliseconds(at, ms, algorithm.MinWindow, storage.MaxReserve)
 }
 
 func (m *mistakes) milliseconds(at string, ms int64, least, most time.Duration) time.Duration {

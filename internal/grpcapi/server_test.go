@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // patience is for what must happen: no test depends on how soon.
@@ -111,7 +112,7 @@ func wantCode(t testing.TB, err error, want codes.Code) {
 // goneStore is a store that does not answer.
 type goneStore struct{}
 
-func (goneStore) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+func (goneStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 

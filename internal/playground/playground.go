@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Bounds of what is played.
@@ -85,7 +87,7 @@ type Point struct {
 // A Store is one lane's.
 type Store interface {
 	penstock.Store
-	penstock.Settler
+	storage.Settler
 	io.Closer
 }
 
@@ -130,8 +132,8 @@ func (g *Game) validate() error {
 		if !(a.At >= 0 && a.At <= longest) {
 			fail("arrivals[%d].at_ms: %v is not from 0 to %v", i, a.At, longest)
 		}
-		if a.Cost < 0 || a.Cost > penstock.MaxCount {
-			fail("arrivals[%d].cost: %d is not from 1 to %d", i, a.Cost, int64(penstock.MaxCount))
+		if a.Cost < 0 || a.Cost > algorithm.MaxCount {
+			fail("arrivals[%d].cost: %d is not from 1 to %d", i, a.Cost, int64(algorithm.MaxCount))
 		}
 		if len(a.Who) > 64 {
 			fail("arrivals[%d].who: %d bytes; at most 64", i, len(a.Who))

@@ -8,18 +8,20 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/wire"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Bounds of a request.
 const (
 	MaxDomain      = bounds.Domain
-	MaxDescriptors = penstock.MaxGroups
+	MaxDescriptors = storage.MaxGroups
 	MaxEntries     = 64                                // of a descriptor
 	MaxKey         = bounds.AttributeName - len("_64") // room for the number of a repeated key
 
-	maxHits = penstock.MaxCount // more than that counts as so much; no limit of Envoy's is as large
+	maxHits = algorithm.MaxCount // more than that counts as so much; no limit of Envoy's is as large
 )
 
 const day = 24 * time.Hour
@@ -124,7 +126,7 @@ func (m *mistakes) override(i int, l *descriptorv3.RateLimitDescriptor_RateLimit
 		return nil
 	}
 	if l.UnitMultiplier != nil {
-		times, most := l.UnitMultiplier.Value, uint32(penstock.MaxWindow/window)
+		times, most := l.UnitMultiplier.Value, uint32(algorithm.MaxWindow/window)
 		if times == 0 || times > most {
 			m.add(fmt.Sprintf("descriptors[%d].limit.unit_multiplier", i), "%d must be from 1 to %d with the unit %v", times, most, l.Unit)
 			return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const ownRules = `
@@ -278,7 +279,7 @@ descriptors:
 // broken is a store that does not answer.
 type broken struct{}
 
-func (broken) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+func (broken) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // check finds the mistakes that reading does not, and works out when each step is and what its
@@ -55,7 +56,7 @@ func (c *checker) check(t *Test) {
 		begin = c.Start
 	}
 	t.start = penstock.InstantOf(begin)
-	if t.start <= 0 || t.start > penstock.MaxInstant {
+	if t.start <= 0 || t.start > algorithm.MaxInstant {
 		at := []any{"start"}
 		if !t.Start.IsZero() {
 			at = []any{"tests", c.test, "start"}
@@ -123,7 +124,7 @@ func (c *checker) when(s *Step, i int) {
 }
 
 func (c *checker) moveBy(from penstock.Instant, by time.Duration, times int64, i int, field string) {
-	if left := penstock.MaxInstant.Sub(from); times > 0 && by > left/time.Duration(times) {
+	if left := algorithm.MaxInstant.Sub(from); times > 0 && by > left/time.Duration(times) {
 		c.fail("the step lies too far ahead", "stay before 2112", i, field)
 		return
 	}
@@ -134,7 +135,7 @@ func (c *checker) moveTo(to penstock.Instant, i int, field string) {
 	switch {
 	case to < c.now:
 		c.fail(fmt.Sprintf("time goes back from %s to %s", c.sinceStart(c.now), c.sinceStart(to)), "order the steps by time", i, field)
-	case to > penstock.MaxInstant:
+	case to > algorithm.MaxInstant:
 		c.fail("the step lies too far ahead", "stay before 2112", i, field)
 	default:
 		c.now = to

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Options say what tests are run on.
@@ -31,7 +32,7 @@ type Options struct {
 // A Store keeps the state of one test.
 type Store interface {
 	penstock.Store
-	penstock.Settler
+	storage.Settler
 	io.Closer
 }
 

@@ -9,11 +9,12 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Join learns through Redis which nodes share the limits; in memory there is this one. The options' ID, Beat
 // and Leave are set here. forget is told what was reset or lifted on any node.
-func (s *Stack) Join(o membership.Options, forget func(of penstock.Subject, onlyBan bool, before penstock.Instant)) (*membership.Members, error) {
+func (s *Stack) Join(o membership.Options, forget func(of storage.Subject, onlyBan bool, before penstock.Instant)) (*membership.Members, error) {
 	o.ID = rand.Text()
 	if s.Redis != nil {
 		o.Beat = func(ctx context.Context, about string) (int, []membership.Peer, error) {
@@ -28,7 +29,7 @@ func (s *Stack) Join(o membership.Options, forget func(of penstock.Subject, only
 // forgetCleared forgets what was reset or lifted on any node. It asks with every beat for what happened
 // in the last minute, so that a node misses nothing if some of its beats fail. Forgetting it again
 // changes nothing.
-func (s *Stack) forgetCleared(ctx context.Context, forget func(penstock.Subject, bool, penstock.Instant)) {
+func (s *Stack) forgetCleared(ctx context.Context, forget func(storage.Subject, bool, penstock.Instant)) {
 	cleared, _ := s.Redis.Clearings(ctx) // if Redis fails, the beat does too
 	for _, c := range cleared {
 		forget(c.Subject, c.Lift, c.At)

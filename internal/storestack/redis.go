@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Redis is a store in Redis that need not be there yet: until a probe succeeds, it is unavailable. After
@@ -75,7 +76,7 @@ func (r *Redis) store() (*redisstore.Store, error) {
 	if s := r.current.Load(); s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("redis: not connected: %w: %w", penstock.ErrNotTaken, *r.problem.Load())
+	return nil, fmt.Errorf("redis: not connected: %w: %w", storage.ErrNotTaken, *r.problem.Load())
 }
 
 // Close ends the connections. No probe may be under way.
@@ -123,7 +124,7 @@ func (r *Redis) Clearings(ctx context.Context) ([]redisstore.Clearing, error) {
 	return s.Clearings(ctx)
 }
 
-func (r *Redis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (r *Redis) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (r *Redis) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 	return s.Take(ctx, t, out)
 }
 
-func (r *Redis) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (r *Redis) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (r *Redis) Settle(ctx context.Context, what *penstock.Settlement, out *pens
 	return s.Settle(ctx, what, out)
 }
 
-func (r *Redis) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
+func (r *Redis) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (r *Redis) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
 	return s.ChargeLate(ctx, c)
 }
 
-func (r *Redis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instant, err error) {
+func (r *Redis) Ban(ctx context.Context, b *storage.Ban) (until penstock.Instant, err error) {
 	s, err := r.store()
 	if err != nil {
 		return 0, err
@@ -155,7 +156,7 @@ func (r *Redis) Ban(ctx context.Context, b *penstock.Ban) (until penstock.Instan
 	return s.Ban(ctx, b)
 }
 
-func (r *Redis) Reset(ctx context.Context, g *penstock.Group) error {
+func (r *Redis) Reset(ctx context.Context, g *storage.Group) error {
 	s, err := r.store()
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (r *Redis) Reset(ctx context.Context, g *penstock.Group) error {
 	return s.Reset(ctx, g)
 }
 
-func (r *Redis) Reservations(ctx context.Context, now penstock.Instant, who penstock.Subject, most int) ([]penstock.Reservation, int64, error) {
+func (r *Redis) Reservations(ctx context.Context, now penstock.Instant, who storage.Subject, most int) ([]storage.Reservation, int64, error) {
 	s, err := r.store()
 	if err != nil {
 		return nil, 0, err
@@ -171,7 +172,7 @@ func (r *Redis) Reservations(ctx context.Context, now penstock.Instant, who pens
 	return s.Reservations(ctx, now, who, most)
 }
 
-func (r *Redis) Keys(ctx context.Context, tag penstock.RuleTag, cursor string, about int) (page []string, next string, err error) {
+func (r *Redis) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	s, err := r.store()
 	if err != nil {
 		return nil, "", err

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const document = `
@@ -177,16 +178,16 @@ func TestSeriesAreBounded(t *testing.T) {
 // late is a store that is cut off at its deadline.
 type late struct{ breaker.Store }
 
-func (late) Take(context.Context, *penstock.Ticket, *penstock.Outcome) error {
+func (late) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	time.Sleep(10 * time.Millisecond)
 	return fmt.Errorf("%w: %w", penstock.ErrUnavailable, context.DeadlineExceeded)
 }
 
-func (late) Settle(context.Context, *penstock.Settlement, *penstock.Settled) error {
+func (late) Settle(context.Context, *storage.Settlement, *storage.Settled) error {
 	return penstock.ErrNoReservation
 }
 
-func (late) ChargeLate(context.Context, *penstock.LateCharge) error {
+func (late) ChargeLate(context.Context, *storage.LateCharge) error {
 	return fmt.Errorf("%w: refused", penstock.ErrUnavailable)
 }
 
@@ -197,11 +198,11 @@ func TestTimedStore(t *testing.T) {
 		if store.Take(t.Context(), nil, nil) == nil || store.Settle(t.Context(), nil, nil) == nil {
 			t.Error("the error is lost")
 		}
-		charger, ok := store.(penstock.LateCharger)
+		charger, ok := store.(storage.LateCharger)
 		if !ok || charger.ChargeLate(t.Context(), nil) == nil {
 			t.Error("late charges do not reach the store")
 		}
-		if err := n.metrics.TimeStore(struct{ breaker.Store }{}, nil).(penstock.LateCharger).ChargeLate(t.Context(), nil); !errors.Is(err, penstock.ErrInvalid) {
+		if err := n.metrics.TimeStore(struct{ breaker.Store }{}, nil).(storage.LateCharger).ChargeLate(t.Context(), nil); !errors.Is(err, penstock.ErrInvalid) {
 			t.Errorf("a store that cannot charge late: %v", err)
 		}
 		n.check(t,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // timed is a store whose calls are timed. It stands within the breaker: what was not sent took no time.
@@ -25,7 +26,7 @@ func (m *Metrics) TimeStore(s breaker.Store, tracer trace.Tracer) breaker.Store 
 }
 
 // Take decides a ticket.
-func (s *timed) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outcome) error {
+func (s *timed) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	ctx, span := s.begin(ctx, "take")
 	began := time.Now()
 	err := s.Store.Take(ctx, t, out)
@@ -34,7 +35,7 @@ func (s *timed) Take(ctx context.Context, t *penstock.Ticket, out *penstock.Outc
 }
 
 // Settle ends or prolongs a reservation.
-func (s *timed) Settle(ctx context.Context, what *penstock.Settlement, out *penstock.Settled) error {
+func (s *timed) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	ctx, span := s.begin(ctx, "settle")
 	began := time.Now()
 	err := s.Store.Settle(ctx, what, out)
@@ -43,8 +44,8 @@ func (s *timed) Settle(ctx context.Context, what *penstock.Settlement, out *pens
 }
 
 // ChargeLate charges requests that were admitted without the store.
-func (s *timed) ChargeLate(ctx context.Context, c *penstock.LateCharge) error {
-	charger, ok := s.Store.(penstock.LateCharger)
+func (s *timed) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
+	charger, ok := s.Store.(storage.LateCharger)
 	if !ok {
 		return fmt.Errorf("charge late: %w: %T cannot", penstock.ErrInvalid, s.Store)
 	}

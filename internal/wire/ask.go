@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/bounds"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Bounds of what can be asked. Package bounds has those of a single request.
@@ -43,7 +45,7 @@ func ParseBatch(body []byte) (calls []penstock.Call, err error) {
 func ParseSettle(body []byte) (cost int64, err error) {
 	err = parseOne(body, func(p *parser, v value) {
 		p.object(v, "", []field{{name: "cost", required: true, read: func(v value, at string) {
-			cost = p.integer(v, at, 0, penstock.MaxCount)
+			cost = p.integer(v, at, 0, algorithm.MaxCount)
 		}}})
 	})
 	return cost, err
@@ -54,7 +56,7 @@ func ParseSettle(body []byte) (cost int64, err error) {
 func ParseRenew(body []byte) (ttl time.Duration, err error) {
 	err = parseOne(body, func(p *parser, v value) {
 		p.object(v, "", []field{{name: "ttl_ms", read: func(v value, at string) {
-			ttl = p.milliseconds(v, at, penstock.MinWindow, penstock.MaxReserve)
+			ttl = p.milliseconds(v, at, algorithm.MinWindow, storage.MaxReserve)
 		}}})
 	})
 	return ttl, err
@@ -137,13 +139,13 @@ func (p *parser) call(v value, at string, c *penstock.Call, reserve bool) {
 	fields := []field{
 		{name: "domain", read: func(v value, at string) { c.Domain = p.text(v, at, 0, bounds.Domain) }},
 		{name: "attributes", required: true, read: func(v value, at string) { p.attributes(v, at, c) }},
-		{name: "cost", read: func(v value, at string) { c.Cost = p.integer(v, at, 0, penstock.MaxCount) }},
+		{name: "cost", read: func(v value, at string) { c.Cost = p.integer(v, at, 0, algorithm.MaxCount) }},
 		{name: "id", read: func(v value, at string) { c.ID = p.text(v, at, 0, bounds.CallID) }},
 		{name: "max_delay_ms", read: func(v value, at string) { c.MaxDelay = p.milliseconds(v, at, 0, MaxDelay) }},
 	}
 	if reserve {
 		fields = append(fields, field{name: "ttl_ms", read: func(v value, at string) {
-			c.TTL = p.milliseconds(v, at, penstock.MinWindow, penstock.MaxReserve)
+			c.TTL = p.milliseconds(v, at, algorithm.MinWindow, storage.MaxReserve)
 		}})
 	}
 	p.object(v, at, fields)

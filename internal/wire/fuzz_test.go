@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // FuzzCheck: what is accepted means what encoding/json makes of it, and comes back when it is
@@ -107,7 +108,7 @@ func FuzzVerdict(f *testing.F) {
 
 func made(rule, policy, id string, count, retry, wait int64, bits uint16) *penstock.Verdict {
 	on := func(i int) bool { return bits&(1<<i) != 0 }
-	const most = int64(penstock.MaxWindow)
+	const most = int64(algorithm.MaxWindow)
 	d := penstock.Decision{
 		Allowed: on(0), Limit: count, Used: count / 2, Remaining: count / 3,
 		RetryAfter: max(penstock.Never, time.Duration(retry%most)), ResetAfter: max(0, time.Duration(wait%most)),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // The field order and the numbers are a contract, so the text is compared whole.
@@ -80,7 +81,7 @@ func TestConclusionsBothWays(t *testing.T) {
 	if cost, err := ParseSettle(AppendSettle(nil, 37)); cost != 37 || err != nil {
 		t.Errorf("got %d, %v", cost, err)
 	}
-	for _, ttl := range []time.Duration{0, time.Millisecond, penstock.MaxReserve} {
+	for _, ttl := range []time.Duration{0, time.Millisecond, storage.MaxReserve} {
 		if got, err := ParseRenew(AppendRenew(nil, ttl)); got != ttl || err != nil {
 			t.Errorf("%v: got %v, %v", ttl, got, err)
 		}

@@ -1,0 +1,96 @@
+package algorithm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DedupTerms say when a rule takes a call for a repeat of one that it has let pass, as an operator
+// states them. [DedupTerms.Compile] checks and freezes them into a [Dedup].
+type DedupTerms struct {
+	TTL        time.Duration // from the first sight; a repeat does not prolong it
+	MaxReplays int64         // of one id; the next is a first sight again
+
+	// Budget is how many duplicates a subject has for all its ids together, so that a client that makes
+	// up ids gets at most this many more than the limit that Budget stands beside. They are counted by
+	// that limit's algorithm over its window or period, in its scope, so the sum of both holds wherever the limit
+	// does: in any trailing window beside a sliding log. Beside a leaky bucket it is a token bucket;
+	// beside a concurrency limit, which counts nothing over time, a fixed window of its Window.
+	Budget int64
+	Beside Limit
+}
+
+// Bounds of dedup terms.
+const (
+	MaxDedupTTL = 24 * time.Hour
+	MaxReplays  = 255
+)
+
+// A Dedup recognises repeated calls. It is immutable.
+type Dedup struct {
+	terms DedupTerms
+
+	TTL        int64 // µs
+	MaxReplays int64
+	Budget     *Meter // of its own, which duplicates are charged to
+}
+
+// Compile checks the terms; every mistake is reported at once.
+func (d DedupTerms) Compile() (*Dedup, error) {
+	var problems []error
+	if d.TTL < MinWindow || d.TTL > MaxDedupTTL || d.TTL%time.Microsecond != 0 {
+		problems = append(problems, &FieldError{"ttl", d.TTL, fmt.Sprintf("must be from %v to %v in whole microseconds", MinWindow, MaxDedupTTL)})
+	}
+	if d.MaxReplays < 1 || d.MaxReplays > MaxReplays {
+		problems = append(problems, &FieldError{"max_replays", d.MaxReplays, fmt.Sprintf("must be from 1 to %d", MaxReplays)})
+	}
+	budget, err := d.budget().Compile()
+	if err != nil {
+		problems = append(problems, fmt.Errorf("replay_budget: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("%w dedup: %w", ErrInvalid, errors.Join(problems...))
+	}
+	budget.Fingerprint = budgetFingerprint(budget)
+	return &Dedup{terms: d, TTL: d.TTL.Microseconds(), MaxReplays: d.MaxReplays, Budget: budget}, nil
+}
+
+// budget is the limit on duplicates.
+func (d DedupTerms) budget() Limit {
+	l := Limit{Algorithm: d.Beside.Algorithm, Count: d.Budget, Window: d.Beside.Window, Period: d.Beside.Period, Location: d.Beside.Location, Refill: d.Beside.Refill, Scope: d.Beside.Scope}
+	if l.Algorithm == LeakyBucket {
+		l.Algorithm = TokenBucket
+	}
+	if l.Algorithm == Concurrency || l.Algorithm == TokenBucket && l.Count == 0 { // a bucket holds at least one
+		l.Algorithm, l.Refill = FixedWindow, Continuous
+	}
+	return l
+}
+
+// budgetFingerprint names a state that is never one of the rule's limits. A budget has no ordinal: the
+// kind takes its place, except of windows, which were the only kind once and keep their names.
+func budgetFingerprint(m *Meter) uint64 {
+	f := m.Fingerprint&(1<<kindShift-1) | uint64(kindBudget)<<kindShift
+	if m.Kind != KindWindow && m.Kind != KindCalendar {
+		f |= uint64(m.Kind) << ordinalShift
+	}
+	return f
+}
+
+// Terms returns what was compiled.
+func (d *Dedup) Terms() DedupTerms { return d.terms }
+
+// A Record is what is remembered of an allowed call, under its subject and id.
+type Record struct {
+	First   Instant // when it was allowed
+	Replays int64   // so far
+	Departs Instant // when a leaky bucket let it start; 0 if there was none
+	Nonce   uint64  // what it took can be given back under; 0 if it cannot
+}
+
+// Recalls tells whether a call with this record is a repeat, provided that the budget allows.
+func (d *Dedup) Recalls(r Record, now Instant) bool {
+	_, wrong := ahead(r.First, now, d.TTL)
+	return r.First != 0 && !wrong && now < r.First+Instant(d.TTL) && r.Replays < d.MaxReplays
+}

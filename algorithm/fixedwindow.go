@@ -1,0 +1,36 @@
+package algorithm
+
+// A fixed window counts what passes between two boundaries. Windows of one length start at its
+// multiples since the epoch, whoever came first; calendar periods start when the clocks of their
+// time zone say so.
+
+func (m *Meter) advanceWindow(s State, now Instant) (_ State, repaired bool) {
+	frozen, wrong := ahead(s.At, now, m.Window)
+	if frozen {
+		return s, false
+	}
+	start := m.windowStart(now)
+	switch {
+	case wrong:
+		return State{At: start, A: s.A}, true
+	case s.At < start:
+		return State{At: start}, false
+	}
+	return s, false
+}
+
+func (m *Meter) windowStart(now Instant) Instant {
+	if m.calendar != nil {
+		start, _ := m.calendar.around(now)
+		return max(0, start) // no store can date a state before the epoch
+	}
+	return now - now%Instant(m.Window)
+}
+
+func (m *Meter) windowEnd(now Instant) Instant {
+	if m.calendar != nil {
+		_, end := m.calendar.around(now)
+		return end
+	}
+	return now - now%Instant(m.Window) + Instant(m.Window)
+}

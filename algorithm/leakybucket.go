@@ -1,0 +1,25 @@
+package algorithm
+
+import "time"
+
+// A leaky bucket is a continuous bucket of capacity Queue+1 whose level is read as a queue: what
+// is in the bucket when a call arrives leaves before it. An idle bucket starts its first call at
+// once, so a burst admits 1 + Queue. Departures are W/L apart, in order of arrival.
+
+// leakyDelay returns how long a call waits that finds the given level at the instant at.
+func (m *Meter) leakyDelay(at Instant, level int64, now Instant) time.Duration {
+	return m.bucketAt(at, ceilDiv(level, m.Count)).Sub(now)
+}
+
+// leakyFree returns when a denied cost finds room, and a wait that its caller accepts.
+func (m *Meter) leakyFree(s State, now Instant, cost int64, maxDelay time.Duration) Instant {
+	room := m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count))
+	if maxDelay == AnyDelay {
+		return room
+	}
+	patient := now.Add(m.leakyDelay(s.At, s.A, now) - maxDelay.Truncate(time.Microsecond))
+	if s.A+cost*m.Ticks <= m.Full {
+		return patient // there is room already, also while time stands still
+	}
+	return max(room, patient)
+}

@@ -1,0 +1,387 @@
+package algorithm
+
+import (
+	"hash/fnv"
+	"math/bits"
+	"time"
+)
+
+// A Kind is a way of keeping state: what an Algorithm becomes once its options are known.
+type Kind uint8
+
+// The numbers are written into Redis calls and must not change.
+const (
+	KindWindow   Kind = 1 // fixed windows of one length
+	KindCalendar Kind = 2 // fixed windows of calendar periods
+	KindCounter  Kind = 3
+	KindBucket   Kind = 4 // continuous
+	KindInterval Kind = 5
+	KindLeaky    Kind = 6
+	KindLog      Kind = 7
+	KindLeases   Kind = 8
+	KindPenalty  Kind = 9  // of a [Penalty], not a meter
+	kindBudget   Kind = 10 // in the fingerprint of a [Dedup]'s budget, which is of one of the kinds above
+)
+
+// PenaltyFingerprint names a penalty's state within its subject, as a meter's names its own.
+const PenaltyFingerprint = uint64(KindPenalty) << kindShift
+
+// Fixed reports whether state of this kind has a fixed size, so that it is a [State] itself and
+// not a list of which the State is a summary.
+func (k Kind) Fixed() bool { return k != KindLog && k != KindLeases }
+
+// A Meter is a Limit that was found sound, with everything worked out that a decision needs. It
+// is immutable and may be shared by any number of goroutines.
+type Meter struct {
+	limit Limit
+	Numbers
+	calendar *calendar
+}
+
+// Numbers are a meter's constants, for stores that decide elsewhere than in this process.
+type Numbers struct {
+	Kind        Kind
+	CountDenied bool
+	CountAll    bool   // stores count without end, up to MaxCount; see [Meter.IsOver]
+	Fingerprint uint64 // 56 bits; names the state within its subject
+	Count       int64  // L
+	Capacity    int64  // L, B, Q+1 or N
+	Window      int64  // W in µs; of a calendar period a bound on its length, see [Meter.WindowAt]
+	Tick        int64  // µs in a tick
+	Ticks       int64  // W in ticks
+	Overdraft   int64  // how far a charge that must be recorded may go beyond Capacity
+	Full        int64  // Capacity × Ticks where levels are kept in token × tick
+	Most        int64  // the same of Capacity + Overdraft, where levels are kept at all; else Capacity + Overdraft
+	Drain       int64  // ticks (intervals for KindInterval) in which Most drains
+	Life        int64  // µs after State.At at the end of which the state says nothing any more
+}
+
+// State is what a store keeps of one meter for one subject. The zero State is "never seen". What
+// A and B hold depends on the kind:
+//
+//	          At                      A                    B
+//	window    start of the window     n
+//	counter   start of the window     current              previous
+//	bucket    last charge             missing × tick
+//	interval  start of the interval   missing
+//	log       newest entry            sum in the window    entry to wait for, if denied
+//	leases    latest expiry           live                 expiry to wait for, if denied
+//
+// The start of a window or an interval may be any instant within it: [Meter.Weigh] returns its start.
+// A storage.Follower dates what it adopted by when it was true.
+type State struct {
+	At   Instant
+	A, B int64
+}
+
+// Compile checks the limit and works out its numbers.
+func (l Limit) Compile() (*Meter, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Meter{limit: l}
+	n := &m.Numbers
+	n.CountDenied = l.CountDenied
+	n.Count = l.Count
+	n.Capacity = l.capacity()
+	if n.CountAll = l.CountAll; n.CountAll {
+		n.Count, n.Capacity = MaxCount, MaxCount
+	}
+	n.Overdraft = l.Overdraft
+	n.Most = n.Capacity + n.Overdraft
+	n.Window = l.Window.Microseconds()
+	n.Tick = l.unit().Microseconds()
+	switch l.Algorithm {
+	case FixedWindow:
+		n.Kind = KindWindow
+		if l.Period != NoPeriod {
+			n.Kind = KindCalendar
+			m.calendar = newCalendar(l.Period, l.Location)
+			n.Window = longest(l.Period).Microseconds()
+		}
+		n.Life = n.Window
+	case SlidingWindowCounter:
+		n.Kind = KindCounter
+		n.Life = 2 * n.Window
+	case TokenBucket, LeakyBucket:
+		n.Kind = KindBucket
+		if l.Algorithm == LeakyBucket {
+			n.Kind = KindLeaky
+		}
+		if l.Refill == Interval {
+			n.Kind = KindInterval
+			n.Drain = ceilDiv(n.Most, n.Count)
+			n.Life = n.Drain * n.Window
+			break
+		}
+		n.Full = n.Capacity * (n.Window / n.Tick)
+		n.Most *= n.Window / n.Tick
+		n.Drain = ceilDiv(n.Most, n.Count)
+		n.Life = (n.Drain + 1) * n.Tick // a charge may fall anywhere within its tick
+	case SlidingWindowLog:
+		n.Kind = KindLog
+		n.Life = n.Window
+	case Concurrency:
+		n.Kind = KindLeases
+		n.Life = n.Window
+	}
+	n.Ticks = n.Window / n.Tick
+	if n.Kind == KindCounter {
+		n.Full = n.Capacity * n.Ticks
+	}
+	n.Fingerprint = l.fingerprint(n.Kind, n.Window)
+	return m, nil
+}
+
+// MustCompile is Compile for limits written in code; it panics on a mistake.
+func (l Limit) MustCompile() *Meter {
+	m, err := l.Compile()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// fingerprint names the state of a limit within its subject: kind, ordinal, and window or
+// period and zone, in 56 bits. Count, burst and queue are not in it, so that changing them keeps
+// what callers have consumed.
+//
+//	kind(4) ordinal(5) 00 window(45)
+//	kind(4) ordinal(5) 1  period(3) zone(43)
+//	kind(4) ordinal(5) 01 window, or period(3) and zone(42), XOR scope(45)
+//
+// A limit with a scope never has the fingerprint of one without, and limits of one scope differ
+// wherever they would without it.
+func (l Limit) fingerprint(k Kind, window int64) uint64 {
+	v := uint64(window)
+	if k == KindCalendar {
+		h := fnv.New64a()
+		h.Write([]byte(zone(l.Location).String()))
+		v = 1<<46 | uint64(l.Period)<<43 | h.Sum64()>>21
+	}
+	if l.Scope != 0 {
+		if k == KindCalendar {
+			v = v & (1<<46 - 1) >> 1
+		}
+		v = 1<<scopeBits | (v^l.Scope)&(1<<scopeBits-1)
+	}
+	return uint64(k)<<kindShift | uint64(l.Ordinal)<<ordinalShift | v
+}
+
+// Where the parts of a fingerprint are.
+const (
+	kindShift    = 52
+	ordinalShift = 47
+	scopeBits    = 45
+)
+
+func zone(loc *time.Location) *time.Location {
+	if loc == nil {
+		return time.UTC
+	}
+	return loc
+}
+
+// Limit returns the limit that was compiled.
+func (m *Meter) Limit() Limit { return m.limit }
+
+// Algorithm returns the limit's.
+func (m *Meter) Algorithm() Algorithm { return m.limit.Algorithm }
+
+// PerWindow returns the limit's count.
+func (m *Meter) PerWindow() int64 { return m.limit.Count }
+
+// IsOver reports whether a state, brought up to now, holds more than the limit of a meter that counts
+// all requests: the request that left it so, and any after it, is denied.
+func (m *Meter) IsOver(s State) bool { return m.CountAll && s.A > m.limit.Count }
+
+// IsFirm reports whether a denial by this meter holds until its retry-after.
+func (m *Meter) IsFirm() bool { return m.Kind != KindLeases && !m.CountDenied }
+
+func (m *Meter) String() string { return m.limit.String() }
+
+// Weigh brings a fixed-size state up to now and tells whether the cost passes. repaired means
+// that a wrong clock had written the state and it was dated anew: the store keeps that even if
+// the call is denied, or a state from the future would block until that future comes.
+func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) (_ State, passes, repaired bool) {
+	never := !m.CanEver(cost)
+	if never {
+		cost = 0 // its product with the window might not fit
+	}
+	switch m.Kind {
+	case KindWindow, KindCalendar:
+		s, repaired = m.advanceWindow(s, now)
+		passes = s.A+cost <= m.Count
+	case KindCounter:
+		s, repaired = m.advanceCounter(s, now)
+		passes = m.counterPasses(s, now, cost)
+	case KindBucket:
+		s, repaired = m.advanceBucket(s, now)
+		passes = s.A+cost*m.Ticks <= m.Full
+	case KindLeaky:
+		s, repaired = m.advanceBucket(s, now)
+		passes = s.A+cost*m.Ticks <= m.Full && (cost == 0 || m.leakyDelay(s.At, s.A, now) <= maxDelay)
+	case KindInterval:
+		s, repaired = m.advanceInterval(s, now)
+		passes = s.A+cost <= m.Capacity
+	}
+	return s, passes && !never, repaired
+}
+
+// CanEver reports whether the cost could pass at the best of times. What cannot is denied with
+// retry-after Never and touches nothing.
+func (m *Meter) CanEver(cost int64) bool { return cost <= m.Capacity || m.Kind == KindLeases }
+
+// Charge adds the cost to a state that Weigh brought up to date.
+func (m *Meter) Charge(s State, cost int64) State {
+	switch m.Kind {
+	case KindBucket, KindLeaky:
+		s.A += cost * m.Ticks
+	default:
+		s.A += cost
+	}
+	return s
+}
+
+// ChargeDenied records a denied call under count_denied, up to one above the limit.
+func (m *Meter) ChargeDenied(s State, cost int64) State {
+	s.A = max(s.A, min(s.A+cost, m.Count+1))
+	return s
+}
+
+// Amount returns how much a charge that passes takes of a state that Weigh brought up to date.
+func (m *Meter) Amount(s State, now Instant, c Charge) int64 {
+	if !c.Overdraw {
+		return c.Cost
+	}
+	return m.within(m.used(s, now), c.Cost)
+}
+
+// within cuts a cost that must be recorded down to what the overdraft has room for.
+func (m *Meter) within(used, cost int64) int64 { return min(cost, m.Capacity+m.Overdraft-used) }
+
+// used returns how much of the capacity a fixed-size state holds.
+func (m *Meter) used(s State, now Instant) int64 {
+	switch m.Kind {
+	case KindCounter:
+		return m.counterUsed(s, now)
+	case KindBucket, KindLeaky:
+		return ceilDiv(s.A, m.Ticks)
+	}
+	return s.A
+}
+
+// A Result is what became of one charge, for [Meter.Report].
+type Result struct {
+	State    State // as the request left it
+	Cost     int64
+	Passes   bool // the charge by itself passes
+	Taken    bool // it was charged
+	MaxDelay time.Duration
+}
+
+// Report turns a result into the numbers a client is told.
+func (m *Meter) Report(now Instant, r Result) (d Decision) {
+	m.ReportTo(&d, now, &r)
+	return d
+}
+
+// Peek turns a state into the numbers a client is told that asks without a cost.
+func (m *Meter) Peek(s State, now Instant) Decision {
+	return m.Report(now, Result{State: s, Passes: true})
+}
+
+// ReportTo is Report in place. Every decision goes through it, so it divides as little as it can.
+func (m *Meter) ReportTo(d *Decision, now Instant, r *Result) {
+	s, passes := r.State, r.Passes
+	var used int64
+	var clear Instant // when the subject is as if never seen
+	switch m.Kind {
+	case KindWindow, KindCalendar:
+		used, clear = s.A, m.windowEnd(max(now, s.At))
+	case KindCounter:
+		used, clear = m.counterUsed(s, now), m.counterClear(s)
+	case KindBucket, KindLeaky:
+		used, clear = ceilDiv(s.A, m.Ticks), m.bucketAt(s.At, ceilDiv(s.A, m.Count))
+	case KindInterval:
+		used, clear = s.A, s.At+Instant(ceilDiv(s.A, m.Count)*m.Window)
+	case KindLog:
+		used, clear = s.A, s.At+Instant(m.Window)
+	case KindLeases:
+		used, clear = s.A, s.At
+	}
+	capacity := m.Capacity
+	if m.CountAll {
+		capacity, passes = m.limit.Count, passes && !m.IsOver(s)
+	}
+	*d = Decision{Allowed: passes, Limit: capacity, Used: used, Remaining: max(0, capacity-used)}
+	if used > 0 {
+		d.ResetAfter = clear.Sub(now)
+	}
+	if !passes {
+		d.RetryAfter = m.retryAfter(s, now, r.Cost, r.MaxDelay)
+	}
+	if !r.Taken {
+		return
+	}
+	if m.Kind == KindLeaky {
+		d.Delay = m.leakyDelay(s.At, s.A-r.Cost*m.Ticks, now)
+	}
+	if r.Cost > 0 {
+		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: r.Cost, At: max(now, s.At)}
+		if m.Kind == KindLeases {
+			d.Receipt.Cost, d.Receipt.At = 1, now
+		}
+	}
+}
+
+// retryAfter returns how long a denied cost has to wait.
+func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Duration) time.Duration {
+	if !m.CanEver(cost) || m.CountAll && cost > m.limit.Count {
+		return Never
+	}
+	var free Instant
+	switch m.Kind {
+	case KindWindow, KindCalendar:
+		free = m.windowEnd(max(now, s.At))
+	case KindCounter:
+		free = m.counterFree(s, now, cost)
+	case KindBucket:
+		free = m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count))
+	case KindLeaky:
+		free = m.leakyFree(s, now, cost, maxDelay)
+	case KindInterval:
+		free = s.At + Instant(ceilDiv(s.A+cost-m.Capacity, m.Count)*m.Window)
+	case KindLog:
+		free = Instant(s.B + m.Window)
+	case KindLeases:
+		free = Instant(s.B)
+	}
+	return free.Sub(now)
+}
+
+// lifeUnit is the grain of a life code: 2^14 µs, about 16 ms.
+const lifeUnit = 14
+
+// LifeCode packs a duration in µs into a byte, rounded up by about an eighth at most: stores keep
+// it beside a state to know when it may be forgotten, whatever meter wrote it.
+func LifeCode(µs int64) uint8 {
+	units := (max(µs, 0) + 1<<lifeUnit - 1) >> lifeUnit
+	if units < 8 {
+		return uint8(units)
+	}
+	exp := bits.Len64(uint64(units)) - 4 // units is 8..15 × 2^exp
+	mantissa := (units + 1<<exp - 1) >> exp
+	if mantissa == 16 {
+		mantissa, exp = 8, exp+1
+	}
+	return uint8((exp+1)<<3 | int(mantissa-8))
+}
+
+// CodeLife returns the longest duration in µs that the code may stand for.
+func CodeLife(code uint8) int64 {
+	if code < 8 {
+		return int64(code) << lifeUnit
+	}
+	return int64(8+code&7) << (code>>3 - 1 + lifeUnit)
+}

@@ -1,0 +1,63 @@
+package algorithm
+
+// A token bucket is kept as what is missing from it, so that the zero state is a full bucket. The
+// continuous one counts token × tick: L tokens per W ticks is then L units a tick, and nothing is
+// divided before a result is reported. It is the generic cell rate algorithm in another notation.
+
+func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
+	s.A = min(s.A, m.Most) // a bucket that was made smaller is empty, and in debt only as far as it may be
+	frozen, wrong := ahead(s.At, now, m.Window)
+	switch {
+	case frozen:
+		return s, false
+	case wrong:
+		return State{At: now, A: s.A}, true
+	}
+	elapsed := m.ticksAt(now) - m.ticksAt(s.At)
+	if elapsed >= m.Drain { // also keeps the product below from overflowing
+		return State{At: now}, false
+	}
+	return State{At: now, A: max(0, s.A-elapsed*m.Count)}, false
+}
+
+// bucketAt returns the first instant that is the given number of ticks after at.
+func (m *Meter) bucketAt(at Instant, ticks int64) Instant {
+	if ticks <= 0 {
+		return at
+	}
+	return Instant((m.ticksAt(at) + ticks) * m.Tick)
+}
+
+// ticksAt returns the whole ticks up to an instant. Dividing by constants is much cheaper than by
+// whatever Tick is, and it is one of these.
+func (m *Meter) ticksAt(i Instant) int64 {
+	switch m.Tick {
+	case 1:
+		return int64(i)
+	case 1000:
+		return int64(i) / 1000
+	}
+	return int64(i) / 1_000_000
+}
+
+// An interval bucket gets Count tokens at every multiple of the window since the epoch, whoever
+// came first; what does not fit overflows.
+
+func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
+	s.A = min(s.A, m.Most)
+	frozen, wrong := ahead(s.At, now, m.Window)
+	if frozen {
+		s.At -= s.At % Instant(m.Window)
+		return s, false
+	}
+	interval := int64(now) / m.Window
+	start := Instant(interval * m.Window)
+	if wrong {
+		return State{At: start, A: s.A}, true
+	}
+	refills := interval - int64(s.At)/m.Window
+	if refills >= m.Drain {
+		return State{At: start}, false
+	}
+	return State{At: start, A: max(0, s.A-refills*m.Count)}, false
+}

@@ -1,0 +1,3 @@
+// Package attribute says where the attributes of a request come from: its headers, cookies, query, token
+// or client certificate.
+package attribute

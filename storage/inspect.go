@@ -1,0 +1,51 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"github.com/penstock-io/penstock/algorithm"
+)
+
+// An Inspection is what a store knows of one rule's subject.
+type Inspection struct {
+	Subject   Subject
+	Group     GroupOutcome         // ban, strikes, and whether a call would pass now
+	Decisions []algorithm.Decision // one for each limit of the rule
+
+	Reservations []Reservation // the first of them
+	Reserved     int64         // how many there are
+}
+
+// Inspect looks at the subjects of several rules at once, one for each group: counters, strikes,
+// bans and reservations, of which at most so many of each. It writes nothing, whatever the groups'
+// costs are.
+func Inspect(ctx context.Context, store interface {
+	Store
+	Inspector
+}, now algorithm.Instant, groups []Group, reservations int) ([]Inspection, error) {
+	t := Ticket{Now: now, Groups: make([]Group, len(groups))}
+	for i, g := range groups {
+		peek := Group{Subject: g.Subject, Penalty: g.Penalty, Alone: true, Charges: make([]algorithm.Charge, len(g.Charges))}
+		for j, c := range g.Charges {
+			peek.Charges[j] = algorithm.Charge{Meter: c.Meter}
+		}
+		t.Groups[i] = peek
+	}
+	var out Outcome
+	if err := store.Take(ctx, &t, &out); err != nil {
+		return nil, fmt.Errorf("inspect: %w", err)
+	}
+	seen := make([]Inspection, len(groups))
+	decisions := out.Decisions
+	for i := range t.Groups {
+		n := len(t.Groups[i].Charges)
+		seen[i] = Inspection{Subject: t.Groups[i].Subject, Group: out.Groups[i], Decisions: decisions[:n:n]}
+		decisions = decisions[n:]
+		var err error
+		seen[i].Reservations, seen[i].Reserved, err = store.Reservations(ctx, out.Now, t.Groups[i].Subject, reservations)
+		if err != nil {
+			return nil, fmt.Errorf("inspect: %w", err)
+		}
+	}
+	return seen, nil
+}

@@ -1,0 +1,140 @@
+package storage
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// A Subject names whose state a group charges: domain, rule and the rule's key attributes of one
+// caller, as a 128-bit keyed hash. It carries no personal data.
+type Subject [16]byte
+
+// String returns the subject as 22 characters of URL-safe base64, as it stands in Redis keys.
+func (s Subject) String() string { return base64.RawURLEncoding.EncodeToString(s[:]) }
+
+// An Attribute is a named property of a call.
+type Attribute struct{ Name, Value string }
+
+// A Hasher makes subjects. All nodes that share a store must share its secret.
+type Hasher struct{ k0, k1 uint64 }
+
+// builtinSecret keys the hash where no secret was given: it still spreads keys, but somebody who
+// reads the store can then test whether it knows a given name.
+const builtinSecret = "penstock: no key_secret given"
+
+// NewHasher returns a Hasher keyed by the secret, of any length.
+func NewHasher(secret string) Hasher {
+	if secret == "" {
+		secret = builtinSecret
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return Hasher{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
+}
+
+// Subject hashes an encoding in which every part is preceded by its length, so that different
+// parts never read the same: ("ab", "c") is not ("a", "bc"). It is Rule and its Subject in one.
+func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart(domain)
+	s.writePart(rule)
+	s.writeNumber(uint64(len(key)))
+	for i := range key {
+		s.writePart(key[i].Name)
+	}
+	tag := tagOf(s)
+	for i := range key {
+		s.writePart(key[i].Value)
+	}
+	return tag.mark(s.sum())
+}
+
+// Rule hashes what all subjects of a rule have in common: its domain, its name, and the names of
+// its key attributes.
+func (h Hasher) Rule(domain, rule string, key ...string) RuleHasher {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart(domain)
+	s.writePart(rule)
+	s.writeNumber(uint64(len(key)))
+	for _, name := range key {
+		s.writePart(name)
+	}
+	return RuleHasher{state: s, tag: tagOf(s)}
+}
+
+// A RuleHasher makes the subjects of one rule.
+type RuleHasher struct {
+	state sipHash
+	tag   RuleTag
+}
+
+// A RuleTag is what all subjects of a rule begin with, so that they can be listed. The other 96
+// bits still tell 500 million callers of one rule apart: two of them share a subject with
+// probability 2^-40.
+type RuleTag [4]byte
+
+func tagOf(rule sipHash) (tag RuleTag) {
+	sum := rule.sum()
+	copy(tag[:], sum[:])
+	return tag
+}
+
+func (t RuleTag) mark(s Subject) Subject {
+	copy(s[:], t[:])
+	return s
+}
+
+// Number returns what tells the rule from others: of 100,000 rules two have the same with
+// probability 2^-31, while tags are too short for that.
+func (r *RuleHasher) Number() uint64 {
+	sum := r.state.sum()
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// Tag returns what the rule's subjects begin with.
+func (r *RuleHasher) Tag() RuleTag { return r.tag }
+
+// Tag returns the tag of the subject's rule.
+func (s Subject) Tag() RuleTag { return RuleTag(s[:4]) }
+
+// Subject returns the subject with the given values of the rule's key attributes, in their order.
+func (r *RuleHasher) Subject(values ...string) Subject {
+	s := r.state
+	for _, value := range values {
+		if len(value) < 0x80 {
+			s.writeShort(value)
+		} else {
+			s.writePart(value)
+		}
+	}
+	return r.tag.mark(s.sum())
+}
+
+// The encoding: domain, rule, how many names, the names, the values. Every part is preceded by its
+// length, in the fewest bytes, so the parts can be told from the whole in only one way.
+
+func (h *sipHash) writePart(s string) {
+	h.writeNumber(uint64(len(s)))
+	h.writeString(s)
+}
+
+func (h *sipHash) writeNumber(n uint64) {
+	for ; n >= 0x80; n >>= 7 {
+		h.writeByte(byte(n) | 0x80)
+	}
+	h.writeByte(byte(n))
+}
+
+// A CallID is what a caller calls its call, hashed: the same id names the same call. It is not the
+// limit's key.
+type CallID [16]byte
+
+// Call hashes a caller's id, of any length. The zero CallID means none and is never returned.
+func (h Hasher) Call(id string) CallID {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart("call")
+	s.writePart(id)
+	sum := s.sum()
+	sum[0] |= 1
+	return sum
+}

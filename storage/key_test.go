@@ -1,0 +1,262 @@
+package storage
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A key is what a subject is made from.
+type key struct {
+	domain, rule string
+	attributes   []Attribute
+}
+
+// encode writes out what is hashed: domain, rule, how many names, the names, the values.
+func (k key) encode() (b []byte) {
+	part := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	part(k.domain)
+	part(k.rule)
+	b = binary.AppendUvarint(b, uint64(len(k.attributes)))
+	for _, a := range k.attributes {
+		part(a.Name)
+	}
+	for _, a := range k.attributes {
+		part(a.Value)
+	}
+	return b
+}
+
+// decodeKey undoes encode; that it can be written is why no two keys are encoded alike.
+func decodeKey(b []byte) (k key) {
+	number := func() uint64 {
+		n, size := binary.Uvarint(b)
+		b = b[size:]
+		return n
+	}
+	part := func() string {
+		n := number()
+		s := string(b[:n])
+		b = b[n:]
+		return s
+	}
+	k.domain, k.rule = part(), part()
+	k.attributes = make([]Attribute, number())
+	for i := range k.attributes {
+		k.attributes[i].Name = part()
+	}
+	for i := range k.attributes {
+		k.attributes[i].Value = part()
+	}
+	return k
+}
+
+// commonLength is how much of the encoding all keys of the rule share: all but the values.
+func (k key) commonLength() int {
+	n := len(k.encode())
+	for _, a := range k.attributes {
+		n -= len(binary.AppendUvarint(nil, uint64(len(a.Value)))) + len(a.Value)
+	}
+	return n
+}
+
+func (k key) equal(other key) bool {
+	return k.domain == other.domain && k.rule == other.rule && slices.Equal(k.attributes, other.attributes)
+}
+
+func (k key) subject(h Hasher) Subject { return h.Subject(k.domain, k.rule, k.attributes...) }
+
+// inTwoSteps makes the subject from what its rule has in common and the values.
+func (k key) inTwoSteps(h Hasher) Subject {
+	var names, values []string
+	for _, a := range k.attributes {
+		names, values = append(names, a.Name), append(values, a.Value)
+	}
+	rule := h.Rule(k.domain, k.rule, names...)
+	return rule.Subject(values...)
+}
+
+// FuzzKeyEncode: a subject is the hash of an encoding that can be read back, so two keys share a
+// subject only if they are the same.
+func FuzzKeyEncode(f *testing.F) {
+	f.Add("s3cret", "shop", "login", "user", "ann", "shop", "login", "use", "rann")
+	f.Add("", "", "", "", "", "", "", "a", "")
+	f.Add("k", "\x01a", "\x00", "n", "v", "a", "\x01\x00", "n", "v")
+	f.Add("k", strings.Repeat("d", 127), "r", "ip", "::1", strings.Repeat("d", 128), "r", "ip", "::1")
+	f.Fuzz(func(t *testing.T, secret, d1, r1, n1, v1, d2, r2, n2, v2 string) {
+		one, two := Attribute{n1, v1}, Attribute{n2, v2}
+		checkKeys(t, NewHasher(secret), []key{
+			{d1, r1, []Attribute{one}},
+			{d2, r2, []Attribute{two}},
+			{d1, r1, []Attribute{one, two}},
+			{d1, r1, []Attribute{two, one}},
+			{d1, r1, []Attribute{{n1, n2}, {v1, v2}}},
+			{d1, r1, nil},
+		})
+	})
+}
+
+// Lengths of one, two and three bytes.
+func TestLongKeys(t *testing.T) {
+	var keys []key
+	for _, n := range []int{0, 1, 127, 128, 129, 16_383, 16_384, 70_000} {
+		long := strings.Repeat("x", n)
+		keys = append(keys, key{"d", "r", []Attribute{{"n", long}}}, key{long + "d", "r", nil})
+	}
+	checkKeys(t, NewHasher("k"), keys)
+}
+
+func checkKeys(t *testing.T, h Hasher, keys []key) {
+	t.Helper()
+	for i, k := range keys {
+		encoded := k.encode()
+		if back := decodeKey(encoded); !back.equal(k) {
+			t.Fatalf("%.200q reads back as %.200q", k, back)
+		}
+		whole, common := newSipHash(h.k0, h.k1), newSipHash(h.k0, h.k1)
+		whole.writeString(string(encoded))
+		common.writeString(string(encoded[:k.commonLength()]))
+		subject, sum, tag := k.subject(h), whole.sum(), common.sum()
+		if !bytes.Equal(subject[4:], sum[4:]) || !bytes.Equal(subject[:4], tag[:4]) {
+			t.Fatalf("the subject of %.200q is not the hash of its encoding, behind that of its rule", k)
+		}
+		if subject != k.inTwoSteps(h) {
+			t.Fatalf("the subject of %.200q is another by way of its rule", k)
+		}
+		for _, other := range keys[:i] {
+			if (other.subject(h) == subject) != other.equal(k) {
+				t.Fatalf("%.200q and %.200q share a subject", k, other)
+			}
+		}
+	}
+}
+
+func TestSubjectsDiffer(t *testing.T) {
+	h := NewHasher("secret")
+	seen := map[Subject]string{}
+	for name, s := range map[string]Subject{
+		"plain":              h.Subject("d", "r", Attribute{"user", "ann"}),
+		"other secret":       NewHasher("Secret").Subject("d", "r", Attribute{"user", "ann"}),
+		"no secret":          NewHasher("").Subject("d", "r", Attribute{"user", "ann"}),
+		"shifted boundary":   h.Subject("d", "r", Attribute{"usera", "nn"}),
+		"domain into rule":   h.Subject("", "dr", Attribute{"user", "ann"}),
+		"other order":        h.Subject("d", "r", Attribute{"ann", "user"}),
+		"no attribute":       h.Subject("d", "r"),
+		"an empty attribute": h.Subject("d", "r", Attribute{}),
+		"two attributes":     h.Subject("d", "r", Attribute{"user", "ann"}, Attribute{"ip", "::1"}),
+		"two, swapped":       h.Subject("d", "r", Attribute{"ip", "::1"}, Attribute{"user", "ann"}),
+	} {
+		if other, ok := seen[s]; ok {
+			t.Errorf("%s and %s share the subject %v", name, other, s)
+		}
+		seen[s] = name
+	}
+}
+
+// All subjects of a rule begin with its tag, and those of other rules with another.
+func TestRuleTag(t *testing.T) {
+	h := NewHasher("secret")
+	rule := h.Rule("shop", "login", "user", "ip")
+	for _, user := range []string{"", "ann", strings.Repeat("long", 100)} {
+		s := rule.Subject(user, "::1")
+		if s.Tag() != rule.Tag() || RuleTag(s[:4]) != rule.Tag() {
+			t.Errorf("the subject of %.10q has the tag %x, its rule %x", user, s.Tag(), rule.Tag())
+		}
+	}
+	seen := map[RuleTag]string{rule.Tag(): "shop login user ip"}
+	for name, other := range map[string]RuleHasher{
+		"another rule":   h.Rule("shop", "logout", "user", "ip"),
+		"another domain": h.Rule("shops", "login", "user", "ip"),
+		"another key":    h.Rule("shop", "login", "user"),
+		"another order":  h.Rule("shop", "login", "ip", "user"),
+		"no key":         h.Rule("shop", "login"),
+		"another secret": NewHasher("Secret").Rule("shop", "login", "user", "ip"),
+	} {
+		if same, ok := seen[other.Tag()]; ok {
+			t.Errorf("%s has the tag of %s", name, same)
+		}
+		seen[other.Tag()] = name
+	}
+}
+
+// Rules that differ in anything their subjects are made of have different numbers.
+func TestRuleNumber(t *testing.T) {
+	h := NewHasher("secret")
+	seen := map[uint64]string{}
+	for name, r := range map[string]RuleHasher{
+		"rule": h.Rule("shop", "search", "user"), "domain": h.Rule("store", "search", "user"), "name": h.Rule("shop", "find", "user"),
+		"key": h.Rule("shop", "search", "ip"), "longer key": h.Rule("shop", "search", "user", "ip"), "no key": h.Rule("shop", "search"),
+		"secret": NewHasher("other").Rule("shop", "search", "user"),
+	} {
+		n := r.Number()
+		if other, taken := seen[n]; taken {
+			t.Errorf("%s and %s have the number %x", name, other, n)
+		}
+		seen[n] = name
+	}
+	again := h.Rule("shop", "search", "user")
+	if seen[again.Number()] != "rule" {
+		t.Error("the same rule has another number")
+	}
+}
+
+// A call's id depends on every byte of what the caller said and on the secret, and is never the
+// zero id, which means none: it is odd.
+func TestCallID(t *testing.T) {
+	h := NewHasher("secret")
+	seen := map[CallID]string{}
+	ids := []string{"", "a", "b", "ab", "a\x00", "\x00a", "call", strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("x", 1<<16)}
+	for i := range 1000 {
+		ids = append(ids, "call "+strconv.Itoa(i))
+	}
+	for _, id := range ids {
+		call := h.Call(id)
+		if same, ok := seen[call]; ok || call[0]&1 == 0 {
+			t.Errorf("%.20q is called %x, as is %.20q", id, call, same)
+		}
+		if seen[call] = id; call != h.Call(id) || call == NewHasher("Secret").Call(id) {
+			t.Errorf("%.20q is called by another name each time, or with any secret", id)
+		}
+	}
+}
+
+// Nodes of different versions share a store: the key must be derived as it always was.
+func TestHasherKey(t *testing.T) {
+	for _, secret := range []string{"a", strings.Repeat("long ", 1000)} {
+		sum := sha256.Sum256([]byte(secret))
+		want := Hasher{binary.LittleEndian.Uint64(sum[0:]), binary.LittleEndian.Uint64(sum[8:])}
+		if NewHasher(secret) != want {
+			t.Errorf("the key of %.10q is not the first half of its SHA-256", secret)
+		}
+	}
+}
+
+func TestSubjectString(t *testing.T) {
+	s := NewHasher("x").Subject("d", "r")
+	back, err := base64.RawURLEncoding.DecodeString(s.String())
+	if err != nil || !bytes.Equal(back, s[:]) || len(s.String()) != 22 {
+		t.Errorf("%q reads back as %x, %v; want %x", s, back, err, s[:])
+	}
+	if strings.ContainsAny(s.String(), "{}:+/=") {
+		t.Errorf("%q does not stand unescaped in a key", s)
+	}
+}
+
+func TestSubjectDoesNotAllocate(t *testing.T) {
+	h := NewHasher("secret")
+	user := strings.Repeat("u", 40)
+	if n := testing.AllocsPerRun(100, func() {
+		_ = h.Subject("shop", "login", Attribute{"user", user}, Attribute{"ip", "2001:db8::1"})
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+	rule := h.Rule("shop", "login", "user", "ip")
+	if n := testing.AllocsPerRun(100, func() { _ = rule.Subject(user, "2001:db8::1") }); n != 0 {
+		t.Errorf("by way of its rule: %v allocations, want none", n)
+	}
+}

@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"github.com/penstock-io/penstock/algorithm"
+	"time"
+)
+
+// A LateCharger charges requests that were admitted without it.
+type LateCharger interface {
+	// ChargeLate adds to the subject's counters what still counts of the late charge. It takes
+	// effect once, by its nonce, and so may be sent again after an error. It never denies: an amount
+	// is cut where the counter reaches the limit's capacity plus its overdraft.
+	ChargeLate(ctx context.Context, c *LateCharge) error
+}
+
+// A LateCharge is what one node admitted for a subject while the store did not answer and that the
+// store has certainly not charged.
+type LateCharge struct {
+	Now     algorithm.Instant // as a ticket's
+	Subject Subject
+	Nonce   uint64
+	Amounts []LateAmount
+}
+
+// A LateAmount is what was admitted under one limit, as a counter that holds only that, dated by the
+// store's clock. The store brings the counter up to now before it adds it: windows that have ended
+// count nothing, buckets have drained since.
+type LateAmount struct {
+	Meter *algorithm.Meter
+	State algorithm.State   // of a fixed-size kind
+	Log   []algorithm.Entry // of a log, as [algorithm.Meter.RecordLog] writes it
+}
+
+const (
+	// LateChargeTTL is how long a store remembers a late charge, so that sending it again changes
+	// nothing. It may forget sooner where nothing of the charge counts any more.
+	LateChargeTTL = 24 * time.Hour
+)
+
+// Validate reports what no store can charge.
+func (c *LateCharge) Validate() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w late charge: %s", algorithm.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case c.Now < 0 || c.Now > algorithm.MaxInstant:
+		return fail("now %d is not from 0 to %d µs", c.Now, algorithm.MaxInstant)
+	case c.Nonce == 0:
+		return fail("no nonce")
+	case len(c.Amounts) == 0 || len(c.Amounts) > MaxCharges:
+		return fail("%d amounts, must be from 1 to %d", len(c.Amounts), MaxCharges)
+	}
+	for i, a := range c.Amounts {
+		switch {
+		case a.Meter == nil:
+			return fail("amount %d has no meter", i)
+		case !a.Meter.CanChargeLate():
+			return fail("amount %d: %q cannot be charged afterwards", i, a.Meter)
+		case a.State.At < 0 || a.State.At > algorithm.MaxInstant || a.State.A < 0 || a.State.B < 0:
+			return fail("amount %d: no counter of %q is in state %+v", i, a.Meter, a.State)
+		case len(a.Log) > algorithm.MaxLateEntries:
+			return fail("amount %d: %d log entries, at most %d", i, len(a.Log), algorithm.MaxLateEntries)
+		}
+		for k, e := range a.Log {
+			if e.At < 0 || e.At > algorithm.MaxInstant || e.N < 0 || k > 0 && e.N < a.Log[k-1].N {
+				return fail("amount %d: log entry %d is %+v; totals must not fall and instants must be from 0 to %d", i, k, e, algorithm.MaxInstant)
+			}
+		}
+		for k := range i {
+			if c.Amounts[k].Meter.Fingerprint == a.Meter.Fingerprint {
+				return fail("charges %q twice", a.Meter)
+			}
+		}
+	}
+	return nil
+}
+
+// TTL returns for how many µs the charge has to be remembered: until nothing of it counts any more,
+// or it is not sent again.
+func (c *LateCharge) TTL() (ttl int64) {
+	for _, a := range c.Amounts {
+		ttl = max(ttl, a.Meter.Life)
+	}
+	return min(ttl, LateChargeTTL.Microseconds())
+}

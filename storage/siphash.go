@@ -1,0 +1,127 @@
+package storage
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// sipHash is SipHash-2-4 with 128 bits of output, fed piece by piece. It is a keyed function:
+// without the key nobody can find two subjects that share a counter, or a subject's name from its
+// hash by trying names.
+type sipHash struct {
+	v0, v1, v2, v3 uint64
+	pending        uint64 // bytes that do not fill a word yet, little-endian
+	length         uint64
+}
+
+func newSipHash(k0, k1 uint64) sipHash {
+	return sipHash{
+		v0: k0 ^ 0x736f6d6570736575,
+		v1: k1 ^ 0x646f72616e646f6d ^ 0xee,
+		v2: k0 ^ 0x6c7967656e657261,
+		v3: k1 ^ 0x7465646279746573,
+	}
+}
+
+// sipRound is small enough to be inlined, so that the state stays in registers.
+func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v2 += v1
+	v0 = bits.RotateLeft64(v0, 32) + v3
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	return v0, v1, bits.RotateLeft64(v2, 32), v3
+}
+
+func (h *sipHash) word(w uint64) {
+	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	h.v0, h.v1, h.v2, h.v3 = v0^w, v1, v2, v3
+}
+
+func (h *sipHash) writeByte(b byte) {
+	h.pending |= uint64(b) << (8 * (h.length & 7))
+	h.length++
+	if h.length&7 == 0 {
+		h.word(h.pending)
+		h.pending = 0
+	}
+}
+
+// writeShort is writePart for a string whose length takes one byte.
+func (h *sipHash) writeShort(s string) {
+	shift := 8 * (h.length & 7)
+	h.pending |= uint64(len(s)) << shift
+	h.length++
+	if shift == 56 {
+		h.word(h.pending)
+		h.pending = 0
+	}
+	h.writeString(s)
+}
+
+func (h *sipHash) writeString(s string) {
+	shift := 8 * (h.length & 7)
+	h.length += uint64(len(s))
+	pending, v0, v1, v2, v3 := h.pending, h.v0, h.v1, h.v2, h.v3
+	for ; len(s) >= 8; s = s[8:] {
+		next := word64(s)
+		w := pending | next<<shift
+		pending = next >> (64 - shift) // a shift by 64 is 0 in Go
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= w
+	}
+	if n := uint64(8 * len(s)); n > 0 {
+		next := tail64(s)
+		w := pending | next<<shift
+		if shift+n >= 64 {
+			pending = next >> (64 - shift)
+			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+			v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+			v0 ^= w
+		} else {
+			pending = w
+		}
+	}
+	h.pending, h.v0, h.v1, h.v2, h.v3 = pending, v0, v1, v2, v3
+}
+
+// word64 returns the first 8 bytes of s, little-endian. The compiler makes one load of it.
+func word64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// tail64 is word64 of 1 to 7 bytes, the rest being zero: from both ends, where the loads overlap.
+func tail64(s string) uint64 {
+	n := len(s)
+	if n >= 4 {
+		low := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
+		high := uint64(s[n-4]) | uint64(s[n-3])<<8 | uint64(s[n-2])<<16 | uint64(s[n-1])<<24
+		return low | high<<(8*(n-4))
+	}
+	return uint64(s[0]) | uint64(s[n/2])<<(8*(n/2)) | uint64(s[n-1])<<(8*(n-1))
+}
+
+func (h *sipHash) sum() (out [16]byte) {
+	w := h.length<<56 | h.pending
+	v0, v1, v2, v3 := sipRound(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0 ^= w
+	v2 ^= 0xee
+	for range 4 {
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	}
+	binary.LittleEndian.PutUint64(out[:8], v0^v1^v2^v3)
+	v1 ^= 0xdd
+	for range 4 {
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	}
+	binary.LittleEndian.PutUint64(out[8:], v0^v1^v2^v3)
+	return out
+}
