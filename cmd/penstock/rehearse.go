@@ -174,7 +174,7 @@ func rehearseListeners(ctx context.Context, c *config, snapshot *rules.Snapshot,
 		_, err := l.make()
 		errs = append(errs, err)
 	}
-	_, err = c.Admin.TLS.load()
+	_, err = s.adminCertificates()
 	return errors.Join(append(errs, err)...)
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/console"
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/memstore"
 )
 
@@ -27,7 +27,7 @@ func (s *server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
 	}
-	secure, err := s.config.Admin.TLS.load()
+	certificates, err := s.adminCertificates()
 	if err != nil {
 		return err
 	}
@@ -36,21 +36,17 @@ func (s *server) openAdmin(context.Context) error {
 		return err
 	}
 	server := newHTTPServer(handler, s.log.With("door", "admin"))
-	server.TLSConfig = secure
+	if certificates != nil {
+		server.TLSConfig = certificates.Config()
+	}
 	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server))
 	return err
 }
 
-// load returns nil if TLS is off.
-func (t *adminTLSConfig) load() (*tls.Config, error) {
-	if t.Certificate == "" {
-		return nil, nil
-	}
-	own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls: %s: %w", t.Certificate, err)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}, nil
+// adminCertificates returns nil if TLS is off.
+func (s *server) adminCertificates() (*listener.Certificates, error) {
+	t := s.config.Admin.TLS
+	return s.certificates("admin", tlsServerConfig{Certificate: t.Certificate, Key: t.Key})
 }
 
 func (s *server) newAdmin() (http.Handler, error) {
