@@ -54,10 +54,10 @@ type fileState struct {
 func NewCertificates(files TLS, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{files: files, log: log, interval: time.Second, checked: time.Now()}
 	if files.Required && files.ClientCA == "" {
-		return nil, errors.New("tls: client certificates are required, but there is no client CA to verify them with")
+		return nil, errors.New("client certificates are required, but there is no client CA to verify them with")
 	}
 	if len(files.ClientNames) > 0 && !files.Required {
-		return nil, errors.New("tls: client names are given, but clients without a certificate are not refused")
+		return nil, errors.New("client names are given, but clients without a certificate are not refused")
 	}
 	if files.Protocols == nil {
 		c.files.Protocols = []string{"h2", "http/1.1"}
@@ -129,14 +129,14 @@ func (c *Certificates) stat() (state [3]fileState) {
 func (c *Certificates) read() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.Key)
 	if err != nil {
-		return nil, fmt.Errorf("tls: read certificate %s and key %s: %w", c.files.Certificate, c.files.Key, err)
+		return nil, fmt.Errorf("read certificate %s and key %s: %w", c.files.Certificate, c.files.Key, err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: c.files.Protocols}
 	if c.files.ClientCA == "" {
 		return config, nil
 	}
 	if config.ClientCAs, err = ReadRoots(c.files.ClientCA); err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, err
 	}
 	config.SessionTicketsDisabled = true // or a client whose CA was removed could resume a session
 	config.ClientAuth = tls.VerifyClientCertIfGiven
