@@ -6,12 +6,12 @@ SHELL := /bin/bash
 
 # Packages also run under the race detector: those that share memory between goroutines, the longest first.
 # The detector costs several times the run time, so it is not for every package.
-RACE_PKGS ?= ./redisstore ./memstore ./rules ./internal/ruledb \
+RACE_PKGS ?= ./redisstore ./memstore ./rules ./rules/live ./internal/ruledb \
 	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./cmd/penstock
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
-# What `make build` says it has built.
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+# What `make build` and `make dist` say they have built; empty: what scripts/ldflags finds in git.
+VERSION ?=
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
 GOTESTFLAGS ?=
 # A busy machine may take longer over a package than the ten minutes that `go test` grants by itself.
@@ -35,7 +35,7 @@ console: ## check and build the web console, if Node is there; the binary embeds
 
 .PHONY: build
 build: console ## write bin/penstock, console included
-	CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-s -w -X main.version=$(VERSION)") -o bin/penstock ./cmd/penstock
+	CGO_ENABLED=0 go build -trimpath -ldflags "$$(scripts/ldflags $(VERSION))" -o bin/penstock ./cmd/penstock
 
 .PHONY: run
 run: build ## serve with sample rules before a demo upstream; what it keeps is in bin/demo

@@ -51,14 +51,18 @@ var rules = []rule{
 	},
 	{
 		of: func(p string) bool {
-			return !slices.Contains(stores, p) && !anyOf(under("cmd"), is("stack"), is("internal/storestack"))(p)
+			return !slices.Contains(stores, p) && !anyOf(under("cmd"), is("stack"), is("internal/storestack"), is("internal/config"), is("internal/server"), is("internal/doctor"))(p)
 		},
 		not:     own(stores...),
-		because: "only cmd and what assembles the stores chooses one: everybody else is handed a penstock.Store",
+		because: "only what assembles a node chooses a store: everybody else is handed a penstock.Store",
 	},
 	{
-		of: is("rules"), not: anyOf(linksSQL, linksRedis), through: true,
+		of: under("rules"), not: anyOf(linksSQL, linksRedis), through: true,
 		because: "reading and matching rules needs no database: the origin of rules is passed in",
+	},
+	{
+		of: is("rules"), not: anyOf(own("rules/live"), oneOf("os", "net/http", "github.com/fsnotify/fsnotify")),
+		because: "rules are compiled from texts: reading files and following them is rules/live",
 	},
 	{
 		of: is("internal/ruledb"), not: linksRedis, through: true,
@@ -101,7 +105,7 @@ var rules = []rule{
 		because: "doors are handed a penstock.Decider and know nothing of how it decides",
 	},
 	{
-		of: func(p string) bool { return p != "internal/telemetry" && !under("cmd")(p) }, not: linksTelemetry,
+		of: func(p string) bool { return p != "internal/telemetry" && p != "internal/server" && !under("cmd")(p) }, not: linksTelemetry,
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
@@ -176,6 +180,9 @@ func TestImportRulesObject(t *testing.T) {
 		{"engine", "database/sql"},
 		{"rules", "database/sql"},
 		{"rules", "github.com/redis/rueidis"},
+		{"rules", module + "/rules/live"},
+		{"rules", "os"},
+		{"rules/live", module + "/internal/ruledb"},
 		{"internal/ruledb", module + "/internal/ruleredis"},
 		{"internal/ruleredis", module + "/internal/ruledb"},
 		{"internal/ruleservice", module + "/internal/ruleredis"},
@@ -205,8 +212,10 @@ func TestImportRulesObject(t *testing.T) {
 		{"redisstore", module},
 		{"redisstore", "github.com/redis/rueidis"},
 		{"cmd/penstock", module + "/memstore"},
+		{"internal/server", module + "/redisstore"},
 		{"storetest", module},
 		{"internal/ruledb", module + "/rules"},
+		{"rules/live", module + "/rules"},
 		{"internal/ruleredis", module + "/rules"},
 		{"internal/ruleservice", module + "/internal/ruledb"},
 		{"engine", module + "/rules"},
@@ -280,9 +289,12 @@ func own(paths ...string) func(string) bool {
 	}
 }
 
-// sibling reports an import of any package of the module but the root and what is below path.
+// vocabulary is what every package may import beside the root: they link the standard library alone.
+var vocabulary = own("internal/enum")
+
+// sibling reports an import of any package of the module but the root, the vocabulary and what is below path.
 func sibling(path string) func(string) bool {
-	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) }
+	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) && !vocabulary(p) }
 }
 
 // thirdParty reports a path that is neither of the standard library, which has no dot in its first

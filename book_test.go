@@ -75,7 +75,7 @@ func (b *book) takeFixed(now Instant, c Charge) Decision {
 	case repaired:
 		b.state = s
 	}
-	return m.Report(s, now, told, passes, passes, b.maxDelay)
+	return m.Report(now, Result{State: s, Cost: told, Passes: passes, Taken: passes, MaxDelay: b.maxDelay})
 }
 
 func (b *book) takeLog(now Instant, c Charge) Decision {
@@ -92,7 +92,7 @@ func (b *book) takeLog(now Instant, c Charge) Decision {
 	case w.Repaired:
 		b.entries = m.RecordLog(b.entries, w, 0)
 	}
-	return m.Report(m.LogState(b.entries, now, need, w.Passes), now, told, w.Passes, w.Passes, b.maxDelay)
+	return m.Report(now, Result{State: m.LogState(b.entries, now, need, w.Passes), Cost: told, Passes: w.Passes, Taken: w.Passes, MaxDelay: b.maxDelay})
 }
 
 func (b *book) takeLease(now Instant, cost int64, nonce uint64) Decision {
@@ -105,7 +105,7 @@ func (b *book) takeLease(now Instant, cost int64, nonce uint64) Decision {
 	case w.Repaired:
 		b.entries = m.MendLeases(b.entries, now)
 	}
-	return m.Report(m.LeaseState(b.entries, now, cost, w.Passes), now, cost, w.Passes, w.Passes, b.maxDelay)
+	return m.Report(now, Result{State: m.LeaseState(b.entries, now, cost, w.Passes), Cost: cost, Passes: w.Passes, Taken: w.Passes, MaxDelay: b.maxDelay})
 }
 
 // settle puts the true cost in the place of what the receipt says was taken.

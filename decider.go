@@ -3,6 +3,8 @@ package penstock
 import (
 	"context"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/enum"
 )
 
 // A Decider answers calls. *engine.Engine is one, and so is a client of a remote Penstock.
@@ -18,15 +20,6 @@ type Decider interface {
 // calls that may run at the same time. Errors are those of a [Settler].
 type Concluder interface {
 	Conclude(ctx context.Context, c *Conclusion, v *Verdict) error
-}
-
-// An AttributeChecker is a [Decider] that knows which attributes it reads. Middleware asks it at
-// construction: a rule that reads an attribute which is never there would silently match nothing.
-type AttributeChecker interface {
-	// CheckAttributes calls check for every attribute by which calls of the domain are decided, with the
-	// source that the rules name for it, or nil. It returns the errors of check, each with the rule it is
-	// about. If there are none, rules that are loaded later must pass the same check to be served.
-	CheckAttributes(domain string, check func(attribute string, from *Source) error) error
 }
 
 // A Conclusion is about the reservation of one verdict.
@@ -152,11 +145,11 @@ const (
 
 var reasonNames = [...]string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error", "rule_error"}
 
-func (r Reason) String() string { return nameOf(reasonNames[:], r, "Reason") }
+func (r Reason) String() string { return enum.Name(reasonNames[:], r, "Reason") }
 
 // UnmarshalText reads what String writes.
 func (r *Reason) UnmarshalText(text []byte) error {
-	return parseName(r, reasonNames[:], text, "reason")
+	return enum.Parse(r, reasonNames[:], text, "reason")
 }
 
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
@@ -174,11 +167,11 @@ const (
 
 var qualityNames = [...]string{"exact", "leased", "local", "open", "closed"}
 
-func (q Quality) String() string { return nameOf(qualityNames[:], q, "Quality") }
+func (q Quality) String() string { return enum.Name(qualityNames[:], q, "Quality") }
 
 // UnmarshalText reads what String writes.
 func (q *Quality) UnmarshalText(text []byte) error {
-	return parseName(q, qualityNames[:], text, "quality")
+	return enum.Parse(q, qualityNames[:], text, "quality")
 }
 
 func (q Quality) MarshalText() ([]byte, error) { return []byte(q.String()), nil }

@@ -3,6 +3,8 @@ package penstock
 import (
 	"slices"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/enum/enumtest"
 )
 
 func TestVerdictReset(t *testing.T) {
@@ -25,14 +27,14 @@ func TestVerdictNames(t *testing.T) {
 	var reasons, qualities []string
 	for r := ReasonOK; r <= ReasonStoreError; r++ {
 		var back Reason = 99
-		if readBack(t, r, &back); back != r {
+		if enumtest.ReadBack(t, r, &back); back != r {
 			t.Errorf("%v reads back as %v", r, back)
 		}
 		reasons = append(reasons, r.String())
 	}
 	for q := QualityExact; q <= QualityClosed; q++ {
 		var back Quality = 99
-		if readBack(t, q, &back); back != q {
+		if enumtest.ReadBack(t, q, &back); back != q {
 			t.Errorf("%v reads back as %v", q, back)
 		}
 		qualities = append(qualities, q.String())

@@ -6,20 +6,6 @@ import (
 	"time"
 )
 
-// A CallID is what a caller calls its call, hashed: the same id names the same call. It is not the
-// limit's key.
-type CallID [16]byte
-
-// Call hashes a caller's id, of any length. The zero CallID means none and is never returned.
-func (h Hasher) Call(id string) CallID {
-	s := newSipHash(h.k0, h.k1)
-	s.writePart("call")
-	s.writePart(id)
-	sum := s.sum()
-	sum[0] |= 1
-	return sum
-}
-
 // DedupTerms say when a rule takes a call for a repeat of one that it has let pass, as an operator
 // states them. [DedupTerms.Compile] checks and freezes them into a [Dedup].
 type DedupTerms struct {

@@ -3,10 +3,6 @@ package penstock
 import "errors"
 
 var (
-	// ErrInvalid is wrapped by every error that blames the input: a limit or ticket that
-	// could not be decided by any store, now or later.
-	ErrInvalid = errors.New("invalid")
-
 	// ErrUnavailable is wrapped by every error with which a store says that it could not
 	// answer. Whether the call was charged is then unknown, so it must not be sent again.
 	ErrUnavailable = errors.New("store unavailable")

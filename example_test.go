@@ -72,7 +72,7 @@ func ExampleMeter_Weigh() {
 			next = meter.Charge(next, 1)
 			state = next
 		}
-		d := meter.Report(next, now, 1, passes, passes, 0)
+		d := meter.Report(now, penstock.Result{State: next, Cost: 1, Passes: passes, Taken: passes})
 		fmt.Println(d.Allowed, "remaining", d.Remaining, "retry", d.RetryAfter, "reset", d.ResetAfter)
 	}
 	// Output:

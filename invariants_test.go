@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"pgregory.net/rapid"
+
+	_ "github.com/penstock-io/penstock/internal/fixedseed"
 )
 
 // What each algorithm promises about any sequence of calls, seen from outside: by what it let pass.

@@ -124,3 +124,17 @@ func (h *sipHash) writeNumber(n uint64) {
 	}
 	h.writeByte(byte(n))
 }
+
+// A CallID is what a caller calls its call, hashed: the same id names the same call. It is not the
+// limit's key.
+type CallID [16]byte
+
+// Call hashes a caller's id, of any length. The zero CallID means none and is never returned.
+func (h Hasher) Call(id string) CallID {
+	s := newSipHash(h.k0, h.k1)
+	s.writePart("call")
+	s.writePart(id)
+	sum := s.sum()
+	sum[0] |= 1
+	return sum
+}

@@ -81,8 +81,8 @@ func TestLifeIsLongEnough(t *testing.T) {
 			if after.A != 0 || after.B != 0 || !passes {
 				t.Errorf("%v: %+v lives %d µs and is then still %+v", l, s, m.Life, after)
 			}
-			if m.calendar == nil && m.Life > m.Report(s, s.At, 0, true, false, 0).ResetAfter.Microseconds()+2*m.Tick {
-				t.Errorf("%v: %+v lives %d µs and is told to be reset after %v", l, s, m.Life, m.Report(s, s.At, 0, true, false, 0).ResetAfter)
+			if m.calendar == nil && m.Life > m.Peek(s, s.At).ResetAfter.Microseconds()+2*m.Tick {
+				t.Errorf("%v: %+v lives %d µs and is told to be reset after %v", l, s, m.Life, m.Peek(s, s.At).ResetAfter)
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package penstock
 import (
 	"fmt"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/enum"
 )
 
 // Algorithm names how a limit counts.
@@ -43,53 +45,28 @@ var (
 	periodNames    = [...]string{"", "hour", "day", "week", "month", "year"}
 )
 
-func (a Algorithm) String() string { return nameOf(algorithmNames[:], a, "Algorithm") }
-func (r Refill) String() string    { return nameOf(refillNames[:], r, "Refill") }
-func (p Period) String() string    { return nameOf(periodNames[:], p, "Period") }
+func (a Algorithm) String() string { return enum.Name(algorithmNames[:], a, "Algorithm") }
+func (r Refill) String() string    { return enum.Name(refillNames[:], r, "Refill") }
+func (p Period) String() string    { return enum.Name(periodNames[:], p, "Period") }
 
 // UnmarshalText reads the name an operator writes, e.g. "token_bucket".
 func (a *Algorithm) UnmarshalText(text []byte) error {
-	return parseName(a, algorithmNames[:], text, "algorithm")
+	return enum.Parse(a, algorithmNames[:], text, "algorithm")
 }
 
 // UnmarshalText reads "continuous" or "interval".
 func (r *Refill) UnmarshalText(text []byte) error {
-	return parseName(r, refillNames[:], text, "refill")
+	return enum.Parse(r, refillNames[:], text, "refill")
 }
 
 // UnmarshalText reads "hour", "day", "week", "month" or "year".
 func (p *Period) UnmarshalText(text []byte) error {
-	return parseName(p, periodNames[:], text, "period")
+	return enum.Parse(p, periodNames[:], text, "period")
 }
 
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 func (r Refill) MarshalText() ([]byte, error)    { return []byte(r.String()), nil }
 func (p Period) MarshalText() ([]byte, error)    { return []byte(p.String()), nil }
-
-func nameOf[T ~uint8](names []string, v T, kind string) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return fmt.Sprintf("%s(%d)", kind, v)
-}
-
-func parseName[T ~uint8](v *T, names []string, text []byte, kind string) error {
-	known := ""
-	for i, name := range names {
-		if name == "" {
-			continue
-		}
-		if name == string(text) {
-			*v = T(i)
-			return nil
-		}
-		if known != "" {
-			known += ", "
-		}
-		known += name
-	}
-	return fmt.Errorf("unknown %s %.64q; one of %s", kind, text, known)
-}
 
 // A Limit is an algorithm with its numbers, as an operator states it. [Limit.Compile] checks it
 // and freezes it into a [Meter].
@@ -136,6 +113,9 @@ const (
 
 	maxProduct = 1 << 52 // of capacity and window in ticks
 )
+
+// IsLimiterOption makes a Limit an option of penstock.New.
+func (Limit) IsLimiterOption() {}
 
 // String writes the limit as a person would: "token_bucket 10/1s burst 20".
 func (l Limit) String() string {

@@ -2,12 +2,13 @@ package penstock
 
 import (
 	"encoding"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/enum/enumtest"
 )
 
 func TestLimitString(t *testing.T) {
@@ -39,42 +40,31 @@ func TestLimitString(t *testing.T) {
 func TestNamesReadBack(t *testing.T) {
 	for a := FixedWindow; a <= Concurrency; a++ {
 		var back Algorithm
-		readBack(t, a, &back)
+		enumtest.ReadBack(t, a, &back)
 		if back != a {
 			t.Errorf("%v reads back as %v", a, back)
 		}
 	}
 	for r := Continuous; r <= Interval; r++ {
 		var back Refill = 99
-		readBack(t, r, &back)
+		enumtest.ReadBack(t, r, &back)
 		if back != r {
 			t.Errorf("%v reads back as %v", r, back)
 		}
 	}
 	for o := OverageDeny; o <= OverageDebt; o++ {
 		var back Overage = 99
-		readBack(t, o, &back)
+		enumtest.ReadBack(t, o, &back)
 		if back != o {
 			t.Errorf("%v reads back as %v", o, back)
 		}
 	}
 	for p := Hour; p <= Year; p++ {
 		var back Period
-		readBack(t, p, &back)
+		enumtest.ReadBack(t, p, &back)
 		if back != p {
 			t.Errorf("%v reads back as %v", p, back)
 		}
-	}
-}
-
-func readBack(t *testing.T, from encoding.TextMarshaler, into encoding.TextUnmarshaler) {
-	t.Helper()
-	text, err := json.Marshal(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Errorf("%s: %v", text, err)
 	}
 }
 

@@ -55,13 +55,9 @@ const KeyAttribute = "key"
 // share no counters.
 func New(store Store, options ...Option) (*Limiter, error) {
 	o := limiterOptions{reserveTTL: reserveTTL}
-	for _, option := range options {
-		if option != nil {
-			option.addTo(&o)
-		}
-	}
+	optionErr := o.add(options)
 	l := &Limiter{store: store, name: o.name, reserve: o.reserveTTL, failOpen: o.failOpen}
-	if err := errors.Join(o.validate(store), l.compile(o.limits)); err != nil {
+	if err := errors.Join(optionErr, o.validate(store), l.compile(o.limits)); err != nil {
 		return nil, fmt.Errorf("new limiter: %w: %w", ErrInvalid, err)
 	}
 	counters := o.name
@@ -106,23 +102,23 @@ func policyNames(name string, meters []*Meter) []string {
 	names := make([]string, len(meters))
 	spans := map[string]int{}
 	for _, m := range meters {
-		spans[m.span()]++
+		spans[windowName(m)]++
 	}
 	for i, m := range meters {
 		names[i] = name
 		if len(meters) > 1 {
-			names[i] += ":" + m.span()
+			names[i] += ":" + windowName(m)
 		}
-		if spans[m.span()] > 1 {
+		if spans[windowName(m)] > 1 {
 			names[i] += ":" + m.Algorithm().String()
 		}
 	}
 	return names
 }
 
-// span is what a limit counts over: 1m, month, concurrent.
-func (m *Meter) span() string {
-	switch l := &m.limit; {
+// windowName is what a limit counts over: 1m, month, concurrent.
+func windowName(m *Meter) string {
+	switch l := m.Limit(); {
 	case l.Algorithm == Concurrency:
 		return "concurrent"
 	case l.Period != NoPeriod:

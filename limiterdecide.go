@@ -116,7 +116,7 @@ func (l *Limiter) report(v *Verdict, meters []*Meter, decisions []Decision) {
 // openFor returns how long everything that was reserved, and every permit, stays reserved.
 func (l *Limiter) openFor(reserved time.Duration) time.Duration {
 	for _, m := range l.meters {
-		if ttl := m.limit.Window; m.Kind == KindLeases && (reserved == 0 || ttl < reserved) {
+		if ttl := m.Limit().Window; m.Kind == KindLeases && (reserved == 0 || ttl < reserved) {
 			reserved = ttl
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // An Option of [New] is a limit, as a [Rate] or a [Limit], or says how the limiter works: [WithName],
 // [WithSecret], [WithReserveTTL], [FailOpen].
-type Option interface{ addTo(*limiterOptions) }
+type Option interface{ IsLimiterOption() }
 
 type limiterOptions struct {
 	limits     []Limit
@@ -19,13 +19,31 @@ type limiterOptions struct {
 	failOpen   bool
 }
 
-func (r Rate) addTo(o *limiterOptions) { r.SlidingCounter().addTo(o) }
-
-func (l Limit) addTo(o *limiterOptions) { o.limits = append(o.limits, l) }
+// IsLimiterOption makes a Rate an [Option].
+func (Rate) IsLimiterOption() {}
 
 type optionFunc func(*limiterOptions)
 
-func (f optionFunc) addTo(o *limiterOptions) { f(o) }
+func (optionFunc) IsLimiterOption() {}
+
+// add reads the options. An [Option] is one of the types below: a type of another package cannot be one.
+func (o *limiterOptions) add(options []Option) error {
+	var errs []error
+	for _, option := range options {
+		switch option := option.(type) {
+		case nil:
+		case Limit:
+			o.limits = append(o.limits, option)
+		case Rate:
+			o.limits = append(o.limits, option.SlidingCounter())
+		case optionFunc:
+			option(o)
+		default:
+			errs = append(errs, fmt.Errorf("unknown option of type %T: must be a Limit, a Rate, or made by WithName, WithSecret, WithReserveTTL or FailOpen", option))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // WithName names the limiter. The name is part of the name of every counter: limiters of the same name
 // that share a store share counters, on one node or on many, and limiters of different names never do. It

@@ -195,6 +195,9 @@ func (m *Meter) PerWindow() int64 { return m.limit.Count }
 // all requests: the request that left it so, and any after it, is denied.
 func (m *Meter) IsOver(s State) bool { return m.CountAll && s.A > m.limit.Count }
 
+// IsFirm reports whether a denial by this meter holds until its retry-after.
+func (m *Meter) IsFirm() bool { return m.Kind != KindLeases && !m.CountDenied }
+
 func (m *Meter) String() string { return m.limit.String() }
 
 // Weigh brings a fixed-size state up to now and tells whether the cost passes. repaired means
@@ -268,15 +271,29 @@ func (m *Meter) used(s State, now Instant) int64 {
 	return s.A
 }
 
-// Report turns a state into the numbers a client is told. s is as it was left by the call, passes
-// whether this charge by itself passes, taken whether it was charged.
-func (m *Meter) Report(s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) (d Decision) {
-	m.report(&d, s, now, cost, passes, taken, maxDelay)
+// A Result is what became of one charge, for [Meter.Report].
+type Result struct {
+	State    State // as the request left it
+	Cost     int64
+	Passes   bool // the charge by itself passes
+	Taken    bool // it was charged
+	MaxDelay time.Duration
+}
+
+// Report turns a result into the numbers a client is told.
+func (m *Meter) Report(now Instant, r Result) (d Decision) {
+	m.ReportTo(&d, now, &r)
 	return d
 }
 
-// report is Report in place. Every decision goes through it, so it divides as little as it can.
-func (m *Meter) report(d *Decision, s State, now Instant, cost int64, passes, taken bool, maxDelay time.Duration) {
+// Peek turns a state into the numbers a client is told that asks without a cost.
+func (m *Meter) Peek(s State, now Instant) Decision {
+	return m.Report(now, Result{State: s, Passes: true})
+}
+
+// ReportTo is Report in place. Every decision goes through it, so it divides as little as it can.
+func (m *Meter) ReportTo(d *Decision, now Instant, r *Result) {
+	s, passes := r.State, r.Passes
 	var used int64
 	var clear Instant // when the subject is as if never seen
 	switch m.Kind {
@@ -302,16 +319,16 @@ func (m *Meter) report(d *Decision, s State, now Instant, cost int64, passes, ta
 		d.ResetAfter = clear.Sub(now)
 	}
 	if !passes {
-		d.RetryAfter = m.retryAfter(s, now, cost, maxDelay)
+		d.RetryAfter = m.retryAfter(s, now, r.Cost, r.MaxDelay)
 	}
-	if !taken {
+	if !r.Taken {
 		return
 	}
 	if m.Kind == KindLeaky {
-		d.Delay = m.leakyDelay(s.At, s.A-cost*m.Ticks, now)
+		d.Delay = m.leakyDelay(s.At, s.A-r.Cost*m.Ticks, now)
 	}
-	if cost > 0 {
-		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: cost, At: max(now, s.At)}
+	if r.Cost > 0 {
+		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: r.Cost, At: max(now, s.At)}
 		if m.Kind == KindLeases {
 			d.Receipt.Cost, d.Receipt.At = 1, now
 		}

@@ -120,9 +120,37 @@ func (p *Penalty) Ban(s State, now Instant, length int64) State {
 	return State{At: now + Instant(length), A: length, B: banned | s.level()<<strikeBits}
 }
 
+// Impose bans by hand, for the given time from now on; a length of 0 lifts a ban.
+func (p *Penalty) Impose(s State, now Instant, length time.Duration) State {
+	s, _, _ = p.Weigh(s, now)
+	if length == 0 {
+		return p.Lift(s, now)
+	}
+	return p.Ban(s, now, length.Microseconds())
+}
+
 // Lift ends a ban and forgets the strikes; the level stays until it is forgiven.
 func (p *Penalty) Lift(s State, now Instant) State {
 	return State{At: now, B: s.level() << strikeBits}
+}
+
+// A Standing is what a penalty's state says of a subject at an instant.
+type Standing struct {
+	Strikes     int64   // of the series under way
+	Bans        int64   // so far, until they are forgiven
+	BannedUntil Instant // 0: not banned
+}
+
+// Standing reads a state that Weigh brought up to now.
+func (p *Penalty) Standing(s State, now Instant) Standing {
+	standing := Standing{Strikes: s.strikes(), Bans: s.level()}
+	if int64(now-s.At)+s.A >= p.Within {
+		standing.Strikes = 0 // the series is over
+	}
+	if s.B&banned != 0 && s.At > now {
+		standing.BannedUntil = s.At
+	}
+	return standing
 }
 
 // level is how many bans a penalty's state remembers.

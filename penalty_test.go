@@ -97,8 +97,7 @@ func (d *docket) strike(now Instant) {
 }
 
 func (d *docket) byHand(now Instant, length time.Duration) {
-	b := Ban{Penalty: d.penalty, Length: length}
-	d.state = b.Apply(d.state, now)
+	d.state = d.penalty.Impose(d.state, now, length)
 }
 
 func TestPenalty(t *testing.T) {
@@ -271,36 +270,5 @@ func TestPenaltyPacks(t *testing.T) {
 			t.Fatalf("ban %d does not fit into 45 and 19 bits: %+v", level+1, d.state)
 		}
 		d.state.At = epoch // it is over
-	}
-}
-
-func TestBanValidate(t *testing.T) {
-	p := penalty(t, threeStrikes)
-	for _, test := range []struct {
-		ban  Ban
-		want string
-	}{
-		{Ban{Penalty: p}, ""},
-		{Ban{Penalty: p, Length: MinWindow}, ""},
-		{Ban{Penalty: p, Length: MaxWindow, Now: MaxInstant}, ""},
-		{Ban{}, "invalid ban: the rule has no penalty"},
-		{Ban{Penalty: p, Now: -1}, "invalid ban: now -1 is not from 0 to 4503599627370495 µs"},
-		{Ban{Penalty: p, Now: MaxInstant + 1}, "invalid ban: now 4503599627370496 is not from 0 to 4503599627370495 µs"},
-		{Ban{Penalty: p, Length: MinWindow - 1}, "invalid ban: for 999.999µs, must be from 1ms to 8784h0m0s, or 0 to lift it"},
-		{Ban{Penalty: p, Length: MaxWindow + 1}, "invalid ban: for 8784h0m0.000000001s, must be from 1ms to 8784h0m0s, or 0 to lift it"},
-		{Ban{Penalty: p, Length: -time.Hour}, "invalid ban: for -1h0m0s, must be from 1ms to 8784h0m0s, or 0 to lift it"},
-	} {
-		expect(t, test.ban.Validate(), test.want)
-	}
-}
-
-// expect compares an error that is to be ErrInvalid, or none, with what it should say.
-func expect(t *testing.T, err error, want string) {
-	t.Helper()
-	switch {
-	case want == "" && err != nil:
-		t.Error(err)
-	case want != "" && (!errors.Is(err, ErrInvalid) || err.Error() != want):
-		t.Errorf("error\n%v\nwant one that is ErrInvalid\n%s", err, want)
 	}
 }

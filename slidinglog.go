@@ -1,6 +1,9 @@
 package penstock
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // The sliding log remembers when each call passed and is exact: at any instant the costs recorded
 // in (now−W, now] sum to at most L.
@@ -128,4 +131,30 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 		}
 	}
 	return s
+}
+
+// FillLog adds to a log what another one proves by denying a cost until the entry at an instant has
+// left its window: from that entry on the other log holds too much for the cost to pass. Entries that
+// the log already has from then on count towards it. The log may need room for two more entries.
+func (m *Meter) FillLog(log []Entry, from Instant, cost int64) []Entry {
+	least := m.Count - cost + 1
+	if least <= 0 {
+		return log
+	}
+	if len(log) == 0 {
+		return append(log, Entry{}, Entry{At: from, N: least})
+	}
+	at := 1
+	for at < len(log) && log[at].At < from {
+		at++
+	}
+	missing := least - (log[len(log)-1].N - log[at-1].N)
+	if missing <= 0 {
+		return log
+	}
+	log = slices.Insert(log, at, Entry{At: from, N: log[at-1].N})
+	for i := at; i < len(log); i++ {
+		log[i].N += missing
+	}
+	return log
 }

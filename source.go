@@ -1,5 +1,7 @@
 package penstock
 
+import "github.com/penstock-io/penstock/internal/enum"
+
 // A Source says which part of a request an attribute is: exactly one of these is given. Doors read
 // requests by it. A request without that part has no such attribute; one that has it twice is refused.
 type Source struct {
@@ -28,12 +30,21 @@ const (
 var certificatePartNames = [...]string{"none", "common_name", "dns_name", "email", "uri", "fingerprint"}
 
 func (p CertificatePart) String() string {
-	return nameOf(certificatePartNames[:], p, "CertificatePart")
+	return enum.Name(certificatePartNames[:], p, "CertificatePart")
 }
 
 // UnmarshalText reads what String writes.
 func (p *CertificatePart) UnmarshalText(text []byte) error {
-	return parseName(p, certificatePartNames[:], text, "certificate part")
+	return enum.Parse(p, certificatePartNames[:], text, "certificate part")
 }
 
 func (p CertificatePart) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// An AttributeChecker is a [Decider] that knows which attributes it reads. Middleware asks it at
+// construction: a rule that reads an attribute which is never there would silently match nothing.
+type AttributeChecker interface {
+	// CheckAttributes calls check for every attribute by which calls of the domain are decided, with the
+	// source that the rules name for it, or nil. It returns the errors of check, each with the rule it is
+	// about. If there are none, rules that are loaded later must pass the same check to be served.
+	CheckAttributes(domain string, check func(attribute string, from *Source) error) error
+}

@@ -3,13 +3,15 @@ package penstock
 import (
 	"slices"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/enum/enumtest"
 )
 
 func TestCertificatePartNames(t *testing.T) {
 	var names []string
 	for p := NoCertificate; p <= Fingerprint; p++ {
 		var back CertificatePart = 99
-		if readBack(t, p, &back); back != p {
+		if enumtest.ReadBack(t, p, &back); back != p {
 			t.Errorf("%v reads back as %v", p, back)
 		}
 		names = append(names, p.String())

@@ -114,10 +114,4 @@ func ValidateInspection(now Instant, most int) error {
 }
 
 // Apply returns what the ban makes of a penalty's state.
-func (b *Ban) Apply(s State, now Instant) State {
-	s, _, _ = b.Penalty.Weigh(s, now)
-	if b.Length == 0 {
-		return b.Penalty.Lift(s, now)
-	}
-	return b.Penalty.Ban(s, now, b.Length.Microseconds())
-}
+func (b *Ban) Apply(s State, now Instant) State { return b.Penalty.Impose(s, now, b.Length) }

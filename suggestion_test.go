@@ -213,7 +213,7 @@ func TestAMillionADay(t *testing.T) {
 	} {
 		m := compile(t, l)
 		s, passes, _ := m.Weigh(State{}, epoch, million, AnyDelay)
-		if s = m.Charge(s, million); !passes || m.Report(s, epoch, million, true, true, AnyDelay).Used != million {
+		if s = m.Charge(s, million); !passes || m.Report(epoch, Result{State: s, Cost: million, Passes: true, Taken: true, MaxDelay: AnyDelay}).Used != million {
 			t.Errorf("%v: the million does not pass, or not as a million", l)
 		}
 	}

@@ -52,35 +52,6 @@ type Group struct {
 	Returnable bool
 }
 
-// A Charge is one limit and one cost. A cost of 0 is a peek: it reads and never writes.
-type Charge struct {
-	Meter *Meter
-	Cost  int64
-
-	// Overdraw marks a cost that must be recorded, as it was known too late: it passes if any
-	// capacity is left and may drive the balance below zero as far as the limit's Overdraft; what
-	// goes beyond that is forgiven.
-	Overdraw bool
-}
-
-// Need is the least capacity with which the charge passes.
-func (c *Charge) Need() int64 {
-	if c.Overdraw {
-		return min(c.Cost, 1)
-	}
-	return c.Cost
-}
-
-// TakesPermit reports whether the charge takes a permit of a concurrency limit. Every request that runs
-// holds one of its own, a duplicate too.
-func (c *Charge) TakesPermit() bool { return c.Meter.Kind == KindLeases && c.Cost > 0 }
-
-// CannotWait reports whether a leaky bucket has room for the charge and denies it only because the client
-// cannot wait for its turn.
-func (c *Charge) CannotWait(d *Decision) bool {
-	return c.Meter.Kind == KindLeaky && !d.Allowed && c.Cost <= d.Remaining && d.RetryAfter != Never
-}
-
 // Guarded tells groups that are more than their charges.
 func (g *Group) Guarded() bool {
 	return g.Penalty != nil || g.Dedup != nil || g.Reserve != 0
@@ -366,7 +337,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 	for j := range found {
 		c, d := &g.Charges[j], &decisions[j]
 		if replay && !c.TakesPermit() {
-			c.Meter.report(d, found[j].State, o.Now, 0, true, false, 0)
+			c.Meter.ReportTo(d, o.Now, &Result{State: found[j].State, Passes: true})
 			if c.Meter.Kind == KindLeaky && group.Taken {
 				d.Delay = max(0, sight.First.Departs.Sub(o.Now))
 			}
@@ -376,9 +347,9 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 		if c.Overdraw && group.Taken {
 			cost = found[j].Amount
 		}
-		c.Meter.report(d, found[j].State, o.Now, cost, found[j].Passes, group.Taken, t.MaxDelay)
+		c.Meter.ReportTo(d, o.Now, &Result{State: found[j].State, Cost: cost, Passes: found[j].Passes, Taken: group.Taken, MaxDelay: t.MaxDelay})
 		group.Allowed = group.Allowed && d.Allowed // or it was charged and is over all the same
-		if !d.Allowed && c.Meter.firm() && !g.Returnable {
+		if !d.Allowed && c.Meter.IsFirm() && !g.Returnable {
 			until := MaxInstant
 			if d.RetryAfter != Never {
 				until = o.Now.Add(d.RetryAfter)
@@ -404,25 +375,19 @@ func (o *GroupOutcome) guarded(g *Group, now Instant, sight *Sight, decisions []
 	if g.Penalty == nil {
 		return
 	}
-	s := sight.Penalty
-	o.Strikes, o.Bans = s.strikes(), s.level()
-	if int64(now-s.At)+s.A >= g.Penalty.Within {
-		o.Strikes = 0 // the series is over
-	}
-	if s.B&banned == 0 || s.At <= now {
+	standing := g.Penalty.Standing(sight.Penalty, now)
+	o.Strikes, o.Bans = standing.Strikes, standing.Bans
+	if standing.BannedUntil == 0 {
 		return
 	}
-	o.BannedUntil, o.FirmUntil = s.At, s.At
+	o.BannedUntil, o.FirmUntil = standing.BannedUntil, standing.BannedUntil
 	for j := range decisions { // a retry has to wait for the ban, and for its limits as before
 		d := &decisions[j]
 		if sight.Banned {
 			d.Allowed = false
 		}
 		if !d.Allowed && d.RetryAfter != Never {
-			d.RetryAfter = max(d.RetryAfter, s.At.Sub(now))
+			d.RetryAfter = max(d.RetryAfter, standing.BannedUntil.Sub(now))
 		}
 	}
 }
-
-// firm reports whether a denial by this meter holds until its retry-after.
-func (m *Meter) firm() bool { return m.Kind != KindLeases && !m.CountDenied }

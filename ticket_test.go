@@ -275,14 +275,6 @@ func TestSettleDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A lease's receipt is dated when it was taken, not when it ends, and costs one.
-func TestLeaseReceipt(t *testing.T) {
-	b := newBook(t, Limit{Algorithm: Concurrency, Count: 2, Window: time.Minute})
-	if got, want := b.take(epoch, 5, 1).Receipt, (Receipt{b.meter.Fingerprint, 1, epoch}); got != want {
-		t.Errorf("receipt %+v, want %+v", got, want)
-	}
-}
-
 // A store that contradicts itself, denying on an empty state, gets nonsense back but no panic.
 func TestSettleOfNonsense(t *testing.T) {
 	meters := ticketMeters(t)

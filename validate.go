@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// ErrInvalid is wrapped by every error that blames the input: a limit or ticket that
+// could not be decided by any store, now or later.
+var ErrInvalid = errors.New("invalid")
+
 // A FieldError says what is wrong with one field of a limit and what would do.
 type FieldError struct {
 	Field   string // as an operator writes it: "window", "burst"

@@ -20,7 +20,7 @@ const nextVersion = "999.0.0-next"
 func buildNext(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "penstock-next")
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version="+nextVersion, "-o", path, "github.com/penstock-io/penstock/cmd/penstock")
+	build := exec.Command("go", "build", "-ldflags", "-s -w -X github.com/penstock-io/penstock/internal/buildinfo.version="+nextVersion, "-o", path, "github.com/penstock-io/penstock/cmd/penstock")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}

@@ -193,7 +193,7 @@ func (b *books) owed(s *penstock.Subject, m *penstock.Meter, now penstock.Instan
 	for _, a := range p.amounts() {
 		if a.Meter.Fingerprint == m.Fingerprint {
 			st, _, _ := m.Weigh(a.State, now, 0, 0)
-			used += m.Report(st, now, 0, true, false, 0).Used
+			used += m.Peek(st, now).Used
 		}
 	}
 	return used

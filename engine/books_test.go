@@ -334,7 +334,7 @@ func chargedAfterwards(s *rules.Snapshot, charges []penstock.LateCharge, now pen
 					if n := len(a.Log); n > 0 {
 						used += a.Log[n-1].N
 					} else {
-						used += m.Report(a.State, now, 0, true, false, 0).Used
+						used += m.Peek(a.State, now).Used
 					}
 				}
 			}

@@ -34,7 +34,7 @@ type Options struct {
 	Now func() penstock.Instant
 }
 
-// Rules are the rules to decide by now: *rules.Live, or [Fixed].
+// Rules are the rules to decide by now: *live.Rules, or [Fixed].
 type Rules interface{ Load() *rules.Snapshot }
 
 // Fixed are rules that do not change.
@@ -138,7 +138,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // the rules and must not be written to.
 func (e *Engine) Sources() []penstock.Source { return e.rules.Load().Sources }
 
-// CheckAttributes is of a [penstock.AttributeChecker]. Rules that change must be a *rules.Live, or have its
+// CheckAttributes is of a [penstock.AttributeChecker]. Rules that change must be a *live.Rules, or have its
 // method Require, for later ones to be checked.
 func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *penstock.Source) error) error {
 	whole := func(s *rules.Snapshot) error { return s.CheckAttributes(domain, check) }

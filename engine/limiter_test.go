@@ -10,11 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
 	"github.com/penstock-io/penstock/memstore"
-	"pgregory.net/rapid"
 )
 
 // Limits as a Go program and as a rules document state them.

@@ -144,7 +144,7 @@ func (n *naive) charge(limits []naiveLimit, c *penstock.Call, now penstock.Insta
 			l.state = l.meter.ChargeDenied(l.state, l.cost)
 		}
 		n.states[l.place] = l.state
-		d := l.meter.Report(l.state, now, l.cost, l.passes, all, c.MaxDelay)
+		d := l.meter.Report(now, penstock.Result{State: l.state, Cost: l.cost, Passes: l.passes, Taken: all, MaxDelay: c.MaxDelay})
 		if l.meter.Kind == penstock.KindLeaky && !l.passes && l.cost <= d.Remaining {
 			d.Remaining = 0 // it cannot wait
 		}

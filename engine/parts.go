@@ -24,25 +24,37 @@ type Part struct {
 // DecideParts answers the parts of one request in one round trip. Those that are not alone pass, and are
 // charged, together or not at all. A verdict tells of its own part.
 func (e *Engine) DecideParts(ctx context.Context, s *rules.Snapshot, parts []Part) {
-	if len(parts) > 1 && e.decidePartsTogether(ctx, s, parts) {
+	e.decideParts(ctx, s, parts, true)
+}
+
+// PeekParts answers parts that cost nothing, as DecideParts does, before they are decided. Observers are not
+// told: the request is observed when it is decided.
+func (e *Engine) PeekParts(ctx context.Context, s *rules.Snapshot, parts []Part) {
+	e.decideParts(ctx, s, parts, false)
+}
+
+func (e *Engine) decideParts(ctx context.Context, s *rules.Snapshot, parts []Part, observed bool) {
+	if len(parts) > 1 && e.decidePartsTogether(ctx, s, parts, observed) {
 		return
 	}
 	for i := range parts {
-		e.decidePart(ctx, s, &parts[i])
+		e.decidePart(ctx, s, &parts[i], observed)
 	}
 }
 
-func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part) {
+func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part, observed bool) {
 	w := e.works.Get().(*work)
 	defer e.works.Put(w)
 	if !e.preparePart(s, part, w) {
 		part.Err = e.finish(ctx, part.Verdict, w, e.ask(ctx, &w.turn))
 	}
-	e.tell(&part.Call, part.Verdict, w, part.Err)
+	if observed {
+		e.tell(&part.Call, part.Verdict, w, part.Err)
+	}
 }
 
 // decidePartsTogether reports whether one ticket can hold all parts.
-func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, parts []Part) bool {
+func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, parts []Part, observed bool) bool {
 	p := newParty(e, len(parts))
 	defer p.leave(e)
 	p.apart = true
@@ -58,7 +70,9 @@ func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, par
 	for i := range p.members {
 		m := &p.members[i]
 		parts[i].Err = m.err
-		e.tell(m.call, m.verdict, m.work, m.err)
+		if observed {
+			e.tell(m.call, m.verdict, m.work, m.err)
+		}
 	}
 	return true
 }

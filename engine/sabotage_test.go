@@ -6,11 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // A sabotage makes an engine do one thing wrong, which a scenario is there to notice.

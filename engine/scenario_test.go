@@ -5,9 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/redistest"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // scenarios reads testdata: rules, and a script of calls with their answers.

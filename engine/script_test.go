@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/rules"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // patience bounds what waits for another process.

@@ -69,12 +69,12 @@ func (s *shares) state(m, part *penstock.Meter, st penstock.State, now penstock.
 		return st
 	}
 	n := int64(s.nodes)
-	left := (m.Report(st, now, 0, true, false, 0).Remaining + n - 1) / n
+	left := (m.Peek(st, now).Remaining + n - 1) / n
 	share := penstock.State{At: st.At}
 	if m.Kind == penstock.KindCounter { // what fades of the previous window goes on fading
 		share.B = st.B / n
 	}
-	fading := part.Report(share, now, 0, true, false, 0).Used
+	fading := part.Peek(share, now).Used
 	return part.Charge(share, max(0, part.Capacity-left-fading))
 }
 

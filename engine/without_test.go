@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/redisstore"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 func scenarioWithout(t *testing.T, name string) []txtar.File {

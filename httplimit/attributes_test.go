@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/memstore"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 const (
@@ -90,31 +90,31 @@ func TestReloadWithAttributesThatNobodyProvides(t *testing.T) {
 		}
 	}
 	write(byHeaderRule)
-	news := make(chan rules.Status, 100)
-	origin, err := rules.NewFiles(file)
+	news := make(chan live.Status, 100)
+	origin, err := live.NewFiles(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := rules.Follow(t.Context(), origin, rules.LiveOptions{
-		Interval: 10 * time.Millisecond, Changed: func(s rules.Status) { news <- s },
+	followed, err := live.Follow(t.Context(), origin, live.Options{
+		Interval: 10 * time.Millisecond, Changed: func(s live.Status) { news <- s },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer live.Close()
+	defer followed.Close()
 	store, err := memstore.New(memstore.Options{MaxBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	e, err := engine.New(engine.Options{Store: store, Rules: live})
+	e, err := engine.New(engine.Options{Store: store, Rules: followed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(e, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	await := func(what string, is func(rules.Status) bool) rules.Status {
+	await := func(what string, is func(live.Status) bool) live.Status {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -125,18 +125,18 @@ func TestReloadWithAttributesThatNobodyProvides(t *testing.T) {
 					return s
 				}
 			case <-ctx.Done():
-				t.Fatalf("%s: never: %+v", what, live.Status())
+				t.Fatalf("%s: never: %+v", what, followed.Status())
 			}
 		}
 	}
 	write(undeclaredRule)
-	s := await("refused", func(s rules.Status) bool { return s.Refused != nil })
+	s := await("refused", func(s live.Status) bool { return s.Refused != nil })
 	if text := s.Refused.Err.Error(); !strings.Contains(text, `rule "per-tenant"`) || !strings.Contains(text, `"tenant"`) {
 		t.Errorf("refused with %s", text)
 	}
-	if got := live.Load().Rules[0].Name; got != "per-user" {
+	if got := followed.Load().Rules[0].Name; got != "per-user" {
 		t.Errorf("the rule %s is served", got)
 	}
 	write(strings.Replace(byHeaderRule, "per-user", "per-person", 1))
-	await("served again", func(s rules.Status) bool { return s.Refused == nil && live.Load().Rules[0].Name == "per-person" })
+	await("served again", func(s live.Status) bool { return s.Refused == nil && followed.Load().Rules[0].Name == "per-person" })
 }

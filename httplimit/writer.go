@@ -61,7 +61,7 @@ func NewWriter(o WriterOptions) (*Writer, error) {
 // Retry-After, unless no wait would help. RateLimit fields that are there already, an upstream's,
 // stay before ours; older ones that are there stay alone, as no client reads two.
 func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
-	if w.legacy && v.Decision.Limit > 0 {
+	if w.legacy && (v.Decision.Limit > 0 || v.Reason == penstock.ReasonOverLimit) {
 		addLegacy(h, &v.Decision)
 	}
 	var buffer [512]byte // the text of all fields, which then share one string

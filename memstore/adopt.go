@@ -69,7 +69,7 @@ func (w *work) adopt(k *penstock.Knowledge) {
 		return
 	}
 	st, _, _ = m.Weigh(st, at, 0, 0)
-	d := m.Report(st, at, 0, true, false, 0)
+	d := m.Peek(st, at)
 	st.At = at
 	it.save(st)
 	date(it.slot(), at, &d, k.Given, at)
@@ -78,7 +78,7 @@ func (w *work) adopt(k *penstock.Knowledge) {
 // usedAt returns how much of the limit a state holds at an instant.
 func usedAt(m *penstock.Meter, st penstock.State, at penstock.Instant) int64 {
 	st, _, _ = m.Weigh(st, at, 0, 0)
-	return m.Report(st, at, 0, true, false, 0).Used
+	return m.Peek(st, at).Used
 }
 
 // adoptLog adds what a denial by the other store's log proves.
@@ -101,7 +101,7 @@ func (w *work) adoptLog(it *item, k *penstock.Knowledge) {
 		return
 	}
 	it.setList(s, log)
-	d := m.Report(m.LogState(log, k.Now, 0, true), k.Now, 0, true, false, 0)
+	d := m.Peek(m.LogState(log, k.Now, 0, true), k.Now)
 	date(s, it.at, &d, k.Given, k.Now)
 }
 

@@ -199,7 +199,7 @@ func (w *work) writeGuards(out *penstock.Outcome) {
 
 func (w *work) chargeBudget(v *guard) {
 	w.apply(&v.budget, &v.repeats, true)
-	d := v.budget.Meter.Report(v.repeats.State, w.now, 1, true, true, 0)
+	d := v.budget.Meter.Report(w.now, penstock.Result{State: v.repeats.State, Cost: 1, Passes: true, Taken: true})
 	w.date(&v.budget, &d)
 }
 

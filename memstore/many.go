@@ -184,19 +184,8 @@ func (w *work) makeRoom(taken bool) error {
 	r := &room{w.ticket, w.store.seed, w.now}
 	for _, index := range w.shards {
 		sh := &w.store.shards[index]
-		n := uint32(0)
-		for i := range w.items {
-			if it := &w.items[i]; it.sh == sh && it.missing && it.mayWrite(taken) {
-				n++
-			}
-		}
-		for i := range w.guards {
-			n += w.guards[i].newSlots(sh)
-		}
-		if n == 0 {
-			continue
-		}
-		if sh.makeRoom(n, r) == nil {
+		n := w.newSlots(sh, taken)
+		if n == 0 || sh.makeRoom(n, r) == nil {
 			continue
 		}
 		if err := w.divide(sh, taken, r); err != nil {
@@ -219,6 +208,19 @@ func (w *work) makeRoom(taken bool) error {
 		}
 	}
 	return w.holdGuards(r)
+}
+
+// newSlots returns how many slots the ticket may add to a shard.
+func (w *work) newSlots(sh *shard, taken bool) (n uint32) {
+	for i := range w.items {
+		if it := &w.items[i]; it.sh == sh && it.missing && it.mayWrite(taken) {
+			n++
+		}
+	}
+	for i := range w.guards {
+		n += w.guards[i].newSlots(sh)
+	}
+	return n
 }
 
 // decideAlone decides the groups that are alone, one after the other.

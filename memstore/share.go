@@ -177,6 +177,12 @@ func (w *work) divide(sh *shard, taken bool, r *room) error {
 			}
 		}
 	}
+	w.divideAmongGuards(sh, free)
+	return nil
+}
+
+// divideAmongGuards gives the free slots to strikes and records of calls, and takes back those that get none.
+func (w *work) divideAmongGuards(sh *shard, free uint32) {
 	for g := range w.guards {
 		v := &w.guards[g]
 		if n := v.record.newSlots(); v.record.sh == sh && n > free {
@@ -190,7 +196,6 @@ func (w *work) divide(sh *shard, taken bool, r *room) error {
 			free -= n
 		}
 	}
-	return nil
 }
 
 // leaveUnstruck takes back a strike for which there is no room.

@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock"
 )
 
 var beatText = assemble("beat")

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -132,7 +133,7 @@ type attended struct{ context.Context }
 
 func (a attended) Err() error {
 	err := a.Context.Err()
-	if err != nil && context.Cause(a.Context) == context.DeadlineExceeded {
+	if err != nil && errors.Is(context.Cause(a.Context), context.DeadlineExceeded) {
 		return context.DeadlineExceeded
 	}
 	return err

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/penstock-io/penstock"
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock"
 )
 
 // A Kind is why Redis has not answered, in a word: for counting failures, and for judging how bad

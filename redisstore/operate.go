@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/penstock-io/penstock"
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock"
 )
 
 var (

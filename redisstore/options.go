@@ -49,7 +49,39 @@ func (o Options) Validate() error { return o.validate() }
 
 // validate also sets what was left out.
 func (o *Options) validate() error {
-	var errs []error
+	errs := o.validateServers()
+	if o.KeyPrefix == "" {
+		o.KeyPrefix = "pen:"
+	}
+	if len(o.KeyPrefix) > 64 {
+		errs = append(errs, fmt.Errorf("key prefix of %d bytes: at most 64", len(o.KeyPrefix)))
+	}
+	for _, r := range o.KeyPrefix {
+		if r == '{' || r == '}' || r <= ' ' || r == 0x7f {
+			errs = append(errs, fmt.Errorf("key prefix %q: must not contain %q: braces choose the slot", o.KeyPrefix, r))
+			break
+		}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
+	}
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = max(time.Second, o.Timeout)
+	}
+	if o.ConnectTimeout < 0 {
+		errs = append(errs, fmt.Errorf("connect timeout %v: must be positive", o.ConnectTimeout))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return nil
+}
+
+// validateServers checks which servers to use. It sets the default mode.
+func (o *Options) validateServers() (errs []error) {
 	if len(o.Addresses) == 0 {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
@@ -81,32 +113,5 @@ func (o *Options) validate() error {
 	if o.Mode != Sentinel && o.Master != "" {
 		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
 	}
-	if o.KeyPrefix == "" {
-		o.KeyPrefix = "pen:"
-	}
-	if len(o.KeyPrefix) > 64 {
-		errs = append(errs, fmt.Errorf("key prefix of %d bytes: at most 64", len(o.KeyPrefix)))
-	}
-	for _, r := range o.KeyPrefix {
-		if r == '{' || r == '}' || r <= ' ' || r == 0x7f {
-			errs = append(errs, fmt.Errorf("key prefix %q: must not contain %q: braces choose the slot", o.KeyPrefix, r))
-			break
-		}
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Second
-	}
-	if o.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
-	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = max(time.Second, o.Timeout)
-	}
-	if o.ConnectTimeout < 0 {
-		errs = append(errs, fmt.Errorf("connect timeout %v: must be positive", o.ConnectTimeout))
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
-	}
-	return nil
+	return errs
 }

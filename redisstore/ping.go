@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/penstock-io/penstock"
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-io/penstock"
 )
 
 // Ping asks Redis to do what decisions need: to write. A server that cannot, as it is a replica or

@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock"
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock"
 )
 
 // Store decides in Redis. It is safe for use by any number of goroutines.

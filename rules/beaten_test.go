@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/memstore"
-	"pgregory.net/rapid"
 )
 
 // Where a limit is said to beat another, no calls whatever are denied by the other alone.

@@ -310,7 +310,7 @@ func (c *compiler) failKey(at path, complaint *complaint) {
 
 // fieldErrors returns those that an error of the root package consists of.
 func fieldErrors(err error) (fields []*penstock.FieldError) {
-	switch e := err.(type) {
+	switch e := any(err).(type) { // errors.As would find only the first
 	case nil:
 	case *penstock.FieldError:
 		fields = append(fields, e)

@@ -11,6 +11,12 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
+// A File is a part of the rules, and what problems with it call it.
+type File struct {
+	Name string
+	Data []byte
+}
+
 // CompileFiles compiles several files as one set of rules: rules and lists follow one another in
 // the order of the files, and each attribute and each rule is in one of them. Problems name the
 // file they are in. See [Compile].

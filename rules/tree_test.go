@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-io/penstock"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-io/penstock"
 )
 
 // lose forgets the i-th of all that a tree leads to: candidates, drawers and nodes. It returns how

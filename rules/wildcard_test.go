@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/penstock-io/penstock"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-io/penstock"
 )
 
 func TestWildcards(t *testing.T) {

@@ -17,12 +17,13 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // Config says what a stack is made of. Rules or Origin must be given.
 type Config struct {
-	Rules  string       // the file with the rules, or the folder of such files
-	Origin rules.Origin // where else they are, such as a database: see package stack/database
+	Rules  string      // the file with the rules, or the folder of such files
+	Origin live.Origin // where else they are, such as a database: see package stack/database
 
 	// LastGood is the file that keeps the rules served last, for a start while Origin is down. It belongs
 	// to one process. "": none is kept.
@@ -44,7 +45,7 @@ type Config struct {
 	// Observe sees every decision: see [engine.Options]. RulesChanged is told when other rules are served,
 	// or some are refused. WrapStore returns what is asked instead of Redis: something that measures.
 	Observe      func(*engine.Observation)
-	RulesChanged func(rules.Status)
+	RulesChanged func(live.Status)
 	WrapStore    func(redis breaker.Store) breaker.Store
 }
 
@@ -52,7 +53,7 @@ type Config struct {
 type Stack struct {
 	*engine.Engine
 	store   *storestack.Stack
-	live    *rules.Live
+	live    *live.Rules
 	members atomic.Pointer[membership.Members]
 	config  Config
 	started time.Time
@@ -91,18 +92,18 @@ func (s *Stack) openRules(ctx context.Context) (err error) {
 	case c.Nodes < 0:
 		return fmt.Errorf("%w: %d nodes; must be 0 or more", penstock.ErrInvalid, c.Nodes)
 	case c.Rules != "":
-		if c.Origin, err = rules.NewFiles(c.Rules); err != nil {
+		if c.Origin, err = live.NewFiles(c.Rules); err != nil {
 			return err
 		}
 	}
-	s.live, err = rules.Follow(ctx, c.Origin, rules.LiveOptions{
+	s.live, err = live.Follow(ctx, c.Origin, live.Options{
 		Compile: rules.Options{Secret: c.Secret}, LastGood: c.LastGood, Changed: s.rulesChanged,
 	})
 	return err
 }
 
 // rulesChanged logs what is new about the rules.
-func (s *Stack) rulesChanged(now rules.Status) {
+func (s *Stack) rulesChanged(now live.Status) {
 	switch log := s.config.Log.With("origin", s.config.Origin.String()); {
 	case now.Refused != nil:
 		log.Error("rules refused, the ones before stay", "version", now.Refused.Version, "error", now.Refused.Err)
@@ -167,7 +168,7 @@ func (s *Stack) join(context.Context) error {
 const shownChecksum = 16
 
 // Rules are those that are served, and their status.
-func (s *Stack) Rules() *rules.Live { return s.live }
+func (s *Stack) Rules() *live.Rules { return s.live }
 
 // closeWithin is how long a stack that ends has to return leases, and to tell Redis of what was decided
 // without it.

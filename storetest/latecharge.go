@@ -48,7 +48,7 @@ func (l ledger) seeLate(a *penstock.LateAmount, b balance, now penstock.Instant)
 		_, _, repaired = m.Weigh(b.state, now, 0, 0)
 		after, added = m.AddLate(b.state, a.State, now)
 	}
-	used := m.Report(after, now, 0, true, false, 0).Used
+	used := m.Peek(after, now).Used
 	l.tally.see("late charge", added)
 	l.tally.see("late charge cut", added && used >= most)
 	l.tally.see("late charge of which nothing counts", !added)

@@ -39,9 +39,9 @@ func (w *weighing) weigh(b balance) {
 }
 
 // conclude returns what is kept after the verdict on everything weighed together, and whether it
-// is to be written. Of a banned request nothing is, of a duplicate only permits are. A peek and a cost that can never pass
-// touch nothing. A denied call writes only where it counts as a call, or to keep what a wrong
-// clock wrote from blocking any longer.
+// is to be written. Of a banned request nothing is, of a duplicate only permits are. A peek and a cost that can never
+// pass touch nothing. A denied call writes only where it counts as a call, or to keep what a wrong clock wrote from
+// blocking any longer.
 func (w *weighing) conclude(pass, touchable bool) (after balance, write bool) {
 	switch {
 	case !touchable || w.cost == 0 || !w.Meter.CanEver(w.cost):

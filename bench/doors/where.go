@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/bench/report"
 	"github.com/penstock-io/penstock/client"
@@ -16,8 +19,6 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // A place is where an application's requests can be limited.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // A way is how nodes learn of a change.
@@ -94,7 +94,7 @@ func (w *way) follow(ctx context.Context, source string, arrivals chan<- arrival
 	if err != nil {
 		return nil, err
 	}
-	live, err := rules.Follow(ctx, origin, rules.LiveOptions{Interval: w.interval, Changed: func(s rules.Status) {
+	live, err := live.Follow(ctx, origin, live.Options{Interval: w.interval, Changed: func(s live.Status) {
 		a := arrival{version: s.Version, at: time.Now(), failed: s.Err}
 		if s.Refused != nil {
 			a.failed = s.Refused.Err
@@ -114,7 +114,7 @@ func (w *way) follow(ctx context.Context, source string, arrivals chan<- arrival
 	}, nil
 }
 
-func (w *way) origin(source string) (rules.Origin, func(), error) {
+func (w *way) origin(source string) (live.Origin, func(), error) {
 	if w.redis != "" {
 		r, err := w.connect()
 		if err != nil {
@@ -134,7 +134,7 @@ func (w *way) origin(source string) (rules.Origin, func(), error) {
 }
 
 // silent is an origin that tells nobody.
-type silent struct{ rules.Origin }
+type silent struct{ live.Origin }
 
 func (silent) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
 

@@ -161,7 +161,6 @@ func prepare(size int) (*set, error) {
 	}
 	made.costs[parsing] = parsed.Sub(start).Seconds() * 1e3
 	made.costs[compiling] = time.Since(parsed).Seconds() * 1e3
-	doc = nil // it is no part of the weight, nor is the text
 	made.costs[heap] = float64(inUse()-before) / float64(size)
 	runtime.KeepAlive(text)
 	for _, n := range hits {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // A token that the server made is the same after a restart, printed once, and readable by its owner alone.
@@ -50,11 +52,12 @@ func TestDemoIsOnLoopback(t *testing.T) {
 		{false, []string{"--upstream", "http://127.0.0.1:3000"}, ":8080"},
 	} {
 		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-		addConfigFlags(flags)
+		config.AddFlags(flags)
 		if err := flags.Parse(row.args); err != nil {
 			t.Fatal(err)
 		}
-		if got := (&app{}).load("", row.demo, flags).config.Listen.Gateway; got != row.want {
+		conf, _ := config.Load(config.Sources{Flags: config.Flags(flags), Demo: row.demo})
+		if got := conf.Listen.Gateway; got != row.want {
 			t.Errorf("demo %v, %q: the gateway listens at %q, want %q", row.demo, row.args, got, row.want)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // app is the world that a run of the program sees: tests give it another.
@@ -23,14 +23,7 @@ type app struct {
 	output string // the value of -o
 }
 
-func (a *app) getenv(name string) string {
-	for _, line := range slices.Backward(a.env) {
-		if value, ok := strings.CutPrefix(line, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
+func (a *app) getenv(name string) string { return config.Getenv(a.env, name) }
 
 // json tells whether data is wanted as JSON.
 func (a *app) json() bool { return a.output == "json" }

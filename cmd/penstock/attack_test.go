@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 const operatorToken = "operator-0123456789abcdef"
@@ -13,9 +15,9 @@ const operatorToken = "operator-0123456789abcdef"
 // set Host.
 func (p *process) request(t *testing.T, method, listener, path, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	n := &node{t: t, client: &http.Client{Transport: &http.Transport{}, Timeout: patient}}
-	defer n.client.CloseIdleConnections()
-	return n.send(method, "http://"+p.addresses[listener]+path, body, header...)
+	client := &http.Client{Transport: &http.Transport{}, Timeout: nodetest.Timeout}
+	defer client.CloseIdleConnections()
+	return nodetest.Send(t, client, method, "http://"+p.addresses[listener]+path, body, header...)
 }
 
 // Wrong tokens from the operator's own address, at both ways in, do not lock the operator out.
@@ -50,8 +52,8 @@ const attackRules = "attributes: {user: {header: X-User}}\nrules: [{name: per-us
 func startAttacked(t *testing.T, config string, args ...string) *process {
 	t.Helper()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "rules.yaml"), attackRules)
-	writeFile(t, filepath.Join(dir, "penstock.yaml"), config+"\nrules: {file: "+filepath.Join(dir, "rules.yaml")+"}\n")
+	nodetest.WriteFile(t, filepath.Join(dir, "rules.yaml"), attackRules)
+	nodetest.WriteFile(t, filepath.Join(dir, "penstock.yaml"), config+"\nrules: {file: "+filepath.Join(dir, "rules.yaml")+"}\n")
 	return startProcess(t, append(append(onFreePorts, "--config", filepath.Join(dir, "penstock.yaml")), args...)...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -93,12 +94,12 @@ func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, er
 // source returns the database that the flags name.
 func (f *originFlags) source(a *app) (string, error) {
 	if f.databaseFile == "" {
-		if hasPassword(f.database) {
-			a.warn("--database: " + visiblePassword)
+		if config.HasPassword(f.database) {
+			a.warn("--database: " + config.VisiblePassword)
 		}
 		return f.database, nil
 	}
-	text, warning, err := readSecretFile(f.databaseFile)
+	text, warning, err := config.ReadSecretFile(f.databaseFile)
 	if warning != "" {
 		a.warn("--database-file: " + warning)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -61,7 +62,7 @@ func (p *process) ends(t *testing.T) {
 		if err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patient):
+	case <-time.After(nodetest.Timeout):
 		t.Error("it did not end")
 	}
 }
@@ -81,7 +82,7 @@ func TestDemoTraffic(t *testing.T) {
 	if code := p.admin(t, "PUT", "/v1/demo", `{"running":true}`, &status); code != http.StatusOK || !status.Running || status.Since == nil {
 		t.Fatalf("on: %d %+v", code, status)
 	}
-	eventually(t, "some are allowed, and some denied", func() bool {
+	nodetest.Eventually(t, "some are allowed, and some denied", func() bool {
 		total()
 		return stats.Total.Allowed > 0 && stats.Total.Denied > 0
 	})
@@ -102,7 +103,7 @@ func TestDemoTraffic(t *testing.T) {
 func TestDemoTrafficFromTheStart(t *testing.T) {
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", demoToken)
 	p := startProcess(t, append(onFreePorts, "--traffic")...)
-	eventually(t, "calls are made", func() bool {
+	nodetest.Eventually(t, "calls are made", func() bool {
 		var status admin.DemoStatus
 		p.admin(t, "GET", "/v1/demo", "", &status)
 		return status.Running && status.Allowed > 0

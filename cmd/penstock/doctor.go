@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
@@ -41,9 +43,9 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 			if timeout <= 0 {
 				return misused("--timeout %v is not positive", timeout)
 			}
-			l := a.load(file, false, c.Flags())
-			d := &doctor{loader: l, config: l.config, timeout: timeout}
-			d.examine(c.Context())
+			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
+			d := &doctor{config: conf, timeout: timeout}
+			d.examine(c.Context(), err)
 			if err := a.writeReport(&d.report); err != nil {
 				return err
 			}
@@ -53,21 +55,21 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
 	c.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for ! and ?")
 	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for each connection and each question")
-	addConfigFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
 // A doctor looks at what a server with the configuration would rest on.
 type doctor struct {
-	loader  *loader
-	config  *config
+	config  *config.Config
 	timeout time.Duration
 	report  report
 }
 
-func (d *doctor) examine(ctx context.Context) {
+// examine looks at everything. The error is what is wrong with the configuration.
+func (d *doctor) examine(ctx context.Context, invalid error) {
 	d.report.begin("configuration")
-	if !d.examineConfig() {
+	if !d.examineConfig(invalid) {
 		return
 	}
 	d.report.begin("this machine")
@@ -79,24 +81,17 @@ func (d *doctor) examine(ctx context.Context) {
 }
 
 // examineConfig tells whether enough of the configuration could be read to go on.
-func (d *doctor) examineConfig() bool {
-	err := d.loader.check()
-	for _, warning := range d.config.warnings {
+func (d *doctor) examineConfig(invalid error) bool {
+	for _, warning := range d.config.Warnings {
 		d.report.look("configuration", "", "%s", warning)
 	}
-	if err == nil {
+	found, ok := errors.AsType[*config.Error](invalid)
+	if !ok {
 		d.report.well("configuration", "no mistakes")
 		return true
 	}
-	mistakes := []error{err}
-	if all, ok := errors.AsType[interface {
-		error
-		Unwrap() []error
-	}](err); ok {
-		mistakes = all.Unwrap()
-	}
-	for _, mistake := range mistakes {
+	for _, mistake := range found.Mistakes {
 		d.report.wrong("configuration", "serve does not start like this; docs/configuration.md lists all keys", "%v", mistake)
 	}
-	return !d.loader.unreadable && len(d.loader.broken) == 0
+	return !found.Unreadable
 }

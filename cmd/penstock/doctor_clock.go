@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // Clocks this far apart are worth a look, or wrong.
@@ -53,5 +55,5 @@ func (d *doctor) examineClocks(masters []*redisServer) {
 			last.address, span(apart), first.address)
 		return
 	}
-	d.report.well("clocks", "those of %s are within %s", counted(len(timed), "server"), muchSkew)
+	d.report.well("clocks", "those of %s are within %s", spelling.Count(len(timed), "server"), muchSkew)
 }

@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // examineMachine looks at what the server needs of the machine it runs on.
@@ -61,7 +64,7 @@ func (d *doctor) examineDoors() {
 		{"http", c.Listen.HTTP, "listen.http: 127.0.0.1:8090, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 		{"grpc", c.Listen.GRPC, "grpc.tls, listen.grpc: 127.0.0.1:8081, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 	} {
-		if door.address == "" || loopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" || door.name == "grpc" && c.GRPC.TLS.Certificate != "" {
+		if door.address == "" || config.IsLoopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" || door.name == "grpc" && c.GRPC.TLS.Certificate != "" {
 			continue
 		}
 		open = true
@@ -88,7 +91,7 @@ func (d *doctor) examineProxies() {
 		}
 	}
 	if good {
-		r.well("proxies", "%s believed", counted(len(d.config.TrustedProxies), "network"))
+		r.well("proxies", "%s believed", spelling.Count(len(d.config.TrustedProxies), "network"))
 	}
 }
 

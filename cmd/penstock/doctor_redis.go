@@ -9,11 +9,11 @@ import (
 
 // examineStore looks at where state is. The rules may be nil.
 func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
-	if !d.config.redis() {
+	if !d.config.HasRedis() {
 		d.examineMemory()
 		return
 	}
-	options, err := d.config.redisOptions()
+	options, err := d.config.RedisOptions()
 	if err != nil {
 		d.report.wrong("reach", "docs/configuration.md, store.redis.tls", "%v", err)
 		return

@@ -3,23 +3,23 @@ package main
 import (
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
 func TestDoctorOnRedis(t *testing.T) {
 	server := redistest.Start(t)
-	b := visit(t, onRedis("single", server.Addr))
+	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.golden("redis", exitYes)
-	if left := mustCommand(t, server.Addr, "DBSIZE"); left != "0" {
-		keys := mustCommand(t, server.Addr, "KEYS", "*")
+	if left := nodetest.RedisCommand(t, server.Addr, "DBSIZE"); left != "0" {
+		keys := nodetest.RedisCommand(t, server.Addr, "KEYS", "*")
 		for key := range strings.Lines(keys) {
-			if ttl := mustCommand(t, server.Addr, "PTTL", strings.TrimSpace(key)); ttl == "-1" {
+			if ttl := nodetest.RedisCommand(t, server.Addr, "PTTL", strings.TrimSpace(key)); ttl == "-1" {
 				t.Errorf("the doctor has left %q for ever", key)
 			}
 		}
@@ -33,37 +33,25 @@ func TestDoctorOnRedis(t *testing.T) {
 // is said.
 func TestDoctorUnderTheLeastRights(t *testing.T) {
 	server := redistest.Start(t)
-	mustCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, documentedRights(t)...)...)
-	as := strings.Replace(onRedis("single", server.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
+	nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
+	as := strings.Replace(nodetest.OnRedis("single", server.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
 	b := visit(t, as)
 	b.golden("least", exitYes)
 
 	// What docs/doctor.md says lets it look by itself.
-	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+config|get", "+info")
+	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+config|get", "+info")
 	if text, code := b.examine(); code != exitYes || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
 		t.Errorf("with more rights: exit status %d\n%s", code, text)
 	}
-	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "-config|get", "-info", "-hget", "-zadd", "-scan")
+	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "-config|get", "-info", "-hget", "-zadd", "-scan")
 	b.golden("lacking", exitNo)
-	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+hget", "+zadd", "+scan", "resetkeys", "~other:*")
+	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+hget", "+zadd", "+scan", "resetkeys", "~other:*")
 	b.golden("other_keys", exitNo)
-	mustCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "resetpass", ">another")
+	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "resetpass", ">another")
 	text, code := b.examine()
 	if code != exitFailed || !strings.Contains(text, "they are not those of this server") {
 		t.Errorf("a wrong password: exit status %d\n%s", code, text)
 	}
-}
-
-// documentedRights are the commands that docs/redis.md asks for.
-func documentedRights(t *testing.T) (rights []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "-@all\n")
-	block, _, _ := strings.Cut(rest, "```")
-	return strings.Fields(block)
 }
 
 // What the doctor tries is what the documents ask for.
@@ -72,7 +60,7 @@ func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 	for _, r := range append(append([]right{}, neededRights...), operatorRights...) {
 		tried["+"+r.name] = true
 	}
-	documented := documentedRights(t)
+	documented := nodetest.DocumentedRights(t)
 	for _, name := range documented {
 		if !tried[name] {
 			t.Errorf("docs/redis.md asks for %s, and the doctor does not try it", name)
@@ -86,9 +74,9 @@ func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 
 func TestDoctorOnEviction(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	b := visit(t, onRedis("single", server.Addr))
+	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.golden("allkeys_lru", exitNo)
-	mustCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
+	nodetest.RedisCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
 	text, code := b.examine()
 	if code != exitYes || !strings.Contains(text, "! eviction") {
 		t.Errorf("without maxmemory: exit status %d\n%s", code, text)
@@ -98,9 +86,9 @@ func TestDoctorOnEviction(t *testing.T) {
 // What evicts has evicted, and is nearly full.
 func TestDoctorOnEvictedKeys(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	b := visit(t, onRedis("single", server.Addr))
-	mustCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "3mb")
-	mustCommand(t, server.Addr, "EVAL", "for i = 1, 40000 do redis.call('SET', 'key' .. i, string.rep('x', 100)) end", "0")
+	b := visit(t, nodetest.OnRedis("single", server.Addr))
+	nodetest.RedisCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "3mb")
+	nodetest.RedisCommand(t, server.Addr, "EVAL", "for i = 1, 40000 do redis.call('SET', 'key' .. i, string.rep('x', 100)) end", "0")
 	text, _ := b.examine()
 	if !regexp.MustCompile(`! eviction +\d+ keys were evicted`).MatchString(text) || !regexp.MustCompile(`! memory +\d+ % of maxmemory`).MatchString(text) {
 		t.Errorf("got\n%s", text)
@@ -109,14 +97,14 @@ func TestDoctorOnEvictedKeys(t *testing.T) {
 
 func TestDoctorOnPersistence(t *testing.T) {
 	server := redistest.Start(t)
-	b := visit(t, onRedis("single", server.Addr))
+	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.write("rules.yaml", "rules: [{name: daily, key: [ip], limits: [{rate: 10/1d}]}]\n")
 	for _, step := range []struct{ parameter, value, want string }{
 		{"save", "", `! persistence +none: a restart forgets every counter and ban, and some rules count for an hour`},
 		{"save", "3600 1", `! persistence +snapshots \(save 3600 1\)`},
 		{"appendonly", "yes", `✓ persistence +appendonly`},
 	} {
-		mustCommand(t, server.Addr, "CONFIG", "SET", step.parameter, step.value)
+		nodetest.RedisCommand(t, server.Addr, "CONFIG", "SET", step.parameter, step.value)
 		if text, _ := b.examine(); !regexp.MustCompile(step.want).MatchString(text) {
 			t.Errorf("with %s %q it does not say %s:\n%s", step.parameter, step.value, step.want, text)
 		}
@@ -128,12 +116,12 @@ func TestDoctorOnReplicas(t *testing.T) {
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	host, port, _ := net.SplitHostPort(master.Addr)
 	follower := redistest.Start(t, "--replicaof", host, port)
-	eventually(t, "the replica follows", func() bool {
-		return strings.Contains(mustCommand(t, master.Addr, "INFO", "replication"), "state=online")
+	nodetest.Eventually(t, "the replica follows", func() bool {
+		return strings.Contains(nodetest.RedisCommand(t, master.Addr, "INFO", "replication"), "state=online")
 	})
-	visit(t, onRedis("single", follower.Addr)).golden("replica", exitNo)
-	b := visit(t, onRedis("single", master.Addr))
-	eventually(t, "the replica is up to date", func() bool { // unless it was not heard of for a while
+	visit(t, nodetest.OnRedis("single", follower.Addr)).golden("replica", exitNo)
+	b := visit(t, nodetest.OnRedis("single", master.Addr))
+	nodetest.Eventually(t, "the replica is up to date", func() bool { // unless it was not heard of for a while
 		text, code := b.examine()
 		return code == exitYes && regexp.MustCompile(`✓ replicas +1 replica, up to date`).MatchString(text)
 	})
@@ -141,12 +129,12 @@ func TestDoctorOnReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer follower.Resume()
-	mustCommand(t, master.Addr, "SET", "much", strings.Repeat("x", 2<<20))
+	nodetest.RedisCommand(t, master.Addr, "SET", "much", strings.Repeat("x", 2<<20))
 	if text, _ := b.examine(); !regexp.MustCompile(`! replicas +server-\d is \d{7} bytes behind`).MatchString(b.masked(text)) {
 		t.Errorf("got\n%s", text)
 	}
 	// Without INFO there is ROLE.
-	mustCommand(t, master.Addr, "ACL", "SETUSER", "default", "-info")
+	nodetest.RedisCommand(t, master.Addr, "ACL", "SETUSER", "default", "-info")
 	if text, _ := b.examine(); !regexp.MustCompile(`! replicas +server-\d is \d{7} bytes behind`).MatchString(b.masked(text)) {
 		t.Errorf("by ROLE:\n%s", text)
 	}
@@ -155,20 +143,20 @@ func TestDoctorOnReplicas(t *testing.T) {
 func TestDoctorOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	b := visit(t, onRedis("cluster", cluster.Addrs[0]))
+	b := visit(t, nodetest.OnRedis("cluster", cluster.Addrs[0]))
 	text, code := b.examine()
 	if code != exitYes || strings.Count(text, "✓ rights") != 3 || !strings.Contains(text, "all 16384 are served, by 3 masters") || strings.Count(text, "! replicas") != 3 {
 		t.Errorf("exit status %d\n%s", code, text)
 	}
-	text, code = visit(t, onRedis("cluster", "127.0.0.1:1", cluster.Addrs[2])).examine()
+	text, code = visit(t, nodetest.OnRedis("cluster", "127.0.0.1:1", cluster.Addrs[2])).examine()
 	if code != exitYes || !strings.Contains(text, "! reach") || strings.Count(text, "✓ rights") != 3 {
 		t.Errorf("with one address that is gone: exit status %d\n%s", code, text)
 	}
-	text, code = visit(t, onRedis("single", cluster.Addrs[0])).examine()
+	text, code = visit(t, nodetest.OnRedis("single", cluster.Addrs[0])).examine()
 	if code != exitFailed || !strings.Contains(text, "store.redis.mode: cluster") {
 		t.Errorf("as a single server: exit status %d\n%s", code, text)
 	}
-	mustCommand(t, cluster.Addrs[0], "CLUSTER", "DELSLOTS", "17", "18", "4000")
+	nodetest.RedisCommand(t, cluster.Addrs[0], "CLUSTER", "DELSLOTS", "17", "18", "4000")
 	text, code = b.examine()
 	if code != exitNo || !regexp.MustCompile(`✗ slots +slots 17-18, 4000 are nobody's`).MatchString(text) {
 		t.Errorf("with slots missing: exit status %d\n%s", code, text)
@@ -178,9 +166,9 @@ func TestDoctorOnCluster(t *testing.T) {
 func TestDoctorOnSentinel(t *testing.T) {
 	t.Parallel()
 	watched := redistest.StartSentinel(t)
-	yaml := strings.Replace(onRedis("sentinel", watched.Addrs...), "timeout:", "master: "+redistest.MasterName+", timeout:", 1)
+	yaml := strings.Replace(nodetest.OnRedis("sentinel", watched.Addrs...), "timeout:", "master: "+redistest.MasterName+", timeout:", 1)
 	b := visit(t, yaml)
-	eventually(t, "all is well", func() bool {
+	nodetest.Eventually(t, "all is well", func() bool {
 		text, code := b.examine()
 		return code == exitYes && strings.Contains(text, "3 sentinels say that "+redistest.MasterName+" is "+watched.Master) && strings.Contains(text, "1 replica, up to date")
 	})
@@ -202,14 +190,14 @@ func TestDoctorWithoutRedis(t *testing.T) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	b := visit(t, onRedis("single", server.Addr))
+	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.golden("gone", exitFailed)
 }
 
 // What stands between the doctor and Redis is named.
 func TestDoctorIsNotLetIn(t *testing.T) {
-	plain := onRedis("single", redistest.Start(t).Addr)
-	locked := onRedis("single", redistest.Start(t, "--requirepass", "only-in-tests").Addr)
+	plain := nodetest.OnRedis("single", redistest.Start(t).Addr)
+	locked := nodetest.OnRedis("single", redistest.Start(t, "--requirepass", "only-in-tests").Addr)
 	for _, test := range []struct{ name, yaml, want string }{
 		{"no password", locked, "→ store.redis.password"},
 		{"no sentinel", strings.Replace(plain, "mode: single", "mode: sentinel, master: m", 1), "no sentinel knows the master"},
@@ -229,9 +217,9 @@ func TestDoctorIsNotLetIn(t *testing.T) {
 // State that a later Penstock has written is not mistaken for ours.
 func TestDoctorOnOtherFormats(t *testing.T) {
 	server := redistest.Start(t)
-	b := visit(t, onRedis("single", server.Addr))
+	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	for i, value := range []string{"\x01" + strings.Repeat("x", 27), "\x02 of the future", "\x03"} {
-		mustCommand(t, server.Addr, "SET", fmt.Sprintf("pen:{%022d}", i), value)
+		nodetest.RedisCommand(t, server.Addr, "SET", fmt.Sprintf("pen:{%022d}", i), value)
 	}
 	text, code := b.examine()
 	if code != exitNo || !regexp.MustCompile(`✗ format +some of 3 states are of format (2, 3|3, 2), and this Penstock knows format 1`).MatchString(text) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // A replica that lags this far behind would forget as much in a failover.
@@ -39,7 +41,7 @@ func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
 		r.look("replicas", "see whether it, and the network to it, keep up", "%s: if it took over now, what was let pass since would be let pass again", late)
 		return
 	}
-	r.well("replicas", "%s, up to date", counted(len(replicas), "replica"))
+	r.well("replicas", "%s, up to date", spelling.Count(len(replicas), "replica"))
 }
 
 type replica struct {

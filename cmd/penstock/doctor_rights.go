@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 // A right is a command that the server's user needs, and a harmless use of it; key stands for a key of
@@ -144,7 +146,7 @@ func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 		r.well("excess", "the user may not do much else")
 	}
 	host, _, _ := net.SplitHostPort(s.address)
-	if c := &d.config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !loopback(net.JoinHostPort(host, "0")) {
+	if c := &d.config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !config.IsLoopback(net.JoinHostPort(host, "0")) {
 		r.look("password", "a password in Redis, and store.redis.password_file", "this server lets in whoever can reach it, without a password")
 	}
 }

@@ -10,9 +10,13 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // examineRules looks at the rules where they come from and where they went. It returns them, or nil.
@@ -32,7 +36,7 @@ func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 }
 
 // readRules reads and compiles what a server would.
-func (d *doctor) readRules(ctx context.Context) (*rules.Text, *rules.Snapshot) {
+func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	r := &d.report
 	origin, end, err := d.ruleOrigin()
 	if err != nil {
@@ -47,7 +51,7 @@ func (d *doctor) readRules(ctx context.Context) (*rules.Text, *rules.Snapshot) {
 	defer cancel()
 	text, err := origin.Read(ctx)
 	switch {
-	case errors.Is(err, rules.ErrNoRules):
+	case errors.Is(err, live.ErrNoRules):
 		r.look("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every call passes", origin)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrOlderSchema):
@@ -65,17 +69,17 @@ func (d *doctor) readRules(ctx context.Context) (*rules.Text, *rules.Snapshot) {
 }
 
 // ruleOrigin returns where the rules are, and what ends it; nil if that was said to be nowhere.
-func (d *doctor) ruleOrigin() (_ rules.Origin, end func(), err error) {
+func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	c := &d.config.Rules
 	switch {
 	case c.Envoy != "":
-		origin, err := rules.NewFiles(c.Envoy)
+		origin, err := live.NewFiles(c.Envoy)
 		return origin, func() {}, err
 	case c.File != "":
-		origin, err := rules.NewFiles(c.File)
+		origin, err := live.NewFiles(c.File)
 		return origin, func() {}, err
 	case c.Redis:
-		options, err := d.config.Store.Redis.forRules()
+		options, err := d.config.Store.Redis.RuleOptions()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -99,25 +103,25 @@ func (d *doctor) ruleOrigin() (_ rules.Origin, end func(), err error) {
 }
 
 // compileRules tells whether the rules can be served.
-func (d *doctor) compileRules(origin rules.Origin, text *rules.Text) *rules.Snapshot {
+func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapshot {
 	r := &d.report
 	compile := rules.CompileFiles
 	if d.config.Rules.Envoy != "" {
-		compile = d.config.Rules.envoyOptions().Compile
+		compile = d.config.Rules.EnvoyOptions().Compile
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.config.Gateway.MaxDelay})
 	if err != nil {
-		r.wrong("origin", "mend them: "+d.config.Rules.validateCommand()+" tells each mistake; a server that runs keeps the rules it has, another does not start",
+		r.wrong("origin", "mend them: "+validateCommand(&d.config.Rules)+" tells each mistake; a server that runs keeps the rules it has, another does not start",
 			"%s has rules that cannot be used: %v", origin, err)
 		return nil
 	}
-	shown := counted(len(snapshot.Rules), "rule")
+	shown := spelling.Count(len(snapshot.Rules), "rule")
 	if text.Version != 0 {
 		r.well("origin", "%s: version %d, %s", origin, text.Version, shown)
 	} else {
 		r.well("origin", "%s: %s", origin, shown)
 	}
-	for _, name := range ignoredFiles(d.config.Rules.Envoy) {
+	for _, name := range envoyratelimit.IgnoredFiles(d.config.Rules.Envoy) {
 		r.look("rules", "name it *.yaml, *.yml or *.json and put it into the directory itself, or take it away", "%.128q in %s is ignored", name, origin)
 	}
 	for _, w := range warnings {
@@ -129,8 +133,8 @@ func (d *doctor) compileRules(origin rules.Origin, text *rules.Text) *rules.Snap
 
 // examineCopy looks at the copy that a start without the origin would begin with. The text is nil if
 // the origin has none or could not be asked.
-func (d *doctor) examineCopy(text *rules.Text) {
-	r, path := &d.report, d.config.inDataDir("rules.last-good")
+func (d *doctor) examineCopy(text *live.Text) {
+	r, path := &d.report, d.config.InDataDir("rules.last-good")
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && d.config.Rules.File != "" {
 		r.well("last good", "no copy of the rules yet: they are in a file of this machine")
@@ -141,13 +145,13 @@ func (d *doctor) examineCopy(text *rules.Text) {
 			"there is no copy of the rules in %s: a server that is started while their origin is down does not know them", d.config.DataDir)
 		return
 	}
-	var kept *rules.Text
+	var kept *live.Text
 	var data []byte
 	if err == nil {
-		data, err = readBounded(path, int64(rules.MaxEncoded))
+		data, err = config.ReadFile(path, int64(live.MaxEncoded))
 	}
 	if err == nil {
-		kept, err = rules.DecodeText(data)
+		kept, err = live.DecodeText(data)
 	}
 	switch {
 	case err != nil:
@@ -163,12 +167,12 @@ func (d *doctor) examineCopy(text *rules.Text) {
 }
 
 // examinePublished compares what nodes without a database are told through Redis.
-func (d *doctor) examinePublished(ctx context.Context, text *rules.Text) {
+func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	r := &d.report
-	if d.config.Rules.Database == "" || !d.config.redis() {
+	if d.config.Rules.Database == "" || !d.config.HasRedis() {
 		return
 	}
-	options, err := d.config.Store.Redis.forRules()
+	options, err := d.config.Store.Redis.RuleOptions()
 	if err != nil {
 		return // it is said of the store
 	}
@@ -180,7 +184,7 @@ func (d *doctor) examinePublished(ctx context.Context, text *rules.Text) {
 	defer there.Close()
 	published, err := there.Read(ctx)
 	switch {
-	case errors.Is(err, rules.ErrNoRules):
+	case errors.Is(err, live.ErrNoRules):
 		r.look("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published there: a node with rules.redis has none")
 	case errors.Is(err, penstock.ErrUnavailable) && strings.Contains(err.Error(), "NOPERM"):
 		r.unseen("in redis", "for nodes that learn rules from Redis, the rights are in docs/redis.md", "this user may not read the rules in Redis: %v", err)
@@ -195,7 +199,7 @@ func (d *doctor) examinePublished(ctx context.Context, text *rules.Text) {
 	}
 }
 
-func versionOf(t *rules.Text) string {
+func versionOf(t *live.Text) string {
 	if t.Version == 0 {
 		return "rules " + t.Checksum()[:12]
 	}
@@ -215,4 +219,12 @@ func span(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(time.Minute).String()
+}
+
+// validateCommand is the command that tells every mistake in the rules.
+func validateCommand(r *config.Rules) string {
+	if r.Envoy != "" {
+		return "penstock rules import envoy-ratelimit " + r.Envoy
+	}
+	return "penstock rules validate"
 }

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // The rules in the database are newer than the copy on disk, and than what a node serves.
@@ -19,7 +21,7 @@ func TestDoctorOnFreshness(t *testing.T) {
 	b.golden("no_database", exitYes)
 	b.apply("10/1m")
 	b.apply("20/1m")
-	text, err := rules.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
+	text, err := live.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func TestDoctorOnFreshness(t *testing.T) {
 // Nodes without a database are told the rules through Redis.
 func TestDoctorOnPublishedRules(t *testing.T) {
 	server := redistest.Start(t)
-	b := visit(t, onRedis("single", server.Addr)+"rules: {database: 'sqlite:rules.db'}\n")
+	b := visit(t, nodetest.OnRedis("single", server.Addr)+"rules: {database: 'sqlite:rules.db'}\n")
 	b.apply("10/1m")
 	for _, step := range []struct {
 		apply []string
@@ -51,7 +53,7 @@ func TestDoctorOnPublishedRules(t *testing.T) {
 			t.Errorf("it does not say %s:\n%s", step.want, text)
 		}
 	}
-	mustCommand(t, server.Addr, "ACL", "SETUSER", "default", "-publish")
+	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "default", "-publish")
 	if text, _ := b.examine(); !regexp.MustCompile(`! rights +rules cannot be published .* may not publish`).MatchString(text) {
 		t.Errorf("got\n%s", text)
 	}
@@ -75,7 +77,7 @@ func TestDoctorOnBadRules(t *testing.T) {
 func TestDoctorAsksTheServer(t *testing.T) {
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
-	file := rulesFile(t, fmt.Sprintf(perUser, 2))
+	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))
 	n := startNode(t, "data_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
 	b := visit(t, "rules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
 	ask := func() string {
@@ -85,8 +87,8 @@ func TestDoctorAsksTheServer(t *testing.T) {
 	if text := ask(); !regexp.MustCompile(`✓ running +penstock \S+ serves version 0 of 1 rule, since `).MatchString(text) || !regexp.MustCompile(`✓ last good +.* is what the origin has`).MatchString(text) {
 		t.Errorf("got\n%s", text)
 	}
-	writeFile(t, file, "rules: [")
-	eventually(t, "the server refuses the rules", func() bool { return n.statusNow().Rules.Refused != "" })
+	nodetest.WriteFile(t, file, "rules: [")
+	nodetest.Eventually(t, "the server refuses the rules", func() bool { return n.statusNow().Rules.Refused != "" })
 	if text := ask(); !regexp.MustCompile(`✗ running +.*has refused newer ones`).MatchString(text) {
 		t.Errorf("got\n%s", text)
 	}

@@ -14,7 +14,8 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // maxStatus is how much a server may have to say of itself.
@@ -22,7 +23,7 @@ const maxStatus = 1 << 20
 
 // examineRunning asks the server that runs here, if one does, what it serves. The text is what it
 // should; nil if nobody knows.
-func (d *doctor) examineRunning(ctx context.Context, text *rules.Text) {
+func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 	c, r := d.config, &d.report
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
 		r.unseen("running", "set listen.admin and admin.token, so that it can be asked",
@@ -41,12 +42,12 @@ func (d *doctor) examineRunning(ctx context.Context, text *rules.Text) {
 	d.judgeRunning(now, text)
 }
 
-func (d *doctor) judgeRunning(now *status, text *rules.Text) {
+func (d *doctor) judgeRunning(now *status, text *live.Text) {
 	r := &d.report
-	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, counted(now.Rules.Rules, "rule"), age(now.Rules.Since))
+	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, spelling.Count(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
 	case now.Rules.Refused != "":
-		r.wrong("running", "mend the rules: "+d.config.Rules.validateCommand()+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+		r.wrong("running", "mend the rules: "+validateCommand(&d.config.Rules)+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
 		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
 	case text != nil && now.Rules.Checksum != text.Checksum():

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/redisstore"
 )
 
@@ -36,7 +38,7 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 	slices.Sort(took)
 	median, slowest := took[len(took)/2], took[len(took)-1]
 	const fix = "a Redis that is nearer or less busy, or a longer store.redis.timeout"
-	text := fmt.Sprintf("%s took %s in the middle and %s at most; a call waits %s", counted(len(took), "decision"), span(median), span(slowest), budget)
+	text := fmt.Sprintf("%s took %s in the middle and %s at most; a call waits %s", spelling.Count(len(took), "decision"), span(median), span(slowest), budget)
 	switch {
 	case median >= budget:
 		r.wrong("decisions", fix, "%s: most calls would be decided by on_store_error", text)
@@ -52,7 +54,7 @@ var doctorLimit = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Wind
 
 func timeDecision(ctx context.Context, store penstock.Store) (time.Duration, error) {
 	ticket := penstock.Ticket{Groups: []penstock.Group{{
-		Subject: penstock.NewHasher(newToken()).Subject("penstock doctor", "nobody"),
+		Subject: penstock.NewHasher(config.NewToken()).Subject("penstock doctor", "nobody"),
 		Charges: []penstock.Charge{{Meter: doctorLimit, Cost: 1}},
 	}}}
 	var out penstock.Outcome
@@ -76,11 +78,11 @@ func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 		r.unseen("format", "", "no state was looked at: %v", err)
 	case len(others) > 0:
 		r.wrong("format", fix, "some of %s are of format %s, and this Penstock knows format %d: they are left alone, and on_store_error decides for their callers",
-			counted(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
+			spelling.Count(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
 	case seen == 0:
 		r.well("format", "there is no state yet")
 	default:
-		r.well("format", "%s looked at, all of format %d", counted(seen, "state"), redisstore.StateFormat)
+		r.well("format", "%s looked at, all of format %d", spelling.Count(seen, "state"), redisstore.StateFormat)
 	}
 }
 

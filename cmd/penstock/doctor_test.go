@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // A bedside is a configuration and what it names, in a directory of its own.
@@ -36,7 +36,7 @@ func visit(t *testing.T, yaml string) *bedside {
 func (b *bedside) write(name, text string) (path string) {
 	b.t.Helper()
 	path = filepath.Join(b.dir, name)
-	writeFile(b.t, path, text)
+	nodetest.WriteFile(b.t, path, text)
 	return path
 }
 
@@ -119,15 +119,6 @@ func (b *bedside) apply(rate string, args ...string) {
 	if code := a.run(b.t.Context(), args); code != exitYes {
 		b.t.Fatalf("apply: %d: %s", code, &out)
 	}
-}
-
-func mustCommand(t *testing.T, address string, words ...string) string {
-	t.Helper()
-	reply, err := redistest.Command(address, words...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
 }
 
 func TestDoctorInMemory(t *testing.T) {

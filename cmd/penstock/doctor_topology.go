@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // findBySentinels asks every sentinel who the master is.
@@ -31,7 +33,7 @@ func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServe
 		return nil
 	case 1:
 		for master, by := range masters {
-			r.well("sentinel", "%s say that %s is %s", counted(len(by), "sentinel"), c.Master, master)
+			r.well("sentinel", "%s say that %s is %s", spelling.Count(len(by), "sentinel"), c.Master, master)
 		}
 	default:
 		r.wrong("sentinel", "wait for a failover to end and look again; if it stays like this, a sentinel is cut off", "sentinels disagree on who %s is: %v", c.Master, masters)
@@ -88,7 +90,7 @@ func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer 
 		r.wrong("slots", "bring their master back, or: redis-cli --cluster fix",
 			"slots %s are nobody's: keys there cannot be decided, and by default none in the whole cluster", missing)
 	} else {
-		r.well("slots", "all %d are served, by %s", clusterSlots, counted(len(masters), "master"))
+		r.well("slots", "all %d are served, by %s", clusterSlots, spelling.Count(len(masters), "master"))
 	}
 	slices.Sort(masters)
 	var found []*redisServer

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -75,7 +76,7 @@ func (a *app) tellExplained(e *admin.Explanation) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%d of %s apply\n", applying, counted(len(e.Rules), "rule"))
+	fmt.Fprintf(a.stderr, "%d of %s apply\n", applying, spelling.Count(len(e.Rules), "rule"))
 	return nil
 }
 

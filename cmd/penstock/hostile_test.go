@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/hostiledoc"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // adminUser asks the admin API of a process with a token.
@@ -82,7 +83,7 @@ func TestViewerCannotExhaustTheNode(t *testing.T) {
 			size = cheap
 		}
 		body := object("document", write(size-1<<10))
-		together(6, func(i int) bool {
+		nodetest.Together(6, func(i int) bool {
 			ctx, hangUp := t.Context(), func() {}
 			if i >= 4 {
 				ctx, hangUp = context.WithTimeout(ctx, 100*time.Millisecond)

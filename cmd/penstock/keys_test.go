@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -26,7 +27,7 @@ func (n *node) keys(args ...string) (code int, stdout, stderr string) {
 	n.t.Helper()
 	var out, errs strings.Builder
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=" + n.url("admin", ""), "PENSTOCK_TOKEN=" + n.token}}
-	code = a.run(n.t.Context(), append([]string{"keys", "--timeout", patient.String()}, args...))
+	code = a.run(n.t.Context(), append([]string{"keys", "--timeout", nodetest.Timeout.String()}, args...))
 	return code, out.String(), errs.String()
 }
 
@@ -37,13 +38,13 @@ var (
 
 // What a caller has used is seen, forgotten, banned and lifted, as people type it.
 func TestKeysCommands(t *testing.T) {
-	file := rulesFile(t, keyRules)
+	file := nodetest.RulesFile(t, keyRules)
 	for name, yaml := range map[string]string{
-		"memory": "", "redis": onRedis("single", redistest.Start(t).Addr), "cluster": onRedis("cluster", redistest.StartCluster(t, 3).Addrs...),
+		"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr), "cluster": nodetest.OnRedis("cluster", redistest.StartCluster(t, 3).Addrs...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNode(t, yaml+"rules: {file: "+file+"}")
-			eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
+			nodetest.Eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
 			says := func(want string, args ...string) {
 				t.Helper()
 				code, out, errs := n.keys(args...)
@@ -94,7 +95,7 @@ per-user: 1 strike, 0 bans so far
 }
 
 func TestKeysRefused(t *testing.T) {
-	n := startNode(t, "rules: {file: "+rulesFile(t, keyRules)+"}\nadmin: {viewer_token: 0123456789abcdef}")
+	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}\nadmin: {viewer_token: 0123456789abcdef}")
 	for _, test := range []struct {
 		args []string
 		code int
@@ -121,7 +122,7 @@ func TestKeysWithoutTheStore(t *testing.T) {
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	n := startNode(t, onRedis("single", redis.Addr)+"rules: {file: "+rulesFile(t, keyRules)+"}")
+	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	for _, args := range [][]string{{"show", "user=u1"}, {"list", "per-user"}, {"reset", "user=u1"}, {"ban", "user=u1", "--for", "1h"}} {
 		if code, _, errs := n.keys(args...); code != exitFailed || !strings.Contains(errs, "store unavailable") {
 			t.Errorf("%v: exit status %d: %s", args, code, errs)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 func newKeysListCommand(a *app) *cobra.Command {
@@ -73,7 +74,7 @@ func (a *app) tellKeys(found *admin.Keys, most int) error {
 	if more {
 		and = ", and there are more: --most"
 	}
-	fmt.Fprintf(a.stderr, "%s%s\n", counted(len(found.Keys), "caller"), and)
+	fmt.Fprintf(a.stderr, "%s%s\n", spelling.Count(len(found.Keys), "caller"), and)
 	return nil
 }
 
@@ -160,9 +161,9 @@ func (a *app) tellGuards(k *admin.KeyState) {
 		fmt.Fprintf(a.stdout, "%s: banned until %s\n", k.Rule, k.BannedUntil.Format(time.RFC3339))
 	}
 	if k.Strikes > 0 || k.Bans > 0 {
-		fmt.Fprintf(a.stdout, "%s: %s, %s so far\n", k.Rule, counted(int(k.Strikes), "strike"), counted(int(k.Bans), "ban"))
+		fmt.Fprintf(a.stdout, "%s: %s, %s so far\n", k.Rule, spelling.Count(int(k.Strikes), "strike"), spelling.Count(int(k.Bans), "ban"))
 	}
 	if k.Reserved > 0 {
-		fmt.Fprintf(a.stdout, "%s: %s\n", k.Rule, counted(int(k.Reserved), "reservation"))
+		fmt.Fprintf(a.stdout, "%s: %s\n", k.Rule, spelling.Count(int(k.Reserved), "reservation"))
 	}
 }

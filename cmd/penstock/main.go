@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func main() { os.Exit(realApp().run(context.Background(), os.Args[1:])) }
@@ -51,7 +53,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	root.SetVersionTemplate("penstock {{.Version}}\n")
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
-	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newVersionCommand(a))
+	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newHealthCommand(a), newVersionCommand(a))
 	return root
 }
 
@@ -59,10 +61,10 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 // whole configuration report them with its other errors.
 func (a *app) checkVariables(c *cobra.Command) error {
 	switch c.Name() {
-	case "serve", "doctor", "version", "help", "penstock":
+	case "serve", "doctor", "health", "version", "help", "penstock":
 		return nil
 	}
-	if err := errors.Join(unknownVariables(a.env)...); err != nil {
+	if err := errors.Join(config.UnknownVariables(a.env)...); err != nil {
 		return misused("%w", err)
 	}
 	return nil

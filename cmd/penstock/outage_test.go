@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -11,7 +12,7 @@ import (
 // how much that was.
 func TestOutageIsCharged(t *testing.T) {
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	yaml := onRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + rulesFile(t, `
+	yaml := nodetest.OnRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + nodetest.RulesFile(t, `
 rules:
   - {name: windows, match: {path: /window}, key: [user], limits: [{rate: 10/30d, algorithm: fixed_window}]}
   - {name: buckets, match: {path: /bucket}, key: [user], limits: [{rate: 10/30d, algorithm: token_bucket}]}
@@ -19,7 +20,7 @@ rules:
 `) + "}"
 	a, b := startNode(t, yaml), startNode(t, yaml)
 	for _, n := range []*node{a, b} {
-		eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
+		nodetest.Eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
 	}
 	paths := []string{"/window", "/bucket", "/leased"}
 	check := func(n *node, path string) (allowed bool, remaining int64) {
@@ -35,7 +36,7 @@ rules:
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Redis is given up on", func() bool {
+	nodetest.Eventually(t, "Redis is given up on", func() bool {
 		b.check(`{"path": "/window", "user": "somebody else"}`)
 		return !b.statusNow().Store.Connected
 	})
@@ -55,8 +56,8 @@ rules:
 		return strings.Contains(text, "\npenstock_late_charges_waiting 0\n") && !strings.Contains(text, "\npenstock_late_charges_total 0\n") &&
 			strings.Contains(text, "\npenstock_late_charges_dropped_total 0\n")
 	}
-	eventually(t, "what was admitted is charged", charged)
-	eventually(t, "the other node decides exactly", func() bool {
+	nodetest.Eventually(t, "what was admitted is charged", charged)
+	nodetest.Eventually(t, "the other node decides exactly", func() bool {
 		return a.check(`{"path": "/window", "user": "somebody else"}`).Quality == "exact"
 	})
 	for _, path := range paths[:2] {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // A process is the real program.
@@ -47,7 +49,7 @@ func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error
 	p := &process{Cmd: exec.CommandContext(ctx, program), addresses: map[string]string{}, exited: make(chan error, 1)}
 	p.Args = append([]string{"penstock"}, args...) // by which the test program knows what to be
 	p.Dir = t.TempDir()
-	p.Env = append(append(os.Environ(), unhurried...), "STATE_DIRECTORY="+p.Dir)
+	p.Env = append(append(os.Environ(), nodetest.Unhurried...), "STATE_DIRECTORY="+p.Dir)
 	p.Stderr = output
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -122,7 +124,7 @@ func TestSignals(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v: %v, want exit status 0", s, err)
 			}
-		case <-time.After(patient):
+		case <-time.After(nodetest.Timeout):
 			t.Errorf("%v: it did not end", s)
 		}
 	}
@@ -145,7 +147,7 @@ func TestSecondSignal(t *testing.T) {
 	}()
 	<-arrived
 	var err error
-	eventually(t, "it ends", func() bool {
+	nodetest.Eventually(t, "it ends", func() bool {
 		_ = p.Process.Signal(syscall.SIGTERM) // again and again, until one is not caught
 		select {
 		case err = <-p.exited:

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -13,31 +15,31 @@ import (
 // for, are normal: the log has no errors, and says what to do next.
 func TestNormalStatesAreNoErrors(t *testing.T) {
 	redis := redistest.Start(t)
-	mustCommand(t, redis.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, documentedRights(t)...)...)
-	as := strings.Replace(onRedis("single", redis.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
+	nodetest.RedisCommand(t, redis.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
+	as := strings.Replace(nodetest.OnRedis("single", redis.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "penstock.yaml")
-	writeFile(t, file, as+"data_dir: "+dir+"\nlisten: {gateway: '', http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0'}\nrules: {database: 'sqlite:rules.db', poll_interval: 50ms}\n")
-	l := loadConfig(file, unhurried, nil)
-	if err := l.check(); err != nil {
+	nodetest.WriteFile(t, file, as+"data_dir: "+dir+"\nlisten: {gateway: '', http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0'}\nrules: {database: 'sqlite:rules.db', poll_interval: 50ms}\n")
+	c, err := config.Load(config.Sources{File: file, Env: nodetest.Unhurried})
+	if err != nil {
 		t.Fatal(err)
 	}
-	n := runNode(t, l.config)
+	n := runNode(t, c)
 	if !strings.Contains(n.log.String(), `"no rules yet: every request passes"`) {
 		t.Error("the log does not say that there are no rules")
 	}
 	for _, rate := range []string{"1/1m", "2/1m", "3/1m"} {
 		version := n.statusNow().Rules.Version
-		writeFile(t, filepath.Join(dir, "rules.yaml"), "rules: [{name: one, key: [ip], limits: [{rate: "+rate+"}]}]\n")
+		nodetest.WriteFile(t, filepath.Join(dir, "rules.yaml"), "rules: [{name: one, key: [ip], limits: [{rate: "+rate+"}]}]\n")
 		var out bytes.Buffer
 		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
 		if code := a.run(t.Context(), []string{"rules", "apply", "--config", file, "-m", "a test", filepath.Join(dir, "rules.yaml")}); code != exitYes {
 			t.Fatalf("apply: exit status %d: %s", code, &out)
 		}
-		eventually(t, "the rules are served", func() bool { return n.statusNow().Rules.Version > version })
+		nodetest.Eventually(t, "the rules are served", func() bool { return n.statusNow().Rules.Version > version })
 	}
 	const said = `"rules are not published to Redis: the Redis user lacks the rights"`
-	eventually(t, "the log says what is not published", func() bool { return strings.Contains(n.log.String(), said) })
+	nodetest.Eventually(t, "the log says what is not published", func() bool { return strings.Contains(n.log.String(), said) })
 	if log := n.log.String(); strings.Count(log, said) != 1 || strings.Contains(log, `"level":"ERROR"`) {
 		t.Errorf("got\n%s", log)
 	}

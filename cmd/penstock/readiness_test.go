@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -12,7 +13,7 @@ import (
 // /readyz says so.
 func TestIdleNodeNoticesDeadRedis(t *testing.T) {
 	redis := redistest.Start(t)
-	n := startNode(t, onRedis("single", redis.Addr)+"listen: {health: '127.0.0.1:0'}\nrules: {file: "+rulesFile(t, "rules: []")+"}\n")
+	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"listen: {health: '127.0.0.1:0'}\nrules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\n")
 	all := func(want string) func() bool {
 		return func() bool {
 			for _, name := range []string{"admin", "http", "health"} {
@@ -29,18 +30,18 @@ func TestIdleNodeNoticesDeadRedis(t *testing.T) {
 		name       string
 		begin, end func() error
 	}{{"dies", redis.Kill, redis.Restart}, {"hangs", redis.Pause, redis.Resume}} {
-		eventually(t, "ready before Redis "+failure.name, all(ready))
+		nodetest.Eventually(t, "ready before Redis "+failure.name, all(ready))
 		if err := failure.begin(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "degraded after Redis "+failure.name, all(degraded))
+		nodetest.Eventually(t, "degraded after Redis "+failure.name, all(degraded))
 		if now := n.statusNow().Store; now.Connected || now.Error == "" {
 			t.Errorf("Redis %s: status says %+v", failure.name, now)
 		}
 		if err := failure.end(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "ready after Redis is back", all(ready))
+		nodetest.Eventually(t, "ready after Redis is back", all(ready))
 	}
 }
 

@@ -7,22 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
-
-// onRedis is the configuration of a node that shares its limits.
-func onRedis(mode string, addresses ...string) string {
-	return fmt.Sprintf("key_secret: 0123456789abcdef0123456789abcdef\nstore: {redis: {mode: %s, addresses: ['%s'], timeout: 20s}}\n",
-		mode, strings.Join(addresses, "', '"))
-}
 
 // exactly sends calls to all nodes at once; so many of them must pass.
 func exactly(t *testing.T, want int, nodes ...*node) {
 	t.Helper()
 	for _, n := range nodes {
-		eventually(t, "the node is connected to Redis", func() bool { return n.statusNow().Store.Connected })
+		nodetest.Eventually(t, "the node is connected to Redis", func() bool { return n.statusNow().Store.Connected })
 	}
-	passed := together(30*len(nodes), func(i int) bool {
+	passed := nodetest.Together(30*len(nodes), func(i int) bool {
 		v := nodes[i%len(nodes)].check(`{"user": "u1"}`)
 		if v.Quality != "exact" {
 			t.Errorf("got %+v", v)
@@ -35,13 +30,13 @@ func exactly(t *testing.T, want int, nodes ...*node) {
 }
 
 func TestNodesShareTheLimit(t *testing.T) {
-	file := rulesFile(t, fmt.Sprintf(perUser, 20))
+	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 20))
 	t.Run("single", func(t *testing.T) {
-		yaml := onRedis("single", redistest.Start(t).Addr) + "rules: {file: " + file + "}"
+		yaml := nodetest.OnRedis("single", redistest.Start(t).Addr) + "rules: {file: " + file + "}"
 		exactly(t, 20, startNode(t, yaml), startNode(t, yaml), startNode(t, yaml))
 	})
 	t.Run("cluster", func(t *testing.T) {
-		yaml := onRedis("cluster", redistest.StartCluster(t, 3).Addrs...) + "rules: {file: " + file + "}"
+		yaml := nodetest.OnRedis("cluster", redistest.StartCluster(t, 3).Addrs...) + "rules: {file: " + file + "}"
 		exactly(t, 20, startNode(t, yaml), startNode(t, yaml))
 	})
 }
@@ -52,8 +47,8 @@ func TestStartWithoutRedis(t *testing.T) {
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	n := startNode(t, onRedis("single", redis.Addr)+"rules: {file: "+rulesFile(t, fmt.Sprintf(perUser, 2))+"}")
-	eventually(t, "the node is ready all the same", func() bool { return n.statusNow().Ready })
+	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))+"}")
+	nodetest.Eventually(t, "the node is ready all the same", func() bool { return n.statusNow().Ready })
 	var allowed int
 	for range 3 {
 		v := n.check(`{"user": "u1"}`)
@@ -73,19 +68,19 @@ func TestStartWithoutRedis(t *testing.T) {
 	if err := redis.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Redis decides", func() bool { return n.check(`{"user": "u2"}`).Quality == "exact" })
+	nodetest.Eventually(t, "Redis decides", func() bool { return n.check(`{"user": "u2"}`).Quality == "exact" })
 }
 
 // Rules go from the database of one node through Redis to another that has none.
 func TestRulesThroughRedis(t *testing.T) {
-	yaml := onRedis("single", redistest.Start(t).Addr)
+	yaml := nodetest.OnRedis("single", redistest.Start(t).Addr)
 	first := startNode(t, yaml+"rules: {database: 'sqlite:"+filepath.Join(t.TempDir(), "rules.db")+"'}")
 	second := startNode(t, yaml+"rules: {redis: true}")
 	want := first.statusNow().Rules
 	if want.Rules == 0 {
 		t.Fatalf("the first node has no rules: %+v", want)
 	}
-	eventually(t, "the second node has the rules of the first", func() bool {
+	nodetest.Eventually(t, "the second node has the rules of the first", func() bool {
 		got := second.statusNow().Rules
 		return got.Checksum == want.Checksum && got.Version == want.Version
 	})
@@ -98,7 +93,7 @@ func TestSilentRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	n := startNode(t, onRedis("single", silent.Addr().String())+"rules: {file: "+rulesFile(t, fmt.Sprintf(perUser, 2))+"}")
+	n := startNode(t, nodetest.OnRedis("single", silent.Addr().String())+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))+"}")
 	if v := n.check(`{"user": "u1"}`); !v.Allowed || v.Quality != "local" {
 		t.Errorf("got %+v", v)
 	}

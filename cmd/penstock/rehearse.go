@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/health"
 
 	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
@@ -27,31 +29,31 @@ const connectTimeout = 5 * time.Second
 
 // rehearse checks everything that a start checks, and reports all errors. It opens no listener and
 // changes nothing. It uses the network only if connect is set.
-func (a *app) rehearse(ctx context.Context, c *config, connect bool) error {
+func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) error {
 	upstreams := c.Upstreams // the rehearsal of a demo adds one
-	found, errs := c.rehearseRules(ctx, connect)
+	found, errs := rehearseRules(ctx, c, connect)
 	a.warn(found.warnings...)
-	errs = append(errs, c.rehearseDataDir(), rehearseListeners(ctx, c, found.snapshot, connect))
+	errs = append(errs, rehearseDataDir(c), rehearseListeners(ctx, c, found.snapshot, connect))
 	if connect {
-		errs = append(errs, c.connectStore(ctx)...)
+		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "ok: %s\n", found.summary)
-	if remote := c.remote(upstreams); !connect && len(remote) > 0 {
+	if remote := remoteParts(c, upstreams); !connect && len(remote) > 0 {
 		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(remote, ", "))
 	}
 	return nil
 }
 
-// remote lists what the server reaches over the network.
-func (c *config) remote(upstreams []upstreamConfig) (all []string) {
-	if c.redis() {
+// remoteParts lists what the server reaches over the network.
+func remoteParts(c *config.Config, upstreams []config.Upstream) (all []string) {
+	if c.HasRedis() {
 		all = append(all, "Redis")
 	}
-	if c.hasRemoteRules() {
+	if hasRemoteRules(c) {
 		all = append(all, "rules")
 	}
 	if c.JWT.JWKSURL != "" {
@@ -63,7 +65,7 @@ func (c *config) remote(upstreams []upstreamConfig) (all []string) {
 	return all
 }
 
-func (c *config) hasRemoteRules() bool {
+func hasRemoteRules(c *config.Config) bool {
 	return c.Rules.Redis || c.Rules.Database != "" && !strings.HasPrefix(string(c.Rules.Database), "sqlite:")
 }
 
@@ -75,8 +77,8 @@ type rehearsedRules struct {
 }
 
 // rehearseRules reads and compiles the rules.
-func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehearsedRules, errs []error) {
-	if c.hasRemoteRules() && !connect {
+func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found rehearsedRules, errs []error) {
+	if hasRemoteRules(c) && !connect {
 		found.summary = "configuration"
 		return found, nil
 	}
@@ -87,7 +89,7 @@ func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehears
 		case levelWrong:
 			errs = append(errs, fmt.Errorf("rules: %s", f.Text))
 		case levelLook:
-			if c.demo && found.snapshot == nil {
+			if c.Demo && found.snapshot == nil {
 				continue // the start saves the sample rules
 			}
 			found.warnings = append(found.warnings, "rules: "+f.Text)
@@ -97,13 +99,13 @@ func (c *config) rehearseRules(ctx context.Context, connect bool) (found rehears
 	if found.snapshot != nil {
 		n = len(found.snapshot.Rules)
 	}
-	found.summary = "configuration and " + counted(n, "rule")
+	found.summary = "configuration and " + spelling.Count(n, "rule")
 	return found, errs
 }
 
 // rehearseDataDir checks that data_dir, or the directory it would be created in, can be written to,
 // and that the secrets kept there can be used.
-func (c *config) rehearseDataDir() error {
+func rehearseDataDir(c *config.Config) error {
 	dir := c.DataDir
 	for {
 		info, err := os.Stat(dir)
@@ -127,7 +129,7 @@ func (c *config) rehearseDataDir() error {
 	if err := probe.Close(); err != nil {
 		return fmt.Errorf("data_dir: %w", err)
 	}
-	for _, read := range []func() (string, error){c.readKeySecret, c.readAdminToken} {
+	for _, read := range []func() (string, error){c.ReadKeySecret, c.ReadAdminToken} {
 		if _, err := read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -137,7 +139,7 @@ func (c *config) rehearseDataDir() error {
 
 // rehearseListeners makes what answers at each listener, for the errors that only these can tell: an
 // invalid certificate, two upstreams for the same requests.
-func rehearseListeners(ctx context.Context, c *config, snapshot *rules.Snapshot, connect bool) error {
+func rehearseListeners(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, connect bool) error {
 	s := &server{config: c, log: slog.New(slog.DiscardHandler), health: health.NewServer()}
 	defer s.Close()
 	store, err := memstore.New(memstore.Options{MaxBytes: int64(c.Store.Memory.MaxBytes)})
@@ -154,8 +156,8 @@ func rehearseListeners(ctx context.Context, c *config, snapshot *rules.Snapshot,
 		return err
 	}
 	var errs []error
-	if c.redis() {
-		redis, err := c.redisOptions()
+	if c.HasRedis() {
+		redis, err := c.RedisOptions()
 		if err == nil {
 			err = redis.Validate()
 		}
@@ -179,11 +181,11 @@ func rehearseListeners(ctx context.Context, c *config, snapshot *rules.Snapshot,
 }
 
 // connectStore has Redis make one decision.
-func (c *config) connectStore(ctx context.Context) (errs []error) {
-	if !c.redis() {
+func connectStore(ctx context.Context, c *config.Config) (errs []error) {
+	if !c.HasRedis() {
 		return nil
 	}
-	options, err := c.redisOptions()
+	options, err := c.RedisOptions()
 	if err != nil {
 		return nil // already reported
 	}
@@ -213,9 +215,9 @@ func (c *config) connectStore(ctx context.Context) (errs []error) {
 }
 
 // connectUpstreams connects to every upstream server.
-func connectUpstreams(ctx context.Context, upstreams []upstreamConfig) (errs []error) {
+func connectUpstreams(ctx context.Context, upstreams []config.Upstream) (errs []error) {
 	for i, u := range upstreams {
-		for _, text := range u.urls() {
+		for _, text := range u.Servers() {
 			if err := connectUpstream(ctx, text, u.CA); err != nil {
 				errs = append(errs, fmt.Errorf("upstreams[%d]: cannot connect to %s: %w", i, text, err))
 			}
@@ -233,7 +235,7 @@ func connectUpstream(ctx context.Context, text, ca string) error {
 	defer cancel()
 	dial, port := (&net.Dialer{}).DialContext, "80"
 	if to.Scheme == "https" {
-		secure, err := (&tlsClientConfig{Enabled: true, CA: ca}).load()
+		secure, err := (&config.ClientTLS{Enabled: true, CA: ca}).Load()
 		if err != nil {
 			return nil // the gateway has reported it
 		}

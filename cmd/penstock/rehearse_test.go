@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -20,7 +21,7 @@ func TestCheckConnects(t *testing.T) {
 	closed := closedAddress(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "rules.yaml")
-	writeFile(t, file, "rules: [{name: one, key: [ip], limits: [{rate: 10/1m}]}]\n")
+	nodetest.WriteFile(t, file, "rules: [{name: one, key: [ip], limits: [{rate: 10/1m}]}]\n")
 	for _, c := range []struct {
 		redis, upstream, database string
 		want                      []string // of stderr; none: ok

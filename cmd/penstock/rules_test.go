@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/internal/ruleredis"
@@ -20,7 +22,7 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis.Addr}, Timeout: patient})
+	nodes, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis.Addr}, Timeout: nodetest.Timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +85,9 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 
 func TestRulesHaveNoLessTimeThanDecisions(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{10 * time.Millisecond: 5 * time.Second, time.Minute: time.Minute} {
-		r := defaultConfig().Store.Redis
+		r := config.Default().Store.Redis
 		r.Timeout = given
-		if o, err := r.forRules(); err != nil || o.Timeout != want {
+		if o, err := r.RuleOptions(); err != nil || o.Timeout != want {
 			t.Errorf("with a timeout of %v rules have %v, want %v (%v)", given, o.Timeout, want, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
@@ -77,8 +78,8 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 		return nil, &exit{exitUsage, err}
 	}
 	b := &rulebase{service: &ruleservice.Service{Database: origin}, mustPublish: f.redis != ""}
-	if f.redis != "" || config.redis() {
-		options, err := config.Store.Redis.forRules()
+	if f.redis != "" || config.HasRedis() {
+		options, err := config.Store.Redis.RuleOptions()
 		if err != nil {
 			return nil, &exit{exitUsage, err}
 		}
@@ -94,48 +95,21 @@ func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*ru
 	return b, nil
 }
 
-// rulesTimeout is what an exchange of rules may take. The store's timeout is for decisions, which are
-// small; but where a decision has longer, rules have as long.
-const rulesTimeout = 5 * time.Second
-
-// forRules returns how rules are carried through the store's Redis.
-func (r *redisConfig) forRules() (ruleredis.Options, error) {
-	secure, err := r.TLS.load()
-	return ruleredis.Options{
-		Addresses: r.Addresses, Master: r.Master, Cluster: r.Mode == "cluster",
-		Username: r.Username, Password: string(r.Password),
-		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
-		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: max(rulesTimeout, r.Timeout),
-	}, err
-}
-
 // rulesConfig returns the part of the configuration that says where rules are.
-func (a *app) rulesConfig(f *databaseFlags) (*config, error) {
-	var flags []given
+func (a *app) rulesConfig(f *databaseFlags) (*config.Config, error) {
+	var flags []config.Flag
 	if f.database != "" {
-		flags = append(flags, given{"--database", "rules.database", f.database})
+		flags = append(flags, config.Flag{Name: "--database", Key: "rules.database", Value: f.database})
 	}
 	if f.file != "" {
-		flags = append(flags, given{"--database-file", "rules.database_file", f.file})
+		flags = append(flags, config.Flag{Name: "--database-file", Key: "rules.database_file", Value: f.file})
 	}
 	if f.redis != "" {
-		flags = append(flags, given{"--redis", "store.redis.addresses", f.redis})
+		flags = append(flags, config.Flag{Name: "--redis", Key: "store.redis.addresses", Value: f.redis})
 	}
-	file := cmp.Or(f.config, a.getenv("PENSTOCK_CONFIG"))
-	l := loadConfig(file, a.env, flags)
-	if !l.unreadable {
-		isNamed := file != "" || l.origin["rules.database"] != "" || l.origin["rules.database_file"] != "" || l.origin["data_dir"] != ""
-		if r := l.config.Rules; !isNamed && r.File == "" && !r.Redis {
-			return nil, errors.New("no rules database: name it with --database (sqlite:penstock.db, postgres://…), PENSTOCK_RULES_DATABASE, or the server's configuration with --config")
-		}
-		if r := l.config.Rules; r.File != "" || r.Redis {
-			l.wrong("rules", "these rules are not in a database: name one with --database")
-		}
-		l.checkRedis()
-		l.checkRules()
-	}
-	a.warn(l.config.warnings...)
-	return l.config, errors.Join(l.errs...)
+	conf, err := config.LoadRules(config.Sources{File: f.config, Env: a.env, Flags: flags})
+	a.warn(conf.Warnings...)
+	return conf, err
 }
 
 // currentUser is the author of changes that name none.

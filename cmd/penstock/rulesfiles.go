@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // stdinName is what problems call rules that came by stdin.
@@ -20,7 +21,7 @@ func (a *app) readRules(ctx context.Context, path string) ([]rules.File, error) 
 	if path == "-" {
 		return a.readStdin()
 	}
-	origin, err := rules.NewFiles(path)
+	origin, err := live.NewFiles(path)
 	if err != nil {
 		return nil, err
 	}

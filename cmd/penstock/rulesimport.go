@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -74,7 +75,7 @@ func (a *app) importEnvoy(ctx context.Context, path string, o envoyratelimit.Opt
 		return err
 	}
 	doc, notes := config.Convert()
-	fmt.Fprintf(a.stderr, "%s, %s\n", counted(len(doc.Rules), "rule"), counted(len(notes), "note"))
+	fmt.Fprintf(a.stderr, "%s, %s\n", spelling.Count(len(doc.Rules), "rule"), spelling.Count(len(notes), "note"))
 	if a.json() {
 		return a.writeJSON(imported{doc, append([]string{}, notes...)})
 	}

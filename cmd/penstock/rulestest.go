@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/ruletest"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -117,7 +119,7 @@ func (a *app) testRules(ctx context.Context, args []string, flags testFlags) err
 			return err
 		}
 	}
-	fmt.Fprintf(a.stderr, "%s passed, %d failed\n", counted(all.Passed, "test"), all.Failed)
+	fmt.Fprintf(a.stderr, "%s passed, %d failed\n", spelling.Count(all.Passed, "test"), all.Failed)
 	switch {
 	case broken || all.Failed > 0:
 		return no(nil)
@@ -170,7 +172,7 @@ func (a *app) testFile(ctx context.Context, path string, flags testFlags) (teste
 }
 
 func readFixture(path string) (*ruletest.Fixture, error) {
-	text, err := readBounded(path, ruletest.MaxFixture)
+	text, err := config.ReadFile(path, ruletest.MaxFixture)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, misused("read the tests: %w", err)
 	}
@@ -233,7 +235,7 @@ func (a *app) tellTested(file testedFile, verbose bool) {
 		case len(r.Failures) > 0:
 			fmt.Fprintf(a.stdout, "--- FAIL %s (%v)\n", r.Name, r.Place)
 		case verbose:
-			fmt.Fprintf(a.stdout, "--- ok   %s (%s)\n", r.Name, counted(r.Calls, "call"))
+			fmt.Fprintf(a.stdout, "--- ok   %s (%s)\n", r.Name, spelling.Count(r.Calls, "call"))
 		}
 		for i := range r.Failures {
 			fmt.Fprintln(a.stdout, &r.Failures[i])
@@ -243,5 +245,5 @@ func (a *app) tellTested(file testedFile, verbose bool) {
 	if good {
 		verdict = "ok"
 	}
-	fmt.Fprintf(a.stdout, "%-4s %s: %s, %s\n", verdict, file.File, counted(len(file.Tests), "test"), counted(calls, "call"))
+	fmt.Fprintf(a.stdout, "%-4s %s: %s, %s\n", verdict, file.File, spelling.Count(len(file.Tests), "test"), spelling.Count(calls, "call"))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -67,11 +68,11 @@ func addMaxDelayFlag(flags *pflag.FlagSet, config *string) {
 // maxDelay returns for how long the gateway holds requests by its configuration; 0: as long as the
 // rule's queue takes.
 func (a *app) maxDelay(file string) (time.Duration, error) {
-	l := loadConfig(cmp.Or(file, a.getenv("PENSTOCK_CONFIG")), a.env, nil)
-	if file != "" && len(l.errs) > 0 {
-		return 0, no(errors.Join(l.errs...))
+	conf, err := config.Read(config.Sources{File: file, Env: a.env})
+	if file != "" && err != nil {
+		return 0, no(err)
 	}
-	return l.config.Gateway.MaxDelay, nil
+	return conf.Gateway.MaxDelay, nil
 }
 
 func (a *app) validate(ctx context.Context, path string, o rules.Options, found *validation) error {
@@ -100,9 +101,9 @@ func (a *app) tellValidation(found *validation) error {
 		for _, p := range found.Problems {
 			fmt.Fprintln(a.stdout, p)
 		}
-		summary := fmt.Sprintf("ok: %s in %s", counted(found.Rules, "rule"), counted(found.Files, "file"))
+		summary := fmt.Sprintf("ok: %s in %s", spelling.Count(found.Rules, "rule"), spelling.Count(found.Files, "file"))
 		if found.Errors > 0 || found.Warnings > 0 {
-			summary = fmt.Sprintf("%s, %s in %s", counted(found.Errors, "error"), counted(found.Warnings, "warning"), counted(found.Files, "file"))
+			summary = fmt.Sprintf("%s, %s in %s", spelling.Count(found.Errors, "error"), spelling.Count(found.Warnings, "warning"), spelling.Count(found.Files, "file"))
 		}
 		fmt.Fprintln(a.stderr, summary)
 	}

@@ -7,13 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // canary is a secret that no output may contain, nor a part of it that is long enough to help.
@@ -46,36 +48,12 @@ var wellFormedURLs = []string{
 	"postgres://user:" + canary + "@127.0.0.1:1/db", "postgres://user@127.0.0.1:1/db?password=" + canary, "postgres://user:" + canary + "@127.0.0.1:1/db?sslmode=nonsense",
 }
 
-// Settings whose value can hold a secret are of a type that does not print it, or are checked before
-// anything prints them.
-func TestSecretSettingsAreKnown(t *testing.T) {
-	holds := regexp.MustCompile(`(password|secret|token|urls?|database|addresses)$`)
-	checked := []string{"url", "urls", "store.redis.addresses"}
-	upstream := defaultUpstream()
-	for _, s := range append(settings(reflect.ValueOf(defaultConfig()).Elem(), ""), settings(reflect.ValueOf(&upstream).Elem(), "")...) {
-		hides := s.value.Type() == reflect.TypeFor[secret]() || s.value.Type() == reflect.TypeFor[secretURL]()
-		if holds.MatchString(s.path) && !hides && !slices.Contains(checked, s.path) {
-			t.Errorf("%s of type %v can hold a secret", s.path, s.value.Type())
-		}
-	}
-}
-
-// secretSettings are the variables that can hold a secret.
-func secretSettings() (all []string) {
-	for _, s := range settings(reflect.ValueOf(defaultConfig()).Elem(), "") {
-		if t := s.value.Type(); t == reflect.TypeFor[secret]() || t == reflect.TypeFor[secretURL]() {
-			all = append(all, variable(s.path))
-		}
-	}
-	return append(all, variable("store.redis.addresses"))
-}
-
 // tell runs a command in this process and returns all that it prints.
 func tell(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	var out syncBuffer
+	var out nodetest.SyncBuffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out, env: env}
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	ctx, cancel := context.WithTimeout(t.Context(), nodetest.Timeout)
 	defer cancel()
 	a.run(ctx, args)
 	return out.String()
@@ -94,7 +72,7 @@ func TestNoOutputTellsSecrets(t *testing.T) {
 	file := filepath.Join(dir, "penstock.yaml")
 	forms := append(malformedURLs(t), wellFormedURLs...)
 	for _, name := range secretSettings() {
-		if name != variable("store.redis.addresses") && name != variable("jwt.jwks_url") { // which a bare word is a host for
+		if name != "PENSTOCK_STORE_REDIS_ADDRESSES" && name != "PENSTOCK_JWT_JWKS_URL" { // which a bare word is a host for
 			run([]string{name + "=" + canary}, "serve", "--check", "--demo")
 			run([]string{name + "=" + longCanary}, "serve", "--check", "--demo")
 		}
@@ -108,7 +86,7 @@ func TestNoOutputTellsSecrets(t *testing.T) {
 		run([]string{"PENSTOCK_UPSTREAMS=[{url: " + form + "}]"}, "serve", "--check")
 		run([]string{fmt.Sprintf("PENSTOCK_UPSTREAMS=[{urls: [%q, 'http://127.0.0.1:1']}]", form)}, "serve", "--check")
 		for _, yaml := range []string{"upstreams: [{url: %s}]", "upstreams:\n  - %s", "jwt: {jwks_url: %s}", "jwt:\n  jwks_url: %s", "store: {redis: {addresses: [%s]}}", "rules: {database: %s}", "admin:\n  token: %s", "%s", "%s: x"} {
-			writeFile(t, file, fmt.Sprintf(yaml, form))
+			nodetest.WriteFile(t, file, fmt.Sprintf(yaml, form))
 			run(nil, "serve", "--check", "--config", file)
 		}
 		database := strings.Replace(form, "http", "postgres", 1)
@@ -143,11 +121,11 @@ func TestServerTellsNoSecrets(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	database := filepath.Join(dir, "database")
-	writeFile(t, database, "postgres://user:"+canary+"@"+nowhere+"/db?connect_timeout=1")
-	writeFile(t, filepath.Join(dir, "rules.yaml"), attackRules)
+	nodetest.WriteFile(t, database, "postgres://user:"+canary+"@"+nowhere+"/db?connect_timeout=1")
+	nodetest.WriteFile(t, filepath.Join(dir, "rules.yaml"), attackRules)
 	for name, rules := range map[string][]string{"reachable": {"--rules", filepath.Join(dir, "rules.yaml")}, "unreachable": {"--database-file", database}} {
 		t.Run(name, func(t *testing.T) {
-			var out syncBuffer
+			var out nodetest.SyncBuffer
 			p, err := tryProcess(t, &out, append(append(slices.Clone(onFreePorts), "--data-dir", dir), rules...)...)
 			if err == nil {
 				p.used(t)
@@ -155,7 +133,7 @@ func TestServerTellsNoSecrets(t *testing.T) {
 					_, body := p.request(t, "GET", "admin", path, "", "Authorization", "Bearer "+longCanary+"-admin")
 					out.Write([]byte(body))
 				}
-				eventually(t, "the keys could not be fetched", func() bool { return strings.Contains(out.String(), "cannot fetch JWKS") })
+				nodetest.Eventually(t, "the keys could not be fetched", func() bool { return strings.Contains(out.String(), "cannot fetch JWKS") })
 				_ = p.Process.Signal(syscall.SIGTERM)
 				<-p.exited
 			}
@@ -187,7 +165,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 		{filepath.Join(dir, "secret"), []string{"PENSTOCK_STORE_REDIS_PASSWORD_FILE"}},
 		{filepath.Join(dir, "secret"), []string{"PENSTOCK_STORE_REDIS_SENTINEL_PASSWORD_FILE"}},
 	} {
-		writeFile(t, file.path, longCanary)
+		nodetest.WriteFile(t, file.path, longCanary)
 		env := []string{"PENSTOCK_DATA_DIR=" + dir}
 		for _, name := range file.env {
 			env = append(env, name+"="+file.path)
@@ -215,7 +193,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 	config := filepath.Join(dir, "penstock.yaml")
 	for text, holds := range map[string]bool{"admin: {token: " + longCanary + "}": true, "nodes: 1": false} {
 		for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody", 0o600: ""} {
-			writeFile(t, config, text)
+			nodetest.WriteFile(t, config, text)
 			if err := os.Chmod(config, mode); err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +207,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 	key := filepath.Join(dir, "key.pem")
 	for _, name := range []string{"PENSTOCK_GATEWAY_TLS_KEY", "PENSTOCK_ADMIN_TLS_KEY", "PENSTOCK_STORE_REDIS_TLS_KEY"} {
 		for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody"} {
-			writeFile(t, key, longCanary)
+			nodetest.WriteFile(t, key, longCanary)
 			if err := os.Chmod(key, mode); err != nil {
 				t.Fatal(err)
 			}
@@ -239,12 +217,12 @@ func TestModesOfSecretFiles(t *testing.T) {
 		}
 	}
 	// The server itself, not only its rehearsal.
-	writeFile(t, kept, longCanary)
+	nodetest.WriteFile(t, kept, longCanary)
 	for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody"} {
 		if err := os.Chmod(kept, mode); err != nil {
 			t.Fatal(err)
 		}
-		var out syncBuffer
+		var out nodetest.SyncBuffer
 		_, err := tryProcess(t, &out, append(slices.Clone(onFreePorts), "--data-dir", dir)...)
 		if (err != nil) != (mode == 0o666) || !strings.Contains(out.String(), want) {
 			t.Errorf("mode %#o: %v: %s", mode, err, &out)
@@ -260,7 +238,7 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 		"postgres://user:" + canary + "@127.0.0.1:1/db": true, "postgres://127.0.0.1:1/db?user=u&password=" + canary: true,
 		"postgres://user@127.0.0.1:1/db?sslmode=disable": false, "sqlite:" + filepath.Join(dir, "rules.db"): false,
 	} {
-		writeFile(t, file, source+"\n")
+		nodetest.WriteFile(t, file, source+"\n")
 		for _, command := range [][]string{{"serve", "--check", "--demo"}, {"rules", "history"}, {"explain", "a=b"}, {"check", "a=b"}, {"doctor", "--timeout", "1s"}} {
 			shown, hidden := tell(t, env, append(command, "--database", source)...), tell(t, env, append(command, "--database-file", file)...)
 			const warning = "can read the password in the process list; put the URL into a file and name it with --database-file"
@@ -274,5 +252,29 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 		if out := tell(t, env, "serve", "--help"); !strings.Contains(out, "--database-file") {
 			t.Error(out)
 		}
+	}
+}
+
+// secretSettings are the variables that can hold a secret.
+func secretSettings() []string {
+	return append(secretVariables(reflect.TypeFor[config.Config](), "PENSTOCK"), "PENSTOCK_STORE_REDIS_ADDRESSES")
+}
+
+func secretVariables(section reflect.Type, prefix string) (all []string) {
+	for field := range section.Fields() {
+		name := prefix + "_" + strings.ToUpper(field.Tag.Get("key"))
+		switch {
+		case field.Type == reflect.TypeFor[config.Secret](), field.Type == reflect.TypeFor[config.SecretURL]():
+			all = append(all, name)
+		case field.Type.Kind() == reflect.Struct && field.Tag.Get("key") != "":
+			all = append(all, secretVariables(field.Type, name)...)
+		}
+	}
+	return all
+}
+
+func TestSecretSettings(t *testing.T) {
+	if all := secretSettings(); len(all) != 9 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
+		t.Errorf("got %q", all)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
 	"github.com/penstock-io/penstock/internal/listener"
@@ -30,7 +31,7 @@ import (
 // A server is the parts of a node put together: a store and rules, the engine that decides by them,
 // and the doors by which calls come in.
 type server struct {
-	config  *config
+	config  *config.Config
 	log     *slog.Logger
 	started time.Time
 
@@ -77,7 +78,7 @@ type server struct {
 const ballast = 32 << 20
 
 // newServer makes a server that listens and does not answer yet. The context bounds the start.
-func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err error) {
+func newServer(ctx context.Context, c *config.Config, log *slog.Logger) (_ *server, err error) {
 	s := &server{config: c, log: log, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
 	defer func() {
 		if err != nil {
@@ -94,7 +95,7 @@ func newServer(ctx context.Context, c *config, log *slog.Logger) (_ *server, err
 
 func (s *server) openEngine(context.Context) error {
 	keyPrefix := ""
-	if s.config.redis() {
+	if s.config.HasRedis() {
 		keyPrefix = s.config.Store.Redis.KeyPrefix
 	}
 	decisions, err := decisionlog.New(decisionlog.Options{
@@ -137,7 +138,7 @@ func (s *server) atEnd(end func()) { s.ends = append(s.ends, end) }
 // Run answers until the context ends, and as long again as others need to notice; then it lets calls
 // under way end. It fails if one of the doors does.
 func (s *server) Run(ctx context.Context) error {
-	if s.demo != nil && s.config.traffic {
+	if s.demo != nil && s.config.Traffic {
 		s.demo.Turn(true)
 	}
 	all, ctx := errgroup.WithContext(ctx)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/console"
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/memstore"
@@ -46,7 +47,7 @@ func (s *server) openAdmin(context.Context) error {
 // adminCertificates returns nil if TLS is off.
 func (s *server) adminCertificates() (*listener.Certificates, error) {
 	t := s.config.Admin.TLS
-	return s.certificates("admin", tlsServerConfig{Certificate: t.Certificate, Key: t.Key})
+	return s.certificates("admin", config.ServerTLS{Certificate: t.Certificate, Key: t.Key})
 }
 
 func (s *server) newAdmin() (http.Handler, error) {
@@ -58,9 +59,9 @@ func (s *server) newAdmin() (http.Handler, error) {
 		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.Shared)
 	}
 	options := admin.Options{
-		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.hosts(s.config.Listen.Admin),
+		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Forget: s.engine.Load().Forget, Scratch: newScratch,
-		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: s.config.Rules.kind(), Service: s.rules.service, Compile: s.rules.compile},
+		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
 		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
 	}
 	if s.demo != nil {
@@ -81,11 +82,11 @@ func (s *server) openToken() (err error) {
 	if s.token = string(s.config.Admin.Token); s.token != "" {
 		return nil
 	}
-	if s.token, err = s.config.readAdminToken(); !errors.Is(err, fs.ErrNotExist) {
+	if s.token, err = s.config.ReadAdminToken(); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	s.token, s.newToken = newToken(), true
-	kept, err := keepSecret(s.config.adminTokenFile(), s.token)
+	s.token, s.newToken = config.NewToken(), true
+	kept, err := config.KeepSecret(s.config.AdminTokenFile(), s.token)
 	if err != nil {
 		s.log.Warn("the admin token cannot be kept: it changes with every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
 		return nil
@@ -94,8 +95,8 @@ func (s *server) openToken() (err error) {
 	return nil
 }
 
-// kind tells what the rules come from.
-func (r *rulesConfig) kind() admin.Kind {
+// rulesKind tells what the rules come from.
+func rulesKind(r *config.Rules) admin.Kind {
 	switch {
 	case r.Envoy != "":
 		return admin.Envoy

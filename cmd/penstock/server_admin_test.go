@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // admin asks the admin door as an operator, and reads the answer into something.
@@ -36,7 +37,7 @@ func TestRulesAreSavedAtTheAdminDoor(t *testing.T) {
 	if code := n.askAdmin("PUT", "/v1/rules", string(body), &saved); code != http.StatusOK || saved.Version.Number != 2 {
 		t.Fatalf("%d %+v", code, saved)
 	}
-	eventually(t, "the rules are served", func() bool { return n.statusNow().Rules.Version == 2 })
+	nodetest.Eventually(t, "the rules are served", func() bool { return n.statusNow().Rules.Version == 2 })
 	if first, second := n.check(`{"user": "u1"}`), n.check(`{"user": "u1"}`); !first.Allowed || second.Allowed || second.Rule != "once" {
 		t.Errorf("%+v %+v", first, second)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/httplimit/jwtclaims"
 	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/connlimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
 	"github.com/penstock-io/penstock/internal/listener"
@@ -25,7 +26,6 @@ import (
 	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/serverlog"
-	"github.com/penstock-io/penstock/internal/webguard"
 )
 
 // A door is a listener and what answers there.
@@ -108,11 +108,7 @@ func (s *server) openDoors(context.Context) error {
 }
 
 func (s *server) listen(name, address string, answer serve) (*door, error) {
-	mode, err := listener.ParseMode(s.config.Listen.SocketMode)
-	if err != nil {
-		return nil, fmt.Errorf("listen.socket_mode: %w", err)
-	}
-	opened, err := listener.Listen(address, mode)
+	opened, err := listener.Listen(address, s.config.Listen.SocketMode)
 	if err != nil {
 		return nil, fmt.Errorf("listen.%s: %w", name, err)
 	}
@@ -130,7 +126,7 @@ func (s *server) listen(name, address string, answer serve) (*door, error) {
 }
 
 func (s *server) isTrustedProxy(address netip.Addr) bool {
-	return slices.ContainsFunc(s.config.TrustedProxies, func(n network) bool { return n.Contains(address) })
+	return slices.ContainsFunc(s.config.TrustedProxies, func(n config.Network) bool { return n.Contains(address) })
 }
 
 // allDoors are those of calls and, if they are on, those of admin and health.
@@ -177,7 +173,7 @@ func (s *server) newAPI() (serve, error) {
 	log := s.log.With("door", "http")
 	handler, err := api.New(api.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
-		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.hosts(s.config.Listen.HTTP), Ready: s.readiness,
+		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.Hosts(s.config.Listen.HTTP), Ready: s.readiness,
 	})
 	if err != nil {
 		return nil, err
@@ -198,11 +194,6 @@ func (s *server) openProbes(context.Context) (err error) {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
 	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("door", "health"))))
 	return err
-}
-
-// hosts are the names under which a listener is reached.
-func (c *config) hosts(address string) webguard.Hosts {
-	return webguard.Hosts{Loopback: loopback(address), Names: c.Listen.Hosts}
 }
 
 // newHTTPServer returns a server of small requests.

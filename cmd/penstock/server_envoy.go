@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"os"
-	"strings"
 
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/rls"
-	"github.com/penstock-io/penstock/rules"
 )
 
 // openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
@@ -25,46 +23,32 @@ func (s *server) openEnvoy(context.Context) error {
 	if err != nil {
 		return err
 	}
+	e := &s.config.Envoy
 	s.envoy, err = rls.New(rls.Options{
 		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
-		RequestMetadata: s.config.Envoy.Metadata, DenialBody: rls.Body(s.config.Envoy.Body), NoDenialHeaders: !s.config.Envoy.Headers,
+		RequestMetadata: e.Metadata, DenialBody: rls.Body(e.Body), NoDenialHeaders: !e.Headers,
+		LimitHeaders: headerNames(&e.LimitHeaders), Shadow: e.Shadow,
 	})
 	return err
+}
+
+// headerNames returns nil if the headers are off.
+func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
+	if !h.Enabled {
+		return nil
+	}
+	return &rls.LimitHeaders{Limit: h.Limit, Remaining: h.Remaining, Reset: h.Reset}
 }
 
 // newLimiter returns what answers descriptors: by the files, or by rules, except for limits that
 // descriptors bring.
 func (s *server) newLimiter() (rls.Limiter, error) {
 	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
-		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.envoyOptions().Together,
+		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
+		UnlessOver: s.config.Rules.Charge == "unless_over", Quota: s.config.Envoy.Quota && s.config.Rules.Envoy != "",
 	})
 	if err != nil || s.config.Rules.Envoy != "" {
 		return limiter, err
 	}
 	return &rls.Calls{Engine: s.decider, Overrides: limiter}, nil
-}
-
-// envoyOptions say how files of envoyproxy/ratelimit are read.
-func (r *rulesConfig) envoyOptions() envoyratelimit.Options {
-	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.Envoy != "" && r.Charge == "together"}
-}
-
-// validateCommand is the command that tells every mistake in the rules.
-func (r *rulesConfig) validateCommand() string {
-	if r.Envoy != "" {
-		return "penstock rules import envoy-ratelimit " + r.Envoy
-	}
-	return "penstock rules validate"
-}
-
-// ignoredFiles returns the entries of a directory of envoyproxy/ratelimit files that are not read, because of
-// their names or because they are directories. That service reads them, so limits may be in there.
-func ignoredFiles(dir string) (names []string) {
-	entries, _ := os.ReadDir(dir) // a single file has none, and who reads the files tells of errors
-	for _, e := range entries {
-		if name := e.Name(); !strings.HasPrefix(name, ".") && (e.IsDir() || !rules.IsRulesFile(name)) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
@@ -68,12 +69,12 @@ func TestServesFilesOfEnvoy(t *testing.T) {
 		}
 	}
 
-	eventually(t, "a denial is logged", func() bool { return strings.Contains(n.log.String(), `"rule":"mesh.user","reason":"over_limit"`) })
+	nodetest.Eventually(t, "a denial is logged", func() bool { return strings.Contains(n.log.String(), `"rule":"mesh.user","reason":"over_limit"`) })
 
 	write("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]")
-	eventually(t, "a mistake is logged", func() bool { return strings.Contains(n.log.String(), "invalid rate limit unit 'fortnight'") })
+	nodetest.Eventually(t, "a mistake is logged", func() bool { return strings.Contains(n.log.String(), "invalid rate limit unit 'fortnight'") })
 	write("domain: mesh\ndescriptors: [{key: user, rate_limit: {unlimited: true}}]")
-	eventually(t, "the new file is served", func() bool { return n.asEnvoy("u") == http.StatusOK })
+	nodetest.Eventually(t, "the new file is served", func() bool { return n.asEnvoy("u") == http.StatusOK })
 }
 
 func TestServesEnvoyByRules(t *testing.T) {
@@ -138,12 +139,12 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.yaml")
-	writeFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
 	source := fmt.Sprintf("rules: {envoy_ratelimit: %q, poll_interval: 20ms}\nadmin: {token: %s}\n", dir, token)
 	n := startNode(t, "listen: {gateway: ''}\n"+source)
 	for i, unit := range []string{"fortnight", "moment"} {
-		writeFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: "+unit+"}}]")
-		eventually(t, "the status tells", func() bool {
+		nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: "+unit+"}}]")
+		nodetest.Eventually(t, "the status tells", func() bool {
 			return strings.Contains(n.statusNow().Rules.Refused, "invalid rate limit unit '"+unit+"'")
 		})
 		_, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+token)
@@ -162,8 +163,8 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 	if n.asEnvoy("u") != http.StatusOK || n.asEnvoy("u") != http.StatusTooManyRequests {
 		t.Error("the old file is not served on")
 	}
-	writeFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unlimited: true}}]")
-	eventually(t, "the status is clean", func() bool { return n.statusNow().Rules.Refused == "" })
+	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unlimited: true}}]")
+	nodetest.Eventually(t, "the status is clean", func() bool { return n.statusNow().Rules.Refused == "" })
 	if _, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+token); !strings.Contains(text, "penstock_rules_refused 0\n") {
 		t.Error("the metrics tell of a refusal that is over")
 	}
@@ -173,7 +174,7 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 func TestIgnoredFilesOfEnvoy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"limits.yaml", "config", ".hidden"} {
-		writeFile(t, filepath.Join(dir, name), "domain: mesh"+name)
+		nodetest.WriteFile(t, filepath.Join(dir, name), "domain: mesh"+name)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "more"), 0o700); err != nil {
 		t.Fatal(err)
@@ -191,7 +192,7 @@ func TestIgnoredFilesOfEnvoy(t *testing.T) {
 // Limits of the same name share a series: a scrape must not fail for them.
 func TestLimitsOfTheSameNameInMetrics(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "limits.yaml"), `
+	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), `
 domain: mesh
 descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 1, name: same}}

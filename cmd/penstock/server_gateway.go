@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/gateway"
 )
 
@@ -18,9 +19,9 @@ func (s *server) newGateway() (serve, error) {
 		if err != nil {
 			return nil, err
 		}
-		u := defaultUpstream()
+		u := config.DefaultUpstream()
 		u.URL = "http://" + address
-		s.config.Upstreams = []upstreamConfig{u}
+		s.config.Upstreams = []config.Upstream{u}
 		s.demoUpstream, s.demoSource = true, newDemoSource()
 		if s.demoSource.IsValid() {
 			options.TrustedProxies = append(options.TrustedProxies, netip.PrefixFrom(s.demoSource, s.demoSource.BitLen()))
@@ -44,7 +45,7 @@ func (s *server) newGateway() (serve, error) {
 		return nil, err
 	}
 	s.held = limiter.Held
-	o := s.config.gatewayOptions()
+	o := gatewayOptions(s.config)
 	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("door", "gateway")
 	o.Sources, o.ProxyHeader = s.decider.Sources, s.config.ClientIP.Header
 	if s.tracing != nil {
@@ -58,7 +59,7 @@ func (s *server) newGateway() (serve, error) {
 	return s.gateway.Serve, nil
 }
 
-func (c *config) gatewayOptions() gateway.Options {
+func gatewayOptions(c *config.Config) gateway.Options {
 	g := &c.Gateway
 	o := gateway.Options{
 		H2C: g.H2C, KeepEscapedSlashes: g.Slashes, ForwardHeaders: g.Headers, Trace: g.Trace,
@@ -74,7 +75,7 @@ func (c *config) gatewayOptions() gateway.Options {
 		},
 	}
 	for _, u := range c.Upstreams {
-		to := gateway.Upstream{Host: u.Host, Path: u.Path, URLs: u.urls(), RewriteHost: u.RewriteHost, RootCAs: u.CA, Count5xx: u.Health.Count5xx}
+		to := gateway.Upstream{Host: u.Host, Path: u.Path, URLs: u.Servers(), RewriteHost: u.RewriteHost, RootCAs: u.CA, Count5xx: u.Health.Count5xx}
 		if h := u.Health; h.Path != "" {
 			to.Health = &gateway.HealthCheck{
 				Path: h.Path, Interval: h.Interval, Timeout: h.Timeout,

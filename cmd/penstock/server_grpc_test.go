@@ -12,6 +12,8 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/stats"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // connections counts those that a client opens.
@@ -35,7 +37,7 @@ func TestConnectionAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	eventually(t, "the client has opened three connections", func() bool {
+	nodetest.Eventually(t, "the client has opened three connections", func() bool {
 		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
 			t.Fatal(err)
 		}

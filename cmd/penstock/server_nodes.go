@@ -16,7 +16,7 @@ import (
 func (s *server) joinNodes(context.Context) (err error) {
 	say := &nodeReport{server: s, name: cmp.Or(s.config.NodeName, storestack.NodeName()), at: s.started}
 	o := membership.Options{Self: say.now, Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) }}
-	if s.config.redis() && s.config.Nodes == 0 {
+	if s.config.HasRedis() && s.config.Nodes == 0 {
 		o.File = filepath.Join(s.config.DataDir, "nodes.last-seen")
 	}
 	s.members, err = s.store.Join(o, func(of penstock.Subject, onlyBan bool, before penstock.Instant) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -35,17 +36,17 @@ func (n *node) nodes() (names string, all map[string]admin.Node) {
 // somebody else writes there gets to be one.
 func TestNodesKnowEachOther(t *testing.T) {
 	redis := redistest.Start(t)
-	file := "rules: {file: " + rulesFile(t, "rules: [{name: per-user, key: [user], limits: [5/1h]}]") + "}\n"
-	yaml := onRedis("single", redis.Addr)
+	file := "rules: {file: " + nodetest.RulesFile(t, "rules: [{name: per-user, key: [user], limits: [5/1h]}]") + "}\n"
+	yaml := nodetest.OnRedis("single", redis.Addr)
 	a, b := startNode(t, yaml+file+"node_name: a"), startNode(t, yaml+file+"node_name: b")
 	c := startNode(t, yaml+"node_name: c\nnodes: 7") // with rules of its own, and told how many there are
 	for _, n := range []*node{b, c} {
-		eventually(t, "a node knows the others", func() bool {
+		nodetest.Eventually(t, "a node knows the others", func() bool {
 			names, all := n.nodes()
 			return len(all) == 3 && strings.HasPrefix(names, n.statusNow().Node)
 		})
 	}
-	eventually(t, "what they say is so", func() bool {
+	nodetest.Eventually(t, "what they say is so", func() bool {
 		names, all := a.nodes()
 		if names != "a b c" {
 			return false
@@ -61,7 +62,7 @@ func TestNodesKnowEachOther(t *testing.T) {
 	b.stop()
 	<-b.done
 	b.Close()
-	eventually(t, "who has ended is gone; what others write counts, and is told without what it says", func() bool {
+	nodetest.Eventually(t, "who has ended is gone; what others write counts, and is told without what it says", func() bool {
 		writeNonsense(t, redis.Addr)
 		_, all := a.nodes()
 		return a.statusNow().Store.Nodes == 6 && len(all) == 5 && all["b"].ID == "" &&
@@ -70,7 +71,7 @@ func TestNodesKnowEachOther(t *testing.T) {
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "without Redis it says that it is degraded, and what it last heard", func() bool {
+	nodetest.Eventually(t, "without Redis it says that it is degraded, and what it last heard", func() bool {
 		names, all := a.nodes()
 		return all["a"].About.Quality == "degraded" && strings.HasPrefix(names, "a c ")
 	})
@@ -112,14 +113,14 @@ func TestOneNodeInMemory(t *testing.T) {
 // nobody is denied for what was reset before.
 func TestResetReachesAllNodes(t *testing.T) {
 	redis := redistest.Start(t)
-	yaml := onRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + rulesFile(t, `
+	yaml := nodetest.OnRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + nodetest.RulesFile(t, `
 rules:
   - {name: windows, match: {path: /window}, key: [user], limits: [{rate: 1/1d, algorithm: fixed_window}, {rate: 1/1h, algorithm: sliding_window_log}]}
   - {name: bans, match: {path: /bans}, key: [user], limits: [{rate: 1/1d, algorithm: fixed_window}], penalty: {after: 2, within: 1h, bans: [1h]}}
 `) + "}"
 	a, b := startNode(t, yaml), startNode(t, yaml)
 	for _, n := range []*node{a, b} {
-		eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
+		nodetest.Eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
 	}
 	check := func(path, user string) (reason string) {
 		return b.check(`{"path": "` + path + `", "user": "` + user + `"}`).Reason
@@ -138,12 +139,12 @@ rules:
 			t.Fatalf("keys %v: %s%s", args, out, errs)
 		}
 	}
-	now, err := strconv.Atoi(strings.Fields(redisDo(t, redis.Addr, "TIME"))[0])
+	now, err := strconv.Atoi(strings.Fields(nodetest.RedisCommand(t, redis.Addr, "TIME"))[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both nodes have asked what was reset", func() bool {
-		return redisDo(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+1), "+inf") == "2"
+	nodetest.Eventually(t, "both nodes have asked what was reset", func() bool {
+		return nodetest.RedisCommand(t, redis.Addr, "ZCOUNT", "pen:nodes", strconv.Itoa(now+1), "+inf") == "2"
 	})
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
@@ -156,13 +157,4 @@ rules:
 			t.Errorf("%s of user %s: %s, want %s", what[0], what[1], got, want)
 		}
 	}
-}
-
-func redisDo(t *testing.T, addr string, args ...string) string {
-	t.Helper()
-	reply, err := redistest.Command(addr, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
 }

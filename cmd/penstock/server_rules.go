@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // sample is what a demo begins with.
@@ -22,45 +23,43 @@ var sample []byte
 
 // ruleSource is the rules and where they come from.
 type ruleSource struct {
-	live    *rules.Live
-	origin  rules.Origin
+	live    *live.Rules
+	origin  live.Origin
 	compile rules.Options
 	service *ruleservice.Service // nil: rules are not changed here
 }
-
-func (c *config) inDataDir(name string) string { return filepath.Join(c.DataDir, name) }
 
 // openRules follows the rules. A start without them is possible from the last good copy.
 func (s *server) openRules(ctx context.Context) error {
 	if err := os.MkdirAll(s.config.DataDir, 0o750); err != nil {
 		return fmt.Errorf("make data_dir: %w", err)
 	}
-	secret, err := s.config.keySecret()
+	secret, err := s.config.OpenKeySecret()
 	if err != nil {
 		return err
 	}
-	follow := rules.LiveOptions{Interval: s.config.Rules.PollInterval, LastGood: s.config.inDataDir("rules.last-good"), Changed: s.rulesChanged}
+	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.InDataDir("rules.last-good"), Changed: s.rulesChanged}
 	if s.config.Rules.Envoy != "" {
-		follow.Read, follow.LastGood = s.config.Rules.envoyOptions().Compile, "" // what is there is of other rules
+		follow.Read, follow.LastGood = s.config.Rules.EnvoyOptions().Compile, "" // what is there is of other rules
 	}
 	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}
 	follow.Compile = s.rules.compile
-	if s.rules.live, err = rules.Follow(ctx, s.rules.origin, follow); err != nil {
+	if s.rules.live, err = live.Follow(ctx, s.rules.origin, follow); err != nil {
 		return err
 	}
 	s.atEnd(s.rules.live.Close)
 	return nil
 }
 
-func (s *server) openOrigin(ctx context.Context) (rules.Origin, error) {
+func (s *server) openOrigin(ctx context.Context) (live.Origin, error) {
 	switch r := &s.config.Rules; {
 	case r.Envoy != "":
-		return rules.NewFiles(r.Envoy)
+		return live.NewFiles(r.Envoy)
 	case r.File != "":
-		return rules.NewFiles(r.File)
+		return live.NewFiles(r.File)
 	case r.Redis:
 		return s.openRuleRedis()
 	default:
@@ -70,7 +69,7 @@ func (s *server) openOrigin(ctx context.Context) (rules.Origin, error) {
 
 // openDatabase also publishes what the database has to Redis, if there is one, for nodes that have
 // no database.
-func (s *server) openDatabase(ctx context.Context, source string) (rules.Origin, error) {
+func (s *server) openDatabase(ctx context.Context, source string) (live.Origin, error) {
 	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (s *server) openDatabase(ctx context.Context, source string) (rules.Origin,
 	s.atEnd(func() { origin.Close() })
 	service := &ruleservice.Service{Database: origin, Compile: s.rules.compile}
 	s.rules.service = service
-	if s.config.redis() {
+	if s.config.HasRedis() {
 		published, err := s.openRuleRedis()
 		if err != nil {
 			return nil, err
@@ -86,7 +85,7 @@ func (s *server) openDatabase(ctx context.Context, source string) (rules.Origin,
 		service.Publisher = published
 		s.publish(service)
 	}
-	if s.config.demo {
+	if s.config.Demo {
 		if err := applySample(ctx, service); err != nil {
 			return nil, err
 		}
@@ -95,7 +94,7 @@ func (s *server) openDatabase(ctx context.Context, source string) (rules.Origin,
 }
 
 func (s *server) openRuleRedis() (*ruleredis.Rules, error) {
-	options, err := s.config.Store.Redis.forRules()
+	options, err := s.config.Store.Redis.RuleOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func (s *server) publish(service *ruleservice.Service) {
 			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
 				log.Info("rules are not published to Redis: the Redis user lacks the rights",
 					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/redis.md", "error", err)
-			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, rules.ErrNoRules):
+			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, live.ErrNoRules):
 			default:
 				log.Error("rules are not published to Redis", "error", err)
 			}
@@ -137,7 +136,7 @@ func (s *server) publish(service *ruleservice.Service) {
 // applySample saves the sample rules where there were none ever.
 func applySample(ctx context.Context, service *ruleservice.Service) error {
 	_, err := service.Database.Read(ctx)
-	if !errors.Is(err, rules.ErrNoRules) {
+	if !errors.Is(err, live.ErrNoRules) {
 		return nil // an error is reported when the rules are followed
 	}
 	_, err = service.Apply(ctx, "sample.yaml", ruledb.Change{Author: "penstock", Message: "sample rules", Document: sample})
@@ -148,12 +147,12 @@ func applySample(ctx context.Context, service *ruleservice.Service) error {
 }
 
 // rulesChanged tells what is new about the rules.
-func (s *server) rulesChanged(status rules.Status) {
+func (s *server) rulesChanged(status live.Status) {
 	at := s.log.With("version", status.Version, "checksum", status.Checksum)
 	switch {
 	case status.Refused != nil:
 		at.Error("new rules are refused, the old ones stay", "refused_version", status.Refused.Version, "error", status.Refused.Err)
-	case errors.Is(status.Err, rules.ErrNoRules) && status.Checksum == "":
+	case errors.Is(status.Err, live.ErrNoRules) && status.Checksum == "":
 		at.Info("no rules yet: every request passes", "origin", s.rules.origin, "next", "penstock rules apply rules.yaml, or create rules in the console")
 	case status.Err != nil:
 		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)
@@ -166,7 +165,7 @@ func (s *server) rulesChanged(status rules.Status) {
 	if status.CopyErr != nil {
 		at.Warn("there is no copy of the rules for a start without their origin", "error", status.CopyErr)
 	}
-	if ignored := ignoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
+	if ignored := envoyratelimit.IgnoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
 		at.Warn("files ignored: only *.yaml, *.yml and *.json in the directory itself are read", "directory", s.config.Rules.Envoy, "ignored", ignored)
 	}
 	for _, warning := range status.Warnings {

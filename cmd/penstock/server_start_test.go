@@ -8,10 +8,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 func TestStartFromLastGoodRules(t *testing.T) {
-	file, dir := rulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
+	file, dir := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
 	yaml := "data_dir: " + dir + "\nrules: {file: " + file + "}"
 	n := startNode(t, yaml)
 	secret, err := os.ReadFile(filepath.Join(dir, "key_secret"))
@@ -38,7 +41,7 @@ func TestStartFromLastGoodRules(t *testing.T) {
 
 // The start warns of a queue that takes longer than the gateway holds requests.
 func TestStartWarnsOfAShortDelay(t *testing.T) {
-	file := rulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
+	file := nodetest.RulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
 	for delay, warns := range map[string]bool{"0s": false, "30s": true, "90s": false} {
 		n := startNode(t, "rules: {file: "+file+"}\ngateway: {max_delay: "+delay+"}")
 		if told := strings.Contains(n.log.String(), "the last of a queue of 6 waits 90s"); told != warns {
@@ -55,29 +58,31 @@ func TestNothingIsLeft(t *testing.T) {
 		n.get(n.url("gateway", "/"))
 		n.check("{}")
 	})
-	eventually(t, "all goroutines end", func() bool { return goleak.Find(before) == nil })
+	nodetest.Eventually(t, "all goroutines end", func() bool { return goleak.Find(before) == nil })
 }
 
 func TestStartFails(t *testing.T) {
 	dir := t.TempDir()
-	for name, change := range map[string]func(*config){
-		"no rules":          func(c *config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },
-		"broken rules":      func(c *config) { c.Rules.File = rulesFile(t, "rules: [{nmae: x}]") },
-		"no such directory": func(c *config) { c.DataDir = filepath.Join(rulesFile(t, ""), "x") },
-		"an empty secret": func(c *config) {
-			c.Rules.File, c.DataDir = rulesFile(t, "rules: []"), t.TempDir()
-			writeFile(t, filepath.Join(c.DataDir, "key_secret"), "")
+	for name, change := range map[string]func(*config.Config){
+		"no rules":          func(c *config.Config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },
+		"broken rules":      func(c *config.Config) { c.Rules.File = nodetest.RulesFile(t, "rules: [{nmae: x}]") },
+		"no such directory": func(c *config.Config) { c.DataDir = filepath.Join(nodetest.RulesFile(t, ""), "x") },
+		"an empty secret": func(c *config.Config) {
+			c.Rules.File, c.DataDir = nodetest.RulesFile(t, "rules: []"), t.TempDir()
+			nodetest.WriteFile(t, filepath.Join(c.DataDir, "key_secret"), "")
 		},
-		"a certificate that is none": func(c *config) {
-			c.Rules.File = rulesFile(t, "rules: []")
-			c.Gateway.TLS = tlsServerConfig{Certificate: c.Rules.File, Key: c.Rules.File}
+		"a certificate that is none": func(c *config.Config) {
+			c.Rules.File = nodetest.RulesFile(t, "rules: []")
+			c.Gateway.TLS = config.ServerTLS{Certificate: c.Rules.File, Key: c.Rules.File}
 		},
-		"an address of another": func(c *config) { c.Rules.File, c.Listen.HTTP = rulesFile(t, "rules: []"), "192.0.2.1:0" },
+		"an address of another": func(c *config.Config) {
+			c.Rules.File, c.Listen.HTTP = nodetest.RulesFile(t, "rules: []"), "192.0.2.1:0"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := defaultConfig()
-			c.Listen = listenConfig{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
-			c.DataDir, c.demo = t.TempDir(), true
+			c := config.Default()
+			c.Listen = config.Listen{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
+			c.DataDir, c.Demo = t.TempDir(), true
 			change(c)
 			s, err := newServer(t.Context(), c, (&app{stderr: t.Output()}).newLog(c))
 			if err == nil {

@@ -3,15 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"time"
 
 	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/memstore"
-	"github.com/penstock-io/penstock/redisstore"
 )
 
 // store is where state is.
@@ -25,8 +21,8 @@ func (s *server) openStore(context.Context) error {
 		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log,
 		Wrap: func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
 	}
-	if s.config.redis() {
-		redis, err := s.config.redisOptions()
+	if s.config.HasRedis() {
+		redis, err := s.config.RedisOptions()
 		if err != nil {
 			return err
 		}
@@ -78,41 +74,4 @@ func (s *store) status() storeStatus {
 		found.Error = cmp.Or(s.Redis.Problem(), now.Cause).Error()
 	}
 	return found
-}
-
-func (c *config) redisOptions() (redisstore.Options, error) {
-	r := &c.Store.Redis
-	secure, err := r.TLS.load()
-	return redisstore.Options{
-		Addresses: r.Addresses, Mode: redisstore.Mode(r.Mode), Master: r.Master,
-		Username: r.Username, Password: string(r.Password),
-		SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword),
-		TLS: secure, KeyPrefix: r.KeyPrefix, Timeout: r.Timeout,
-	}, err
-}
-
-// load returns nil if TLS is off.
-func (t *tlsClientConfig) load() (*tls.Config, error) {
-	if !t.Enabled {
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CA != "" {
-		pem, err := readBounded(t.CA, maxConfigFile)
-		if err != nil {
-			return nil, fmt.Errorf("store.redis.tls.ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("store.redis.tls.ca: %s holds no certificate in PEM", t.CA)
-		}
-	}
-	if t.Certificate != "" {
-		own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("store.redis.tls.certificate: %w", err)
-		}
-		c.Certificates = []tls.Certificate{own}
-	}
-	return c, nil
 }

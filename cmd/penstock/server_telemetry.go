@@ -22,6 +22,7 @@ type decider interface {
 	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
+	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
 	Sources() []penstock.Source
 }
 

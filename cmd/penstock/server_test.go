@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/client/grpcclient"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 func TestGatewayEndsIn429(t *testing.T) {
@@ -48,7 +49,7 @@ func TestGatewayEndsIn429(t *testing.T) {
 func TestGatewayAdmitsExactlyTheLimit(t *testing.T) {
 	for _, simultaneous := range []int{50, 100} {
 		n := startNode(t, "")
-		passed := together(simultaneous, func(int) bool {
+		passed := nodetest.Together(simultaneous, func(int) bool {
 			answer, _ := n.get(n.url("gateway", "/api/v1/chat"), "X-Fingerprint", "fp:challenge123:hash456")
 			return answer.StatusCode == http.StatusOK
 		})
@@ -63,24 +64,17 @@ attributes: {user: {header: X-User}}
 rules: [{name: per-user, key: [user], limits: [{rate: %d/1h, algorithm: sliding_window_log}]}]
 `
 
-func rulesFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	writeFile(t, file, text)
-	return file
-}
-
 // Every door charges the same counter.
 func TestDoorsShareTheLimit(t *testing.T) {
-	n := startNode(t, "rules: {file: "+rulesFile(t, fmt.Sprintf(perUser, 30))+"}")
+	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 30))+"}")
 	rpc, err := grpcclient.New(n.door("grpc").listener.Addr().String(), grpcclient.Options{
-		Timeout: patient, Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Timeout: nodetest.Timeout, Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rpc.Close()
-	passed := together(90, func(i int) bool {
+	passed := nodetest.Together(90, func(i int) bool {
 		switch i % 3 {
 		case 0:
 			answer, _ := n.get(n.url("gateway", "/x"), "X-User", "u1")
@@ -118,7 +112,7 @@ func TestForwardAuth(t *testing.T) {
 // Rules can tell callers apart by what a verified token says.
 func TestTokens(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
-	file := rulesFile(t, "attributes: {user: {claim: sub}}\nrules: [{name: per-user, key: [user], limits: [{rate: 1/1h, algorithm: sliding_window_log}]}]")
+	file := nodetest.RulesFile(t, "attributes: {user: {claim: sub}}\nrules: [{name: per-user, key: [user], limits: [{rate: 1/1h, algorithm: sliding_window_log}]}]")
 	n := startNode(t, "jwt: {secret: "+secret+"}\nrules: {file: "+file+"}")
 	token := func(user, secret string) string {
 		signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": user, "exp": time.Now().Add(time.Hour).Unix()}).SignedString([]byte(secret))
@@ -177,8 +171,8 @@ func TestAdminDoorOverTLS(t *testing.T) {
 	}
 	dir := t.TempDir()
 	certificateFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writeFile(t, certificateFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})))
-	writeFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	nodetest.WriteFile(t, certificateFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})))
+	nodetest.WriteFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 	n := startNode(t, fmt.Sprintf("admin: {token: 0123456789abcdef, tls: {certificate: %s, key: %s}}", certificateFile, keyFile))
 	answer, err := other.Client().Get("https://" + n.door("admin").listener.Addr().String() + "/readyz")
 	if err != nil {
@@ -207,7 +201,7 @@ func TestDrain(t *testing.T) {
 	}()
 	<-arrived
 	n.stop()
-	eventually(t, "readyz says no", func() bool {
+	nodetest.Eventually(t, "readyz says no", func() bool {
 		answer, _ := n.get(n.url("admin", "/readyz"))
 		return answer.StatusCode == http.StatusServiceUnavailable
 	})
@@ -222,7 +216,7 @@ func TestDrain(t *testing.T) {
 
 // Rules change while calls keep coming, and no call fails.
 func TestRulesChangeUnderTraffic(t *testing.T) {
-	file := rulesFile(t, fmt.Sprintf(perUser, 1))
+	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1))
 	n := startNode(t, "rules: {file: "+file+"}")
 	first := n.statusNow().Rules.Checksum
 
@@ -240,16 +234,16 @@ func TestRulesChangeUnderTraffic(t *testing.T) {
 			}
 		})
 	}
-	writeFile(t, file, fmt.Sprintf(perUser, 1000))
-	eventually(t, "the new rules are served", func() bool { return n.statusNow().Rules.Checksum != first })
+	nodetest.WriteFile(t, file, fmt.Sprintf(perUser, 1000))
+	nodetest.Eventually(t, "the new rules are served", func() bool { return n.statusNow().Rules.Checksum != first })
 	for range 2 {
 		if answer, body := n.get(n.url("gateway", "/x"), "X-User", "probe"); answer.StatusCode != http.StatusOK {
 			t.Errorf("under the new rules: %s: %s", answer.Status, body)
 		}
 	}
 
-	writeFile(t, file, "rules: [{nmae: broken}]")
-	eventually(t, "the broken rules are refused", func() bool { return n.statusNow().Rules.Refused != "" })
+	nodetest.WriteFile(t, file, "rules: [{nmae: broken}]")
+	nodetest.Eventually(t, "the broken rules are refused", func() bool { return n.statusNow().Rules.Refused != "" })
 	if answer, body := n.get(n.url("gateway", "/x"), "X-User", "probe"); answer.StatusCode != http.StatusOK {
 		t.Errorf("after a refusal: %s: %s", answer.Status, body)
 	}

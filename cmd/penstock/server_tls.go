@@ -4,12 +4,13 @@ import (
 	"crypto/tls"
 	"fmt"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/telemetry"
 )
 
 // certificates returns those of a listener, nil if it has none. They are part of the metrics from now on.
-func (s *server) certificates(name string, t tlsServerConfig, protocols ...string) (*listener.Certificates, error) {
+func (s *server) certificates(name string, t config.ServerTLS, protocols ...string) (*listener.Certificates, error) {
 	if t.Certificate == "" {
 		return nil, nil
 	}

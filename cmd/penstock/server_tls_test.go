@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/penstock-io/penstock/internal/certtest"
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
@@ -37,7 +38,7 @@ func socketDir(t *testing.T) string {
 func envoyFile(t *testing.T, requests int) string {
 	t.Helper()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "limits.yaml"), fmt.Sprintf("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: %d}}]", requests))
+	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), fmt.Sprintf("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: %d}}]", requests))
 	return dir
 }
 
@@ -45,7 +46,7 @@ func envoyFile(t *testing.T, requests int) string {
 func serveConfig(t *testing.T, yaml string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "penstock.yaml")
-	writeFile(t, file, "data_dir: "+t.TempDir()+"\n"+yaml)
+	nodetest.WriteFile(t, file, "data_dir: "+t.TempDir()+"\n"+yaml)
 	return startProcess(t, "serve", "--config", file, "--listen-gateway", "", "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
 }
 
@@ -138,12 +139,12 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	for name, pair := range pairs {
 		before := pair.Serial
 		certtest.ReplaceFile(t, pair.Certificate, []byte("not a certificate"))
-		eventually(t, "the mistake is counted", func() bool { return n.tls[name].Status().Refusals == 1 })
+		nodetest.Eventually(t, "the mistake is counted", func() bool { return n.tls[name].Status().Refusals == 1 })
 		if shown(name).Cmp(before) != 0 {
 			t.Errorf("%s: a broken file took the certificate away", name)
 		}
 		pair.Replace(t, ca.Issue(t, "localhost"))
-		eventually(t, "the new certificate is shown", func() bool { return shown(name).Cmp(pair.Serial) == 0 })
+		nodetest.Eventually(t, "the new certificate is shown", func() bool { return shown(name).Cmp(pair.Serial) == 0 })
 	}
 	if got := n.state().Certificates["grpc"]; got.Reloads != 1 || got.Refusals != 1 || got.NotAfter.IsZero() {
 		t.Errorf("the metrics say %+v", got)
@@ -204,26 +205,5 @@ rules: {envoy_ratelimit: %q}
 	report, _ := visit(t, store).examine()
 	if !strings.Contains(report, "unix://"+redis) || strings.Contains(report, "cannot be used") {
 		t.Errorf("the doctor does not reach Redis:\n%s", report)
-	}
-}
-
-func TestListenerMistakes(t *testing.T) {
-	for yaml, want := range map[string]string{
-		"listen: {http: 'unix:///run/http.sock'}":                                        `invalid address "unix:///run/http.sock"`,
-		"listen: {grpc: 'unix://grpc.sock'}":                                             "must be absolute",
-		"listen: {socket_mode: rw}":                                                      `invalid file mode "rw"`,
-		"grpc: {tls: {certificate: cert.pem}}":                                           "certificate and key must be set together",
-		"grpc: {tls: {certificate: cert.pem, key: key.pem, client_names: [envoy]}}":      "client_names require required",
-		"store: {redis: {addresses: ['unix://redis.sock']}}":                             "absolute path",
-		"store: {redis: {addresses: ['unix:///redis.sock'], mode: sentinel, master: m}}": "mode single",
-		"store: {redis: {addresses: ['unix:///redis.sock'], tls: {enabled: true}}}":      "without tls",
-	} {
-		file := filepath.Join(t.TempDir(), "penstock.yaml")
-		writeFile(t, file, yaml)
-		l := loadConfig(file, nil, nil)
-		l.config.demo = true
-		if err := l.check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", yaml, err, want)
-		}
 	}
 }

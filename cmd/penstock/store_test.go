@@ -8,14 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
 // Whatever befalls Redis, every call is answered, and Redis decides again when it can.
 func TestRedisComesAndGoes(t *testing.T) {
 	redis := redistest.Start(t)
-	yaml := strings.Replace(onRedis("single", redis.Addr), "timeout: 20s", "timeout: 50ms", 1)
-	n := startNode(t, yaml+"rules: {file: "+rulesFile(t, fmt.Sprintf(perUser, 100_000))+"}")
+	yaml := strings.Replace(nodetest.OnRedis("single", redis.Addr), "timeout: 20s", "timeout: 50ms", 1)
+	n := startNode(t, yaml+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 100_000))+"}")
 	is := func(quality, state string) func() bool {
 		return func() bool {
 			v := n.check(`{"user": "u1"}`)
@@ -33,11 +34,11 @@ func TestRedisComesAndGoes(t *testing.T) {
 		{"stopped", redis.Pause, redis.Resume},
 		{"killed again", redis.Kill, redis.Restart},
 	} {
-		eventually(t, "before it is "+fault.name+" Redis decides", is("exact", "closed"))
+		nodetest.Eventually(t, "before it is "+fault.name+" Redis decides", is("exact", "closed"))
 		if err := fault.befall(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, fault.name+": it is not asked any more", is("local", "open"))
+		nodetest.Eventually(t, fault.name+": it is not asked any more", is("local", "open"))
 		answer, text := n.get(n.url("admin", "/readyz"))
 		if answer.StatusCode != http.StatusOK || !strings.Contains(text, "the store does not answer") {
 			t.Errorf("%s: readyz says %s: %s", fault.name, answer.Status, text)
@@ -49,7 +50,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "in the end Redis decides", is("exact", "closed"))
+	nodetest.Eventually(t, "in the end Redis decides", is("exact", "closed"))
 	if _, text := n.get(n.url("admin", "/readyz")); strings.TrimSpace(text) != "ready" {
 		t.Errorf("readyz says %s", text)
 	}
@@ -63,8 +64,8 @@ func TestRedisComesAndGoes(t *testing.T) {
 // A node that loses Redis goes on from what it has let pass.
 func TestGoesOnWithoutRedis(t *testing.T) {
 	redis := redistest.Start(t)
-	n := startNode(t, onRedis("single", redis.Addr)+"rules: {file: "+rulesFile(t, fmt.Sprintf(perUser, 5))+"}")
-	eventually(t, "the node is connected to Redis", func() bool { return n.statusNow().Store.Connected })
+	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 5))+"}")
+	nodetest.Eventually(t, "the node is connected to Redis", func() bool { return n.statusNow().Store.Connected })
 	for i, want := range []struct {
 		allowed bool
 		quality string
@@ -83,14 +84,14 @@ func TestGoesOnWithoutRedis(t *testing.T) {
 // Nodes learn how many they are, keep it for a start without Redis, and divide limits by it.
 func TestNodesAreLearned(t *testing.T) {
 	redis := redistest.Start(t)
-	file := rulesFile(t, "rules: [{name: per-user, key: [user], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: sliding_window_log}]}]")
-	yaml := onRedis("single", redis.Addr) + "rules: {file: " + file + "}\n"
+	file := nodetest.RulesFile(t, "rules: [{name: per-user, key: [user], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: sliding_window_log}]}]")
+	yaml := nodetest.OnRedis("single", redis.Addr) + "rules: {file: " + file + "}\n"
 	dir := t.TempDir()
 	first, second := startNode(t, yaml+"data_dir: "+dir), startNode(t, yaml)
 	for _, n := range []*node{first, second} {
-		eventually(t, "a node knows of the other", func() bool { return n.statusNow().Store.Nodes == 2 })
+		nodetest.Eventually(t, "a node knows of the other", func() bool { return n.statusNow().Store.Nodes == 2 })
 	}
-	eventually(t, "the first has kept it", func() bool { // which it does after it says so
+	nodetest.Eventually(t, "the first has kept it", func() bool { // which it does after it says so
 		kept, _ := os.ReadFile(filepath.Join(dir, "nodes.last-seen"))
 		return strings.TrimSpace(string(kept)) == "2"
 	})
@@ -99,7 +100,7 @@ func TestNodesAreLearned(t *testing.T) {
 	}
 	passes := func(n *node, user string, want int) {
 		t.Helper()
-		passed := together(12, func(int) bool { return n.check(`{"user": "` + user + `"}`).Allowed })
+		passed := nodetest.Together(12, func(int) bool { return n.check(`{"user": "` + user + `"}`).Allowed })
 		if passed != want {
 			t.Errorf("%d of 12 passed, want %d", passed, want)
 		}

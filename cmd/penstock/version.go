@@ -2,57 +2,39 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/buildinfo"
+	"github.com/penstock-io/penstock/internal/console"
 )
 
-// version is set by the linker for a release; otherwise the build's own information says it.
-var version string
-
-func thisBuild() build {
-	b := build{Version: version, Commit: "unknown", Go: "unknown"}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return b
-	}
-	b.Go = info.GoVersion
-	if b.Version == "" {
-		b.Version = info.Main.Version
-	}
-	modified := false
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Commit = s.Value
-		case "vcs.modified":
-			modified = s.Value == "true"
-		}
-	}
-	if modified {
-		b.Commit += " with changes"
-	}
-	return b
-}
-
-func describe(b build) string {
-	return fmt.Sprintf("%s (commit %s, %s)", b.Version, b.Commit, b.Go)
-}
+func thisBuild() build { return buildinfo.Read() }
 
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is",
+		Short: "Print the version, commit, date and Go version of this program",
 		Example: `  penstock version
   penstock version -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
 			if a.json() {
-				return a.writeJSON(b)
+				return a.writeJSON(struct {
+					build
+					Console bool `json:"console"`
+				}{thisBuild(), console.Built()})
 			}
-			_, err := fmt.Fprintf(a.stdout, "penstock %s\n", describe(b))
+			_, err := fmt.Fprintf(a.stdout, "penstock %s\n", describe(thisBuild()))
 			return err
 		},
 	}
+}
+
+// describe also says when the console is missing, as it is after go install.
+func describe(b build) string {
+	if console.Built() {
+		return b.String()
+	}
+	return b.String() + " without the console"
 }

@@ -17,7 +17,8 @@
 //	sabotage_test.go  what the suite must be able to see
 //
 // What is asserted holds on any machine: nothing lost, no errors, nobody denied who is within the
-// limit, no more admitted than the bound, exact in the end, and nothing left open. Latencies are printed and never asserted.
+// limit, no more admitted than the bound, exact in the end, and nothing left open. Latencies are printed and never
+// asserted.
 //
 // A few faults run always. PENSTOCK_TEST_LONG=1 runs all, one after the other; PENSTOCK_TEST_FAULTS names
 // a file for the table. make test-faults does both.

@@ -22,9 +22,9 @@
 // alone (shadow rules count each call), strikes, count_denied, concurrency, reservations, calls that
 // may be repeats, and any ticket of which one group is not known. A limit that counts all requests is
 // answered although it is alone: while it is known to be over, requests are denied and not counted, which
-// matters only to a limit that is raised within the window. That is believed for a minute. A ban comes before all of these
-// within its group, so bans are answered, whatever else the rule has. A sliding log is known only
-// while it lacks a single unit: else its numbers would depend on entries that the cache has not seen.
+// matters only to a limit that is raised within the window. That is believed for a minute. A ban comes before all of
+// these within its group, so bans are answered, whatever else the rule has. A sliding log is known only while it
+// lacks a single unit: else its numbers would depend on entries that the cache has not seen.
 //
 // # Operators
 //

@@ -55,7 +55,8 @@
 //
 // # Operators
 //
-// Leases show as reservations of their subject. A reset through this node drops the subject's permits here; other nodes hold theirs for at most ℓ.
+// Leases show as reservations of their subject. A reset through this node drops the subject's permits here; other
+// nodes hold theirs for at most ℓ.
 //
 // # Changed limits
 //

@@ -110,7 +110,7 @@ func (p *part) report(g *penstock.Group, taken bool, decisions []penstock.Decisi
 	for j := range decisions {
 		c, d := &g.Charges[j], &decisions[j]
 		states[j], _, _ = c.Meter.Weigh(p.known[j], p.now, 0, 0)
-		*d = c.Meter.Report(states[j], p.now, c.Cost, true, taken, 0)
+		c.Meter.ReportTo(d, p.now, &penstock.Result{State: states[j], Cost: c.Cost, Passes: true, Taken: taken})
 		if taken {
 			d.Receipt.At = p.at
 		}

@@ -230,8 +230,8 @@ func (e *ending) compare(t testing.TB, back int64) error {
 		}
 		return nil
 	}
-	want := m.Report(s, e.now, 0, true, false, 0)
-	if got := m.Report(there, e.now, 0, true, false, 0); got != want || there.A != s.A || there.B != s.B {
+	want := m.Peek(s, e.now)
+	if got := m.Peek(there, e.now); got != want || there.A != s.A || there.B != s.B {
 		return fmt.Errorf("the store has %+v after %d were given back, want %+v", there, back, s)
 	}
 	return nil

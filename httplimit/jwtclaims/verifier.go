@@ -94,21 +94,7 @@ func New(ctx context.Context, o Options) (*Verifier, error) {
 func (o *Options) validate(allowed []string) error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	given := 0
-	for _, is := range []bool{o.JWKSURL != "", o.JWKSFile != "", len(o.Secret) > 0} {
-		if is {
-			given++
-		}
-	}
-	if given != 1 {
-		fail("%d of JWKSURL, JWKSFile and Secret are given; exactly one says which keys are believed", given)
-	}
-	if u, err := url.Parse(o.JWKSURL); o.JWKSURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-		fail("the keys' address must be an http or https URL")
-	}
-	if n := len(o.Secret); n > 0 && n < 32 {
-		fail("a secret of %d bytes can be guessed; at least 32", n)
-	}
+	o.validateKeys(fail)
 	for _, name := range o.Algorithms {
 		if !slices.Contains(allowed, name) {
 			fail("algorithm %.32q with such keys; of %s", name, strings.Join(allowed, ", "))
@@ -124,6 +110,25 @@ func (o *Options) validate(allowed []string) error {
 		fail("keys fetched every %v; it cannot be negative", o.Refresh)
 	}
 	return errors.Join(errs...)
+}
+
+// validateKeys checks where the keys come from.
+func (o *Options) validateKeys(fail func(format string, args ...any)) {
+	given := 0
+	for _, is := range []bool{o.JWKSURL != "", o.JWKSFile != "", len(o.Secret) > 0} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		fail("%d of JWKSURL, JWKSFile and Secret are given; exactly one says which keys are believed", given)
+	}
+	if u, err := url.Parse(o.JWKSURL); o.JWKSURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+		fail("the keys' address must be an http or https URL")
+	}
+	if n := len(o.Secret); n > 0 && n < 32 {
+		fail("a secret of %d bytes can be guessed; at least 32", n)
+	}
 }
 
 // demands are what a token must meet beside its signature. One that never expires is not believed:

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // Options are what the API shows and changes.
@@ -48,7 +49,7 @@ type Options struct {
 // Rules are the rules of a node and where they come from.
 type Rules struct {
 	Live   Live
-	Origin rules.Origin
+	Origin live.Origin
 	Kind   Kind
 
 	// Service changes them; nil: they can only be read here.
@@ -57,10 +58,10 @@ type Rules struct {
 	Compile rules.Options // as the node compiles them
 }
 
-// Live is the rules that a node serves: a *[rules.Live].
+// Live is the rules that a node serves: a *[live.Rules].
 type Live interface {
 	Load() *rules.Snapshot
-	Status() rules.Status
+	Status() live.Status
 }
 
 // A Kind is where rules come from.

@@ -51,12 +51,17 @@ func visitNames(at reflect.Value, visit func(reflect.Value)) {
 			visitNames(at.Index(i), visit)
 		}
 	case reflect.Map:
-		for _, key := range at.MapKeys() {
-			value := reflect.New(at.Type().Elem()).Elem()
-			value.Set(at.MapIndex(key))
-			visitNames(value, visit)
-			at.SetMapIndex(key, value)
-		}
+		visitValues(at, visit)
+	}
+}
+
+// visitValues visits the values of a map, by way of copies: the values themselves cannot be set.
+func visitValues(at reflect.Value, visit func(reflect.Value)) {
+	for _, key := range at.MapKeys() {
+		value := reflect.New(at.Type().Elem()).Elem()
+		value.Set(at.MapIndex(key))
+		visitNames(value, visit)
+		at.SetMapIndex(key, value)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/problem"
 	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/internal/wire"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -63,7 +64,7 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
-		p := invalid("the rules have %s", counted(len(mistakes), "mistake"))
+		p := invalid("the rules have %s", spelling.Count(len(mistakes), "mistake"))
 		p.Problems = mistakes
 		return p
 	}
@@ -94,11 +95,4 @@ func fail(w http.ResponseWriter, p *Problem) {
 		h.Set("Connection", "close") // every further guess takes a new connection, of which a client has few
 	}
 	problem.Write(w, p.Status, p)
-}
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

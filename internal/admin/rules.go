@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // A RuleSet is the rules as their origin has them.
@@ -74,7 +75,7 @@ func (r *Rules) now(ctx context.Context) (*state, error) {
 		return stateOf(current), nil
 	}
 	text, err := r.Origin.Read(ctx)
-	if errors.Is(err, rules.ErrNoRules) {
+	if errors.Is(err, live.ErrNoRules) {
 		return &state{files: []rules.File{none}}, nil
 	}
 	if err != nil {

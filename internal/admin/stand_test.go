@@ -27,6 +27,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 const (
@@ -69,7 +70,7 @@ type stand struct {
 	t       testing.TB
 	door    *admin.Admin
 	engine  *engine.Engine
-	live    *rules.Live
+	live    *live.Rules
 	service *ruleservice.Service // nil: the rules are in files
 	traffic *traffic.Traffic
 	clock   *clock
@@ -96,10 +97,10 @@ func newStand(t testing.TB, o setup) *stand {
 	t.Cleanup(s.traffic.Close)
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	compile := rules.Options{Secret: "secret"}
-	var origin rules.Origin
+	var origin live.Origin
 	var err error
 	origin, s.service = s.open(o, compile)
-	s.live, err = rules.Follow(t.Context(), origin, rules.LiveOptions{Compile: compile, Interval: 50 * time.Millisecond})
+	s.live, err = live.Follow(t.Context(), origin, live.Options{Compile: compile, Interval: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +132,14 @@ func newStand(t testing.TB, o setup) *stand {
 }
 
 // open puts the rules where they are to come from.
-func (s *stand) open(o setup, compile rules.Options) (rules.Origin, *ruleservice.Service) {
+func (s *stand) open(o setup, compile rules.Options) (live.Origin, *ruleservice.Service) {
 	s.t.Helper()
 	if o.kind != admin.Database {
 		file := filepath.Join(s.t.TempDir(), "rules.yaml")
 		if err := os.WriteFile(file, []byte(o.rules), 0o600); err != nil {
 			s.t.Fatal(err)
 		}
-		origin, err := rules.NewFiles(file)
+		origin, err := live.NewFiles(file)
 		if err != nil {
 			s.t.Fatal(err)
 		}

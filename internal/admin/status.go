@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/gateway"
 	"github.com/penstock-io/penstock/internal/readiness"
 )
@@ -23,12 +24,8 @@ type Status struct {
 	Upstreams []gateway.UpstreamHealth `json:"upstreams,omitempty"`
 }
 
-// A Build says what the program was made from.
-type Build struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Go      string `json:"go"`
-}
+// A Build says what the program was built from.
+type Build = buildinfo.Info
 
 // A StoreStatus is how the store is.
 type StoreStatus struct {

@@ -9,26 +9,28 @@ import (
 )
 
 // answer says what became of each descriptor. An ordinary limit that is over denies the request;
-// those in quota mode deny it only if all of them are over; one in shadow mode never does.
-func answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
+// those in quota mode deny it only if all of them are over; one in shadow mode never does. In global quota
+// mode a descriptor without a limit counts as one that is not over, as in envoyproxy/ratelimit.
+func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
 	a.Allowed = true
 	quotas, spent := 0, 0
 	for i := range a.Each {
 		limit, each := limits[i], &a.Each[i]
-		if parts[i].Rule == nil {
-			each.Unlimited = limit != nil
-			each.Metadata = limit.passed(true)
+		if limit != nil && limit.unlimited {
+			each.Unlimited, each.Metadata = true, limit.metadata
 			continue
 		}
-		if len(each.Verdict.Limits) == 0 { // nothing could count it: Envoy decides what becomes of it
-			if parts[i].Err != nil {
-				return parts[i].Err
-			}
-			continue // the rule could not be evaluated, which the engine has reported
+		isCounted := parts[i].Rule != nil && len(each.Verdict.Limits) > 0
+		switch {
+		case isCounted:
+			limit.tell(each)
+		case parts[i].Rule != nil && parts[i].Err != nil: // nothing could count it: Envoy decides what becomes of it
+			return parts[i].Err
 		}
-		limit.tell(each)
-		switch over := !each.Verdict.Allowed; {
-		case limit.quota:
+		over := isCounted && !each.Verdict.Allowed // a rule that could not be evaluated was reported by the engine
+		each.Quota = l.Quota || limit != nil && limit.quota
+		switch {
+		case each.Quota:
 			quotas++
 			if over {
 				spent++
@@ -43,19 +45,14 @@ func answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
 	return nil
 }
 
-// passed is the metadata of a descriptor that passes.
-func (l *limit) passed(allowed bool) map[string]any {
-	if l == nil || !allowed {
-		return nil
-	}
-	return l.metadata
-}
-
 // tell has the answer tell of the limit, in shadow mode too. The window ends when it does, whether
 // or not anything was counted in it.
 func (l *limit) tell(a *rls.Answer) {
 	v := &a.Verdict
-	a.Name, a.Told, a.Metadata = l.name, &v.Limits[0], l.passed(v.Allowed)
+	a.Name, a.Told = l.name, &v.Limits[0]
+	if v.Allowed {
+		a.Metadata = l.metadata
+	}
 	d := &a.Told.Decision
 	length := penstock.Instant(l.window.Microseconds())
 	d.ResetAfter, d.RetryAfter = time.Duration(length-v.Now%length)*time.Microsecond, 0

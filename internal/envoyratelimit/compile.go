@@ -9,7 +9,7 @@ import (
 )
 
 // Compile makes a rule of each limit in the files, for the engine to decide by. The snapshot's Matcher
-// is the *Config. It is for [rules.LiveOptions].
+// is the *Config. It is for Options.Read of package rules/live.
 func (o Options) Compile(files []rules.File, r rules.Options) (*rules.Snapshot, rules.Problems, error) {
 	c, warnings, err := Load(files, o)
 	if err != nil {

@@ -23,11 +23,19 @@ type LimiterOptions struct {
 	// Together charges the limits that descriptors bring together with the others or not at all. It is
 	// that of the files' [Options].
 	Together bool
+
+	// UnlessOver charges, of a request that would exceed some of its limits, only the descriptors under
+	// those, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does.
+	UnlessOver bool
+
+	// Quota treats every limit as one in quota mode, as QUOTA_MODE does.
+	Quota bool
 }
 
 // An Engine decides the parts of a request. *engine.Engine is one.
 type Engine interface {
 	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
+	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
 }
 
 // A Limiter answers as envoyproxy/ratelimit does. It may be used by any number of goroutines.
@@ -69,11 +77,46 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	if l.Together {
 		separate(parts)
 	}
+	if l.UnlessOver {
+		l.chargeOnlyOver(ctx, s, parts)
+	}
 	l.Engine.DecideParts(ctx, s, parts)
-	if err := answer(a, limits, parts); err != nil {
+	if err := l.answer(a, limits, parts); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// chargeOnlyOver looks at all counters first. If the request would exceed any of its limits, the parts under
+// the other limits cost nothing. Requests in between may charge the same counters, as in envoyproxy/ratelimit:
+// counters that count everything never admit more than their limits.
+func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, parts []engine.Part) {
+	peeks, verdicts := slices.Clone(parts), make([]penstock.Verdict, len(parts))
+	counted := 0
+	for i := range peeks {
+		peeks[i].Call.Cost, peeks[i].Verdict = 0, &verdicts[i]
+		if peeks[i].Rule != nil {
+			counted++
+		}
+	}
+	if counted < 2 {
+		return // a limit by itself is charged either way
+	}
+	l.Engine.PeekParts(ctx, s, peeks)
+	isOver := make([]bool, len(parts))
+	for i := range verdicts {
+		if limits := verdicts[i].Limits; len(limits) > 0 {
+			isOver[i] = limits[0].Used+parts[i].Call.Cost > limits[0].Limit
+		}
+	}
+	if !slices.Contains(isOver, true) {
+		return
+	}
+	for i := range parts {
+		if !isOver[i] {
+			parts[i].Call.Cost = 0
+		}
+	}
 }
 
 // match finds the limit of each descriptor, nil if there is none, without those that another replaces.

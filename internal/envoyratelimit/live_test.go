@@ -7,25 +7,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 const patience = 30 * time.Second
 
-func follow(t *testing.T, path string) (*rules.Live, <-chan rules.Status, error) {
+func follow(t *testing.T, path string) (*live.Rules, <-chan live.Status, error) {
 	t.Helper()
-	files, err := rules.NewFiles(path)
+	files, err := live.NewFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan rules.Status, 100)
-	live, err := rules.Follow(t.Context(), files, rules.LiveOptions{
-		Read: Options{}.Compile, Interval: 20 * time.Millisecond, Changed: func(s rules.Status) { told <- s },
+	told := make(chan live.Status, 100)
+	followed, err := live.Follow(t.Context(), files, live.Options{
+		Read: Options{}.Compile, Interval: 20 * time.Millisecond, Changed: func(s live.Status) { told <- s },
 	})
 	if err == nil {
-		t.Cleanup(live.Close)
+		t.Cleanup(followed.Close)
 	}
-	return live, told, err
+	return followed, told, err
 }
 
 func write(t *testing.T, path, text string) {
@@ -40,7 +40,7 @@ func write(t *testing.T, path, text string) {
 }
 
 // until waits for a status.
-func until(t *testing.T, told <-chan rules.Status, what string, is func(rules.Status) bool) {
+func until(t *testing.T, told <-chan live.Status, what string, is func(live.Status) bool) {
 	t.Helper()
 	end := time.After(patience)
 	for {
@@ -59,18 +59,18 @@ func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	const first, second = "domain: one", "domain: two"
 	write(t, path, first)
-	live, told, err := follow(t, filepath.Dir(path))
+	followed, told, err := follow(t, filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	serves := func(domain string) bool { return live.Load().Matcher.(*Config).domains[domain] != nil }
+	serves := func(domain string) bool { return followed.Load().Matcher.(*Config).domains[domain] != nil }
 	if !serves("one") {
 		t.Error("the first is not served")
 	}
 	write(t, path, second)
-	until(t, told, "the second", func(s rules.Status) bool { return s.Err == nil && serves("two") })
+	until(t, told, "the second", func(s live.Status) bool { return s.Err == nil && serves("two") })
 	write(t, path, "domain: ''")
-	until(t, told, "a mistake", func(s rules.Status) bool {
+	until(t, told, "a mistake", func(s live.Status) bool {
 		return s.Refused != nil && strings.Contains(s.Refused.Err.Error(), "config.yaml:1:9: config file cannot have empty domain")
 	})
 	if !serves("two") {
@@ -79,9 +79,9 @@ func TestFollow(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	until(t, told, "that it is gone", func(s rules.Status) bool { return s.Err != nil && strings.Contains(s.Err.Error(), "no *.yaml") })
+	until(t, told, "that it is gone", func(s live.Status) bool { return s.Err != nil && strings.Contains(s.Err.Error(), "no *.yaml") })
 	write(t, path, first)
-	until(t, told, "the first again", func(s rules.Status) bool { return s.Err == nil && serves("one") })
+	until(t, told, "the first again", func(s live.Status) bool { return s.Err == nil && serves("one") })
 }
 
 func TestFollowNeedsSoundFiles(t *testing.T) {

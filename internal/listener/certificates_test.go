@@ -177,7 +177,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "s")
-	open := func() (net.Listener, error) { return Listen("unix://"+path, 0o620) }
+	open := func() (net.Listener, error) { return Listen("unix://"+path, "0620") }
 
 	first, err := open()
 	if err != nil {
@@ -209,7 +209,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Error("the file is gone")
 	}
 	for _, bad := range []string{"unix://relative", "unix:///" + strings.Repeat("p", 103), "unix://"} {
-		if _, err := Listen(bad, 0o600); err == nil {
+		if _, err := Listen(bad, "0600"); err == nil {
 			t.Errorf("%s is opened", bad)
 		}
 	}

@@ -41,14 +41,18 @@ func ParseMode(text string) (fs.FileMode, error) {
 	return fs.FileMode(n), nil
 }
 
-// Listen opens a TCP address, or a Unix socket with the given permissions. A socket that a process left behind
+// Listen opens a TCP address, or a Unix socket with the given permissions, octal as in 0660. A socket that a process left behind
 // is replaced; one that somebody listens on is not, nor any other file. Close removes the socket.
-func Listen(address string, mode fs.FileMode) (net.Listener, error) {
+func Listen(address, mode string) (net.Listener, error) {
 	path, ok := UnixPath(address)
 	if !ok {
 		return net.Listen("tcp", address)
 	}
 	if err := CheckUnixPath(path); err != nil {
+		return nil, err
+	}
+	perm, err := ParseMode(mode)
+	if err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("unix", path)
@@ -61,7 +65,7 @@ func Listen(address string, mode fs.FileMode) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, mode); err != nil {
+	if err := os.Chmod(path, perm); err != nil {
 		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), l.Close())
 	}
 	return l, nil

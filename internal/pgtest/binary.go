@@ -13,8 +13,8 @@ const binDirEnv = "PENSTOCK_TEST_POSTGRES_BIN"
 // Debian keeps every release in a directory of its own, none of them on PATH.
 const debianBinDirs = "/usr/lib/postgresql/*/bin"
 
-// findBinary is a program of PostgreSQL: in PENSTOCK_TEST_POSTGRES_BIN, or on PATH, or of the newest release where Debian
-// keeps them.
+// findBinary is a program of PostgreSQL: in PENSTOCK_TEST_POSTGRES_BIN, or on PATH, or of the newest release where
+// Debian keeps them.
 func findBinary(name string) (string, error) {
 	if dir := os.Getenv(binDirEnv); dir != "" {
 		path, err := exec.LookPath(filepath.Join(dir, name))

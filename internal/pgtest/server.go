@@ -175,8 +175,8 @@ func (s *Server) Pid() int {
 	return s.proc.Pid()
 }
 
-// Kill ends the server and every process of it at once (SIGKILL), as a crash would, and returns when the server is gone.
-// Killing a dead server is not an error.
+// Kill ends the server and every process of it at once (SIGKILL), as a crash would, and returns when the server is
+// gone. Killing a dead server is not an error.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,8 +24,8 @@ type claim struct {
 	udp  net.PacketConn
 }
 
-// claimPort finds a port that nobody has claimed and that is free along with its bus port. Who makes no claims may still
-// bind it before the server does; launch then tries again.
+// claimPort finds a port that nobody has claimed and that is free along with its bus port. Who makes no claims may
+// still bind it before the server does; launch then tries again.
 func claimPort() (claim, error) {
 	const attempts = 200
 	for range attempts {

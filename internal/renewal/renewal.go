@@ -18,7 +18,8 @@ const (
 )
 
 // Keep renews what the verdict reserved until stop is called, which returns once no renewal is under
-// way. The verdict must name a reservation. A renewal that fails is told to onError and tried again. It reads the verdict before it returns.
+// way. The verdict must name a reservation. A renewal that fails is told to onError and tried again. It reads the
+// verdict before it returns.
 func Keep(ctx context.Context, c penstock.Concluder, v *penstock.Verdict, onError func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a client that is gone may still be served
 	k := keeper{c, v.Reservation, onError}

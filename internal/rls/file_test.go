@@ -28,15 +28,17 @@ descriptors:
   - {key: quota, value: b, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: huge, rate_limit: {unit: hour, requests_per_unit: 4294967295}}
   - {key: special, rate_limit: {unit: minute, requests_per_unit: 9, replaces: [{name: per-ip}]}}
+  - {key: fifteen, rate_limit: {unit: hour, requests_per_unit: 15}}
+  - {key: fourteen, rate_limit: {unit: hour, requests_per_unit: 14}}
   - key: user
     descriptors:
       - {key: op, value: write, rate_limit: {unit: minute, requests_per_unit: 1}}
 `
 
 var fileCases = []struct {
-	name     string
-	together bool
-	steps    []step
+	name  string
+	by    served
+	steps []step
 }{
 	{name: "one counter for each value", steps: []step{
 		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
@@ -67,7 +69,7 @@ var fileCases = []struct {
 		{ask("ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
 		{ask("ip=2", "ip=2"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s"},
 	}},
-	{name: "charged together", together: true, steps: []step{
+	{name: "charged together", by: served{Together: true}, steps: []step{
 		{ask("blocked=x", "ip=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s | OK per-ip 2/MINUTE 2 left for 1m0s"},
 		{ask("ip=1", "month=x"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK  1/MONTH 0 left for 132h0m0s"},
 		{ask("ip=1", "month=x"), "OVER_LIMIT | OK per-ip 2/MINUTE 1 left for 1m0s | OVER_LIMIT  1/MONTH 0 left for 132h0m0s"},
@@ -75,6 +77,21 @@ var fileCases = []struct {
 		{ask("ip=1", "tried=x"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s | OK  1/DAY 0 left for 12h0m0s"},
 		{ask("ip=2", "ip=2"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s"},
 		{ask(limited(1, typev3.RateLimitUnit_HOUR, descriptor("ip=3"))), "OK | OK  1/HOUR 0 left for 1h0m0s"},
+	}},
+	{name: "charged unless over", by: served{UnlessOver: true}, steps: []step{
+		{withHits(13, "fifteen=1", "fourteen=1"), "OK | OK  15/HOUR 2 left for 1h0m0s | OK  14/HOUR 1 left for 1h0m0s"},
+		{withHits(2, "fifteen=1", "fourteen=1"), "OVER_LIMIT | OK  15/HOUR 2 left for 1h0m0s | OVER_LIMIT  14/HOUR 0 left for 1h0m0s"},
+		{ask("fourteen=1"), "OVER_LIMIT | OVER_LIMIT  14/HOUR 0 left for 1h0m0s"}, // it was charged, and has 16
+		{ask(costing(2, descriptor("fifteen=1")), "other=1", "free=1"), "OK | OK  15/HOUR 0 left for 1h0m0s | OK | OK 4294967295 left"},
+		{ask("fifteen=2", "tried=1", "tried=1"), "OK | OK  15/HOUR 14 left for 1h0m0s | OK  1/DAY 0 left for 12h0m0s | OK  1/DAY 0 left for 12h0m0s"},
+		{ask("fifteen=2", "tried=1"), "OK | OK  15/HOUR 14 left for 1h0m0s | OK  1/DAY 0 left for 12h0m0s"}, // shadow mode is over, too
+		{ask("fifteen=2", "ip=2", "ip=2", "ip=2"), "OVER_LIMIT | OK  15/HOUR 13 left for 1h0m0s | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
+	}},
+	{name: "global quota mode", by: served{Quota: true}, steps: []step{
+		{ask("blocked=1", "ip=1"), "OK | OVER_LIMIT  0/SECOND 0 left for 1s | OK per-ip 2/MINUTE 1 left for 1m0s"},
+		{ask("blocked=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s"},
+		{ask("blocked=1", "other=1"), "OK | OVER_LIMIT  0/SECOND 0 left for 1s | OK"},
+		{ask("blocked=1", "free=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s | OK 4294967295 left"},
 	}},
 	{name: "hits", steps: []step{
 		{ask(costing(0, descriptor("ip=1"))), "OK | OK per-ip 2/MINUTE 2 left for 1m0s"},
@@ -139,7 +156,8 @@ func TestFile(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
 		for _, c := range fileCases {
 			t.Run(c.name, func(t *testing.T) {
-				run(t, byFile(t, limits, served{Store: newStore(t), Together: c.together}), c.steps)
+				c.by.Store = newStore(t)
+				run(t, byFile(t, limits, c.by), c.steps)
 			})
 		}
 	})

@@ -48,5 +48,6 @@ type Answer struct {
 	Name string // what it is called there; may be empty
 
 	Unlimited bool           // a rule says that there is no limit
+	Quota     bool           // the limit is in quota mode: being over it does not deny the request by itself
 	Metadata  map[string]any // for Envoy's dynamic metadata, as in JSON
 }

@@ -35,6 +35,9 @@ func (s *Server) response(r *rlsv3.RateLimitRequest, a *Answers) *rlsv3.RateLimi
 	out.ResponseHeadersToAdd = eachHeader(&told, func(name, value string) *corev3.HeaderValue {
 		return &corev3.HeaderValue{Key: name, Value: value}
 	})
+	if s.LimitHeaders != nil {
+		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, s.LimitHeaders.of(a, out.Statuses)...)
+	}
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -36,6 +37,13 @@ type Options struct {
 	// NoDenialHeaders leaves out of a denial by the rate limit service all headers but those of limits.
 	NoDenialHeaders bool
 
+	// LimitHeaders are added to the responses of the rate limit service; nil: none are.
+	LimitHeaders *LimitHeaders
+
+	// Shadow lets every request pass that the rate limit service is asked about. Statuses still tell which
+	// limits are exceeded.
+	Shadow bool
+
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -44,6 +52,7 @@ type Server struct {
 	Options
 
 	invalidLimits, invalidChecks invalidRequests
+	shadowed                     atomic.Int64
 }
 
 // New returns a server.
@@ -57,6 +66,9 @@ func New(o Options) (*Server, error) {
 	}
 	return &Server{Options: o}, nil
 }
+
+// Shadowed returns how many requests passed only because of Options.Shadow.
+func (s *Server) Shadowed() int64 { return s.shadowed.Load() }
 
 // Services are the names under which health checks ask for what Register registers: those of the services,
 // and the one that envoyproxy/ratelimit uses.
@@ -105,6 +117,10 @@ func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.R
 	}
 	if positions != nil {
 		answers.spread(positions, len(r.Descriptors))
+	}
+	if s.Shadow && !answers.Allowed {
+		answers.Allowed = true
+		s.shadowed.Add(1)
 	}
 	return s.response(r, answers), nil
 }

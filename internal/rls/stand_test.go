@@ -100,8 +100,9 @@ func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
 // served is what a file of envoyproxy/ratelimit is served by.
 type served struct {
 	Store, Local penstock.Store
-	Together     bool
 	Now          func() penstock.Instant
+
+	Together, UnlessOver, Quota bool
 }
 
 // byFile is a limiter by a file of envoyproxy/ratelimit, at the instant of the tests.
@@ -129,7 +130,9 @@ func newLimiter(t testing.TB, s *rules.Snapshot, by served) (*engine.Engine, rls
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{Engine: e, Rules: engine.Fixed(s), Together: by.Together})
+	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
+		Engine: e, Rules: engine.Fixed(s), Together: by.Together, UnlessOver: by.UnlessOver, Quota: by.Quota,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +144,12 @@ const noRules = "rules: []"
 // newServer returns what serves a limiter, with rules for external authorization.
 func newServer(t testing.TB, limiter rls.Limiter, text string) *rls.Server {
 	t.Helper()
+	return newServerWith(t, limiter, text, rls.Options{})
+}
+
+// newServerWith is newServer with further options.
+func newServerWith(t testing.TB, limiter rls.Limiter, text string, o rls.Options) *rls.Server {
+	t.Helper()
 	e := newEngine(t, newMemory(t), text)
 	reader, err := httplimit.NewReader(httplimit.ReaderOptions{Sources: e.Sources, MaxDelay: time.Hour})
 	if err != nil {
@@ -150,7 +159,8 @@ func newServer(t testing.TB, limiter rls.Limiter, text string) *rls.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rls.New(rls.Options{Limiter: limiter, Decider: e, Reader: reader, Writer: writer})
+	o.Limiter, o.Decider, o.Reader, o.Writer = limiter, e, reader, writer
+	s, err := rls.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,6 +237,12 @@ func ask(descriptors ...any) *rlsv3.RateLimitRequest {
 		}
 		r.Descriptors = append(r.Descriptors, d.(*descriptorv3.RateLimitDescriptor))
 	}
+	return r
+}
+
+func withHits(hits uint32, descriptors ...any) *rlsv3.RateLimitRequest {
+	r := ask(descriptors...)
+	r.HitsAddend = hits
 	return r
 }
 

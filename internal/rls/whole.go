@@ -9,7 +9,7 @@ import (
 // whole is one verdict for a client, who knows nothing of descriptors: of those that deny the one
 // with the longest wait, else the one with the least left, with the limits of all.
 func whole(a *Answers) *penstock.Verdict {
-	if len(a.Each) == 1 {
+	if len(a.Each) == 1 && a.Each[0].Verdict.Allowed == a.Allowed {
 		return &a.Each[0].Verdict
 	}
 	var speaks *penstock.Verdict

@@ -15,8 +15,8 @@ var (
 	// ErrNewerSchema is wrapped when a later Penstock has migrated the database. It comes with ErrUnavailable.
 	ErrNewerSchema = errors.New("the schema is newer than this program")
 
-	// ErrOlderSchema is wrapped when the database is to be opened as it is and was made by an earlier Penstock. It comes
-	// with ErrUnavailable.
+	// ErrOlderSchema is wrapped when the database is to be opened as it is and was made by an earlier Penstock. It
+	// comes with ErrUnavailable.
 	ErrOlderSchema = errors.New("the schema is older than this program")
 
 	// ErrDamaged is wrapped when a version is not what was saved. It comes with ErrUnavailable.

@@ -8,7 +8,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// A migration, once released, never changes: databases exist that were made by it. What is to be different is a further one.
+// A migration, once released, never changes: databases exist that were made by it. What is to be different is a
+// further one.
 //
 //go:embed migrations/*/*.sql
 var migrationFiles embed.FS

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // Origin is a database as an origin of rules. It is opened when it is first needed, and tried again until that
@@ -26,12 +27,12 @@ type Origin struct {
 	closed  bool // under opening
 
 	mu      sync.Mutex
-	last    *rules.Text // what was read last, so that it is not fetched again
+	last    *live.Text // what was read last, so that it is not fetched again
 	digest  []byte
-	offered *rules.Text
+	offered *live.Text
 }
 
-var _ rules.Origin = (*Origin)(nil)
+var _ live.Origin = (*Origin)(nil)
 
 // NewOrigin returns the database that source names, as in [Open], without a look at it.
 func NewOrigin(source string, options Options) (*Origin, error) {
@@ -79,7 +80,7 @@ func (o *Origin) Close() error {
 }
 
 // Read returns the current version.
-func (o *Origin) Read(ctx context.Context) (*rules.Text, error) {
+func (o *Origin) Read(ctx context.Context) (*live.Text, error) {
 	db, err := o.DB(ctx)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (o *Origin) Read(ctx context.Context) (*rules.Text, error) {
 		return nil, err
 	}
 	if v.Number == 0 {
-		return nil, fmt.Errorf("read the current version from %s: %w", db, rules.ErrNoRules)
+		return nil, fmt.Errorf("read the current version from %s: %w", db, live.ErrNoRules)
 	}
 	text := v.Text()
 	if text.Same(o.offered) {
@@ -113,7 +114,7 @@ func (o *Origin) Read(ctx context.Context) (*rules.Text, error) {
 
 // Offer names a text that is about to be saved, or nil: it will not be. Read returns it, compiled as it is, once
 // it is the current version.
-func (o *Origin) Offer(text *rules.Text) {
+func (o *Origin) Offer(text *live.Text) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.offered = text
@@ -153,13 +154,13 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 }
 
 // Text is the version as rules to follow.
-func (v Version) Text() *rules.Text {
+func (v Version) Text() *live.Text {
 	return TextOf(v.Number, v.Document).PublishedAt(v.At)
 }
 
 // TextOf is a document as the text of a version that is to be saved.
-func TextOf(number int64, document []byte) *rules.Text {
-	return rules.NewText(number, time.Time{}, rules.File{Name: fmt.Sprint("version ", number), Data: document})
+func TextOf(number int64, document []byte) *live.Text {
+	return live.NewText(number, time.Time{}, rules.File{Name: fmt.Sprint("version ", number), Data: document})
 }
 
 // currentDigest tells the newest version from another without its document; 0 if there is none.

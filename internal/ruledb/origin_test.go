@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-io/penstock/internal/pgtest"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 func origin(t *testing.T, source string) *Origin {
@@ -32,14 +32,14 @@ func origin(t *testing.T, source string) *Origin {
 
 // A node is a Live that tells when something changed.
 type node struct {
-	*rules.Live
+	*live.Rules
 	told chan struct{}
 }
 
-func startNode(t *testing.T, o rules.Origin, options rules.LiveOptions) *node {
+func startNode(t *testing.T, o live.Origin, options live.Options) *node {
 	t.Helper()
 	n := &node{told: make(chan struct{}, 1)}
-	options.Changed = func(rules.Status) {
+	options.Changed = func(live.Status) {
 		select {
 		case n.told <- struct{}{}:
 		default:
@@ -47,14 +47,14 @@ func startNode(t *testing.T, o rules.Origin, options rules.LiveOptions) *node {
 	}
 	options.Timeout = cmp.Or(options.Timeout, time.Minute) // a machine may be slow
 	var err error
-	if n.Live, err = rules.Follow(t.Context(), o, options); err != nil {
+	if n.Rules, err = live.Follow(t.Context(), o, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
 	return n
 }
 
-func (n *node) await(t *testing.T, what string, is func(rules.Status) bool) {
+func (n *node) await(t *testing.T, what string, is func(live.Status) bool) {
 	t.Helper()
 	giveUp := time.After(time.Minute)
 	for !is(n.Status()) {
@@ -68,7 +68,7 @@ func (n *node) await(t *testing.T, what string, is func(rules.Status) bool) {
 
 func (n *node) awaitVersion(t *testing.T, version int64) {
 	t.Helper()
-	n.await(t, fmt.Sprint("version ", version), func(s rules.Status) bool { return s.Version == version })
+	n.await(t, fmt.Sprint("version ", version), func(s live.Status) bool { return s.Version == version })
 	if got := n.Load().Version; got != version {
 		t.Errorf("version %d is served", got)
 	}
@@ -78,7 +78,8 @@ func ruleSet(name string) string {
 	return fmt.Sprintf("rules:\n  - name: %s\n    key: [ip]\n    limits: [100/1m]\n", name)
 }
 
-// Three nodes, each with connections of its own, learn of a change: told by PostgreSQL, or by asking where nobody tells.
+// Three nodes, each with connections of its own, learn of a change: told by PostgreSQL, or by asking where nobody
+// tells.
 func TestNodesLearnOfVersions(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -98,10 +99,10 @@ func TestNodesLearnOfVersions(t *testing.T) {
 			for range 3 {
 				o := origin(t, source)
 				if test.interval == never {
-					nodes = append(nodes, startNode(t, o, rules.LiveOptions{Interval: never}))
+					nodes = append(nodes, startNode(t, o, live.Options{Interval: never}))
 					continue
 				}
-				nodes = append(nodes, startNode(t, silent{o}, rules.LiveOptions{Interval: test.interval}))
+				nodes = append(nodes, startNode(t, silent{o}, live.Options{Interval: test.interval}))
 			}
 			for version := int64(2); version <= 4; version++ {
 				save(t, db, version-1, ruleSet(fmt.Sprint("v", version)))
@@ -111,7 +112,7 @@ func TestNodesLearnOfVersions(t *testing.T) {
 			}
 			save(t, db, 4, "rules: [}")
 			for _, n := range nodes {
-				n.await(t, "refused", func(s rules.Status) bool { return s.Refused != nil && s.Refused.Version == 5 })
+				n.await(t, "refused", func(s live.Status) bool { return s.Refused != nil && s.Refused.Version == 5 })
 				if got := n.Load().Version; got != 4 {
 					t.Errorf("version %d replaced a good one", got)
 				}
@@ -129,8 +130,8 @@ func (silent) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done()
 func TestOwnSaveIsToldAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		o := origin(t, source)
-		n, second := startNode(t, o, rules.LiveOptions{Interval: never}), startNode(t, o, rules.LiveOptions{Interval: never})
-		if s := n.Status(); !errors.Is(s.Err, rules.ErrNoRules) || len(n.Load().Rules) != 0 {
+		n, second := startNode(t, o, live.Options{Interval: never}), startNode(t, o, live.Options{Interval: never})
+		if s := n.Status(); !errors.Is(s.Err, live.ErrNoRules) || len(n.Load().Rules) != 0 {
 			t.Errorf("an empty database is served as %+v", s)
 		}
 		db, err := o.DB(t.Context())
@@ -150,7 +151,7 @@ func TestOriginReadsADocumentOnce(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		o := origin(t, source)
 		db := open(t, source)
-		read := func() *rules.Text {
+		read := func() *live.Text {
 			text, err := o.Read(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -175,14 +176,14 @@ func TestNodeOutlivesItsServer(t *testing.T) {
 	server := pgtest.Start(t)
 	source := newDatabase(t, server)
 	lastGood := filepath.Join(t.TempDir(), "last-good")
-	options := rules.LiveOptions{LastGood: lastGood, Interval: 50 * time.Millisecond}
+	options := live.Options{LastGood: lastGood, Interval: 50 * time.Millisecond}
 	save(t, open(t, source), 0, ruleSet("one"))
 	startNode(t, origin(t, source), options).Close()
 
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rules.Follow(t.Context(), origin(t, source), rules.LiveOptions{}); !errors.Is(err, ErrUnavailable) {
+	if _, err := live.Follow(t.Context(), origin(t, source), live.Options{}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("started from nothing: %v", err)
 	}
 	n := startNode(t, origin(t, source), options)
@@ -198,7 +199,7 @@ func TestNodeOutlivesItsServer(t *testing.T) {
 		if err := server.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		n.await(t, "noticed", func(s rules.Status) bool { return s.Err != nil })
+		n.await(t, "noticed", func(s live.Status) bool { return s.Err != nil })
 	}
 	if got := n.Load().Version; got != 3 {
 		t.Errorf("version %d is served", got)
@@ -210,7 +211,7 @@ func TestOriginEnds(t *testing.T) {
 	save(t, open(t, source), 0, ruleSet("one"))
 	before := goleak.IgnoreCurrent()
 	o := origin(t, source)
-	n := startNode(t, o, rules.LiveOptions{Interval: never})
+	n := startNode(t, o, live.Options{Interval: never})
 	n.Close()
 	if err := o.Close(); err != nil {
 		t.Fatal(err)

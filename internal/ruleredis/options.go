@@ -30,7 +30,26 @@ type Options struct {
 }
 
 func (o *Options) validate() error {
-	var errs []error
+	errs := o.validateServers()
+	if o.KeyPrefix == "" {
+		o.KeyPrefix = "pen:"
+	}
+	if len(o.KeyPrefix) > 64 || strings.ContainsFunc(o.KeyPrefix, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f }) {
+		errs = append(errs, fmt.Errorf("key prefix %.80q: must have at most 64 bytes, and no braces, spaces or control characters", o.KeyPrefix))
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
+	}
+	return nil
+}
+
+func (o *Options) validateServers() (errs []error) {
 	if len(o.Addresses) == 0 {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
@@ -48,22 +67,7 @@ func (o *Options) validate() error {
 	if o.Master != "" && o.Cluster {
 		errs = append(errs, fmt.Errorf("master %q: a cluster has none", o.Master))
 	}
-	if o.KeyPrefix == "" {
-		o.KeyPrefix = "pen:"
-	}
-	if len(o.KeyPrefix) > 64 || strings.ContainsFunc(o.KeyPrefix, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f }) {
-		errs = append(errs, fmt.Errorf("key prefix %.80q: must have at most 64 bytes, and no braces, spaces or control characters", o.KeyPrefix))
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
-	}
-	if o.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
-	}
-	return nil
+	return errs
 }
 
 func (o *Options) client() rueidis.ClientOption {

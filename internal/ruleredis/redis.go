@@ -13,7 +13,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/poll"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // Rules are the rules in Redis: to publish, and as an origin to follow. The server is connected to when it is first
@@ -26,10 +26,10 @@ type Rules struct {
 	mu     sync.Mutex
 	client rueidis.Client // nil until connected
 	closed bool
-	last   *rules.Text // read last, so that it is not fetched again
+	last   *live.Text // read last, so that it is not fetched again
 }
 
-var _ rules.Origin = (*Rules)(nil)
+var _ live.Origin = (*Rules)(nil)
 
 // New returns the rules in the Redis that the options name, without a look at it.
 func New(o Options) (*Rules, error) {
@@ -102,7 +102,7 @@ var ErrNewer = errors.New("a newer version is published")
 
 // Publish makes the text what nodes read, and tells them, unless it is there already. A later version is not replaced;
 // then the error wraps ErrNewer.
-func (r *Rules) Publish(ctx context.Context, text *rules.Text) error {
+func (r *Rules) Publish(ctx context.Context, text *live.Text) error {
 	attempt := fmt.Sprintf("publish version %d of the rules to", text.Version)
 	if text.Version < 1 || text.Version >= maxVersion {
 		return fmt.Errorf("%s %v: %w: the version must be from 1 to %d", attempt, r, penstock.ErrInvalid, int64(maxVersion-1))
@@ -129,7 +129,7 @@ func (r *Rules) Publish(ctx context.Context, text *rules.Text) error {
 }
 
 // Read returns what was published last.
-func (r *Rules) Read(ctx context.Context) (*rules.Text, error) {
+func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	const attempt = "read the rules from"
 	client, err := r.connect()
 	if err != nil {
@@ -146,22 +146,22 @@ func (r *Rules) Read(ctx context.Context) (*rules.Text, error) {
 		return nil, r.failed(attempt, err)
 	}
 	if size == 0 {
-		return nil, fmt.Errorf("%s %v: %w", attempt, r, rules.ErrNoRules)
+		return nil, fmt.Errorf("%s %v: %w", attempt, r, live.ErrNoRules)
 	}
-	if size > int64(rules.MaxEncoded) {
-		return nil, fmt.Errorf("%s %v: the text has %d bytes, at most %d", attempt, r, size, rules.MaxEncoded)
+	if size > int64(live.MaxEncoded) {
+		return nil, fmt.Errorf("%s %v: the text has %d bytes, at most %d", attempt, r, size, live.MaxEncoded)
 	}
 	if last := r.lastRead(); last != nil && says(known, strconv.FormatInt(last.Version, 10), last.Checksum()) {
 		return last, nil
 	}
 	data, err := client.Do(ctx, client.B().Hget().Key(r.key).Field("text").Build()).AsBytes()
 	if rueidis.IsRedisNil(err) { // deleted just now
-		return nil, fmt.Errorf("%s %v: %w", attempt, r, rules.ErrNoRules)
+		return nil, fmt.Errorf("%s %v: %w", attempt, r, live.ErrNoRules)
 	}
 	if err != nil {
 		return nil, r.failed(attempt, err)
 	}
-	text, err := rules.DecodeText(data)
+	text, err := live.DecodeText(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s %v: %w; publish them again", attempt, r, err)
 	}
@@ -171,7 +171,7 @@ func (r *Rules) Read(ctx context.Context) (*rules.Text, error) {
 	return text, nil
 }
 
-func (r *Rules) lastRead() *rules.Text {
+func (r *Rules) lastRead() *live.Text {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last

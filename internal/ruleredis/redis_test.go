@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // never is an interval no test lives to see the end of: what arrives was pushed.
@@ -52,9 +53,9 @@ func connect(t *testing.T, user string, o Options) *Rules {
 	return r
 }
 
-func version(n int64) *rules.Text {
+func version(n int64) *live.Text {
 	document := fmt.Sprintf("rules:\n  - name: v%d\n    key: [ip]\n    limits: [100/1m]\n", n)
-	return rules.NewText(n, time.Now(), rules.File{Name: fmt.Sprint("version ", n), Data: []byte(document)})
+	return live.NewText(n, time.Now(), rules.File{Name: fmt.Sprint("version ", n), Data: []byte(document)})
 }
 
 func publish(t *testing.T, r *Rules, n int64) {
@@ -65,14 +66,14 @@ func publish(t *testing.T, r *Rules, n int64) {
 }
 
 type node struct {
-	*rules.Live
+	*live.Rules
 	told chan struct{}
 }
 
-func startNode(t *testing.T, o rules.Origin, options rules.LiveOptions) *node {
+func startNode(t *testing.T, o live.Origin, options live.Options) *node {
 	t.Helper()
 	n := &node{told: make(chan struct{}, 1)}
-	options.Changed = func(rules.Status) {
+	options.Changed = func(live.Status) {
 		select {
 		case n.told <- struct{}{}:
 		default:
@@ -80,14 +81,14 @@ func startNode(t *testing.T, o rules.Origin, options rules.LiveOptions) *node {
 	}
 	options.Timeout = time.Minute
 	var err error
-	if n.Live, err = rules.Follow(t.Context(), o, options); err != nil {
+	if n.Rules, err = live.Follow(t.Context(), o, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
 	return n
 }
 
-func (n *node) await(t *testing.T, what string, is func(rules.Status) bool) {
+func (n *node) await(t *testing.T, what string, is func(live.Status) bool) {
 	t.Helper()
 	giveUp := time.After(time.Minute)
 	for !is(n.Status()) {
@@ -99,8 +100,8 @@ func (n *node) await(t *testing.T, what string, is func(rules.Status) bool) {
 	}
 }
 
-func serves(version int64) func(rules.Status) bool {
-	return func(s rules.Status) bool { return s.Version == version }
+func serves(version int64) func(live.Status) bool {
+	return func(s live.Status) bool { return s.Version == version }
 }
 
 // Three nodes with no more than their rights learn of a change: told, or by asking where they may not listen.
@@ -122,7 +123,7 @@ func TestNodesLearnWhatIsPublished(t *testing.T) {
 			publish(t, publisher, 1)
 			var nodes []*node
 			for range 3 {
-				nodes = append(nodes, startNode(t, connect(t, "node", at), rules.LiveOptions{Interval: test.interval}))
+				nodes = append(nodes, startNode(t, connect(t, "node", at), live.Options{Interval: test.interval}))
 			}
 			for n := int64(2); n <= 4; n++ {
 				publish(t, publisher, n)
@@ -131,7 +132,7 @@ func TestNodesLearnWhatIsPublished(t *testing.T) {
 				}
 			}
 			for _, node := range nodes {
-				node.await(t, "whether it listens", func(s rules.Status) bool { return (s.PushErr != nil) == test.deaf })
+				node.await(t, "whether it listens", func(s live.Status) bool { return (s.PushErr != nil) == test.deaf })
 			}
 		})
 	}
@@ -145,7 +146,7 @@ func TestCluster(t *testing.T) {
 	at := Options{Addresses: cluster.Addrs[:1], Cluster: true}
 	publisher := connect(t, "publisher", at)
 	publish(t, publisher, 1)
-	n := startNode(t, connect(t, "node", at), rules.LiveOptions{Interval: never})
+	n := startNode(t, connect(t, "node", at), live.Options{Interval: never})
 	publish(t, publisher, 2)
 	n.await(t, "version 2", serves(2))
 }
@@ -159,7 +160,7 @@ func TestSentinel(t *testing.T) {
 	at := Options{Addresses: watched.Addrs, Master: redistest.MasterName}
 	publisher := connect(t, "publisher", at)
 	publish(t, publisher, 1)
-	n := startNode(t, connect(t, "node", at), rules.LiveOptions{Interval: 20 * time.Millisecond})
+	n := startNode(t, connect(t, "node", at), live.Options{Interval: 20 * time.Millisecond})
 	n.await(t, "version 1", serves(1))
 	if err := watched.Servers[0].Kill(); err != nil {
 		t.Fatal(err)
@@ -201,7 +202,7 @@ func TestOlderNeverReplacesNewer(t *testing.T) {
 	if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "30; if the database was restored from a backup, delete the key pen:rules") {
 		t.Error(err)
 	}
-	again := rules.NewText(30, time.Now(), rules.File{Name: "version 30", Data: []byte("rules: []")})
+	again := live.NewText(30, time.Now(), rules.File{Name: "version 30", Data: []byte("rules: []")})
 	if err := r.Publish(t.Context(), again); err != nil {
 		t.Error(err)
 	}
@@ -261,7 +262,7 @@ func TestWhatIsNotRules(t *testing.T) {
 func TestNodeOutlivesRedis(t *testing.T) {
 	server := redistest.Start(t)
 	at := Options{Addresses: []string{server.Addr}}
-	options := rules.LiveOptions{LastGood: filepath.Join(t.TempDir(), "last-good"), Interval: 20 * time.Millisecond}
+	options := live.Options{LastGood: filepath.Join(t.TempDir(), "last-good"), Interval: 20 * time.Millisecond}
 	publisher := connect(t, "", at)
 	publish(t, publisher, 1)
 	startNode(t, connect(t, "", at), options).Close()
@@ -272,7 +273,7 @@ func TestNodeOutlivesRedis(t *testing.T) {
 	if err := publisher.Publish(t.Context(), version(2)); !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("published to a dead server: %v", err)
 	}
-	if _, err := rules.Follow(t.Context(), connect(t, "", at), rules.LiveOptions{}); !errors.Is(err, penstock.ErrUnavailable) {
+	if _, err := live.Follow(t.Context(), connect(t, "", at), live.Options{}); !errors.Is(err, penstock.ErrUnavailable) {
 		t.Errorf("started from nothing: %v", err)
 	}
 	n := startNode(t, connect(t, "", at), options)
@@ -283,8 +284,8 @@ func TestNodeOutlivesRedis(t *testing.T) {
 		if err := server.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		n.await(t, "forgotten", func(s rules.Status) bool { return errors.Is(s.Err, rules.ErrNoRules) })
-		n.await(t, "listening", func(s rules.Status) bool { return s.PushErr == nil })
+		n.await(t, "forgotten", func(s live.Status) bool { return errors.Is(s.Err, live.ErrNoRules) })
+		n.await(t, "listening", func(s live.Status) bool { return s.PushErr == nil })
 		if got := n.Load().Version; got != v-1 {
 			t.Errorf("version %d is served", got)
 		}
@@ -300,7 +301,7 @@ func TestEnds(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	r := connect(t, "", Options{Addresses: []string{server.Addr}})
 	publish(t, r, 1)
-	n := startNode(t, r, rules.LiveOptions{})
+	n := startNode(t, r, live.Options{})
 	n.Close()
 	r.Close()
 	// Find waits a little itself, and a busy machine takes longer.

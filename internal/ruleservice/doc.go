@@ -1,5 +1,5 @@
-// Package ruleservice is the one way by which rules change: API, CLI and console write through it. A change is compiled,
-// saved in the database and, where nodes read from Redis, published there.
+// Package ruleservice is the one way by which rules change: API, CLI and console write through it. A change is
+// compiled, saved in the database and, where nodes read from Redis, published there.
 //
 // Saved is what counts. Publishing may fail without harm: [Service.Run] publishes what the database has until it is
 // there, and nodes go on asking.

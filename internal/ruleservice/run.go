@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/poll"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // Run says what Service.Run does.
@@ -45,7 +45,7 @@ func (s *Service) Run(ctx context.Context, run Run) {
 // publishCurrent publishes what the database has.
 func (s *Service) publishCurrent(ctx context.Context) error {
 	text, err := s.Database.Read(ctx)
-	if errors.Is(err, rules.ErrNoRules) {
+	if errors.Is(err, live.ErrNoRules) {
 		return nil // there is nothing to publish
 	}
 	if err != nil {

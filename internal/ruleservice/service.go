@@ -8,11 +8,12 @@ import (
 
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // A Publisher carries rules to nodes that have no database.
 type Publisher interface {
-	Publish(context.Context, *rules.Text) error
+	Publish(context.Context, *live.Text) error
 	String() string
 }
 
@@ -88,7 +89,7 @@ func in(file string, problems rules.Problems) rules.Problems {
 	return problems
 }
 
-func (s *Service) publish(ctx context.Context, text *rules.Text) error {
+func (s *Service) publish(ctx context.Context, text *live.Text) error {
 	if s.Publisher == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // never is an interval no test lives to see the end of.
@@ -147,7 +148,7 @@ func TestApplyAndRollback(t *testing.T) {
 func TestSavedDocumentIsCompiledOnce(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		s := &Service{Database: database(t, source), Compile: rules.Options{Secret: "secret", Provided: []string{"user"}}}
-		live, err := rules.Follow(t.Context(), s.Database, rules.LiveOptions{Compile: s.Compile, Interval: never})
+		live, err := live.Follow(t.Context(), s.Database, live.Options{Compile: s.Compile, Interval: never})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,9 +265,9 @@ func TestFromSaveToNodes(t *testing.T) {
 	s := &Service{Database: database(t, source), Publisher: redis(t, server.Addr)}
 	apply(t, s, 0, ruleSet("one"))
 	dir := t.TempDir()
-	var nodes []*rules.Live
+	var nodes []*live.Rules
 	for i := range 3 {
-		live, err := rules.Follow(t.Context(), redis(t, server.Addr), rules.LiveOptions{Interval: never, Timeout: time.Minute, LastGood: filepath.Join(dir, fmt.Sprint(i))})
+		live, err := live.Follow(t.Context(), redis(t, server.Addr), live.Options{Interval: never, Timeout: time.Minute, LastGood: filepath.Join(dir, fmt.Sprint(i))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,8 +281,8 @@ func TestFromSaveToNodes(t *testing.T) {
 	if err := errors.Join(postgres.Kill(), server.Kill()); err != nil {
 		t.Fatal(err)
 	}
-	for _, origin := range []rules.Origin{database(t, source), redis(t, server.Addr)} {
-		live, err := rules.Follow(t.Context(), origin, rules.LiveOptions{LastGood: filepath.Join(dir, "0")})
+	for _, origin := range []live.Origin{database(t, source), redis(t, server.Addr)} {
+		live, err := live.Follow(t.Context(), origin, live.Options{LastGood: filepath.Join(dir, "0")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-// Package spelling finds the word that a misspelt one was meant to be.
+// Package spelling suggests the word that a misspelt one was meant to be, and writes counts with their noun.
 package spelling
 
 // Closest returns the word that a misspelt one was probably meant to be, "" if none is near.

@@ -1,6 +1,7 @@
 package storestack
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -106,7 +107,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 				o.Log.Info("Redis decides", "addresses", o.Redis.Addresses)
 				s.waited.Stop()
 				settle()
-			case cause != errNotTried:
+			case !errors.Is(cause, errNotTried):
 				o.Log.Error("Redis has failed: rules decide by their on_store_error until it serves again",
 					"kind", redisstore.KindOf(cause), "error", cause)
 			}

@@ -9,12 +9,7 @@ func (p *parser) block(n *Node, parent int32, depth int, inline bool) {
 	n.At = p.here()
 	switch c := p.peek(); {
 	case c == '&' || c == '!':
-		property := p.property(depth)
-		onSameLine := p.line == n.At.Line
-		if isEmpty := p.ended() || !onSameLine && p.column <= parent && !(p.column == parent && p.isEntry('-')); !isEmpty {
-			p.block(n, parent, depth, inline && onSameLine)
-		}
-		p.bind(property, n, depth)
+		p.propertyThenBlock(n, parent, depth, inline)
 	case c == '*':
 		p.alias(n, depth)
 	case p.isEntry('?'):
@@ -35,6 +30,16 @@ func (p *parser) block(n *Node, parent int32, depth int, inline bool) {
 	default:
 		p.scalarOrMapping(n, parent, depth, inline)
 	}
+}
+
+// propertyThenBlock reads a tag or an anchor and the node that has it, if one follows.
+func (p *parser) propertyThenBlock(n *Node, parent int32, depth int, inline bool) {
+	property := p.property(depth)
+	onSameLine := p.line == n.At.Line
+	if isEmpty := p.ended() || !onSameLine && p.column <= parent && !(p.column == parent && p.isEntry('-')); !isEmpty {
+		p.block(n, parent, depth, inline && onSameLine)
+	}
+	p.bind(property, n, depth)
 }
 
 // isEntry tells whether a mark stands here by itself.

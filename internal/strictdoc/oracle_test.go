@@ -127,7 +127,8 @@ func TestRandomTextsAreReadAsAnotherParserReadsThem(t *testing.T) {
 }
 
 // The other parser is of YAML 1.1 in a few places, where this one goes by YAML 1.2: it refuses tabs in
-// empty lines, plain texts in brackets that begin with a colon, and reads "a:}" and "a? b" otherwise. It knows further characters that end a line.
+// empty lines, plain texts in brackets that begin with a colon, and reads "a:}" and "a? b" otherwise. It knows
+// further characters that end a line.
 var differs = regexp.MustCompile(`[\t\x{85}\x{2028}\x{2029}\x{feff}]|:[,\[\]{}:]|[\s,\[{]:\S|\?`)
 
 // compare tells whether a text was read.

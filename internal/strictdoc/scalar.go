@@ -245,8 +245,8 @@ func (p *parser) blockScalar(n *Node, parent int32) {
 	p.advance(1)
 	least := max(int(parent), 1)
 	indent, chomp := p.blockHeader(least)
-	var b strings.Builder
-	blank, widest, begun, indented := 0, 0, false, false
+	b := blockText{folded: n.Style == Folded}
+	widest := 0
 	for p.pos < len(p.text) {
 		line := p.restOfLine()
 		spaces := len(line) - len(strings.TrimLeft(line, " "))
@@ -263,30 +263,49 @@ func (p *parser) blockScalar(n *Node, parent int32) {
 		p.pos += len(line)
 		p.newline()
 		if isBlank {
-			blank, widest = blank+1, max(widest, spaces)
+			widest = max(widest, spaces)
+			b.blank++
 			continue
 		}
-		text := line[indent:]
-		wasIndented := indented
-		indented = text[0] == ' ' || text[0] == '\t'
-		switch {
-		case !begun:
-			repeat(&b, '\n', blank)
-		case n.Style == Folded && !indented && !wasIndented:
-			fold(&b, blank+1)
-		default:
-			repeat(&b, '\n', blank+1)
-		}
-		b.WriteString(text)
-		begun, blank = true, 0
+		b.add(line[indent:])
 	}
-	if begun && chomp != '-' {
-		b.WriteByte('\n')
+	n.Text = b.end(chomp)
+}
+
+// blockText joins the lines of a block scalar.
+type blockText struct {
+	text     strings.Builder
+	folded   bool
+	begun    bool
+	indented bool // the line before begins with a space or a tab
+	blank    int  // empty lines since the line before
+}
+
+// add appends a line that is not empty.
+func (b *blockText) add(line string) {
+	wasIndented := b.indented
+	b.indented = line[0] == ' ' || line[0] == '\t'
+	switch {
+	case !b.begun:
+		repeat(&b.text, '\n', b.blank)
+	case b.folded && !b.indented && !wasIndented:
+		fold(&b.text, b.blank+1)
+	default:
+		repeat(&b.text, '\n', b.blank+1)
+	}
+	b.text.WriteString(line)
+	b.begun, b.blank = true, 0
+}
+
+// end returns the text, with the line breaks at its end that the chomping indicator (-, + or 0) keeps.
+func (b *blockText) end(chomp byte) string {
+	if b.begun && chomp != '-' {
+		b.text.WriteByte('\n')
 	}
 	if chomp == '+' {
-		repeat(&b, '\n', blank)
+		repeat(&b.text, '\n', b.blank)
 	}
-	n.Text = b.String()
+	return b.text.String()
 }
 
 // blockHeader reads what follows | or > on its line: how far the lines are indented, 0 if the first

@@ -5,12 +5,12 @@ package database
 
 import (
 	"github.com/penstock-io/penstock/internal/ruledb"
-	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // An Origin is a rules database. Close it after the stack.
 type Origin interface {
-	rules.Origin
+	live.Origin
 	Close() error
 }
 

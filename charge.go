@@ -1,0 +1,30 @@
+package penstock
+
+// A Charge is one limit and one cost. A cost of 0 is a peek: it reads and never writes.
+type Charge struct {
+	Meter *Meter
+	Cost  int64
+
+	// Overdraw marks a cost that must be recorded, as it was known too late: it passes if any
+	// capacity is left and may drive the balance below zero as far as the limit's Overdraft; what
+	// goes beyond that is forgiven.
+	Overdraw bool
+}
+
+// Need is the least capacity with which the charge passes.
+func (c *Charge) Need() int64 {
+	if c.Overdraw {
+		return min(c.Cost, 1)
+	}
+	return c.Cost
+}
+
+// TakesPermit reports whether the charge takes a permit of a concurrency limit. Every request that runs
+// holds one of its own, a duplicate too.
+func (c *Charge) TakesPermit() bool { return c.Meter.Kind == KindLeases && c.Cost > 0 }
+
+// CannotWait reports whether a leaky bucket has room for the charge and denies it only because the client
+// cannot wait for its turn.
+func (c *Charge) CannotWait(d *Decision) bool {
+	return c.Meter.Kind == KindLeaky && !d.Allowed && c.Cost <= d.Remaining && d.RetryAfter != Never
+}

@@ -1,0 +1,99 @@
+package accesslog
+
+import (
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// An item is a request that waits for those before it.
+type item struct {
+	at         int64 // µs
+	sequence   int64 // of reading: requests of the same time keep their order
+	whole      bool  // at is only the second
+	took       time.Duration
+	attributes []penstock.Attribute
+}
+
+// maxWaiting bounds what waits, however many requests a window has.
+const maxWaiting = 200_000
+
+// An order sorts requests that are out of order by less than its window, and spreads those of a log with
+// times in seconds evenly over their second.
+type order struct {
+	window int64 // µs
+	newest int64
+	last   int64 // what was returned last
+	heap   []item
+	batch  []item
+}
+
+func (o *order) add(i item) {
+	o.newest = max(o.newest, i.at)
+	o.heap = append(o.heap, i)
+	for at := len(o.heap) - 1; at > 0; {
+		parent := (at - 1) / 2
+		if !o.before(at, parent) {
+			break
+		}
+		o.heap[at], o.heap[parent] = o.heap[parent], o.heap[at]
+		at = parent
+	}
+}
+
+func (o *order) before(i, j int) bool {
+	a, b := &o.heap[i], &o.heap[j]
+	return a.at < b.at || a.at == b.at && a.sequence < b.sequence
+}
+
+func (o *order) pop() item {
+	top, end := o.heap[0], len(o.heap)-1
+	o.heap[0] = o.heap[end]
+	o.heap[end] = item{}
+	o.heap = o.heap[:end]
+	for at := 0; ; {
+		child := 2*at + 1
+		if child >= end {
+			return top
+		}
+		if child+1 < end && o.before(child+1, child) {
+			child++
+		}
+		if !o.before(child, at) {
+			return top
+		}
+		o.heap[at], o.heap[child] = o.heap[child], o.heap[at]
+		at = child
+	}
+}
+
+// next returns the oldest request if none before it can come, or if there will be no more.
+func (o *order) next(ended bool) (i item, late, ok bool) {
+	for len(o.heap) > 0 && (ended || len(o.heap) >= maxWaiting || o.heap[0].at < o.newest-o.window) {
+		i = o.pop()
+		if i.whole {
+			o.spread(i)
+			continue
+		}
+		late = i.at < o.last
+		o.last = max(o.last, i.at)
+		i.at = o.last
+		return i, late, true
+	}
+	return i, false, false
+}
+
+// spread dates the requests of one second evenly, in the order in which they were read.
+func (o *order) spread(first item) {
+	o.batch = append(o.batch[:0], first)
+	for len(o.heap) > 0 && o.heap[0].at == first.at && o.heap[0].whole {
+		o.batch = append(o.batch, o.pop())
+	}
+	for k := range o.batch {
+		i := o.batch[k]
+		i.whole = false
+		i.at += int64(k) * 1_000_000 / int64(len(o.batch))
+		o.add(i)
+	}
+	clear(o.batch)
+}

@@ -1,0 +1,269 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/redisdial"
+	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/internal/webguard"
+)
+
+// minSecret is how many bytes a secret must have: 16 random ones in hex are 32.
+const minSecret = 16
+
+// check notes what is wrong with the values together. It also settles what follows from others.
+func (l *loader) check() {
+	if l.unreadable {
+		return
+	}
+	l.checkListen()
+	l.checkUpstreams()
+	l.checkRedis("store.redis", &l.config.Store.Redis)
+	l.checkRedis("store.redis_per_second", &l.config.Store.RedisPerSecond)
+	l.checkRules()
+	l.checkEnvoy()
+	l.checkSecrets()
+	l.checkTLS()
+	if p := l.config.ClientIP.IPv6Prefix; p < 1 || p > 128 {
+		l.wrong("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
+	}
+	if n := l.config.Gateway.Limits.HeldBytes; n <= 0 {
+		l.wrong("gateway.limits.held_bytes", "%d is not above 0; for less memory, for example 16MiB", n)
+	}
+	if n := l.config.Nodes; n > membership.Most {
+		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it", n, membership.Most)
+	}
+	if name := l.config.NodeName; name != "" && !membership.IsWord(name) {
+		l.wrong("node_name", "%.80q is not of 1 to 64 letters, digits and -._:+()", name)
+	}
+	if l.config.DataDir == "" {
+		l.wrong("data_dir", "must not be empty; use . for the working directory")
+	}
+}
+
+func (l *loader) checkListen() {
+	c := l.config
+	taken := map[string]string{}
+	for _, door := range []struct{ path, address string }{
+		{"listen.gateway", c.Listen.Gateway}, {"listen.grpc", c.Listen.GRPC},
+		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin}, {"listen.health", c.Listen.Health},
+	} {
+		if door.address == "" {
+			continue
+		}
+		if path, unix := listener.UnixPath(door.address); unix && door.path == "listen.grpc" {
+			if err := listener.CheckUnixPath(path); err != nil {
+				l.wrong(door.path, "%w", err)
+			}
+			continue
+		}
+		_, port, err := net.SplitHostPort(door.address)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		switch {
+		case err != nil || bad != nil:
+			l.wrong(door.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", door.address)
+		case n == 0: // any free one
+		case taken[door.address] != "":
+			l.wrong(door.path, "%s is already used by %s", door.address, taken[door.address])
+		default:
+			taken[door.address] = door.path
+		}
+	}
+	for _, name := range c.Listen.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			l.wrong("listen.hosts", "%w", err)
+		}
+	}
+	if _, err := listener.ParseMode(c.Listen.SocketMode); err != nil {
+		l.wrong("listen.socket_mode", "%w", err)
+	}
+	if c.Listen.Share < 1 || c.Listen.Share > 100 {
+		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
+	}
+	if c.GRPC.MaxBytes < 4<<20 {
+		l.wrong("grpc.max_bytes", "%v is less than 4MiB, what a few large requests need", c.GRPC.MaxBytes)
+	}
+	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
+		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
+	}
+	if c.Listen.Admin != "" && !IsLoopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
+		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
+	}
+}
+
+// IsLoopback tells whether an address is for this machine only.
+func IsLoopback(address string) bool {
+	if _, unix := listener.UnixPath(address); unix {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+func (l *loader) checkUpstreams() {
+	c := l.config
+	if c.Listen.Gateway != "" && len(c.Upstreams) == 0 && !c.Demo {
+		l.wrong("upstreams", `the gateway has no upstream: set one with --upstream http://127.0.0.1:3000, try it with --demo, or turn it off with listen.gateway: ""`)
+	}
+	for i, u := range c.Upstreams {
+		path := fmt.Sprintf("upstreams[%d]", i)
+		if (u.URL == "") == (len(u.URLs) == 0) {
+			l.wrong(path, "must have either url or urls")
+		}
+		if !strings.HasPrefix(u.Path, "/") {
+			l.wrong(path+".path", "invalid path %.64q: must begin with /", u.Path)
+		}
+		for _, text := range u.Servers() {
+			to, err := url.Parse(text)
+			if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" || strings.Contains(text, "@") {
+				l.unusable(path+".url", "%.128q must be the URL of a server, without user or password, for example http://127.0.0.1:3000", urlform.Redact(text))
+			}
+		}
+	}
+}
+
+func (u *Upstream) Servers() []string {
+	if u.URL == "" {
+		return u.URLs
+	}
+	return append([]string{u.URL}, u.URLs...)
+}
+
+func (c *Config) HasRedis() bool { return len(c.Store.Redis.Addresses) > 0 }
+
+func (l *loader) checkRedis(path string, r *Redis) {
+	if len(r.Addresses) == 0 {
+		return
+	}
+	for _, address := range r.Addresses {
+		if socket, unix := redisdial.UnixPath(address); unix {
+			if !strings.HasPrefix(socket, "/") || r.TLS.Enabled || r.Mode != "single" {
+				l.wrong(path+".addresses", "%.128q: a Unix socket must have an absolute path, as unix:///run/redis/redis.sock has, and goes with mode single and without tls", address)
+			}
+			continue
+		}
+		_, port, err := net.SplitHostPort(address)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.ContainsAny(address, "@/?#") {
+			l.unusable(path+".addresses", "%.64q is not host:port, for example 127.0.0.1:6379, or unix:///path; username and password have settings of their own", urlform.Redact(address))
+		}
+	}
+	if r.Mode == "single" && len(r.Addresses) > 1 {
+		l.wrong(path+".addresses", "single mode takes one; for several choose sentinel or cluster")
+	}
+	if (r.Mode == "sentinel") != (r.Master != "") {
+		l.wrong(path+".master", "sentinel mode needs the master's name, the others have none; the mode is %s", r.Mode)
+	}
+	if r.Timeout == 0 {
+		l.wrong(path+".timeout", "must be positive")
+	}
+	if strings.ContainsAny(r.KeyPrefix, "{} \t\r\n") || len(r.KeyPrefix) > 64 || r.KeyPrefix == "" {
+		l.wrong(path+".key_prefix", "%.80q: it has from 1 to 64 bytes, and no braces or spaces", r.KeyPrefix)
+	}
+	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
+		l.wrong(path+".tls", "certificate and key must be set together")
+	}
+}
+
+// checkRules also settles which of the ways to have rules is meant.
+func (l *loader) checkRules() {
+	r := &l.config.Rules
+	ways := 0
+	for _, chosen := range []bool{r.File != "", r.Database != "", r.Redis, r.Envoy != ""} {
+		if chosen {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		r.Database = "sqlite:penstock.db"
+	case ways > 1:
+		l.wrong("rules", "several sources are set; use one of file, database, redis and envoy_ratelimit")
+	}
+	if r.Redis && !l.config.HasRedis() {
+		l.wrong("rules.redis", "requires store.redis.addresses")
+	}
+	if r.PollInterval <= 0 {
+		l.wrong("rules.poll_interval", "must be positive")
+	}
+	if name, ok := strings.CutPrefix(string(r.Database), "sqlite:"); ok {
+		r.Database = Secret("sqlite:" + l.sqliteFile(name))
+	}
+}
+
+func (l *loader) checkSecrets() {
+	c := l.config
+	if c.KeySecret == "" && c.KeySecretFile == "" {
+		if _, warning, err := ReadSecretFile(c.InDataDir("key_secret")); warning != "" {
+			l.warn("key_secret", "%s", warning)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.wrong("key_secret", "%w", err)
+		}
+	}
+	if c.HasRedis() && c.KeySecret == "" {
+		l.wrong("key_secret", "nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32 and give it to all nodes as PENSTOCK_KEY_SECRET or key_secret_file")
+	}
+	for _, s := range []struct {
+		path  string
+		value Secret
+	}{{"key_secret", c.KeySecret}, {"admin.token", c.Admin.Token}, {"admin.viewer_token", c.Admin.ViewerToken}} {
+		if s.value != "" && len(s.value) < minSecret {
+			l.wrong(s.path, "%d bytes are too few: must be at least %d; create one with openssl rand -hex 32", len(s.value), minSecret)
+		}
+	}
+	if u := string(c.JWT.JWKSURL); u != "" {
+		to, err := url.Parse(u)
+		if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+			l.unusable("jwt.jwks_url", "%.128q must be an http or https URL", c.JWT.JWKSURL)
+		}
+	}
+	if c.Admin.ViewerToken != "" && c.Admin.ViewerToken == c.Admin.Token {
+		l.wrong("admin.viewer_token", "must differ from admin.token")
+	}
+}
+
+func (l *loader) checkTLS() {
+	admin := l.config.Admin.TLS
+	l.checkServerTLS("gateway.tls", l.config.Gateway.TLS)
+	l.checkServerTLS("grpc.tls", l.config.GRPC.TLS)
+	if (admin.Certificate == "") != (admin.Key == "") {
+		l.wrong("admin.tls", "certificate and key must be set together")
+	}
+	for _, path := range []string{"gateway.tls.key", "grpc.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key"} {
+		l.checkMode(path, l.settings[path].value.String())
+	}
+}
+
+func (l *loader) checkServerTLS(path string, t ServerTLS) {
+	if (t.Certificate == "") != (t.Key == "") {
+		l.wrong(path, "certificate and key must be set together")
+	}
+	if t.ClientCA != "" && t.Certificate == "" || t.Required && t.ClientCA == "" || len(t.ClientNames) > 0 && !t.Required {
+		l.wrong(path, "client_ca requires a certificate, required requires a client_ca, and client_names require required")
+	}
+}
+
+// CheckTraffic tells why there can be no demo traffic.
+func (c *Config) CheckTraffic() error {
+	switch {
+	case !c.Demo || len(c.Upstreams) > 0:
+		return errors.New("--traffic goes with --demo and without upstreams: made-up callers call nothing but the demo upstream")
+	case c.Listen.Gateway == "":
+		return errors.New("--traffic needs the gateway: listen.gateway is empty")
+	case c.Gateway.TLS.Certificate != "":
+		return errors.New("--traffic needs a gateway without TLS: made-up callers have no certificates")
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package config
+
+import (
+	"github.com/penstock-io/penstock/internal/rls"
+	"golang.org/x/net/http/httpguts"
+)
+
+// checkEnvoy checks what serves clients of envoyproxy/ratelimit.
+func (l *loader) checkEnvoy() {
+	c, e := l.config, &l.config.Envoy
+	for _, h := range []struct{ path, name string }{
+		{"envoy.response_headers.limit", e.LimitHeaders.Limit},
+		{"envoy.response_headers.remaining", e.LimitHeaders.Remaining},
+		{"envoy.response_headers.reset", e.LimitHeaders.Reset},
+	} {
+		if !httpguts.ValidHeaderFieldName(h.name) || len(h.name) > 128 {
+			l.wrong(h.path, "%.64q is not the name of an HTTP header of 1 to 128 bytes", h.name)
+		}
+	}
+	if len(e.RequestID) > rls.MaxKey {
+		l.wrong("envoy.request_id_key", "%d bytes, at most %d", len(e.RequestID), rls.MaxKey)
+	}
+	if c.Metrics.MaxSeries < 1 || c.Metrics.MaxSeries > 1_000_000 {
+		l.wrong("metrics.max_series", "%d is not from 1 to 1000000", c.Metrics.MaxSeries)
+	}
+	switch {
+	case len(c.Store.RedisPerSecond.Addresses) == 0:
+	case c.Rules.Envoy == "" || !c.HasRedis():
+		l.wrong("store.redis_per_second.addresses", "requires rules.envoy_ratelimit, whose limits per second are counted there, and store.redis for the others")
+	case c.Rules.Charge == "together":
+		l.wrong("store.redis_per_second.addresses", "two servers cannot charge a request atomically: choose another rules.charge than together")
+	}
+}

@@ -1,0 +1,298 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/urlform"
+)
+
+// Bounds of what is read.
+const (
+	maxFile       = 256 << 10
+	maxSecretFile = 16 << 10
+)
+
+// A loader puts a configuration together: defaults, then the file, the environment, the flags. It
+// remembers where each value comes from, and collects all mistakes.
+type loader struct {
+	config   *Config
+	settings map[string]*setting
+	origin   map[string]string // of a key: penstock.yaml:3:5, PENSTOCK_…, --flag; none: the default
+
+	errs       []error
+	broken     []string // keys whose value could not be read
+	unreadable bool     // a whole source could not be
+}
+
+// A Flag is the value of a key that a flag has.
+type Flag struct{ Name, Key, Value string }
+
+// Sources are where a configuration comes from, beside the defaults. A flag overrides the environment,
+// which overrides the file.
+type Sources struct {
+	File  string   // "" is the one that PENSTOCK_CONFIG names, if any
+	Env   []string // as of os.Environ
+	Flags []Flag
+	Demo  bool
+}
+
+func (s *Sources) fileName() string { return cmp.Or(s.File, Getenv(s.Env, "PENSTOCK_CONFIG")) }
+
+// Load reads and checks a configuration as serve does. The error is a *configError that has every
+// mistake; what could be read is returned all the same.
+func Load(s Sources) (*Config, error) {
+	l := readSources(s)
+	l.errs = append(l.errs, UnknownVariables(s.Env)...)
+	c := l.config
+	unconfigured := s.fileName() == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
+	c.Demo = s.Demo || unconfigured
+	if c.Demo && l.origin["listen.gateway"] == "" {
+		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
+	}
+	l.check()
+	return c, l.err()
+}
+
+// Read reads a configuration and checks each value by itself, but not whether they fit together.
+func Read(s Sources) (*Config, error) {
+	l := readSources(s)
+	return l.config, l.err()
+}
+
+// LoadRules reads a configuration and checks where it says that rules are: in a database that it names.
+func LoadRules(s Sources) (*Config, error) {
+	l := readSources(s)
+	if l.unreadable {
+		return l.config, l.err()
+	}
+	r := l.config.Rules
+	isNamed := s.fileName() != "" || l.origin["rules.database"] != "" || l.origin["rules.database_file"] != "" || l.origin["data_dir"] != ""
+	if !isNamed && r.File == "" && !r.Redis {
+		return l.config, errors.New("no rules database: name it with --database (sqlite:penstock.db, postgres://…), PENSTOCK_RULES_DATABASE, or the server's configuration with --config")
+	}
+	if r.File != "" || r.Redis {
+		l.wrong("rules", "these rules are not in a database: name one with --database")
+	}
+	l.checkRedis("store.redis", &l.config.Store.Redis)
+	l.checkRules()
+	return l.config, l.err()
+}
+
+// A Error is every mistake in a configuration.
+type Error struct {
+	Mistakes   []error
+	Unreadable bool // some sources or values could not be read, so that the configuration is not what was meant
+}
+
+func (e *Error) Error() string { return errors.Join(e.Mistakes...).Error() }
+
+func (e *Error) Unwrap() []error { return e.Mistakes }
+
+// err returns the mistakes that were found, nil if there are none.
+func (l *loader) err() error {
+	if len(l.errs) == 0 {
+		return nil
+	}
+	return &Error{l.errs, l.unreadable || len(l.broken) > 0}
+}
+
+func readSources(s Sources) *loader {
+	l := newLoader()
+	l.layer(func() { l.readFile(s.fileName()) })
+	l.layer(func() { l.readEnv(s.Env) })
+	l.layer(func() {
+		for _, g := range s.Flags {
+			l.set(g.Key, g.Value, g.Name)
+			if g.Key == "rules.database" && HasPassword(g.Value) {
+				l.warn(g.Key, VisiblePassword)
+			}
+		}
+	})
+	l.readSecrets()
+	l.settleDataDir(s.Env)
+	return l
+}
+
+const VisiblePassword = "every user of this machine can read the password in the process list; put the URL into a file and name it with --database-file"
+
+// HasPassword tells whether the source of a database holds a password.
+func HasPassword(source string) bool {
+	return urlform.HasPassword(source) || strings.Contains(source, "password=")
+}
+
+func newLoader() *loader {
+	l := &loader{config: Default(), settings: map[string]*setting{}, origin: map[string]string{}}
+	l.know(l.root(), "")
+	return l
+}
+
+func (l *loader) root() reflect.Value { return reflect.ValueOf(l.config).Elem() }
+
+// know lists the settings of a section.
+func (l *loader) know(section reflect.Value, prefix string) {
+	for _, s := range settings(section, prefix) {
+		l.settings[s.path] = &s
+	}
+}
+
+func (l *loader) oneof(path string) []string {
+	if s := l.settings[path]; s != nil {
+		return s.oneof
+	}
+	return nil
+}
+
+// layer reads one source. Where rules come from is one choice in several keys: a source that makes
+// it takes it from those before.
+func (l *loader) layer(read func()) {
+	r := &l.config.Rules
+	before := *r
+	r.File, r.Database, r.DatabaseFile, r.Envoy, r.Redis = "", "", "", "", false
+	read()
+	if r.File == "" && r.Database == "" && r.DatabaseFile == "" && r.Envoy == "" && !r.Redis {
+		r.File, r.Database, r.DatabaseFile, r.Envoy, r.Redis = before.File, before.Database, before.DatabaseFile, before.Envoy, before.Redis
+	}
+}
+
+func (l *loader) readFile(name string) {
+	if name == "" {
+		return
+	}
+	text, err := ReadFile(name, maxFile)
+	if err != nil {
+		l.fail(fmt.Errorf("read the configuration: %w", err))
+		return
+	}
+	l.readYAML(name, text, l.root(), "")
+	for _, s := range settings(l.root(), "") {
+		if s.value.Type() == reflect.TypeFor[Secret]() && s.value.Len() > 0 && strings.HasPrefix(l.origin[s.path], name+":") {
+			l.checkMode(s.path, name)
+			return
+		}
+	}
+}
+
+// readEnv takes what the environment says. See unknownVariables for names it does not know.
+func (l *loader) readEnv(env []string) {
+	values := map[string]string{}
+	for _, line := range env {
+		name, value, _ := strings.Cut(line, "=")
+		values[name] = value
+	}
+	for _, s := range settings(l.root(), "") {
+		if value, ok := values[variable(s.path)]; ok {
+			l.set(s.path, value, variable(s.path))
+		}
+	}
+}
+
+// readSecrets reads the files that hold secrets.
+func (l *loader) readSecrets() {
+	for _, path := range []string{"key_secret", "admin.token", "admin.viewer_token", "jwt.secret", "rules.database", "store.redis.password", "store.redis.sentinel_password", "store.redis_per_second.password", "store.redis_per_second.sentinel_password"} {
+		named := l.settings[path+"_file"]
+		file := named.value.String()
+		if file == "" {
+			continue
+		}
+		if l.settings[path].value.String() != "" {
+			l.misread(l.origin[named.path], named.path, "%s and %s are both set; use one (%s is set by %s)", path, named.path, path, cmp.Or(l.origin[path], "default"))
+			continue
+		}
+		text, warning, err := ReadSecretFile(file)
+		if warning != "" {
+			l.warn(named.path, "%s", warning)
+		}
+		value := strings.TrimRight(text, "\r\n")
+		switch {
+		case err != nil:
+			l.misread(l.origin[named.path], named.path, "%w", err)
+		case value == "":
+			l.misread(l.origin[named.path], named.path, "%s is empty", file)
+		}
+		l.settings[path].value.SetString(value)
+	}
+}
+
+func (l *loader) set(path, text, origin string) {
+	l.origin[path] = origin
+	s := l.settings[path]
+	if isListOfSections(s.value) {
+		l.readYAML(origin, []byte(text), s.value, path)
+		return
+	}
+	if err := s.set(text); err != nil {
+		l.misread(origin, path, "%w", err)
+	}
+}
+
+// fail notes that a source cannot be read at all.
+func (l *loader) fail(err error) {
+	l.unreadable = true
+	l.errs = append(l.errs, err)
+}
+
+// misread notes that what stands at a place cannot be the value of a key.
+func (l *loader) misread(place, path, format string, args ...any) {
+	if path != "" {
+		l.broken = append(l.broken, path)
+	}
+	l.note(place, path, format, args...)
+}
+
+// wrong notes that the value of a key cannot be used. Nothing is said of one that was misread: it
+// is not what it was meant to be.
+func (l *loader) wrong(path, format string, args ...any) {
+	for _, broken := range l.broken {
+		broken = strings.TrimSuffix(broken, "_file")
+		if strings.HasPrefix(broken, path) || strings.HasPrefix(path, broken) {
+			return
+		}
+	}
+	origin := l.origin[path]
+	if list, _, ok := strings.Cut(path, "["); ok {
+		origin = l.origin[list]
+	}
+	l.note(cmp.Or(origin, "default"), path, format, args...)
+}
+
+// unusable is wrong where others would fail on the value too, and may print it.
+func (l *loader) unusable(path, format string, args ...any) {
+	l.wrong(path, format, args...)
+	l.broken = append(l.broken, path)
+}
+
+// warn notes that the value of a key works, but should be changed.
+func (l *loader) warn(path, format string, args ...any) {
+	l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s: %s", cmp.Or(l.origin[path], "default"), path, fmt.Sprintf(format, args...)))
+}
+
+func (l *loader) note(origin, path, format string, args ...any) {
+	if path != "" {
+		origin += ": " + path
+	}
+	l.errs = append(l.errs, fmt.Errorf("%s: %w", origin, fmt.Errorf(format, args...)))
+}
+
+// ReadFile reads a file that must not be larger than most.
+func ReadFile(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, most)
+}
+
+func readAll(f *os.File, most int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", f.Name(), most)
+	}
+	return text, err
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
+	"github.com/penstock-io/penstock/internal/urlform"
+)
+
+// Bounds of a configuration, beside its bytes.
+const (
+	maxValues = 10_000
+	maxDepth  = 16
+)
+
+// readYAML takes the values that a text has. It does not stop at the first mistake.
+func (l *loader) readYAML(name string, text []byte, into reflect.Value, prefix string) {
+	root, err := strictdoc.Read(context.Background(), string(text), strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxValues, MaxDepth: maxDepth})
+	if err != nil {
+		l.fail(fmt.Errorf("%s:%w", name, err))
+		return
+	}
+	if root != nil {
+		l.readNode(name, root, into, prefix)
+	}
+}
+
+// readNode reads what stands at a node into a struct, a list or a single value.
+func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, path string) {
+	place := placeOf(name, n.At)
+	switch {
+	case isSection(into):
+		l.readSection(name, place, n, into, path)
+	case into.Kind() == reflect.Slice:
+		l.readList(name, place, n, into, path)
+	default:
+		if n.Kind > strictdoc.Scalar {
+			l.misread(place, path, "must be a single value; quote text that contains a colon")
+			return
+		}
+		l.set(path, n.Text, place) // as it was written: what it means is for the setting to say
+	}
+}
+
+func placeOf(name string, at strictdoc.Spot) string {
+	return fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
+}
+
+func isSection(v reflect.Value) bool { return hasKeys(v.Type()) }
+
+func isListOfSections(v reflect.Value) bool {
+	return v.Kind() == reflect.Slice && hasKeys(v.Type().Elem())
+}
+
+func hasKeys(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.Field(0).Tag.Get("key") != ""
+}
+
+func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
+	fields := map[string]reflect.Value{}
+	var known []string
+	for i := range into.NumField() {
+		if key := into.Type().Field(i).Tag.Get("key"); key != "" {
+			fields[key], known = into.Field(i), append(known, key)
+		}
+	}
+	slices.Sort(known)
+	seen := map[string]bool{}
+	for i := range n.Items {
+		item := &n.Items[i]
+		field, ok := fields[item.Key]
+		at := placeOf(name, item.KeyAt)
+		switch {
+		case n.Kind != strictdoc.Mapping:
+			continue
+		case !ok:
+			// The key may be a URL that lacks its quotes.
+			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; known fields: %s", urlform.Redact(item.Key), strings.Join(known, ", "))
+			continue
+		case seen[item.Key]:
+			l.misread(at, path+item.Key, "set twice")
+			continue
+		}
+		seen[item.Key] = true
+		below := path + item.Key
+		if isSection(field) {
+			below += "."
+		}
+		l.readNode(name, item, field, below)
+	}
+	if n.Kind == strictdoc.Scalar || n.Kind == strictdoc.List {
+		l.misread(place, strings.TrimSuffix(path, "."), "must have fields: %s", strings.Join(known, ", "))
+	}
+}
+
+func (l *loader) readList(name, place string, n *strictdoc.Node, into reflect.Value, path string) {
+	if n.Kind != strictdoc.List {
+		l.misread(place, path, "must be a list, for example [a, b]")
+		return
+	}
+	list := reflect.MakeSlice(into.Type(), len(n.Items), len(n.Items))
+	into.Set(list)
+	l.origin[path] = place
+	for i := range n.Items {
+		item := &n.Items[i]
+		element, below := list.Index(i), fmt.Sprintf("%s[%d]", path, i)
+		if isSection(element) {
+			if item, ok := element.Addr().Interface().(interface{ setDefaults() }); ok {
+				item.setDefaults()
+			}
+			l.know(element, below+".")
+			l.readNode(name, item, element, below+".")
+			continue
+		}
+		l.settings[below] = &setting{path: below, oneof: l.oneof(path), value: element}
+		l.readNode(name, item, element, below)
+	}
+}

@@ -1,0 +1,263 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Options say how rules are followed.
+type Options struct {
+	Compile rules.Options // Version is the text's
+
+	// Read compiles a text in another format than that of rules; nil: [Text.Compile].
+	Read func(files []rules.File, o rules.Options) (*rules.Snapshot, rules.Problems, error)
+
+	Interval time.Duration // between two looks at the origin; default 5 s
+	Timeout  time.Duration // of one look; default 10 s
+
+	// LastGood is the file that keeps the text served last, for a start while the origin is down.
+	// It belongs to one process. "": none is kept.
+	LastGood string
+
+	// Changed gets the status whenever it tells something new: other rules, a text refused, an
+	// error that came or went. It is called by one goroutine at a time, and holds up the next look.
+	Changed func(Status)
+}
+
+// Rules are the rules that a node serves now. They follow an origin.
+//
+// It looks at the origin every interval: that is the truth. In between it looks when the origin
+// says that there is something new: that is only sooner. A text that does not compile never
+// replaces one that did, and neither does an origin that fails.
+type Rules struct {
+	origin  Origin
+	options Options
+	copy    lastGood
+
+	current atomic.Pointer[rules.Snapshot]
+
+	// Of the goroutine that looks; of Follow before that starts.
+	served  *Text // nil: the empty rules of an origin that has none yet
+	refused *Text
+	toCopy  bool // served is not yet on disk
+	told    news
+
+	mu     sync.Mutex
+	status Status
+
+	serving  sync.Mutex // held while rules are checked against requires and served
+	requires []func(*rules.Snapshot) error
+
+	wake  poll.Waker
+	close context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// Follow starts to serve the rules of an origin. If it cannot be read or what it has does not
+// compile, the last good copy is served until it does; if there is none, Follow fails. An origin
+// that works and has no rules yet is served as no rules.
+//
+// The context bounds the start. What follows ends with Close.
+func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
+	o.Interval = cmp.Or(o.Interval, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	if o.Interval < 0 || o.Timeout < 0 {
+		return nil, fmt.Errorf("follow the rules in %v: %w: interval %v and timeout %v must be positive", origin, penstock.ErrInvalid, o.Interval, o.Timeout)
+	}
+	l := &Rules{origin: origin, options: o, copy: lastGood{o.LastGood}, wake: poll.NewWaker()}
+	l.look(ctx)
+	if l.current.Load() == nil {
+		if err := l.startWithout(); err != nil {
+			return nil, fmt.Errorf("follow the rules in %v: %w", origin, err)
+		}
+	}
+	l.tell()
+
+	ctx, l.close = context.WithCancel(context.WithoutCancel(ctx))
+	l.ended.Go(func() {
+		poll.Every(ctx, o.Interval, l.wake, func() {
+			if l.look(ctx); ctx.Err() == nil {
+				l.tell()
+			}
+		})
+	})
+	l.ended.Go(func() { origin.Watch(ctx, l.pushed, l.notPushed) })
+	return l, nil
+}
+
+// Load returns the rules to decide by. It never returns nil and costs one atomic read.
+func (l *Rules) Load() *rules.Snapshot { return l.current.Load() }
+
+// Require refuses all later rules for which check fails, as if they did not compile. If it fails for the
+// rules that are served, its error is returned and nothing is required.
+func (l *Rules) Require(check func(*rules.Snapshot) error) error {
+	l.serving.Lock()
+	defer l.serving.Unlock()
+	if err := check(l.Load()); err != nil {
+		return err
+	}
+	l.requires = append(l.requires, check)
+	return nil
+}
+
+// Status tells what is served and what stands in the way of something newer.
+func (l *Rules) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
+}
+
+// Close ends the looking and returns when it has ended. The rules stay as they are.
+func (l *Rules) Close() {
+	l.close()
+	l.ended.Wait()
+}
+
+// startWithout serves what there is while the origin's rules cannot be.
+func (l *Rules) startWithout() error {
+	s := l.Status()
+	reason := s.Err
+	if s.Refused != nil {
+		reason = s.Refused.Err
+	}
+	err := fs.ErrNotExist
+	if l.options.LastGood != "" {
+		var text *Text
+		if text, err = l.copy.read(); err == nil {
+			return l.startFromCopy(text, reason)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && errors.Is(reason, ErrNoRules):
+		return l.serveNothing()
+	case l.options.LastGood == "":
+		return reason
+	}
+	return errors.Join(reason, err)
+}
+
+func (l *Rules) startFromCopy(text *Text, reason error) error {
+	snapshot, warnings, err := l.compile(text)
+	if err != nil {
+		return errors.Join(reason, fmt.Errorf("compile the last good rules from %s: %w", l.options.LastGood, err))
+	}
+	if err := l.serve(text, snapshot, warnings); err != nil {
+		return err
+	}
+	l.toCopy = false
+	l.update(func(s *Status) { s.FromCopy, s.Propagation = true, 0 })
+	return nil
+}
+
+func (l *Rules) serveNothing() error {
+	none := NewText(0, time.Time{}, rules.File{Data: []byte("rules: []")})
+	snapshot, _, err := l.compile(none)
+	if err != nil {
+		return err
+	}
+	l.current.Store(snapshot)
+	l.update(func(s *Status) { s.Since = time.Now() })
+	return nil
+}
+
+// look reads the origin and serves what it has.
+func (l *Rules) look(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, l.options.Timeout)
+	defer cancel()
+	text, err := l.origin.Read(limited)
+	l.update(func(s *Status) {
+		if s.Err = err; err == nil {
+			s.Looked = time.Now()
+		}
+	})
+	if err == nil {
+		l.consider(text)
+	}
+	if l.toCopy {
+		err := l.copy.write(l.served)
+		l.toCopy = err != nil
+		l.update(func(s *Status) { s.CopyErr = err })
+	}
+}
+
+// consider serves a text if it is another and compiles.
+func (l *Rules) consider(text *Text) {
+	switch {
+	case text.Same(l.served):
+		l.refused = nil
+		l.update(func(s *Status) { s.FromCopy, s.Refused = false, nil })
+		return
+	case text.Same(l.refused):
+		return // it would be refused again
+	}
+	snapshot, warnings, err := l.compile(text)
+	if err == nil {
+		err = l.serve(text, snapshot, warnings)
+	}
+	if err != nil {
+		l.refused = text
+		l.update(func(s *Status) {
+			s.Refused = &Refusal{Version: text.Version, Checksum: text.checksum, At: time.Now(), Err: err}
+			s.Refusals++
+		})
+	}
+}
+
+func (l *Rules) compile(text *Text) (*rules.Snapshot, rules.Problems, error) {
+	o := l.options.Compile
+	if l.options.Read == nil {
+		return text.Compile(context.Background(), o)
+	}
+	o.Version = text.Version
+	return l.options.Read(text.Files, o)
+}
+
+// serve serves the rules, unless something is required of them that they do not meet.
+func (l *Rules) serve(text *Text, snapshot *rules.Snapshot, warnings rules.Problems) error {
+	l.serving.Lock()
+	defer l.serving.Unlock()
+	for _, check := range l.requires {
+		if err := check(snapshot); err != nil {
+			return err
+		}
+	}
+	first := l.current.Swap(snapshot) == nil
+	l.served, l.refused, l.toCopy = text, nil, l.options.LastGood != ""
+	l.update(func(s *Status) {
+		s.Version, s.Checksum, s.Published = text.Version, text.checksum, text.Published
+		s.Since, s.Propagation = time.Now(), 0
+		if !first && !text.Published.IsZero() {
+			s.Propagation = max(0, s.Since.Sub(text.Published)) // clocks differ
+		}
+		s.FromCopy, s.Refused, s.Warnings = false, nil, warnings
+	})
+	return nil
+}
+
+// pushed is called by the origin when there may be something new.
+func (l *Rules) pushed() {
+	l.update(func(s *Status) { s.PushErr = nil })
+	l.wake.Wake()
+}
+
+// notPushed is called by the origin when it cannot tell of something new.
+func (l *Rules) notPushed(err error) {
+	l.update(func(s *Status) { s.PushErr = err })
+	l.wake.Wake()
+}
+
+func (l *Rules) update(change func(*Status)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.status)
+}
