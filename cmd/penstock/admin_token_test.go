@@ -6,10 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
-
-	"github.com/penstock-io/penstock/internal/config"
 )
 
 // A token that the server made is the same after a restart, printed once, and readable by its owner alone.
@@ -36,29 +32,4 @@ func TestMadeTokenIsKept(t *testing.T) {
 	}
 	second.token = first.token
 	second.statusNow()
-}
-
-// A demo is reached from this machine only, unless an address is given.
-func TestDemoIsOnLoopback(t *testing.T) {
-	for _, row := range []struct {
-		demo bool
-		args []string
-		want string
-	}{
-		{true, nil, "127.0.0.1:8080"},
-		{false, nil, "127.0.0.1:8080"}, // nothing is configured
-		{true, []string{"--listen-gateway", ":8080"}, ":8080"},
-		{true, []string{"--listen-gateway", ""}, ""},
-		{false, []string{"--upstream", "http://127.0.0.1:3000"}, ":8080"},
-	} {
-		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-		config.AddFlags(flags)
-		if err := flags.Parse(row.args); err != nil {
-			t.Fatal(err)
-		}
-		conf, _ := config.Load(config.Sources{Flags: config.Flags(flags), Demo: row.demo})
-		if got := conf.Listen.Gateway; got != row.want {
-			t.Errorf("demo %v, %q: the gateway listens at %q, want %q", row.demo, row.args, got, row.want)
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
 )
 
@@ -44,7 +45,7 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 				return misused("--timeout %v is not positive", timeout)
 			}
 			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
-			d := &doctor{config: conf, timeout: timeout}
+			d := &doctor{config: conf, timeout: timeout, version: buildinfo.Read().Version}
 			d.examine(c.Context(), err)
 			if err := a.writeReport(&d.report); err != nil {
 				return err
@@ -63,6 +64,7 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 type doctor struct {
 	config  *config.Config
 	timeout time.Duration
+	version string // of this program
 	report  report
 }
 

@@ -73,27 +73,16 @@ func TestDoctorOnBadRules(t *testing.T) {
 	}
 }
 
-// A server that runs is asked what it serves.
-func TestDoctorAsksTheServer(t *testing.T) {
-	const token = "token-of-the-doctors-test"
+// Limits in files that are not read are not lost silently.
+func TestDoctorOnIgnoredFilesOfEnvoy(t *testing.T) {
 	dir := t.TempDir()
-	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 2))
-	n := startNode(t, "data_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
-	b := visit(t, "rules: {file: "+file+"}\nadmin: {token: "+token+"}\n")
-	ask := func() string {
-		text, _ := b.examine("--listen-admin", n.admin.listener.Addr().String(), "--data-dir", dir)
-		return text
+	for _, name := range []string{"limits.yaml", "config", ".hidden"} {
+		nodetest.WriteFile(t, filepath.Join(dir, name), "domain: mesh"+name)
 	}
-	if text := ask(); !regexp.MustCompile(`✓ running +penstock \S+ serves version 0 of 1 rule, since `).MatchString(text) || !regexp.MustCompile(`✓ last good +.* is what the origin has`).MatchString(text) {
-		t.Errorf("got\n%s", text)
+	if err := os.Mkdir(filepath.Join(dir, "more"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	nodetest.WriteFile(t, file, "rules: [")
-	nodetest.Eventually(t, "the server refuses the rules", func() bool { return n.statusNow().Rules.Refused != "" })
-	if text := ask(); !regexp.MustCompile(`✗ running +.*has refused newer ones`).MatchString(text) {
-		t.Errorf("got\n%s", text)
-	}
-	b.write("penstock.yaml", "listen: {gateway: ''}\ndata_dir: "+dir+"\nrules: {file: "+file+"}\nadmin: {token: another-token-altogether}\n")
-	if text := ask(); !regexp.MustCompile(`\? running +.*401`).MatchString(text) {
-		t.Errorf("got\n%s", text)
+	if report, _ := visit(t, fmt.Sprintf("rules: {envoy_ratelimit: %q}\n", dir)).examine(); !strings.Contains(report, `"config" in `+dir+" is ignored") || !strings.Contains(report, `"more" in `+dir+" is ignored") || strings.Contains(report, "hidden") {
+		t.Errorf("got\n%s", report)
 	}
 }

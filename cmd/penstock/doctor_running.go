@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules/live"
 )
@@ -42,7 +43,7 @@ func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 	d.judgeRunning(now, text)
 }
 
-func (d *doctor) judgeRunning(now *status, text *live.Text) {
+func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	r := &d.report
 	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, spelling.Count(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
@@ -61,13 +62,13 @@ func (d *doctor) judgeRunning(now *status, text *live.Text) {
 	if !now.Store.Connected {
 		r.wrong("running", "what is wrong with the store stands below", "its store does not answer, so rules decide by their on_store_error: %s", now.Store.Error)
 	}
-	if this := thisBuild().Version; now.Build.Version != this {
+	if this := d.version; now.Build.Version != this {
 		r.look("running", "docs/upgrade.md", "it is of another version than this program, %s", this)
 	}
 }
 
 // askStatus reads what the server says of itself.
-func (d *doctor) askStatus(ctx context.Context) (*status, error) {
+func (d *doctor) askStatus(ctx context.Context) (*admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -92,7 +93,7 @@ func (d *doctor) askStatus(ctx context.Context) (*status, error) {
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answers %s", answer.Status)
 	}
-	var now status
+	var now admin.Status
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxStatus)).Decode(&now); err != nil {
 		return nil, fmt.Errorf("read its status: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
@@ -50,7 +51,7 @@ func startNode(t *testing.T, yaml string) *node {
 func runNode(t *testing.T, c *config.Config) *node {
 	t.Helper()
 	n := &node{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: nodetest.Timeout}, log: &nodetest.SyncBuffer{}, done: make(chan error, 1)}
-	s, err := newServer(t.Context(), c, slog.New(slog.NewJSONHandler(n.log, nil)))
+	s, err := newServer(t.Context(), serverOptions{config: c, log: slog.New(slog.NewJSONHandler(n.log, nil)), build: admin.Build{Version: "1.2.3"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func (n *node) check(attributes string) (v struct {
 }
 
 // statusNow asks the admin door.
-func (n *node) statusNow() (s status) {
+func (n *node) statusNow() (s admin.Status) {
 	n.t.Helper()
 	answer, body := n.get(n.url("admin", "/v1/status"), "Authorization", "Bearer "+n.token)
 	if answer.StatusCode != http.StatusOK {

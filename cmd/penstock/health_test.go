@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // The command finds the node by its configuration, and its status is the answer.
 func TestHealth(t *testing.T) {
 	p := startProcess(t, onFreePorts...)
 	config := filepath.Join(t.TempDir(), "penstock.yaml")
-	writeFile(t, config, `listen: {http: "`+p.addresses["http"]+`"}`)
+	nodetest.WriteFile(t, config, `listen: {http: "`+p.addresses["http"]+`"}`)
 	_, port, err := net.SplitHostPort(p.addresses["http"])
 	if err != nil {
 		t.Fatal(err)

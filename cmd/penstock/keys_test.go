@@ -22,12 +22,12 @@ rules:
   - {name: site, key: [], limits: [{rate: 1000/1d, algorithm: sliding_window_log}]}
 `
 
-// keys runs a keys command against the node.
-func (n *node) keys(args ...string) (code int, stdout, stderr string) {
-	n.t.Helper()
+// keys runs a keys command against the process.
+func (p *process) keys(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	var out, errs strings.Builder
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=" + n.url("admin", ""), "PENSTOCK_TOKEN=" + n.token}}
-	code = a.run(n.t.Context(), append([]string{"keys", "--timeout", nodetest.Timeout.String()}, args...))
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=http://" + p.addresses["admin"], "PENSTOCK_TOKEN=" + p.token(t)}}
+	code = a.run(t.Context(), append([]string{"keys", "--timeout", nodetest.Timeout.String()}, args...))
 	return code, out.String(), errs.String()
 }
 
@@ -43,17 +43,17 @@ func TestKeysCommands(t *testing.T) {
 		"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr), "cluster": nodetest.OnRedis("cluster", redistest.StartCluster(t, 3).Addrs...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := startNode(t, yaml+"rules: {file: "+file+"}")
-			nodetest.Eventually(t, "the store is connected", func() bool { return n.statusNow().Store.Connected })
+			p := startServe(t, yaml+"rules: {file: "+file+"}")
+			nodetest.Eventually(t, "the store is connected", func() bool { return p.status(t, p.token(t)).Store.Connected })
 			says := func(want string, args ...string) {
 				t.Helper()
-				code, out, errs := n.keys(args...)
+				code, out, errs := p.keys(t, args...)
 				got := spaces.ReplaceAllString(someTime.ReplaceAllString(out, "…"), "  ")
 				if want = strings.TrimPrefix(want, "\n"); code != exitYes || got != want {
 					t.Errorf("keys %v: exit status %d: %s\n%swant\n%s", args, code, errs, got, want)
 				}
 			}
-			search := func() bool { return n.check(`{"user": "u1", "path": "/search"}`).Allowed }
+			search := func() bool { return p.allows(t, `{"user": "u1", "path": "/search"}`) }
 			for i := range 4 {
 				if search() != (i < 3) {
 					t.Fatalf("call %d", i)
@@ -73,7 +73,7 @@ per-user: 1 strike, 0 bans so far
 			if search() {
 				t.Error("allowed though banned")
 			}
-			if _, out, _ := n.keys("show", "user=u1"); !strings.Contains(out, "per-user: banned until 20") {
+			if _, out, _ := p.keys(t, "show", "user=u1"); !strings.Contains(out, "per-user: banned until 20") {
 				t.Errorf("got:\n%s", out)
 			}
 			says("lifted  per-user  user=\"u1\"\n", "lift", "user=u1", "--rule", "per-user")
@@ -81,12 +81,12 @@ per-user: 1 strike, 0 bans so far
 				t.Error("denied after the ban was lifted")
 			}
 
-			code, out, errs := n.keys("list", "per-user", "-o", "json")
+			code, out, errs := p.keys(t, "list", "per-user", "-o", "json")
 			var listed admin.Keys
 			if err := json.Unmarshal([]byte(out), &listed); err != nil || code != exitYes || len(listed.Keys) != 1 || listed.Keys[0].Key["user"] != "u1" {
 				t.Errorf("list: %d %v %s %s", code, err, out, errs)
 			}
-			if _, out, errs := n.keys("list", "per-user"); !strings.Contains(out, `user="u1"`) || !strings.HasPrefix(out, "SUBJECT") || errs != "1 caller\n" {
+			if _, out, errs := p.keys(t, "list", "per-user"); !strings.Contains(out, `user="u1"`) || !strings.HasPrefix(out, "SUBJECT") || errs != "1 caller\n" {
 				t.Errorf("got:\n%s%s", out, errs)
 			}
 			says("reset  site  [] (one for all)\n", "reset", "--rule", "site")
@@ -95,7 +95,7 @@ per-user: 1 strike, 0 bans so far
 }
 
 func TestKeysRefused(t *testing.T) {
-	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}\nadmin: {viewer_token: 0123456789abcdef}")
+	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}\nadmin: {viewer_token: 0123456789abcdef}")
 	for _, test := range []struct {
 		args []string
 		code int
@@ -108,9 +108,9 @@ func TestKeysRefused(t *testing.T) {
 		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
 		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
 		{[]string{"list", "site", "--token", "0123456789abcdef"}, exitYes, ""},
-		{[]string{"show", "user=u1", "--server", n.url("http", "")}, exitFailed, "is it one?"},
+		{[]string{"show", "user=u1", "--server", "http://" + p.addresses["http"]}, exitFailed, "is it one?"},
 	} {
-		if code, _, errs := n.keys(test.args...); code != test.code || !strings.Contains(errs, test.says) {
+		if code, _, errs := p.keys(t, test.args...); code != test.code || !strings.Contains(errs, test.says) {
 			t.Errorf("%v: exit status %d: %s", test.args, code, errs)
 		}
 	}
@@ -122,9 +122,9 @@ func TestKeysWithoutTheStore(t *testing.T) {
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
+	p := startServe(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
 	for _, args := range [][]string{{"show", "user=u1"}, {"list", "per-user"}, {"reset", "user=u1"}, {"ban", "user=u1", "--for", "1h"}} {
-		if code, _, errs := n.keys(args...); code != exitFailed || !strings.Contains(errs, "store unavailable") {
+		if code, _, errs := p.keys(t, args...); code != exitFailed || !strings.Contains(errs, "store unavailable") {
 			t.Errorf("%v: exit status %d: %s", args, code, errs)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
 )
 
@@ -48,7 +49,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 			return a.checkVariables(c)
 		},
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-		Version: describe(thisBuild()),
+		Version: describe(buildinfo.Read()),
 	}
 	root.SetVersionTemplate("penstock {{.Version}}\n")
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")

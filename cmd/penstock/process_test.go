@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +11,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
@@ -84,6 +88,51 @@ func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error
 		return nil, fmt.Errorf("penstock %v did not start", args)
 	}
 	return p, nil
+}
+
+// startServe runs a demo with further configuration, on free ports.
+func startServe(t *testing.T, yaml string) *process {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "penstock.yaml")
+	nodetest.WriteFile(t, file, yaml)
+	return startProcess(t, append(slices.Clone(onFreePorts), "--config", file)...)
+}
+
+// token reads the admin token that the process made.
+func (p *process) token(t *testing.T) string {
+	t.Helper()
+	return kept(t, p.Dir)
+}
+
+// kept reads the admin token that a server made and keeps in its data directory.
+func kept(t *testing.T, dir string) string {
+	t.Helper()
+	token, err := os.ReadFile(filepath.Join(dir, "admin_token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(token)
+}
+
+// status asks the admin API.
+func (p *process) status(t *testing.T, token string) (s admin.Status) {
+	t.Helper()
+	answer, body := p.request(t, http.MethodGet, "admin", "/v1/status", "", "Authorization", "Bearer "+token)
+	if err := json.Unmarshal([]byte(body), &s); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("status: %s: %s", answer.Status, body)
+	}
+	return s
+}
+
+// allows asks the decision API.
+func (p *process) allows(t *testing.T, attributes string) bool {
+	t.Helper()
+	answer, body := p.request(t, http.MethodPost, "http", "/v1/check", `{"attributes": `+attributes+`}`, "Content-Type", "application/json")
+	var v struct{ Allowed bool }
+	if err := json.Unmarshal([]byte(body), &v); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("check: %s: %s", answer.Status, body)
+	}
+	return v.Allowed
 }
 
 var onFreePorts = []string{

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
@@ -20,28 +19,30 @@ func TestNormalStatesAreNoErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "penstock.yaml")
 	nodetest.WriteFile(t, file, as+"data_dir: "+dir+"\nlisten: {gateway: '', http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0'}\nrules: {database: 'sqlite:rules.db', poll_interval: 50ms}\n")
-	c, err := config.Load(config.Sources{File: file, Env: nodetest.Unhurried})
+	var log nodetest.SyncBuffer
+	p, err := tryProcess(t, &log, "serve", "--config", file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, &log)
 	}
-	n := runNode(t, c)
-	if !strings.Contains(n.log.String(), `"no rules yet: every request passes"`) {
+	token := kept(t, dir)
+	served := func() int64 { return p.status(t, token).Rules.Version }
+	if !strings.Contains(log.String(), `"no rules yet: every request passes"`) {
 		t.Error("the log does not say that there are no rules")
 	}
 	for _, rate := range []string{"1/1m", "2/1m", "3/1m"} {
-		version := n.statusNow().Rules.Version
+		version := served()
 		nodetest.WriteFile(t, filepath.Join(dir, "rules.yaml"), "rules: [{name: one, key: [ip], limits: [{rate: "+rate+"}]}]\n")
 		var out bytes.Buffer
 		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
 		if code := a.run(t.Context(), []string{"rules", "apply", "--config", file, "-m", "a test", filepath.Join(dir, "rules.yaml")}); code != exitYes {
 			t.Fatalf("apply: exit status %d: %s", code, &out)
 		}
-		nodetest.Eventually(t, "the rules are served", func() bool { return n.statusNow().Rules.Version > version })
+		nodetest.Eventually(t, "the rules are served", func() bool { return served() > version })
 	}
 	const said = `"rules are not published to Redis: the Redis user lacks the rights"`
-	nodetest.Eventually(t, "the log says what is not published", func() bool { return strings.Contains(n.log.String(), said) })
-	if log := n.log.String(); strings.Count(log, said) != 1 || strings.Contains(log, `"level":"ERROR"`) {
-		t.Errorf("got\n%s", log)
+	nodetest.Eventually(t, "the log says what is not published", func() bool { return strings.Contains(log.String(), said) })
+	if text := log.String(); strings.Count(text, said) != 1 || strings.Contains(text, `"level":"ERROR"`) {
+		t.Errorf("got\n%s", text)
 	}
 	var out bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out, env: []string{"PENSTOCK_STORE_REDIS_USERNAME=penstock", "PENSTOCK_STORE_REDIS_PASSWORD=only-in-tests"}}

@@ -5,9 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/pgtest"
 	"github.com/penstock-io/penstock/internal/redistest"
@@ -80,16 +78,6 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 	}
 	if _, stderr := run(exitFailed, "", "history"); !strings.Contains(stderr, "see that PostgreSQL runs") {
 		t.Errorf("without PostgreSQL: %s", stderr)
-	}
-}
-
-func TestRulesHaveNoLessTimeThanDecisions(t *testing.T) {
-	for given, want := range map[time.Duration]time.Duration{10 * time.Millisecond: 5 * time.Second, time.Minute: time.Minute} {
-		r := config.Default().Store.Redis
-		r.Timeout = given
-		if o, err := r.RuleOptions(); err != nil || o.Timeout != want {
-			t.Errorf("with a timeout of %v rules have %v, want %v (%v)", given, o.Timeout, want, err)
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
 )
 
@@ -76,7 +77,7 @@ func (a *app) serve(ctx context.Context, c *config.Config) error {
 	for _, warning := range c.Warnings {
 		log.Warn("insecure setting", "detail", warning)
 	}
-	s, err := newServer(ctx, c, log)
+	s, err := newServer(ctx, serverOptions{config: c, log: log, build: buildinfo.Read()})
 	if err != nil {
 		return err
 	}

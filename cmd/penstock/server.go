@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
@@ -33,6 +34,7 @@ import (
 type server struct {
 	config  *config.Config
 	log     *slog.Logger
+	build   admin.Build
 	started time.Time
 
 	store   *store
@@ -72,14 +74,21 @@ type server struct {
 	ends []func() // what Close does, the last first
 }
 
+// serverOptions are what a server is started with.
+type serverOptions struct {
+	config *config.Config
+	log    *slog.Logger
+	build  admin.Build // which version this is
+}
+
 // ballast is never touched, so it takes no memory. But it counts as live, and so the garbage collector
 // waits for as much garbage again: of a node that holds little it would otherwise mark the few
 // megabytes that are linked in many times a second. One that holds much does not notice.
 const ballast = 32 << 20
 
 // newServer makes a server that listens and does not answer yet. The context bounds the start.
-func newServer(ctx context.Context, c *config.Config, log *slog.Logger) (_ *server, err error) {
-	s := &server{config: c, log: log, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
+func newServer(ctx context.Context, o serverOptions) (_ *server, err error) {
+	s := &server{config: o.config, log: o.log, build: o.build, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
 	defer func() {
 		if err != nil {
 			s.Close()

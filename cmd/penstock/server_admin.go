@@ -15,14 +15,6 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// What a node says of itself.
-type (
-	status        = admin.Status
-	storeStatus   = admin.StoreStatus
-	breakerStatus = admin.BreakerStatus
-	build         = admin.Build
-)
-
 // openAdmin opens the door of those who run the server.
 func (s *server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
@@ -113,7 +105,7 @@ func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{
 
 func (s *server) status() admin.Status {
 	found := admin.Status{
-		Node: s.members.All()[0].Node.Name, Build: thisBuild(), Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
+		Node: s.members.All()[0].Node.Name, Build: s.build, Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
 		Store: s.store.status(), Rules: s.rules.status(),
 	}
 	if err := s.ready(); err != nil {

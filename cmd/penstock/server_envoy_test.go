@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -154,12 +153,6 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 			}
 		}
 	}
-	report, _ := visit(t, source).examine("--listen-admin", n.admin.listener.Addr().String())
-	for _, want := range []string{`✗ running +.*has refused newer ones: .*moment`, `✗ origin +.*moment`, `penstock rules import envoy-ratelimit \S+ tells each mistake`} {
-		if !regexp.MustCompile(want).MatchString(report) {
-			t.Errorf("the doctor does not say %s:\n%s", want, report)
-		}
-	}
 	if n.asEnvoy("u") != http.StatusOK || n.asEnvoy("u") != http.StatusTooManyRequests {
 		t.Error("the old file is not served on")
 	}
@@ -179,13 +172,9 @@ func TestIgnoredFilesOfEnvoy(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "more"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	source := fmt.Sprintf("rules: {envoy_ratelimit: %q}\n", dir)
-	n := startNode(t, "listen: {gateway: ''}\n"+source)
+	n := startNode(t, fmt.Sprintf("listen: {gateway: ''}\nrules: {envoy_ratelimit: %q}\n", dir))
 	if !strings.Contains(n.log.String(), `"ignored":["config","more"]`) {
 		t.Errorf("the log does not tell:\n%s", n.log)
-	}
-	if report, _ := visit(t, source).examine(); !strings.Contains(report, `"config" in `+dir+" is ignored") || !strings.Contains(report, `"more" in `+dir+" is ignored") || strings.Contains(report, "hidden") {
-		t.Errorf("got\n%s", report)
 	}
 }
 

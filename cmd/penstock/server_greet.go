@@ -16,7 +16,7 @@ func (s *server) greet(w io.Writer) {
 	if s.config.HasRedis() {
 		kind = "redis " + strings.Join(s.config.Store.Redis.Addresses, ",")
 	}
-	fmt.Fprintf(w, "penstock %s\n  store    %s\n  rules    %s (%s)\n", thisBuild().Version, kind, s.rules.origin, spelling.Count(len(s.rules.live.Load().Rules), "rule"))
+	fmt.Fprintf(w, "penstock %s\n  store    %s\n  rules    %s (%s)\n", s.build.Version, kind, s.rules.origin, spelling.Count(len(s.rules.live.Load().Rules), "rule"))
 	for _, d := range s.doors {
 		address := d.address()
 		switch {

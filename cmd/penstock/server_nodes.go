@@ -52,7 +52,7 @@ func (r *nodeReport) now() membership.Node {
 	calls, before, seconds := totals.Counts(), r.calls, at.Sub(r.at).Seconds()
 	r.at, r.calls = at, calls
 	n := membership.Node{
-		Name: r.name, Version: thisBuild().Version, Started: r.started.Truncate(time.Second),
+		Name: r.name, Version: r.build.Version, Started: r.started.Truncate(time.Second),
 		Rules: rules.Version, Checksum: rules.Checksum[:min(len(rules.Checksum), shownChecksum)], Quality: membership.Exact,
 	}
 	if seconds > 0 {

@@ -134,9 +134,9 @@ rules:
 			t.Fatalf("before the reset: %s, %s", w, s)
 		}
 	}
-	for _, args := range [][]string{{"reset", "--rule", "windows", "user=reset"}, {"lift", "--rule", "bans", "user=reset"}} {
-		if code, out, errs := a.keys(args...); code != exitYes {
-			t.Fatalf("keys %v: %s%s", args, out, errs)
+	for _, do := range []struct{ method, path, rule string }{{"POST", "/v1/keys/reset", "windows"}, {"DELETE", "/v1/bans", "bans"}} {
+		if code := a.askAdmin(do.method, do.path, `{"rule": "`+do.rule+`", "attributes": {"user": "reset"}}`, nil); code != http.StatusOK {
+			t.Fatalf("%s: status %d", do.path, code)
 		}
 	}
 	now, err := strconv.Atoi(strings.Fields(nodetest.RedisCommand(t, redis.Addr, "TIME"))[0])

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,7 +85,7 @@ func TestStartFails(t *testing.T) {
 			c.Listen = config.Listen{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
 			c.DataDir, c.Demo = t.TempDir(), true
 			change(c)
-			s, err := newServer(t.Context(), c, (&app{stderr: t.Output()}).newLog(c))
+			s, err := newServer(t.Context(), serverOptions{config: c, log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 			if err == nil {
 				s.Close()
 				t.Fatal("it started")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/memstore"
 )
@@ -61,14 +62,14 @@ func (s *server) returnPermits() {
 }
 
 // status tells how the store is.
-func (s *store) status() storeStatus {
+func (s *store) status() admin.StoreStatus {
 	if s.Redis == nil {
-		return storeStatus{Kind: "memory", Connected: true, Nodes: s.nodes()}
+		return admin.StoreStatus{Kind: "memory", Connected: true, Nodes: s.nodes()}
 	}
 	now := s.Breaker.Stats()
-	found := storeStatus{
+	found := admin.StoreStatus{
 		Kind: "redis", Connected: now.State == breaker.Closed, Nodes: s.nodes(),
-		Breaker: &breakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
+		Breaker: &admin.BreakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
 	}
 	if !found.Connected {
 		found.Error = cmp.Or(s.Redis.Problem(), now.Cause).Error()

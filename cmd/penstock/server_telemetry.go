@@ -33,8 +33,7 @@ const lastSpans = 2 * time.Second
 func (s *server) openTelemetry(ctx context.Context) (err error) {
 	s.traffic = traffic.New()
 	s.atEnd(s.traffic.Close)
-	built := thisBuild()
-	if s.tracing, err = telemetry.NewTracing(ctx, built.Version); err != nil {
+	if s.tracing, err = telemetry.NewTracing(ctx, s.build.Version); err != nil {
 		return err
 	}
 	if s.tracing != nil {
@@ -47,7 +46,7 @@ func (s *server) openTelemetry(ctx context.Context) (err error) {
 		})
 	}
 	s.metrics, err = telemetry.New(telemetry.Options{
-		Traffic: s.traffic, State: s.state, Version: built.Version, GoVersion: built.Go,
+		Traffic: s.traffic, State: s.state, Version: s.build.Version, GoVersion: s.build.Go,
 		Cause: func(err error) string { return string(redisstore.KindOf(err)) },
 	})
 	return err

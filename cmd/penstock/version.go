@@ -9,8 +9,6 @@ import (
 	"github.com/penstock-io/penstock/internal/console"
 )
 
-func thisBuild() build { return buildinfo.Read() }
-
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -21,18 +19,18 @@ func newVersionCommand(a *app) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			if a.json() {
 				return a.writeJSON(struct {
-					build
+					buildinfo.Info
 					Console bool `json:"console"`
-				}{thisBuild(), console.Built()})
+				}{buildinfo.Read(), console.Built()})
 			}
-			_, err := fmt.Fprintf(a.stdout, "penstock %s\n", describe(thisBuild()))
+			_, err := fmt.Fprintf(a.stdout, "penstock %s\n", describe(buildinfo.Read()))
 			return err
 		},
 	}
 }
 
 // describe also says when the console is missing, as it is after go install.
-func describe(b build) string {
+func describe(b buildinfo.Info) string {
 	if console.Built() {
 		return b.String()
 	}
