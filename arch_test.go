@@ -125,7 +125,7 @@ var rules = []rule{
 		because: "what others are told is internal/telemetry's to say: nobody else counts for Prometheus or traces",
 	},
 	{
-		of: anyOf(is("internal/urlform"), is("internal/ipform"), is("internal/onevalue"), is("internal/reqbody"), is("internal/connlimit"), is("internal/held"), is("internal/strictdoc"), is("internal/spelling"), is("internal/problem"), is("internal/bounds"), is("internal/poll")), not: anyOf(thirdParty, sibling("internal/ipform")), through: true,
+		of: anyOf(is("internal/urlform"), is("internal/ipform"), is("internal/onevalue"), is("internal/reqbody"), is("internal/connlimit"), is("internal/listener"), is("internal/held"), is("internal/strictdoc"), is("internal/spelling"), is("internal/problem"), is("internal/bounds"), is("internal/poll")), not: anyOf(thirdParty, sibling("internal/ipform")), through: true,
 		because: "the forms of URLs and addresses, what must be sent once, the bounds of bodies and connections, the reading of texts, problem documents and the loops that poll are for everybody: std only",
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -86,7 +87,8 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		if custom != nil {
 			l.Conn, err = custom(ctx, addr, &own, t)
 		} else {
-			l.Conn, err = own.DialContext(ctx, "tcp", addr)
+			network, to := networkOf(addr)
+			l.Conn, err = own.DialContext(ctx, network, to)
 		}
 		if err != nil {
 			s.remove(l)
@@ -100,6 +102,14 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 		}
 		return l.secure(ctx, addr, t)
 	}
+}
+
+// networkOf tells how to connect to an address: host:port, or unix:///path.
+func networkOf(addr string) (network, to string) {
+	if path, ok := strings.CutPrefix(addr, "unix://"); ok {
+		return "unix", path
+	}
+	return "tcp", addr
 }
 
 // secure makes the connection TLS. The link stays below it, where the socket's bytes are counted.

@@ -23,7 +23,7 @@ const (
 
 // Options say where Redis is and how to use it.
 type Options struct {
-	Addresses []string // host:port of the server, the sentinels, or some nodes of the cluster
+	Addresses []string // host:port of the server, the sentinels, or some nodes of the cluster; or unix:///path of a single server
 	Mode      Mode     // default Single
 	Master    string   // Sentinel: the name of the master
 
@@ -86,6 +86,12 @@ func (o *Options) validateServers() (errs []error) {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
 	for i, a := range o.Addresses {
+		if network, path := networkOf(a); network == "unix" {
+			if !strings.HasPrefix(path, "/") || o.TLS != nil || o.Mode == Sentinel || o.Mode == Cluster {
+				errs = append(errs, fmt.Errorf("addresses[%d]: a Unix socket must have an absolute path, and goes with single mode without TLS", i))
+			}
+			continue
+		}
 		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
 			errs = append(errs, fmt.Errorf("addresses[%d]: must be host:port, without user or password", i)) // not repeated: it may hold a password
 		}

@@ -62,9 +62,9 @@ func (d *doctor) examineDoors() {
 	for _, door := range []struct{ name, address, fix, what string }{
 		{"gateway", c.Listen.Gateway, "gateway.tls, or something before it that ends TLS", "what passes it can be read on the way"},
 		{"http", c.Listen.HTTP, "listen.http: 127.0.0.1:8090, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
-		{"grpc", c.Listen.GRPC, "listen.grpc: 127.0.0.1:8081, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
+		{"grpc", c.Listen.GRPC, "grpc.tls, listen.grpc: 127.0.0.1:8081, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 	} {
-		if door.address == "" || config.IsLoopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" {
+		if door.address == "" || config.IsLoopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" || door.name == "grpc" && c.GRPC.TLS.Certificate != "" {
 			continue
 		}
 		open = true

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/internal/redisdial"
 )
 
 // A redisServer is one server, asked by itself.
@@ -37,6 +39,7 @@ func dialServer(ctx context.Context, address string, as identity, timeout time.D
 		Username: as.username, Password: as.password, TLSConfig: as.tls,
 		ConnWriteTimeout: timeout, DisableRetry: true, DisableCache: true, ClientSetInfo: rueidis.DisableClientSetInfo,
 	}
+	redisdial.Unix(&option)
 	option.Dialer.Timeout = timeout
 	client, err := rueidis.NewClient(option)
 	if err != nil {

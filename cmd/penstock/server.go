@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/gateway"
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/readiness"
 	"github.com/penstock-io/penstock/internal/rls"
@@ -51,6 +52,8 @@ type server struct {
 	traffic *traffic.Traffic
 	metrics *telemetry.Metrics
 	tracing *telemetry.Tracing // nil: nobody wants traces
+
+	tls map[string]*listener.Certificates // by listener
 
 	doors    []*door // of calls
 	admin    *door   // nil: off; it is open until the others are closed

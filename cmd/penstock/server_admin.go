@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/console"
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/memstore"
 )
 
@@ -19,7 +20,7 @@ func (s *server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
 	}
-	secure, err := s.config.Admin.TLS.Load()
+	certificates, err := s.adminCertificates()
 	if err != nil {
 		return err
 	}
@@ -28,9 +29,17 @@ func (s *server) openAdmin(context.Context) error {
 		return err
 	}
 	server := newHTTPServer(handler, s.log.With("door", "admin"))
-	server.TLSConfig = secure
+	if certificates != nil {
+		server.TLSConfig = certificates.Config()
+	}
 	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server))
 	return err
+}
+
+// adminCertificates returns nil if TLS is off.
+func (s *server) adminCertificates() (*listener.Certificates, error) {
+	t := s.config.Admin.TLS
+	return s.certificates("admin", config.ServerTLS{Certificate: t.Certificate, Key: t.Key})
 }
 
 func (s *server) newAdmin() (http.Handler, error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/connlimit"
 	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/readiness"
 	"github.com/penstock-io/penstock/internal/reqbody"
 	"github.com/penstock-io/penstock/internal/rls"
@@ -46,7 +47,10 @@ func (d *door) run(ctx context.Context) error {
 
 // address is where a person on this machine finds the door.
 func (d *door) address() string {
-	at := d.listener.Addr().(*net.TCPAddr)
+	at, ok := d.listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return "unix://" + d.listener.Addr().String()
+	}
 	if at.IP.IsUnspecified() {
 		return fmt.Sprintf("localhost:%d", at.Port)
 	}
@@ -104,21 +108,21 @@ func (s *server) openDoors(context.Context) error {
 }
 
 func (s *server) listen(name, address string, answer serve) (*door, error) {
-	listener, err := net.Listen("tcp", address)
+	opened, err := listener.Listen(address, s.config.Listen.SocketMode)
 	if err != nil {
 		return nil, fmt.Errorf("listen.%s: %w", name, err)
 	}
-	s.atEnd(func() { listener.Close() })
+	s.atEnd(func() { opened.Close() })
 	if n := connectionsOf(name); n > 0 {
 		reserve := min(n/4, 128)
-		listener = connlimit.New(listener, connlimit.Options{
+		opened = connlimit.New(opened, connlimit.Options{
 			Max: n - reserve, PerClient: connlimit.Share(n-reserve, s.config.Listen.Share), Reserve: reserve, Exempt: s.isTrustedProxy,
 			Refused: func(client netip.Prefix) {
 				s.log.Debug("connection refused: the client has its share", "listener", name, "client", client)
 			},
 		})
 	}
-	return &door{name, listener, answer}, nil
+	return &door{name, opened, answer}, nil
 }
 
 func (s *server) isTrustedProxy(address netip.Addr) bool {
@@ -248,9 +252,16 @@ func (s *server) newGRPC() (serve, error) {
 	if s.config.GRPC.Reflection {
 		reflection.Register(server)
 	}
+	secure, err := s.grpcTLS()
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context, l net.Listener) error {
 		l = connlimit.NewHTTP2(l, connlimit.HTTP2Options{
-			MaxBytes: int64(s.config.GRPC.MaxBytes),
+			MaxBytes: int64(s.config.GRPC.MaxBytes), TLS: secure,
+			Refused: func(client net.Addr, err error) {
+				log.Debug("TLS handshake failed", "client", client.String(), "error", err)
+			},
 			Reset: func(closed int, client netip.Prefix, bytes int64) {
 				log.Warn("connections closed: requests under way hold too much memory", "closed", closed, "largest_client", client, "bytes", bytes, "max_bytes", s.config.GRPC.MaxBytes)
 			},

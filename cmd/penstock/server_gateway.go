@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
@@ -50,8 +51,10 @@ func (s *server) newGateway() (serve, error) {
 	if s.tracing != nil {
 		o.Around = s.tracing.Handler
 	}
-	if s.gateway, err = gateway.New(o); err != nil {
-		return nil, err
+	var unreadable error
+	o.TLS, unreadable = s.certificates("gateway", s.config.Gateway.TLS)
+	if s.gateway, err = gateway.New(o); err != nil || unreadable != nil {
+		return nil, errors.Join(unreadable, err)
 	}
 	return s.gateway.Serve, nil
 }
@@ -70,9 +73,6 @@ func gatewayOptions(c *config.Config) gateway.Options {
 			Write: zeroIsNone(g.Timeouts.Write), Tunnel: zeroIsNone(g.Timeouts.Tunnel), Dial: zeroIsNone(g.Timeouts.Dial), ResponseHeader: zeroIsNone(g.Timeouts.ResponseHeader),
 			Request: zeroIsNone(g.Timeouts.Request), Drain: zeroIsNone(g.Timeouts.Drain),
 		},
-	}
-	if g.TLS.Certificate != "" {
-		o.TLS = &gateway.TLS{Certificate: g.TLS.Certificate, Key: g.TLS.Key, ClientCA: g.TLS.ClientCA, Required: g.TLS.Required}
 	}
 	for _, u := range c.Upstreams {
 		to := gateway.Upstream{Host: u.Host, Path: u.Path, URLs: u.Servers(), RewriteHost: u.RewriteHost, RootCAs: u.CA, Count5xx: u.Health.Count5xx}

@@ -52,6 +52,6 @@ func rehearseListeners(ctx context.Context, c *config.Config, snapshot *rules.Sn
 		_, err := l.make()
 		errs = append(errs, err)
 	}
-	_, err = c.Admin.TLS.Load()
+	_, err = s.adminCertificates()
 	return errors.Join(append(errs, err)...)
 }

@@ -74,6 +74,7 @@ func (s *server) state() (found telemetry.State) {
 	if s.envoy != nil {
 		found.InvalidRequests = s.envoy.InvalidRequests()
 	}
+	found.Certificates = s.certificateStates()
 	if s.held != nil {
 		held := s.held()
 		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/redisdial"
 	"github.com/penstock-io/penstock/internal/urlform"
 	"github.com/penstock-io/penstock/internal/webguard"
 )
@@ -58,6 +60,12 @@ func (l *loader) checkListen() {
 		if door.address == "" {
 			continue
 		}
+		if path, unix := listener.UnixPath(door.address); unix && door.path == "listen.grpc" {
+			if err := listener.CheckUnixPath(path); err != nil {
+				l.wrong(door.path, "%w", err)
+			}
+			continue
+		}
 		_, port, err := net.SplitHostPort(door.address)
 		n, bad := strconv.ParseUint(port, 10, 16)
 		switch {
@@ -75,6 +83,9 @@ func (l *loader) checkListen() {
 			l.wrong("listen.hosts", "%w", err)
 		}
 	}
+	if _, err := listener.ParseMode(c.Listen.SocketMode); err != nil {
+		l.wrong("listen.socket_mode", "%w", err)
+	}
 	if c.Listen.Share < 1 || c.Listen.Share > 100 {
 		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
 	}
@@ -91,6 +102,9 @@ func (l *loader) checkListen() {
 
 // IsLoopback tells whether an address is for this machine only.
 func IsLoopback(address string) bool {
+	if _, unix := listener.UnixPath(address); unix {
+		return true
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
@@ -135,9 +149,15 @@ func (l *loader) checkRedis(path string, r *Redis) {
 		return
 	}
 	for _, address := range r.Addresses {
+		if socket, unix := redisdial.UnixPath(address); unix {
+			if !strings.HasPrefix(socket, "/") || r.TLS.Enabled || r.Mode != "single" {
+				l.wrong(path+".addresses", "%.128q: a Unix socket must have an absolute path, as unix:///run/redis/redis.sock has, and goes with mode single and without tls", address)
+			}
+			continue
+		}
 		_, port, err := net.SplitHostPort(address)
 		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.ContainsAny(address, "@/?#") {
-			l.unusable(path+".addresses", "%.64q is not host:port, for example 127.0.0.1:6379; username and password have settings of their own", urlform.Redact(address))
+			l.unusable(path+".addresses", "%.64q is not host:port, for example 127.0.0.1:6379, or unix:///path; username and password have settings of their own", urlform.Redact(address))
 		}
 	}
 	if r.Mode == "single" && len(r.Addresses) > 1 {
@@ -215,18 +235,23 @@ func (l *loader) checkSecrets() {
 }
 
 func (l *loader) checkTLS() {
-	gateway, admin := l.config.Gateway.TLS, l.config.Admin.TLS
-	if (gateway.Certificate == "") != (gateway.Key == "") {
-		l.wrong("gateway.tls", "certificate and key must be set together")
-	}
+	admin := l.config.Admin.TLS
+	l.checkServerTLS("gateway.tls", l.config.Gateway.TLS)
+	l.checkServerTLS("grpc.tls", l.config.GRPC.TLS)
 	if (admin.Certificate == "") != (admin.Key == "") {
 		l.wrong("admin.tls", "certificate and key must be set together")
 	}
-	for _, path := range []string{"gateway.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key"} {
+	for _, path := range []string{"gateway.tls.key", "grpc.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key"} {
 		l.checkMode(path, l.settings[path].value.String())
 	}
-	if gateway.ClientCA != "" && gateway.Certificate == "" || gateway.Required && gateway.ClientCA == "" {
-		l.wrong("gateway.tls", "client_ca requires a certificate, and required requires a client_ca")
+}
+
+func (l *loader) checkServerTLS(path string, t ServerTLS) {
+	if (t.Certificate == "") != (t.Key == "") {
+		l.wrong(path, "certificate and key must be set together")
+	}
+	if t.ClientCA != "" && t.Certificate == "" || t.Required && t.ClientCA == "" || len(t.ClientNames) > 0 && !t.Required {
+		l.wrong(path, "client_ca requires a certificate, required requires a client_ca, and client_names require required")
 	}
 }
 

@@ -37,13 +37,14 @@ type Config struct {
 }
 
 type Listen struct {
-	Gateway string   `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others. In a demo 127.0.0.1:8080"`
-	GRPC    string   `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health"`
-	HTTP    string   `key:"http" doc:"decision API and forward-auth over HTTP, /healthz, /readyz"`
-	Admin   string   `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
-	Health  string   `key:"health" doc:"/healthz and /readyz and nothing else, for probes from other machines; the HTTP and admin listeners serve them too"`
-	Hosts   []string `key:"hosts" doc:"host names under which the HTTP and admin APIs are reached, apart from addresses and names without a dot; *.example.com is every name below example.com. Requests for other hosts are refused with 403, as a web page may have sent them (DNS rebinding). Empty: a listener on loopback accepts only loopback, any other listener every name"`
-	Share   int      `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused, except for health checks"`
+	Gateway    string   `key:"gateway" doc:"reverse proxy; empty turns it off, as with the others. In a demo 127.0.0.1:8080"`
+	GRPC       string   `key:"grpc" doc:"Envoy's rate limit service and external authorization, decision API over gRPC, health. unix:///path is a Unix socket"`
+	HTTP       string   `key:"http" doc:"decision API and forward-auth over HTTP, /healthz, /readyz"`
+	Admin      string   `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
+	Health     string   `key:"health" doc:"/healthz and /readyz and nothing else, for probes from other machines; the HTTP and admin listeners serve them too"`
+	Hosts      []string `key:"hosts" doc:"host names under which the HTTP and admin APIs are reached, apart from addresses and names without a dot; *.example.com is every name below example.com. Requests for other hosts are refused with 403, as a web page may have sent them (DNS rebinding). Empty: a listener on loopback accepts only loopback, any other listener every name"`
+	SocketMode string   `key:"socket_mode" doc:"permissions of a Unix socket, octal; clients need the right to write"`
+	Share      int      `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused, except for health checks"`
 }
 
 type Upstream struct {
@@ -78,6 +79,7 @@ type Gateway struct {
 }
 
 type GRPC struct {
+	TLS        ServerTLS     `key:"tls"`
 	Reflection bool          `key:"reflection" doc:"let anyone who reaches listen.grpc list its services and methods, as grpcurl does"`
 	MaxAge     time.Duration `key:"max_connection_age" doc:"a client is told to open another connection after about this long, so that clients spread over nodes that were added; 0: never"`
 	MaxBytes   Size          `key:"max_bytes" doc:"memory that all requests under way may hold, also those that have not arrived completely; beyond it connections are closed, of the client that holds most first. At least 4MiB; a connection has up to 100 requests of up to 1MiB"`
@@ -111,10 +113,11 @@ type Metrics struct {
 }
 
 type ServerTLS struct {
-	Certificate string `key:"certificate" doc:"PEM file; read again when it changes"`
-	Key         string `key:"key" doc:"PEM file"`
-	ClientCA    string `key:"client_ca" doc:"PEM file; a certificate that a client shows must be signed by it"`
-	Required    bool   `key:"required" doc:"refuse clients that show none"`
+	Certificate string   `key:"certificate" doc:"PEM file; read again when it changes"`
+	Key         string   `key:"key" doc:"PEM file"`
+	ClientCA    string   `key:"client_ca" doc:"PEM file; a certificate that a client shows must be signed by it"`
+	Required    bool     `key:"required" doc:"refuse clients that show none"`
+	ClientNames []string `key:"client_names" doc:"refuse clients whose certificate has none of these DNS names, addresses or URIs; empty: any name. Requires required"`
 }
 
 // timeoutsConfig: 0 is none.
@@ -155,7 +158,7 @@ type Memory struct {
 }
 
 type Redis struct {
-	Addresses            []string      `key:"addresses" doc:"host:port of the server, the sentinels or some nodes of the cluster. Empty: state is in memory; of redis_per_second, which counts the limits per second of rules.envoy_ratelimit: they are in store.redis with the others"`
+	Addresses            []string      `key:"addresses" doc:"host:port of the server, the sentinels or some nodes of the cluster, or unix:///path of a single server. Empty: state is in memory; of redis_per_second, which counts the limits per second of rules.envoy_ratelimit: they are in store.redis with the others"`
 	Mode                 string        `key:"mode" oneof:"single sentinel cluster" doc:"how the servers are arranged"`
 	Master               string        `key:"master" doc:"the name that sentinels know the master by"`
 	Timeout              time.Duration `key:"timeout" doc:"how long Redis may be silent at most; then the rule's on_store_error decides. Where Redis is quick it is less, down to 10ms"`
@@ -217,7 +220,7 @@ type Admin struct {
 }
 
 type AdminTLS struct {
-	Certificate string `key:"certificate" doc:"PEM file"`
+	Certificate string `key:"certificate" doc:"PEM file; read again when it changes"`
 	Key         string `key:"key" doc:"PEM file"`
 }
 
@@ -242,7 +245,7 @@ func (u SecretURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 func Default() *Config {
 	return &Config{
-		Listen:   Listen{Gateway: ":8080", GRPC: "127.0.0.1:8081", HTTP: "127.0.0.1:8090", Admin: "127.0.0.1:8091", Share: 50},
+		Listen:   Listen{Gateway: ":8080", GRPC: "127.0.0.1:8081", HTTP: "127.0.0.1:8090", Admin: "127.0.0.1:8091", SocketMode: "0660", Share: 50},
 		ClientIP: ClientIP{Header: "X-Forwarded-For", IPv6Prefix: 64},
 		Gateway: Gateway{
 			Timeouts: Timeouts{

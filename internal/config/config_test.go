@@ -31,7 +31,7 @@ func TestConfigPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Listen{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091", Share: 50}
+	want := Listen{Gateway: ":3", HTTP: ":2001", GRPC: ":1002", Admin: "127.0.0.1:8091", SocketMode: "0660", Share: 50}
 	if diff := cmp.Diff(want, c.Listen); diff != "" {
 		t.Error("flag > environment > file > default, but (-want +got):\n" + diff)
 	}

@@ -31,15 +31,3 @@ func (t *ClientTLS) Load() (*tls.Config, error) {
 	}
 	return c, nil
 }
-
-// Load returns nil if TLS is off.
-func (t *AdminTLS) Load() (*tls.Config, error) {
-	if t.Certificate == "" {
-		return nil, nil
-	}
-	own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls: %s: %w", t.Certificate, err)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}, nil
-}

@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"cmp"
+	"crypto/tls"
 	"encoding/binary"
 	"net"
 	"net/http"
@@ -18,13 +19,18 @@ type HTTP2Options struct {
 	// these the one that holds most.
 	MaxBytes int64
 
+	TLS *tls.Config // nil: clients connect without TLS
+
+	// Refused is told of every client whose TLS handshake failed. nil: nobody.
+	Refused func(client net.Addr, err error)
+
 	// Reset is told when connections were closed for MaxBytes: how many, of which client the first was,
 	// and what all of them held. nil: nobody.
 	Reset func(closed int, client netip.Prefix, bytes int64)
 }
 
-// An HTTP2Listener accepts connections on which clients speak HTTP/2 without TLS. It reads the frame
-// headers of both directions, so it knows which requests are under way and how much of each has
+// An HTTP2Listener accepts connections on which clients speak HTTP/2. It ends TLS itself, and reads the
+// frame headers of both directions, so it knows which requests are under way and how much of each has
 // arrived. If the listener it wraps is a Listener, that learns which connections are idle.
 type HTTP2Listener struct {
 	net.Listener
@@ -45,6 +51,9 @@ func (l *HTTP2Listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if l.options.TLS != nil {
+		accepted = tls.Server(accepted, l.options.TLS) // the handshake is part of the first read
 	}
 	c := &http2Conn{Conn: accepted, listener: l, streams: map[uint32]int64{}, in: frames{skip: len(http2Preface)}}
 	if ip, ok := addressOf(accepted); ok {
@@ -119,6 +128,9 @@ type http2Conn struct {
 // Read counts what arrives.
 func (c *http2Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.checkHandshake(err)
+	}
 	grown := false
 	for rest := p[:n]; len(rest) > 0; {
 		var f frame
@@ -130,6 +142,13 @@ func (c *http2Conn) Read(p []byte) (int, error) {
 		c.listener.makeRoom()
 	}
 	return n, err
+}
+
+// checkHandshake reports an error that ended the TLS handshake.
+func (c *http2Conn) checkHandshake(err error) {
+	if secure, ok := c.Conn.(*tls.Conn); ok && c.listener.options.Refused != nil && !secure.ConnectionState().HandshakeComplete {
+		c.listener.options.Refused(c.RemoteAddr(), err)
+	}
 }
 
 // Write notices which requests have been answered.

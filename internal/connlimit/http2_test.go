@@ -2,11 +2,14 @@ package connlimit
 
 import (
 	"bytes"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/penstock-io/penstock/internal/certtest"
 )
 
 // A tape is a connection on which a client has sent all that it will.
@@ -167,5 +170,72 @@ func TestHTTP2ClosesTheLargestClient(t *testing.T) {
 	}
 	if got := s.bytes.Load(); got != 0 {
 		t.Errorf("%d bytes are counted of nobody", got)
+	}
+}
+
+// A listener that ends TLS knows the frames of its connections, and their clients.
+func TestHTTP2OverTLS(t *testing.T) {
+	ca := certtest.NewAuthority(t)
+	pair := ca.Issue(t, "localhost")
+	own, err := tls.LoadX509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	bounded := New(below, Options{Max: 100})
+	l := NewHTTP2(bounded, HTTP2Options{
+		MaxBytes: 1 << 20, TLS: &tls.Config{Certificates: []tls.Certificate{own}}, Refused: func(net.Addr, error) { refused++ },
+	})
+	defer l.Close()
+	// exchange lets a client send and close, and the server read all of it.
+	exchange := func(client func(net.Conn)) *http2Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			client(conn)
+		}()
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted.(*http2Conn).read(1 << 10)
+		<-done
+		conn.Close()
+		return accepted.(*http2Conn)
+	}
+	c := exchange(func(conn net.Conn) {
+		secure := tls.Client(conn, ca.Client(t))
+		_, _ = secure.Write(append([]byte(http2Preface), framesOf(func(f *http2.Framer) { // the server notices if not
+			f.WriteSettings()
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 50), EndHeaders: true})
+		}).bytes()...))
+		secure.Close()
+	})
+	if want := int64(streamCost + frameCost + 50); c.held() != want || l.bytes.Load() != want {
+		t.Errorf("%d bytes are counted, want %d", c.held(), want)
+	}
+	c.end(1)
+	if bounded.idle.Len() != 1 || !Admitted(c) {
+		t.Error("the listener below does not know the connection")
+	}
+	c.Close()
+	if refused != 0 {
+		t.Error("a good handshake counts as refused")
+	}
+	exchange(func(conn net.Conn) {
+		_, _ = conn.Write([]byte(http2Preface)) // not TLS
+		conn.Close()
+	}).Close()
+	if refused != 1 {
+		t.Errorf("%d failed handshakes are told, want 1", refused)
 	}
 }

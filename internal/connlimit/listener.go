@@ -263,11 +263,11 @@ func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
 
 // inner returns the connection that a listener of this package has accepted, nil if none has.
 func inner(of net.Conn) *conn {
-	if secure, ok := of.(interface{ NetConn() net.Conn }); ok {
-		of = secure.NetConn()
-	}
 	if h, ok := of.(*http2Conn); ok {
 		of = h.Conn
+	}
+	if secure, ok := of.(interface{ NetConn() net.Conn }); ok {
+		of = secure.NetConn()
 	}
 	c, _ := of.(*conn)
 	return c

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/reqbody"
 )
 
@@ -21,7 +22,7 @@ type Gateway struct {
 	routes   []*route // the first that fits has the request
 	reader   *httplimit.Reader
 	sources  func() []attribute.Source
-	tls      *certificates // nil: plain HTTP
+	tls      *listener.Certificates // nil: plain HTTP
 	h2c      bool
 
 	keepSlashes bool
@@ -50,7 +51,7 @@ type Gateway struct {
 
 // New returns a gateway. The error names every mistake in the options.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
+	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, tls: o.TLS, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
 	g.around, g.trace = o.Around, o.Trace
 	g.proxyHeader = http.CanonicalHeaderKey(o.ProxyHeader)
 	if g.log == nil {
@@ -72,11 +73,6 @@ func New(o Options) (*Gateway, error) {
 	}
 	if g.forwarded, err = g.checkForwarded(o.ForwardHeaders); err != nil {
 		errs = append(errs, err)
-	}
-	if o.TLS != nil {
-		if g.tls, err = newCertificates(*o.TLS, g.log); err != nil {
-			errs = append(errs, err)
-		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new gateway: %w", err)

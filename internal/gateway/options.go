@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/listener"
 )
 
 // Options of a gateway. Upstreams, Limiter and Reader must be given.
@@ -24,8 +25,8 @@ type Options struct {
 
 	Limits   Limits
 	Timeouts Timeouts
-	TLS      *TLS // nil: plain HTTP
-	H2C      bool // HTTP/2 without TLS, for clients that know
+	TLS      *listener.Certificates // nil: plain HTTP
+	H2C      bool                   // HTTP/2 without TLS, for clients that know
 
 	// KeepEscapedSlashes lets paths with %2F pass, as they are. Servers that take it for a slash, as
 	// nginx does, then serve under one path what was limited under another.
@@ -103,18 +104,6 @@ type Timeouts struct {
 
 	Linger time.Duration // how long connections are kept for one last request when draining; default 1 s
 	Drain  time.Duration // how long requests may take to end when draining; default 30 s
-}
-
-// TLS says how connections are secured. The files are read again when they change; what cannot be
-// used leaves what was read before.
-type TLS struct {
-	Certificate string // PEM files
-	Key         string
-
-	// ClientCA verifies certificates of clients; "": none is asked for. One that is shown must be
-	// good. Required refuses clients without.
-	ClientCA string
-	Required bool
 }
 
 // Connections returns how many connections Limits.MaxConnections of this value allow; 0 is no bound.

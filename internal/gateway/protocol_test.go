@@ -25,7 +25,7 @@ func TestHTTP2(t *testing.T) {
 		io.WriteString(rw, req.Header.Get("X-Forwarded-Proto"))
 	})
 	pair := newPair(t)
-	encrypted := start(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(server), TLS: &TLS{Certificate: pair.certificate, Key: pair.key}}})
+	encrypted := start(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(server), TLS: pair.files(t)}})
 	plain := start(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(server), H2C: true}})
 
 	overTLS := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pair.pool}}

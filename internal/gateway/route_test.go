@@ -43,7 +43,6 @@ func TestLongestHostThenLongestPath(t *testing.T) {
 func TestEveryMistakeAtOnce(t *testing.T) {
 	_, err := New(Options{
 		Limits: Limits{MaxHeaderBytes: -1, MaxQueryParameters: -1, MaxConcurrentStreams: -1},
-		TLS:    &TLS{Certificate: "nowhere"},
 		Upstreams: []Upstream{
 			{Host: "a:80", Path: "/a/../b", URLs: []string{"ftp://x", "http://", "http://a/path", "::", "https://user:secret@a"}},
 			{Path: "/c"},
@@ -56,7 +55,7 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"limiter and a reader", "MaxHeaderBytes -1", "MaxQueryParameters -1", "MaxConcurrentStreams -1", "read certificate and key",
+		"limiter and a reader", "MaxHeaderBytes -1", "MaxQueryParameters -1", "MaxConcurrentStreams -1",
 		`upstreams[0]: host "a:80"`, `path "/a/../b": must begin with a slash and be in normal form, as "/b" is`, `"ftp://x": must begin with`, `"http://…": it has no host`,
 		`"http://a/path": must be scheme`, `invalid URL "…"`, "upstreams[1]: 0 URLs", "either all are h2c", "/nowhere.pem", `health: path "x"`,
 		`upstreams[4]: host "" and path "/d" are those of upstreams[3]`,

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,8 +79,7 @@ func (g *Gateway) newServer(requests context.Context) *http.Server {
 	s.Protocols.SetHTTP2(true)
 	s.Protocols.SetUnencryptedHTTP2(g.h2c)
 	if g.tls != nil {
-		// A client gets forClient's; this one is for net/http, which wants to find a certificate.
-		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: g.tls.forClient}
+		s.TLSConfig = g.tls.Config()
 	}
 	return s
 }

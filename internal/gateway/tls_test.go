@@ -10,14 +10,16 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/listener"
 )
 
 // A pair is a certificate that vouches for itself, for servers and clients, in files.
@@ -64,6 +66,21 @@ func newPair(t testing.TB) pair {
 	return p
 }
 
+// certificates are the files, in use.
+func certificates(t testing.TB, files listener.TLS) *listener.Certificates {
+	t.Helper()
+	c, err := listener.NewCertificates(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (p pair) files(t testing.TB) *listener.Certificates {
+	t.Helper()
+	return certificates(t, listener.TLS{Certificate: p.certificate, Key: p.key})
+}
+
 func writePEM(t testing.TB, name, kind string, der []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
@@ -86,65 +103,14 @@ func (p pair) client(t testing.TB, shown ...pair) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func TestCertificateIsReadAgain(t *testing.T) {
-	server := newServer(t, func(http.ResponseWriter, *http.Request) {})
-	first, second := newPair(t), newPair(t)
-	s := newStand(t, setting{options: Options{Upstreams: upstreams(server), TLS: &TLS{Certificate: first.certificate, Key: first.key}}})
-	s.tls.interval = 0 // look for each client
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.serve(l)
-
-	shown := func(p pair) *big.Int { return get(t, p.client(t), s.url("/")).TLS.PeerCertificates[0].SerialNumber }
-	if shown(first).Cmp(first.serial) != 0 {
-		t.Error("the first certificate is not shown")
-	}
-	replace(t, first.certificate, "not a certificate")
-	if shown(first).Cmp(first.serial) != 0 {
-		t.Error("a file that cannot be read took the certificate away")
-	}
-	for from, to := range map[string]string{second.key: first.key, second.certificate: first.certificate} {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		replace(t, to, string(text))
-	}
-	if shown(second).Cmp(second.serial) != 0 {
-		t.Error("the second certificate is not shown")
-	}
-}
-
-// replace puts a new file in the place of another, as who rotates certificates does. Its time
-// differs for sure.
-func replace(t testing.TB, name, text string) {
-	t.Helper()
-	before, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	later := before.ModTime().Add(time.Second)
-	if err := os.Chtimes(name+".new", later, later); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestClientCertificates(t *testing.T) {
 	server := newServer(t, func(http.ResponseWriter, *http.Request) {})
 	own, known, unknown := newPair(t), newPair(t), newPair(t)
 	text := "attributes: {service: {certificate: common_name}}\nrules: [{name: services, key: [service], limits: [2/1h]}]"
-	files := TLS{Certificate: own.certificate, Key: own.key, ClientCA: known.certificate}
-	optional := start(t, setting{rules: text, options: Options{Upstreams: upstreams(server), TLS: new(files)}})
+	files := listener.TLS{Certificate: own.certificate, Key: own.key, ClientCA: known.certificate}
+	optional := start(t, setting{rules: text, options: Options{Upstreams: upstreams(server), TLS: certificates(t, files)}})
 	files.Required = true
-	required := start(t, setting{rules: text, options: Options{Upstreams: upstreams(server), TLS: new(files)}})
+	required := start(t, setting{rules: text, options: Options{Upstreams: upstreams(server), TLS: certificates(t, files)}})
 
 	get(t, own.client(t, known), optional.url("/"))
 	get(t, own.client(t), optional.url("/"))
@@ -166,32 +132,10 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-func TestTLSMistakes(t *testing.T) {
-	good := newPair(t)
-	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		files TLS
-		want  string
-	}{
-		{TLS{}, "read certificate and key"},
-		{TLS{Certificate: good.certificate, Key: good.certificate}, "read certificate and key"},
-		{TLS{Certificate: good.certificate, Key: good.key, Required: true}, "no ClientCA"},
-		{TLS{Certificate: good.certificate, Key: good.key, ClientCA: empty + ".not"}, "no such file"},
-		{TLS{Certificate: good.certificate, Key: good.key, ClientCA: empty}, "has none in PEM"},
-	} {
-		if _, err := New(Options{TLS: &test.files}); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%+v: %v; want %q", test.files, err, test.want)
-		}
-	}
-}
-
 func TestOldTLSIsRefused(t *testing.T) {
 	own := newPair(t)
 	server := newServer(t, func(http.ResponseWriter, *http.Request) {})
-	s := start(t, setting{options: Options{Upstreams: upstreams(server), TLS: &TLS{Certificate: own.certificate, Key: own.key}}})
+	s := start(t, setting{options: Options{Upstreams: upstreams(server), TLS: own.files(t)}})
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		conn, err := tls.Dial("tcp", s.listen.String(), &tls.Config{RootCAs: own.pool, MinVersion: version, MaxVersion: version})
 		if (err == nil) != want {

@@ -3,18 +3,18 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/listener"
 )
 
 // newTransport returns the connections to the servers of an upstream.
 func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
-	roots, err := readRoots(u.RootCAs)
+	roots, err := listener.ReadRoots(u.RootCAs)
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +75,4 @@ func (d *boundedDialer) DialContext(ctx context.Context, network, address string
 	}
 	defer func() { <-slots }()
 	return d.Dialer.DialContext(ctx, network, address)
-}
-
-// readRoots reads the certificates to verify with; nil are the system's.
-func readRoots(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read CA certificates: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read CA certificates: %s has none in PEM", file)
-	}
-	return pool, nil
 }

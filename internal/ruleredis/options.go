@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/redisdial"
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
@@ -53,6 +54,9 @@ func (o *Options) validateServers() (errs []error) {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
 	for _, a := range o.Addresses {
+		if _, unix := redisdial.UnixPath(a); unix && o.Master == "" && !o.Cluster {
+			continue
+		}
 		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
 			errs = append(errs, fmt.Errorf("address %q: must be host:port, without user or password", urlform.Redact(a)))
 		}
@@ -79,6 +83,7 @@ func (o *Options) client() rueidis.ClientOption {
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 		PipelineMultiplex: -1, // one connection will do
 	}
+	redisdial.Unix(&option)
 	option.Dialer.Timeout = o.Timeout
 	if o.Master != "" {
 		option.Sentinel = rueidis.SentinelOption{MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS}

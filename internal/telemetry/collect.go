@@ -34,6 +34,11 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for service, n := range s.InvalidRequests {
 		out.count(refusedInput, n, service)
 	}
+	for listener, tls := range s.Certificates {
+		out.gauge(tlsNotAfter, float64(tls.NotAfter.Unix()), listener)
+		out.count(tlsReloads, tls.Reloads, listener)
+		out.count(tlsRefusals, tls.Refusals, listener)
+	}
 	out.gauge(buildInfo, 1, c.options.Version, c.options.GoVersion)
 	c.stores(out, &s)
 	if s.Held != nil {

@@ -50,6 +50,14 @@ type State struct {
 
 	RefusedLogins   map[string]int64 // at the admin door, by why
 	InvalidRequests map[string]int64 // from Envoy, by service
+
+	Certificates map[string]Certificate // by listener
+}
+
+// Certificate is the state of a listener's TLS files.
+type Certificate struct {
+	NotAfter          time.Time
+	Reloads, Refusals int64
 }
 
 // Store is the state of the shared store.

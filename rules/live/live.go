@@ -32,6 +32,10 @@ type Options struct {
 	// Changed gets the status whenever it tells something new: other rules, a text refused, an
 	// error that came or went. It is called by one goroutine at a time, and holds up the next look.
 	Changed func(Status)
+
+	// Considered is told of every text that is read: nil if it is served now, else why it is refused. It is
+	// for origins that report back. It is called before Changed. nil: nobody is told.
+	Considered func(text *Text, err error)
 }
 
 // Rules are the rules that a node serves now. They follow an origin.
@@ -181,7 +185,10 @@ func (l *Rules) look(ctx context.Context) {
 		}
 	})
 	if err == nil {
-		l.consider(text)
+		err := l.consider(text)
+		if l.options.Considered != nil {
+			l.options.Considered(text, err)
+		}
 	}
 	if l.toCopy {
 		err := l.copy.write(l.served)
@@ -190,15 +197,15 @@ func (l *Rules) look(ctx context.Context) {
 	}
 }
 
-// consider serves a text if it is another and compiles.
-func (l *Rules) consider(text *Text) {
+// consider serves a text if it is another and compiles. It returns why the text is refused.
+func (l *Rules) consider(text *Text) error {
 	switch {
 	case text.Same(l.served):
 		l.refused = nil
 		l.update(func(s *Status) { s.FromCopy, s.Refused = false, nil })
-		return
+		return nil
 	case text.Same(l.refused):
-		return // it would be refused again
+		return l.Status().Refused.Err // it would be refused again
 	}
 	snapshot, warnings, err := l.compile(text)
 	if err == nil {
@@ -211,6 +218,7 @@ func (l *Rules) consider(text *Text) {
 			s.Refusals++
 		})
 	}
+	return err
 }
 
 func (l *Rules) compile(text *Text) (*rules.Snapshot, rules.Problems, error) {

@@ -414,3 +414,33 @@ func TestNegativeOptionsAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An origin that reports back learns what became of each text, also of one that is known already.
+func TestConsideredTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		origin := &memory{text: textOf(1, ruleNamed("one"))}
+		served := follow(t, origin, live.Options{Interval: time.Minute, Considered: func(text *live.Text, err error) {
+			told = append(told, fmt.Sprint(text.Version, " ", err == nil))
+		}})
+		synctest.Wait()
+		told = nil
+		expect := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.Join(told, ", "); got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			told = nil
+		}
+		origin.has(2, badDocument)
+		expect("2 false")
+		origin.set(func() {}) // the same again
+		expect("2 false")
+		origin.set(func() { origin.text = textOf(1, ruleNamed("one")) })
+		expect("1 true")
+		origin.has(3, ruleNamed("three"))
+		expect("3 true")
+		served.Close()
+	})
+}

@@ -1,0 +1,182 @@
+package listener
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TLS names the files that secure connections.
+type TLS struct {
+	Certificate string // PEM files
+	Key         string
+
+	// ClientCA verifies client certificates; "": clients are not asked for one. A certificate that a client
+	// shows must be valid. Required refuses clients without one.
+	ClientCA string
+	Required bool
+
+	// ClientNames are the names that client certificates may have, as DNS name, IP address or URI; none: any
+	// name. They need Required.
+	ClientNames []string
+
+	Protocols []string // that the server speaks (ALPN); default HTTP/2 and HTTP/1.1
+}
+
+// Certificates are the TLS files as they are now. The files are checked when a client connects, at most
+// once per interval. Files that cannot be used leave the certificate that was read before in place.
+type Certificates struct {
+	files    TLS
+	log      *slog.Logger
+	interval time.Duration
+
+	mu       sync.Mutex
+	checked  time.Time
+	state    [3]fileState // of the files when they were last read
+	config   *tls.Config
+	refusals int64
+	reloads  int64
+}
+
+// A fileState differs if a file was changed, or another was put in its place.
+type fileState struct {
+	modified time.Time
+	size     int64
+}
+
+// NewCertificates reads the files.
+func NewCertificates(files TLS, log *slog.Logger) (*Certificates, error) {
+	c := &Certificates{files: files, log: log, interval: time.Second, checked: time.Now()}
+	if files.Required && files.ClientCA == "" {
+		return nil, errors.New("client certificates are required, but there is no client CA to verify them with")
+	}
+	if len(files.ClientNames) > 0 && !files.Required {
+		return nil, errors.New("client names are given, but clients without a certificate are not refused")
+	}
+	if files.Protocols == nil {
+		c.files.Protocols = []string{"h2", "http/1.1"}
+	}
+	c.state = c.stat()
+	var err error
+	c.config, err = c.read()
+	return c, err
+}
+
+// Config returns a configuration with which every handshake uses the certificate of its time.
+func (c *Certificates) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: c.files.Protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(), nil },
+	}
+}
+
+// Status is what operators are told of certificates.
+type Status struct {
+	NotAfter time.Time // when the certificate in use expires
+	Reloads  int64     // changed files that are in use, or were
+	Refusals int64     // changed files that could not be used
+}
+
+// Status checks the files, too, so that a broken certificate shows before the next client comes.
+func (c *Certificates) Status() Status {
+	config := c.current()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Status{NotAfter: config.Certificates[0].Leaf.NotAfter, Reloads: c.reloads, Refusals: c.refusals}
+}
+
+// current returns the configuration of the files as they are now.
+func (c *Certificates) current() *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Sub(c.checked) < c.interval {
+		return c.config
+	}
+	c.checked = now
+	state := c.stat()
+	if state == c.state {
+		return c.config
+	}
+	c.state = state // before reading: what changes meanwhile is read again
+	config, err := c.read()
+	if err != nil {
+		c.refusals++
+		c.log.Error("changed TLS files refused, the old certificate stays in use", "error", err)
+		return c.config
+	}
+	c.reloads++
+	c.log.Info("TLS files reloaded", "not_after", config.Certificates[0].Leaf.NotAfter)
+	c.config = config
+	return config
+}
+
+func (c *Certificates) stat() (state [3]fileState) {
+	for i, name := range []string{c.files.Certificate, c.files.Key, c.files.ClientCA} {
+		if info, err := os.Stat(name); err == nil {
+			state[i] = fileState{info.ModTime(), info.Size()}
+		}
+	}
+	return state
+}
+
+func (c *Certificates) read() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate %s and key %s: %w", c.files.Certificate, c.files.Key, err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: c.files.Protocols}
+	if c.files.ClientCA == "" {
+		return config, nil
+	}
+	if config.ClientCAs, err = ReadRoots(c.files.ClientCA); err != nil {
+		return nil, err
+	}
+	config.SessionTicketsDisabled = true // or a client whose CA was removed could resume a session
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	if c.files.Required {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if len(c.files.ClientNames) > 0 {
+		config.VerifyConnection = c.verifyName
+	}
+	return config, nil
+}
+
+// verifyName refuses client certificates with other names than those allowed.
+func (c *Certificates) verifyName(s tls.ConnectionState) error {
+	shown := s.PeerCertificates[0] // required, so there is one
+	for _, name := range c.files.ClientNames {
+		if shown.VerifyHostname(name) == nil {
+			return nil
+		}
+		for _, u := range shown.URIs {
+			if u.String() == name {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("the client certificate of %.128q has none of the names %s", shown.Subject.CommonName, strings.Join(c.files.ClientNames, ", "))
+}
+
+// ReadRoots reads the CA certificates in a PEM file; nil, those of the system, if there is no file.
+func ReadRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read CA certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read CA certificates: %s has none in PEM", file)
+	}
+	return pool, nil
+}
