@@ -85,6 +85,7 @@ func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error
 		<-ended
 	})
 	if p.addresses["admin"] == "" {
+		<-ended // what it wrote to stderr is complete then
 		return nil, fmt.Errorf("penstock %v did not start", args)
 	}
 	return p, nil

@@ -274,7 +274,7 @@ func secretVariables(section reflect.Type, prefix string) (all []string) {
 }
 
 func TestSecretSettings(t *testing.T) {
-	if all := secretSettings(); len(all) != 9 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
+	if all := secretSettings(); len(all) != 11 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
 		t.Errorf("got %q", all)
 	}
 }

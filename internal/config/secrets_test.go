@@ -11,7 +11,7 @@ import (
 // anything prints them.
 func TestSecretSettingsAreKnown(t *testing.T) {
 	holds := regexp.MustCompile(`(password|secret|token|urls?|database|addresses)$`)
-	checked := []string{"url", "urls", "store.redis.addresses"}
+	checked := []string{"url", "urls", "store.redis.addresses", "store.redis_per_second.addresses"}
 	upstream := DefaultUpstream()
 	for _, s := range append(settings(reflect.ValueOf(Default()).Elem(), ""), settings(reflect.ValueOf(&upstream).Elem(), "")...) {
 		hides := s.value.Type() == reflect.TypeFor[Secret]() || s.value.Type() == reflect.TypeFor[SecretURL]()
