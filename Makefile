@@ -21,7 +21,7 @@ GOTEST = go test -timeout 30m
 STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 
 # Modules to check and test, and files that may not exist yet.
-modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/go.mod))
 race     := $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
 scripts  := $(wildcard scripts/*) .ci/run
 
@@ -36,6 +36,11 @@ console: ## check and build the web console, if Node is there; the binary embeds
 .PHONY: build
 build: console ## write bin/penstock, console included
 	CGO_ENABLED=0 go build -trimpath -ldflags "$$(scripts/ldflags $(VERSION))" -o bin/penstock ./cmd/penstock
+
+.PHONY: dist
+dist: console ## write the archives of a release to dist/: binaries, completions, man pages, SBOMs, checksums, provenance
+	@go -C tools run ./dist -root .. -out ../dist $(if $(VERSION),-version $(VERSION))
+	@cd dist && cat checksums.txt
 
 .PHONY: run
 run: build ## serve with sample rules before a demo upstream; what it keeps is in bin/demo
