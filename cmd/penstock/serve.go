@@ -27,7 +27,8 @@ Every key of the configuration file is also an environment variable, PENSTOCK_ a
 key: store.redis.timeout is PENSTOCK_STORE_REDIS_TIMEOUT. A flag beats the environment,
 the environment beats the file. docs/configuration.md lists all keys.
 
-SIGTERM and SIGINT let calls under way end; a second one ends the server at once.`,
+SIGTERM and SIGINT let calls under way end; a second one ends the server at once.
+SIGHUP reads the rules again at once. Under systemd the server says when it is ready.`,
 		Example: `  penstock serve --demo
   penstock serve --demo --traffic                    # with callers, to see it work
   penstock serve --upstream http://127.0.0.1:3000 --rules rules.yaml
@@ -83,6 +84,7 @@ func (a *app) serve(ctx context.Context, c *config.Config) error {
 	}
 	defer s.Close()
 	s.greet(a.stdout)
+	defer a.supervise(ctx, s)()
 	err = s.Run(ctx)
 	log.Info("stopped")
 	return err

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sdnotify
+
+func monotonic() string { return "" }
