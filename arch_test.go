@@ -81,6 +81,22 @@ var rules = []rule{
 		because: "rules are compiled from texts: reading files and following them is rules/live",
 	},
 	{
+		of: func(p string) bool { return p != "rules/internal/expr" }, not: linksCEL,
+		because: "expressions are compiled and evaluated in one place: rules/internal/expr",
+	},
+	{
+		of: is("rules/internal/pattern"), not: anyOf(thirdParty, own("rules")), through: true,
+		because: "what a path or a value fits is for the compiler and the index alike: std and the forms of URLs and addresses",
+	},
+	{
+		of: is("rules/internal/index"), not: own("internal/strictdoc", "internal/spelling"), through: true,
+		because: "the index knows conditions, not how they are written",
+	},
+	{
+		of: func(p string) bool { return p != "rules/internal/naive" }, not: own("rules/internal/naive"),
+		because: "the naive matcher is for tests",
+	},
+	{
 		of: is("internal/ruledb"), not: linksRedis, through: true,
 		because: "the database and Redis know nothing of each other: internal/ruleservice writes to both",
 	},
@@ -206,6 +222,10 @@ func TestImportRulesObject(t *testing.T) {
 		{"rules", module + "/rules/live"},
 		{"rules", "os"},
 		{"rules/live", module + "/internal/ruledb"},
+		{"rules", "cel.dev/cel-go/cel"},
+		{"rules", module + "/rules/internal/naive"},
+		{"rules/internal/index", module + "/internal/strictdoc"},
+		{"rules/internal/pattern", module + "/rules/internal/index"},
 		{"internal/ruledb", module + "/internal/ruleredis"},
 		{"internal/ruleredis", module + "/internal/ruledb"},
 		{"internal/ruleservice", module + "/internal/ruleredis"},
@@ -242,6 +262,9 @@ func TestImportRulesObject(t *testing.T) {
 		{"storetest", module + "/storage"},
 		{"internal/ruledb", module + "/rules"},
 		{"rules/live", module + "/rules"},
+		{"rules", module + "/rules/internal/index"},
+		{"rules/internal/index", module + "/rules/internal/pattern"},
+		{"rules/internal/expr", "cel.dev/cel-go/cel"},
 		{"internal/ruleredis", module + "/rules"},
 		{"internal/ruleservice", module + "/internal/ruledb"},
 		{"engine", module + "/rules"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
 // CheckAttributes calls check once for every attribute by which calls of the domain are decided, with the
@@ -76,23 +77,23 @@ func (s *Snapshot) attributesRead(domain string) (all []*readAttribute) {
 			add(fmt.Sprintf("rule %q", r.Name), r.attributes())
 		}
 	}
-	for i := range s.index.allow.entries {
-		add(fmt.Sprintf("lists.allow[%d]", i), s.index.allow.entries[i].conditions.reads())
+	for i := range s.allow {
+		add(fmt.Sprintf("lists.allow[%d]", i), reads(&s.allow[i]))
 	}
-	for i := range s.index.deny.entries {
-		add(fmt.Sprintf("lists.deny[%d]", i), s.index.deny.entries[i].conditions.reads())
+	for i := range s.deny {
+		add(fmt.Sprintf("lists.deny[%d]", i), reads(&s.deny[i]))
 	}
 	return all
 }
 
 // attributes returns the names of the attributes that the rule reads.
 func (r *Rule) attributes() []string {
-	names := r.conditions.reads()
+	names := reads(&r.item.Conditions)
 	for _, part := range r.Key {
 		names = append(names, part.Name)
 	}
 	for i := range r.Overrides {
-		names = append(names, r.Overrides[i].conditions.reads()...)
+		names = append(names, reads(&r.Overrides[i].item.Conditions)...)
 	}
 	for _, name := range []string{r.Cost.Attribute, r.DedupAttribute} {
 		if name != "" {
@@ -100,18 +101,18 @@ func (r *Rule) attributes() []string {
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		_, isWildcard := r.conditions.path.wildcard(name)
+		_, isWildcard := r.item.Path.Wildcard(name)
 		return isWildcard || name == "domain"
 	})
 }
 
 // reads returns the names of attributes, and of wildcards of the path, that the conditions are about.
-func (c *conditions) reads() (names []string) {
-	for i := range c.attributes {
-		names = append(names, c.attributes[i].name)
+func reads(c *index.Conditions) (names []string) {
+	for i := range c.Attributes {
+		names = append(names, c.Attributes[i].Name)
 	}
-	if c.when != nil {
-		names = append(names, c.when.reads...)
+	if c.When != nil {
+		names = append(names, c.When.Reads...)
 	}
 	return names
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/rules/internal/expr"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -73,8 +76,8 @@ type compiler struct {
 	// What many rules share is kept once.
 	meters      map[penstock.Limit]*algorithm.Meter
 	zones       map[string]*time.Location
-	languages   map[string]*language // by the wildcards beside the attributes
-	expressions map[string]*expression
+	languages   map[string]*expr.Language // by the wildcards beside the attributes
+	expressions map[string]*expr.Expression
 	written     int // bytes of all different expressions
 }
 
@@ -92,8 +95,8 @@ func newCompiler(doc *Document, o Options) *compiler {
 		names:       map[string]int{},
 		meters:      map[penstock.Limit]*algorithm.Meter{},
 		zones:       map[string]*time.Location{},
-		languages:   map[string]*language{},
-		expressions: map[string]*expression{},
+		languages:   map[string]*expr.Language{},
+		expressions: map[string]*expr.Expression{},
 	}
 	for _, name := range slices.Concat(builtin, o.Provided, slices.Collect(maps.Keys(doc.Attributes))) {
 		c.provided[name] = true
@@ -130,17 +133,18 @@ func (c *compiler) snapshot() *Snapshot {
 	sum := sha256.Sum256([]byte(c.source.text))
 	s := &Snapshot{Version: c.options.Version, Checksum: hex.EncodeToString(sum[:]), Hasher: c.hasher, byNumber: map[uint64]*Rule{}}
 	s.Sources = c.sources()
-	all := make([]Rule, len(c.doc.Rules))
-	for i := 0; i < len(all) && c.goOn(); i++ {
-		r := &all[i]
-		c.rule(i, r)
+	s.all = make([]Rule, len(c.doc.Rules))
+	items := make([]index.Item, len(s.all))
+	for i := 0; i < len(s.all) && c.goOn(); i++ {
+		r := &s.all[i]
+		c.rule(i, r, &items[i])
 		s.Rules = append(s.Rules, r)
 		s.byNumber[r.Subjects.Number()] = r
 	}
-	allow := c.list(c.doc.Lists.Allow, path{"lists", "allow"})
-	deny := c.list(c.doc.Lists.Deny, path{"lists", "deny"})
+	s.allow = c.list(c.doc.Lists.Allow, path{"lists", "allow"})
+	s.deny = c.list(c.doc.Lists.Deny, path{"lists", "deny"})
 	if c.mistakes == 0 && c.stopped == nil {
-		s.index = buildIndex(all, allow, deny, c.work)
+		s.index = index.Build(items, s.allow, s.deny, c.work)
 	}
 	return s
 }
@@ -151,45 +155,49 @@ var (
 	methodName = regexp.MustCompile(`^[A-Z][A-Z_-]{0,31}$`)
 )
 
-func (c *compiler) list(entries []Patterns, at path) []listEntry {
-	list := make([]listEntry, 0, len(entries))
-	everyPath := pathPattern{ignore: c.ignored(nil)}
+func (c *compiler) list(entries []Patterns, at path) []index.Conditions {
+	list := make([]index.Conditions, 0, len(entries))
+	everyPath := pattern.Path{Ignore: c.ignored(nil)}
 	for i := 0; i < len(entries) && c.goOn(); i++ {
 		entry, at := entries[i], at.with(i)
 		if len(entry) == 0 && c.sound(at) {
 			c.fail(at, complain("an entry without a condition would be every call").but("name an attribute, as in {ip: 192.0.2.0/24}"))
 		}
-		list = append(list, listEntry{conditions{attributes: c.patterns(entry, at, everyPath), path: everyPath}})
+		list = append(list, index.Conditions{Attributes: c.patterns(entry, at, everyPath), Path: everyPath})
 	}
 	return list
 }
 
-func (c *compiler) rule(i int, r *Rule) {
+func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 	t, at := &c.doc.Rules[i], path{"rules", i}
 	*r = Rule{
 		Name: t.Name, Index: i, Key: t.Key,
 		Mode: t.Mode, OnStoreError: t.OnStoreError, Leased: t.Consistency == Leased,
 		Owner: t.Owner, Expires: t.ExpiresAt,
+		item: item, onError: t.Match.OnError,
 	}
 	if c.source.find(at).Kind != mappingNode {
 		return // which was told
 	}
 	c.name(t, i, at)
-	r.conditions = c.conditions(&t.Match, at.with("match"), nil, c.ignored(t))
-	c.wildcards(r.conditions.path, at.with("match", "path"))
-	c.key(t, at.with("key"), r.conditions.path)
+	*item = index.Item{
+		Conditions: c.conditions(&t.Match, at.with("match"), nil, c.ignored(t)),
+		Key:        indexKey(t.Key), Expires: endOf(t.ExpiresAt), Off: t.Mode == Off,
+	}
+	c.wildcards(item.Path, at.with("match", "path"))
+	c.key(t, at.with("key"), item.Path)
 	c.expiry(t.ExpiresAt, at, "the rule")
 	if t.Mode == Off {
 		c.warn(at.with("mode"), complain("the rule %s is off and limits nothing", t.Name))
 	}
-	r.Cost = c.cost(t.Cost, at.with("cost"), r.conditions.path)
+	r.Cost = c.cost(t.Cost, at.with("cost"), item.Path)
 	r.Penalty = c.penalty(t, at)
 	if r.Penalty != nil && t.Mode != Off {
-		c.spellings(r.conditions.path, t, at.with("match", "path"))
+		c.spellings(item.Path, t, at.with("match", "path"))
 	}
 	if t.Dedup != nil {
 		r.DedupAttribute = t.Dedup.Attribute
-		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"), r.conditions.path)
+		c.needs(t.Dedup.Attribute, at.with("dedup", "attribute"), item.Path)
 	}
 	c.reserve(r, t, at)
 
@@ -198,13 +206,13 @@ func (c *compiler) rule(i int, r *Rule) {
 	c.reach(limits, t, at)
 	r.Limits, r.Policies = limits.meters, policies(t.Name, limits.compiled)
 	r.Dedup = c.dedup(t.Dedup, limits, at.with("dedup"))
-	r.Overrides = c.overrides(t, at, &r.conditions, limits.compiled)
+	r.Overrides = c.overrides(t, at, item, limits.compiled)
 
 	names := make([]string, len(t.Key))
 	for k := range t.Key {
 		names[k] = t.Key[k].value()
 	}
-	r.Subjects = c.hasher.Rule(r.conditions.domain, t.Name, names...)
+	r.Subjects = c.hasher.Rule(item.Domain, t.Name, names...)
 }
 
 func (c *compiler) name(t *RuleTerms, i int, at path) {
@@ -225,7 +233,7 @@ func (c *compiler) name(t *RuleTerms, i int, at path) {
 	c.names[t.Name] = i
 }
 
-func (c *compiler) key(t *RuleTerms, at path, p pathPattern) {
+func (c *compiler) key(t *RuleTerms, at path, p pattern.Path) {
 	if !c.sound(at) {
 		return
 	}
@@ -233,7 +241,7 @@ func (c *compiler) key(t *RuleTerms, at path, p pathPattern) {
 		if slices.ContainsFunc(t.Key[:i], func(k KeyPart) bool { return k.Name == part.Name }) {
 			c.fail(at.with(i), complain("%s is in the key twice", part.Name))
 		}
-		_, isWildcard := p.wildcard(part.Name)
+		_, isWildcard := p.Wildcard(part.Name)
 		if !isWildcard {
 			c.needs(part.Name, at.with(i), p)
 		}
@@ -245,7 +253,7 @@ func (c *compiler) key(t *RuleTerms, at path, p pathPattern) {
 
 // needs warns of an attribute that no request will have. One that is probably misspelt is an error: the
 // rule would silently limit nobody. p is the path of the rule it is for.
-func (c *compiler) needs(name string, at path, p pathPattern) {
+func (c *compiler) needs(name string, at path, p pattern.Path) {
 	if name == "" || !c.sound(at) {
 		return
 	}
@@ -256,7 +264,7 @@ func (c *compiler) needs(name string, at path, p pathPattern) {
 	if c.provided[name] {
 		return
 	}
-	if _, ok := p.wildcard(name); ok {
+	if _, ok := p.Wildcard(name); ok {
 		c.fail(at, complain("%s is a wildcard of the rule's path and no attribute", name).but("only key and when know it"))
 		return
 	}
@@ -269,7 +277,7 @@ func (c *compiler) needs(name string, at path, p pathPattern) {
 	}
 	var known []string
 	if len(c.missing) <= maxSuggestions {
-		known = append(slices.Sorted(maps.Keys(c.provided)), p.wildcards()...)
+		known = append(slices.Sorted(maps.Keys(c.provided)), p.Wildcards()...)
 	}
 	missing := complain("no attribute provides %s", name)
 	if meant := spelling.Closest(strings.ToLower(name), known); meant == "" {
@@ -303,6 +311,21 @@ func (c *compiler) expiry(end time.Time, at path, what string) {
 	case !end.After(c.options.Now):
 		c.warn(at, complain("%s has expired and can never match", what))
 	}
+}
+
+// endOf returns the instant at which something expires, 0 if it never does.
+func endOf(t time.Time) penstock.Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(penstock.InstantOf(t), 1)
+}
+
+func indexKey(key []KeyPart) (parts []index.KeyPart) {
+	for _, part := range key {
+		parts = append(parts, index.KeyPart(part))
+	}
+	return parts
 }
 
 // failKey reports a mistake at a field's name, not its value.

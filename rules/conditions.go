@@ -9,38 +9,40 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // conditions compiles the match of a rule, or of an override of the rule with these conditions.
-func (c *compiler) conditions(m *MatchTerms, at path, of *conditions, ignore urlform.Ignore) conditions {
-	k := conditions{domain: m.Domain, path: pathPattern{ignore: ignore}}
+func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore urlform.Ignore) index.Conditions {
+	k := index.Conditions{Domain: m.Domain, Path: pattern.Path{Ignore: ignore}, SkipOnError: m.OnError == ErrorSkips}
 	switch {
 	case m.Domain == "" && of != nil:
-		k.domain = of.domain
+		k.Domain = of.Domain
 	case m.Domain == "":
-		k.domain = penstock.DefaultDomain
+		k.Domain = penstock.DefaultDomain
 	}
 	if c.sound(at.with("method")) {
-		k.methods = c.methods(m.Method, at.with("method"))
+		k.Methods = c.methods(m.Method, at.with("method"))
 	}
 	if m.Path != "" && c.sound(at.with("path")) {
-		pattern, err := parsePath(m.Path, ignore)
+		pattern, err := pattern.ParsePath(m.Path, ignore)
 		if err != nil {
 			c.fail(at.with("path"), complain("%v", err))
-			pattern.text = m.Path // for the names in it
+			pattern.Text = m.Path // for the names in it
 		}
-		k.path = pattern
+		k.Path = pattern
 	}
-	names := k.path
+	names := k.Path
 	if of != nil {
-		names = of.path
+		names = of.Path
 	}
-	k.attributes = c.patterns(m.Attributes, at, names)
-	k.when, k.onError = c.when(m.When, at.with("when"), names), m.OnError
+	k.Attributes = c.patterns(m.Attributes, at, names)
+	k.When = c.when(m.When, at.with("when"), names)
 	if m.When == "" && c.has(at.with("on_error")) && c.sound(at.with("on_error")) {
 		c.failKey(at.with("on_error"), complain("on_error is for expressions, and there is no when"))
 	}
-	c.comparedPaths(k.when, at.with("when"), ignore)
+	c.comparedPaths(k.When, at.with("when"), ignore)
 	c.contradiction(&k, at)
 	return k
 }
@@ -62,8 +64,8 @@ func (c *compiler) methods(methods Values, at path) []string {
 }
 
 // patterns compiles what attributes must be like, in the order of their names. p is the rule's path.
-func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCondition {
-	var out []attributeCondition
+func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attribute {
+	var out []index.Attribute
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := at.with(name)
 		if long := at[:len(at)-1].with("attributes", name); c.has(long) {
@@ -74,18 +76,18 @@ func (c *compiler) patterns(all Patterns, at path, p pathPattern) []attributeCon
 		}
 		values := all[name]
 		if name == "path" {
-			values = c.pathValues(values, at, p.ignore)
+			values = c.pathValues(values, at, p.Ignore)
 		}
-		a := attributeCondition{name: name, patterns: make([]valuePattern, 0, len(values))}
+		a := index.Attribute{Name: name, Patterns: make([]pattern.Value, 0, len(values))}
 		for i, text := range values {
-			pattern, err := parsePattern(text)
+			pattern, err := pattern.ParseValue(text)
 			switch {
 			case err != nil:
 				c.fail(at.with(i), complain("%v", err))
-			case name == "ip" && !pattern.wild && !pattern.network.IsValid():
+			case name == "ip" && !pattern.Wild && !pattern.Network.IsValid():
 				c.fail(at.with(i), complain("%.64q is no address and no network", text).but("as in 192.0.2.1 or 192.0.2.0/24"))
 			}
-			a.patterns = append(a.patterns, pattern)
+			a.Patterns = append(a.Patterns, pattern)
 		}
 		c.needs(name, at, p)
 		out = append(out, a)
@@ -99,7 +101,7 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 	out, more := make(Values, len(values)), Values(nil)
 	for i, text := range values {
 		for segment := range strings.SplitSeq(text, "/") {
-			if foreignWildcard(segment) != nil {
+			if pattern.ForeignWildcard(segment) != nil {
 				c.fail(at.with(i), complain("the segment %.64q of %.64q is not a wildcard", segment, text).but("use * here, or {name} in the path of a rule's match"))
 				break
 			}
@@ -113,7 +115,7 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 		case strings.Contains(text, ";") && ignore&urlform.MatrixParameters != 0:
 			c.fail(at.with(i), complain("%.64q never fits: path_matching ignores matrix parameters", text).but("leave out what follows the semicolon"))
 		default:
-			text = ignore.Text(withoutSlash(text, ignore))
+			text = ignore.Text(pattern.WithoutSlash(text, ignore))
 			if before, ok := strings.CutSuffix(text, "/*"); ok && before != "" && ignore&urlform.TrailingSlash != 0 {
 				more = append(more, before)
 			}
@@ -123,23 +125,25 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 	return append(out, more...)
 }
 
-func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions, own []penstock.Limit) []Override {
+func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own []penstock.Limit) []Override {
 	var out []Override
+	rule.Overrides = make([]index.Item, len(t.Overrides))
 	seen := map[string]int{}     // matches that never expire
 	names := map[uint64]uint64{} // of counters, and the match that has them
 	for i := 0; i < len(t.Overrides) && c.goOn(); i++ {
 		o, at := &t.Overrides[i], at.with("overrides", i)
-		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt}
-		made.conditions = c.conditions(&o.Match, at.with("match"), rule, rule.path.ignore)
+		item := &rule.Overrides[i]
+		*item = index.Item{Conditions: c.conditions(&o.Match, at.with("match"), rule, rule.Path.Ignore), Expires: endOf(o.ExpiresAt)}
+		made := Override{Unlimited: o.Limits.Unlimited, Expires: o.ExpiresAt, item: item, onError: o.Match.OnError}
 		c.expiry(o.ExpiresAt, at, "the override")
 		if c.sound(at.with("match")) && c.sound(path{"rules", at[1], "match"}) {
-			if why := disjoint(rule, &made.conditions); why != "" {
+			if why := disjoint(&rule.Conditions, &item.Conditions); why != "" {
 				c.warn(at.with("match"), complain("the override can never apply: %s", why))
 			}
 			c.hidden(seen, o, i, at)
 		}
-		made.MatchID = made.conditions.matchID()
-		made.OwnCounters = !o.Limits.Unlimited && !sharesCounters(rule, t.Key, &made.conditions)
+		made.MatchID = matchID(&item.Conditions)
+		made.OwnCounters = !o.Limits.Unlimited && !sharesCounters(&rule.Conditions, t.Key, &item.Conditions)
 		strict := false
 		if !o.Limits.Unlimited {
 			list := limitList{terms: o.Limits.Limits, at: func(k int) path { return at.with("limits", k) }, whole: at.with("limits")}
@@ -151,8 +155,8 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *conditions, own []pens
 			made.Dedup = c.dedup(t.Dedup, limits, path{"rules", at[1], "dedup"})
 			strict = noLooser(limits.compiled, own)
 		}
-		if made.conditions.onError == ErrorMatches && !strict {
-			made.conditions.onError = ErrorSkips // or a client could loosen its limits by an error
+		if made.onError == ErrorMatches && !strict {
+			made.onError, item.SkipOnError = ErrorSkips, true // or a client could loosen its limits by an error
 		}
 		if made.OwnCounters {
 			c.separate(names, &made, at)
@@ -180,78 +184,78 @@ func (c *compiler) hidden(seen map[string]int, o *OverrideTerms, i int, at path)
 }
 
 // contradiction warns of a match in which one condition excludes another.
-func (c *compiler) contradiction(k *conditions, at path) {
+func (c *compiler) contradiction(k *index.Conditions, at path) {
 	if !c.sound(at) {
 		return
 	}
-	for i := range k.attributes {
-		a := &k.attributes[i]
-		if a.name == "method" && len(k.methods) > 0 && patternsDisjoint(a.patterns, exactly(k.methods)) {
+	for i := range k.Attributes {
+		a := &k.Attributes[i]
+		if a.Name == "method" && len(k.Methods) > 0 && patternsDisjoint(a.Patterns, exactly(k.Methods)) {
 			c.warn(at.with("method"), complain("this can never match: attributes ask for another method"))
 		}
 	}
 }
 
 // disjoint says why no call can be what two conditions ask for; "" if one may.
-func disjoint(a, b *conditions) string {
-	if a.domain != b.domain {
-		return "the rule is for the domain " + a.domain
+func disjoint(a, b *index.Conditions) string {
+	if a.Domain != b.Domain {
+		return "the rule is for the domain " + a.Domain
 	}
-	if len(a.methods) > 0 && len(b.methods) > 0 && patternsDisjoint(exactly(a.methods), exactly(b.methods)) {
-		return "the rule is for the method " + strings.Join(a.methods, " or ")
+	if len(a.Methods) > 0 && len(b.Methods) > 0 && patternsDisjoint(exactly(a.Methods), exactly(b.Methods)) {
+		return "the rule is for the method " + strings.Join(a.Methods, " or ")
 	}
-	if pathsDisjoint(a.path, b.path) {
-		return "the rule is for the path " + a.path.text
+	if pathsDisjoint(a.Path, b.Path) {
+		return "the rule is for the path " + a.Path.Text
 	}
-	for i := range a.attributes {
-		for k := range b.attributes {
-			x, y := &a.attributes[i], &b.attributes[k]
-			if x.name == y.name && patternsDisjoint(x.patterns, y.patterns) {
-				return "the rule is for " + x.name + " " + x.wanted()
+	for i := range a.Attributes {
+		for k := range b.Attributes {
+			x, y := &a.Attributes[i], &b.Attributes[k]
+			if x.Name == y.Name && patternsDisjoint(x.Patterns, y.Patterns) {
+				return "the rule is for " + x.Name + " " + x.Wanted()
 			}
 		}
 	}
 	return ""
 }
 
-func exactly(texts []string) []valuePattern {
-	out := make([]valuePattern, len(texts))
+func exactly(texts []string) []pattern.Value {
+	out := make([]pattern.Value, len(texts))
 	for i, text := range texts {
-		out[i] = valuePattern{text: text}
+		out[i] = pattern.Value{Text: text}
 	}
 	return out
 }
 
 // pathsDisjoint is sure only where one of the patterns is a path.
-func pathsDisjoint(a, b pathPattern) bool {
+func pathsDisjoint(a, b pattern.Path) bool {
 	switch {
-	case a.text == "" || b.text == "":
+	case a.Text == "" || b.Text == "":
 		return false
-	case !strings.Contains(a.text, "{"):
-		return !b.fits(a.text)
-	case !strings.Contains(b.text, "{"):
-		return !a.fits(b.text)
+	case !strings.Contains(a.Text, "{"):
+		return !b.Fits(a.Text)
+	case !strings.Contains(b.Text, "{"):
+		return !a.Fits(b.Text)
 	}
 	return false
 }
 
 // patternsDisjoint is sure only where there are no wildcards.
-func patternsDisjoint(a, b []valuePattern) bool {
+func patternsDisjoint(a, b []pattern.Value) bool {
 	texts := make(map[string]bool, len(a))
 	var networks []netip.Prefix
 	for i := range a {
-		if a[i].wild {
+		if a[i].Wild {
 			return false
 		}
-		texts[a[i].text] = true
-		if a[i].network.IsValid() {
-			networks = append(networks, a[i].network)
+		texts[a[i].Text] = true
+		if a[i].Network.IsValid() {
+			networks = append(networks, a[i].Network)
 		}
 	}
 	const most = 8 // networks are compared with each other: with more of them it is not sure
 	for i := range b {
 		p := &b[i]
-		if p.wild || texts[p.text] || p.network.IsValid() && (len(networks) > most || slices.ContainsFunc(networks, p.network.Overlaps)) {
+		if p.Wild || texts[p.Text] || p.Network.IsValid() && (len(networks) > most || slices.ContainsFunc(networks, p.Network.Overlaps)) {
 			return false
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // An override shares its rule's counters if a key always gets the same override: the limit that a
@@ -14,25 +16,25 @@ import (
 
 // sharesCounters tells whether everything that an override's match reads is part of the key of the
 // rule with these conditions.
-func sharesCounters(rule *conditions, key []KeyPart, override *conditions) bool {
+func sharesCounters(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 	k := keyReader{rule, key}
-	if len(override.methods) > 0 && !k.tells("method") || !k.tellsPath(override.path) {
+	if len(override.Methods) > 0 && !k.tells("method") || !k.tellsPath(override.Path) {
 		return false
 	}
-	for i := range override.attributes {
-		if !k.tellsAttribute(&override.attributes[i]) {
+	for i := range override.Attributes {
+		if !k.tellsAttribute(&override.Attributes[i]) {
 			return false
 		}
 	}
-	if override.when == nil {
+	if override.When == nil {
 		return true
 	}
-	return !slices.ContainsFunc(override.when.reads, func(name string) bool { return !k.tells(name) })
+	return !slices.ContainsFunc(override.When.Reads, func(name string) bool { return !k.tells(name) })
 }
 
 // A keyReader tells what follows from the key of a request that a rule matches.
 type keyReader struct {
-	rule *conditions
+	rule *index.Conditions
 	key  []KeyPart
 }
 
@@ -60,56 +62,56 @@ func (k keyReader) tells(name string) bool {
 	case "domain":
 		return true // the rule is for one
 	case "path": // made of literals and wildcards
-		return k.rule.path.text != "" && !slices.ContainsFunc(k.rule.path.wildcards(), func(name string) bool { return !k.has(name) })
+		return k.rule.Path.Text != "" && !slices.ContainsFunc(k.rule.Path.Wildcards(), func(name string) bool { return !k.has(name) })
 	}
 	return false
 }
 
 // tellsAttribute reports whether the condition holds for all requests with the same key or for none.
 // A condition tells a missing attribute from an empty one; an optional part of a key does not.
-func (k keyReader) tellsAttribute(a *attributeCondition) bool {
-	if _, isWildcard := k.rule.path.wildcard(a.name); isWildcard || !k.tells(a.name) {
+func (k keyReader) tellsAttribute(a *index.Attribute) bool {
+	if _, isWildcard := k.rule.Path.Wildcard(a.Name); isWildcard || !k.tells(a.Name) {
 		return false
 	}
-	part, _ := k.part(a.name)
-	return !part.Optional || !a.holds(&value{there: true})
+	part, _ := k.part(a.Name)
+	return !part.Optional || !a.Fits("")
 }
 
 // tellsPath reports whether a path fits for all requests with the same key or for none. It compares
 // segments with those of the rule's path, which fits already.
-func (k keyReader) tellsPath(p pathPattern) bool {
-	if p.text == "" || k.tells("path") {
+func (k keyReader) tellsPath(p pattern.Path) bool {
+	if p.Text == "" || k.tells("path") {
 		return true
 	}
-	known, asked := k.rule.path.text, p.text
+	known, asked := k.rule.Path.Text, p.Text
 	if known == "" {
 		return false
 	}
 	for known != "" && asked != "" {
 		var have, want string
-		have, known = nextSegment(known)
-		want, asked = nextSegment(asked)
+		have, known = pattern.NextSegment(known)
+		want, asked = pattern.NextSegment(asked)
 		switch {
-		case isWildcard(want) && isRest(want):
+		case pattern.IsWildcard(want) && pattern.IsRest(want):
 			return true // whatever follows
-		case !isWildcard(have):
-		case isRest(have):
-			return k.has(wildcardName(have))
-		case !isWildcard(want) && !k.has(wildcardName(have)):
+		case !pattern.IsWildcard(have):
+		case pattern.IsRest(have):
+			return k.has(pattern.WildcardName(have))
+		case !pattern.IsWildcard(want) && !k.has(pattern.WildcardName(have)):
 			return false
 		}
 	}
-	if known != "" && k.rule.path.ignore&urlform.TrailingSlash != 0 {
+	if known != "" && k.rule.Path.Ignore&urlform.TrailingSlash != 0 {
 		// {name...} stands for nothing in the one path that fits both.
-		have, _ := nextSegment(known)
-		return !isWildcard(have) || !isRest(have) || k.has(wildcardName(have))
+		have, _ := pattern.NextSegment(known)
+		return !pattern.IsWildcard(have) || !pattern.IsRest(have) || k.has(pattern.WildcardName(have))
 	}
 	return true // if one is longer, it never fits
 }
 
 // matchID names a match, wherever it stands and in whatever order it is written. The counters of
 // overrides are named by it, so it must not change between releases.
-func (c *conditions) matchID() uint64 {
+func matchID(c *index.Conditions) uint64 {
 	var text []byte
 	add := func(parts ...string) {
 		text = binary.AppendUvarint(text, uint64(len(parts)))
@@ -117,23 +119,23 @@ func (c *conditions) matchID() uint64 {
 			text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 		}
 	}
-	add(sortedSet(c.methods)...)
-	add(c.path.shape())
-	if c.when == nil {
+	add(sortedSet(c.Methods)...)
+	add(c.Path.Shape())
+	if c.When == nil {
 		add()
 	} else {
-		add(c.when.text)
+		add(c.When.Text)
 	}
-	for i := range c.attributes {
-		a := &c.attributes[i]
-		patterns := make([]string, len(a.patterns))
-		for k := range a.patterns {
-			patterns[k] = a.patterns[k].text
-			if network := a.patterns[k].network; network.IsValid() {
+	for i := range c.Attributes {
+		a := &c.Attributes[i]
+		patterns := make([]string, len(a.Patterns))
+		for k := range a.Patterns {
+			patterns[k] = a.Patterns[k].Text
+			if network := a.Patterns[k].Network; network.IsValid() {
 				patterns[k] = network.String()
 			}
 		}
-		add(a.name)
+		add(a.Name)
 		add(sortedSet(patterns)...)
 	}
 	sum := sha256.Sum256(text)

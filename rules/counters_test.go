@@ -11,6 +11,10 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/expr"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/naive"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // A counted is a rule with one override, and whether the override shares the rule's counters.
@@ -186,61 +190,58 @@ func TestRecordedMatchID(t *testing.T) {
 }
 
 // A sharing decides whether an override shares its rule's counters.
-type sharing = func(rule *conditions, key []KeyPart, override *conditions) bool
+type sharing = func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool
 
 // sharesWrongly draws a rule, an override that is said to share its counters, and two requests of one key,
 // and says what it drew if the override holds for only one of them.
-func sharesWrongly(t *testing.T, r *rand.Rand, l *language, shares sharing) (found string) {
+func sharesWrongly(t *testing.T, r *rand.Rand, l *expr.Language, shares sharing) (found string) {
 	some := func(of ...string) string { return of[r.IntN(len(of))] }
-	match := written{path: some(append(somePaths, "")...)}
+	match := naive.Match{Path: some(append(naive.Paths, "")...)}
 	var key []KeyPart
 	for _, name := range []string{"user", "plan", "path", "method", "domain", "x", "y", "r"} {
 		if r.IntN(4) == 0 {
 			key = append(key, KeyPart{Name: name, Optional: r.IntN(2) == 0})
 		}
 	}
-	var o written
+	var o naive.Match
 	for range 1 + r.IntN(2) {
 		switch r.IntN(5) {
 		case 0:
-			o.methods = []string{some("GET", "POST")}
+			o.Methods = []string{some("GET", "POST")}
 		case 1:
-			o.path = some(somePaths...)
+			o.Path = some(naive.Paths...)
 		case 2:
-			o.attributes = []writtenAttribute{{some("user", "plan"), []string{some("gold", "7", "*", "g*")}}}
+			o.Attributes = naive.Attributes(some("user", "plan"), some("gold", "7", "*", "g*"))
 		case 3:
-			o.attributes = []writtenAttribute{{some("path", "method", "domain"), []string{some("/a", "/a*", "GET", "default", "*")}}}
+			o.Attributes = naive.Attributes(some("path", "method", "domain"), some("/a", "/a*", "GET", "default", "*"))
 		case 4:
-			o.when = some(slices.Sorted(maps.Keys(writtenWhens))...)
+			o.When = some(slices.Sorted(maps.Keys(naive.Whens))...)
 		}
 	}
-	rule := Rule{Key: key}
 	ignore := []urlform.Ignore{0, 0, urlform.TrailingSlash, urlform.Case | urlform.MatrixParameters}[r.IntN(4)]
-	rule.conditions, _ = match.conditions(l, ignore)
-	rule.conditions.domain = penstock.DefaultDomain
-	override, err := o.conditions(l, ignore)
+	rule, _ := match.Conditions(l, ignore)
+	rule.Domain = penstock.DefaultDomain
+	override, err := o.Conditions(l, ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule.Overrides = []Override{{conditions: override}}
-	x := newIndex([]Rule{rule}, nil, nil)
+	items := []index.Item{{Conditions: rule, Key: indexKey(key), Overrides: []index.Item{{Conditions: override}}}}
+	s := indexed(items, nil, nil, func(int, int) OnError { return ErrorMatches })
 	var first *Considered
 	for range 8 {
 		call := &penstock.Call{}
-		for _, a := range [][]string{{"user", "", "gold", "7"}, {"plan", "", "gold", "7"}, append([]string{"path"}, calls...), {"method", "GET", "POST"}, {"x", "a", "c"}, {"r", "b", "c"}} {
+		for _, a := range [][]string{{"user", "", "gold", "7"}, {"plan", "", "gold", "7"}, append([]string{"path"}, naive.RequestPaths...), {"method", "GET", "POST"}, {"x", "a", "c"}, {"r", "b", "c"}} {
 			if r.IntN(4) > 0 {
 				call.Attributes = append(call.Attributes, penstock.Attribute{Name: a[0], Value: some(a[1:]...)})
 			}
 		}
-		var v callValues
-		v.lay(call, x.slots)
-		c := x.consider(&x.all[0], penstock.InstantOf(moment), &v)
+		c := s.consider(&s.all[0], penstock.InstantOf(naive.Moment), s.index.Values(call))
 		switch {
 		case !c.Matches || first != nil && !slices.Equal(first.Key, c.Key):
 		case first == nil:
 			first = &c
-		case first.Override != c.Override && shares(&x.all[0].conditions, key, &x.all[0].Overrides[0].conditions):
-			return fmt.Sprintf("path %q key %v override %+v: key %v has override %d and %d", match.path, key, o, c.Key, first.Override, c.Override)
+		case first.Override != c.Override && shares(&items[0].Conditions, key, &items[0].Overrides[0].Conditions):
+			return fmt.Sprintf("path %q key %v override %+v: key %v has override %d and %d", match.Path, key, o, c.Key, first.Override, c.Override)
 		}
 	}
 	return ""
@@ -248,7 +249,7 @@ func sharesWrongly(t *testing.T, r *rand.Rand, l *language, shares sharing) (fou
 
 // wrongly is sharesWrongly until it finds something.
 func wrongly(t *testing.T, trials int, shares sharing) string {
-	l, err := newLanguage([]string{"user", "plan", "x", "r"})
+	l, err := naive.NewLanguage()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,33 +273,33 @@ func TestSharedCountersHaveOneLimit(t *testing.T) {
 
 // Each of these must be found out.
 func TestSharedCountersNotices(t *testing.T) {
-	without := func(change func(*conditions)) sharing {
-		return func(rule *conditions, key []KeyPart, override *conditions) bool {
+	without := func(change func(*index.Conditions)) sharing {
+		return func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 			changed := *override
 			change(&changed)
 			return sharesCounters(rule, key, &changed)
 		}
 	}
 	for name, shares := range map[string]sharing{
-		"always":             func(*conditions, []KeyPart, *conditions) bool { return true },
-		"ignores methods":    without(func(c *conditions) { c.methods = nil }),
-		"ignores paths":      without(func(c *conditions) { c.path = pathPattern{} }),
-		"ignores attributes": without(func(c *conditions) { c.attributes = nil }),
-		"ignores when":       without(func(c *conditions) { c.when = nil }),
-		"ignores missing optional attributes": func(rule *conditions, key []KeyPart, override *conditions) bool {
+		"always":             func(*index.Conditions, []KeyPart, *index.Conditions) bool { return true },
+		"ignores methods":    without(func(c *index.Conditions) { c.Methods = nil }),
+		"ignores paths":      without(func(c *index.Conditions) { c.Path = pattern.Path{} }),
+		"ignores attributes": without(func(c *index.Conditions) { c.Attributes = nil }),
+		"ignores when":       without(func(c *index.Conditions) { c.When = nil }),
+		"ignores missing optional attributes": func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 			key = slices.Clone(key)
 			for i := range key {
 				key[i].Optional = false
 			}
 			return sharesCounters(rule, key, override)
 		},
-		"ignores missing slashes": func(rule *conditions, key []KeyPart, override *conditions) bool {
+		"ignores missing slashes": func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 			changed := *rule
-			changed.path.ignore = 0
+			changed.Path.Ignore = 0
 			return sharesCounters(&changed, key, override)
 		},
-		"knows every wildcard": func(rule *conditions, key []KeyPart, override *conditions) bool {
-			for _, name := range rule.path.wildcards() {
+		"knows every wildcard": func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
+			for _, name := range rule.Path.Wildcards() {
 				key = append(key[:len(key):len(key)], KeyPart{Name: name})
 			}
 			return sharesCounters(rule, key, override)

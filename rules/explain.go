@@ -2,10 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
 // An Explanation says what every rule makes of a call, and why.
@@ -56,32 +57,25 @@ const (
 // Explain tells what Match finds, and why it does not find the others. It looks at every rule:
 // it is for people, not for every call.
 func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant) *Explanation {
-	return s.index.explain(call, now)
-}
-
-func (x *index) explain(call *penstock.Call, now penstock.Instant) *Explanation {
-	var v callValues
-	v.lay(call, x.slots)
-	e := &Explanation{Rules: make([]Considered, 0, len(x.all))}
-	if e.Denied = e.consult(&x.deny, &v); !e.Denied {
-		e.Allowed = e.consult(&x.allow, &v)
+	v := s.index.Values(call)
+	e := &Explanation{Rules: make([]Considered, 0, len(s.all))}
+	if e.Denied = e.consult(s.deny, ErrorMatches, v); !e.Denied {
+		e.Allowed = e.consult(s.allow, ErrorSkips, v)
 	}
-	for i := range x.all {
-		r := &x.all[i]
-		e.Rules = append(e.Rules, x.consider(r, now, &v))
+	for i := range s.all {
+		e.Rules = append(e.Rules, s.consider(&s.all[i], now, v))
 	}
 	return e
 }
 
 // consult looks for the first entry of a list that holds.
-func (e *Explanation) consult(l *list, v *callValues) bool {
-	for i := range l.entries {
-		k := &l.entries[i].conditions
-		reason, _ := k.unfit(v)
-		if reason == "" {
-			reason, _ = new(Considered).unmetWhen(k, "", v)
+func (e *Explanation) consult(list []index.Conditions, onError OnError, v *index.Values) bool {
+	for i := range list {
+		unmet, _ := list[i].Unmet(v)
+		if unmet != "" {
+			continue
 		}
-		if reason == "" {
+		if reason, _ := new(Considered).unmetWhen(&list[i], onError, "", v); reason == "" {
 			e.Entry = i
 			return true
 		}
@@ -89,19 +83,19 @@ func (e *Explanation) consult(l *list, v *callValues) bool {
 	return false
 }
 
-func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considered {
-	v.rule = r
+func (s *Snapshot) consider(r *Rule, now penstock.Instant, v *index.Values) Considered {
+	v.Consider(r.item)
 	c := Considered{Rule: r, Override: NoOverride}
-	if c.Reason, c.Why = x.obstacle(r, now, v); c.Reason == "" {
-		c.Reason, c.Why = c.unmetWhen(&r.conditions, "", v)
+	if c.Reason, c.Why = s.obstacle(r, now, v); c.Reason == "" {
+		c.Reason, c.Why = c.unmetWhen(&r.item.Conditions, r.onError, "", v)
 	}
 	if c.Reason != "" {
 		return c
 	}
 	c.Matches, c.Limits = true, r.Limits
-	for _, part := range r.Key {
-		k := keyCheck(part, r.conditions.path, x.slots)
-		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: v.part(k)})
+	for _, part := range r.item.Key {
+		value, _ := s.index.KeyValue(part, v)
+		c.Key = append(c.Key, penstock.Attribute{Name: part.Name, Value: value})
 	}
 	c.override(now, v)
 	return c
@@ -109,37 +103,19 @@ func (x *index) consider(r *Rule, now penstock.Instant, v *callValues) Considere
 
 // obstacle returns the first thing that keeps a rule from matching, except its expression; "" if
 // nothing does.
-func (x *index) obstacle(r *Rule, now penstock.Instant, v *callValues) (Reason, string) {
+func (s *Snapshot) obstacle(r *Rule, now penstock.Instant, v *index.Values) (Reason, string) {
 	if r.Mode == Off {
 		return RuleOff, "the rule's mode is off"
 	}
 	if expired(r.Expires, now) {
 		return RuleExpired, fmt.Sprintf("the rule expired at %v", penstock.InstantOf(r.Expires).Time().Format("2006-01-02T15:04:05Z"))
 	}
-	if reason, why := r.conditions.unfit(v); reason != "" {
-		return reason, why
+	if unmet, why := r.item.Unmet(v); unmet != "" {
+		return Reason(unmet), why
 	}
-	for _, part := range r.Key {
-		if k := keyCheck(part, r.conditions.path, x.slots); k.kind == isThere && !v.values[k.at].there {
+	for _, part := range r.item.Key {
+		if _, there := s.index.KeyValue(part, v); !there && !part.Optional {
 			return KeyIncomplete, fmt.Sprintf("the call lacks %s, which is part of the rule's key; %s? would treat it as empty", part.Name, part.Name)
-		}
-	}
-	return "", ""
-}
-
-// unfit returns the first condition that does not hold, except the expression; "" if all do.
-func (c *conditions) unfit(v *callValues) (Reason, string) {
-	switch {
-	case !c.domainHolds(v):
-		return WrongDomain, fmt.Sprintf("the domain is %s, not %q", shown(&v.values[domainSlot]), c.domain)
-	case !c.methodHolds(v):
-		return WrongMethod, fmt.Sprintf("the method is %s, not %s", shown(&v.values[methodSlot]), strings.Join(c.methods, " or "))
-	case !c.pathHolds(v):
-		return WrongPath, fmt.Sprintf("the path is %s, which does not fit %s", shown(&v.values[c.pathSlot]), c.path.text)
-	}
-	for i := range c.attributes {
-		if a := &c.attributes[i]; !a.holds(&v.values[a.slot]) {
-			return WrongValue, fmt.Sprintf("%s is %s, not %s", a.name, shown(&v.values[a.slot]), a.wanted())
 		}
 	}
 	return "", ""
@@ -147,58 +123,31 @@ func (c *conditions) unfit(v *callValues) (Reason, string) {
 
 // unmetWhen says why the expression of a rule, or of an override, does not hold; "" if it does. It
 // notes one that fails.
-func (c *Considered) unmetWhen(k *conditions, override string, v *callValues) (Reason, string) {
-	if k.when == nil {
+func (c *Considered) unmetWhen(k *index.Conditions, onError OnError, override string, v *index.Values) (Reason, string) {
+	if k.When == nil {
 		return "", ""
 	}
-	holds, err := k.when.holds(v)
+	holds, err := v.Evaluate(k.When)
 	switch {
 	case err == nil && holds:
 		return "", ""
 	case err == nil:
-		return WhenFalse, fmt.Sprintf("the expression %s is false", k.when.text)
+		return WhenFalse, fmt.Sprintf("the expression %s is false", k.When.Text)
 	}
-	consequence := [...]string{ErrorMatches: "counts as true", ErrorSkips: "does not hold", ErrorDenies: "denies the request"}[k.onError]
-	why := fmt.Sprintf("%sthe expression %s failed, so it %s: %v", override, k.when.text, consequence, err)
-	if k.onError == ErrorSkips && override == "" {
+	consequence := [...]string{ErrorMatches: "counts as true", ErrorSkips: "does not hold", ErrorDenies: "denies the request"}[onError]
+	why := fmt.Sprintf("%sthe expression %s failed, so it %s: %v", override, k.When.Text, consequence, err)
+	if onError == ErrorSkips && override == "" {
 		return WhenFailed, why
 	}
 	c.Failures = append(c.Failures, why)
-	c.Refuses = c.Refuses || k.onError == ErrorDenies && c.Rule.Mode != Shadow
-	if k.onError == ErrorSkips {
+	c.Refuses = c.Refuses || onError == ErrorDenies && c.Rule.Mode != Shadow
+	if onError == ErrorSkips {
 		return WhenFailed, why
 	}
 	return "", ""
 }
 
-// Bounds of what an explanation repeats.
-const (
-	maxShownValue    = 128
-	maxShownPatterns = 8
-)
-
-func shown(v *value) string {
-	switch {
-	case !v.there:
-		return "missing"
-	case len(v.text) > maxShownValue:
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(v.text[:maxShownValue], ""))
-	}
-	return fmt.Sprintf("%q", v.text)
-}
-
-// wanted lists the patterns, the first few if there are many.
-func (a *attributeCondition) wanted() string {
-	var b strings.Builder
-	for i := range a.patterns {
-		if i == maxShownPatterns {
-			fmt.Fprintf(&b, " or %d others", len(a.patterns)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(" or ")
-		}
-		fmt.Fprintf(&b, "%q", a.patterns[i].text)
-	}
-	return b.String()
+// expired tells whether what ends at a given time, the zero one being never, has ended.
+func expired(end time.Time, now penstock.Instant) bool {
+	return !end.IsZero() && now >= penstock.InstantOf(end)
 }

@@ -2,13 +2,11 @@ package rules
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/types"
-	celref "cel.dev/cel-go/common/types/ref"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/naive"
 )
 
 // An expression that fails for a call is told with its rule. The rule applies, and an override only
@@ -57,60 +55,28 @@ func toldFailed(t *testing.T, m *Match) string {
 
 // Lists belong to no rule. An entry that fails denies, and never allows.
 func TestListsThatFailAreNoRules(t *testing.T) {
-	fails, err := compileExpression("int(plan) > 3", []string{"plan"})
+	language, err := naive.NewLanguage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry := []listEntry{{conditions{when: fails}}}
-	allows := newIndex([]Rule{{Name: "a"}}, slices.Clone(entry), nil)
-	denies := newIndex([]Rule{{Name: "a"}}, nil, slices.Clone(entry))
+	fails, err := language.Compile("int(plan) > 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(allow, deny []index.Conditions) *Snapshot {
+		return indexed([]index.Item{{}}, allow, deny, func(int, int) OnError { return ErrorMatches })
+	}
+	allows := list([]index.Conditions{{When: fails}}, nil)
+	denies := list(nil, []index.Conditions{{When: fails}})
 	var m Match
-	if allows.match(callOf("", "plan", "x"), 1, &m); told(&m) != "a()" || len(m.Failed) != 0 {
+	if allows.Match(callOf("", "plan", "x"), 1, &m); told(&m) != "rule-0()" || len(m.Failed) != 0 {
 		t.Errorf("%q, failed %+v", told(&m), m.Failed)
 	}
-	if denies.match(callOf("", "plan", "x"), 1, &m); !m.Denied || len(m.Failed) != 0 {
+	if denies.Match(callOf("", "plan", "x"), 1, &m); !m.Denied || len(m.Failed) != 0 {
 		t.Errorf("%q, failed %+v", told(&m), m.Failed)
 	}
-	if allows.match(callOf("", "plan", "4"), 1, &m); !m.Allowed {
+	if allows.Match(callOf("", "plan", "4"), 1, &m); !m.Allowed {
 		t.Errorf("%q where the list holds", told(&m))
-	}
-}
-
-// An evaluation that panics is a failure like any other, and the next call is evaluated.
-func TestExpressionsThatPanicFail(t *testing.T) {
-	env, err := cel.NewEnv(
-		cel.Variable("plan", cel.StringType),
-		cel.Function("explode", cel.Overload("explode_string", []*cel.Type{cel.StringType}, cel.BoolType,
-			cel.UnaryBinding(func(v celref.Val) celref.Val {
-				if v == types.String("x") {
-					panic("exploded")
-				}
-				return types.True
-			}))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	panics, err := (&language{env: env}).compile("explode(plan)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := newIndex([]Rule{
-		{Name: "panics", conditions: conditions{when: panics}},
-		{Name: "override-panics", Overrides: []Override{{conditions: conditions{when: panics, onError: ErrorSkips}}}},
-		{Name: "other"},
-	}, nil, nil)
-	var m Match
-	x.match(callOf("", "plan", "x"), 1, &m)
-	if got := told(&m) + "; " + toldFailed(t, &m); got != "panics() override-panics() other(); panics override-panics" {
-		t.Error(got)
-	}
-	for _, f := range m.Failed {
-		if !strings.Contains(fmt.Sprint(f.Err), "exploded") {
-			t.Errorf("%s: %v", f.Rule.Name, f.Err)
-		}
-	}
-	if x.match(callOf("", "plan", "y"), 1, &m); told(&m) != "panics() override-panics[0]() other()" || len(m.Failed) != 0 {
-		t.Errorf("afterwards %q, failed %+v", told(&m), m.Failed)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -81,15 +83,10 @@ func (k KeyPart) String() string {
 }
 
 // value names what is counted: an attribute, or a network of it.
-func (k KeyPart) value() string {
-	if k.Prefix != 0 {
-		return k.Name + "/" + strconv.Itoa(k.Prefix)
-	}
-	return k.Name
-}
+func (k KeyPart) value() string { return index.KeyPart(k).Value() }
 
 func checkAttributeName(name string) *complaint {
-	if len(name) > bounds.AttributeName || !isName(name) {
+	if len(name) > bounds.AttributeName || !pattern.IsName(name) {
 		return complain("%.80q is no name of an attribute", name).but("use up to %d letters, digits, - and _", bounds.AttributeName)
 	}
 	return nil

@@ -8,10 +8,11 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 	"github.com/penstock-io/penstock/storage"
 )
 
-func (c *compiler) cost(t *CostTerms, at path, p pathPattern) Cost {
+func (c *compiler) cost(t *CostTerms, at path, p pattern.Path) Cost {
 	if t == nil || !c.sound(at) {
 		return Cost{}
 	}

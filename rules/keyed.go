@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
 // Keyed returns the rules that keep state of a caller with these attributes, whatever else they ask
@@ -12,42 +13,35 @@ import (
 // as the attributes tell. It is for people who look after callers, not for every call. Rules that a
 // Matcher finds are not among them.
 func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered {
-	var v callValues
-	v.lay(call, s.index.slots)
+	v := s.index.Values(call)
 	var found []Considered
-	for i := range s.index.all {
-		r := &s.index.all[i]
+	for i := range s.all {
+		r := &s.all[i]
 		if r.Mode == Off || expired(r.Expires, now) || call.Domain != "" && call.Domain != r.Domain() {
 			continue
 		}
-		v.rule = r
-		v.values[domainSlot].text = r.Domain()
+		v.Consider(r.item)
+		v.SetDomain(r.Domain())
 		c := Considered{Rule: r, Matches: true, Override: NoOverride, Limits: r.Limits}
-		if !c.fill(s.index, &v) {
+		if !c.fill(s.index, call, v) {
 			continue
 		}
-		if len(r.conditions.path.wildcards()) == 0 || r.conditions.pathHolds(&v) { // or wildcards in overrides stand for nothing
-			c.override(now, &v)
+		if len(r.item.Path.Wildcards()) == 0 || r.item.PathHolds(v) { // or wildcards in overrides stand for nothing
+			c.override(now, v)
 		}
 		found = append(found, c)
 	}
 	return found
 }
 
-// fill sets the key; false if something is missing.
-func (c *Considered) fill(x *index, v *callValues) bool {
-	p := &c.Rule.conditions.path
-	for _, part := range c.Rule.Key {
-		k := keyCheck(part, *p, x.slots)
-		var value string
-		var there bool
-		switch k.kind {
-		case isSegment, isRemains:
-			if value, there = v.call.Attribute(part.Name); !there && v.path().there && c.Rule.conditions.pathHolds(v) {
-				value, there = v.part(k), true
+// fill sets the key; false if something is missing. What a wildcard stands for may be given by its name.
+func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) bool {
+	for _, part := range c.Rule.item.Key {
+		value, there := x.KeyValue(part, v)
+		if _, isWildcard := c.Rule.item.Path.Wildcard(part.Name); isWildcard {
+			if given, ok := call.Attribute(part.Name); ok {
+				value, there = given, true
 			}
-		default:
-			value, there = v.part(k), v.values[k.at].there
 		}
 		if !there && !part.Optional {
 			return false
@@ -58,17 +52,16 @@ func (c *Considered) fill(x *index, v *callValues) bool {
 }
 
 // override applies the first that holds.
-func (c *Considered) override(now penstock.Instant, v *callValues) {
+func (c *Considered) override(now penstock.Instant, v *index.Values) {
 	for i := range c.Rule.Overrides {
 		o := &c.Rule.Overrides[i]
 		if expired(o.Expires, now) {
 			continue
 		}
-		reason, _ := o.conditions.unfit(v)
-		if reason == "" {
-			reason, _ = c.unmetWhen(&o.conditions, fmt.Sprintf("override %d: ", i), v)
+		if unmet, _ := o.item.Unmet(v); unmet != "" {
+			continue
 		}
-		if reason == "" {
+		if reason, _ := c.unmetWhen(&o.item.Conditions, o.onError, fmt.Sprintf("override %d: ", i), v); reason == "" {
 			c.Override, c.Limits, c.Unlimited = i, o.Limits, o.Unlimited
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules/internal/naive"
 )
 
 func compiled(t testing.TB, text string) *Snapshot {
@@ -16,7 +17,7 @@ func compiled(t testing.TB, text string) *Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := Compile(doc, Options{Provided: []string{"user", "plan", "device"}, Now: moment})
+	s, _, err := Compile(doc, Options{Provided: []string{"user", "plan", "device"}, Now: naive.Moment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ lists:
 
 func TestMatch(t *testing.T) {
 	s := compiled(t, matchRules)
-	day := penstock.InstantOf(moment)
+	day := penstock.InstantOf(naive.Moment)
 	var m Match
 	for _, test := range []struct {
 		call *penstock.Call
@@ -101,7 +102,7 @@ func TestMatch(t *testing.T) {
 		if got := told(&m); got != test.want {
 			t.Errorf("%+v at %v: %q, want %q", test.call, test.now.Time(), got, test.want)
 		}
-		checkExplainedAt(t, s.index, test.call, test.now, &m)
+		checkExplainedAt(t, s, test.call, test.now, &m)
 	}
 }
 
@@ -159,12 +160,12 @@ func TestExplain(t *testing.T) {
 		{WrongDomain, `the domain is "default", not "mail"`},
 		{WhenFailed, `the expression int(plan) > 3 failed, so it does not hold: `},
 	} {
-		e := s.Explain(call, penstock.InstantOf(moment.Add(48*time.Hour)))
+		e := s.Explain(call, penstock.InstantOf(naive.Moment.Add(48*time.Hour)))
 		if got := e.Rules[i]; got.Reason != want.reason || !strings.HasPrefix(got.Why, want.says) || got.Matches != (want.reason == "") {
 			t.Errorf("%s: %v %s %q; want %s %q", got.Rule.Name, got.Matches, got.Reason, got.Why, want.reason, want.says)
 		}
 	}
-	e := s.Explain(call, penstock.InstantOf(moment))
+	e := s.Explain(call, penstock.InstantOf(naive.Moment))
 	user := e.Rules[1]
 	if user.Override != 2 || len(user.Limits) != 1 || user.Limits[0].Limit().Count != 5 || user.Unlimited {
 		t.Errorf("after overrides: %+v", user)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/expr"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // option returns what the terms say about a difference; nil if they say nothing.
@@ -43,11 +45,11 @@ func (c *compiler) ignored(rule *RuleTerms) (ignore urlform.Ignore) {
 
 // spellings warns of a penalty that clients may evade by another spelling of the path, unless the
 // document says that the servers tell these spellings apart.
-func (c *compiler) spellings(p pathPattern, rule *RuleTerms, at path) {
-	if p.text == "" || p.text == "/" || !c.sound(at) {
+func (c *compiler) spellings(p pattern.Path, rule *RuleTerms, at path) {
+	if p.Text == "" || p.Text == "/" || !c.sound(at) {
 		return
 	}
-	sample := p.sample("x", "")
+	sample := p.Sample("x", "")
 	otherSlash, ok := strings.CutSuffix(sample, "/")
 	if !ok {
 		otherSlash += "/"
@@ -60,9 +62,9 @@ func (c *compiler) spellings(p pathPattern, rule *RuleTerms, at path) {
 	}{
 		{urlform.Case, "ignore_case", strings.ToUpper(sample)},
 		{urlform.TrailingSlash, "ignore_trailing_slash", otherSlash},
-		{urlform.MatrixParameters, "ignore_matrix_parameters", p.sample("x", ";x=1")},
+		{urlform.MatrixParameters, "ignore_matrix_parameters", p.Sample("x", ";x=1")},
 	} {
-		if c.pathOption(way.ignore, rule) == nil && !p.fits(p.ignore.Path(way.path)) {
+		if c.pathOption(way.ignore, rule) == nil && !p.Fits(p.Ignore.Path(way.path)) {
 			evading, missing = append(evading, way.path), append(missing, way.name)
 		}
 	}
@@ -77,28 +79,11 @@ var upperPath = regexp.MustCompile(`["']/[^"']*[A-Z][^"']*["']`)
 
 // comparedPaths warns of an expression that compares the path with capitals, which it never has where
 // case is ignored.
-func (c *compiler) comparedPaths(when *expression, at path, ignore urlform.Ignore) {
-	if when == nil || ignore&urlform.Case == 0 || !slices.Contains(when.reads, "path") {
+func (c *compiler) comparedPaths(when *expr.Expression, at path, ignore urlform.Ignore) {
+	if when == nil || ignore&urlform.Case == 0 || !slices.Contains(when.Reads, "path") {
 		return
 	}
-	if literal := upperPath.FindString(when.text); literal != "" {
+	if literal := upperPath.FindString(when.Text); literal != "" {
 		c.warn(at, complain("the path is in lower case here, as path_matching ignores case, and never %.64s", literal).but("write it in lower case"))
 	}
-}
-
-// sample returns a path that fits, with a text for each wildcard and one after each literal segment.
-func (p pathPattern) sample(wildcard, after string) string {
-	var b strings.Builder
-	for pattern := p.text; pattern != ""; {
-		var segment string
-		segment, pattern = nextSegment(pattern)
-		switch {
-		case isWildcard(segment):
-			segment = wildcard
-		case segment != "":
-			segment += after
-		}
-		b.WriteString("/" + segment)
-	}
-	return b.String()
 }

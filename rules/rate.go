@@ -225,3 +225,6 @@ func (b Budget) String() string {
 	}
 	return strconv.FormatInt(b.Count, 10)
 }
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }

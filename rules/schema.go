@@ -79,15 +79,15 @@ const durationPattern = "([0-9]+(ms|s|m|min|h|d|w))+"
 
 // textPatterns are how single values are written.
 var textPatterns = map[reflect.Type]map[string]any{
-	reflect.TypeFor[Rate]():      pattern("^[0-9][0-9_]*/(" + durationPattern + "|ms|s|m|min|h|d|w|hour|day|week|month|year)$"),
-	reflect.TypeFor[Duration]():  pattern("^" + durationPattern + "$"),
-	reflect.TypeFor[Seconds]():   anyOf(map[string]any{"type": "integer", "minimum": 1}, pattern("^"+durationPattern+"$")),
-	reflect.TypeFor[Budget]():    anyOf(map[string]any{"type": "integer", "minimum": 1}, pattern("^([1-9][0-9]?|100)%$")),
-	reflect.TypeFor[KeyPart]():   pattern("^" + attributePattern + `(/(3[3-9]|[4-9][0-9]|1[01][0-9]|12[0-8]))?\??$`),
+	reflect.TypeFor[Rate]():      patternSchema("^[0-9][0-9_]*/(" + durationPattern + "|ms|s|m|min|h|d|w|hour|day|week|month|year)$"),
+	reflect.TypeFor[Duration]():  patternSchema("^" + durationPattern + "$"),
+	reflect.TypeFor[Seconds]():   anyOf(map[string]any{"type": "integer", "minimum": 1}, patternSchema("^"+durationPattern+"$")),
+	reflect.TypeFor[Budget]():    anyOf(map[string]any{"type": "integer", "minimum": 1}, patternSchema("^([1-9][0-9]?|100)%$")),
+	reflect.TypeFor[KeyPart]():   patternSchema("^" + attributePattern + `(/(3[3-9]|[4-9][0-9]|1[01][0-9]|12[0-8]))?\??$`),
 	reflect.TypeFor[time.Time](): {"type": "string", "format": "date-time"},
 }
 
-func pattern(expression string) map[string]any {
+func patternSchema(expression string) map[string]any {
 	return map[string]any{"type": "string", "pattern": expression}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/storage"
 )
 
@@ -24,12 +25,14 @@ type Snapshot struct {
 
 	byNumber map[uint64]*Rule
 
-	index *index
+	all         []Rule // in a row
+	allow, deny []index.Conditions
+	index       *index.Index
 }
 
 // NewSnapshot returns a snapshot without rules. Whoever adds rules brings a Matcher for them.
 func NewSnapshot(o Options) *Snapshot {
-	return &Snapshot{Version: o.Version, Hasher: storage.NewHasher(o.Secret), index: newIndex(nil, nil, nil)}
+	return &Snapshot{Version: o.Version, Hasher: storage.NewHasher(o.Secret), index: index.Build(nil, nil, nil, nil)}
 }
 
 // Numbered returns the rule whose subjects' hasher has the number; nil if there is none.
@@ -40,9 +43,8 @@ type Rule struct {
 	Name  string
 	Index int // in the document
 
-	conditions conditions
-	Key        []KeyPart
-	Subjects   storage.RuleHasher // from the key's values, in its order
+	Key      []KeyPart
+	Subjects storage.RuleHasher // from the key's values, in its order
 
 	Limits    []*algorithm.Meter // at least one
 	Policies  []string           // what each limit is called: the rule's name, or rule:1m if there are several
@@ -60,15 +62,17 @@ type Rule struct {
 	Leased       bool
 	Owner        string
 	Expires      time.Time // zero: never
+
+	item    *index.Item // which calls the rule is for
+	onError OnError
 }
 
 // An Override replaces a rule's limits for some of its calls.
 type Override struct {
-	conditions conditions
-	Limits     []*algorithm.Meter // none if Unlimited
-	Policies   []string
-	Dedup      *algorithm.Dedup // with the budget that goes with these limits
-	Unlimited  bool
+	Limits    []*algorithm.Meter // none if Unlimited
+	Policies  []string
+	Dedup     *algorithm.Dedup // with the budget that goes with these limits
+	Unlimited bool
 
 	// OwnCounters says that the limits have counters of their own, named by MatchID. Otherwise they
 	// share the rule's: everything the match reads is part of the key, so that a key always gets
@@ -77,6 +81,9 @@ type Override struct {
 	MatchID     uint64 // names what the match asks for, wherever the override stands; never 0
 
 	Expires time.Time // zero: never
+
+	item    *index.Item // which of the rule's calls the override is for
+	onError OnError
 }
 
 // A Cost says what a call costs under a rule. The zero Cost is what the call itself says. Whatever
@@ -96,5 +103,10 @@ type Cost struct {
 // Afterwards tells whether the cost is known only with the response.
 func (c *Cost) Afterwards() bool { return c.ResponseHeader != "" || c.ResponseBytes }
 
-// Domain returns the domain of the calls that the rule is for.
-func (r *Rule) Domain() string { return r.conditions.domain }
+// Domain returns the domain of the calls that the rule is for; "" if a Matcher finds it.
+func (r *Rule) Domain() string {
+	if r.item == nil {
+		return ""
+	}
+	return r.item.Domain
+}

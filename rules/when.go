@@ -6,15 +6,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/penstock-io/penstock/rules/internal/expr"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // when compiles an expression over the attributes and the wildcards of the rule's path, once for
 // all that are alike.
-func (c *compiler) when(text string, at path, p pathPattern) *expression {
+func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
 	if text == "" || !c.sound(at) {
 		return nil
 	}
-	wildcards := strings.Join(mentioned(p.wildcards(), text), " ")
+	wildcards := strings.Join(mentioned(p.Wildcards(), text), " ")
 	alike := wildcards + "\x00" + text
 	if known := c.expressions[alike]; known != nil {
 		return known
@@ -28,19 +31,19 @@ func (c *compiler) when(text string, at path, p pathPattern) *expression {
 		c.fail(at, complain("%v", err))
 		return nil
 	}
-	compiled, err := language.compile(text)
+	compiled, err := language.Compile(text)
 	if err == nil {
 		c.expressions[alike] = compiled
 		return compiled
 	}
 	n := c.source.find(at)
-	var flawed *expressionError
+	var flawed *expr.Error
 	if !errors.As(err, &flawed) {
 		c.fail(at, complain("%v", err))
 		return nil
 	}
-	for _, f := range flawed.flaws {
-		c.add(Mistake, at, c.source.withinLines(n, f.line, f.column), complain("when: %s", f.problem))
+	for _, f := range flawed.Flaws {
+		c.add(Mistake, at, c.source.withinLines(n, f.Line, f.Column), complain("when: %s", f.Problem))
 	}
 	return nil
 }
@@ -61,14 +64,14 @@ func mentioned(names []string, text string) []string {
 const maxLanguages = 256
 
 // languageWith returns the language over the attributes and wildcards, given in one text.
-func (c *compiler) languageWith(wildcards string) (*language, error) {
+func (c *compiler) languageWith(wildcards string) (*expr.Language, error) {
 	if known := c.languages[wildcards]; known != nil {
 		return known, nil
 	}
 	if len(c.languages) == maxLanguages {
 		return nil, fmt.Errorf("when: expressions name more than %d different sets of wildcards; name alike what is alike", maxLanguages)
 	}
-	made, err := newLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)))
+	made, err := expr.NewLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +94,7 @@ func (c *compiler) attributeNames() []string {
 		r := &c.doc.Rules[i]
 		match(&r.Match)
 		for _, part := range r.Key {
-			if _, ok := (pathPattern{text: r.Match.Path}).wildcard(part.Name); !ok {
+			if _, ok := (pattern.Path{Text: r.Match.Path}).Wildcard(part.Name); !ok {
 				names[part.Name] = true
 			}
 		}
@@ -105,12 +108,12 @@ func (c *compiler) attributeNames() []string {
 
 // wildcards complains about names in a rule's path that attributes have: in a key and in an
 // expression they could mean either.
-func (c *compiler) wildcards(p pathPattern, at path) {
+func (c *compiler) wildcards(p pattern.Path, at path) {
 	if !c.sound(at) {
 		return
 	}
-	for _, name := range p.wildcards() {
-		if !c.provided[name] && !slices.Contains(alwaysThere, name) {
+	for _, name := range p.Wildcards() {
+		if !c.provided[name] && !slices.Contains(expr.AlwaysThere, name) {
 			continue
 		}
 		written := strings.Replace(c.source.find(at).Text, "...}", "}", 1) // at the end

@@ -6,43 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules/internal/index"
+	"github.com/penstock-io/penstock/rules/internal/naive"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-io/penstock"
 )
-
-func TestWildcards(t *testing.T) {
-	for _, test := range []struct{ pattern, name, path, want string }{
-		{"/{id}", "id", "/7", "7"},
-		{"/users/{id}/posts/{rest...}", "id", "/users/7/posts/", "7"},
-		{"/users/{id}/posts/{rest...}", "rest", "/users/7/posts/", ""},
-		{"/users/{id}/posts/{rest...}", "rest", "/users/7/posts/a", "a"},
-		{"/users/{id}/posts/{rest...}", "rest", "/users/7/posts/a/b/", "a/b/"},
-		{"/{rest...}", "rest", "/", ""},
-		{"/{rest...}", "rest", "/a/b", "a/b"},
-		{"/{a}/{b}/{c}", "c", "/1/2/3", "3"},
-		{"/{a}/x", "a", "/%2F/x", "%2F"}, // one segment, as it is normalised
-	} {
-		p, err := parsePath(test.pattern, 0)
-		if err != nil || !p.fits(test.path) {
-			t.Fatalf("%s does not fit %s: %v", test.path, test.pattern, err)
-		}
-		w, ok := p.wildcard(test.name)
-		if got := w.of(test.path); !ok || got != test.want {
-			t.Errorf("%s of %s in %s: %q, %v; want %q", test.name, test.pattern, test.path, got, ok, test.want)
-		}
-	}
-	p := pathPattern{text: "/users/{id}/{rest...}"}
-	for _, name := range []string{"", "users", "rest...", "{id}", "i"} {
-		if _, ok := p.wildcard(name); ok {
-			t.Errorf("%q is found in %s", name, p.text)
-		}
-	}
-	if diff := cmp.Diff([]string{"id", "rest"}, p.wildcards()); diff != "" {
-		t.Error(diff)
-	}
-}
 
 const wildcardRules = `
 rules:
@@ -79,7 +48,7 @@ func TestWildcardsAsKeys(t *testing.T) {
 		if got := told(&m); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.call.Attributes, got, test.want)
 		}
-		checkExplainedAt(t, s.index, test.call, 1, &m)
+		checkExplainedAt(t, s, test.call, 1, &m)
 	}
 	e := s.Explain(callOf("", "path", "/users/7/posts/1/a/b", "user", "u"), 1)
 	want := []penstock.Attribute{{Name: "user", Value: "u"}, {Name: "post", Value: "1"}, {Name: "rest", Value: "a/b"}}
@@ -111,7 +80,7 @@ func TestExpressionsOverManyWildcards(t *testing.T) {
 		return b.String()
 	}
 	s := compiled(t, document(1000, func(int) string { return "id" }))
-	if a, b := s.Rules[0].conditions.when, s.Rules[999].conditions.when; a != b {
+	if a, b := s.Rules[0].item.When, s.Rules[999].item.When; a != b {
 		t.Error("equal expressions are compiled twice")
 	}
 	problems := problemsOf(document(maxLanguages+1, func(i int) string { return fmt.Sprint("id", i) }))
@@ -123,29 +92,29 @@ func TestExpressionsOverManyWildcards(t *testing.T) {
 // Rules that are all about wildcards, and often match: others hardly ever come to use one.
 func TestWildcardsAgreeWithNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func() (m written) {
-			m.path = rapid.SampledFrom(somePaths).Draw(t, "path")
+		draw := func() (m naive.Match) {
+			m.Path = rapid.SampledFrom(naive.Paths).Draw(t, "path")
 			if rapid.Bool().Draw(t, "some") {
-				m.when = overWildcards
+				m.When = naive.OverWildcards
 			}
 			return m
 		}
-		w := &writtenRules{}
+		w := &naive.Rules{}
 		for range rapid.IntRange(1, 12).Draw(t, "rules") {
-			r := writtenRule{match: draw()}
+			r := naive.Rule{Match: draw()}
 			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "r"}), 0, 3, rapid.ID).Draw(t, "key") {
-				r.key = append(r.key, KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")})
+				r.Key = append(r.Key, index.KeyPart{Name: name, Optional: rapid.Bool().Draw(t, "optional")})
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "overrides") {
-				r.overrides = append(r.overrides, writtenOverride{match: draw()})
+				r.Overrides = append(r.Overrides, naive.Override{Match: draw()})
 			}
-			w.rules = append(w.rules, r)
+			w.Rules = append(w.Rules, r)
 		}
-		w.deny = []written{{when: overWildcards, attributes: []writtenAttribute{{"user", []string{"mallory"}}}}}
+		w.Deny = []naive.Match{{When: naive.OverWildcards, Attributes: naive.Attributes("user", "mallory")}}
 		x := compileWritten(t, w)
 		var m Match
 		for range 20 {
-			call := callOf("", "path", rapid.SampledFrom(calls).Draw(t, "call path"))
+			call := callOf("", "path", rapid.SampledFrom(naive.RequestPaths).Draw(t, "call path"))
 			for _, name := range []string{"x", "r"} {
 				if rapid.Bool().Draw(t, "has "+name) {
 					call.Attributes = append(call.Attributes, penstock.Attribute{Name: name, Value: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, name)})
@@ -157,7 +126,7 @@ func TestWildcardsAgreeWithNaive(t *testing.T) {
 			if diff := differ(x, w, call, &m); diff != "" {
 				t.Fatalf("%+v: naive and indexed (-, +):\n%s", call, diff)
 			}
-			checkExplainedAt(t, x, call, penstock.InstantOf(moment), &m)
+			checkExplainedAt(t, x, call, penstock.InstantOf(naive.Moment), &m)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/manpage"
 )
 
@@ -26,7 +27,7 @@ of the program's commit.`,
 				return err
 			}
 			c.Root().InitDefaultCompletionCmd()
-			if err := manpage.Write(c.Root(), args[0], thisBuild().Version, date); err != nil {
+			if err := manpage.Write(c.Root(), args[0], buildinfo.Read().Version, date); err != nil {
 				return failed(err)
 			}
 			return nil
@@ -38,7 +39,7 @@ of the program's commit.`,
 func (a *app) sourceDate() (time.Time, error) {
 	text := a.getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
-		date, _ := time.Parse(time.RFC3339, thisBuild().Date) // unknown is zero
+		date, _ := time.Parse(time.RFC3339, buildinfo.Read().Date) // unknown is zero
 		return date, nil
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)

@@ -1,4 +1,4 @@
-package rules
+package index
 
 import (
 	"net/netip"

@@ -1,8 +1,11 @@
-package rules
+package pattern_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/penstock-io/penstock/rules/internal/naive"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 func TestPatterns(t *testing.T) {
@@ -31,18 +34,18 @@ func TestPatterns(t *testing.T) {
 		{"text/html", []string{"text/html"}, []string{"text/plain"}},
 		{"10.0.*", []string{"10.0.", "10.0.0.1"}, []string{"10.1.0.1"}},
 	} {
-		p, err := parsePattern(test.pattern)
+		p, err := pattern.ParseValue(test.pattern)
 		if err != nil {
 			t.Errorf("%q: %v", test.pattern, err)
 			continue
 		}
 		for _, text := range test.fits {
-			if !p.fits(&value{text: text}) {
+			if !p.Fits(text) {
 				t.Errorf("%q does not fit %q", test.pattern, text)
 			}
 		}
 		for _, text := range test.fitsNone {
-			if p.fits(&value{text: text}) {
+			if p.Fits(text) {
 				t.Errorf("%q fits %q", test.pattern, text)
 			}
 		}
@@ -50,7 +53,7 @@ func TestPatterns(t *testing.T) {
 }
 
 func TestBadPatterns(t *testing.T) {
-	for pattern, want := range map[string]string{
+	for written, want := range map[string]string{
 		"":                        "* stands for any value",
 		"10.0.0.0/33":             "from 0 to 32",
 		"10.0.0.0/":               "from 0 to 32",
@@ -61,8 +64,8 @@ func TestBadPatterns(t *testing.T) {
 		strings.Repeat("a", 1025): "at most 1024",
 		strings.Repeat("*a", 9):   "at most 8",
 	} {
-		if _, err := parsePattern(pattern); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: error %v; want one that says %q", pattern, err, want)
+		if _, err := pattern.ParseValue(written); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: error %v; want one that says %q", written, err, want)
 		}
 	}
 }
@@ -72,36 +75,17 @@ func FuzzPattern(f *testing.F) {
 	for _, seed := range [][2]string{{"gold", "gold"}, {"a*b*c", "abbc"}, {"*", ""}, {"10.0.0.0/8", "10.1.1.1"}, {"::1", "0::1"}, {"1.1.1.1/40", "1"}, {"*a*a*", "aa"}} {
 		f.Add(seed[0], seed[1])
 	}
-	f.Fuzz(func(t *testing.T, pattern, text string) {
-		p, err := parsePattern(pattern)
+	f.Fuzz(func(t *testing.T, written, text string) {
+		p, err := pattern.ParseValue(written)
 		if err != nil {
 			return
 		}
-		got := p.fits(&value{text: text})
-		if want := naiveFits(pattern, text); got != want {
-			t.Errorf("%q fits %q: %v, want %v", pattern, text, got, want)
+		got := p.Fits(text)
+		if want := naive.Fits(written, text); got != want {
+			t.Errorf("%q fits %q: %v, want %v", written, text, got, want)
 		}
-		if !p.wild && !p.fits(&value{text: pattern}) && !strings.Contains(pattern, "/") {
-			t.Errorf("%q does not fit itself", pattern)
+		if !p.Wild && !p.Fits(written) && !strings.Contains(written, "/") {
+			t.Errorf("%q does not fit itself", written)
 		}
 	})
-}
-
-// naiveWildcards tries every length for every star.
-func naiveWildcards(pattern, text string) bool {
-	ends := map[int]bool{0: true} // how much of the text the pattern so far can have taken
-	for i := range len(pattern) {
-		next := map[int]bool{}
-		for end := range ends {
-			if pattern[i] == '*' {
-				for ; end <= len(text); end++ {
-					next[end] = true
-				}
-			} else if end < len(text) && text[end] == pattern[i] {
-				next[end+1] = true
-			}
-		}
-		ends = next
-	}
-	return ends[len(text)]
 }

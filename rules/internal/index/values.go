@@ -1,17 +1,18 @@
-package rules
+package index
 
 import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/expr"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// CallValues are a call's attributes, laid out so that conditions find them by number.
-type callValues struct {
+// Values are a call's attributes, laid out so that conditions find them by number.
+type Values struct {
 	call   *penstock.Call
 	values []value // by slot
-	rule   *Rule   // the one at hand, as expressions know its wildcards; nil: none
-
-	maxInput int // bytes of a value that the expression at hand reads
+	item   *Item   // the one at hand, as expressions know its wildcards; nil: none
+	scope  expr.Scope
 
 	hashes  []uint64 // of the looks under way
 	awaited uint32   // reading a place of memory into it asks for all that is around
@@ -46,7 +47,7 @@ const (
 func (v *value) isAddress() bool {
 	if v.read == unread {
 		v.read = noAddress
-		if addr, ok := parseValueAddr(v.text); ok {
+		if addr, ok := pattern.ParseAddr(v.text); ok {
 			v.bits, v.read = bitsOf(addr), isAddress
 		}
 	}
@@ -103,10 +104,10 @@ func (s *slots) ofKey(part KeyPart, ignore urlform.Ignore, texts texts) int {
 	if part.Prefix == 0 {
 		return s.in(texts.keep(part.Name), ignore)
 	}
-	if slot, ok := s.names[part.value()]; ok {
+	if slot, ok := s.names[part.Value()]; ok {
 		return slot
 	}
-	of, slot := s.in(texts.keep(part.Name), 0), s.in(texts.keep(part.value()), 0)
+	of, slot := s.in(texts.keep(part.Name), 0), s.in(texts.keep(part.Value()), 0)
 	s.networks = append(s.networks, network{of: of, slot: slot, bits: part.Prefix})
 	return slot
 }
@@ -124,8 +125,8 @@ func (s *slots) form(ignore urlform.Ignore) int {
 
 // lay sets the values of a call. The path and the address are normalised here, for conditions,
 // expressions and keys alike.
-func (v *callValues) lay(call *penstock.Call, s *slots) {
-	v.call, v.rule = call, nil
+func (v *Values) lay(call *penstock.Call, s *slots) {
+	v.call, v.item = call, nil
 	if cap(v.values) < s.count {
 		v.values = make([]value, s.count)
 	}
@@ -159,12 +160,12 @@ func (v *callValues) lay(call *penstock.Call, s *slots) {
 	}
 }
 
-// path returns the path in the form of the rule at hand.
-func (v *callValues) path() *value {
-	if v.rule == nil {
+// path returns the path in the form of the item at hand.
+func (v *Values) path() *value {
+	if v.item == nil {
 		return &v.values[pathSlot]
 	}
-	return &v.values[v.rule.conditions.pathSlot]
+	return &v.values[v.item.pathSlot]
 }
 
 func domainOf(call *penstock.Call) string {
@@ -175,21 +176,21 @@ func domainOf(call *penstock.Call) string {
 }
 
 // part returns the value of a part of a key.
-func (v *callValues) part(k check) string {
+func (v *Values) part(k check) string {
 	switch k.kind {
 	case isSegment, isRemains:
-		w := wildcard{segment: int(k.at), rest: k.kind == isRemains}
-		return w.of(v.path().text)
+		w := pattern.Wildcard{Segment: int(k.at), Rest: k.kind == isRemains}
+		return w.Of(v.path().text)
 	}
 	return v.values[k.at].text
 }
 
-// named returns the value of a wildcard of the rule at hand, or of any attribute; "" if the call
+// Variable returns the value of a wildcard of the rule at hand, or of any attribute; "" if the call
 // lacks it.
-func (v *callValues) named(name string) string {
-	if v.rule != nil {
-		if w, ok := v.rule.conditions.path.wildcard(name); ok {
-			return w.of(v.path().text)
+func (v *Values) Variable(name string) string {
+	if v.item != nil {
+		if w, ok := v.item.Path.Wildcard(name); ok {
+			return w.Of(v.path().text)
 		}
 	}
 	switch name {
@@ -202,4 +203,10 @@ func (v *callValues) named(name string) string {
 	}
 	text, _ := v.call.Attribute(name)
 	return text
+}
+
+// Evaluate tells whether an expression holds. With an error there is no answer.
+func (v *Values) Evaluate(e *expr.Expression) (bool, error) {
+	v.scope.Variables = v
+	return e.Holds(&v.scope)
 }

@@ -1,4 +1,4 @@
-package rules
+package pattern
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ipform"
 )
 
-// A valuePattern is what a match asks of an attribute's value:
+// A Value is what a match asks of an attribute's value:
 //
 //	gold           this value, to the letter
 //	team-*         `*` stands for any characters, also none; `*` alone for any value
@@ -17,10 +17,10 @@ import (
 //
 // An address that stands for a public IPv4 address (NAT64 64:ff9b::c000:201, 6to4 2002:c000:201::1)
 // counts as that, as does any that is written as IPv6 (::ffff:10.0.0.1). A zone is ignored.
-type valuePattern struct {
-	text    string
-	network netip.Prefix // valid: an address or a network, otherwise text
-	wild    bool         // text has a `*`
+type Value struct {
+	Text    string
+	Network netip.Prefix // valid: an address or a network, otherwise text
+	Wild    bool         // text has a `*`
 }
 
 // Bounds of a pattern. They bound the time that fitting it takes.
@@ -29,8 +29,9 @@ const (
 	maxWildcards     = 8
 )
 
-func parsePattern(text string) (valuePattern, error) {
-	p := valuePattern{text: text, wild: strings.Contains(text, "*")}
+// ParseValue reads one value of a match.
+func ParseValue(text string) (Value, error) {
+	p := Value{Text: text, Wild: strings.Contains(text, "*")}
 	switch {
 	case text == "":
 		return p, fmt.Errorf(`the value is empty; * stands for any value, and a missing one is for when: name == ""`)
@@ -39,11 +40,11 @@ func parsePattern(text string) (valuePattern, error) {
 	case strings.Count(text, "*") > maxWildcards:
 		return p, fmt.Errorf("the value %.64q has %d wildcards; at most %d", text, strings.Count(text, "*"), maxWildcards)
 	}
-	if p.wild {
+	if p.Wild {
 		return p, nil
 	}
 	network, err := parseNetwork(text)
-	p.network = network
+	p.Network = network
 	return p, err
 }
 
@@ -73,8 +74,8 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return canonical, nil
 }
 
-// parseValueAddr reads an attribute's value as an address in the form that networks are held in.
-func parseValueAddr(value string) (addr netip.Addr, ok bool) {
+// ParseAddr reads an attribute's value as an address in the form that networks are held in.
+func ParseAddr(value string) (addr netip.Addr, ok bool) {
 	addr, err := netip.ParseAddr(value)
 	if err != nil {
 		return netip.Addr{}, false
@@ -82,56 +83,21 @@ func parseValueAddr(value string) (addr netip.Addr, ok bool) {
 	return ipform.Canonical(addr), true
 }
 
-// canonicalAddress writes the value of ip in the one form that rules know.
-func canonicalAddress(value string) string {
-	if strings.IndexByte(value, ':') < 0 {
-		return value // IPv4 is written in one way only
-	}
-	addr, ok := parseValueAddr(value)
-	if !ok {
-		return value
-	}
-	return addressText(addr, value)
-}
-
-// networkOf writes the network of so many bits around the address that a value is. Another value is
-// its own.
-func networkOf(value string, bits int) string {
-	addr, ok := parseValueAddr(value)
-	if !ok {
-		return value
-	}
-	network := ipform.Network(addr, bits)
-	if network.IsSingleIP() {
-		return addressText(network.Addr(), value)
-	}
-	return network.String()
-}
-
-// addressText writes an address, without a new string if the value reads the same.
-func addressText(addr netip.Addr, value string) string {
-	var buffer [64]byte
-	if written := addr.AppendTo(buffer[:0]); string(written) != value {
-		return string(written)
-	}
-	return value
-}
-
-// fits tells whether a value is what the pattern asks for.
-func (p *valuePattern) fits(v *value) bool {
+// Fits tells whether a value is what the pattern asks for.
+func (p *Value) Fits(text string) bool {
 	switch {
-	case p.network.IsValid():
-		addr, ok := parseValueAddr(v.text)
-		return ok && p.network.Contains(addr)
-	case p.wild:
-		return fitsWildcards(p.text, v.text)
+	case p.Network.IsValid():
+		addr, ok := ParseAddr(text)
+		return ok && p.Network.Contains(addr)
+	case p.Wild:
+		return FitsWildcards(p.Text, text)
 	}
-	return p.text == v.text
+	return p.Text == text
 }
 
-// fitsWildcards takes each literal piece at its first place after the one before: if that does not
+// FitsWildcards takes each literal piece at its first place after the one before: if that does not
 // do, no later place does.
-func fitsWildcards(pattern, text string) bool {
+func FitsWildcards(pattern, text string) bool {
 	first, pattern, _ := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)
 	if !ok {
@@ -150,7 +116,7 @@ func fitsWildcards(pattern, text string) bool {
 	}
 }
 
-// affixes returns the literal text before the first wildcard and after the last.
-func (p *valuePattern) affixes() (prefix, suffix string) {
-	return p.text[:strings.IndexByte(p.text, '*')], p.text[strings.LastIndexByte(p.text, '*')+1:]
+// Affixes returns the literal text before the first wildcard and after the last.
+func (p *Value) Affixes() (prefix, suffix string) {
+	return p.Text[:strings.IndexByte(p.Text, '*')], p.Text[strings.LastIndexByte(p.Text, '*')+1:]
 }

@@ -1,4 +1,4 @@
-package rules
+package expr
 
 import (
 	"math"
@@ -35,7 +35,7 @@ type workBound struct {
 }
 
 // boundWork returns the longest input with which the expression stays below maxExpressionCost. The
-// error is an [*expressionError].
+// error is an [*Error].
 func boundWork(env *cel.Env, a *cel.Ast) (*workBound, error) {
 	programs, err := regexPrograms(a)
 	if err != nil {
@@ -63,7 +63,7 @@ func boundWork(env *cel.Env, a *cel.Ast) (*workBound, error) {
 // attributes would be the client's to choose.
 func regexPrograms(a *cel.Ast) (map[string]int, error) {
 	programs := map[string]int{}
-	e := &expressionError{}
+	e := &Error{}
 	ast.PostOrderVisit(a.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != "matches" {
 			return
@@ -72,7 +72,7 @@ func regexPrograms(a *cel.Ast) (map[string]int, error) {
 		argument := args[len(args)-1]
 		at := a.NativeRep().SourceInfo().GetStartLocation(argument.ID())
 		fail := func(format string, args ...any) {
-			e.flaws = append(e.flaws, flaw(max(at.Line(), 1), max(at.Column(), 0)+1, format, args...).flaws...)
+			e.Flaws = append(e.Flaws, flaw(max(at.Line(), 1), max(at.Column(), 0)+1, format, args...).Flaws...)
 		}
 		if argument.Kind() != ast.LiteralKind {
 			fail("the argument of matches must be a literal, as in path.matches(\"^/a\")")
@@ -88,7 +88,7 @@ func regexPrograms(a *cel.Ast) (map[string]int, error) {
 		}
 		programs[pattern] = size
 	}))
-	if len(e.flaws) > 0 {
+	if len(e.Flaws) > 0 {
 		return nil, e
 	}
 	return programs, nil

@@ -1,6 +1,10 @@
-package rules
+package index
 
-import "github.com/penstock-io/penstock"
+import (
+	"github.com/penstock-io/penstock"
+
+	"github.com/penstock-io/penstock/rules/internal/pattern"
+)
 
 // A tree finds those of many conditions that hold for a call, with a look at hardly any other.
 //
@@ -44,13 +48,13 @@ type stretch struct{ from, to uint32 }
 
 // candidates appends the places of all records that may hold for a call, in no order, some perhaps
 // twice.
-func (t *tree) candidates(v *callValues, out []int32) []int32 {
+func (t *tree) candidates(v *Values, out []int32) []int32 {
 	return t.follow(t.root, len(t.drawers), v, out)
 }
 
 // follow goes to where a ref leads from a drawer. Divisions come before what they divide: a ref that
 // leads anywhere else was found under the hash of another label, and would go round in circles.
-func (t *tree) follow(r ref, from int, v *callValues, out []int32) []int32 {
+func (t *tree) follow(r ref, from int, v *Values, out []int32) []int32 {
 	if r >= 0 {
 		if r > 0 {
 			out = append(out, int32(r-1))
@@ -71,7 +75,7 @@ func (t *tree) follow(r ref, from int, v *callValues, out []int32) []int32 {
 
 // search follows all looks of a drawer to where a call's values lead. It asks for all places of the
 // table first, and goes on from them when they are there.
-func (t *tree) search(drawer int, looks stretch, v *callValues, out []int32) []int32 {
+func (t *tree) search(drawer int, looks stretch, v *Values, out []int32) []int32 {
 	began := len(v.hashes)
 	for i := looks.from; i < looks.to; i++ {
 		hash := t.looks[i].hash(v, i)
@@ -109,13 +113,13 @@ type pathNode struct {
 
 // walk appends the candidates of what is left of a path at a node, for a drawer. It goes no deeper than
 // the path is long. {name...} after the end of a path fits where a trailing slash is ignored.
-func (t *tree) walk(at int32, path string, drawer int, v *callValues, out []int32) []int32 {
+func (t *tree) walk(at int32, path string, drawer int, v *Values, out []int32) []int32 {
 	n := &t.nodes[at]
 	out = t.follow(n.rest, drawer, v, out)
 	if path == "" {
 		return t.follow(n.here, drawer, v, out)
 	}
-	segment, path := nextSegment(path)
+	segment, path := pattern.NextSegment(path)
 	if n.leads {
 		hash := edgeHash(at, segment)
 		for to, next := t.edges.find(hash, t.edges.first(hash)); to != 0; to, next = t.edges.find(hash, next) {
@@ -138,17 +142,17 @@ func (t *tree) ask(candidates []int32) (awaited uint32) {
 }
 
 // holds tells whether a record holds for a call at an instant, the expression last, and appends the
-// values of its key if it does. With an error, the expression failed, and its OnError says whether the
+// values of its key if it does. With an error, the expression failed, and SkipOnError says whether the
 // record holds.
-func (t *tree) holds(r record, v *callValues, now penstock.Instant, key []string) (with []string, holds bool, err error) {
+func (t *tree) holds(r record, v *Values, now penstock.Instant, key []string) (with []string, holds bool, err error) {
 	more := &t.extras[r.extra]
 	if more.expires != 0 && now >= more.expires {
 		return key, false, nil
 	}
 	with, holds = r.pass(v, key)
 	if holds && more.when != nil {
-		if holds, err = more.when.holds(v); err != nil {
-			holds = more.onError != ErrorSkips
+		if holds, err = v.Evaluate(more.when); err != nil {
+			holds = !more.skipOnError
 		}
 		if !holds {
 			with = key

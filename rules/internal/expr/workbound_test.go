@@ -1,4 +1,4 @@
-package rules
+package expr
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ var boundedExpressions = map[string]int{
 // steps.
 func TestWorkIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	l, err := newLanguage([]string{"user", "plan"})
+	l, err := NewLanguage([]string{"user", "plan"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestLongValuesAreNotRead(t *testing.T) {
 		{e.maxInput, ""},
 		{e.maxInput + 1, fmt.Sprintf("host has %d bytes; this expression reads at most %d", e.maxInput+1, e.maxInput)},
 	} {
-		_, err := e.holds(valuesOf(callOf("", "user", "u", "host", strings.Repeat("y", test.length))))
+		_, err := e.Holds(scope("user", "u", "host", strings.Repeat("y", test.length)))
 		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
 			t.Errorf("%d bytes: %v; want %q", test.length, err, test.says)
 		}

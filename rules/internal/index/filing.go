@@ -1,9 +1,9 @@
-package rules
+package index
 
 import (
 	"slices"
 
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // crowd is how many candidates share a drawer before it is divided.
@@ -47,10 +47,10 @@ type lead struct {
 	to   int32
 }
 
-// add adds conditions with what belongs to them, in the order of their numbers.
-func (b *treeBuilder) add(number int, c *conditions, key []KeyPart, overrides *tree, expires penstock.Instant) {
+// add adds an item with the tree of its overrides, in the order of their numbers.
+func (b *treeBuilder) add(number int, item *Item, overrides *tree) {
 	more := 0
-	has := extra{c.when, c.onError, overrides, expires}
+	has := extra{item.When, item.SkipOnError, overrides, item.Expires}
 	if len(b.made.extras) == 0 {
 		b.made.extras = []extra{{}}
 	}
@@ -59,8 +59,8 @@ func (b *treeBuilder) add(number int, c *conditions, key []KeyPart, overrides *t
 		b.made.extras = append(b.made.extras, has)
 	}
 	b.places = append(b.places, int32(len(b.tape)))
-	b.tape = appendRecord(b.tape, number, more, c, key, b.slots)
-	facets := facetsOf(c)
+	b.tape = appendRecord(b.tape, number, more, item, b.slots)
+	facets := facetsOf(&item.Conditions)
 	b.facets = append(b.facets, facets)
 	for _, labels := range facets {
 		b.room += stepsPerLabel * len(labels)
@@ -173,12 +173,12 @@ func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
 }
 
 // pave has a pattern lead from a node to where it is filed.
-func (b *treeBuilder) pave(at int32, pattern string, filed ref) {
-	for pattern != "" {
+func (b *treeBuilder) pave(at int32, path string, filed ref) {
+	for path != "" {
 		var segment string
-		segment, pattern = nextSegment(pattern)
+		segment, path = pattern.NextSegment(path)
 		switch {
-		case !isWildcard(segment):
+		case !pattern.IsWildcard(segment):
 			to, ok := b.nodes[edge{at, segment}]
 			if !ok {
 				to = b.grow()
@@ -187,7 +187,7 @@ func (b *treeBuilder) pave(at int32, pattern string, filed ref) {
 				b.made.nodes[at].leads = true
 			}
 			at = to
-		case isRest(segment):
+		case pattern.IsRest(segment):
 			b.made.nodes[at].rest = filed
 			return
 		default:

@@ -1,4 +1,4 @@
-package rules_test
+package live_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
 )
 
 // Who asks for it gets new rules before the interval is over.
@@ -13,20 +14,20 @@ func TestReread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := &memory{silent: true}
 		origin.has(1, ruleNamed("one"))
-		live, err := rules.Follow(t.Context(), origin, rules.LiveOptions{Compile: rules.Options{Secret: "test"}, Interval: time.Hour})
+		followed, err := live.Follow(t.Context(), origin, live.Options{Compile: rules.Options{Secret: "test"}, Interval: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer live.Close()
+		defer followed.Close()
 		synctest.Wait()
 		origin.has(2, ruleNamed("two"))
 		synctest.Wait()
-		if got := live.Status().Version; got != 1 {
+		if got := followed.Status().Version; got != 1 {
 			t.Errorf("version %d is served before anybody has asked", got)
 		}
-		live.Reread()
+		followed.Reread()
 		synctest.Wait()
-		if got := live.Status().Version; got != 2 {
+		if got := followed.Status().Version; got != 2 {
 			t.Errorf("version %d is served", got)
 		}
 	})

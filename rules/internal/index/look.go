@@ -1,4 +1,4 @@
-package rules
+package index
 
 // A look finds a division of a drawer that a call's value leads to: what is filed under the value as a
 // whole, under what it begins or ends with, or under a network around it, of one length each; or
@@ -31,7 +31,7 @@ func labelHash(p label, l look, number uint32) uint64 {
 
 // hash returns the hash of what the look asks for in a call; 0 if the call does not have it, and of a
 // path, which is walked.
-func (l *look) hash(v *callValues, number uint32) uint64 {
+func (l *look) hash(v *Values, number uint32) uint64 {
 	have := &v.values[l.slot]
 	if !have.there {
 		return 0

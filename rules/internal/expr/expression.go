@@ -1,7 +1,9 @@
-package rules
+// Package expr compiles and evaluates the expressions of when, in CEL.
+package expr
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,14 +13,14 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// An expression is a `when`, in CEL. Its variables are the attributes, the wildcards of the rule's
+// An Expression is a `when`, in CEL. Its variables are the attributes, the wildcards of the rule's
 // path, all of them strings, and domain; one that the call lacks is "".
 //
 // An expression fails if it has no answer, such as int(plan) of a plan that is not a number, or if
 // it reads a value longer than maxInput. What happens then is up to OnError.
-type expression struct {
-	text     string
-	reads    []string // the variables in it
+type Expression struct {
+	Text     string
+	Reads    []string // the variables in it
 	program  cel.Program
 	maxInput int // bytes of each variable, so that the worst case stays below maxExpressionCost
 }
@@ -30,19 +32,19 @@ const (
 	maxExpressionNodes  = 1024
 )
 
-// alwaysThere are the variables that need no declaration.
-var alwaysThere = []string{"domain", "host", "ip", "method", "path"}
+// AlwaysThere are the variables that need no declaration.
+var AlwaysThere = []string{"domain", "host", "ip", "method", "path"}
 
-// A language compiles expressions over the same variables.
-type language struct {
+// A Language compiles expressions over the same variables.
+type Language struct {
 	env       *cel.Env
 	variables []string // sorted
 }
 
-// newLanguage returns the language with the given attributes as variables. An attribute that CEL
+// NewLanguage returns the language with the given attributes as variables. An attribute that CEL
 // cannot name (x-user, in) is none.
-func newLanguage(attributes []string) (*language, error) {
-	names := slices.Concat(alwaysThere, attributes)
+func NewLanguage(attributes []string) (*Language, error) {
+	names := slices.Concat(AlwaysThere, attributes)
 	slices.Sort(names)
 	options := []cel.EnvOption{
 		cel.ParserExpressionSizeLimit(maxExpressionLength),
@@ -58,7 +60,7 @@ func newLanguage(attributes []string) (*language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the language of when: %w", err)
 	}
-	return &language{env, variables}, nil
+	return &Language{env, variables}, nil
 }
 
 // notVariables cannot be the name of a variable in CEL: they are words of the language, or name
@@ -69,12 +71,14 @@ var notVariables = []string{
 	"bool", "bytes", "double", "dyn", "google", "int", "list", "map", "null_type", "string", "type", "uint",
 }
 
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 func isVariable(name string) bool {
-	return isName(name) && !isDigit(name[0]) && !strings.Contains(name, "-") && !slices.Contains(notVariables, name)
+	return identifier.MatchString(name) && !slices.Contains(notVariables, name)
 }
 
-// compile returns an expression, or an *expressionError with every flaw.
-func (l *language) compile(text string) (*expression, error) {
+// Compile returns an expression, or an *Error with every flaw.
+func (l *Language) Compile(text string) (*Expression, error) {
 	if n := utf8.RuneCountInString(text); n > maxExpressionLength {
 		return nil, flaw(1, 1, "the expression has %d characters; at most %d", n, maxExpressionLength)
 	}
@@ -93,11 +97,11 @@ func (l *language) compile(text string) (*expression, error) {
 	if err != nil {
 		return nil, flaw(1, 1, "%v", err)
 	}
-	return &expression{text, l.reads(ast), program, bound.maxInput}, nil
+	return &Expression{text, l.reads(ast), program, bound.maxInput}, nil
 }
 
 // reads returns the variables that an expression names, and those that a variable of its own hides.
-func (l *language) reads(a *cel.Ast) (names []string) {
+func (l *Language) reads(a *cel.Ast) (names []string) {
 	ast.PostOrderVisit(a.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.IdentKind {
 			return
@@ -110,22 +114,22 @@ func (l *language) reads(a *cel.Ast) (names []string) {
 	return names
 }
 
-// An expressionFlaw is what is wrong at a place of an expression's text. Line and column count
+// An Flaw is what is wrong at a place of an expression's text. Line and column count
 // from 1, columns in characters.
-type expressionFlaw struct {
-	line, column int
-	problem      string
+type Flaw struct {
+	Line, Column int
+	Problem      string
 }
 
-// An expressionError says why a text is no expression.
-type expressionError struct{ flaws []expressionFlaw }
+// An Error says why a text is no expression.
+type Error struct{ Flaws []Flaw }
 
-func flaw(line, column int, format string, args ...any) *expressionError {
-	return &expressionError{[]expressionFlaw{{line, column, fmt.Sprintf(format, args...)}}}
+func flaw(line, column int, format string, args ...any) *Error {
+	return &Error{[]Flaw{{line, column, fmt.Sprintf(format, args...)}}}
 }
 
-func flawsOf(issues *cel.Issues) *expressionError {
-	e := &expressionError{}
+func flawsOf(issues *cel.Issues) *Error {
+	e := &Error{}
 	for _, issue := range issues.Errors() {
 		problem := issue.Message
 		switch {
@@ -134,44 +138,52 @@ func flawsOf(issues *cel.Issues) *expressionError {
 		case problem == "invalid matches argument":
 			problem = "the argument of matches is no regular expression, as RE2 has them"
 		}
-		e.flaws = append(e.flaws, expressionFlaw{max(issue.Location.Line(), 1), max(issue.Location.Column(), 0) + 1, problem})
+		e.Flaws = append(e.Flaws, Flaw{max(issue.Location.Line(), 1), max(issue.Location.Column(), 0) + 1, problem})
 	}
-	if len(e.flaws) == 0 {
+	if len(e.Flaws) == 0 {
 		return flaw(1, 1, "%v", issues.Err())
 	}
 	return e
 }
 
-func (e *expressionError) Error() string {
+func (e *Error) Error() string {
 	var b strings.Builder
-	for i, f := range e.flaws {
+	for i, f := range e.Flaws {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%d:%d: %s", f.line, f.column, f.problem)
+		fmt.Fprintf(&b, "%d:%d: %s", f.Line, f.Column, f.Problem)
 	}
 	return b.String()
 }
 
-// holds evaluates the expression for a call. With an error there is no answer.
-func (e *expression) holds(c *callValues) (bool, error) {
-	c.maxInput = e.maxInput
-	result, _, err := e.program.Eval(variables{c})
+// Variables are the values that an expression reads: "" for what a request lacks.
+type Variables interface{ Variable(name string) string }
+
+// A Scope evaluates expressions. Reuse one, for one request at a time, to evaluate without allocating it.
+type Scope struct {
+	Variables
+	maxInput int // bytes of a value that the expression at hand reads
+}
+
+// Holds evaluates the expression. With an error there is no answer.
+func (e *Expression) Holds(s *Scope) (bool, error) {
+	s.maxInput = e.maxInput
+	result, _, err := e.program.Eval(s)
 	if err != nil {
 		return false, err
 	}
 	return result == types.True, nil
 }
 
-// variables are a call's values as CEL asks for them.
-type variables struct{ *callValues }
-
-func (v variables) ResolveName(name string) (any, bool) {
-	value := v.named(name)
-	if len(value) > v.maxInput {
-		return types.NewErr("%s has %d bytes; this expression reads at most %d", name, len(value), v.maxInput), true
+// ResolveName returns a variable as CEL asks for it.
+func (s *Scope) ResolveName(name string) (any, bool) {
+	value := s.Variable(name)
+	if len(value) > s.maxInput {
+		return types.NewErr("%s has %d bytes; this expression reads at most %d", name, len(value), s.maxInput), true
 	}
 	return value, true
 }
 
-func (v variables) Parent() cel.Activation { return nil }
+// Parent is nil: no scope encloses this one.
+func (s *Scope) Parent() cel.Activation { return nil }

@@ -1,10 +1,12 @@
-package rules
+package index
 
 import (
 	"encoding/binary"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/urlform"
+	"github.com/penstock-io/penstock/rules/internal/expr"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // Records are conditions once more, as a match goes through them: what one asks for lies in a row on
@@ -24,10 +26,10 @@ const hasExtra = 1 << 31
 
 // An extra is what few records have.
 type extra struct {
-	when      *expression      // nil: none
-	onError   OnError          // of when
-	overrides *tree            // nil: none
-	expires   penstock.Instant // 0: never
+	when        *expr.Expression // nil: none
+	skipOnError bool             // of when
+	overrides   *tree            // nil: none
+	expires     penstock.Instant // 0: never
 }
 
 // A check asks one thing of one value.
@@ -104,7 +106,7 @@ func uvarint(text string) (n uint32, rest string) {
 }
 
 // pass tells whether a call passes all checks, and appends the values of the key if it does.
-func (r record) pass(v *callValues, key []string) (with []string, passes bool) {
+func (r record) pass(v *Values, key []string) (with []string, passes bool) {
 	with = key
 	passed := false // one of those of which any will do
 	for k := r.next(); k.kind != noCheck; k = r.next() {
@@ -122,7 +124,7 @@ func (r record) pass(v *callValues, key []string) (with []string, passes bool) {
 	return with, true
 }
 
-func (k *check) passes(v *callValues) bool {
+func (k *check) passes(v *Values) bool {
 	switch k.kind {
 	case hasDefault:
 		return v.values[domainSlot].text == penstock.DefaultDomain
@@ -137,52 +139,53 @@ func (k *check) passes(v *callValues) bool {
 	case isEqual:
 		return have.text == k.text
 	case isLike:
-		return fitsWildcards(k.text, have.text)
+		return pattern.FitsWildcards(k.text, have.text)
 	case isOnPath:
-		return pathPattern{text: k.text}.fits(have.text)
+		return pattern.Path{Text: k.text}.Fits(have.text)
 	case isOnBarePath:
-		return pathPattern{k.text, urlform.TrailingSlash}.fits(have.text)
+		return pattern.Path{Text: k.text, Ignore: urlform.TrailingSlash}.Fits(have.text)
 	case isWithin:
 		return have.isAddress() && have.bits.within(k.text)
 	}
 	return true
 }
 
-// appendRecord writes the record of conditions, the cheapest first, and of a key.
-func appendRecord(tape []byte, number, extra int, c *conditions, key []KeyPart, s *slots) []byte {
+// appendRecord writes the record of an item: conditions, the cheapest first, and the key.
+func appendRecord(tape []byte, number, extra int, item *Item, s *slots) []byte {
+	c := &item.Conditions
 	if extra == 0 {
 		tape = binary.LittleEndian.AppendUint32(tape, uint32(number))
 	} else {
 		tape = binary.LittleEndian.AppendUint32(tape, uint32(number)|hasExtra)
 		tape = binary.LittleEndian.AppendUint32(tape, uint32(extra))
 	}
-	switch c.domain {
+	switch c.Domain {
 	case "":
 	case penstock.DefaultDomain:
 		tape = append(tape, byte(hasDefault))
 	default:
-		tape = check{kind: isEqual, at: domainSlot, text: c.domain}.append(tape)
+		tape = check{kind: isEqual, at: domainSlot, text: c.Domain}.append(tape)
 	}
-	for i, method := range c.methods {
-		tape = check{kind: isEqual, at: methodSlot, text: method, more: i < len(c.methods)-1}.append(tape)
+	for i, method := range c.Methods {
+		tape = check{kind: isEqual, at: methodSlot, text: method, more: i < len(c.Methods)-1}.append(tape)
 	}
-	for i := range c.attributes {
-		a := &c.attributes[i]
-		for i := range a.patterns {
-			k := patternCheck(&a.patterns[i])
-			k.at, k.more = int32(a.slot), i < len(a.patterns)-1
+	for i := range c.Attributes {
+		a := &c.Attributes[i]
+		for i := range a.Patterns {
+			k := patternCheck(&a.Patterns[i])
+			k.at, k.more = int32(a.slot), i < len(a.Patterns)-1
 			tape = k.append(tape)
 		}
 	}
-	if c.path.text != "" {
-		k := check{kind: isOnPath, at: int32(c.pathSlot), text: c.path.text}
-		if c.path.ignore&urlform.TrailingSlash != 0 {
+	if c.Path.Text != "" {
+		k := check{kind: isOnPath, at: int32(c.pathSlot), text: c.Path.Text}
+		if c.Path.Ignore&urlform.TrailingSlash != 0 {
 			k.kind = isOnBarePath
 		}
 		tape = k.append(tape)
 	}
-	for i := range key {
-		tape = keyCheck(key[i], c.path, s).append(tape)
+	for i := range item.Key {
+		tape = keyCheck(item.Key[i], c.Path, s).append(tape)
 	}
 	return append(tape, byte(noCheck))
 }
@@ -199,24 +202,24 @@ func (k check) append(tape []byte) []byte {
 	return tape
 }
 
-func patternCheck(p *valuePattern) check {
+func patternCheck(p *pattern.Value) check {
 	switch {
-	case p.network.IsValid():
-		return check{kind: isWithin, text: networkText(p.network)}
-	case p.wild:
-		return check{kind: isLike, text: p.text}
+	case p.Network.IsValid():
+		return check{kind: isWithin, text: networkText(p.Network)}
+	case p.Wild:
+		return check{kind: isLike, text: p.Text}
 	}
-	return check{kind: isEqual, text: p.text}
+	return check{kind: isEqual, text: p.Text}
 }
 
-func keyCheck(part KeyPart, p pathPattern, s *slots) check {
-	if w, ok := p.wildcard(part.Name); ok {
-		if w.rest {
-			return check{at: int32(w.segment), kind: isRemains}
+func keyCheck(part KeyPart, p pattern.Path, s *slots) check {
+	if w, ok := p.Wildcard(part.Name); ok {
+		if w.Rest {
+			return check{at: int32(w.Segment), kind: isRemains}
 		}
-		return check{at: int32(w.segment), kind: isSegment}
+		return check{at: int32(w.Segment), kind: isSegment}
 	}
-	slot := int32(s.ofKey(part, p.ignore, nil))
+	slot := int32(s.ofKey(part, p.Ignore, nil))
 	if part.Optional {
 		return check{at: slot, kind: isMissing}
 	}

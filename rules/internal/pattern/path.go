@@ -1,4 +1,4 @@
-package rules
+package pattern
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// A pathPattern is the path of a match, on the normalised path of a call:
+// A Path is the path of a match, on the normalised path of a call:
 //
 //	/health            this path
 //	/users/{id}        `{name}` stands for one segment, which is not empty
@@ -18,9 +18,9 @@ import (
 // override's path only document. The text is itself normalised, and a normalised path has no
 // braces, so that a segment with a brace is a wildcard. A pattern without a text is that of a match
 // without a path.
-type pathPattern struct {
-	text   string
-	ignore urlform.Ignore // by the rule's path_matching: the text and the paths it is for are without these differences
+type Path struct {
+	Text   string
+	Ignore urlform.Ignore // by the rule's path_matching: the text and the paths it is for are without these differences
 }
 
 // Bounds of a path pattern. A call's path may be of any length.
@@ -29,8 +29,9 @@ const (
 	maxPathSegments = 64
 )
 
-func parsePath(text string, ignore urlform.Ignore) (pathPattern, error) {
-	none := pathPattern{ignore: ignore}
+// ParsePath reads the path of a match, for a rule that ignores some differences between paths.
+func ParsePath(text string, ignore urlform.Ignore) (Path, error) {
+	none := Path{Ignore: ignore}
 	switch {
 	case !strings.HasPrefix(text, "/"):
 		return none, fmt.Errorf("the path %.64q must begin with a slash, as in /search/{rest...}", text)
@@ -53,7 +54,7 @@ func parsePath(text string, ignore urlform.Ignore) (pathPattern, error) {
 			b.WriteString(segment)
 			continue
 		}
-		if err := foreignWildcard(segment); err != nil {
+		if err := ForeignWildcard(segment); err != nil {
 			return none, fmt.Errorf("the path %.64q: %w", text, err)
 		}
 		literal := (ignore &^ urlform.TrailingSlash).Path(urlform.Path("/" + segment))[1:]
@@ -62,11 +63,11 @@ func parsePath(text string, ignore urlform.Ignore) (pathPattern, error) {
 		}
 		b.WriteString(literal)
 	}
-	return pathPattern{withoutSlash(b.String(), ignore), ignore}, nil
+	return Path{WithoutSlash(b.String(), ignore), ignore}, nil
 }
 
-// withoutSlash removes the trailing slash of a path or pattern, if that is ignored.
-func withoutSlash(text string, ignore urlform.Ignore) string {
+// WithoutSlash removes the trailing slash of a path or pattern, if that is ignored.
+func WithoutSlash(text string, ignore urlform.Ignore) string {
 	if ignore&urlform.TrailingSlash != 0 && len(text) > 1 {
 		return strings.TrimSuffix(text, "/")
 	}
@@ -81,7 +82,7 @@ func checkWildcard(segment string, last bool, names map[string]bool) error {
 		return fmt.Errorf("the segment %.64q must be literal as a whole, or {name} for one segment, or {name...} for all that follow", segment)
 	}
 	name, rest := strings.CutSuffix(name, "...")
-	if !isName(name) {
+	if !IsName(name) {
 		return fmt.Errorf("the wildcard %.64q must be named by letters, digits, - and _, as {id}", segment)
 	}
 	if rest && !last {
@@ -94,9 +95,9 @@ func checkWildcard(segment string, last bool, names map[string]bool) error {
 	return nil
 }
 
-// foreignWildcard refuses a segment that is a wildcard elsewhere, such as :id or <id>, and would be
+// ForeignWildcard refuses a segment that is a wildcard elsewhere, such as :id or <id>, and would be
 // literal here: the rule would silently match nothing.
-func foreignWildcard(segment string) error {
+func ForeignWildcard(segment string) error {
 	name, ok := strings.CutPrefix(segment, ":")
 	escaped := "%3A" + name
 	if inner, isAngled := strings.CutPrefix(segment, "<"); isAngled && strings.HasSuffix(inner, ">") {
@@ -104,13 +105,14 @@ func foreignWildcard(segment string) error {
 		name = name[strings.LastIndexByte(name, ':')+1:] // <int:id>
 		escaped = "%3C" + strings.TrimSuffix(inner, ">") + "%3E"
 	}
-	if !ok || !isName(name) {
+	if !ok || !IsName(name) {
 		return nil
 	}
 	return fmt.Errorf("the segment %.64q is not a wildcard, write {%.64s}; for a literal segment write %.80s", segment, name, escaped)
 }
 
-func isName(s string) bool {
+// IsName reports whether a text can name a wildcard or an attribute.
+func IsName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if !isLetter(c) && !isDigit(c) && c != '-' && c != '_' {
@@ -123,36 +125,36 @@ func isName(s string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// nextSegment cuts a path or pattern that begins with a slash after its first segment.
-func nextSegment(path string) (segment, rest string) {
+// NextSegment cuts a path or pattern that begins with a slash after its first segment.
+func NextSegment(path string) (segment, rest string) {
 	if end := strings.IndexByte(path[1:], '/'); end >= 0 {
 		return path[1 : end+1], path[end+1:]
 	}
 	return path[1:], ""
 }
 
-// isRest tells {name...} from {name}, of a segment that begins with a brace.
-func isRest(segment string) bool { return strings.HasSuffix(segment, "...}") }
+// IsRest tells {name...} from {name}, of a segment that begins with a brace.
+func IsRest(segment string) bool { return strings.HasSuffix(segment, "...}") }
 
-// isWildcard tells {name} and {name...} from literal segments.
-func isWildcard(segment string) bool { return strings.HasPrefix(segment, "{") }
+// IsWildcard tells {name} and {name...} from literal segments.
+func IsWildcard(segment string) bool { return strings.HasPrefix(segment, "{") }
 
-// fits tells whether a normalised path is what the pattern asks for.
-func (p pathPattern) fits(path string) bool {
-	pattern := p.text
+// Fits tells whether a normalised path is what the pattern asks for.
+func (p Path) Fits(path string) bool {
+	pattern := p.Text
 	for pattern != "" {
 		var want, have string
-		want, pattern = nextSegment(pattern)
+		want, pattern = NextSegment(pattern)
 		if path == "" {
-			return p.ignore&urlform.TrailingSlash != 0 && isWildcard(want) && isRest(want)
+			return p.Ignore&urlform.TrailingSlash != 0 && IsWildcard(want) && IsRest(want)
 		}
-		have, path = nextSegment(path)
+		have, path = NextSegment(path)
 		switch {
-		case !isWildcard(want):
+		case !IsWildcard(want):
 			if want != have {
 				return false
 			}
-		case isRest(want):
+		case IsRest(want):
 			return true
 		case have == "":
 			return false
@@ -161,20 +163,37 @@ func (p pathPattern) fits(path string) bool {
 	return path == ""
 }
 
-// shape returns the pattern without names: patterns of the same shape fit the same paths.
-func (p pathPattern) shape() string {
+// Shape returns the pattern without names: patterns of the same shape fit the same paths.
+func (p Path) Shape() string {
 	var b strings.Builder
-	for pattern := p.text; pattern != ""; {
+	for pattern := p.Text; pattern != ""; {
 		var segment string
-		segment, pattern = nextSegment(pattern)
+		segment, pattern = NextSegment(pattern)
 		switch {
-		case !isWildcard(segment):
+		case !IsWildcard(segment):
 			b.WriteString("/" + segment)
-		case isRest(segment):
+		case IsRest(segment):
 			b.WriteString("/{...}")
 		default:
 			b.WriteString("/{}")
 		}
+	}
+	return b.String()
+}
+
+// Sample returns a path that fits, with a text for each wildcard and one after each literal segment.
+func (p Path) Sample(wildcard, after string) string {
+	var b strings.Builder
+	for pattern := p.Text; pattern != ""; {
+		var segment string
+		segment, pattern = NextSegment(pattern)
+		switch {
+		case IsWildcard(segment):
+			segment = wildcard
+		case segment != "":
+			segment += after
+		}
+		b.WriteString("/" + segment)
 	}
 	return b.String()
 }

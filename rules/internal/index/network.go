@@ -1,8 +1,12 @@
-package rules
+package index
 
 import (
 	"encoding/binary"
 	"net/netip"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/ipform"
+	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
 // Addresses are compared as 128 bits; an IPv4 network lies among the IPv6 ones as ::ffff:0:0/96.
@@ -51,4 +55,39 @@ func bigEndian(text string) (n uint64) {
 func networkHash(a addressBits, length int32, look uint32) uint64 {
 	high, low := a.masked(length)
 	return mixed(high^uint64(look)<<32, low)
+}
+
+// canonicalAddress writes the value of ip in the one form that rules know.
+func canonicalAddress(value string) string {
+	if strings.IndexByte(value, ':') < 0 {
+		return value // IPv4 is written in one way only
+	}
+	addr, ok := pattern.ParseAddr(value)
+	if !ok {
+		return value
+	}
+	return addressText(addr, value)
+}
+
+// networkOf writes the network of so many bits around the address that a value is. Another value is
+// its own.
+func networkOf(value string, bits int) string {
+	addr, ok := pattern.ParseAddr(value)
+	if !ok {
+		return value
+	}
+	network := ipform.Network(addr, bits)
+	if network.IsSingleIP() {
+		return addressText(network.Addr(), value)
+	}
+	return network.String()
+}
+
+// addressText writes an address, without a new string if the value reads the same.
+func addressText(addr netip.Addr, value string) string {
+	var buffer [64]byte
+	if written := addr.AppendTo(buffer[:0]); string(written) != value {
+		return string(written)
+	}
+	return value
 }

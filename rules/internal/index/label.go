@@ -1,4 +1,4 @@
-package rules
+package index
 
 import "net/netip"
 
@@ -26,22 +26,22 @@ const (
 
 // facetsOf returns the facets of conditions, the quickest to look up first. There are at most as
 // many as a filing can mark.
-func facetsOf(c *conditions) []facet {
+func facetsOf(c *Conditions) []facet {
 	var all []facet
-	for i := range c.attributes {
-		if f, ok := attributeFacet(&c.attributes[i]); ok {
+	for i := range c.Attributes {
+		if f, ok := attributeFacet(&c.Attributes[i]); ok {
 			all = append(all, f)
 		}
 	}
-	if c.path.text != "" {
-		all = append(all, facet{{kind: onPath, slot: c.pathSlot, text: c.path.shape()}})
+	if c.Path.Text != "" {
+		all = append(all, facet{{kind: onPath, slot: c.pathSlot, text: c.Path.Shape()}})
 	}
-	if c.domain != "" {
-		all = append(all, facet{{kind: withValue, slot: domainSlot, text: c.domain}})
+	if c.Domain != "" {
+		all = append(all, facet{{kind: withValue, slot: domainSlot, text: c.Domain}})
 	}
-	if len(c.methods) > 0 {
+	if len(c.Methods) > 0 {
 		var f facet
-		for _, method := range c.methods {
+		for _, method := range c.Methods {
 			f = append(f, label{kind: withValue, slot: methodSlot, text: method})
 		}
 		all = append(all, f)
@@ -51,17 +51,17 @@ func facetsOf(c *conditions) []facet {
 
 // attributeFacet has a label for each of the patterns, or there is none: `*` and `*a*` fit values
 // that have nothing in common.
-func attributeFacet(a *attributeCondition) (facet, bool) {
-	f := make(facet, 0, len(a.patterns))
-	for i := range a.patterns {
+func attributeFacet(a *Attribute) (facet, bool) {
+	f := make(facet, 0, len(a.Patterns))
+	for i := range a.Patterns {
 		p := label{slot: a.slot}
-		switch pattern := &a.patterns[i]; {
-		case pattern.network.IsValid():
-			p.kind, p.network = inNetwork, pattern.network
-		case !pattern.wild:
-			p.kind, p.text = withValue, pattern.text
+		switch pattern := &a.Patterns[i]; {
+		case pattern.Network.IsValid():
+			p.kind, p.network = inNetwork, pattern.Network
+		case !pattern.Wild:
+			p.kind, p.text = withValue, pattern.Text
 		default:
-			prefix, suffix := pattern.affixes()
+			prefix, suffix := pattern.Affixes()
 			if prefix == "" && suffix == "" {
 				return nil, false
 			}

@@ -1,0 +1,84 @@
+package index
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-io/penstock"
+)
+
+// Values lays out the values of a call, to explain what the index makes of it.
+func (x *Index) Values(call *penstock.Call) *Values {
+	v := new(Values)
+	v.lay(call, x.slots)
+	return v
+}
+
+// Consider makes an item the one at hand: expressions and keys see the path in its form, and its wildcards.
+func (v *Values) Consider(item *Item) { v.item = item }
+
+// SetDomain replaces the domain of the call.
+func (v *Values) SetDomain(name string) { v.values[domainSlot].text = name }
+
+// KeyValue returns the value of a part of the key of the item at hand; false if the call lacks it.
+func (x *Index) KeyValue(part KeyPart, v *Values) (text string, there bool) {
+	if w, ok := v.item.Path.Wildcard(part.Name); ok {
+		if !v.item.PathHolds(v) {
+			return "", false
+		}
+		return w.Of(v.path().text), true
+	}
+	have := &v.values[x.slots.ofKey(part, v.item.Path.Ignore, nil)]
+	return have.text, have.there
+}
+
+// Unmet returns the first condition that does not hold, except the expression: domain, method, path or attribute, and
+// why in words; "" if all hold.
+func (c *Conditions) Unmet(v *Values) (condition, why string) {
+	switch {
+	case !c.domainHolds(v):
+		return "domain", fmt.Sprintf("the domain is %s, not %q", shown(&v.values[domainSlot]), c.Domain)
+	case !c.methodHolds(v):
+		return "method", fmt.Sprintf("the method is %s, not %s", shown(&v.values[methodSlot]), strings.Join(c.Methods, " or "))
+	case !c.PathHolds(v):
+		return "path", fmt.Sprintf("the path is %s, which does not fit %s", shown(&v.values[c.pathSlot]), c.Path.Text)
+	}
+	for i := range c.Attributes {
+		if a := &c.Attributes[i]; !a.holds(&v.values[a.slot]) {
+			return "attribute", fmt.Sprintf("%s is %s, not %s", a.Name, shown(&v.values[a.slot]), a.Wanted())
+		}
+	}
+	return "", ""
+}
+
+// Bounds of what an explanation repeats.
+const (
+	maxShownValue    = 128
+	maxShownPatterns = 8
+)
+
+func shown(v *value) string {
+	switch {
+	case !v.there:
+		return "missing"
+	case len(v.text) > maxShownValue:
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(v.text[:maxShownValue], ""))
+	}
+	return fmt.Sprintf("%q", v.text)
+}
+
+// Wanted lists the patterns, the first few if there are many.
+func (a *Attribute) Wanted() string {
+	var b strings.Builder
+	for i := range a.Patterns {
+		if i == maxShownPatterns {
+			fmt.Fprintf(&b, " or %d others", len(a.Patterns)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(" or ")
+		}
+		fmt.Fprintf(&b, "%q", a.Patterns[i].Text)
+	}
+	return b.String()
+}

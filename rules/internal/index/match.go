@@ -1,0 +1,94 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Match is what an index finds for a call. Reuse one, for one call at a time, to match without allocating.
+type Match struct {
+	// Denied and Allowed say that a list decides, the deny list first. Nothing is found then.
+	Denied, Allowed bool
+
+	Found  []Found  // items that match, in their order
+	Failed []Failed // expressions that could not be evaluated
+
+	values     Values
+	candidates []int32 // for items
+	few        []int32 // for overrides, or entries of a list
+	keys       []string
+}
+
+// A Found is an item that matches.
+type Found struct {
+	Item     int
+	Override int      // the one that counts; NoOverride if none does
+	Key      []string // values, in the order of the item's key; valid until the Match is used again
+}
+
+// A Failed is an item whose expression, or that of one of its overrides, failed.
+type Failed struct {
+	Item     int
+	Override int // NoOverride: the item's own expression
+	Err      error
+}
+
+// NoOverride stands for the item itself.
+const NoOverride = -1
+
+// Match finds the items that match a call at an instant, and of the overrides of each the first that does.
+func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
+	m.Found, m.Failed, m.keys = m.Found[:0], m.Failed[:0], m.keys[:0]
+	m.values.lay(call, x.slots)
+	m.Denied = m.first(x.deny, now, nil) >= 0
+	m.Allowed = !m.Denied && m.first(x.allow, now, nil) >= 0
+	if m.Denied || m.Allowed {
+		return
+	}
+	t := x.rules
+	m.candidates = inOrder(t.candidates(&m.values, m.candidates[:0]))
+	m.values.awaited += t.ask(m.candidates)
+	for _, at := range m.candidates {
+		r := recordAt(t.tape, at)
+		m.values.item = &x.items[r.number]
+		found := Found{Item: int(r.number), Override: NoOverride}
+		from := len(m.keys)
+		var holds bool
+		var err error
+		if m.keys, holds, err = t.holds(r, &m.values, now, m.keys); err != nil {
+			m.Failed = append(m.Failed, Failed{found.Item, NoOverride, err})
+		}
+		if !holds {
+			continue
+		}
+		found.Key = m.keys[from:len(m.keys):len(m.keys)]
+		if overrides := t.extras[r.extra].overrides; overrides != nil {
+			found.Override = m.first(overrides, now, &found)
+		}
+		m.Found = append(m.Found, found)
+	}
+}
+
+// inOrder puts candidates in their order, each once.
+func inOrder(candidates []int32) []int32 {
+	slices.Sort(candidates)
+	return slices.Compact(candidates)
+}
+
+// first returns the number of the first record that holds, or NoOverride. The records are the overrides of an item,
+// or a list's entries.
+func (m *Match) first(t *tree, now penstock.Instant, of *Found) int {
+	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
+	for _, at := range m.few {
+		r := recordAt(t.tape, at)
+		_, holds, err := t.holds(r, &m.values, now, nil)
+		if err != nil && of != nil {
+			m.Failed = append(m.Failed, Failed{of.Item, int(r.number), err})
+		}
+		if holds {
+			return int(r.number)
+		}
+	}
+	return NoOverride
+}

@@ -1,0 +1,53 @@
+package pattern
+
+import "strings"
+
+// A Wildcard is the part of a path that a name in a pattern stands for.
+type Wildcard struct {
+	Segment int  // counted from 0
+	Rest    bool // with all that follow
+}
+
+// Wildcard finds the one of a name.
+func (p Path) Wildcard(name string) (w Wildcard, ok bool) {
+	for pattern := p.Text; pattern != ""; w.Segment++ {
+		var segment string
+		segment, pattern = NextSegment(pattern)
+		if !IsWildcard(segment) {
+			continue
+		}
+		if w.Rest = IsRest(segment); WildcardName(segment) == name {
+			return w, true
+		}
+	}
+	return Wildcard{}, false
+}
+
+// Wildcards returns the names of all.
+func (p Path) Wildcards() (names []string) {
+	for pattern := p.Text; pattern != ""; {
+		var segment string
+		segment, pattern = NextSegment(pattern)
+		if IsWildcard(segment) {
+			names = append(names, WildcardName(segment))
+		}
+	}
+	return names
+}
+
+// WildcardName returns the name in {name} and {name...}.
+func WildcardName(segment string) string {
+	return strings.TrimSuffix(strings.Trim(segment, "{}"), "...")
+}
+
+// Of returns what the wildcard stands for in a path that fits the pattern.
+func (w Wildcard) Of(path string) string {
+	for range w.Segment {
+		_, path = NextSegment(path)
+	}
+	if w.Rest {
+		return strings.TrimPrefix(path, "/") // of nothing if its slash is ignored
+	}
+	segment, _ := NextSegment(path)
+	return segment
+}
