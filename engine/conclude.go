@@ -50,31 +50,20 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 	return errors.Join(errs...)
 }
 
+// conclude sends the settlement of one rule and adds its outcome to the verdict.
 func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
-	cost, known := settledCost(t.rule, c)
-	s := storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
-	var policies []string
-	for i, m := range t.limits {
-		if known || c.Verb != penstock.Settle || m.Kind == algorithm.KindLeases {
-			s.Charges = append(s.Charges, algorithm.Charge{Meter: m, Cost: cost})
-			policies = append(policies, t.policies[i])
-		}
-	}
+	s, policies := t.settlement(c)
 	if len(s.Charges) == 0 {
 		return nil // the estimate stands
-	}
-	if c.Verb == penstock.Renew {
-		s.TTL = cmp.Or(c.TTL, t.rule.Reserve, settleWithin)
 	}
 	var echoed *rules.Rule
 	if v.Quality == penstock.QualityExact {
 		echoed = t.rule
 	}
 	var out storage.Settled
-	isShadow := t.rule.Mode == rules.Shadow
 	if err := e.settle(ctx, settler, &s, &out); err != nil {
-		if isShadow && errors.Is(err, penstock.ErrInvalid) {
-			return nil // a shadow rule has no say
+		if errors.Is(err, penstock.ErrInvalid) && t.isShadow() {
+			return nil
 		}
 		if errors.Is(err, penstock.ErrUnavailable) && c.Verb != penstock.Renew {
 			e.settleLater(settler, &s, echoed)
@@ -82,22 +71,47 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 		return err
 	}
 	e.echoSettled(echoed, &s, &out)
-	if t.booked && c.Verb == penstock.Settle && out.Allowed && !out.Again && !isShadow {
+	if t.booked && c.Verb == penstock.Settle && out.Allowed && !out.Again && !t.isShadow() {
 		for _, charge := range s.Charges {
 			e.books.enter(t.subject, charge.Meter, charge.Cost, out.Now)
 		}
 	}
-	v.Now = out.Now
-	if c.Verb == penstock.Renew {
-		v.ReservedFor = shorter(v.ReservedFor, renewedFor(&s, &out))
+	t.report(v, &s, &out, policies)
+	return nil
+}
+
+// isShadow tells a rule that has no say in a verdict.
+func (t *taken) isShadow() bool { return t.rule.Mode == rules.Shadow }
+
+// settlement returns what a conclusion asks of the store, and the policy of each charge. A cost that is still unknown
+// leaves the estimate as it is: only permits are settled then.
+func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string) {
+	cost, known := settledCost(t.rule, c)
+	s = storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
+	for i, m := range t.limits {
+		if known || c.Verb != penstock.Settle || m.Kind == algorithm.KindLeases {
+			s.Charges = append(s.Charges, algorithm.Charge{Meter: m, Cost: cost})
+			policies = append(policies, t.policies[i])
+		}
 	}
-	if !out.Allowed && !isShadow {
+	if c.Verb == penstock.Renew {
+		s.TTL = cmp.Or(c.TTL, t.rule.Reserve, settleWithin)
+	}
+	return s, policies
+}
+
+// report adds what the store answered to the verdict.
+func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.Settled, policies []string) {
+	v.Now = out.Now
+	if s.Verb == penstock.Renew {
+		v.ReservedFor = shorter(v.ReservedFor, renewedFor(s, out))
+	}
+	if !out.Allowed && !t.isShadow() {
 		v.Allowed, v.Reason = false, penstock.ReasonOverLimit
 	}
 	for i := range out.Decisions {
 		add(v, t.rule, policies[i], s.Charges[i].Meter, &out.Decisions[i])
 	}
-	return nil
 }
 
 // renewedFor returns how long all of what was renewed stays reserved.
