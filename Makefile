@@ -19,11 +19,14 @@ GOTEST = go test -timeout 30m
 
 # -modfile takes the tool from tools/go.mod and runs it here, so the root module never requires it.
 STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+GCI = go tool -modfile=$(CURDIR)/tools/go.mod gci
+import_groups = --skip-generated -s standard -s default -s 'prefix(github.com/penstock-io/penstock)'
 
 # Modules to check and test, and files that may not exist yet.
 modules  := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/go.mod))
 race     := $(strip $(foreach p,$(RACE_PKGS),$(if $(wildcard $(p)/*_test.go),$(p))))
 scripts  := $(wildcard scripts/*) .ci/run
+go_files = $(shell find . -name node_modules -prune -o -name "*.go" -print)
 
 .PHONY: help
 help: ## list the targets
@@ -52,13 +55,38 @@ demo: build ## the same with made-up callers, so that the console has something 
 
 .PHONY: needs
 needs: ## find or install redis-server and postgres, and if possible what further tests and checks need
-	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium
+	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium protoc
 
 .PHONY: check
-check: ## formatting, go vet, staticcheck, shellcheck (luacheck runs as a test of redisstore)
-	@unformatted=$$(gofmt -l $$(find . -name node_modules -prune -o -name "*.go" -print)); [[ -z $$unformatted ]] || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
-	@for m in $(modules); do (cd $$m && echo "vet, staticcheck: $$m" && go vet ./... && $(STATICCHECK) ./...); done
+check: lint tidy ## lint, tidy, and that the generated files are current
+	@echo "generated files" && scripts/generate --check
+
+.PHONY: lint
+lint: bin/lint ## formatting, go vet, staticcheck, tools/lint, shellcheck (luacheck runs as a test of redisstore)
+	@echo "gofmt, gci" && unformatted=$$(gofmt -l $(go_files); $(GCI) list $(import_groups) $(go_files)); \
+		[[ -z $$unformatted ]] || { echo "not formatted (make format):"; echo "$$unformatted"; exit 1; }
+	@for m in $(modules); do (cd $$m && echo "vet, staticcheck, lint: $$m" && go vet ./... && $(STATICCHECK) ./... && go vet -vettool=$(CURDIR)/bin/lint ./...); done
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "note: shellcheck is not installed; scripts not checked"; fi
+
+bin/lint: tools/go.mod tools/go.sum $(wildcard tools/lint/*.go)
+	@cd tools && go build -o ../bin/lint ./lint
+
+.PHONY: format
+format: ## gofmt, and imports in three groups: std, third party, Penstock
+	@gofmt -w $(go_files)
+	@$(GCI) write $(import_groups) $(go_files) 2>/dev/null
+
+.PHONY: tidy
+tidy: ## that `go mod tidy` changes nothing, as far as its modules can be downloaded
+	@echo "go mod tidy" && scripts/tidy $(modules)
+
+.PHONY: generate
+generate: ## write the generated files: Go code of proto/, references in docs/
+	@scripts/generate
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities; a note if the database cannot be reached
+	@scripts/vuln $(modules)
 
 # redisstore takes longest, so it begins first.
 .PHONY: test

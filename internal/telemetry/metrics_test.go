@@ -222,7 +222,7 @@ func TestTimedStore(t *testing.T) {
 }
 
 // docs/metrics.md names every metric that there is, as it is.
-func TestReference(t *testing.T) {
+func TestReferenceIsCurrent(t *testing.T) {
 	n := newNode(t, nil)
 	n.state = telemetry.State{Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, Held: &telemetry.Held{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}
 	n.state.Rules.Checked = time.Unix(1, 0)

@@ -33,7 +33,7 @@ func TestGenerated(t *testing.T) {
 	written := set.File[0]
 	generated := protodesc.ToFileDescriptorProto(penstockv1.File_penstock_v1_decisions_proto)
 	if diff := cmp.Diff(written, generated, protocmp.Transform(), protocmp.IgnoreFields(&descriptorpb.FieldDescriptorProto{}, "json_name")); diff != "" {
-		t.Errorf("decisions.proto and its Go code differ: run scripts/proto\n-written +generated\n%s", diff)
+		t.Errorf("decisions.proto and its Go code differ: run make generate\n-written +generated\n%s", diff)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package penstockv1 is the decision API over gRPC, generated from decisions.proto by scripts/proto.
+// Package penstockv1 is the decision API over gRPC, generated from decisions.proto by scripts/generate.
 //
 // It is separate from internal/grpcapi, which serves it, and client/grpcclient, which calls it, so
 // that neither links the other, and public, as others may generate their own client from it.
