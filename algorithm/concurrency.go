@@ -53,13 +53,13 @@ func (m *Meter) LeaseState(leases []Entry, now Instant, cost int64, passes bool)
 		return State{}
 	}
 	latest := now + Instant(m.Window)
-	s := State{At: min(live[len(live)-1].At, latest), A: int64(len(live))}
+	s := State{At: min(live[len(live)-1].At, latest), Used: int64(len(live))}
 	if !passes {
 		over := int64(len(live)) - m.Count
 		if cost == 0 {
 			over-- // a peek passes at the limit, a call needs a free place below it
 		}
-		s.B = int64(min(live[over].At, latest))
+		s.FreeAt = min(live[over].At, latest)
 	}
 	return s
 }

@@ -12,7 +12,7 @@ func (m *Meter) advanceWindow(s State, now Instant) (_ State, repaired bool) {
 	start := m.windowStart(now)
 	switch {
 	case wrong:
-		return State{At: start, A: s.A}, true
+		return State{At: start, Used: s.Used}, true
 	case s.At < start:
 		return State{At: start}, false
 	}

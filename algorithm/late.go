@@ -15,26 +15,26 @@ func (m *Meter) CanChargeLate() bool { return m.Kind != KindLeases && m.Kind != 
 // dated later than that, the node's clock was ahead, and it counts as of now.
 func (m *Meter) AddLate(s, late State, now Instant) (_ State, added bool) {
 	s, _, _ = m.Weigh(s, now, 0, 0)
-	late.A, late.B = min(late.A, m.Most), min(late.B, m.Most)
+	late.Used, late.Previous = min(late.Used, m.Most), min(late.Previous, m.Most)
 	before := s
 	switch m.Kind {
 	case KindCounter:
 		if late.At < s.At && late.At >= s.At-Instant(m.Window) {
-			late.A, late.B = 0, late.A
+			late.Used, late.Previous = 0, late.Used
 		} else if late.At < s.At {
-			late.A, late.B = 0, 0
+			late.Used, late.Previous = 0, 0
 		}
 		s = m.addLateCounter(s, late, now)
 	case KindBucket:
-		s.A = max(s.A, min(s.A+m.drained(late, s.At), m.Most))
+		s.Used = max(s.Used, min(s.Used+m.drained(late, s.At), m.Most))
 	case KindInterval:
 		refills := int64(s.At)/m.Window - int64(min(late.At, s.At))/m.Window
 		if refills < m.Drain {
-			s.A = max(s.A, min(s.A+max(0, late.A-refills*m.Count), m.Most))
+			s.Used = max(s.Used, min(s.Used+max(0, late.Used-refills*m.Count), m.Most))
 		}
 	default: // windows
 		if late.At >= s.At {
-			s.A = max(s.A, min(s.A+late.A, m.Most))
+			s.Used = max(s.Used, min(s.Used+late.Used, m.Most))
 		}
 	}
 	return s, s != before
@@ -46,15 +46,15 @@ func (m *Meter) drained(late State, at Instant) int64 {
 	if elapsed >= m.Drain {
 		return 0
 	}
-	return max(0, late.A-elapsed*m.Count)
+	return max(0, late.Used-elapsed*m.Count)
 }
 
 // addLateCounter adds to the current window first, as that counts longer, and to the previous one as
 // much as still has room while it fades.
 func (m *Meter) addLateCounter(s, late State, now Instant) State {
-	s.A += min(late.A, max(0, m.Most-m.counterUsed(s, now)))
-	room := max(0, m.Most-s.A) * m.Ticks / m.counterLeft(s, now)
-	s.B = max(s.B, min(s.B+late.B, m.Most, room))
+	s.Used += min(late.Used, max(0, m.Most-m.counterUsed(s, now)))
+	room := max(0, m.Most-s.Used) * m.Ticks / m.counterLeft(s, now)
+	s.Previous = max(s.Previous, min(s.Previous+late.Previous, m.Most, room))
 	return s
 }
 

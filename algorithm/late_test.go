@@ -25,8 +25,8 @@ func TestAddLateNeverShrinks(t *testing.T) {
 						s, _, _ := m.Weigh(State{}, now, 0, 0)
 						s = m.Charge(s, used)
 						before, _, _ := m.Weigh(s, now, 0, 0)
-						after, added := m.AddLate(s, State{At: now + off, A: late, B: late}, now)
-						if after.A < before.A || after.B < before.B || after.At != before.At {
+						after, added := m.AddLate(s, State{At: now + off, Used: late, Previous: late}, now)
+						if after.Used < before.Used || after.Previous < before.Previous || after.At != before.At {
 							t.Errorf("%v: %+v became %+v", m, before, after)
 						}
 						if got := m.used(after, now); got > max(most, m.used(before, now)) {

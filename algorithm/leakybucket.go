@@ -13,12 +13,12 @@ func (m *Meter) leakyDelay(at Instant, level int64, now Instant) time.Duration {
 
 // leakyFree returns when a denied cost finds room, and a wait that its caller accepts.
 func (m *Meter) leakyFree(s State, now Instant, cost int64, maxDelay time.Duration) Instant {
-	room := m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count))
+	room := m.bucketAt(s.At, ceilDiv(s.Used+cost*m.Ticks-m.Full, m.Count))
 	if maxDelay == AnyDelay {
 		return room
 	}
-	patient := now.Add(m.leakyDelay(s.At, s.A, now) - maxDelay.Truncate(time.Microsecond))
-	if s.A+cost*m.Ticks <= m.Full {
+	patient := now.Add(m.leakyDelay(s.At, s.Used, now) - maxDelay.Truncate(time.Microsecond))
+	if s.Used+cost*m.Ticks <= m.Full {
 		return patient // there is room already, also while time stands still
 	}
 	return max(room, patient)

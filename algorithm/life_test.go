@@ -78,7 +78,7 @@ func TestLifeIsLongEnough(t *testing.T) {
 			s, _, _ := m.Weigh(State{}, now, m.Capacity, AnyDelay)
 			s = m.Charge(s, m.Capacity+m.Overdraft) // as deep in debt as can be
 			after, passes, _ := m.Weigh(s, s.At+Instant(m.Life), m.Capacity, 0)
-			if after.A != 0 || after.B != 0 || !passes {
+			if after.Used != 0 || after.Previous != 0 || !passes {
 				t.Errorf("%v: %+v lives %d µs and is then still %+v", l, s, m.Life, after)
 			}
 			if m.calendar == nil && m.Life > m.Peek(s, s.At).ResetAfter.Microseconds()+2*m.Tick {

@@ -56,22 +56,31 @@ type Numbers struct {
 	Life        int64  // µs after State.At at the end of which the state says nothing any more
 }
 
-// State is what a store keeps of one meter for one subject. The zero State is "never seen". What
-// A and B hold depends on the kind:
+// State is what a store keeps of one meter for one subject. The zero State is "never seen".
 //
-//	          At                      A                    B
-//	window    start of the window     n
-//	counter   start of the window     current              previous
+//	          At                      Used                 Previous       FreeAt
+//	window    start of the window     count
+//	counter   start of the window     count                the one before
 //	bucket    last charge             missing × tick
 //	interval  start of the interval   missing
-//	log       newest entry            sum in the window    entry to wait for, if denied
-//	leases    latest expiry           live                 expiry to wait for, if denied
+//	log       newest entry            sum in the window                   entry to wait for
+//	leases    latest expiry           live                                expiry to wait for
 //
 // The start of a window or an interval may be any instant within it: [Meter.Weigh] returns its start.
 // A storage.Follower dates what it adopted by when it was true.
 type State struct {
-	At   Instant
-	A, B int64
+	At       Instant
+	Used     int64   // how much of the capacity; of a continuous bucket in token × tick
+	Previous int64   // what the window before counted
+	FreeAt   Instant // of a list that denies, the entry whose leaving makes room; else 0
+}
+
+// StateOf reads a state that a store keeps or tells as three integers: Previous and FreeAt share the last.
+func (k Kind) StateOf(at Instant, used, last int64) State {
+	if k.Fixed() {
+		return State{At: at, Used: used, Previous: last}
+	}
+	return State{At: at, Used: used, FreeAt: Instant(last)}
 }
 
 // Compile checks the limit and works out its numbers.
@@ -193,7 +202,7 @@ func (m *Meter) PerWindow() int64 { return m.limit.Count }
 
 // IsOver reports whether a state, brought up to now, holds more than the limit of a meter that counts
 // all requests: the request that left it so, and any after it, is denied.
-func (m *Meter) IsOver(s State) bool { return m.CountAll && s.A > m.limit.Count }
+func (m *Meter) IsOver(s State) bool { return m.CountAll && s.Used > m.limit.Count }
 
 // IsFirm reports whether a denial by this meter holds until its retry-after.
 func (m *Meter) IsFirm() bool { return m.Kind != KindLeases && !m.CountDenied }
@@ -211,19 +220,19 @@ func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) 
 	switch m.Kind {
 	case KindWindow, KindCalendar:
 		s, repaired = m.advanceWindow(s, now)
-		passes = s.A+cost <= m.Count
+		passes = s.Used+cost <= m.Count
 	case KindCounter:
 		s, repaired = m.advanceCounter(s, now)
 		passes = m.counterPasses(s, now, cost)
 	case KindBucket:
 		s, repaired = m.advanceBucket(s, now)
-		passes = s.A+cost*m.Ticks <= m.Full
+		passes = s.Used+cost*m.Ticks <= m.Full
 	case KindLeaky:
 		s, repaired = m.advanceBucket(s, now)
-		passes = s.A+cost*m.Ticks <= m.Full && (cost == 0 || m.leakyDelay(s.At, s.A, now) <= maxDelay)
+		passes = s.Used+cost*m.Ticks <= m.Full && (cost == 0 || m.leakyDelay(s.At, s.Used, now) <= maxDelay)
 	case KindInterval:
 		s, repaired = m.advanceInterval(s, now)
-		passes = s.A+cost <= m.Capacity
+		passes = s.Used+cost <= m.Capacity
 	}
 	return s, passes && !never, repaired
 }
@@ -236,16 +245,16 @@ func (m *Meter) CanEver(cost int64) bool { return cost <= m.Capacity || m.Kind =
 func (m *Meter) Charge(s State, cost int64) State {
 	switch m.Kind {
 	case KindBucket, KindLeaky:
-		s.A += cost * m.Ticks
+		s.Used += cost * m.Ticks
 	default:
-		s.A += cost
+		s.Used += cost
 	}
 	return s
 }
 
 // ChargeDenied records a denied call under count_denied, up to one above the limit.
 func (m *Meter) ChargeDenied(s State, cost int64) State {
-	s.A = max(s.A, min(s.A+cost, m.Count+1))
+	s.Used = max(s.Used, min(s.Used+cost, m.Count+1))
 	return s
 }
 
@@ -266,9 +275,9 @@ func (m *Meter) used(s State, now Instant) int64 {
 	case KindCounter:
 		return m.counterUsed(s, now)
 	case KindBucket, KindLeaky:
-		return ceilDiv(s.A, m.Ticks)
+		return ceilDiv(s.Used, m.Ticks)
 	}
-	return s.A
+	return s.Used
 }
 
 // A Result is what became of one charge, for [Meter.Report].
@@ -298,17 +307,17 @@ func (m *Meter) ReportTo(d *Decision, now Instant, r *Result) {
 	var clear Instant // when the subject is as if never seen
 	switch m.Kind {
 	case KindWindow, KindCalendar:
-		used, clear = s.A, m.windowEnd(max(now, s.At))
+		used, clear = s.Used, m.windowEnd(max(now, s.At))
 	case KindCounter:
 		used, clear = m.counterUsed(s, now), m.counterClear(s)
 	case KindBucket, KindLeaky:
-		used, clear = ceilDiv(s.A, m.Ticks), m.bucketAt(s.At, ceilDiv(s.A, m.Count))
+		used, clear = ceilDiv(s.Used, m.Ticks), m.bucketAt(s.At, ceilDiv(s.Used, m.Count))
 	case KindInterval:
-		used, clear = s.A, s.At+Instant(ceilDiv(s.A, m.Count)*m.Window)
+		used, clear = s.Used, s.At+Instant(ceilDiv(s.Used, m.Count)*m.Window)
 	case KindLog:
-		used, clear = s.A, s.At+Instant(m.Window)
+		used, clear = s.Used, s.At+Instant(m.Window)
 	case KindLeases:
-		used, clear = s.A, s.At
+		used, clear = s.Used, s.At
 	}
 	capacity := m.Capacity
 	if m.CountAll {
@@ -325,7 +334,7 @@ func (m *Meter) ReportTo(d *Decision, now Instant, r *Result) {
 		return
 	}
 	if m.Kind == KindLeaky {
-		d.Delay = m.leakyDelay(s.At, s.A-r.Cost*m.Ticks, now)
+		d.Delay = m.leakyDelay(s.At, s.Used-r.Cost*m.Ticks, now)
 	}
 	if r.Cost > 0 {
 		d.Receipt = Receipt{Fingerprint: m.Fingerprint, Cost: r.Cost, At: max(now, s.At)}
@@ -347,15 +356,15 @@ func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Durat
 	case KindCounter:
 		free = m.counterFree(s, now, cost)
 	case KindBucket:
-		free = m.bucketAt(s.At, ceilDiv(s.A+cost*m.Ticks-m.Full, m.Count))
+		free = m.bucketAt(s.At, ceilDiv(s.Used+cost*m.Ticks-m.Full, m.Count))
 	case KindLeaky:
 		free = m.leakyFree(s, now, cost, maxDelay)
 	case KindInterval:
-		free = s.At + Instant(ceilDiv(s.A+cost-m.Capacity, m.Count)*m.Window)
+		free = s.At + Instant(ceilDiv(s.Used+cost-m.Capacity, m.Count)*m.Window)
 	case KindLog:
-		free = Instant(s.B + m.Window)
+		free = s.FreeAt + Instant(m.Window)
 	case KindLeases:
-		free = Instant(s.B)
+		free = s.FreeAt
 	}
 	return free.Sub(now)
 }

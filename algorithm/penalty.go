@@ -21,15 +21,8 @@ const (
 	MaxBans    = 15
 )
 
-// A Penalty decides about strikes and bans. It is immutable. Its state is one [State] per
-// subject, of [KindPenalty]:
-//
-//	          At                  A                          B
-//	strikes   the last strike     since the first of them    level, strikes
-//	ban       its end             its length                 banned, level
-//
-// The level is how many bans there were. The length stands beside the end so that no clock can
-// make a ban longer than it was meant to be.
+// A Penalty decides about strikes and bans. It is immutable. It has one [PenaltyState] per subject, of
+// [KindPenalty].
 type Penalty struct {
 	terms PenaltyTerms
 
@@ -37,11 +30,41 @@ type Penalty struct {
 	Bans                   []int64 // µs
 }
 
+// A PenaltyState is a series of strikes against a subject, or a ban, and how many bans there were. The
+// zero PenaltyState is "never seen".
+type PenaltyState struct {
+	At      Instant // the last strike, or the end of the ban
+	Length  int64   // µs from the first strike of the series to the last, or of the ban
+	Strikes int64   // of the series; a ban has none
+	Bans    int64   // so far, until they are forgiven
+	Banned  bool    // it is a ban, which may be over
+}
+
+// A ban has its length beside its end so that no clock can make it longer than it was meant to be.
+
+// How strikes, bans and whether it is a ban are packed.
 const (
 	strikeBits = 14
-	levelBits  = 4
-	banned     = 1 << (strikeBits + levelBits)
+	banBits    = 4
+	bannedBit  = 1 << (strikeBits + banBits)
 )
+
+// Packed returns strikes and bans as one integer of 19 bits, as stores keep them beside At and Length.
+func (s PenaltyState) Packed() int64 {
+	packed := s.Bans<<strikeBits | s.Strikes
+	if s.Banned {
+		packed |= bannedBit
+	}
+	return packed
+}
+
+// PenaltyStateOf reads a state that a store keeps or tells as three integers.
+func PenaltyStateOf(at Instant, length, packed int64) PenaltyState {
+	return PenaltyState{
+		At: at, Length: length,
+		Strikes: packed & (1<<strikeBits - 1), Bans: packed >> strikeBits & (1<<banBits - 1), Banned: packed&bannedBit != 0,
+	}
+}
 
 // Compile checks the terms; every mistake is reported at once.
 func (p PenaltyTerms) Compile() (*Penalty, error) {
@@ -83,45 +106,45 @@ func (p *Penalty) Terms() PenaltyTerms { return p.terms }
 
 // Weigh brings the state up to now and tells whether the subject is banned. repaired means that a
 // wrong clock had written it: the store keeps that even though the call is denied.
-func (p *Penalty) Weigh(s State, now Instant) (_ State, isBanned, repaired bool) {
+func (p *Penalty) Weigh(s PenaltyState, now Instant) (_ PenaltyState, isBanned, repaired bool) {
 	if s.At+Instant(p.Forgive) <= now {
-		return State{}, false, false
+		return PenaltyState{}, false, false
 	}
 	reach := p.Within
-	if s.B&banned != 0 {
-		reach = s.A
+	if s.Banned {
+		reach = s.Length
 	}
 	if _, wrong := ahead(s.At, now, reach); wrong {
 		repaired = true
 		s.At = now
-		if s.B&banned != 0 {
-			s.At = now + Instant(s.A)
+		if s.Banned {
+			s.At = now + Instant(s.Length)
 		}
 	}
-	return s, s.B&banned != 0 && s.At > now, repaired
+	return s, s.Banned && s.At > now, repaired
 }
 
 // Strike counts a strike against a subject that Weigh found not to be banned, which may ban it.
-func (p *Penalty) Strike(s State, now Instant) State {
+func (p *Penalty) Strike(s PenaltyState, now Instant) PenaltyState {
 	at := max(now, s.At)
-	level, strikes, age := s.level(), s.strikes(), int64(at-s.At)+s.A
+	strikes, age := s.Strikes, int64(at-s.At)+s.Length
 	if strikes == 0 || age >= p.Within { // the series is over, or ended in a ban
 		strikes, age = 0, 0
 	}
 	if strikes++; strikes < p.After {
-		return State{At: at, A: age, B: level<<strikeBits | strikes}
+		return PenaltyState{At: at, Length: age, Strikes: strikes, Bans: s.Bans}
 	}
 	last := int64(len(p.Bans) - 1)
-	return p.Ban(State{B: min(level+1, last+1) << strikeBits}, now, p.Bans[min(level, last)])
+	return p.Ban(PenaltyState{Bans: min(s.Bans+1, last+1)}, now, p.Bans[min(s.Bans, last)])
 }
 
-// Ban bans for so many µs from now on, whatever was before; the level stays.
-func (p *Penalty) Ban(s State, now Instant, length int64) State {
-	return State{At: now + Instant(length), A: length, B: banned | s.level()<<strikeBits}
+// Ban bans for so many µs from now on, whatever was before; how many bans there were stays.
+func (p *Penalty) Ban(s PenaltyState, now Instant, length int64) PenaltyState {
+	return PenaltyState{At: now + Instant(length), Length: length, Bans: s.Bans, Banned: true}
 }
 
 // Impose bans by hand, for the given time from now on; a length of 0 lifts a ban.
-func (p *Penalty) Impose(s State, now Instant, length time.Duration) State {
+func (p *Penalty) Impose(s PenaltyState, now Instant, length time.Duration) PenaltyState {
 	s, _, _ = p.Weigh(s, now)
 	if length == 0 {
 		return p.Lift(s, now)
@@ -129,9 +152,9 @@ func (p *Penalty) Impose(s State, now Instant, length time.Duration) State {
 	return p.Ban(s, now, length.Microseconds())
 }
 
-// Lift ends a ban and forgets the strikes; the level stays until it is forgiven.
-func (p *Penalty) Lift(s State, now Instant) State {
-	return State{At: now, B: s.level() << strikeBits}
+// Lift ends a ban and forgets the strikes; how many bans there were stays until it is forgiven.
+func (p *Penalty) Lift(s PenaltyState, now Instant) PenaltyState {
+	return PenaltyState{At: now, Bans: s.Bans}
 }
 
 // A Standing is what a penalty's state says of a subject at an instant.
@@ -142,19 +165,13 @@ type Standing struct {
 }
 
 // Standing reads a state that Weigh brought up to now.
-func (p *Penalty) Standing(s State, now Instant) Standing {
-	standing := Standing{Strikes: s.strikes(), Bans: s.level()}
-	if int64(now-s.At)+s.A >= p.Within {
+func (p *Penalty) Standing(s PenaltyState, now Instant) Standing {
+	standing := Standing{Strikes: s.Strikes, Bans: s.Bans}
+	if int64(now-s.At)+s.Length >= p.Within {
 		standing.Strikes = 0 // the series is over
 	}
-	if s.B&banned != 0 && s.At > now {
+	if s.Banned && s.At > now {
 		standing.BannedUntil = s.At
 	}
 	return standing
 }
-
-// level is how many bans a penalty's state remembers.
-func (s State) level() int64 { return s.B >> strikeBits & (1<<levelBits - 1) }
-
-// strikes of the series under way; a ban has none.
-func (s State) strikes() int64 { return s.B & (1<<strikeBits - 1) }

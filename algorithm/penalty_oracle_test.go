@@ -100,9 +100,9 @@ func TestPenaltyOracle(t *testing.T) {
 			}
 			s, isBanned := d.look(now)
 			want := o.at(now)
-			if isBanned != (want.end > now) || isBanned && s.At != want.end || s.strikes() != want.series() || s.level() != int64(want.bans) {
+			if isBanned != (want.end > now) || isBanned && s.At != want.end || s.Strikes != want.series() || s.Bans != int64(want.bans) {
 				t.Fatalf("%+v: %s at +%d: banned %v until +%d, %d strikes, %d bans; want until +%d, %d, %d", terms, what, now-epoch,
-					isBanned, s.At-epoch, s.strikes(), s.level(), want.end-epoch, want.series(), want.bans)
+					isBanned, s.At-epoch, s.Strikes, s.Bans, want.end-epoch, want.series(), want.bans)
 			}
 		}
 	})
@@ -123,14 +123,14 @@ func TestNoClockMakesABanLonger(t *testing.T) {
 			}
 			d.strike(now)
 			s, isBanned := d.look(now)
-			if s.strikes() >= terms.After || s.level() > int64(len(terms.Bans)) || s.A < 0 {
+			if s.Strikes >= terms.After || s.Bans > int64(len(terms.Bans)) || s.Length < 0 {
 				t.Fatalf("%+v: %+v", terms, s)
 			}
 			if !isBanned {
 				continue
 			}
 			length := s.At.Sub(now)
-			if length <= 0 || length.Microseconds() > s.A || !slices.Contains(terms.Bans, time.Duration(s.A)*time.Microsecond) {
+			if length <= 0 || length.Microseconds() > s.Length || !slices.Contains(terms.Bans, time.Duration(s.Length)*time.Microsecond) {
 				t.Fatalf("%+v: banned for %v: %+v", terms, length, s)
 			}
 			if _, still := d.look(now.Add(length)); still {
@@ -145,11 +145,11 @@ func TestNoClockMakesABanLonger(t *testing.T) {
 
 // FuzzPenalty: no terms panic, and no state that a store may hold is read as more than it says.
 func FuzzPenalty(f *testing.F) {
-	f.Add(int64(3), int64(time.Minute), int64(time.Minute), int64(time.Hour), int64(24*time.Hour), int64(epoch), int64(60e6), int64(banned|1<<strikeBits), int64(epoch))
+	f.Add(int64(3), int64(time.Minute), int64(time.Minute), int64(time.Hour), int64(24*time.Hour), int64(epoch), int64(60e6), int64(bannedBit|1<<strikeBits), int64(epoch))
 	f.Add(int64(1), int64(time.Millisecond), int64(time.Millisecond), int64(time.Millisecond), int64(time.Millisecond), int64(MaxInstant), int64(1<<45-1), int64(1<<19-1), int64(1))
 	f.Add(int64(MaxStrikes), int64(MaxWindow), int64(MaxWindow), int64(MaxWindow), int64(MaxWindow), int64(1), int64(5), int64(1<<18-1), int64(MaxInstant))
 	f.Add(int64(-1), int64(1), int64(-5), int64(3), int64(0), int64(-1), int64(-1), int64(-1), int64(-1))
-	f.Fuzz(func(t *testing.T, after, within, ban1, ban2, forgive, at, a, b, clock int64) {
+	f.Fuzz(func(t *testing.T, after, within, ban1, ban2, forgive, at, length, packed, clock int64) {
 		p, err := PenaltyTerms{After: after, Within: time.Duration(within), Bans: []time.Duration{time.Duration(ban1), time.Duration(ban2)}, ForgiveAfter: time.Duration(forgive)}.Compile()
 		if err != nil {
 			if !errors.Is(err, ErrInvalid) {
@@ -157,19 +157,19 @@ func FuzzPenalty(f *testing.F) {
 			}
 			return
 		}
-		stored := State{At: Instant(at) & MaxInstant, A: a & (1<<45 - 1), B: b & (1<<19 - 1)}
+		stored := PenaltyStateOf(Instant(at)&MaxInstant, length&(1<<45-1), packed&(1<<19-1))
 		now := Instant(clock) & MaxInstant
 		s, isBanned, _ := p.Weigh(stored, now)
 		if again, sameBan, repaired := p.Weigh(s, now); again != s || sameBan != isBanned || repaired {
 			t.Errorf("%+v at %d is %+v, and then %+v, repaired %v", stored, now, s, again, repaired)
 		}
 		if isBanned {
-			if left := s.At - now; left <= 0 || int64(left) > stored.A {
+			if left := s.At - now; left <= 0 || int64(left) > stored.Length {
 				t.Errorf("%+v at %d bans for another %d", stored, now, left)
 			}
-		} else if struck := p.Strike(s, now); struck.strikes() >= p.After || struck.level() > max(2, s.level()) || struck.A < 0 {
+		} else if struck := p.Strike(s, now); struck.Strikes >= p.After || struck.Bans > max(2, s.Bans) || struck.Length < 0 {
 			t.Errorf("a strike makes %+v of %+v", struck, s)
-		} else if _, isBanned, repaired := p.Weigh(struck, now); isBanned != (struck.strikes() == 0) || repaired {
+		} else if _, isBanned, repaired := p.Weigh(struck, now); isBanned != (struck.Strikes == 0) || repaired {
 			t.Errorf("a strike makes %+v of %+v, banned %v, repaired %v", struck, s, isBanned, repaired)
 		}
 		if _, isBanned, _ := p.Weigh(p.Lift(s, now), now); isBanned {

@@ -78,10 +78,10 @@ func TestPenaltyTerms(t *testing.T) {
 // A docket keeps one subject's penalty the way a store does.
 type docket struct {
 	penalty *Penalty
-	state   State
+	state   PenaltyState
 }
 
-func (d *docket) look(now Instant) (s State, isBanned bool) {
+func (d *docket) look(now Instant) (s PenaltyState, isBanned bool) {
 	s, isBanned, repaired := d.penalty.Weigh(d.state, now)
 	if repaired {
 		d.state = s
@@ -224,7 +224,7 @@ func TestPenalty(t *testing.T) {
 				if isBanned {
 					until = strings.TrimSuffix(fmt.Sprintf("%.6f", s.At.Sub(epoch).Seconds()), ".000000") + "s"
 				}
-				if got := fmt.Sprint(until, " ", s.strikes(), " ", s.level()); got != strings.Join(words[2:], " ") {
+				if got := fmt.Sprint(until, " ", s.Strikes, " ", s.Bans); got != strings.Join(words[2:], " ") {
 					t.Errorf("step %q: %s", line, got)
 				}
 			}
@@ -239,17 +239,17 @@ func TestPenaltyChanged(t *testing.T) {
 		d.strike(epoch)
 	}
 	d.penalty = penalty(t, threeStrikes)
-	if s, isBanned := d.look(epoch); isBanned || s.strikes() != 5 {
+	if s, isBanned := d.look(epoch); isBanned || s.Strikes != 5 {
 		t.Errorf("more strikes than now make a ban: %+v, banned %v before the next", s, isBanned)
 	}
-	if d.strike(epoch); d.state != (State{At: epoch.Add(time.Minute), A: 60e6, B: banned | 1<<strikeBits}) {
+	if d.strike(epoch); d.state != (PenaltyState{At: epoch.Add(time.Minute), Length: 60e6, Bans: 1, Banned: true}) {
 		t.Errorf("the next strike makes it %+v", d.state)
 	}
-	d.state = State{At: epoch, A: 60e6, B: banned | MaxBans<<strikeBits} // of a longer list
+	d.state = PenaltyState{At: epoch, Length: 60e6, Bans: MaxBans, Banned: true} // of a longer list
 	for range 3 {
 		d.strike(epoch)
 	}
-	if s, isBanned := d.look(epoch); !isBanned || s.A != time.Hour.Microseconds() || s.level() != 3 {
+	if s, isBanned := d.look(epoch); !isBanned || s.Length != time.Hour.Microseconds() || s.Bans != 3 {
 		t.Errorf("beyond a list that was made shorter: %+v, banned %v; want its last", s, isBanned)
 	}
 }
@@ -261,12 +261,12 @@ func TestPenaltyPacks(t *testing.T) {
 	for level := range int64(MaxBans + 2) {
 		for i := range int64(MaxStrikes - 1) {
 			d.strike(epoch)
-			if d.state.strikes() != i+1 || d.state.level() != min(level, MaxBans) || d.state.B >= banned {
+			if d.state.Strikes != i+1 || d.state.Bans != min(level, MaxBans) || d.state.Banned || d.state.Packed() >= bannedBit {
 				t.Fatalf("strike %d after %d bans: %+v", i+1, level, d.state)
 			}
 		}
 		d.strike(epoch)
-		if d.state.A >= 1<<45 || d.state.B>>19 != 0 || d.state.level() != min(level+1, MaxBans) || d.state.strikes() != 0 {
+		if d.state.Length >= 1<<45 || d.state.Packed()>>19 != 0 || PenaltyStateOf(d.state.At, d.state.Length, d.state.Packed()) != d.state || d.state.Bans != min(level+1, MaxBans) || d.state.Strikes != 0 {
 			t.Fatalf("ban %d does not fit into 45 and 19 bits: %+v", level+1, d.state)
 		}
 		d.state.At = epoch // it is over

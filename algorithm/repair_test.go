@@ -48,18 +48,18 @@ func TestRepaired(t *testing.T) {
 func TestCounterMovesOn(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowCounter, Count: 4, Window: time.Minute})
 	for at, want := range map[time.Duration]State{
-		59 * time.Second:  {At: epoch, A: 3, B: 2},
-		60 * time.Second:  {At: epoch.Add(time.Minute), B: 3},
-		119 * time.Second: {At: epoch.Add(time.Minute), B: 3},
+		59 * time.Second:  {At: epoch, Used: 3, Previous: 2},
+		60 * time.Second:  {At: epoch.Add(time.Minute), Previous: 3},
+		119 * time.Second: {At: epoch.Add(time.Minute), Previous: 3},
 		120 * time.Second: {At: epoch.Add(2 * time.Minute)},
 		time.Hour:         {At: epoch.Add(time.Hour)},
 	} {
-		if s, _, repaired := m.Weigh(State{At: epoch, A: 3, B: 2}, epoch.Add(at), 0, 0); s != want || repaired {
+		if s, _, repaired := m.Weigh(State{At: epoch, Used: 3, Previous: 2}, epoch.Add(at), 0, 0); s != want || repaired {
 			t.Errorf("after %v: %+v, repaired %v; want %+v", at, s, repaired, want)
 		}
 	}
-	s, _, repaired := m.Weigh(State{At: epoch, A: 3, B: 2}, epoch.Add(-time.Hour), 0, 0)
-	if want := (State{At: epoch.Add(-time.Hour), A: 3, B: 2}); s != want || !repaired {
+	s, _, repaired := m.Weigh(State{At: epoch, Used: 3, Previous: 2}, epoch.Add(-time.Hour), 0, 0)
+	if want := (State{At: epoch.Add(-time.Hour), Used: 3, Previous: 2}); s != want || !repaired {
 		t.Errorf("an hour before: %+v, repaired %v; want %+v", s, repaired, want)
 	}
 }

@@ -64,17 +64,17 @@ func (m *Meter) giveBack(s State, now, at Instant, cost int64) State {
 	switch m.Kind {
 	case KindBucket:
 		if latest := max(now, s.At); at <= latest && at+Instant(m.Window) > latest {
-			s.A = max(0, s.A-cost*m.Ticks)
+			s.Used = max(0, s.Used-cost*m.Ticks)
 		}
 	case KindCounter:
 		if at >= s.At && at < end {
-			s.A = max(0, s.A-cost)
+			s.Used = max(0, s.Used-cost)
 		} else if at < s.At && at >= s.At-Instant(m.Window) {
-			s.B = max(0, s.B-cost)
+			s.Previous = max(0, s.Previous-cost)
 		}
 	default: // windows and intervals
 		if at >= s.At && at < end {
-			s.A = max(0, s.A-cost)
+			s.Used = max(0, s.Used-cost)
 		}
 	}
 	return s

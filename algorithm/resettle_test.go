@@ -320,9 +320,9 @@ func FuzzResettle(f *testing.F) {
 		}
 		within := func(v, most int64) int64 { return int64(uint64(v) % uint64(most+1)) }
 		most := max(m.Most, m.Count+1)
-		s := State{At: Instant(at) & MaxInstant, A: within(a, most)}
+		s := State{At: Instant(at) & MaxInstant, Used: within(a, most)}
 		if m.Kind == KindCounter {
-			s.B = within(b, most)
+			s.Previous = within(b, most)
 		}
 		now := Instant(clock) & MaxInstant
 		r := Receipt{m.Fingerprint, within(taken, m.Capacity+m.Overdraft), Instant(takenAt) & MaxInstant}
@@ -331,7 +331,7 @@ func FuzzResettle(f *testing.F) {
 		after, ok := m.Resettle(s, now, r, cost, Overage(overage%3))
 		used, was := m.used(after, now), m.used(before, now)
 		switch {
-		case after.A < 0 || after.B < 0 || after.At != before.At:
+		case after.Used < 0 || after.Previous < 0 || after.At != before.At:
 			t.Errorf("%v: %+v became %+v", l, before, after)
 		case !ok && after != before:
 			t.Errorf("%v: refused, and %+v became %+v", l, before, after)

@@ -17,11 +17,11 @@ func (m *Meter) advanceCounter(s State, now Instant) (_ State, repaired bool) {
 	start := now - now%Instant(m.Window)
 	switch {
 	case wrong:
-		return State{At: start, A: s.A, B: s.B}, true
+		return State{At: start, Used: s.Used, Previous: s.Previous}, true
 	case s.At >= start:
-		return State{At: start, A: s.A, B: s.B}, false
+		return State{At: start, Used: s.Used, Previous: s.Previous}, false
 	case s.At >= start-Instant(m.Window):
-		return State{At: start, B: s.A}, false
+		return State{At: start, Previous: s.Used}, false
 	}
 	return State{At: start}, false
 }
@@ -32,30 +32,30 @@ func (m *Meter) counterLeft(s State, now Instant) int64 {
 }
 
 func (m *Meter) counterPasses(s State, now Instant, cost int64) bool {
-	return s.B*m.counterLeft(s, now)+(s.A+cost)*m.Ticks <= m.Full
+	return s.Previous*m.counterLeft(s, now)+(s.Used+cost)*m.Ticks <= m.Full
 }
 
 func (m *Meter) counterUsed(s State, now Instant) int64 {
-	return s.A + ceilDiv(s.B*m.counterLeft(s, now), m.Ticks)
+	return s.Used + ceilDiv(s.Previous*m.counterLeft(s, now), m.Ticks)
 }
 
 // counterFree returns when the cost first passes: in this window once the previous count has faded
 // enough, or in the next, where today's current is the one that fades.
 func (m *Meter) counterFree(s State, now Instant, cost int64) Instant {
-	if s.A+cost <= m.Count && s.B > 0 {
-		if e := m.Ticks - (m.Count-s.A-cost)*m.Ticks/s.B; e < m.Ticks {
+	if s.Used+cost <= m.Count && s.Previous > 0 {
+		if e := m.Ticks - (m.Count-s.Used-cost)*m.Ticks/s.Previous; e < m.Ticks {
 			return s.At + Instant(e*m.Tick)
 		}
 	}
 	next := s.At + Instant(m.Window)
-	if s.A == 0 || cost > m.Count {
+	if s.Used == 0 || cost > m.Count {
 		return next
 	}
-	return next + Instant(max(0, m.Ticks-(m.Count-cost)*m.Ticks/s.A)*m.Tick)
+	return next + Instant(max(0, m.Ticks-(m.Count-cost)*m.Ticks/s.Used)*m.Tick)
 }
 
 func (m *Meter) counterClear(s State) Instant {
-	if s.A > 0 {
+	if s.Used > 0 {
 		return s.At + Instant(2*m.Window)
 	}
 	return s.At + Instant(m.Window)

@@ -114,7 +114,7 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 	if w.Sum == 0 {
 		return State{}
 	}
-	s := State{At: log[len(log)-1].At, A: w.Sum}
+	s := State{At: log[len(log)-1].At, Used: w.Sum}
 	if spent(log) {
 		s.At = log[len(log)-2].At
 	}
@@ -123,11 +123,12 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 	}
 	if !passes && cost <= m.Count {
 		if w.Repaired {
-			s.B = int64(now)
+			s.FreeAt = now
 		} else {
 			total := log[len(log)-1].N
 			rest := log[w.First:]
-			s.B = int64(rest[sort.Search(len(rest)-1, func(i int) bool { return total-rest[i].N+cost <= m.Count })].At)
+			oldest := sort.Search(len(rest)-1, func(i int) bool { return total-rest[i].N+cost <= m.Count })
+			s.FreeAt = rest[oldest].At
 		}
 	}
 	return s

@@ -133,10 +133,10 @@ func TestLogStateWaitsForAnEntry(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute})
 	log := []Entry{{}, {At: epoch, N: 2}, {At: epoch + 5, N: 3}}
 	for cost, want := range map[int64]State{
-		0: {At: epoch + 5, A: 3},                      // passes
-		1: {At: epoch + 5, A: 3, B: int64(epoch)},     //
-		3: {At: epoch + 5, A: 3, B: int64(epoch + 5)}, //
-		4: {At: epoch + 5, A: 3},                      // never will
+		0: {At: epoch + 5, Used: 3},                    // passes
+		1: {At: epoch + 5, Used: 3, FreeAt: epoch},     //
+		3: {At: epoch + 5, Used: 3, FreeAt: epoch + 5}, //
+		4: {At: epoch + 5, Used: 3},                    // never will
 	} {
 		passes := m.WeighLog(log, epoch+9, cost).Passes
 		if got := m.LogState(log, epoch+9, cost, passes); got != want {

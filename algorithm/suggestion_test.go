@@ -158,7 +158,7 @@ func TestProductBoundOfDebts(t *testing.T) {
 	} {
 		b := newBook(t, l)
 		d := b.overdraw(epoch, MaxCount)
-		if want := 1 + l.Overdraft; d.Used != want || d.Receipt.Cost != want || b.state.A > maxProduct || b.meter.Most >= maxProduct {
+		if want := 1 + l.Overdraft; d.Used != want || d.Receipt.Cost != want || b.state.Used > maxProduct || b.meter.Most >= maxProduct {
 			t.Errorf("%v: %+v, %+v", l, d, b.state)
 		}
 		if oneMore(l, "overdraft").Validate() == nil {

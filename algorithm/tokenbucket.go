@@ -5,19 +5,19 @@ package algorithm
 // divided before a result is reported. It is the generic cell rate algorithm in another notation.
 
 func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
-	s.A = min(s.A, m.Most) // a bucket that was made smaller is empty, and in debt only as far as it may be
+	s.Used = min(s.Used, m.Most) // a bucket that was made smaller is empty, and in debt only as far as it may be
 	frozen, wrong := ahead(s.At, now, m.Window)
 	switch {
 	case frozen:
 		return s, false
 	case wrong:
-		return State{At: now, A: s.A}, true
+		return State{At: now, Used: s.Used}, true
 	}
 	elapsed := m.ticksAt(now) - m.ticksAt(s.At)
 	if elapsed >= m.Drain { // also keeps the product below from overflowing
 		return State{At: now}, false
 	}
-	return State{At: now, A: max(0, s.A-elapsed*m.Count)}, false
+	return State{At: now, Used: max(0, s.Used-elapsed*m.Count)}, false
 }
 
 // bucketAt returns the first instant that is the given number of ticks after at.
@@ -44,7 +44,7 @@ func (m *Meter) ticksAt(i Instant) int64 {
 // came first; what does not fit overflows.
 
 func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
-	s.A = min(s.A, m.Most)
+	s.Used = min(s.Used, m.Most)
 	frozen, wrong := ahead(s.At, now, m.Window)
 	if frozen {
 		s.At -= s.At % Instant(m.Window)
@@ -53,11 +53,11 @@ func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
 	interval := int64(now) / m.Window
 	start := Instant(interval * m.Window)
 	if wrong {
-		return State{At: start, A: s.A}, true
+		return State{At: start, Used: s.Used}, true
 	}
 	refills := interval - int64(s.At)/m.Window
 	if refills >= m.Drain {
 		return State{At: start}, false
 	}
-	return State{At: start, A: max(0, s.A-refills*m.Count)}, false
+	return State{At: start, Used: max(0, s.Used-refills*m.Count)}, false
 }

@@ -132,7 +132,7 @@ func TestTokenBucketLongIdle(t *testing.T) {
 		m := compile(t, l)
 		full := m.Charge(State{At: 1}, m.Capacity)
 		s, passes, repaired := m.Weigh(full, MaxInstant, m.Capacity, AnyDelay)
-		if s.A != 0 || !passes || repaired {
+		if s.Used != 0 || !passes || repaired {
 			t.Errorf("%v after 142 years: %+v, passes %v, repaired %v; want it full", l, s, passes, repaired)
 		}
 	}

@@ -233,10 +233,13 @@ func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 			t.Errorf("%s: a sound fleet: %s", algorithm, complaint)
 		}
 		for name, mislead := range map[string]func(last, k *storage.Knowledge) *storage.Knowledge{
-			"learns nothing":        func(_, _ *storage.Knowledge) *storage.Knowledge { return nil },
-			"never learns of usage": func(_, k *storage.Knowledge) *storage.Knowledge { k.State.A, k.State.B = 0, 0; return k },
+			"learns nothing": func(_, _ *storage.Knowledge) *storage.Knowledge { return nil },
+			"never learns of usage": func(_, k *storage.Knowledge) *storage.Knowledge {
+				k.State.Used, k.State.Previous, k.State.FreeAt = 0, 0, 0
+				return k
+			},
 			"adds instead of replacing": func(last, k *storage.Knowledge) *storage.Knowledge {
-				k.State.A += last.State.A
+				k.State.Used += last.State.Used
 				return k
 			},
 		} {

@@ -70,7 +70,7 @@ func (x *echo) learn(e *Engine, shares *shares, r *rules.Rule, g *storage.Group,
 		if c.Meter.Kind == algorithm.KindLog && own {
 			x.tell(e, shares, r, g.Subject, g.Charges[j:j+1], x.given(), 0)
 		}
-		if c.Meter.Kind == algorithm.KindLeases || c.Meter.Kind == algorithm.KindLog && states[j].B == 0 {
+		if c.Meter.Kind == algorithm.KindLeases || c.Meter.Kind == algorithm.KindLog && states[j].FreeAt == 0 {
 			continue
 		}
 		x.known.Meter, x.known.State, x.known.Cost = shares.meter(r, c.Meter), states[j], c.Need()

@@ -73,7 +73,7 @@ func (s *shares) state(m, part *algorithm.Meter, st algorithm.State, now penstoc
 	left := (m.Peek(st, now).Remaining + n - 1) / n
 	share := algorithm.State{At: st.At}
 	if m.Kind == algorithm.KindCounter { // what fades of the previous window goes on fading
-		share.B = st.B / n
+		share.Previous = st.Previous / n
 	}
 	fading := part.Peek(share, now).Used
 	return part.Charge(share, max(0, part.Capacity-left-fading))

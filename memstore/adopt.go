@@ -86,7 +86,7 @@ func usedAt(m *algorithm.Meter, st algorithm.State, at algorithm.Instant) int64 
 
 // adoptLog adds what a denial by the other store's log proves.
 func (w *work) adoptLog(it *item, k *storage.Knowledge) {
-	m, from := k.Meter, algorithm.Instant(k.State.B)
+	m, from := k.Meter, k.State.FreeAt
 	if from <= 0 || from+algorithm.Instant(m.Window) <= k.Now || from > k.Now {
 		return
 	}

@@ -202,7 +202,7 @@ func (w *work) divideAmongGuards(sh *shard, free uint32) {
 func (w *work) leaveUnstruck(g int) {
 	v := &w.guards[g]
 	v.penalty.wanted, v.unstruck = false, true
-	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(algorithm.State{}, w.now)
+	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(algorithm.PenaltyState{}, w.now)
 }
 
 // newSlots returns 1 if the spot needs a slot that is not there.

@@ -141,14 +141,14 @@ func isWide(m *algorithm.Meter) bool {
 // pack returns the payload of a state that fits into a slot.
 func pack(kind algorithm.Kind, st algorithm.State) uint64 {
 	if kind == algorithm.KindCounter {
-		return uint64(st.A)<<32 | uint64(st.B)
+		return uint64(st.Used)<<32 | uint64(st.Previous)
 	}
-	return uint64(st.A)
+	return uint64(st.Used)
 }
 
 func unpack(kind algorithm.Kind, at algorithm.Instant, payload uint64) algorithm.State {
 	if kind == algorithm.KindCounter {
-		return algorithm.State{At: at, A: int64(payload >> 32), B: int64(payload & math.MaxUint32)}
+		return algorithm.State{At: at, Used: int64(payload >> 32), Previous: int64(payload & math.MaxUint32)}
 	}
-	return algorithm.State{At: at, A: int64(payload)}
+	return algorithm.State{At: at, Used: int64(payload)}
 }

@@ -171,7 +171,7 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 				if err == nil { // else an operator has reset the subject in between
 					p.now = r.now
 					for k := range g.Charges {
-						_, p.found[at+k].State = unpackItem(r.charges[k*chargeSize:])
+						p.found[at+k].State = unpackItem(r.charges[k*chargeSize:]).state(g.Charges[k].Meter)
 					}
 				}
 			}

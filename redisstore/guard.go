@@ -132,15 +132,14 @@ func appendReservationsKey(b []byte, prefix string, s storage.Subject) []byte {
 // unpackSight reads what the script found of a group's guards, and returns the rest of the reply.
 func unpackSight(b string, g *storage.Group) (s storage.Sight, rest string) {
 	if g.Penalty != nil {
-		var free bool
-		free, s.Penalty = unpackItem(b)
-		s.Banned = !free
+		penalty := unpackItem(b)
+		s.Penalty, s.Banned = algorithm.PenaltyStateOf(penalty.at, penalty.x, penalty.y), !penalty.passes
 		b = b[itemSize:]
 	}
 	if g.Remembers() {
-		replay, record := unpackItem(b)
-		s.Replay = replay
-		s.First = algorithm.Record{Departs: record.At, Nonce: uint64(record.A)<<32 | uint64(record.B)}
+		record := unpackItem(b)
+		s.Replay = record.passes
+		s.First = algorithm.Record{Departs: record.at, Nonce: uint64(record.x)<<32 | uint64(record.y)}
 		b = b[itemSize:]
 	}
 	return s, b

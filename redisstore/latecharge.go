@@ -38,8 +38,8 @@ func (a *amendment) late(prefix string, who storage.Subject, amount *storage.Lat
 	if m.Kind != algorithm.KindLog {
 		a.meter(prefix, who, m, 0)
 		a.body = appendUint56(a.body, int64(amount.State.At))
-		a.body = appendUint56(a.body, min(amount.State.A, m.Most))
-		a.body = appendUint56(a.body, min(amount.State.B, m.Most))
+		a.body = appendUint56(a.body, min(amount.State.Used, m.Most))
+		a.body = appendUint56(a.body, min(amount.State.Previous, m.Most))
 		return
 	}
 	a.meter(prefix, who, m, int64(max(0, len(amount.Log)-1)))

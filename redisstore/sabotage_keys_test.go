@@ -75,7 +75,7 @@ func checkDates(store *redisstore.Store) error {
 		if (err == nil) != inside || err != nil && !strings.Contains(err.Error(), "clock") {
 			return fmt.Errorf("%d µs after the first start: %v", now-monday, err)
 		}
-		if want := monday + (now-monday)/10*10; inside && (!found.Passes || found.State.At != want || found.State.A != 1) {
+		if want := monday + (now-monday)/10*10; inside && (!found.Passes || found.State.At != want || found.State.Used != 1) {
 			return fmt.Errorf("%d µs after the first start: got %+v, want the period of %d", now-monday, found, want)
 		}
 	}

@@ -183,10 +183,10 @@ func (r *amended) settle(t *storage.Settlement, out *storage.Settled) {
 	out.Now, out.Allowed, out.Again, out.Until = r.now, r.allowed, r.again, r.until
 	out.Decisions = out.Decisions[:0]
 	for i, c := range t.Charges {
-		item := r.charges[i*chargeSize:]
-		ok, state := unpackItem(item)
-		more := unpackAmount(item[itemSize:]) // 0 unless it was refused
-		out.Decisions = append(out.Decisions, c.Meter.ReportSettled(state, r.now, more, ok))
+		b := r.charges[i*chargeSize:]
+		charged := unpackItem(b)
+		more := unpackAmount(b[itemSize:]) // 0 unless it was refused
+		out.Decisions = append(out.Decisions, c.Meter.ReportSettled(charged.state(c.Meter), r.now, more, charged.passes))
 	}
 }
 

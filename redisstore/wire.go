@@ -372,8 +372,8 @@ func (c *call) unpack() error {
 			c.sights = append(c.sights, sight)
 		}
 		for j := range g.Charges {
-			var f storage.Found
-			f.Passes, f.State = unpackItem(b)
+			charged := unpackItem(b)
+			f := storage.Found{State: charged.state(g.Charges[j].Meter), Passes: charged.passes}
 			b = b[itemSize:]
 			if g.Charges[j].Overdraw {
 				f.Amount = unpackAmount(b)
@@ -389,6 +389,16 @@ func unpackAmount(b string) int64 {
 	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
 }
 
-func unpackItem(b string) (passes bool, s algorithm.State) {
-	return b[0] == 1, algorithm.State{At: algorithm.Instant(uint56(b[1:])), A: uint56(b[8:]), B: uint56(b[15:])}
+// An item is one state as the scripts tell it: whether its cost passes, and three integers.
+type item struct {
+	passes bool
+	at     algorithm.Instant
+	x, y   int64
 }
+
+func unpackItem(b string) item {
+	return item{b[0] == 1, algorithm.Instant(uint56(b[1:])), uint56(b[8:]), uint56(b[15:])}
+}
+
+// state reads the item of a meter.
+func (i item) state(m *algorithm.Meter) algorithm.State { return m.Kind.StateOf(i.at, i.x, i.y) }

@@ -24,7 +24,7 @@ type Knowledge struct {
 	// Meter is the limit whose counter it is; nil: it is about a ban.
 	//
 	// Of a log, State is the answer to a request that the log denied, and Cost is what that request
-	// needed. It proves only that the same cost is denied until the entry at State.B has left the
+	// needed. It proves only that the same cost is denied until the entry at State.FreeAt has left the
 	// window. See [algorithm.Meter.FillLog].
 	Meter *algorithm.Meter
 	State algorithm.State

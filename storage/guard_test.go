@@ -174,12 +174,12 @@ func TestSettleWithGuards(t *testing.T) {
 	peek := []algorithm.Charge{{Meter: minute}}
 	late := []algorithm.Charge{{Meter: debt, Cost: 9, Overdraw: true}}
 	at := func(after time.Duration, used int64) algorithm.State {
-		return algorithm.State{At: epoch.Add(after), A: used}
+		return algorithm.State{At: epoch.Add(after), Used: used}
 	}
-	ban := p.Ban(algorithm.State{B: 2 << strikeBits}, epoch, (2 * time.Minute).Microseconds())
+	ban := p.Ban(algorithm.PenaltyState{Bans: 2}, epoch, (2 * time.Minute).Microseconds())
 	until := epoch.Add(2 * time.Minute)
 	isBanned := Sight{Penalty: ban, Banned: true}
-	struck := p.Strike(p.Strike(algorithm.State{}, epoch), epoch)
+	struck := p.Strike(p.Strike(algorithm.PenaltyState{}, epoch), epoch)
 	first := algorithm.Record{First: epoch.Add(-time.Second), Departs: epoch.Add(20 * time.Second), Nonce: 77}
 	repeat := Sight{Replay: true, First: first}
 	other := Group{Subject: Subject{1}, Charges: charges(minute)}
@@ -211,12 +211,12 @@ func TestSettleWithGuards(t *testing.T) {
 			Outcome{Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}}, Decisions: []algorithm.Decision{
 				{Limit: 3, Used: 3, RetryAfter: 2 * time.Minute, ResetAfter: time.Minute}, {Allowed: true, Limit: 5, Remaining: 5}}}},
 		{"strikes of a series that is over do not count", []Group{{Penalty: p, Charges: peek}}, []Found{{Passes: true}},
-			[]Sight{{Penalty: algorithm.State{At: epoch.Add(-time.Second), A: (59 * time.Second).Microseconds(), B: 2 | 1<<strikeBits}}},
+			[]Sight{{Penalty: algorithm.PenaltyState{At: epoch.Add(-time.Second), Length: (59 * time.Second).Microseconds(), Strikes: 2, Bans: 1}}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Bans: 1}}, Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Remaining: 3}}}},
 		{"a strike: the next may move the end", []Group{{Penalty: p, Charges: charges(minute)}}, []Found{full}, []Sight{{Penalty: struck}},
 			Outcome{Groups: []GroupOutcome{{Strikes: 2}}, Decisions: []algorithm.Decision{denied}}},
 		{"a ban that ends now is over", []Group{{Penalty: p, Charges: charges(minute)}}, []Found{{State: at(0, 1), Passes: true}},
-			[]Sight{{Penalty: algorithm.State{At: epoch, A: ban.A, B: ban.B}}},
+			[]Sight{{Penalty: algorithm.PenaltyState{At: epoch, Length: ban.Length, Bans: ban.Bans, Banned: true}}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Bans: 2}}, Decisions: []algorithm.Decision{took(minute, 1, time.Minute)}}},
 		{"banned alone", []Group{{Penalty: p, Charges: charges(minute), Alone: true}, other}, []Found{{Passes: true}, {State: at(0, 1), Passes: true}}, []Sight{isBanned, {}},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{FirmUntil: until, BannedUntil: until, Bans: 2}, {Allowed: true, Taken: true}},
@@ -226,7 +226,7 @@ func TestSettleWithGuards(t *testing.T) {
 				Decisions: []algorithm.Decision{{Limit: 3, Remaining: 3, RetryAfter: 2 * time.Minute}, {Allowed: true, Limit: 3, Remaining: 3}}}},
 
 		{"a duplicate shows the numbers, the original's departure and its nonce", []Group{{Dedup: d, Charges: charges(minute, leaky)}},
-			[]Found{full, {State: algorithm.State{At: epoch, A: 2 * leaky.Ticks}}}, []Sight{repeat},
+			[]Found{full, {State: algorithm.State{At: epoch, Used: 2 * leaky.Ticks}}}, []Sight{repeat},
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Original: 77}}, Decisions: []algorithm.Decision{
 				{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute},
 				{Allowed: true, Limit: 7, Used: 2, Remaining: 5, ResetAfter: 30 * time.Second, Delay: 20 * time.Second}}}},
@@ -244,7 +244,7 @@ func TestSettleWithGuards(t *testing.T) {
 			Outcome{Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true, Replay: true, Nonce: 5, Original: 77}},
 				Decisions: []algorithm.Decision{{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, took(leases, 2, time.Minute)}}},
 		{"or is denied, without a strike", []Group{{Dedup: d, Penalty: p, Charges: charges(minute, leases)}},
-			[]Found{full, {State: algorithm.State{At: epoch.Add(time.Minute), A: 2, B: int64(epoch.Add(20 * time.Second))}}}, []Sight{{Replay: true, First: first, Penalty: struck}},
+			[]Found{full, {State: algorithm.State{At: epoch.Add(time.Minute), Used: 2, FreeAt: epoch.Add(20 * time.Second)}}}, []Sight{{Replay: true, First: first, Penalty: struck}},
 			Outcome{Groups: []GroupOutcome{{Replay: true, Original: 77, Strikes: 2}}, Decisions: []algorithm.Decision{
 				{Allowed: true, Limit: 3, Used: 3, ResetAfter: time.Minute}, {Limit: 2, Used: 2, RetryAfter: 20 * time.Second, ResetAfter: time.Minute}}}},
 		{"and takes none where another rule denies", []Group{{Dedup: d, Charges: charges(leases)}, other}, []Found{{State: at(time.Minute, 1), Passes: true}, full}, []Sight{repeat, {}},
@@ -304,7 +304,7 @@ func TestSettleOfADeniedCall(t *testing.T) {
 		{Subject: Subject{1}, Charges: one, Alone: true},
 		{Subject: Subject{2}, Charges: one, Dedup: dedup(t, onceAMinute)},
 	}}
-	found := []Found{{Passes: true}, {State: algorithm.State{At: epoch, A: 1}, Passes: true}, {}}
+	found := []Found{{Passes: true}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {}}
 	sights := []Sight{{}, {}, {Replay: true, First: algorithm.Record{First: epoch, Nonce: 77}}}
 	if ticket.Together(found, sights) || ticket.Together(found, nil) {
 		t.Error("its groups pass together")
@@ -324,8 +324,8 @@ func TestSettleWithGuardsDoesNotAllocate(t *testing.T) {
 	m := ticketMeters(t)
 	p := penalty(t, threeStrikes)
 	ticket := Ticket{Nonce: 1, Groups: []Group{{Penalty: p, Dedup: dedup(t, onceAMinute), Reserve: time.Minute, Charges: []algorithm.Charge{{Meter: m["minute"], Cost: 1, Overdraw: true}}}}}
-	found := []Found{{State: algorithm.State{At: epoch, A: 1}, Amount: 1, Passes: true}}
-	sights := []Sight{{Penalty: p.Strike(algorithm.State{}, epoch)}}
+	found := []Found{{State: algorithm.State{At: epoch, Used: 1}, Amount: 1, Passes: true}}
+	sights := []Sight{{Penalty: p.Strike(algorithm.PenaltyState{}, epoch)}}
 	var out Outcome
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ticket.Validate(); err != nil {
@@ -343,11 +343,12 @@ func TestSettleOfNonsenseGuards(t *testing.T) {
 	p, d := penalty(t, threeStrikes), dedup(t, onceAMinute)
 	for _, meter := range m {
 		ticket := Ticket{Nonce: 1, Groups: []Group{{Penalty: p, Dedup: d, Charges: []algorithm.Charge{{Meter: meter, Cost: 1}}}}}
-		for _, s := range []algorithm.State{{}, {At: algorithm.MaxInstant, A: algorithm.MaxCount, B: -1}, {At: -1, A: -1, B: banned}} {
+		for _, s := range []algorithm.State{{}, {At: algorithm.MaxInstant, Used: algorithm.MaxCount, Previous: -1, FreeAt: -1}, {At: -1, Used: -1, Previous: 1 << 18, FreeAt: 1 << 18}} {
+			penal := algorithm.PenaltyStateOf(s.At, s.Used, s.Previous)
 			for _, r := range []algorithm.Record{{}, {First: algorithm.MaxInstant, Replays: algorithm.MaxCount, Departs: algorithm.MaxInstant}, {First: -1, Replays: -1, Departs: -1}} {
 				for guards := range 4 {
 					var out Outcome
-					sight := Sight{Penalty: s, Banned: guards&1 != 0, Replay: guards&2 != 0, First: r}
+					sight := Sight{Penalty: penal, Banned: guards&1 != 0, Replay: guards&2 != 0, First: r}
 					out.Settle(&ticket, epoch, []Found{{State: s, Passes: true}}, []Sight{sight})
 					if out.Allowed == sight.Banned || out.Groups[0].Nonce != 0 && sight.Banned || out.Decisions[0].Delay < 0 && sight.Replay {
 						t.Errorf("%v: %+v became %+v", meter, sight, out)

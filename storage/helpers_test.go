@@ -15,12 +15,6 @@ var (
 	onceAMinute  = algorithm.DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Minute}}
 )
 
-// How a penalty packs its state.
-const (
-	strikeBits = 14
-	banned     = 1 << 18
-)
-
 func compile(t testing.TB, l algorithm.Limit) *algorithm.Meter { return compiled(t, l.Compile) }
 
 func penalty(t testing.TB, p algorithm.PenaltyTerms) *algorithm.Penalty {

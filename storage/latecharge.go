@@ -58,7 +58,7 @@ func (c *LateCharge) Validate() error {
 			return fail("amount %d has no meter", i)
 		case !a.Meter.CanChargeLate():
 			return fail("amount %d: %q cannot be charged afterwards", i, a.Meter)
-		case a.State.At < 0 || a.State.At > algorithm.MaxInstant || a.State.A < 0 || a.State.B < 0:
+		case a.State.At < 0 || a.State.At > algorithm.MaxInstant || a.State.Used < 0 || a.State.Previous < 0:
 			return fail("amount %d: no counter of %q is in state %+v", i, a.Meter, a.State)
 		case len(a.Log) > algorithm.MaxLateEntries:
 			return fail("amount %d: %d log entries, at most %d", i, len(a.Log), algorithm.MaxLateEntries)

@@ -138,8 +138,8 @@ func TestLeasesAreGivenBack(t *testing.T) {
 		if want {
 			live = 1
 		}
-		if s := m.LeaseState(left, at30, 0, true); s.A != live || m.ReportSettled(s, at30, 0, true).Used != live {
-			t.Errorf("after nonce %d gave back %d live, want %d", nonce, s.A, live)
+		if s := m.LeaseState(left, at30, 0, true); s.Used != live || m.ReportSettled(s, at30, 0, true).Used != live {
+			t.Errorf("after nonce %d gave back %d live, want %d", nonce, s.Used, live)
 		}
 		if again, held := m.DropLease(left, at30, nonce); held || len(again) != len(left) {
 			t.Errorf("nonce %d gives back twice", nonce)

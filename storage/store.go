@@ -115,6 +115,6 @@ func ValidateInspection(now algorithm.Instant, most int) error {
 }
 
 // Apply returns what the ban makes of a penalty's state.
-func (b *Ban) Apply(s algorithm.State, now algorithm.Instant) algorithm.State {
+func (b *Ban) Apply(s algorithm.PenaltyState, now algorithm.Instant) algorithm.PenaltyState {
 	return b.Penalty.Impose(s, now, b.Length)
 }

@@ -259,8 +259,8 @@ type Found struct {
 
 // A Sight is what a store found for the guards of a group.
 type Sight struct {
-	Penalty algorithm.State // as the call left it
-	Banned  bool            // before the call
+	Penalty algorithm.PenaltyState // as the call left it
+	Banned  bool                   // before the call
 	Replay  bool
 	First   algorithm.Record // of the call that this one repeats
 }

@@ -185,7 +185,7 @@ func TestSettle(t *testing.T) {
 	m := ticketMeters(t)
 	now := epoch
 	minute, hour, denied, leases := m["minute"], m["hour"], m["denied"], m["leases"]
-	full := algorithm.State{At: epoch, A: 3}
+	full := algorithm.State{At: epoch, Used: 3}
 	receipt := func(m *algorithm.Meter) algorithm.Receipt {
 		return algorithm.Receipt{Fingerprint: m.Fingerprint, Cost: 1, At: epoch}
 	}
@@ -199,7 +199,7 @@ func TestSettle(t *testing.T) {
 	deny := func(m *algorithm.Meter, retry, reset time.Duration) algorithm.Decision {
 		return algorithm.Decision{Limit: m.Capacity, Used: m.Capacity, RetryAfter: retry, ResetAfter: reset}
 	}
-	leased := algorithm.State{At: epoch.Add(time.Minute), A: 2, B: int64(epoch.Add(time.Second))}
+	leased := algorithm.State{At: epoch.Add(time.Minute), Used: 2, FreeAt: epoch.Add(time.Second)}
 
 	for _, test := range []struct {
 		name   string
@@ -208,11 +208,11 @@ func TestSettle(t *testing.T) {
 		want   Outcome
 	}{
 		{"all pass", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
-			[]Found{{State: algorithm.State{At: epoch, A: 1}, Passes: true}, {State: algorithm.State{At: epoch, A: 1}, Passes: true}},
+			[]Found{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}},
 			Outcome{Now: now, Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}},
 				Decisions: []algorithm.Decision{pass(minute, 1, time.Minute, true), pass(hour, 1, time.Hour, true)}}},
 		{"the minute passes, the hour denies: nothing is taken", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}, {Meter: hour, Cost: 1}}}},
-			[]Found{{State: algorithm.State{}, Passes: true}, {State: algorithm.State{At: epoch, A: 5}, Passes: false}},
+			[]Found{{State: algorithm.State{}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
 				Decisions: []algorithm.Decision{pass(minute, 0, 0, false), deny(hour, time.Hour, time.Hour)}}},
 		{"another group denies", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}, {Subject: Subject{1}, Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}},
@@ -220,19 +220,19 @@ func TestSettle(t *testing.T) {
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{Allowed: true}, {FirmUntil: epoch.Add(time.Minute)}},
 				Decisions: []algorithm.Decision{pass(minute, 0, 0, false), deny(minute, time.Minute, time.Minute)}}},
 		{"a group alone denies only itself", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}, {Charges: []algorithm.Charge{{Meter: hour, Cost: 1}}, Alone: true}},
-			[]Found{{State: algorithm.State{At: epoch, A: 1}, Passes: true}, {State: algorithm.State{At: epoch, A: 5}, Passes: false}},
+			[]Found{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
 			Outcome{Now: now, Allowed: true, Groups: []GroupOutcome{{Allowed: true, Taken: true}, {FirmUntil: epoch.Add(time.Hour)}},
 				Decisions: []algorithm.Decision{pass(minute, 1, time.Minute, true), deny(hour, time.Hour, time.Hour)}}},
 		{"a group alone is taken though the others are denied", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 1}}}, {Charges: []algorithm.Charge{{Meter: hour, Cost: 1}}, Alone: true}},
-			[]Found{{State: full, Passes: false}, {State: algorithm.State{At: epoch, A: 1}, Passes: true}},
+			[]Found{{State: full, Passes: false}, {State: algorithm.State{At: epoch, Used: 1}, Passes: true}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Minute)}, {Allowed: true, Taken: true}},
 				Decisions: []algorithm.Decision{deny(minute, time.Minute, time.Minute), pass(hour, 1, time.Hour, true)}}},
 		{"firm as long as the longest denial", []Group{{Charges: []algorithm.Charge{{Meter: hour, Cost: 1}, {Meter: minute, Cost: 1}}}},
-			[]Found{{State: algorithm.State{At: epoch, A: 5}, Passes: false}, {State: full, Passes: false}},
+			[]Found{{State: algorithm.State{At: epoch, Used: 5}, Passes: false}, {State: full, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{FirmUntil: epoch.Add(time.Hour)}},
 				Decisions: []algorithm.Decision{deny(hour, time.Hour, time.Hour), deny(minute, time.Minute, time.Minute)}}},
 		{"not firm where others may give back", []Group{{Charges: []algorithm.Charge{{Meter: hour, Cost: 1}}, Returnable: true}},
-			[]Found{{State: algorithm.State{At: epoch, A: 5}, Passes: false}},
+			[]Found{{State: algorithm.State{At: epoch, Used: 5}, Passes: false}},
 			Outcome{Now: now, Allowed: false, Groups: []GroupOutcome{{}}, Decisions: []algorithm.Decision{deny(hour, time.Hour, time.Hour)}}},
 		{"never is firm for good", []Group{{Charges: []algorithm.Charge{{Meter: minute, Cost: 4}}}},
 			[]Found{{State: algorithm.State{}, Passes: false}},
@@ -266,7 +266,7 @@ func statesOf(found []Found) (states []algorithm.State) {
 func TestSettleDoesNotAllocate(t *testing.T) {
 	m := ticketMeters(t)
 	ticket := Ticket{Groups: []Group{{Charges: []algorithm.Charge{{Meter: m["minute"], Cost: 1}, {Meter: m["hour"], Cost: 1}}}}}
-	found := []Found{{State: algorithm.State{At: epoch, A: 1}, Passes: true}, {State: algorithm.State{At: epoch, A: 5}, Passes: false}}
+	found := []Found{{State: algorithm.State{At: epoch, Used: 1}, Passes: true}, {State: algorithm.State{At: epoch, Used: 5}, Passes: false}}
 	var out Outcome
 	if n := testing.AllocsPerRun(100, func() {
 		if err := ticket.Validate(); err != nil {
@@ -287,7 +287,7 @@ func TestSettleOfNonsense(t *testing.T) {
 	for _, m := range meters {
 		ticket := Ticket{Nonce: 1, Groups: []Group{{Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}}}
 		var out Outcome
-		for _, s := range []algorithm.State{{}, {At: algorithm.MaxInstant}, {At: epoch, A: algorithm.MaxCount, B: algorithm.MaxCount}} {
+		for _, s := range []algorithm.State{{}, {At: algorithm.MaxInstant}, {At: epoch, Used: algorithm.MaxCount, Previous: algorithm.MaxCount, FreeAt: algorithm.MaxInstant}} {
 			if out.Settle(&ticket, epoch, []Found{{State: s}}, nil); out.Allowed || len(out.Decisions) != 1 {
 				t.Errorf("%v: a denial became %+v", m, out)
 			}

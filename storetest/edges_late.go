@@ -33,8 +33,8 @@ func checkInvalidLate(nodes []storage.Store) error {
 		{"permits", "concurrency", func(c *storage.LateCharge) { c.Amounts[0].Meter = permits }},
 		{"before the epoch", "now -1", func(c *storage.LateCharge) { c.Now = -1 }},
 		{"after the last instant", "now 4503599627370496", func(c *storage.LateCharge) { c.Now = algorithm.MaxInstant + 1 }},
-		{"a negative amount", "A:-1", func(c *storage.LateCharge) { c.Amounts[0].State.A = -1 }},
-		{"a negative previous amount", "B:-1", func(c *storage.LateCharge) { c.Amounts[0].State.B = -1 }},
+		{"a negative amount", "Used:-1", func(c *storage.LateCharge) { c.Amounts[0].State.Used = -1 }},
+		{"a negative previous amount", "Previous:-1", func(c *storage.LateCharge) { c.Amounts[0].State.Previous = -1 }},
 		{"dated before the epoch", "At:-1", func(c *storage.LateCharge) { c.Amounts[0].State.At = -1 }},
 		{"dated after the last instant", "At:4503599627370496", func(c *storage.LateCharge) { c.Amounts[0].State.At = algorithm.MaxInstant + 1 }},
 		{"a log that is too long", "1001 log entries", func(c *storage.LateCharge) {

@@ -32,10 +32,10 @@ func (h *hearing) weighing(c algorithm.Charge) *weighing {
 // hear looks at everything and writes nothing: the ban, then whether it is a repeat, then charges.
 func (h *hearing) hear(l ledger) {
 	if h.Penalty != nil {
-		state := l.balances[h.penaltyAccount()].state
+		state := l.balances[h.penaltyAccount()].penalty
 		h.sight.Penalty, h.sight.Banned, h.wrongPenalty = h.Penalty.Weigh(state, h.now)
 		l.tally.see("penalty dated anew", h.wrongPenalty)
-		l.tally.see("forgiven", state.B != 0 && h.sight.Penalty.B == 0)
+		l.tally.see("forgiven", state.Packed() != 0 && h.sight.Penalty.Packed() == 0)
 	}
 	if h.Remembers() && !h.sight.Banned {
 		h.sight.First = l.calls[callOf{h.Subject, h.Call}]
@@ -85,8 +85,8 @@ func (h *hearing) conclude(l ledger, pass bool) {
 		l.balances[h.budget.account] = h.budget.charged()
 	case isNew && h.IsStrike(h.found()):
 		h.sight.Penalty = h.Penalty.Strike(h.sight.Penalty, h.now)
-		l.balances[h.penaltyAccount()] = balance{state: h.sight.Penalty}
+		l.balances[h.penaltyAccount()] = balance{penalty: h.sight.Penalty}
 	case h.wrongPenalty && !h.sight.Replay && h.Spends():
-		l.balances[h.penaltyAccount()] = balance{state: h.sight.Penalty}
+		l.balances[h.penaltyAccount()] = balance{penalty: h.sight.Penalty}
 	}
 }

@@ -15,11 +15,12 @@ type account struct {
 	fingerprint uint64
 }
 
-// A balance is what is kept of an account: a state, or the entries of a log or of leases. Balances
-// are never changed, only replaced, so ledgers may share them.
+// A balance is what is kept of an account: a state, the entries of a log or of leases, or a penalty's
+// state. Balances are never changed, only replaced, so ledgers may share them.
 type balance struct {
 	state   algorithm.State
 	entries []algorithm.Entry
+	penalty algorithm.PenaltyState
 }
 
 // callOf names what is remembered of an allowed call.
@@ -60,7 +61,7 @@ func (l ledger) clone() ledger {
 
 func (l ledger) equal(other ledger) bool {
 	return maps.EqualFunc(l.balances, other.balances, func(a, b balance) bool {
-		return a.state == b.state && slices.Equal(a.entries, b.entries)
+		return a.state == b.state && a.penalty == b.penalty && slices.Equal(a.entries, b.entries)
 	}) && maps.Equal(l.calls, other.calls) && maps.EqualFunc(l.reservations, other.reservations, sameReservation) &&
 		maps.Equal(l.late, other.late)
 }

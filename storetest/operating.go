@@ -11,8 +11,8 @@ import (
 // ban sets or lifts a ban by hand and returns its end.
 func (l ledger) ban(b *storage.Ban, now algorithm.Instant) algorithm.Instant {
 	a := account{b.Subject, algorithm.PenaltyFingerprint}
-	state := b.Apply(l.balances[a].state, now)
-	l.balances[a] = balance{state: state}
+	state := b.Apply(l.balances[a].penalty, now)
+	l.balances[a] = balance{penalty: state}
 	if b.Length == 0 {
 		return 0
 	}

@@ -35,8 +35,8 @@ func (s *forgetsByTheWriter) Take(_ context.Context, t *storage.Ticket, out *sto
 		}
 		for fingerprint, life := range lives {
 			where := account{g.Subject, fingerprint}
-			if now := s.ledger.balances[where]; now.state != before.balances[where].state {
-				s.ends[where] = now.state.At + algorithm.Instant(life)
+			if now, was := s.ledger.balances[where], before.balances[where]; now.state != was.state || now.penalty != was.penalty {
+				s.ends[where] = max(now.state.At, now.penalty.At) + algorithm.Instant(life)
 			}
 		}
 	}

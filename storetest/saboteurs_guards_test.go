@@ -77,7 +77,7 @@ func settlesBy(settle func(l ledger, s *storage.Settlement, out *storage.Settled
 
 func ignoresBans() storage.Store {
 	return beforePenalties(func(l ledger, a account, g *storage.Group, now algorithm.Instant) {
-		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].state, now); isBanned {
+		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].penalty, now); isBanned {
 			delete(l.balances, a)
 		}
 	})
@@ -85,13 +85,13 @@ func ignoresBans() storage.Store {
 
 func strike(l ledger, g *storage.Group, now algorithm.Instant) {
 	a := account{g.Subject, algorithm.PenaltyFingerprint}
-	s, _, _ := g.Penalty.Weigh(l.balances[a].state, now)
-	l.balances[a] = balance{state: g.Penalty.Strike(s, now)}
+	s, _, _ := g.Penalty.Weigh(l.balances[a].penalty, now)
+	l.balances[a] = balance{penalty: g.Penalty.Strike(s, now)}
 }
 
 func strikesWhileBanned() storage.Store {
 	return beforePenalties(func(l ledger, a account, g *storage.Group, now algorithm.Instant) {
-		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].state, now); isBanned && g.Spends() {
+		if _, isBanned, _ := g.Penalty.Weigh(l.balances[a].penalty, now); isBanned && g.Spends() {
 			strike(l, g, now)
 		}
 	})
@@ -118,8 +118,9 @@ func strikesForOthers() storage.Store {
 // believesAnyBan takes the end of a ban for granted, however far off a wrong clock has put it.
 func believesAnyBan() storage.Store {
 	return beforePenalties(func(l ledger, a account, _ *storage.Group, now algorithm.Instant) {
-		if s := l.balances[a].state; s.A < int64(s.At-now) {
-			l.balances[a] = balance{state: algorithm.State{At: s.At, A: int64(s.At - now), B: s.B}}
+		if s := l.balances[a].penalty; s.Length < int64(s.At-now) {
+			s.Length = int64(s.At - now)
+			l.balances[a] = balance{penalty: s}
 		}
 	})
 }

@@ -13,7 +13,7 @@ func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storag
 	w := settling{Settlement: s, now: now, ledger: l, out: out}
 	for _, c := range s.Charges {
 		b := l.balances[w.account(c.Meter)]
-		w.balances = append(w.balances, balance{b.state, slices.Clone(b.entries)})
+		w.balances = append(w.balances, balance{state: b.state, entries: slices.Clone(b.entries)})
 	}
 	r, ok := l.reservations[takenUnder{s.Subject, s.Nonce}]
 	switch {

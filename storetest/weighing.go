@@ -24,7 +24,7 @@ type weighing struct {
 }
 
 func (w *weighing) weigh(b balance) {
-	w.balance = balance{b.state, slices.Clone(b.entries)}
+	w.balance = balance{state: b.state, entries: slices.Clone(b.entries)}
 	switch w.Meter.Kind {
 	case algorithm.KindLog:
 		w.log = w.Meter.WeighLog(w.balance.entries, w.now, w.cost)

@@ -72,7 +72,7 @@ func firm(t *storage.Ticket, out *storage.Outcome, beyond penstock.Instant) bool
 // lacksOne tells logs that are denied for want of a single unit: they stay as they are until the oldest
 // of their entries leaves, which is the one that the state names.
 func lacksOne(c *algorithm.Charge, s algorithm.State) bool {
-	return s.A+c.Need()-c.Meter.Capacity == 1
+	return s.Used+c.Need()-c.Meter.Capacity == 1
 }
 
 // learn keeps what an answer was made of, except of subjects that were forgotten since it was asked for,
@@ -86,7 +86,7 @@ func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when told, before
 		s.mu.Lock()
 		if s.generation == before[i] && g.Spends() {
 			if g.Guarded() {
-				ban := algorithm.State{At: out.Groups[i].BannedUntil, A: out.Groups[i].Bans}
+				ban := algorithm.State{At: out.Groups[i].BannedUntil, Used: out.Groups[i].Bans}
 				s.put(entry{banOf(t, g), when, ban})
 			}
 			for j := range g.Charges {
@@ -120,7 +120,7 @@ func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 	sights := m.sights(t, room[:])
 	out.Settle(t, m.now, m.found[:m.charges], sights)
 	for i := range sights {
-		out.Groups[i].Bans = m.bans[i].A
+		out.Groups[i].Bans = m.bans[i].Used
 	}
 	return firm(t, out, m.latest)
 }
@@ -135,7 +135,7 @@ func (m *memory) sights(t *storage.Ticket, room []storage.Sight) []storage.Sight
 	for i := range sights {
 		if p := t.Groups[i].Penalty; p != nil {
 			sights[i].Banned = true
-			sights[i].Penalty = p.Ban(algorithm.State{}, m.now, int64(m.bans[i].At-m.now))
+			sights[i].Penalty = p.Ban(algorithm.PenaltyState{}, m.now, int64(m.bans[i].At-m.now))
 		}
 	}
 	return sights
@@ -204,7 +204,7 @@ func (m *memory) weigh(t *storage.Ticket) bool {
 			if c.Meter.Kind != algorithm.KindLog {
 				f.State, f.Passes, _ = c.Meter.Weigh(f.State, m.now, c.Need(), t.MaxDelay)
 				f.Passes = f.Passes && !c.Meter.IsOver(f.State) // or it would be said to be charged
-			} else if !lacksOne(c, f.State) || m.latest >= penstock.Instant(f.State.B+c.Meter.Window) {
+			} else if !lacksOne(c, f.State) || m.latest >= f.State.FreeAt+penstock.Instant(c.Meter.Window) {
 				return false
 			}
 		}

@@ -48,7 +48,7 @@ type told struct {
 type entry struct {
 	key
 	told
-	state algorithm.State
+	state algorithm.State // of a ban: At is its end, Used how many bans there were
 }
 
 const ways = 8

@@ -185,7 +185,7 @@ func TestDisplacedWhileAsking(t *testing.T) {
 		}
 		take(t, s, 0, g)
 		s.eachPool(func(p *pool) {
-			if p.owner != 0 && (p.known[0].A != 7 || p.subject == g.Subject) {
+			if p.owner != 0 && (p.known[0].Used != 7 || p.subject == g.Subject) {
 				t.Errorf("of a subject with 7 used it is known %+v", p.known[0])
 			}
 		})

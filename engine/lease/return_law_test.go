@@ -215,25 +215,25 @@ func (e *ending) compare(t testing.TB, back int64) error {
 	m, sinceLease, full := e.meter(), false, false
 	for _, b := range e.charges {
 		s, _, _ = m.Weigh(s, b.at, 0, 0)
-		full = full || sinceLease && s.A == 0
+		full = full || sinceLease && s.Used == 0
 		cost := b.cost
 		if b.settlements > 0 {
 			cost, sinceLease = b.spent, true
 		}
 		s = m.Charge(s, cost)
-		full = full || sinceLease && s.A == 0
+		full = full || sinceLease && s.Used == 0
 	}
 	s, _, _ = m.Weigh(s, e.now, 0, 0)
-	full = full || sinceLease && s.A == 0
+	full = full || sinceLease && s.Used == 0
 	there := take(t, e.settling, e.now, leased(e.group.Subject, 0, m)).States[0]
 	if m.Kind == algorithm.KindBucket && full {
-		if there.A > s.A || there.A < s.A-back*m.Ticks {
+		if there.Used > s.Used || there.Used < s.Used-back*m.Ticks {
 			return fmt.Errorf("the store has %+v after %d were given back, want %+v, or as many less", there, back, s)
 		}
 		return nil
 	}
 	want := m.Peek(s, e.now)
-	if got := m.Peek(there, e.now); got != want || there.A != s.A || there.B != s.B {
+	if got := m.Peek(there, e.now); got != want || there.Used != s.Used || there.Previous != s.Previous {
 		return fmt.Errorf("the store has %+v after %d were given back, want %+v", there, back, s)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // Options of a Store.
 type Options struct {
 	// Pools is how many keys can have permits at the same time, about; 0 is DefaultPools. Each takes
-	// 352 bytes. Where there are more hot keys, those used least recently lose theirs.
+	// 384 bytes. Where there are more hot keys, those used least recently lose theirs.
 	Pools int
 }
 
