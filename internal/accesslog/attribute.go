@@ -90,7 +90,17 @@ func (o *Options) parameter(f fields, name string) (string, bool) {
 	return values[name][0], true
 }
 
-// Check reports an attribute that no line of the format can have.
+// CheckAttribute reports an attribute that no line of some file can have. Formats whose fields depend on the
+// file can have any.
+func (l *Log) CheckAttribute(a Attribute) error {
+	for _, s := range l.sources {
+		if err := s.format.check(&a, &l.options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f Format) check(a *Attribute, o *Options) error {
 	if f.fields == nil {
 		return nil

@@ -156,7 +156,11 @@ func TestRefused(t *testing.T) {
 		{Options{Window: time.Millisecond}, "a", line, "window 1ms; lines can be out of order by 1s to 1h0m0s"},
 		{Options{}, "a.gz", "\x1f\x8b no gzip", "read gzip"},
 	} {
-		_, err := Open([]string{write(t, test.name, test.text)}, test.options)
+		l, err := Open([]string{write(t, test.name, test.text)}, test.options)
+		if err == nil {
+			err = l.CheckAttribute(test.options.Attributes[0])
+			l.Close()
+		}
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v\nwant %s", err, test.want)
 		}

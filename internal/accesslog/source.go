@@ -120,10 +120,7 @@ func (s *source) begin(raw io.Reader, o *Options) error {
 		return err
 	}
 	s.parser = s.format.newParser(o)
-	for i := range o.Attributes {
-		err = errors.Join(err, s.format.check(&o.Attributes[i], o))
-	}
-	return err
+	return nil
 }
 
 // sample returns whole lines, and the first even if it is not whole.

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/accesslog"
+	"github.com/penstock-io/penstock/internal/backtest"
+	"github.com/penstock-io/penstock/internal/progress"
+	"github.com/penstock-io/penstock/internal/toolreport"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+func newBacktestCommand(a *app) *cobra.Command {
+	var logs logFlags
+	var document, against, file string
+	c := &cobra.Command{
+		Use:   "backtest --rules FILE LOG...",
+		Short: "Replay access logs through rules: who would be denied",
+		Long: `Replay access logs through a rule document, before it denies anybody: how many requests
+each rule would deny, from how many keys, whose, and when. The engine that serves
+decides, at the times of the log, so a month takes seconds. --against compares with a
+second document.
+
+` + logHelp + `
+
+Exit status: 0 if the logs were replayed, whatever the rules deny.`,
+		Example: `  penstock backtest --rules rules.yaml /var/log/nginx/access.log*
+  penstock backtest --rules new.yaml --against rules.yaml access.log.gz
+  penstock backtest --rules rules.yaml --field user=uid --report backtest.html requests.jsonl
+  zcat logs/*.gz | penstock backtest --rules rules.yaml -o json -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkReport(file); err != nil {
+				return err
+			}
+			var documents []backtest.Document
+			for _, path := range []string{against, document} { // the old rules first
+				if path == "" {
+					continue
+				}
+				d, err := a.backtestRules(c.Context(), path)
+				if err != nil {
+					return err
+				}
+				documents = append(documents, d)
+			}
+			result, err := a.backtest(c.Context(), documents, &logs, args)
+			if err != nil {
+				return err
+			}
+			return a.tell(result, result.Page(), file)
+		},
+	}
+	c.Flags().StringVar(&document, "rules", "", "the rules: a `file or directory`")
+	c.Flags().StringVar(&against, "against", "", "compare with these rules: a `file or directory`")
+	addReportFlag(c, &file)
+	logs.add(c)
+	_ = c.MarkFlagRequired("rules") // fails only for unknown flags
+	return c
+}
+
+func (a *app) backtestRules(ctx context.Context, path string) (backtest.Document, error) {
+	files, err := a.readRules(ctx, path)
+	if err != nil {
+		return backtest.Document{}, err
+	}
+	snapshot, _, err := rules.CompileFiles(files, rules.Options{})
+	if err != nil {
+		return backtest.Document{}, no(err)
+	}
+	return backtest.Document{Name: path, Rules: snapshot}, nil
+}
+
+func (a *app) backtest(ctx context.Context, documents []backtest.Document, flags *logFlags, paths []string) (*backtest.Report, error) {
+	var wanted []accesslog.Attribute
+	for _, d := range documents {
+		wanted = append(wanted, backtest.Attributes(d.Rules, flags.domain)...)
+	}
+	log, err := flags.open(a, paths, wanted)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	bar := progress.New(a.stderr, a.terminal, "requests")
+	defer bar.Done()
+	result, err := backtest.Run(ctx, log, backtest.Options{
+		Documents: documents, Domain: flags.domain, NewStore: newReplayStore,
+		Progress: func(n int64) { bar.Set(readShare(log), n) },
+	})
+	if err != nil {
+		return nil, no(fmt.Errorf("backtest: %w", err))
+	}
+	return result, nil
+}
+
+func newReplayStore() (backtest.Store, error) { return memstore.New(memstore.Options{}) }
+
+// readShare is how much of the logs was read.
+func readShare(log *accesslog.Log) float64 {
+	read, of := log.Progress()
+	if of == 0 {
+		return -1
+	}
+	return float64(read) / float64(of)
+}
+
+// tell writes a result as -o says, and a report to the file, if one is wanted.
+func (a *app) tell(result any, page *toolreport.Page, file string) error {
+	if file != "" {
+		if err := page.WriteFile(file); err != nil {
+			return err
+		}
+	}
+	if a.json() {
+		return a.writeJSON(result)
+	}
+	return page.WriteText(a.stdout)
+}
+
+func addReportFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "report", "", "write a report with charts to this `file`: .html, or .svg for the charts alone")
+}
+
+func checkReport(file string) error {
+	if file == "" {
+		return nil
+	}
+	if err := toolreport.CheckName(file); err != nil {
+		return misused("--report: %v", err)
+	}
+	return nil
+}
+
+// logFlags say how access logs are read.
+type logFlags struct {
+	format   string
+	fields   []string
+	without  []string
+	window   time.Duration
+	timezone string
+	prefix   int
+	domain   string
+}
+
+const logHelp = `Logs are read as a stream, plain or compressed with gzip or zstd; several are merged by
+time; - is stdin. The format is detected: nginx and Apache (combined), Caddy and Envoy
+(JSON), HAProxy, AWS ALB, CloudFront, other JSON lines (jsonl) and CSV with a line of
+column names. Lines that cannot be read are counted and shown, and do no harm.
+
+Rules count by attributes that logs may have under another name, or not at all:
+--field user=uid takes the attribute user from the field uid; a.b is b within a; of
+formats without names, extra1 is the first field after the usual ones. time, duration,
+ip, method, host and path are named in the same way. --without user goes on without.`
+
+func (f *logFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.format, "format", "", "`format` of the logs; default: detected")
+	c.Flags().StringArrayVar(&f.fields, "field", nil, "`name=field`: where the log has an attribute; may be repeated")
+	c.Flags().StringSliceVar(&f.without, "without", nil, "`attributes` that requests of the log do not have, though rules read them")
+	c.Flags().DurationVar(&f.window, "window", accesslog.DefaultWindow, "how far lines may be out of order")
+	c.Flags().StringVar(&f.timezone, "timezone", "UTC", "of times without a `zone`, for example Europe/Berlin")
+	c.Flags().IntVar(&f.prefix, "ipv6-prefix", 64, "`bits` of IPv6 addresses that count as one client, as of the gateway")
+	c.Flags().StringVar(&f.domain, "domain", "", "`domain` of the requests, as of penstock check")
+	var names []string
+	for _, format := range accesslog.Formats() {
+		names = append(names, format.Name+"\t"+format.Help)
+	}
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+}
+
+func (f *logFlags) open(a *app, paths []string, wanted []accesslog.Attribute) (*accesslog.Log, error) {
+	o := accesslog.Options{Format: f.format, Fields: map[string]string{}, Window: f.window, IPv6Prefix: f.prefix, Stdin: a.stdin}
+	if f.prefix < 1 || f.prefix > 128 {
+		return nil, misused("--ipv6-prefix %d is not from 1 to 128", f.prefix)
+	}
+	var err error
+	if o.Location, err = time.LoadLocation(f.timezone); err != nil {
+		return nil, misused("--timezone: %v", err)
+	}
+	for _, field := range f.fields {
+		name, from, ok := strings.Cut(field, "=")
+		if !ok || name == "" || from == "" {
+			return nil, misused("--field %q is not name=field, for example user=uid", field)
+		}
+		o.Fields[name] = from
+	}
+	seen := slices.Clone(f.without)
+	for _, w := range wanted {
+		if !slices.Contains(seen, w.Name) {
+			o.Attributes = append(o.Attributes, w)
+			seen = append(seen, w.Name)
+		}
+	}
+	log, err := accesslog.Open(paths, o)
+	if err != nil {
+		return nil, misused("%w", err)
+	}
+	return log, nil
+}

@@ -1,0 +1,171 @@
+package backtest
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/accesslog"
+	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
+)
+
+// A Store holds the counters of a replay.
+type Store interface {
+	penstock.Store
+	storage.Settler
+	io.Closer
+	Expire(now penstock.Instant) // forgets what says nothing any more
+	Size(ctx context.Context) (int64, error)
+}
+
+// A Replay decides requests at the times at which they arrived. They must come in that order.
+type Replay struct {
+	engine  *engine.Engine
+	store   Store
+	now     penstock.Instant
+	domain  string
+	running endings
+	call    penstock.Call
+	verdict penstock.Verdict
+
+	since int64 // requests since Expire was considered
+	keys  int64 // that were left when it last ran
+}
+
+// expireEvery is after how many requests the store is looked at.
+const expireEvery = 1 << 14
+
+// NewReplay returns a replay on an empty store, which it closes. observe sees every decision, and may be
+// nil.
+func NewReplay(s *rules.Snapshot, store Store, domain string, observe func(*engine.Observation)) (*Replay, error) {
+	r := &Replay{store: store, domain: domain}
+	var err error
+	r.engine, err = engine.New(engine.Options{
+		Store: store, Rules: engine.Fixed(s), Observe: observe,
+		Now: func() penstock.Instant { return r.now },
+	})
+	return r, err
+}
+
+// Close closes the store.
+func (r *Replay) Close() error { return r.store.Close() }
+
+// ErrNoDuration says that a rule limits how many requests run at once and that the log does not say how
+// long they do.
+var ErrNoDuration = errors.New("a rule limits concurrency, and the log does not say how long requests take; name the field with --field duration=NAME")
+
+// Decide decides a request. The verdict is valid until the next.
+func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Verdict, error) {
+	at := penstock.InstantOf(q.At)
+	if err := r.end(ctx, at); err != nil {
+		return nil, err
+	}
+	r.now = at
+	r.call = penstock.Call{Domain: r.domain, Attributes: q.Attributes, Cost: 1, MaxDelay: penstock.AnyDelay}
+	r.verdict.Reset()
+	err := r.engine.Decide(ctx, &r.call, &r.verdict)
+	if err != nil && !errors.Is(err, penstock.ErrInvalid) {
+		return nil, fmt.Errorf("replay the request of %v: %w", q.At, err)
+	}
+	if r.verdict.Reservation != "" {
+		if q.Took < 0 {
+			return nil, ErrNoDuration
+		}
+		heap.Push(&r.running, ending{at.Add(r.verdict.Delay + q.Took), r.verdict.Reservation})
+	}
+	return &r.verdict, r.expire(ctx)
+}
+
+// end releases what requests that are over hold.
+func (r *Replay) end(ctx context.Context, now penstock.Instant) error {
+	for len(r.running) > 0 && r.running[0].at <= now {
+		e := heap.Pop(&r.running).(ending)
+		r.now = e.at
+		err := r.engine.Conclude(ctx, &penstock.Conclusion{Reservation: e.reservation, Verb: penstock.Release}, &r.verdict)
+		if err != nil && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed) {
+			return fmt.Errorf("release at %v: %w", e.at, err)
+		}
+	}
+	return nil
+}
+
+// expire keeps the store as small as its live keys.
+func (r *Replay) expire(ctx context.Context) error {
+	if r.since++; r.since < expireEvery {
+		return nil
+	}
+	r.since = 0
+	keys, err := r.store.Size(ctx)
+	if err != nil || keys < 2*r.keys {
+		return err
+	}
+	r.store.Expire(r.now)
+	r.keys, err = r.store.Size(ctx)
+	return err
+}
+
+// An ending is when a request that holds permits is over.
+type ending struct {
+	at          penstock.Instant
+	reservation string
+}
+
+type endings []ending
+
+func (e endings) Len() int           { return len(e) }
+func (e endings) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e endings) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *endings) Push(x any)        { *e = append(*e, x.(ending)) }
+func (e *endings) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// Attributes returns what rules want to know of requests. Rules match methods and paths without naming them
+// as attributes.
+func Attributes(s *rules.Snapshot, domain string) []accesslog.Attribute {
+	all := []accesslog.Attribute{{Name: "method"}, {Name: "path"}}
+	_ = s.CheckAttributes(cmp.Or(domain, penstock.DefaultDomain), func(attribute string, from *attribute.Source) error {
+		if attribute != "method" && attribute != "path" {
+			all = append(all, accesslog.Attribute{Name: attribute, From: from})
+		}
+		return nil
+	})
+	return all
+}
+
+// CheckAttributes reports rules that read an attribute which the log cannot have: they would seem to deny
+// nothing. Attributes that the log is not asked for are left out.
+func CheckAttributes(s *rules.Snapshot, domain string, log *accesslog.Log) error {
+	stats := log.Stats()
+	return s.CheckAttributes(cmp.Or(domain, penstock.DefaultDomain), func(attribute string, from *attribute.Source) error {
+		missing, asked := stats.Missing[attribute]
+		if !asked {
+			return nil
+		}
+		if err := log.CheckAttribute(accesslog.Attribute{Name: attribute, From: from}); err != nil {
+			return fmt.Errorf("%w; or go on without it with --without %s", err, attribute)
+		}
+		if missing == stats.Requests && missing > 0 {
+			return fmt.Errorf("none of %d requests has the attribute %q; say where the log has it with --field %s=NAME, or go on without it with --without %[3]s", missing, attribute, attribute)
+		}
+		return nil
+	})
+}
+
+// span is a length of time as a person says it.
+func span(d time.Duration) time.Duration {
+	if d > time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}

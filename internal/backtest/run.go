@@ -1,0 +1,264 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/accesslog"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Options say what is replayed.
+type Options struct {
+	Documents []Document // one, or two that are compared
+	Domain    string
+	NewStore  func() (Store, error)
+	Progress  func(requests int64) // called now and then; may be nil
+}
+
+// A Document is rules and what they are called.
+type Document struct {
+	Name  string
+	Rules *rules.Snapshot
+}
+
+// A Report is what rules would have done.
+type Report struct {
+	Log        accesslog.Stats  `json:"log"`
+	Documents  []DocumentReport `json:"documents"`
+	Difference *Difference      `json:"difference,omitempty"` // of two documents
+	Series     Series           `json:"series"`
+}
+
+// A DocumentReport is what one document would have done.
+type DocumentReport struct {
+	Name      string       `json:"name"`
+	Denied    int64        `json:"denied"`    // requests, by any rule that enforces or a list
+	Unmatched int64        `json:"unmatched"` // requests that no rule applied to
+	Listed    int64        `json:"deny_listed"`
+	Invalid   int64        `json:"invalid"` // requests that the engine refuses to decide
+	Delayed   int64        `json:"delayed"` // requests that leaky buckets would have held
+	Rules     []RuleReport `json:"rules"`
+}
+
+// A RuleReport is what one rule would have done.
+type RuleReport struct {
+	Rule       string     `json:"rule"`
+	Mode       string     `json:"mode"`
+	Limits     []string   `json:"limits"`
+	Requests   int64      `json:"requests"` // that it applied to
+	Denied     int64      `json:"denied"`
+	Banned     int64      `json:"banned"` // of these, because of a ban
+	Keys       int64      `json:"keys"`
+	KeysDenied int64      `json:"keys_denied"`
+	KeysExact  bool       `json:"keys_exact"` // false: Keys and KeysDenied are estimates, within about 1 %
+	Most       []KeyCount `json:"most_denied"`
+
+	keys, denied Distinct
+	most         frequent
+}
+
+// A KeyCount is how many requests of a key were denied.
+type KeyCount struct {
+	Key      string `json:"key"`
+	Requests int64  `json:"requests"`
+}
+
+// A Difference is what the second document does otherwise than the first.
+type Difference struct {
+	OnlyFirst   int64      `json:"denied_only_by_first"`
+	OnlySecond  int64      `json:"denied_only_by_second"`
+	Both        int64      `json:"denied_by_both"`
+	FirstByKey  []KeyCount `json:"keys_denied_only_by_first"`
+	SecondByKey []KeyCount `json:"keys_denied_only_by_second"`
+
+	first, second frequent
+}
+
+// mostShown is how many keys are named.
+const mostShown = 10
+
+// A lane is one document on its way.
+type lane struct {
+	replay *Replay
+	report *DocumentReport
+	denier string // rule and key that denied the last request
+}
+
+// Run replays a log. An error of the log or of the store ends it; a bad line does not.
+func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
+	if n := len(o.Documents); n < 1 || n > 2 {
+		return nil, fmt.Errorf("%d rule documents; a backtest has one or two", n)
+	}
+	report := &Report{Documents: make([]DocumentReport, len(o.Documents))}
+	lanes := make([]*lane, len(o.Documents))
+	for i, d := range o.Documents {
+		l := &lane{report: &report.Documents[i]}
+		l.report.prepare(d)
+		store, err := o.NewStore()
+		if err != nil {
+			return nil, err
+		}
+		if l.replay, err = NewReplay(d.Rules, store, o.Domain, l.observe); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		defer l.replay.Close()
+		lanes[i] = l
+	}
+	for _, d := range o.Documents {
+		if err := CheckAttributes(d.Rules, o.Domain, log); err != nil {
+			return nil, err
+		}
+	}
+	if len(lanes) == 2 {
+		report.Difference = &Difference{}
+	}
+	for n := int64(1); ; n++ {
+		if n%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if o.Progress != nil {
+				o.Progress(n)
+			}
+		}
+		q, err := log.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = report.decide(ctx, lanes, &q)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return report, report.finish(log, o)
+}
+
+func (r *Report) decide(ctx context.Context, lanes []*lane, q *accesslog.Request) error {
+	bucket := r.Series.at(q.At)
+	bucket.Requests++
+	var denied [2]bool
+	for i, l := range lanes {
+		v, err := l.replay.Decide(ctx, q)
+		if err != nil {
+			return err
+		}
+		if denied[i] = !v.Allowed; denied[i] {
+			bucket.Denied[i]++
+		}
+	}
+	if r.Difference != nil {
+		r.Difference.add(denied, lanes)
+	}
+	return nil
+}
+
+func (d *Difference) add(denied [2]bool, lanes []*lane) {
+	switch {
+	case denied[0] && denied[1]:
+		d.Both++
+	case denied[0]:
+		d.OnlyFirst++
+		d.first.add(lanes[0].denier)
+	case denied[1]:
+		d.OnlySecond++
+		d.second.add(lanes[1].denier)
+	}
+}
+
+func (d *DocumentReport) prepare(from Document) {
+	d.Name = from.Name
+	d.Rules = make([]RuleReport, len(from.Rules.Rules))
+	for i, r := range from.Rules.Rules {
+		d.Rules[i] = RuleReport{Rule: r.Name, Mode: r.Mode.String()}
+		for _, m := range r.Limits {
+			d.Rules[i].Limits = append(d.Rules[i].Limits, m.String())
+		}
+	}
+}
+
+// observe counts a decision.
+func (l *lane) observe(o *engine.Observation) {
+	v, d := o.Verdict, l.report
+	l.denier = ""
+	if !v.Allowed {
+		d.Denied++
+		l.denier = v.Reason.String()
+	}
+	switch {
+	case errors.Is(o.Err, penstock.ErrInvalid):
+		d.Invalid++
+		return
+	case v.Reason == penstock.ReasonDenyList:
+		d.Listed++
+	case v.Reason == penstock.ReasonNoRule:
+		d.Unmatched++
+	}
+	if v.Delay > 0 {
+		d.Delayed++
+	}
+	for i := range o.Matched {
+		m := &o.Matched[i]
+		denied, banned, asked := ruleSays(v, m.Rule.Name)
+		if !asked {
+			continue
+		}
+		text := d.Rules[m.Rule.Index].add(m, denied, banned)
+		if denied && m.Rule.Name == v.Rule {
+			l.denier = m.Rule.Name + " " + text
+		}
+	}
+}
+
+// ruleSays returns what the limits of a rule decided.
+func ruleSays(v *penstock.Verdict, rule string) (denied, banned, asked bool) {
+	for i := range v.Limits {
+		if l := &v.Limits[i]; l.Rule == rule {
+			asked = true
+			banned = banned || l.Banned
+			denied = denied || l.Banned || !l.Allowed
+		}
+	}
+	return denied, banned, asked
+}
+
+// add counts a request and returns its key, if it was denied.
+func (r *RuleReport) add(m *rules.Matched, denied, banned bool) (text string) {
+	hash := HashKey(m.Key)
+	r.Requests++
+	r.keys.Add(hash)
+	if denied {
+		text = keyText(m.Rule, m.Key)
+		r.Denied++
+		r.denied.Add(hash)
+		r.most.add(text)
+	}
+	if banned {
+		r.Banned++
+	}
+	return text
+}
+
+func (r *Report) finish(log *accesslog.Log, o Options) error {
+	r.Log = log.Stats()
+	var errs []error
+	for i := range r.Documents {
+		errs = append(errs, CheckAttributes(o.Documents[i].Rules, o.Domain, log))
+		for j := range r.Documents[i].Rules {
+			rule := &r.Documents[i].Rules[j]
+			rule.Keys, rule.KeysDenied = rule.keys.Count(), rule.denied.Count()
+			rule.KeysExact = rule.keys.Exact() && rule.denied.Exact()
+			rule.Most = rule.most.top(mostShown)
+		}
+	}
+	if d := r.Difference; d != nil {
+		d.FirstByKey, d.SecondByKey = d.first.top(mostShown), d.second.top(mostShown)
+	}
+	return errors.Join(errs...)
+}
