@@ -23,8 +23,8 @@ func TestExpire(t *testing.T) {
 	}
 	hasher := storage.NewHasher("secret")
 	var charges []algorithm.Charge
-	for _, algorithm := range []algorithm.Algorithm{algorithm.SlidingWindowCounter, algorithm.SlidingWindowLog, algorithm.TokenBucket, algorithm.FixedWindow} {
-		charges = append(charges, algorithm.Charge{Meter: algorithm.Limit{Algorithm: algorithm, Count: 2, Window: time.Minute}.MustCompile(), Cost: 1})
+	for _, a := range []algorithm.Algorithm{algorithm.SlidingWindowCounter, algorithm.SlidingWindowLog, algorithm.TokenBucket, algorithm.FixedWindow} {
+		charges = append(charges, algorithm.Charge{Meter: algorithm.Limit{Algorithm: a, Count: 2, Window: time.Minute}.MustCompile(), Cost: 1})
 	}
 	now := algorithm.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	random := rand.New(rand.NewPCG(1, 2))

@@ -143,7 +143,7 @@ type logFlags struct {
 	format   string
 	fields   []string
 	without  []string
-	window   time.Duration
+	reorder  time.Duration
 	timezone string
 	prefix   int
 	domain   string
@@ -163,7 +163,7 @@ func (f *logFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.format, "format", "", "`format` of the logs; default: detected")
 	c.Flags().StringArrayVar(&f.fields, "field", nil, "`name=field`: where the log has an attribute; may be repeated")
 	c.Flags().StringSliceVar(&f.without, "without", nil, "`attributes` that requests of the log do not have, though rules read them")
-	c.Flags().DurationVar(&f.window, "window", accesslog.DefaultWindow, "how far lines may be out of order")
+	c.Flags().DurationVar(&f.reorder, "reorder", accesslog.DefaultWindow, "how far lines may be out of order")
 	c.Flags().StringVar(&f.timezone, "timezone", "UTC", "of times without a `zone`, for example Europe/Berlin")
 	c.Flags().IntVar(&f.prefix, "ipv6-prefix", 64, "`bits` of IPv6 addresses that count as one client, as of the gateway")
 	c.Flags().StringVar(&f.domain, "domain", "", "`domain` of the requests, as of penstock check")
@@ -175,7 +175,7 @@ func (f *logFlags) add(c *cobra.Command) {
 }
 
 func (f *logFlags) open(a *app, paths []string, wanted []accesslog.Attribute) (*accesslog.Log, error) {
-	o := accesslog.Options{Format: f.format, Fields: map[string]string{}, Window: f.window, IPv6Prefix: f.prefix, Stdin: a.stdin}
+	o := accesslog.Options{Format: f.format, Fields: map[string]string{}, Window: f.reorder, IPv6Prefix: f.prefix, Stdin: a.stdin}
 	if f.prefix < 1 || f.prefix > 128 {
 		return nil, misused("--ipv6-prefix %d is not from 1 to 128", f.prefix)
 	}

@@ -35,7 +35,7 @@ func DescribeLog(p *toolreport.Page, s *accesslog.Stats) {
 			s.From.Format(time.DateTime), s.To.Format(time.DateTime), span(s.To.Sub(s.From)), strings.Join(unique(s.Formats), ", "))
 	}
 	if s.Late > 0 {
-		p.Addf("%s out of order by more than --window: decided at the time of the request before.", lines(s.Late))
+		p.Addf("%s out of order by more than --reorder: decided at the time of the request before.", lines(s.Late))
 	}
 	if s.Bad > 0 {
 		p.Addf("%s could not be read (%s):", lines(s.Bad), percent(s.Bad, s.Lines))

@@ -242,7 +242,7 @@ func TestSeries(t *testing.T) {
 	var s Series
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 100_000 {
-		s.at(start.Add(time.Duration(i) * time.Second)).Requests++
+		s.at(start.Add(time.Duration(i)*time.Second)).Requests++
 	}
 	var sum int64
 	for _, b := range s.Counts {

@@ -15,6 +15,7 @@ const every = 200 * time.Millisecond
 type Bar struct {
 	w     io.Writer
 	noun  string // what is counted
+	label string // before the line
 	began time.Time
 	drawn time.Time
 	width int // of what was drawn last
@@ -48,7 +49,18 @@ func (b *Bar) Set(part float64, count int64) {
 		left := time.Duration(float64(took) * (1 - part) / part)
 		line += fmt.Sprintf(", %v left", left.Round(time.Second))
 	}
+	if b.label != "" {
+		line = b.label + " " + line
+	}
 	b.draw(line)
+}
+
+// Label sets what the line begins with. A new label begins new work.
+func (b *Bar) Label(label string) *Bar {
+	if b != nil && b.label != label {
+		b.label, b.began = label, time.Now()
+	}
+	return b
 }
 
 // Done removes the line.

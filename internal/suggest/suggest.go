@@ -1,0 +1,455 @@
+// Package suggest finds the smallest limit that denies no more of a log's requests, or of its keys, than it
+// may. Candidates are shadow rules: one pass over the log tries many, decided by the engine that serves.
+package suggest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/accesslog"
+	"github.com/penstock-io/penstock/internal/backtest"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Options say what limit is looked for.
+type Options struct {
+	Key       []string // what the rule counts by
+	Path      string   // requests it applies to; "": all
+	Method    string
+	Algorithm penstock.Algorithm
+	Window    time.Duration
+	Burst     float64 // of a token bucket, as a multiple of its count
+
+	MaxDenied float64 // share of requests that may be denied; negative: any
+	MaxKeys   float64 // share of keys that may be denied at least once; negative: any
+	HoldOut   float64 // share of the log's time, at its end, that the limit is only checked on
+
+	Open     func(wanted []accesslog.Attribute) (*accesslog.Log, error) // the log from its beginning: it is read several times
+	NewStore func() (backtest.Store, error)
+	Progress func(pass int, log *accesslog.Log, requests int64) // may be nil
+}
+
+// A Result is the limit that was looked for, and others that do as well.
+type Result struct {
+	Log     accesslog.Stats `json:"log"`
+	Cut     time.Time       `json:"held_out_from"` // zero: nothing is held out
+	Limits  []Found         `json:"limits"`        // the one that was asked for first
+	Curve   []Point         `json:"curve"`         // of that one
+	Rule    string          `json:"rule"`          // a document with the rule, in shadow mode
+	Passes  int             `json:"passes"`        // over the log
+	options *Options
+}
+
+// A Found is the smallest limit of a kind that denies no more than it may.
+type Found struct {
+	Algorithm string  `json:"algorithm"`
+	Count     int64   `json:"count"`
+	Window    string  `json:"window"`
+	Burst     int64   `json:"burst,omitempty"`
+	Text      string  `json:"text"`
+	Fitted    Counts  `json:"fitted"`             // on the part of the log that it was found on
+	Tighter   *Counts `json:"tighter,omitempty"`  // what a limit smaller by one denies there; nil: it is the smallest there is
+	HeldOut   *Counts `json:"held_out,omitempty"` // on the rest
+	Holds     bool    `json:"holds"`              // it denies no more than it may there, too
+
+	limit limitTerms
+}
+
+// Counts are what a limit does to some requests.
+type Counts struct {
+	Requests   int64 `json:"requests"`
+	Denied     int64 `json:"denied"`
+	Keys       int64 `json:"keys"`
+	KeysDenied int64 `json:"keys_denied"`
+}
+
+// A Point of the curve is what one limit does.
+type Point struct {
+	Count int64 `json:"count"`
+	Counts
+}
+
+// limitTerms are a limit as a rule document has it.
+type limitTerms struct {
+	Rate      string `json:"rate"`
+	Algorithm string `json:"algorithm"`
+	Burst     int64  `json:"burst,omitempty"`
+}
+
+// Bounds of one pass and of a search.
+const (
+	perPass   = 60 // candidates, below storage.MaxGroups
+	firstKind = 24 // of these, in the first pass, for the kind that was asked for
+	maxPasses = 40
+)
+
+// A kind of limits is searched for its smallest member that denies no more than it may.
+type kind struct {
+	algorithm penstock.Algorithm
+	window    time.Duration
+	burst     float64
+
+	tried map[int64]Counts
+	below int64 // the largest count known to deny too much
+	found int64 // the smallest known not to; 0: none yet
+}
+
+func (k *kind) limit(count int64) limitTerms {
+	t := limitTerms{Rate: rules.Rate{Count: count, Window: k.window}.String(), Algorithm: k.algorithm.String()}
+	if k.algorithm == penstock.TokenBucket {
+		t.Burst = max(1, int64(math.Round(float64(count)*k.burst)))
+	}
+	return t
+}
+
+// most is the largest count that a limit of the kind can have.
+func (k *kind) most() int64 {
+	if k.algorithm == penstock.SlidingWindowLog {
+		return algorithm.MaxLog
+	}
+	return algorithm.MaxCount / 1000 // leaves room for bursts
+}
+
+// ErrNoRequests says that nothing in the log is what the limit is for.
+var ErrNoRequests = errors.New("no request of the log matches and has the key")
+
+// Find reads the log as often as it takes.
+func Find(ctx context.Context, o Options) (*Result, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &Result{options: &o}
+	all, err := r.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kinds := o.kinds(r.Log.To.Sub(r.Log.From))
+	for {
+		var tries []try
+		for i, k := range kinds {
+			tries = append(tries, k.next(i, len(kinds), all.Requests)...)
+		}
+		if len(tries) == 0 {
+			break
+		}
+		if r.Passes > maxPasses {
+			return nil, fmt.Errorf("no limit found in %d passes over the log", r.Passes)
+		}
+		fitted, _, err := r.pass(ctx, kinds, tries, false)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range tries {
+			kinds[t.kind].tried[t.count] = fitted[i]
+		}
+		for _, k := range kinds {
+			if err := k.narrow(&o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, r.finish(ctx, kinds)
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.MaxDenied < 0 && o.MaxKeys < 0 {
+		fail("no target: say how many requests or keys may be denied")
+	}
+	if o.MaxDenied >= 1 || o.MaxKeys >= 1 {
+		fail("a target of 100 %% or more is met by any limit")
+	}
+	if o.HoldOut < 0 || o.HoldOut > 0.9 {
+		fail("held out share %v is not from 0 to 0.9", o.HoldOut)
+	}
+	switch o.Algorithm {
+	case penstock.Concurrency, penstock.LeakyBucket:
+		fail("algorithm %v: a limit can be suggested for fixed_window, sliding_window_log, sliding_window_counter and token_bucket", o.Algorithm)
+	}
+	if o.Algorithm == penstock.TokenBucket && !(o.Burst >= 0.01 && o.Burst <= 100) {
+		fail("burst %v is not from 0.01 to 100 times the count", o.Burst)
+	}
+	if o.Window < algorithm.MinWindow || o.Window > algorithm.MaxWindow {
+		fail("window %v is not from %v to %v", o.Window, algorithm.MinWindow, algorithm.MaxWindow)
+	}
+	return errors.Join(errs...)
+}
+
+// kinds returns what was asked for, and alternatives: other windows, other bursts.
+func (o *Options) kinds(span time.Duration) []*kind {
+	asked := &kind{algorithm: o.Algorithm, window: o.Window, burst: o.Burst}
+	all := []*kind{asked}
+	for _, window := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
+		if window != o.Window && window <= span/2 {
+			all = append(all, &kind{algorithm: o.Algorithm, window: window, burst: o.Burst})
+		}
+	}
+	for _, burst := range []float64{0.2, 1, 5} {
+		if o.Algorithm != penstock.TokenBucket || burst != o.Burst {
+			all = append(all, &kind{algorithm: penstock.TokenBucket, window: o.Window, burst: burst})
+		}
+	}
+	for _, k := range all {
+		k.tried = map[int64]Counts{}
+	}
+	return all
+}
+
+// A try is a candidate.
+type try struct {
+	kind  int
+	count int64
+}
+
+// next returns what to try of the kind: at first counts from 1 to all requests, each about as many times
+// larger than the one before; then counts between the two that are known, at equal distances.
+func (k *kind) next(index, kinds int, requests int64) (tries []try) {
+	share := perPass / kinds
+	if len(k.tried) == 0 {
+		share = (perPass - firstKind) / max(1, kinds-1)
+		if index == 0 {
+			share = firstKind
+		}
+		last := int64(0)
+		enough := float64(requests) // a bucket that holds all requests denies none
+		if k.algorithm == penstock.TokenBucket && k.burst < 1 {
+			enough /= k.burst
+		}
+		most := min(k.most(), max(int64(math.Ceil(enough)), 2))
+		for i := range share {
+			count := int64(math.Round(math.Pow(float64(most), float64(i)/float64(share-1))))
+			if count = max(count, last+1); count <= most {
+				tries = append(tries, try{index, count})
+				last = count
+			}
+		}
+		return tries
+	}
+	between := k.found - k.below - 1
+	n := min(int64(share), between)
+	for i := range n {
+		tries = append(tries, try{index, k.below + 1 + i*(between-1)/max(1, n-1)})
+	}
+	return tries
+}
+
+// narrow takes what was tried into account. An algorithm that approximates may deny more at a slightly
+// larger limit: the limit that is found denies little enough, and so does every larger one that was tried.
+func (k *kind) narrow(o *Options) error {
+	k.found, k.below = 0, 0
+	counts := make([]int64, 0, len(k.tried))
+	for count := range k.tried {
+		counts = append(counts, count)
+	}
+	slices.Sort(counts)
+	for _, count := range slices.Backward(counts) {
+		if !o.meets(k.tried[count]) {
+			k.below = count
+			break
+		}
+		k.found = count
+	}
+	if k.found == 0 {
+		return fmt.Errorf("even %s denies more than it may", k.limit(counts[len(counts)-1]).Rate)
+	}
+	return nil
+}
+
+func (o *Options) meets(c Counts) bool {
+	const rounding = 1e-9
+	if o.MaxDenied >= 0 && float64(c.Denied) > o.MaxDenied*float64(c.Requests)+rounding {
+		return false
+	}
+	return o.MaxKeys < 0 || float64(c.KeysDenied) <= o.MaxKeys*float64(c.Keys)+rounding
+}
+
+// document returns rules that count by the key and have one of the limits each.
+func (o *Options) document(name string, limits []limitTerms) ([]byte, error) {
+	match := map[string]string{}
+	if o.Path != "" {
+		match["path"] = o.Path
+	}
+	if o.Method != "" {
+		match["method"] = o.Method
+	}
+	var all []any
+	for i, limit := range limits {
+		all = append(all, map[string]any{"name": fmt.Sprintf("%s-%d", name, i), "match": match, "key": o.Key, "limits": []any{limit}, "mode": "shadow"})
+	}
+	return json.Marshal(map[string]any{"rules": all})
+}
+
+func (o *Options) compile(limits []limitTerms) (*rules.Snapshot, error) {
+	text, err := o.document("candidate", limits)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "candidates", Data: text}}, rules.Options{Provided: o.Key})
+	return snapshot, err
+}
+
+// survey reads the log once to know how many requests there are and from when to when.
+func (r *Result) survey(ctx context.Context) (all Counts, err error) {
+	widest := (&kind{algorithm: penstock.FixedWindow, window: time.Minute}).limit(algorithm.MaxCount)
+	counts, _, err := r.run(ctx, []limitTerms{widest}, true)
+	if err != nil {
+		return all, err
+	}
+	if counts[0].Requests == 0 {
+		return all, ErrNoRequests
+	}
+	if r.options.HoldOut > 0 {
+		span := r.Log.To.Sub(r.Log.From)
+		r.Cut = r.Log.From.Add(time.Duration((1 - r.options.HoldOut) * float64(span)))
+	}
+	return counts[0], nil
+}
+
+func (r *Result) pass(ctx context.Context, kinds []*kind, tries []try, whole bool) (fitted, heldOut []Counts, err error) {
+	limits := make([]limitTerms, len(tries))
+	for i, t := range tries {
+		limits[i] = kinds[t.kind].limit(t.count)
+	}
+	return r.run(ctx, limits, whole)
+}
+
+// run replays the log under the limits, side by side: up to the cut or, if whole, to its end. What comes
+// after the cut is counted apart.
+func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitted, heldOut []Counts, err error) {
+	o := r.options
+	snapshot, err := o.compile(limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := o.Open(backtest.Attributes(snapshot, ""))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer log.Close()
+	if err := backtest.CheckAttributes(snapshot, "", log); err != nil {
+		return nil, nil, err
+	}
+	store, err := o.NewStore()
+	if err != nil {
+		return nil, nil, err
+	}
+	parts := [2]*tallies{newTallies(len(limits)), newTallies(len(limits))}
+	part := parts[0]
+	replay, err := backtest.NewReplay(snapshot, store, "", func(ob *engine.Observation) { part.observe(ob) })
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	defer replay.Close()
+	r.Passes++
+	for n := int64(1); ; n++ {
+		if n%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, nil, err
+			}
+			if o.Progress != nil {
+				o.Progress(r.Passes, log, n)
+			}
+		}
+		q, err := log.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if !r.Cut.IsZero() && !q.At.Before(r.Cut) {
+			if part = parts[1]; !whole {
+				break
+			}
+		}
+		if _, err := replay.Decide(ctx, &q); err != nil {
+			return nil, nil, err
+		}
+	}
+	if whole {
+		r.Log = log.Stats()
+	}
+	return parts[0].counts(), parts[1].counts(), backtest.CheckAttributes(snapshot, "", log)
+}
+
+// tallies count what candidates do. All of them apply to the same requests.
+type tallies struct {
+	requests int64
+	keys     backtest.Distinct
+	denied   []int64
+	hit      []backtest.Distinct
+}
+
+func newTallies(n int) *tallies {
+	return &tallies{denied: make([]int64, n), hit: make([]backtest.Distinct, n)}
+}
+
+func (t *tallies) observe(o *engine.Observation) {
+	if len(o.Matched) == 0 {
+		return
+	}
+	hash := backtest.HashKey(o.Matched[0].Key)
+	t.requests++
+	t.keys.Add(hash)
+	for i := range o.Verdict.Limits {
+		if !o.Verdict.Limits[i].Allowed {
+			t.denied[i]++
+			t.hit[i].Add(hash)
+		}
+	}
+}
+
+func (t *tallies) counts() []Counts {
+	all := make([]Counts, len(t.denied))
+	for i := range all {
+		all[i] = Counts{t.requests, t.denied[i], t.keys.Count(), t.hit[i].Count()}
+	}
+	return all
+}
+
+// finish checks what was found on the part of the log that was held out.
+func (r *Result) finish(ctx context.Context, kinds []*kind) error {
+	var tries []try
+	for i, k := range kinds {
+		tries = append(tries, try{i, k.found})
+	}
+	var heldOut []Counts
+	if !r.Cut.IsZero() {
+		var err error
+		if _, heldOut, err = r.pass(ctx, kinds, tries, true); err != nil {
+			return err
+		}
+	}
+	for i, k := range kinds {
+		limit := k.limit(k.found)
+		f := Found{Algorithm: limit.Algorithm, Count: k.found, Window: k.window.String(), Burst: limit.Burst, Fitted: k.tried[k.found], Holds: true, limit: limit}
+		f.Text = limit.Rate
+		if limit.Burst > 0 {
+			f.Text += fmt.Sprintf(" burst %d", limit.Burst)
+		}
+		if below, ok := k.tried[k.found-1]; ok {
+			f.Tighter = &below
+		}
+		if heldOut != nil {
+			f.HeldOut, f.Holds = &heldOut[i], r.options.meets(heldOut[i])
+		}
+		r.Limits = append(r.Limits, f)
+	}
+	for count, c := range kinds[0].tried {
+		r.Curve = append(r.Curve, Point{count, c})
+	}
+	slices.SortFunc(r.Curve, func(a, b Point) int { return cmp.Compare(a.Count, b.Count) })
+	r.Rule = r.options.yaml(r.Limits[0].limit)
+	return nil
+}
