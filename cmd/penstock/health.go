@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock/internal/config"
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/config"
 )
 
 func newHealthCommand(a *app) *cobra.Command {

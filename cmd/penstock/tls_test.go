@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +55,7 @@ func limitAs(ctx context.Context, target, user string, as credentials.TransportC
 	}
 	defer conn.Close()
 	var request rlsv3.RateLimitRequest
-	if err := protojson.Unmarshal(fmt.Appendf(nil, oneUser, user), &request); err != nil {
+	if err := protojson.Unmarshal(fmt.Appendf(nil, `{"domain": "mesh", "descriptors": [{"entries": [{"key": "user", "value": %q}]}]}`, user), &request); err != nil {
 		return false, err
 	}
 	answer, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &request)
@@ -90,67 +87,6 @@ rules: {envoy_ratelimit: %q}
 				t.Errorf("%s: over limit %t, %v", client.name, over, err)
 			}
 		}
-	}
-}
-
-// Envoy does not always say by ALPN that it speaks HTTP/2.
-func TestGRPCOverTLSWithoutALPN(t *testing.T) {
-	ca := certtest.NewAuthority(t)
-	own := ca.Issue(t, "localhost")
-	n := startNode(t, fmt.Sprintf("grpc: {tls: {certificate: %q, key: %q}}", own.Certificate, own.Key))
-	conn, err := grpc.NewClient(n.door("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
-			return (&tls.Dialer{Config: ca.Client(t)}).DialContext(ctx, "tcp", to)
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	var request rlsv3.RateLimitRequest
-	if err := protojson.Unmarshal(fmt.Appendf(nil, oneUser, "u"), &request); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &request); err != nil {
-		t.Error(err)
-	}
-}
-
-// A renewed certificate is used without a restart; one that cannot be used is counted, and the old one stays.
-func TestCertificatesAreReadAgain(t *testing.T) {
-	ca := certtest.NewAuthority(t)
-	pairs := map[string]*certtest.Pair{}
-	for _, name := range []string{"grpc", "admin", "gateway"} {
-		pair := ca.Issue(t, "localhost")
-		pairs[name] = &pair
-	}
-	n := startNode(t, fmt.Sprintf("grpc: {tls: {certificate: %q, key: %q}}\nadmin: {tls: {certificate: %q, key: %q}}\ngateway: {tls: {certificate: %q, key: %q}}",
-		pairs["grpc"].Certificate, pairs["grpc"].Key, pairs["admin"].Certificate, pairs["admin"].Key, pairs["gateway"].Certificate, pairs["gateway"].Key))
-	shown := func(name string) *big.Int {
-		t.Helper()
-		as := ca.Client(t)
-		as.NextProtos = []string{"h2"}
-		conn, err := tls.Dial("tcp", n.door(name).listener.Addr().String(), as)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		return conn.ConnectionState().PeerCertificates[0].SerialNumber
-	}
-	for name, pair := range pairs {
-		before := pair.Serial
-		certtest.ReplaceFile(t, pair.Certificate, []byte("not a certificate"))
-		nodetest.Eventually(t, "the mistake is counted", func() bool { return n.tls[name].Status().Refusals == 1 })
-		if shown(name).Cmp(before) != 0 {
-			t.Errorf("%s: a broken file took the certificate away", name)
-		}
-		pair.Replace(t, ca.Issue(t, "localhost"))
-		nodetest.Eventually(t, "the new certificate is shown", func() bool { return shown(name).Cmp(pair.Serial) == 0 })
-	}
-	if got := n.state().Certificates["grpc"]; got.Reloads != 1 || got.Refusals != 1 || got.NotAfter.IsZero() {
-		t.Errorf("the metrics say %+v", got)
-	}
-	if log := n.log.String(); strings.Count(log, "changed TLS files refused, the old certificate stays in use") != 3 || !strings.Contains(log, `"listener":"grpc"`) {
-		t.Errorf("the log does not tell of each:\n%s", log)
 	}
 }
 
@@ -202,7 +138,9 @@ rules: {envoy_ratelimit: %q}
 	if _, err := os.Stat(filepath.Join(dir, "grpc")); !os.IsNotExist(err) {
 		t.Errorf("the socket is left: %v", err)
 	}
-	report, _ := visit(t, store).examine()
+	file := filepath.Join(t.TempDir(), "penstock.yaml")
+	nodetest.WriteFile(t, file, "listen: {gateway: ''}\n"+store)
+	report := tell(t, []string{"PENSTOCK_DATA_DIR=" + t.TempDir()}, "doctor", "--config", file, "--timeout", "30s")
 	if !strings.Contains(report, "unix://"+redis) || strings.Contains(report, "cannot be used") {
 		t.Errorf("the doctor does not reach Redis:\n%s", report)
 	}
