@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Packages also run under the race detector: those that share memory between goroutines, the longest first.
 # The detector costs several times the run time, so it is not for every package.
 RACE_PKGS ?= ./redisstore ./memstore ./rules ./rules/live ./internal/ruledb \
-	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./cmd/penstock
+	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server ./cmd/penstock
 # How long `make fuzz` stays on each target.
 FUZZTIME ?= 10s
 # What `make build` and `make dist` say they have built; empty: what scripts/ldflags finds in git.

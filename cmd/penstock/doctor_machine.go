@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/server"
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
@@ -43,7 +44,7 @@ func (d *doctor) examineDataDir() {
 const fewFiles = 4096
 
 func (d *doctor) examineOpenFiles() {
-	limit, known := openFiles()
+	limit, known := server.OpenFiles()
 	switch {
 	case !known:
 		d.report.unseen("open files", "see that a process may have some thousand", "this system does not tell how many files may be open")

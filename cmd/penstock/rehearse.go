@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/server"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
@@ -28,7 +29,7 @@ func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) erro
 	upstreams := c.Upstreams // the rehearsal of a demo adds one
 	found, errs := rehearseRules(ctx, c, connect)
 	a.warn(found.warnings...)
-	errs = append(errs, rehearseDataDir(c), rehearseListeners(ctx, c, found.snapshot, connect))
+	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, found.snapshot, connect))
 	if connect {
 		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)

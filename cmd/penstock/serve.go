@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/server"
 )
 
 func newServeCommand(a *app) *cobra.Command {
@@ -78,13 +79,13 @@ func (a *app) serve(ctx context.Context, c *config.Config) error {
 	for _, warning := range c.Warnings {
 		log.Warn("insecure setting", "detail", warning)
 	}
-	s, err := newServer(ctx, serverOptions{config: c, log: log, build: buildinfo.Read()})
+	s, err := server.New(ctx, server.Options{Config: c, Log: log, Build: buildinfo.Read()})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	s.greet(a.stdout)
-	defer a.supervise(ctx, s)()
+	s.Greet(a.stdout)
+	defer s.Supervise(ctx, a.getenv)()
 	err = s.Run(ctx)
 	log.Info("stopped")
 	return err

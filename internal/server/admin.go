@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/console"
+	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/memstore"
+)
+
+// openAdmin opens the door of those who run the server.
+func (s *Server) openAdmin(context.Context) error {
+	if s.config.Listen.Admin == "" {
+		return nil
+	}
+	certificates, err := s.adminCertificates()
+	if err != nil {
+		return err
+	}
+	handler, err := s.newAdmin()
+	if err != nil {
+		return err
+	}
+	server := newHTTPServer(handler, s.log.With("door", "admin"))
+	if certificates != nil {
+		server.TLSConfig = certificates.Config()
+	}
+	s.admin, err = s.listen("admin", s.config.Listen.Admin, s.serveHTTP(server))
+	return err
+}
+
+// adminCertificates returns nil if TLS is off.
+func (s *Server) adminCertificates() (*listener.Certificates, error) {
+	t := s.config.Admin.TLS
+	return s.certificates("admin", config.ServerTLS{Certificate: t.Certificate, Key: t.Key})
+}
+
+func (s *Server) newAdmin() (http.Handler, error) {
+	if err := s.openToken(); err != nil {
+		return nil, err
+	}
+	store, ok := s.store.Shared.(admin.Store)
+	if !ok {
+		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.Shared)
+	}
+	options := admin.Options{
+		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
+		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Forget: s.engine.Load().Forget, Scratch: newScratch,
+		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
+		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
+	}
+	if s.demo != nil {
+		options.Demo = s.demo
+	}
+	door, err := admin.New(options)
+	if err != nil {
+		return nil, err
+	}
+	s.streams, s.refusedLogins = door.Drain, door.RefusedLogins
+	s.atEnd(func() { door.Close() })
+	return door, nil
+}
+
+// openToken sets the token of operators: the one configured, or one that is made at the first start and
+// kept. Where it cannot be kept, it changes with every start.
+func (s *Server) openToken() (err error) {
+	if s.token = string(s.config.Admin.Token); s.token != "" {
+		return nil
+	}
+	if s.token, err = s.config.ReadAdminToken(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.token, s.newToken = config.NewToken(), true
+	kept, err := config.KeepSecret(s.config.AdminTokenFile(), s.token)
+	if err != nil {
+		s.log.Warn("the admin token cannot be kept: it changes with every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
+		return nil
+	}
+	s.token = kept
+	return nil
+}
+
+// rulesKind tells what the rules come from.
+func rulesKind(r *config.Rules) admin.Kind {
+	switch {
+	case r.Envoy != "":
+		return admin.Envoy
+	case r.File != "":
+		return admin.Files
+	case r.Redis:
+		return admin.Redis
+	}
+	return admin.Database
+}
+
+// newScratch returns a store for a while: for what is counted beside calls.
+func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 16 << 20}) }
+
+func (s *Server) status() admin.Status {
+	found := admin.Status{
+		Node: s.members.All()[0].Node.Name, Build: s.build, Started: s.started.UTC(), Uptime: time.Since(s.started).Seconds(), Ready: true, Addresses: map[string]string{},
+		Store: s.store.status(), Rules: s.rules.status(),
+	}
+	if err := s.ready(); err != nil {
+		found.Ready, found.NotReady = false, err.Error()
+	}
+	for _, d := range s.allDoors() {
+		found.Addresses[d.name] = d.listener.Addr().String()
+	}
+	if s.gateway != nil {
+		found.Upstreams = s.gateway.Health()
+	}
+	return found
+}
+
+func (r *ruleSource) status() admin.RulesStatus {
+	all := admin.Rules{Live: r.live, Origin: r.origin}
+	return all.Status()
+}

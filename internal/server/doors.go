@@ -1,0 +1,299 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/httplimit/jwtclaims"
+	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/connlimit"
+	"github.com/penstock-io/penstock/internal/grpcapi"
+	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/internal/readiness"
+	"github.com/penstock-io/penstock/internal/reqbody"
+	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/internal/serverlog"
+)
+
+// A door is a listener and what answers there.
+type door struct {
+	name     string // gateway, http, grpc, admin
+	listener net.Listener
+	serve    serve
+}
+
+// serve answers until the context ends, and returns when calls under way have ended.
+type serve func(context.Context, net.Listener) error
+
+func (d *door) run(ctx context.Context) error {
+	if err := d.serve(ctx, d.listener); err != nil {
+		return fmt.Errorf("%s: %w", d.name, err)
+	}
+	return nil
+}
+
+// address is where a person on this machine finds the door.
+func (d *door) address() string {
+	at, ok := d.listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return "unix://" + d.listener.Addr().String()
+	}
+	if at.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", at.Port)
+	}
+	return at.String()
+}
+
+// openTokens makes what verifies the tokens of requests, if there are keys to do so.
+func (s *Server) openTokens(context.Context) error {
+	t := &s.config.JWT
+	if t.JWKSURL == "" && t.JWKSFile == "" && t.Secret == "" {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.atEnd(cancel)
+	verifier, err := jwtclaims.New(ctx, jwtclaims.Options{
+		JWKSURL: string(t.JWKSURL), Refresh: t.Refresh, JWKSFile: t.JWKSFile, Secret: []byte(t.Secret),
+		Algorithms: t.Algorithms, Issuer: t.Issuer, Audience: t.Audience, Leeway: t.Leeway,
+		Header: t.Header, Cookie: t.Cookie, Reject: t.Reject,
+		OnError: func(err error) { s.log.Error("cannot fetch JWKS", "error", err) },
+	})
+	if err != nil {
+		return fmt.Errorf("jwt: %w", err)
+	}
+	s.claims = verifier.Claims
+	return nil
+}
+
+// openDoors makes the doors that are turned on, and tells every mistake that stands in their way.
+func (s *Server) openDoors(context.Context) error {
+	var errs []error
+	for _, d := range []struct {
+		name, address string
+		make          func() (serve, error)
+	}{
+		{"gateway", s.config.Listen.Gateway, s.newGateway},
+		{"http", s.config.Listen.HTTP, s.newAPI},
+		{"grpc", s.config.Listen.GRPC, s.newGRPC},
+	} {
+		if d.address == "" {
+			continue
+		}
+		answer, err := d.make()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		opened, err := s.listen(d.name, d.address, answer)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.doors = append(s.doors, opened)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) listen(name, address string, answer serve) (*door, error) {
+	opened, err := listener.Listen(address, s.config.Listen.SocketMode)
+	if err != nil {
+		return nil, fmt.Errorf("listen.%s: %w", name, err)
+	}
+	s.atEnd(func() { opened.Close() })
+	if n := connectionsOf(name); n > 0 {
+		reserve := min(n/4, 128)
+		opened = connlimit.New(opened, connlimit.Options{
+			Max: n - reserve, PerClient: connlimit.Share(n-reserve, s.config.Listen.Share), Reserve: reserve, Exempt: s.isTrustedProxy,
+			Refused: func(client netip.Prefix) {
+				s.log.Debug("connection refused: the client has its share", "listener", name, "client", client)
+			},
+		})
+	}
+	return &door{name, opened, answer}, nil
+}
+
+func (s *Server) isTrustedProxy(address netip.Addr) bool {
+	return slices.ContainsFunc(s.config.TrustedProxies, func(n config.Network) bool { return n.Contains(address) })
+}
+
+// allDoors are those of calls and, if they are on, those of admin and health.
+func (s *Server) allDoors() []*door {
+	all := slices.Clip(s.doors)
+	for _, d := range []*door{s.admin, s.probes} {
+		if d != nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// door returns the one of that name, nil if it is off.
+func (s *Server) door(name string) *door {
+	for _, d := range s.allDoors() {
+		if d.name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+func (s *Server) readerOptions() httplimit.ReaderOptions {
+	trusted := make([]netip.Prefix, len(s.config.TrustedProxies))
+	for i, n := range s.config.TrustedProxies {
+		trusted[i] = n.Prefix
+	}
+	return httplimit.ReaderOptions{
+		Sources: s.decider.Sources, Claims: s.claims, TrustedProxies: trusted,
+		ProxyHeader: s.config.ClientIP.Header, IPv6Prefix: s.config.ClientIP.IPv6Prefix,
+	}
+}
+
+func (s *Server) newAPI() (serve, error) {
+	reader, err := httplimit.NewReader(s.readerOptions())
+	if err != nil {
+		return nil, err
+	}
+	writer, err := httplimit.NewWriter(httplimit.WriterOptions{Headers: s.config.Headers})
+	if err != nil {
+		return nil, err
+	}
+	log := s.log.With("door", "http")
+	handler, err := api.New(api.Options{
+		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
+		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.Hosts(s.config.Listen.HTTP), Ready: s.readiness,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.tracing != nil {
+		handler = s.tracing.Handler(handler)
+	}
+	return s.serveHTTP(newHTTPServer(handler, log)), nil
+}
+
+// openProbes opens the listener of health checks.
+func (s *Server) openProbes(context.Context) (err error) {
+	if s.config.Listen.Health == "" {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
+	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("door", "health"))))
+	return err
+}
+
+// newHTTPServer returns a server of small requests.
+func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
+	const body = 10 * time.Second
+	return &http.Server{
+		Handler:           reqbody.Handler(handler, reqbody.Options{Wait: body, Total: body}),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: body,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: serverlog.New(log),
+	}
+}
+
+// serveHTTP serves until the context ends, and then as long as requests are under way.
+func (s *Server) serveHTTP(server *http.Server) serve {
+	return func(ctx context.Context, l net.Listener) error {
+		return s.serveUntil(ctx, func() error {
+			if bounded, ok := l.(*connlimit.Listener); ok {
+				bounded.Prepare(server, isHealthCheck)
+			}
+			accept := server.Serve
+			if server.TLSConfig != nil {
+				accept = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+			}
+			if err := accept(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		}, func(ctx context.Context) error {
+			return errors.Join(server.Shutdown(ctx), server.Close())
+		})
+	}
+}
+
+func isHealthCheck(r *http.Request) bool {
+	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || r.URL.Path == "/healthcheck"
+}
+
+func (s *Server) newGRPC() (serve, error) {
+	var more []grpc.ServerOption
+	if s.tracing != nil {
+		more = append(more, grpc.ChainUnaryInterceptor(s.tracing.Unary))
+	}
+	log := s.log.With("door", "grpc")
+	server, err := grpcapi.NewServer(grpcapi.Options{
+		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: log,
+		MaxConnectionAge: s.config.GRPC.MaxAge,
+	}, more...)
+	if err != nil {
+		return nil, err
+	}
+	s.envoy.Register(server)
+	for _, name := range slices.Concat(rls.Services, s.config.Envoy.Health) {
+		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	if s.config.GRPC.Reflection {
+		reflection.Register(server)
+	}
+	secure, err := s.grpcTLS()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, l net.Listener) error {
+		l = connlimit.NewHTTP2(l, connlimit.HTTP2Options{
+			MaxBytes: int64(s.config.GRPC.MaxBytes), TLS: secure,
+			Refused: func(client net.Addr, err error) {
+				log.Debug("TLS handshake failed", "client", client.String(), "error", err)
+			},
+			Reset: func(closed int, client netip.Prefix, bytes int64) {
+				log.Warn("connections closed: requests under way hold too much memory", "closed", closed, "largest_client", client, "bytes", bytes, "max_bytes", s.config.GRPC.MaxBytes)
+			},
+		})
+		return s.serveUntil(ctx, func() error {
+			if err := server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) { // before it began
+				return err
+			}
+			return nil
+		}, func(ctx context.Context) error {
+			defer context.AfterFunc(ctx, server.Stop)()
+			server.GracefulStop()
+			return ctx.Err()
+		})
+	}, nil
+}
+
+// serveUntil serves until the context ends, and then gives calls the time they have to end.
+func (s *Server) serveUntil(ctx context.Context, accept func() error, shutdown func(context.Context) error) error {
+	served := make(chan error, 1)
+	go func() { served <- accept() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ctx = context.WithoutCancel(ctx)
+	if drain := s.config.Gateway.Timeouts.Drain; drain > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, drain)
+		defer cancel()
+	}
+	err := shutdown(ctx)
+	return errors.Join(err, <-served)
+}

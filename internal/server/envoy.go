@@ -1,0 +1,54 @@
+package server
+
+import (
+	"context"
+
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/rls"
+)
+
+// openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
+func (s *Server) openEnvoy(context.Context) error {
+	limiter, err := s.newLimiter()
+	if err != nil {
+		return err
+	}
+	reader, err := httplimit.NewReader(s.readerOptions())
+	if err != nil {
+		return err
+	}
+	writer, err := httplimit.NewWriter(httplimit.WriterOptions{Headers: s.config.Headers})
+	if err != nil {
+		return err
+	}
+	e := &s.config.Envoy
+	s.envoy, err = rls.New(rls.Options{
+		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
+		RequestMetadata: e.Metadata, DenialBody: rls.Body(e.Body), NoDenialHeaders: !e.Headers,
+		LimitHeaders: headerNames(&e.LimitHeaders), Shadow: e.Shadow,
+	})
+	return err
+}
+
+// headerNames returns nil if the headers are off.
+func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
+	if !h.Enabled {
+		return nil
+	}
+	return &rls.LimitHeaders{Limit: h.Limit, Remaining: h.Remaining, Reset: h.Reset}
+}
+
+// newLimiter returns what answers descriptors: by the files, or by rules, except for limits that
+// descriptors bring.
+func (s *Server) newLimiter() (rls.Limiter, error) {
+	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
+		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
+		UnlessOver: s.config.Rules.Charge == "unless_over", Quota: s.config.Envoy.Quota && s.config.Rules.Envoy != "",
+	})
+	if err != nil || s.config.Rules.Envoy != "" {
+		return limiter, err
+	}
+	return &rls.Calls{Engine: s.decider, Overrides: limiter}, nil
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/penstock-io/penstock/internal/console"
+	"github.com/penstock-io/penstock/internal/spelling"
+)
+
+// Greet says where everything is, and how to see it work.
+func (s *Server) Greet(w io.Writer) {
+	kind := "memory"
+	if s.config.HasRedis() {
+		kind = "redis " + strings.Join(s.config.Store.Redis.Addresses, ",")
+	}
+	fmt.Fprintf(w, "penstock %s\n  store    %s\n  rules    %s (%s)\n", s.build.Version, kind, s.rules.origin, spelling.Count(len(s.rules.live.Load().Rules), "rule"))
+	for _, d := range s.doors {
+		address := d.address()
+		switch {
+		case d.name == "grpc":
+		case d.name == "gateway" && s.config.Gateway.TLS.Certificate != "":
+			address = "https://" + address
+		default:
+			address = "http://" + address
+		}
+		fmt.Fprintf(w, "  %-8s %s\n", d.name, address)
+	}
+	if s.probes != nil {
+		fmt.Fprintf(w, "  health   http://%s\n", s.probes.address())
+	}
+	if s.admin != nil {
+		scheme := "http"
+		if s.config.Admin.TLS.Certificate != "" {
+			scheme = "https"
+		}
+		fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
+		switch {
+		case s.newToken:
+			fmt.Fprintf(w, "  token    %s (shown once, kept in %s)\n", s.token, s.config.AdminTokenFile())
+		case s.config.Admin.Token == "":
+			fmt.Fprintf(w, "  token    in %s\n", s.config.AdminTokenFile())
+		}
+		if console.Built() {
+			fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())
+		}
+	}
+	if gateway := s.door("gateway"); gateway != nil && s.config.Demo && s.config.Rules.Database != "" {
+		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last answer here is a 429:\n\n"+
+			"  for i in $(seq 11); do curl -s -o /dev/null -w '%%{http_code}\\n' http://%s/; done\n\n", gateway.address())
+	}
+	switch {
+	case s.demo == nil:
+	case s.config.Traffic:
+		fmt.Fprintf(w, "Made-up callers call it, up to %d times a second. The console turns them off.\n\n", demoRate)
+	default:
+		fmt.Fprintf(w, "For traffic to look at, press “Send demo traffic” in the console, or start it with callers:\n\n  %s serve --demo --traffic\n\n", os.Args[0])
+	}
+}

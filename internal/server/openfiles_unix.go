@@ -1,0 +1,23 @@
+//go:build unix
+
+package server
+
+import "syscall"
+
+// OpenFiles tells how many files the process may have open.
+func OpenFiles() (limit uint64, known bool) {
+	var l syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
+	return uint64(l.Cur), err == nil
+}
+
+// connectionsOf is how many connections a door takes at a time, the others wait: a crowd at one door
+// must leave open files to the others. 0 is no bound; the gateway has its own.
+func connectionsOf(door string) int {
+	const enough = 1 << 20
+	limit, known := OpenFiles()
+	if door == "gateway" || !known || limit > enough {
+		return 0
+	}
+	return max(int(limit/8), 16)
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/grpc/health"
+
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/memstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// Rehearse makes what answers at each listener, for the errors that only these can tell: an
+// invalid certificate, two upstreams for the same requests.
+func Rehearse(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, connect bool) error {
+	s := &Server{config: c, log: slog.New(slog.DiscardHandler), health: health.NewServer()}
+	defer s.Close()
+	store, err := memstore.New(memstore.Options{MaxBytes: int64(c.Store.Memory.MaxBytes)})
+	if err != nil {
+		return err
+	}
+	s.atEnd(func() { store.Close() })
+	if snapshot == nil {
+		if snapshot, _, err = rules.CompileFiles([]rules.File{{Data: []byte("rules: []")}}, rules.Options{}); err != nil {
+			return err
+		}
+	}
+	if s.decider, err = engine.New(engine.Options{Store: store, Rules: engine.Fixed(snapshot)}); err != nil {
+		return err
+	}
+	var errs []error
+	if c.HasRedis() {
+		redis, err := c.RedisOptions()
+		if err == nil {
+			err = redis.Validate()
+		}
+		errs = append(errs, err)
+	}
+	if c.JWT.JWKSURL == "" || connect {
+		errs = append(errs, s.openTokens(ctx))
+	}
+	for _, l := range []struct {
+		address string
+		make    func() (serve, error)
+	}{{c.Listen.Gateway, s.newGateway}, {c.Listen.HTTP, s.newAPI}, {c.Listen.GRPC, s.newGRPC}} {
+		if l.address == "" {
+			continue
+		}
+		_, err := l.make()
+		errs = append(errs, err)
+	}
+	_, err = s.adminCertificates()
+	return errors.Join(append(errs, err)...)
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/rules/live"
+)
+
+// sample is what a demo begins with.
+//
+//go:embed sample.yaml
+var sample []byte
+
+// ruleSource is the rules and where they come from.
+type ruleSource struct {
+	live    *live.Rules
+	origin  live.Origin
+	compile rules.Options
+	service *ruleservice.Service // nil: rules are not changed here
+}
+
+// openRules follows the rules. A start without them is possible from the last good copy.
+func (s *Server) openRules(ctx context.Context) error {
+	if err := os.MkdirAll(s.config.DataDir, 0o750); err != nil {
+		return fmt.Errorf("make data_dir: %w", err)
+	}
+	secret, err := s.config.OpenKeySecret()
+	if err != nil {
+		return err
+	}
+	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.InDataDir("rules.last-good"), Changed: s.rulesChanged}
+	if s.config.Rules.Envoy != "" {
+		follow.Read, follow.LastGood = s.config.Rules.EnvoyOptions().Compile, "" // what is there is of other rules
+	}
+	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
+	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
+		return err
+	}
+	follow.Compile = s.rules.compile
+	if s.rules.live, err = live.Follow(ctx, s.rules.origin, follow); err != nil {
+		return err
+	}
+	s.atEnd(s.rules.live.Close)
+	return nil
+}
+
+func (s *Server) openOrigin(ctx context.Context) (live.Origin, error) {
+	switch r := &s.config.Rules; {
+	case r.Envoy != "":
+		return live.NewFiles(r.Envoy)
+	case r.File != "":
+		return live.NewFiles(r.File)
+	case r.Redis:
+		return s.openRuleRedis()
+	default:
+		return s.openDatabase(ctx, string(r.Database))
+	}
+}
+
+// openDatabase also publishes what the database has to Redis, if there is one, for nodes that have
+// no database.
+func (s *Server) openDatabase(ctx context.Context, source string) (live.Origin, error) {
+	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { origin.Close() })
+	service := &ruleservice.Service{Database: origin, Compile: s.rules.compile}
+	s.rules.service = service
+	if s.config.HasRedis() {
+		published, err := s.openRuleRedis()
+		if err != nil {
+			return nil, err
+		}
+		service.Publisher = published
+		s.publish(service)
+	}
+	if s.config.Demo {
+		if err := applySample(ctx, service); err != nil {
+			return nil, err
+		}
+	}
+	return origin, nil
+}
+
+func (s *Server) openRuleRedis() (*ruleredis.Rules, error) {
+	options, err := s.config.Store.Redis.RuleOptions()
+	if err != nil {
+		return nil, err
+	}
+	published, err := ruleredis.New(options)
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(published.Close)
+	return published, nil
+}
+
+// publish keeps Redis as the database is, until the server is closed.
+func (s *Server) publish(service *ruleservice.Service) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	forbidden := false // since rules were published last
+	running.Go(func() {
+		service.Run(ctx, ruleservice.Run{Interval: s.config.Rules.PollInterval, Changed: func(err error) {
+			log := s.log.With("to", service.Publisher)
+			switch {
+			case err == nil:
+				log.Info("rules are published to Redis")
+			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
+				log.Info("rules are not published to Redis: the Redis user lacks the rights",
+					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/redis.md", "error", err)
+			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, live.ErrNoRules):
+			default:
+				log.Error("rules are not published to Redis", "error", err)
+			}
+			forbidden = errors.Is(err, ruleredis.ErrForbidden)
+		}})
+	})
+	s.atEnd(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// applySample saves the sample rules where there were none ever.
+func applySample(ctx context.Context, service *ruleservice.Service) error {
+	_, err := service.Database.Read(ctx)
+	if !errors.Is(err, live.ErrNoRules) {
+		return nil // an error is reported when the rules are followed
+	}
+	_, err = service.Apply(ctx, "sample.yaml", ruledb.Change{Author: "penstock", Message: "sample rules", Document: sample})
+	if _, ok := errors.AsType[*ruledb.Conflict](err); ok {
+		return nil // another process was first
+	}
+	return err
+}
+
+// rulesChanged tells what is new about the rules.
+func (s *Server) rulesChanged(status live.Status) {
+	at := s.log.With("version", status.Version, "checksum", status.Checksum)
+	switch {
+	case status.Refused != nil:
+		at.Error("new rules are refused, the old ones stay", "refused_version", status.Refused.Version, "error", status.Refused.Err)
+	case errors.Is(status.Err, live.ErrNoRules) && status.Checksum == "":
+		at.Info("no rules yet: every request passes", "origin", s.rules.origin, "next", "penstock rules apply rules.yaml, or create rules in the console")
+	case status.Err != nil:
+		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)
+	default:
+		at.Info("rules", "propagation_seconds", status.Propagation.Seconds())
+	}
+	if status.PushErr != nil {
+		at.Warn("changes of rules are found by polling only", "error", status.PushErr)
+	}
+	if status.CopyErr != nil {
+		at.Warn("there is no copy of the rules for a start without their origin", "error", status.CopyErr)
+	}
+	if ignored := envoyratelimit.IgnoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
+		at.Warn("files ignored: only *.yaml, *.yml and *.json in the directory itself are read", "directory", s.config.Rules.Envoy, "ignored", ignored)
+	}
+	for _, warning := range status.Warnings {
+		at.Warn("rules: " + warning.String())
+	}
+}

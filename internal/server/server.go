@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/health"
+
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/httplimit"
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/decisionlog"
+	"github.com/penstock-io/penstock/internal/gateway"
+	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/internal/membership"
+	"github.com/penstock-io/penstock/internal/readiness"
+	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/redisstore"
+)
+
+// A Server is the parts of a node put together: a store and rules, the engine that decides by them,
+// and the doors by which calls come in.
+type Server struct {
+	config  *config.Config
+	log     *slog.Logger
+	build   admin.Build
+	started time.Time
+
+	store   *store
+	rules   *ruleSource
+	members *membership.Members                           // the nodes that share the limits
+	engine  atomic.Pointer[engine.Engine]                 // nodes beat before it is there
+	decider decider                                       // the engine, timed
+	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
+	gateway *gateway.Gateway                              // nil: off
+	held    func() httplimit.HeldStats                    // at the gateway; nil: it is off
+	demo    *demoTraffic                                  // nil: this is none
+	health  *health.Server
+	envoy   *rls.Server
+
+	traffic *traffic.Traffic
+	metrics *telemetry.Metrics
+	tracing *telemetry.Tracing // nil: nobody wants traces
+
+	tls map[string]*listener.Certificates // by listener
+
+	doors    []*door // of calls
+	admin    *door   // nil: off; it is open until the others are closed
+	probes   *door   // listen.health; nil: off; open as long as admin
+	token    string  // of the admin door
+	newToken bool    // it was made at this start
+	streams  func()  // ends those of the admin door
+
+	refusedLogins func() map[string]int64 // at the admin door; nil: it is off
+
+	demoUpstream bool       // the gateway stands before it, and nothing else
+	demoSource   netip.Addr // of demo traffic; zero: any
+
+	draining atomic.Bool
+
+	ballast []byte
+
+	ends []func() // what Close does, the last first
+}
+
+// Options are what a server is started with.
+type Options struct {
+	Config *config.Config
+	Log    *slog.Logger
+	Build  admin.Build // which version this is
+}
+
+// ballast is never touched, so it takes no memory. But it counts as live, and so the garbage collector
+// waits for as much garbage again: of a node that holds little it would otherwise mark the few
+// megabytes that are linked in many times a second. One that holds much does not notice.
+const ballast = 32 << 20
+
+// New makes a server that listens and does not answer yet. The context bounds the start.
+func New(ctx context.Context, o Options) (_ *Server, err error) {
+	s := &Server{config: o.Config, log: o.Log, build: o.Build, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openDemo, s.openAdmin, s.openProbes} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Server) openEngine(context.Context) error {
+	keyPrefix := ""
+	if s.config.HasRedis() {
+		keyPrefix = s.config.Store.Redis.KeyPrefix
+	}
+	decisions, err := decisionlog.New(decisionlog.Options{
+		Log: s.log, Mode: decisionlog.Mode(s.config.Log.Decisions), KeyPrefix: keyPrefix,
+		Cause: func(err error) string { return string(redisstore.KindOf(err)) },
+	})
+	if err != nil {
+		return err
+	}
+	s.atEnd(decisions.Close)
+	decides, err := engine.New(engine.Options{
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live,
+		Observe: func(o *engine.Observation) {
+			decisions.Observe(o)
+			s.traffic.Observe(o)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.engine.Store(decides)
+	s.atEnd(s.closeEngine)
+	s.decider = s.metrics.Decider(decides, s.tracer())
+	return nil
+}
+
+// closeEngine tells Redis what it does not know yet: requests that were admitted without it, and
+// releases and settlements that it did not confirm.
+func (s *Server) closeEngine() {
+	ctx, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	if err := s.engine.Load().Close(ctx); err != nil {
+		s.log.Warn("stopped before Redis knew of all admissions and releases", "error", err)
+	}
+}
+
+// atEnd adds to what Close does.
+func (s *Server) atEnd(end func()) { s.ends = append(s.ends, end) }
+
+// Run answers until the context ends, and as long again as others need to notice; then it lets calls
+// under way end. It fails if one of the doors does.
+func (s *Server) Run(ctx context.Context) error {
+	if s.demo != nil && s.config.Traffic {
+		s.demo.Turn(true)
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	calls, drain := context.WithCancel(context.WithoutCancel(ctx))
+	defer drain()
+	lights, out := context.WithCancel(context.WithoutCancel(ctx))
+	defer out()
+
+	var doors sync.WaitGroup
+	for _, d := range s.doors {
+		doors.Add(1)
+		all.Go(func() error {
+			defer doors.Done()
+			return d.run(calls)
+		})
+	}
+	for _, d := range []*door{s.admin, s.probes} {
+		if d != nil {
+			all.Go(func() error { return d.run(lights) })
+		}
+	}
+	all.Go(func() error {
+		doors.Wait()
+		out()
+		return nil
+	})
+	all.Go(func() error {
+		<-ctx.Done()
+		s.draining.Store(true) // so that nobody sends more
+		s.health.Shutdown()
+		time.Sleep(s.config.Gateway.Timeouts.DrainDelay) // balancers that have not noticed yet are still served
+		if s.demo != nil {
+			s.demo.Turn(false)
+		}
+		if s.streams != nil {
+			s.streams()
+		}
+		drain()
+		s.returnPermits()
+		return nil
+	})
+	return all.Wait()
+}
+
+// Close gives back what the server holds. Run must have returned, or never been called.
+func (s *Server) Close() {
+	for _, end := range slices.Backward(s.ends) {
+		end()
+	}
+	s.ends = nil
+}
+
+// readiness is what /readyz says.
+func (s *Server) readiness() readiness.State {
+	return readiness.State{NotReady: s.ready(), Degraded: !s.store.status().Connected}
+}
+
+// ready tells whether calls should be sent here, and if not, why.
+func (s *Server) ready() error {
+	if s.draining.Load() {
+		return errors.New("stopping")
+	}
+	select {
+	case <-s.store.Settled:
+		return nil
+	default:
+		return errors.New("the store has not answered yet")
+	}
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/nodetest"
+)
+
+func TestStartFromLastGoodRules(t *testing.T) {
+	file, dir := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1)), t.TempDir()
+	yaml := "data_dir: " + dir + "\nrules: {file: " + file + "}"
+	n := startNode(t, yaml)
+	secret, err := os.ReadFile(filepath.Join(dir, "key_secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	<-n.done
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+
+	again := startNode(t, yaml)
+	if s := again.statusNow().Rules; !s.FromCopy || s.Error == "" {
+		t.Errorf("rules: %+v, want those of the copy", s)
+	}
+	if v := again.check(`{"user": "u1"}`); v.Rule != "per-user" {
+		t.Errorf("got %+v", v)
+	}
+	if kept, _ := os.ReadFile(filepath.Join(dir, "key_secret")); string(kept) != string(secret) {
+		t.Error("the secret of keys is another after a restart")
+	}
+}
+
+// The start warns of a queue that takes longer than the gateway holds requests.
+func TestStartWarnsOfAShortDelay(t *testing.T) {
+	file := nodetest.RulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
+	for delay, warns := range map[string]bool{"0s": false, "30s": true, "90s": false} {
+		n := startNode(t, "rules: {file: "+file+"}\ngateway: {max_delay: "+delay+"}")
+		if told := strings.Contains(n.log.String(), "the last of a queue of 6 waits 90s"); told != warns {
+			t.Errorf("max_delay %s: warned %v, want %v:\n%s", delay, told, warns, n.log)
+		}
+	}
+}
+
+// Nothing is left of a server that was closed.
+func TestNothingIsLeft(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("server", func(t *testing.T) {
+		n := startNode(t, "")
+		n.get(n.url("gateway", "/"))
+		n.check("{}")
+	})
+	nodetest.Eventually(t, "all goroutines end", func() bool { return goleak.Find(before) == nil })
+}
+
+func TestStartFails(t *testing.T) {
+	dir := t.TempDir()
+	for name, change := range map[string]func(*config.Config){
+		"no rules":          func(c *config.Config) { c.Rules.File = filepath.Join(dir, "nowhere.yaml") },
+		"broken rules":      func(c *config.Config) { c.Rules.File = nodetest.RulesFile(t, "rules: [{nmae: x}]") },
+		"no such directory": func(c *config.Config) { c.DataDir = filepath.Join(nodetest.RulesFile(t, ""), "x") },
+		"an empty secret": func(c *config.Config) {
+			c.Rules.File, c.DataDir = nodetest.RulesFile(t, "rules: []"), t.TempDir()
+			nodetest.WriteFile(t, filepath.Join(c.DataDir, "key_secret"), "")
+		},
+		"a certificate that is none": func(c *config.Config) {
+			c.Rules.File = nodetest.RulesFile(t, "rules: []")
+			c.Gateway.TLS = config.ServerTLS{Certificate: c.Rules.File, Key: c.Rules.File}
+		},
+		"an address of another": func(c *config.Config) {
+			c.Rules.File, c.Listen.HTTP = nodetest.RulesFile(t, "rules: []"), "192.0.2.1:0"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config.Default()
+			c.Listen = config.Listen{Gateway: "127.0.0.1:0", HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0"}
+			c.DataDir, c.Demo = t.TempDir(), true
+			change(c)
+			s, err := New(t.Context(), Options{Config: c, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+			if err == nil {
+				s.Close()
+				t.Fatal("it started")
+			}
+			t.Log(err)
+		})
+	}
+}

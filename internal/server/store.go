@@ -1,0 +1,78 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/storestack"
+	"github.com/penstock-io/penstock/memstore"
+)
+
+// store is where state is.
+type store struct {
+	*storestack.Stack
+	nodes func() int // that share the limits
+}
+
+func (s *Server) openStore(context.Context) error {
+	o := storestack.Options{
+		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log,
+		Wrap: func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
+	}
+	if s.config.HasRedis() {
+		redis, err := s.config.RedisOptions()
+		if err != nil {
+			return err
+		}
+		o.Redis = &redis
+	}
+	opened, err := storestack.Open(o)
+	if err != nil {
+		return err
+	}
+	s.atEnd(opened.Close)
+	s.store = &store{opened, func() int { return max(1, s.config.Nodes) }}
+	return nil
+}
+
+// parting is how long a node that stops has to return the permits of its leases, which expire otherwise,
+// and to tell Redis of admissions and releases that it does not know of.
+const parting = time.Second
+
+// returnPermits gives back what was taken ahead and not spent: before calls under way have ended, as
+// by then it would have expired. Those that are still to be decided are decided by the store.
+func (s *Server) returnPermits() {
+	if s.store.Leases == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	err := s.store.Leases.Return(ctx, 0)
+	stats := s.store.Leases.Stats()
+	log := s.log.With("taken", stats.Permits, "expired", stats.Expired, "returned", stats.Returned)
+	switch {
+	case err != nil:
+		log.Warn("permits of leased rules were not given back", "error", err)
+	case stats.Permits > 0:
+		log.Info("permits of leased rules are given back")
+	}
+}
+
+// status tells how the store is.
+func (s *store) status() admin.StoreStatus {
+	if s.Redis == nil {
+		return admin.StoreStatus{Kind: "memory", Connected: true, Nodes: s.nodes()}
+	}
+	now := s.Breaker.Stats()
+	found := admin.StoreStatus{
+		Kind: "redis", Connected: now.State == breaker.Closed, Nodes: s.nodes(),
+		Breaker: &admin.BreakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
+	}
+	if !found.Connected {
+		found.Error = cmp.Or(s.Redis.Problem(), now.Cause).Error()
+	}
+	return found
+}

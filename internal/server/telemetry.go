@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// A decider is what the doors ask: the engine, timed.
+type decider interface {
+	penstock.Decider
+	penstock.Concluder
+	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
+	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
+	Sources() []attribute.Source
+}
+
+// lastSpans is how long the end waits for traces to be sent.
+const lastSpans = 2 * time.Second
+
+// openTelemetry makes what the server is watched by.
+func (s *Server) openTelemetry(ctx context.Context) (err error) {
+	s.traffic = traffic.New()
+	s.atEnd(s.traffic.Close)
+	if s.tracing, err = telemetry.NewTracing(ctx, s.build.Version); err != nil {
+		return err
+	}
+	if s.tracing != nil {
+		s.atEnd(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+			defer cancel()
+			if err := s.tracing.Close(ctx); err != nil {
+				s.log.Warn("the last traces were not sent", "error", err)
+			}
+		})
+	}
+	s.metrics, err = telemetry.New(telemetry.Options{
+		Traffic: s.traffic, State: s.state, Version: s.build.Version, GoVersion: s.build.Go,
+		Cause: func(err error) string { return string(redisstore.KindOf(err)) },
+	})
+	return err
+}
+
+// tracer returns nil if nobody wants traces.
+func (s *Server) tracer() trace.Tracer {
+	if s.tracing == nil {
+		return nil
+	}
+	return s.tracing.Tracer
+}
+
+// state is what the metrics tell of the server beside its calls.
+func (s *Server) state() (found telemetry.State) {
+	found.Ready, found.Nodes = s.ready() == nil, s.store.nodes()
+	live := s.rules.live.Status()
+	found.Rules.Count, found.Rules.Version = len(s.rules.live.Load().Rules), live.Version
+	found.Rules.Checked, found.Rules.Refused = live.Looked, live.Refused != nil
+	found.Rules.Refusals = live.Refusals
+	if s.refusedLogins != nil {
+		found.RefusedLogins = s.refusedLogins()
+	}
+	if s.envoy != nil {
+		found.InvalidRequests = s.envoy.InvalidRequests()
+	}
+	found.Certificates = s.certificateStates()
+	if s.held != nil {
+		held := s.held()
+		found.Held = &telemetry.Held{Requests: int64(held.Requests), Bytes: held.Bytes, Refused: held.Refused}
+	}
+	memory := s.store.Memory.Stats()
+	found.Memory = &telemetry.Memory{Keys: memory.Keys, Shared: memory.Shared, Bytes: memory.Bytes, Evicted: memory.Evicted, Refused: memory.Refused}
+	if s.store.Redis == nil {
+		return found
+	}
+	broken, redis, conclusions := s.store.Breaker.Stats(), s.store.Redis.Stats(), s.engine.Load().Stats()
+	found.Store = &telemetry.Store{
+		Up: broken.State == breaker.Closed, Refused: broken.Refused, Opened: broken.Opened,
+		RoundTrips: redis.Runs, NoScript: redis.NoScript,
+		Unconfirmed: conclusions.Unconfirmed, Dropped: conclusions.Dropped,
+	}
+	denied, leased := s.store.Denied.Stats(), s.store.Leases.Stats()
+	found.Denied = &telemetry.Denied{Hits: denied.Hits, Entries: denied.Entries}
+	if e := s.engine.Load(); e != nil {
+		late := e.LateStats()
+		found.Late = &telemetry.Late{Waiting: late.Waiting, Charged: late.Charged, Dropped: late.Dropped}
+	}
+	found.Leases = &telemetry.Leases{Leased: leased.Leased, Exact: leased.Exact, Permits: leased.Permits, Expired: leased.Expired}
+	return found
+}

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"crypto/tls"
+	"fmt"
+
+	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/internal/telemetry"
+)
+
+// certificates returns those of a listener, nil if it has none. They are part of the metrics from now on.
+func (s *Server) certificates(name string, t config.ServerTLS, protocols ...string) (*listener.Certificates, error) {
+	if t.Certificate == "" {
+		return nil, nil
+	}
+	c, err := listener.NewCertificates(listener.TLS{
+		Certificate: t.Certificate, Key: t.Key, ClientCA: t.ClientCA, Required: t.Required, ClientNames: t.ClientNames, Protocols: protocols,
+	}, s.log.With("listener", name))
+	if err != nil {
+		return nil, fmt.Errorf("%s.tls: %w", name, err)
+	}
+	if s.tls == nil {
+		s.tls = map[string]*listener.Certificates{}
+	}
+	s.tls[name] = c
+	return c, nil
+}
+
+// grpcTLS returns nil if gRPC is served without TLS.
+func (s *Server) grpcTLS() (*tls.Config, error) {
+	c, err := s.certificates("grpc", s.config.GRPC.TLS, "h2")
+	if c == nil {
+		return nil, err
+	}
+	return c.Config(), nil
+}
+
+// certificateStates are what the metrics tell of certificates, by listener.
+func (s *Server) certificateStates() map[string]telemetry.Certificate {
+	all := map[string]telemetry.Certificate{}
+	for name, c := range s.tls {
+		now := c.Status()
+		all[name] = telemetry.Certificate{NotAfter: now.NotAfter, Reloads: now.Reloads, Refusals: now.Refusals}
+	}
+	return all
+}

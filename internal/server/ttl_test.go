@@ -1,0 +1,25 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// As docs/redis.md says, every key expires but the published rules.
+func TestAllKeysButRulesExpire(t *testing.T) {
+	redis := redistest.Start(t)
+	n := startNode(t, nodetest.OnRedis("single", redis.Addr)) // the demo's rules, in a database
+	nodetest.Eventually(t, "Redis decides", func() bool { return n.check(`{"path": "/api/v1/chat", "fingerprint": "f"}`).Quality == "exact" })
+	nodetest.Eventually(t, "rules are published", func() bool { return nodetest.RedisCommand(t, redis.Addr, "EXISTS", "pen:rules") == "1" })
+	nodetest.Eventually(t, "the node is known", func() bool { return nodetest.RedisCommand(t, redis.Addr, "EXISTS", "pen:nodes") == "1" })
+	const lasting = `local found = {}
+		for _, key in ipairs(redis.call('KEYS', '*')) do
+			if redis.call('PTTL', key) == -1 then found[#found + 1] = key end
+		end
+		return table.concat(found, ' ')`
+	if got := nodetest.RedisCommand(t, redis.Addr, "EVAL", lasting, "0"); got != "pen:rules" {
+		t.Errorf("keys without a TTL: %q, want pen:rules alone", got)
+	}
+}
