@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,12 +43,17 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 				return misused("--timeout %v is not positive", timeout)
 			}
 			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
-			d := &doctor{config: conf, timeout: timeout, version: buildinfo.Read().Version}
-			d.examine(c.Context(), err)
-			if err := a.writeReport(&d.report); err != nil {
+			report := runDoctor(c.Context(), doctorOptions{config: conf, invalid: err, timeout: timeout, version: buildinfo.Read().Version})
+			if err := a.writeReport(report); err != nil {
 				return err
 			}
-			return d.report.exit(strict)
+			switch report.outcome(strict) {
+			case incomplete:
+				return &exit{exitFailed, nil}
+			case unhealthy:
+				return no(nil)
+			}
+			return nil
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `file`; default PENSTOCK_CONFIG")
@@ -60,40 +63,10 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 	return c
 }
 
-// A doctor looks at what a server with the configuration would rest on.
-type doctor struct {
-	config  *config.Config
-	timeout time.Duration
-	version string // of this program
-	report  report
-}
-
-// examine looks at everything. The error is what is wrong with the configuration.
-func (d *doctor) examine(ctx context.Context, invalid error) {
-	d.report.begin("configuration")
-	if !d.examineConfig(invalid) {
-		return
+func (a *app) writeReport(r *report) error {
+	if a.json() {
+		return a.writeJSON(r)
 	}
-	d.report.begin("this machine")
-	d.examineMachine()
-	d.report.begin("rules")
-	found := d.examineRules(ctx)
-	d.report.begin("store")
-	d.examineStore(ctx, found)
-}
-
-// examineConfig tells whether enough of the configuration could be read to go on.
-func (d *doctor) examineConfig(invalid error) bool {
-	for _, warning := range d.config.Warnings {
-		d.report.look("configuration", "", "%s", warning)
-	}
-	found, ok := errors.AsType[*config.Error](invalid)
-	if !ok {
-		d.report.well("configuration", "no mistakes")
-		return true
-	}
-	for _, mistake := range found.Mistakes {
-		d.report.wrong("configuration", "serve does not start like this; docs/configuration.md lists all keys", "%v", mistake)
-	}
-	return !found.Unreadable
+	r.print(a.stdout, a.colour)
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/penstock-io/penstock/internal/nodetest"
@@ -50,6 +51,26 @@ func TestDoctorOnRefusedFilesOfEnvoy(t *testing.T) {
 	for _, want := range []string{`✗ running +.*has refused newer ones: .*moment`, `✗ origin +.*moment`, `penstock rules import envoy-ratelimit \S+ tells each mistake`} {
 		if !regexp.MustCompile(want).MatchString(report) {
 			t.Errorf("the doctor does not say %s:\n%s", want, report)
+		}
+	}
+}
+
+// Scripts rely on the exit status.
+func TestDoctorExitCodes(t *testing.T) {
+	rules := nodetest.RulesFile(t, keyRules)
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{nil, exitYes}, {[]string{"--strict"}, exitNo}, {[]string{"-o", "json"}, exitYes},
+		{[]string{"--rules", filepath.Join(t.TempDir(), "nowhere.yaml")}, exitFailed},
+		{[]string{"--timeout", "0s"}, exitUsage}, {[]string{"--nonsense"}, exitUsage}, {[]string{"surplus"}, exitUsage},
+	} {
+		var out strings.Builder
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out, env: []string{"PENSTOCK_DATA_DIR=" + t.TempDir()}}
+		args := append([]string{"doctor", "--upstream", "http://127.0.0.1:1", "--rules", rules}, test.args...)
+		if code := a.run(t.Context(), args); code != test.want {
+			t.Errorf("%v: exit status %d, want %d\n%s", test.args, code, test.want, &out)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -64,6 +65,38 @@ func (r *report) lost(check, fix, format string, args ...any) {
 	r.blind = true
 }
 
+// An outcome sums up a report.
+type outcome int
+
+// Outcomes.
+const (
+	healthy    outcome = iota // nothing is wrong
+	unhealthy                 // something is
+	incomplete                // some of it could not be looked at
+)
+
+// outcome sums up the report. If it is strict, what is worth a look or could not be seen is wrong too.
+func (r *report) outcome(strict bool) outcome {
+	switch {
+	case r.blind:
+		return incomplete
+	case r.count(levelWrong) > 0, strict && r.count(levelWell) < len(r.findings):
+		return unhealthy
+	}
+	return healthy
+}
+
+// MarshalJSON writes the findings and how many of each level there are.
+func (r *report) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Findings []finding `json:"findings"`
+		Well     int       `json:"well"`
+		Look     int       `json:"look"`
+		Wrong    int       `json:"wrong"`
+		Unseen   int       `json:"unseen"`
+	}{r.findings, r.count(levelWell), r.count(levelLook), r.count(levelWrong), r.count(levelUnseen)})
+}
+
 func (r *report) count(l level) (n int) {
 	for i := range r.findings {
 		if r.findings[i].Level == l {
@@ -71,31 +104,6 @@ func (r *report) count(l level) (n int) {
 		}
 	}
 	return n
-}
-
-// exit is the answer as an exit status.
-func (r *report) exit(strict bool) error {
-	switch {
-	case r.blind:
-		return &exit{exitFailed, nil}
-	case r.count(levelWrong) > 0, strict && r.count(levelWell) < len(r.findings):
-		return no(nil)
-	}
-	return nil
-}
-
-func (a *app) writeReport(r *report) error {
-	if a.json() {
-		return a.writeJSON(struct {
-			Findings []finding `json:"findings"`
-			Well     int       `json:"well"`
-			Look     int       `json:"look"`
-			Wrong    int       `json:"wrong"`
-			Unseen   int       `json:"unseen"`
-		}{r.findings, r.count(levelWell), r.count(levelLook), r.count(levelWrong), r.count(levelUnseen)})
-	}
-	r.print(a.stdout, a.colour)
-	return nil
 }
 
 var marks = map[level]struct{ sign, colour string }{

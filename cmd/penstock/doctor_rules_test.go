@@ -18,18 +18,18 @@ import (
 // The rules in the database are newer than the copy on disk, and than what a node serves.
 func TestDoctorOnFreshness(t *testing.T) {
 	b := visit(t, "rules: {database: 'sqlite:rules.db'}\n")
-	b.golden("no_database", exitYes)
-	b.apply("10/1m")
-	b.apply("20/1m")
+	b.golden("no_database", healthy)
+	b.apply("10/1m", "")
+	b.apply("20/1m", "")
 	text, err := live.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.write("rules.last-good", string(text))
-	b.golden("old_copy", exitYes)
+	b.golden("old_copy", healthy)
 	b.write("rules.last-good", string(text[:40]))
-	if said, code := b.examine(); code != exitNo || !strings.Contains(said, "✗ last good") {
-		t.Errorf("a torn copy: exit status %d\n%s", code, said)
+	if said, code := b.examine(); code != unhealthy || !strings.Contains(said, "✗ last good") {
+		t.Errorf("a torn copy: outcome %d\n%s", code, said)
 	}
 }
 
@@ -37,17 +37,17 @@ func TestDoctorOnFreshness(t *testing.T) {
 func TestDoctorOnPublishedRules(t *testing.T) {
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr)+"rules: {database: 'sqlite:rules.db'}\n")
-	b.apply("10/1m")
+	b.apply("10/1m", "")
 	for _, step := range []struct {
-		apply []string
-		want  string
+		rate, redis string
+		want        string
 	}{
-		{nil, `! in redis +no rules are published there`},
-		{[]string{"--redis", server.Addr}, `✓ in redis +what is published is what the database has \(version 2\)`},
-		{[]string{}, `! in redis +nodes with rules.redis have version 2, the database version 3`},
+		{"", "", `! in redis +no rules are published there`},
+		{"20/1m", server.Addr, `✓ in redis +what is published is what the database has \(version 2\)`},
+		{"30/1m", "", `! in redis +nodes with rules.redis have version 2, the database version 3`},
 	} {
-		if step.apply != nil {
-			b.apply(fmt.Sprintf("%d/1m", 20+len(step.apply)), step.apply...)
+		if step.rate != "" {
+			b.apply(step.rate, step.redis)
 		}
 		if text, _ := b.examine(); !regexp.MustCompile(step.want).MatchString(text) {
 			t.Errorf("it does not say %s:\n%s", step.want, text)
@@ -62,14 +62,14 @@ func TestDoctorOnPublishedRules(t *testing.T) {
 func TestDoctorOnBadRules(t *testing.T) {
 	b := visit(t, "")
 	b.write("rules.yaml", "rules: [{name: one, key: [ip], limits: [{rate: fast}]}]\n")
-	if text, code := b.examine(); code != exitNo || !strings.Contains(text, "✗ origin") {
-		t.Errorf("exit status %d\n%s", code, text)
+	if text, code := b.examine(); code != unhealthy || !strings.Contains(text, "✗ origin") {
+		t.Errorf("outcome %d\n%s", code, text)
 	}
 	if err := os.Remove(filepath.Join(b.dir, "rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if text, code := b.examine(); code != exitFailed || !strings.Contains(text, "cannot be read") {
-		t.Errorf("exit status %d\n%s", code, text)
+	if text, code := b.examine(); code != incomplete || !strings.Contains(text, "cannot be read") {
+		t.Errorf("outcome %d\n%s", code, text)
 	}
 }
 

@@ -9,22 +9,30 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/nodetest"
+	"github.com/penstock-io/penstock/internal/ruledb"
+	"github.com/penstock-io/penstock/internal/ruleredis"
+	"github.com/penstock-io/penstock/internal/ruleservice"
 )
 
 // A bedside is a configuration and what it names, in a directory of its own.
 type bedside struct {
-	t   *testing.T
-	dir string
+	t       *testing.T
+	dir     string
+	strict  bool
+	timeout time.Duration
+	version int64 // of the rules in the database
 }
 
 // visit makes a configuration for the doctor to look at: doors on loopback, one good rule.
 func visit(t *testing.T, yaml string) *bedside {
 	t.Helper()
-	b := &bedside{t, t.TempDir()}
+	b := &bedside{t: t, dir: t.TempDir(), timeout: nodetest.Timeout}
 	base := fmt.Sprintf("listen: {gateway: '', http: '127.0.0.1:8090', admin: ''}\ndata_dir: %s\n", b.dir)
 	if !strings.Contains(yaml, "rules:") {
 		yaml += "rules: {file: " + b.write("rules.yaml", "rules: [{name: one, key: [ip], limits: [{rate: 10/1m}]}]\n") + "}\n"
@@ -40,17 +48,18 @@ func (b *bedside) write(name, text string) (path string) {
 	return path
 }
 
-// examine runs the doctor and returns its words and its exit status.
-func (b *bedside) examine(args ...string) (string, int) {
+// examine runs the doctor and returns what it prints and its outcome.
+func (b *bedside) examine() (string, outcome) {
 	b.t.Helper()
-	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
-	args = append([]string{"doctor", "--config", filepath.Join(b.dir, "penstock.yaml"), "--timeout", "30s"}, args...)
-	code := a.run(b.t.Context(), args)
-	if errs.Len() > 0 {
-		b.t.Logf("stderr: %s", &errs)
-	}
-	return out.String(), code
+	r := b.run()
+	var out bytes.Buffer
+	r.print(&out, false)
+	return out.String(), r.outcome(b.strict)
+}
+
+func (b *bedside) run() *report {
+	c, err := config.Load(config.Sources{File: filepath.Join(b.dir, "penstock.yaml")})
+	return runDoctor(b.t.Context(), doctorOptions{config: c, invalid: err, timeout: b.timeout, version: "1.2.3"})
 }
 
 var maskings = []struct {
@@ -83,12 +92,12 @@ func (b *bedside) masked(text string) string {
 }
 
 // golden compares what the doctor says with testdata/doctor. To accept what is said now:
-// PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestDoctor.
-func (b *bedside) golden(name string, want int, args ...string) string {
+// PENSTOCK_TEST_UPDATE=1 go test ./internal/doctor.
+func (b *bedside) golden(name string, want outcome) string {
 	b.t.Helper()
-	text, code := b.examine(args...)
+	text, code := b.examine()
 	if code != want {
-		b.t.Errorf("exit status %d, want %d", code, want)
+		b.t.Errorf("outcome %d, want %d", code, want)
 	}
 	got, file := b.masked(text), filepath.Join("testdata", "doctor", name+".txt")
 	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
@@ -109,21 +118,33 @@ func (b *bedside) golden(name string, want int, args ...string) string {
 	return text
 }
 
-// apply makes rules the next version in the database.
-func (b *bedside) apply(rate string, args ...string) {
+// apply makes rules the next version in the database, and publishes them to Redis if there is an address.
+func (b *bedside) apply(rate, redis string) {
 	b.t.Helper()
-	file := b.write("new.yaml", "rules: [{name: one, key: [ip], limits: [{rate: "+rate+"}]}]\n")
-	args = append([]string{"rules", "apply", "--message", "a test", "--database", "sqlite:" + filepath.Join(b.dir, "rules.db"), file}, args...)
-	var out bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out}
-	if code := a.run(b.t.Context(), args); code != exitYes {
-		b.t.Fatalf("apply: %d: %s", code, &out)
+	defer func() { b.version++ }()
+	origin, err := ruledb.NewOrigin("sqlite:"+filepath.Join(b.dir, "rules.db"), ruledb.Options{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer origin.Close()
+	service := &ruleservice.Service{Database: origin}
+	if redis != "" {
+		published, err := ruleredis.New(ruleredis.Options{Addresses: []string{redis}, KeyPrefix: "pen:", Timeout: nodetest.Timeout})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		defer published.Close()
+		service.Publisher = published
+	}
+	document := "rules: [{name: one, key: [ip], limits: [{rate: " + rate + "}]}]\n"
+	if _, err := service.Apply(b.t.Context(), "new.yaml", ruledb.Change{Author: "a test", Message: "a test", Document: []byte(document), Base: b.version}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
 func TestDoctorInMemory(t *testing.T) {
 	b := visit(t, "")
-	b.golden("memory", exitYes)
+	b.golden("memory", healthy)
 	b = visit(t, "nodes: 3\ntrusted_proxies: [10.0.0.0/8, 0.0.0.0/0]\nlisten: {gateway: '', http: ':8090', grpc: ':8081', admin: ''}\n")
 	yaml, err := os.ReadFile(filepath.Join(b.dir, "penstock.yaml"))
 	if err != nil {
@@ -131,35 +152,33 @@ func TestDoctorInMemory(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(yaml), "\n") // the other doors
 	b.write("penstock.yaml", rest)
-	b.golden("memory_wrong", exitNo)
+	b.golden("memory_wrong", unhealthy)
 }
 
 func TestDoctorOnBadConfiguration(t *testing.T) {
 	b := visit(t, "nodes: many\n")
-	if text, code := b.examine(); code != exitNo || !strings.Contains(text, "✗ configuration") || strings.Contains(text, "store") {
-		t.Errorf("exit status %d\n%s", code, text)
+	if text, code := b.examine(); code != unhealthy || !strings.Contains(text, "✗ configuration") || strings.Contains(text, "store") {
+		t.Errorf("outcome %d\n%s", code, text)
 	}
 	b = visit(t, "store: {redis: {addresses: ['127.0.0.1:1']}}\n") // and no key_secret
-	if text, code := b.examine(); code != exitFailed || !strings.Contains(text, "openssl rand -hex 32") || !strings.Contains(text, "✗ reach") {
-		t.Errorf("exit status %d\n%s", code, text)
-	}
-	for _, args := range [][]string{{"--timeout", "0s"}, {"--nonsense"}, {"surplus"}} {
-		if _, code := b.examine(args...); code != exitUsage {
-			t.Errorf("%v: exit status %d, want %d", args, code, exitUsage)
-		}
+	if text, code := b.examine(); code != incomplete || !strings.Contains(text, "openssl rand -hex 32") || !strings.Contains(text, "✗ reach") {
+		t.Errorf("outcome %d\n%s", code, text)
 	}
 }
 
 func TestDoctorAsData(t *testing.T) {
-	text, code := visit(t, "nodes: 3\n").examine("-o", "json")
+	r := visit(t, "nodes: 3\n").run()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var found struct {
 		Findings []finding
 		Well     int
 		Wrong    int
 	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	if err := decoder.Decode(&found); err != nil || code != exitNo {
-		t.Fatalf("exit status %d, %v\n%s", code, err, text)
+	if err := json.Unmarshal(text, &found); err != nil || r.outcome(false) != unhealthy {
+		t.Fatalf("%v\n%s", err, text)
 	}
 	want := finding{Section: "store", Check: "store", Level: levelWrong, Fix: "store.redis.addresses",
 		Text: "nodes is 3 and each counts for itself in memory: together they let pass up to 3 times the limits"}

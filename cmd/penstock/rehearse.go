@@ -23,25 +23,28 @@ import (
 // connectTimeout bounds each connection of serve --check --connect.
 const connectTimeout = 5 * time.Second
 
-// rehearse checks everything that a start checks, and reports all errors. It opens no listener and
+// A rehearsal is what a start with a configuration would do.
+type rehearsal struct {
+	summary   string
+	warnings  []string
+	unchecked []string // what is reached over the network and was not
+}
+
+// rehearse checks everything that a start checks, and returns all errors. It opens no listener and
 // changes nothing. It uses the network only if connect is set.
-func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) error {
+func rehearse(ctx context.Context, c *config.Config, connect bool) (*rehearsal, error) {
 	upstreams := c.Upstreams // the rehearsal of a demo adds one
 	found, errs := rehearseRules(ctx, c, connect)
-	a.warn(found.warnings...)
 	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, found.snapshot, connect))
 	if connect {
 		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	r := &rehearsal{summary: found.summary, warnings: found.warnings}
+	if !connect {
+		r.unchecked = remoteParts(c, upstreams)
 	}
-	fmt.Fprintf(a.stderr, "ok: %s\n", found.summary)
-	if remote := remoteParts(c, upstreams); !connect && len(remote) > 0 {
-		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(remote, ", "))
-	}
-	return nil
+	return r, errors.Join(errs...)
 }
 
 // remoteParts lists what the server reaches over the network.
@@ -78,7 +81,7 @@ func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found r
 		found.summary = "configuration"
 		return found, nil
 	}
-	d := &doctor{config: c, timeout: connectTimeout}
+	d := &doctor{doctorOptions: doctorOptions{config: c, timeout: connectTimeout}}
 	_, found.snapshot = d.readRules(ctx)
 	for _, f := range d.report.findings {
 		switch f.Level {
@@ -142,7 +145,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 	if err != nil {
 		return nil // already reported
 	}
-	d := &doctor{config: c, timeout: connectTimeout}
+	d := &doctor{doctorOptions: doctorOptions{config: c, timeout: connectTimeout}}
 	for _, s := range d.findMasters(ctx, identity{options.Username, options.Password, options.TLS}) {
 		d.examineVersion(s)
 		s.close()

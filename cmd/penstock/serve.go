@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -53,10 +55,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 			}
 			if check {
 				a.warn(conf.Warnings...)
-				if err := a.rehearse(c.Context(), conf, connect); err != nil {
-					return no(err)
-				}
-				return nil
+				return a.rehearse(c.Context(), conf, connect)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -99,4 +98,18 @@ func (a *app) newLog(c *config.Config) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(a.stderr, options))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, options))
+}
+
+// rehearse tells whether a server would start.
+func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) error {
+	found, err := rehearse(ctx, c, connect)
+	a.warn(found.warnings...)
+	if err != nil {
+		return no(err)
+	}
+	fmt.Fprintf(a.stderr, "ok: %s\n", found.summary)
+	if len(found.unchecked) > 0 {
+		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(found.unchecked, ", "))
+	}
+	return nil
 }
