@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/internal/strictdoc"
 	"github.com/penstock-io/penstock/rules/internal/expr"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
@@ -176,7 +177,7 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 		Owner: t.Owner, Expires: t.ExpiresAt,
 		item: item, onError: t.Match.OnError,
 	}
-	if c.source.find(at).Kind != mappingNode {
+	if c.source.find(at).Kind != strictdoc.Mapping {
 		return // which was told
 	}
 	c.name(t, i, at)

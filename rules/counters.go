@@ -92,7 +92,7 @@ func (k keyReader) tellsPath(p pattern.Path) bool {
 		have, known = pattern.NextSegment(known)
 		want, asked = pattern.NextSegment(asked)
 		switch {
-		case pattern.IsWildcard(want) && pattern.IsRest(want):
+		case pattern.IsRest(want):
 			return true // whatever follows
 		case !pattern.IsWildcard(have):
 		case pattern.IsRest(have):
@@ -104,7 +104,7 @@ func (k keyReader) tellsPath(p pattern.Path) bool {
 	if known != "" && k.rule.Path.Ignore&urlform.TrailingSlash != 0 {
 		// {name...} stands for nothing in the one path that fits both.
 		have, _ := pattern.NextSegment(known)
-		return !pattern.IsWildcard(have) || !pattern.IsRest(have) || k.has(pattern.WildcardName(have))
+		return !pattern.IsRest(have) || k.has(pattern.WildcardName(have))
 	}
 	return true // if one is longer, it never fits
 }

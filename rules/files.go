@@ -93,12 +93,12 @@ func (j *joined) parse(files []File) {
 // document returns what all files say together.
 func (j *joined) document() *Document {
 	doc := &Document{found: j.found}
-	root := &node{Kind: mappingNode, At: spot{Line: 1, Column: 1}}
+	root := &node{Kind: strictdoc.Mapping, At: spot{Line: 1, Column: 1}}
 	complete := len(j.parts) > 0
 	for _, p := range j.parts {
 		if p.root == nil {
 			complete = false
-		} else if p.root.Kind == mappingNode {
+		} else if p.root.Kind == strictdoc.Mapping {
 			j.join(root, p.root, nil)
 		}
 	}
@@ -117,11 +117,11 @@ func (j *joined) document() *Document {
 
 // join adds what a part says to the whole.
 func (j *joined) join(whole, more *node, at path) {
-	if whole.Kind == listNode && more.Kind == listNode {
+	if whole.Kind == strictdoc.List && more.Kind == strictdoc.List {
 		whole.Items = append(whole.Items, more.Items...)
 		return
 	}
-	if whole.Kind != mappingNode || more.Kind != mappingNode {
+	if whole.Kind != strictdoc.Mapping || more.Kind != strictdoc.Mapping {
 		return // one of them is not what it should be, which was told
 	}
 	for _, item := range more.Items {
@@ -146,13 +146,13 @@ func (j *joined) join(whole, more *node, at path) {
 // those it is told to be wrong.
 func (j *joined) names() {
 	all := j.source.root.Step("rules")
-	if all == nil || all.Kind != listNode {
+	if all == nil || all.Kind != strictdoc.List {
 		return
 	}
 	first := map[string]spot{}
 	for i := range all.Items {
 		name := all.Items[i].Step("name")
-		if name == nil || name.Kind != scalarNode || !ruleName.MatchString(name.Text) {
+		if name == nil || name.Kind != strictdoc.Scalar || !ruleName.MatchString(name.Text) {
 			continue
 		}
 		where, taken := first[name.Text]

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/internal/bounds"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/internal/strictdoc"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 	"github.com/penstock-io/penstock/storage"
@@ -170,10 +171,10 @@ func namesFrom[T interface {
 
 func (l *LimitTerms) readNode(r *reader, n *node) {
 	switch n.Kind {
-	case mappingNode:
+	case strictdoc.Mapping:
 		r.readFields(n, reflect.ValueOf(l).Elem(), nil)
 		return
-	case listNode:
+	case strictdoc.List:
 		r.fail(n, complain("a limit must be a rate or a mapping, not a list").but("as in 100/1m"))
 		return
 	}
@@ -192,7 +193,7 @@ func (l *LimitTerms) toNode() *node {
 }
 
 func (c *CostTerms) readNode(r *reader, n *node) {
-	if n.Kind != scalarNode {
+	if n.Kind != strictdoc.Scalar {
 		r.readFields(n, reflect.ValueOf(c).Elem(), nil)
 		return
 	}
@@ -213,7 +214,7 @@ func (c *CostTerms) toNode() *node {
 const maxOverrideLimits = storage.MaxCharges
 
 func (l *OverrideLimits) readNode(r *reader, n *node) {
-	if n.Kind == scalarNode {
+	if n.Kind == strictdoc.Scalar {
 		if l.Unlimited = n.Text == "unlimited"; !l.Unlimited {
 			r.fail(n, meantName(complain("limits must be a list or the word unlimited, not %.40q", n.Text), n.Text, []string{"unlimited"}))
 		}
@@ -237,7 +238,7 @@ func (l *OverrideLimits) toNode() *node {
 }
 
 func (f *Failure) readNode(r *reader, n *node) {
-	if n.Kind == mappingNode {
+	if n.Kind == strictdoc.Mapping {
 		var local struct {
 			Local string `rules:"local,required" as:"{local: divided}"`
 		}
@@ -263,7 +264,7 @@ func (f *Failure) toNode() *node {
 	if *f != FailDivided {
 		return scalarOf(f.String())
 	}
-	n := &node{Kind: mappingNode}
+	n := &node{Kind: strictdoc.Mapping}
 	n.Add("local", scalarOf("divided"))
 	return n
 }
@@ -275,12 +276,12 @@ const (
 
 func (v *Values) readNode(r *reader, n *node) {
 	switch n.Kind {
-	case scalarNode:
+	case strictdoc.Scalar:
 		if text, ok := r.scalar(n); ok {
 			*v = Values{text}
 		}
 		return
-	case mappingNode:
+	case strictdoc.Mapping:
 		r.fail(n, complain("%s must be a value or a list of them, not a mapping", r.what()))
 		return
 	}
@@ -316,7 +317,7 @@ func (m *MatchTerms) readNode(r *reader, n *node) {
 		}
 		r.under(item.Key, func() {
 			var values Values
-			if item.Kind == nullNode {
+			if item.Kind == strictdoc.Null {
 				r.fail(item, complain("%.64s is empty", item.Key))
 				return
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/internal/strictdoc"
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -67,39 +68,9 @@ const defaultForgive = 24 * time.Hour
 var defaultBans = []time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 
 func (c *compiler) penalty(t *RuleTerms, at path) *algorithm.Penalty {
-	var terms algorithm.PenaltyTerms
-	bans := at.with("penalty", "bans")
-	switch progressive := c.has(at.with("enable_progressive_limits")) || c.has(at.with("progressive_ban_durations")); {
-	case progressive && c.has(at.with("penalty")):
-		for _, name := range []string{"enable_progressive_limits", "progressive_ban_durations"} {
-			if c.has(at.with(name)) {
-				c.failKey(at.with(name), complain("%s is short for a penalty and cannot be given beside one", name))
-			}
-		}
+	terms, bans := c.penaltyTerms(t, at)
+	if terms == nil {
 		return nil
-	case progressive:
-		bans = at.with("progressive_ban_durations")
-		if !c.sound(at.with("enable_progressive_limits")) || !c.sound(bans) {
-			return nil
-		}
-		if !t.EnableProgressiveLimits {
-			if c.has(bans) {
-				c.warn(bans, complain("nobody is banned").but("write enable_progressive_limits: true"))
-			}
-			return nil
-		}
-		terms = algorithm.PenaltyTerms{After: 1, Within: time.Minute, ForgiveAfter: defaultForgive, Bans: defaultBans}
-		if len(t.ProgressiveBanDurations) > 0 {
-			terms.Bans = lengths(t.ProgressiveBanDurations)
-		}
-	case t.Penalty == nil || c.source.find(at.with("penalty")).Kind != mappingNode:
-		return nil
-	default:
-		p := t.Penalty
-		terms = algorithm.PenaltyTerms{After: p.After, Within: time.Duration(p.Within), ForgiveAfter: time.Duration(p.ForgiveAfter), Bans: lengths(p.Bans)}
-		if terms.ForgiveAfter == 0 {
-			terms.ForgiveAfter = defaultForgive
-		}
 	}
 	penalty, err := terms.Compile()
 	for _, e := range fieldErrors(err) {
@@ -119,6 +90,49 @@ func (c *compiler) penalty(t *RuleTerms, at path) *algorithm.Penalty {
 	return penalty
 }
 
+// penaltyTerms returns the penalty of a rule, nil if it has none, and where its bans are written.
+func (c *compiler) penaltyTerms(t *RuleTerms, at path) (*algorithm.PenaltyTerms, path) {
+	progressive := false
+	for _, name := range []string{"enable_progressive_limits", "progressive_ban_durations"} {
+		if !c.has(at.with(name)) {
+			continue
+		}
+		if progressive = true; c.has(at.with("penalty")) {
+			c.failKey(at.with(name), complain("%s is short for a penalty and cannot be given beside one", name))
+		}
+	}
+	switch {
+	case progressive && c.has(at.with("penalty")):
+		return nil, nil
+	case progressive:
+		return c.progressivePenalty(t, at)
+	case t.Penalty == nil || c.source.find(at.with("penalty")).Kind != strictdoc.Mapping:
+		return nil, nil
+	}
+	p := t.Penalty
+	forgive := cmp.Or(time.Duration(p.ForgiveAfter), defaultForgive)
+	return &algorithm.PenaltyTerms{After: p.After, Within: time.Duration(p.Within), ForgiveAfter: forgive, Bans: lengths(p.Bans)}, at.with("penalty", "bans")
+}
+
+// progressivePenalty returns the penalty that enable_progressive_limits is short for.
+func (c *compiler) progressivePenalty(t *RuleTerms, at path) (*algorithm.PenaltyTerms, path) {
+	bans := at.with("progressive_ban_durations")
+	if !c.sound(at.with("enable_progressive_limits")) || !c.sound(bans) {
+		return nil, nil
+	}
+	if !t.EnableProgressiveLimits {
+		if c.has(bans) {
+			c.warn(bans, complain("nobody is banned").but("write enable_progressive_limits: true"))
+		}
+		return nil, nil
+	}
+	terms := &algorithm.PenaltyTerms{After: 1, Within: time.Minute, ForgiveAfter: defaultForgive, Bans: defaultBans}
+	if len(t.ProgressiveBanDurations) > 0 {
+		terms.Bans = lengths(t.ProgressiveBanDurations)
+	}
+	return terms, bans
+}
+
 func banField(i int) string { return path{"bans", i}.String() }
 
 func lengths[D ~int64](durations []D) []time.Duration {
@@ -131,7 +145,7 @@ func lengths[D ~int64](durations []D) []time.Duration {
 
 // dedup compiles a rule's dedup for some limits: the budget goes by the smallest of them.
 func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorithm.Dedup {
-	if t == nil || c.source.find(at).Kind != mappingNode || !limits.complete || len(limits.compiled) == 0 {
+	if t == nil || c.source.find(at).Kind != strictdoc.Mapping || !limits.complete || len(limits.compiled) == 0 {
 		return nil
 	}
 	least := slices.MinFunc(limits.compiled, smaller)

@@ -130,25 +130,8 @@ func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
 		Burst: t.Burst, Refill: t.Refill, Queue: t.Queue,
 	}
 	before := c.mistakes
-	hasRate, isConcurrent := t.Rate != (Rate{}), t.Concurrent != 0
-	switch {
-	case hasRate && isConcurrent:
-		c.fail(at.with("concurrent"), complain("concurrent cannot be given beside a rate").but("make it a limit of its own"))
-	case !hasRate && !isConcurrent && t.Algorithm == penstock.Concurrency:
-		c.fail(at, complain("concurrent is missing").but("as in {concurrent: 5, ttl: 30s}"))
-	case !hasRate && !isConcurrent:
-		c.fail(at, complain("rate is missing").but("as in {rate: 100/1m}"))
-	case isConcurrent && t.Algorithm != 0 && t.Algorithm != penstock.Concurrency:
-		c.fail(at.with("algorithm"), complain("concurrent needs the algorithm concurrency, not %v", t.Algorithm))
-	case hasRate && t.Algorithm == penstock.Concurrency:
-		c.fail(at.with("rate"), complain("concurrency has no rate").but("write {concurrent: %d, ttl: 30s}", max(t.Rate.Count, 1)))
-	case isConcurrent && t.TTL == 0:
-		c.fail(at, complain("ttl is missing").but("it says when a call that was not released counts as over, as in ttl: 30s"))
-	}
-	if t.TTL != 0 && !isConcurrent {
-		c.fail(at.with("ttl"), complain("ttl has a meaning only beside concurrent"))
-	}
-	if isConcurrent {
+	c.checkTerms(t, at)
+	if t.Concurrent != 0 {
 		l.Algorithm, l.Count, l.Window = penstock.Concurrency, t.Concurrent, time.Duration(t.TTL)
 	} else if l.Algorithm == 0 {
 		l.Algorithm = penstock.SlidingWindowCounter
@@ -157,6 +140,36 @@ func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
 		l.Location = c.zone(t.Timezone, at.with("timezone"))
 	}
 	return l, c.mistakes == before
+}
+
+// checkTerms complains about a limit that is neither a rate nor a number of concurrent requests, or mixes both.
+func (c *compiler) checkTerms(t *LimitTerms, at path) {
+	hasRate, isConcurrent := t.Rate != (Rate{}), t.Concurrent != 0
+	switch {
+	case hasRate && isConcurrent:
+		c.fail(at.with("concurrent"), complain("concurrent cannot be given beside a rate").but("make it a limit of its own"))
+	case isConcurrent:
+		c.checkConcurrent(t, at)
+	case hasRate && t.Algorithm == penstock.Concurrency:
+		c.fail(at.with("rate"), complain("concurrency has no rate").but("write {concurrent: %d, ttl: 30s}", max(t.Rate.Count, 1)))
+	case hasRate:
+	case t.Algorithm == penstock.Concurrency:
+		c.fail(at, complain("concurrent is missing").but("as in {concurrent: 5, ttl: 30s}"))
+	default:
+		c.fail(at, complain("rate is missing").but("as in {rate: 100/1m}"))
+	}
+	if t.TTL != 0 && !isConcurrent {
+		c.fail(at.with("ttl"), complain("ttl has a meaning only beside concurrent"))
+	}
+}
+
+func (c *compiler) checkConcurrent(t *LimitTerms, at path) {
+	switch {
+	case t.Algorithm != 0 && t.Algorithm != penstock.Concurrency:
+		c.fail(at.with("algorithm"), complain("concurrent needs the algorithm concurrency, not %v", t.Algorithm))
+	case t.TTL == 0:
+		c.fail(at, complain("ttl is missing").but("it says when a call that was not released counts as over, as in ttl: 30s"))
+	}
 }
 
 // zone finds a time zone by its name. The machine's own is none: nodes may differ in it.

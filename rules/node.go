@@ -6,13 +6,6 @@ import "github.com/penstock-io/penstock/internal/strictdoc"
 type node = strictdoc.Node
 
 const (
-	nullNode    = strictdoc.Null
-	scalarNode  = strictdoc.Scalar
-	listNode    = strictdoc.List
-	mappingNode = strictdoc.Mapping
-)
-
-const (
 	plain   = strictdoc.Plain
 	quoted  = strictdoc.Quoted
 	literal = strictdoc.Literal
@@ -24,6 +17,6 @@ type spot = strictdoc.Spot
 
 // Nodes as they are made of values, to be written.
 
-func scalarOf(text string) *node { return &node{Kind: scalarNode, Text: text} }
+func scalarOf(text string) *node { return &node{Kind: strictdoc.Scalar, Text: text} }
 
-func quotedOf(text string) *node { return &node{Kind: scalarNode, Style: quoted, Text: text} }
+func quotedOf(text string) *node { return &node{Kind: strictdoc.Scalar, Style: quoted, Text: text} }

@@ -72,7 +72,7 @@ func (s *source) line(number int) string { return s.index().Line(int32(number)) 
 
 // within returns the spot so many characters into a scalar.
 func (s *source) within(n *node, offset int) spot {
-	if n.Kind != scalarNode || offset == 0 {
+	if n.Kind != strictdoc.Scalar || offset == 0 {
 		return n.At
 	}
 	switch n.Style {

@@ -92,20 +92,24 @@ func (r *reader) read(n *node, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
+	if !r.readAs(n, v) {
+		r.readKind(n, v)
+	}
+}
+
+// readAs reads a value of a type that says itself how it is written. It reports false for other types.
+func (r *reader) readAs(n *node, v reflect.Value) bool {
 	switch to := v.Addr().Interface().(type) {
 	case shaper:
 		to.readNode(r, n)
-		return
 	case *time.Time:
 		r.readTime(n, to)
-		return
 	case texter:
 		if text, ok := r.scalar(n); ok {
 			if c := to.readText(text); c != nil {
 				r.fail(n, c)
 			}
 		}
-		return
 	case encoding.TextUnmarshaler:
 		if text, ok := r.scalar(n); ok {
 			known := namesOf(v.Type())
@@ -113,8 +117,13 @@ func (r *reader) read(n *node, v reflect.Value) {
 				r.fail(n, r.misread(err, text, v.Type()))
 			}
 		}
-		return
+	default:
+		return false
 	}
+	return true
+}
+
+func (r *reader) readKind(n *node, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		if text, ok := r.scalar(n); ok {
@@ -146,9 +155,9 @@ func (r *reader) misread(err error, text string, t reflect.Type) *complaint {
 }
 
 func (r *reader) readList(n *node, v reflect.Value) {
-	if n.Kind != listNode {
+	if n.Kind != strictdoc.List {
 		c := complain("%s must be a list, not %v", r.what(), n.Kind)
-		if n.Kind == scalarNode && n.Style == plain {
+		if n.Kind == strictdoc.Scalar && n.Style == plain {
 			c.but("write [%.40s]", n.Text)
 		}
 		r.fail(n, c)
@@ -172,7 +181,7 @@ func (r *reader) tooMany(n *node, name string, least, most int64) bool {
 }
 
 func (r *reader) readItem(n *node, v reflect.Value) {
-	if n.Kind == nullNode {
+	if n.Kind == strictdoc.Null {
 		r.fail(n, complain("%s is empty", r.what()))
 		return
 	}
@@ -181,7 +190,7 @@ func (r *reader) readItem(n *node, v reflect.Value) {
 
 // isMapping complains if a node is none, and about fields that are given twice.
 func (r *reader) isMapping(n *node) bool {
-	if n.Kind != mappingNode {
+	if n.Kind != strictdoc.Mapping {
 		r.fail(n, complain("%s must be a mapping, not %v", r.what(), n.Kind))
 		return false
 	}
@@ -237,11 +246,11 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 			continue
 		}
 		given[f.index] = true
-		if item.Kind == nullNode && f.nullable {
+		if item.Kind == strictdoc.Null && f.nullable {
 			continue
 		}
 		r.under(f.name, func() {
-			if item.Kind == nullNode {
+			if item.Kind == strictdoc.Null {
 				r.fail(item, f.empty())
 				return
 			}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 // maxText bounds texts for which nothing else does.
@@ -12,7 +14,7 @@ const maxText = 4096
 
 // scalar returns a single value's text. Numbers, true and false are texts too.
 func (r *reader) scalar(n *node) (string, bool) {
-	if n.Kind != scalarNode {
+	if n.Kind != strictdoc.Scalar {
 		r.fail(n, complain("%s must be a single value, not %v", r.what(), n.Kind))
 		return "", false
 	}

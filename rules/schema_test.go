@@ -99,28 +99,28 @@ func TestExamples(t *testing.T) {
 func jsonOf(n *node) []byte {
 	var b bytes.Buffer
 	switch n.Kind {
-	case nullNode:
+	case strictdoc.Null:
 		return []byte("null")
-	case scalarNode:
+	case strictdoc.Scalar:
 		if n.Style == plain && json.Valid([]byte(n.Text)) {
 			return []byte(n.Text)
 		}
 		return []byte(quote(n.Text))
-	case listNode:
+	case strictdoc.List:
 		b.WriteByte('[')
-	case mappingNode:
+	case strictdoc.Mapping:
 		b.WriteByte('{')
 	}
 	for i := range n.Items {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if n.Kind == mappingNode {
+		if n.Kind == strictdoc.Mapping {
 			b.WriteString(quote(n.Items[i].Key) + ":")
 		}
 		b.Write(jsonOf(&n.Items[i]))
 	}
-	b.WriteByte(map[strictdoc.Kind]byte{listNode: ']', mappingNode: '}'}[n.Kind])
+	b.WriteByte(map[strictdoc.Kind]byte{strictdoc.List: ']', strictdoc.Mapping: '}'}[n.Kind])
 	return b.Bytes()
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/naive"
 	"pgregory.net/rapid"
-
 )
 
 const wildcardRules = `

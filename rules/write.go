@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
 // YAML writes the document as a person would. Parsed, it is the same document again.
@@ -31,7 +33,7 @@ func (d *Document) MarshalJSON() ([]byte, error) { return d.JSON(), nil }
 func (d *Document) node() *node { return fieldsToNode(reflect.ValueOf(d).Elem()) }
 
 func fieldsToNode(v reflect.Value) *node {
-	n := &node{Kind: mappingNode}
+	n := &node{Kind: strictdoc.Mapping}
 	for _, f := range fieldsOf(v.Type()) {
 		if value := v.Field(f.index); f.required || !isEmpty(value) {
 			n.Add(f.name, valueToNode(value))
@@ -85,13 +87,13 @@ func valueToNode(v reflect.Value) *node {
 	case reflect.Struct:
 		return fieldsToNode(v)
 	case reflect.Slice:
-		n := &node{Kind: listNode}
+		n := &node{Kind: strictdoc.List}
 		for i := range v.Len() {
 			n.Items = append(n.Items, *valueToNode(v.Index(i)))
 		}
 		return n
 	}
-	n := &node{Kind: mappingNode} // a map, in the order of its keys
+	n := &node{Kind: strictdoc.Mapping} // a map, in the order of its keys
 	keys := make([]string, 0, v.Len())
 	for _, key := range v.MapKeys() {
 		keys = append(keys, key.String())
@@ -138,7 +140,7 @@ func writeBlock(n *node, b *strings.Builder, indent int, inline bool) {
 		if i > 0 || !inline {
 			b.WriteString(margin)
 		}
-		isField := n.Kind == mappingNode
+		isField := n.Kind == strictdoc.Mapping
 		mark := "- "
 		if isField {
 			mark = plainOrQuoted(item.Key) + ":"
@@ -162,13 +164,13 @@ func writeBlock(n *node, b *strings.Builder, indent int, inline bool) {
 
 // isSection tells what has lines of its own even if it is small: the document's parts, and rules.
 func isSection(n *node, indent int, item *node) bool {
-	return len(item.Items) > 0 && (indent == 0 || indent == 1 && n.Kind == listNode)
+	return len(item.Items) > 0 && (indent == 0 || indent == 1 && n.Kind == strictdoc.List)
 }
 
 // isSmall tells what fits on a line.
 func isSmall(n *node) bool {
 	const most = 100
-	if n.Kind == scalarNode || len(n.Items) == 0 {
+	if n.Kind == strictdoc.Scalar || len(n.Items) == 0 {
 		return true
 	}
 	room := most
@@ -188,13 +190,13 @@ func fits(n *node, room *int, depth int) bool {
 func writeFlow(n *node, b *strings.Builder, asJSON bool) {
 	open, end := byte('['), byte(']')
 	switch n.Kind {
-	case nullNode:
+	case strictdoc.Null:
 		b.WriteString("null")
 		return
-	case scalarNode:
+	case strictdoc.Scalar:
 		b.WriteString(scalarText(n, asJSON))
 		return
-	case mappingNode:
+	case strictdoc.Mapping:
 		open, end = '{', '}'
 	}
 	b.WriteByte(open)
@@ -202,7 +204,7 @@ func writeFlow(n *node, b *strings.Builder, asJSON bool) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if n.Kind == mappingNode {
+		if n.Kind == strictdoc.Mapping {
 			key := plainOrQuoted(n.Items[i].Key)
 			if asJSON {
 				key = quote(n.Items[i].Key)

@@ -105,38 +105,51 @@ func (w *Rules) Decide(call *penstock.Call, now penstock.Instant) Verdict {
 	if v.Allowed = listed(w.Allow, Skips); v.Allowed {
 		return v
 	}
-	past := func(end time.Time) bool { return !end.IsZero() && !now.Time().Before(end) }
-rules:
-	for i, r := range w.Rules {
-		refused := false
-		holds := func(m Match) bool {
-			holds, failed := holds(m, call, r.Match.Path, r.Ignore)
-			refused = refused || failed && m.OnError == Denies
-			return holds || failed && m.OnError != Skips
-		}
-		if r.Off || past(r.Expires) || !holds(r.Match) {
-			continue
-		}
-		key := []string{}
-		for _, part := range r.Key {
-			value, ok := valueOf(call, part.Name, r.Match.Path, r.Ignore)
-			if !ok && !part.Optional {
-				continue rules
-			}
-			if network := networks[value]; part.Prefix == 48 && network != "" {
-				value = network
-			} else if part.Prefix == 48 && addresses[value] != "" {
-				value = addresses[value]
-			}
-			key = append(key, value)
-		}
-		override := slices.IndexFunc(r.Overrides, func(o Override) bool { return !past(o.Expires) && holds(o.Match) })
-		v.Refused = v.Refused || refused
-		v.Rules = append(v.Rules, i)
-		v.Overrides = append(v.Overrides, override)
-		v.Keys = append(v.Keys, key)
+	for i := range w.Rules {
+		w.Rules[i].decide(i, call, now, &v)
 	}
 	return v
+}
+
+// decide adds the rule to a verdict if it matches.
+func (r *Rule) decide(i int, call *penstock.Call, now penstock.Instant, v *Verdict) {
+	past := func(end time.Time) bool { return !end.IsZero() && !now.Time().Before(end) }
+	refused := false
+	holds := func(m Match) bool {
+		holds, failed := holds(m, call, r.Match.Path, r.Ignore)
+		refused = refused || failed && m.OnError == Denies
+		return holds || failed && m.OnError != Skips
+	}
+	if r.Off || past(r.Expires) || !holds(r.Match) {
+		return
+	}
+	key, ok := r.keyOf(call)
+	if !ok {
+		return
+	}
+	override := slices.IndexFunc(r.Overrides, func(o Override) bool { return !past(o.Expires) && holds(o.Match) })
+	v.Refused = v.Refused || refused
+	v.Rules = append(v.Rules, i)
+	v.Overrides = append(v.Overrides, override)
+	v.Keys = append(v.Keys, key)
+}
+
+// keyOf returns the values of the key; false if the request lacks one that is not optional.
+func (r *Rule) keyOf(call *penstock.Call) (key []string, ok bool) {
+	key = []string{}
+	for _, part := range r.Key {
+		value, ok := valueOf(call, part.Name, r.Match.Path, r.Ignore)
+		if !ok && !part.Optional {
+			return nil, false
+		}
+		if network := networks[value]; part.Prefix == 48 && network != "" {
+			value = network
+		} else if part.Prefix == 48 && addresses[value] != "" {
+			value = addresses[value]
+		}
+		key = append(key, value)
+	}
+	return key, true
 }
 
 // holds tells whether a match holds, of a rule with the given path or none, and whether it would

@@ -133,7 +133,7 @@ func NextSegment(path string) (segment, rest string) {
 	return path[1:], ""
 }
 
-// IsRest tells {name...} from {name}, of a segment that begins with a brace.
+// IsRest tells {name...} from {name} and literal segments, which have no braces.
 func IsRest(segment string) bool { return strings.HasSuffix(segment, "...}") }
 
 // IsWildcard tells {name} and {name...} from literal segments.
@@ -146,7 +146,7 @@ func (p Path) Fits(path string) bool {
 		var want, have string
 		want, pattern = NextSegment(pattern)
 		if path == "" {
-			return p.Ignore&urlform.TrailingSlash != 0 && IsWildcard(want) && IsRest(want)
+			return p.Ignore&urlform.TrailingSlash != 0 && IsRest(want)
 		}
 		have, path = NextSegment(path)
 		switch {
