@@ -1,6 +1,7 @@
 package ruleredis
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -29,45 +30,43 @@ type Options struct {
 	Timeout   time.Duration // of one exchange, connection included; default 5 s
 }
 
+// validate sets the defaults and reports every option that cannot be used.
 func (o *Options) validate() error {
-	errs := o.validateServers()
-	if o.KeyPrefix == "" {
-		o.KeyPrefix = "pen:"
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, "pen:")
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	isSingle := o.Master == "" && !o.Cluster
+	var errs []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
-	if len(o.KeyPrefix) > 64 || strings.ContainsFunc(o.KeyPrefix, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f }) {
-		errs = append(errs, fmt.Errorf("key prefix %.80q: must have at most 64 bytes, and no braces, spaces or control characters", o.KeyPrefix))
+	require(len(o.Addresses) > 0, "addresses: none given, for example 127.0.0.1:6379")
+	for _, a := range o.Addresses {
+		require(isAddress(a, isSingle), "address %q: must be host:port, without user or password", urlform.Redact(a))
 	}
-	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
-	}
-	if o.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
-	}
+	require(len(o.Addresses) <= 1 || !isSingle, "%d addresses: one server has one; for several choose a sentinel's master or a cluster", len(o.Addresses))
+	require(o.Master == "" || !o.Cluster, "master %q: a cluster has none", o.Master)
+	require(isKeyPrefix(o.KeyPrefix), "key prefix %.80q: must have at most 64 bytes, and no braces, spaces or control characters", o.KeyPrefix)
+	require(o.Timeout > 0, "timeout %v: must be positive", o.Timeout)
 	if len(errs) > 0 {
 		return fmt.Errorf("%w redis options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
 	return nil
 }
 
-func (o *Options) validateServers() (errs []error) {
-	if len(o.Addresses) == 0 {
-		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
+// isAddress reports whether a server can be reached at an address. Only a single server can have a Unix socket.
+func isAddress(address string, isSingle bool) bool {
+	if _, isUnix := redisdial.UnixPath(address); isUnix && isSingle {
+		return true
 	}
-	for _, a := range o.Addresses {
-		if _, unix := redisdial.UnixPath(a); unix && o.Master == "" && !o.Cluster {
-			continue
-		}
-		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
-			errs = append(errs, fmt.Errorf("address %q: must be host:port, without user or password", urlform.Redact(a)))
-		}
-	}
-	if len(o.Addresses) > 1 && o.Master == "" && !o.Cluster {
-		errs = append(errs, fmt.Errorf("%d addresses: one server has one; for several choose a sentinel's master or a cluster", len(o.Addresses)))
-	}
-	if o.Master != "" && o.Cluster {
-		errs = append(errs, fmt.Errorf("master %q: a cluster has none", o.Master))
-	}
-	return errs
+	_, _, err := net.SplitHostPort(address)
+	return err == nil && !strings.Contains(address, "@")
+}
+
+// isKeyPrefix reports whether keys can begin with a text. Braces would choose their slot.
+func isKeyPrefix(text string) bool {
+	return len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f })
 }
 
 func (o *Options) client() rueidis.ClientOption {
