@@ -58,7 +58,7 @@ needs: ## find or install redis-server and postgres, and if possible what furthe
 	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium protoc
 
 .PHONY: check
-check: lint tidy ## lint, tidy, and that the generated files are current
+check: lint tidy ## lint, tidy, and check that the generated files are current
 	@echo "generated files" && scripts/generate --check
 
 .PHONY: lint
@@ -77,7 +77,7 @@ format: ## gofmt, and imports in three groups: std, third party, Penstock
 	@$(GCI) write $(import_groups) $(go_files) 2>/dev/null
 
 .PHONY: tidy
-tidy: ## that `go mod tidy` changes nothing, as far as its modules can be downloaded
+tidy: ## check that `go mod tidy` changes nothing, as far as its modules can be downloaded
 	@echo "go mod tidy" && scripts/tidy $(modules)
 
 .PHONY: generate
@@ -118,9 +118,9 @@ test-faults: needs ## break Redis, its network, nodes and clocks under load, one
 	@cat bin/faults.md
 
 .PHONY: bench
-bench: needs ## measure against other limiters, on this machine
+bench: needs ## measure against other limiters, on this machine; BENCH="-only redis -repeat 3" for a part
 	@scripts/need wrk
-	cd bench && go run .
+	cd bench && go run . $(BENCH)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s) each
