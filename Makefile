@@ -45,6 +45,10 @@ dist: console ## write the archives of a release to dist/: binaries, completions
 	@go -C tools run ./dist -root .. -out ../dist $(if $(VERSION),-version $(VERSION))
 	@cd dist && cat checksums.txt
 
+.PHONY: image
+image: dist ## build the image penstock:dev for amd64 and arm64 from dist/, with buildah
+	@VERSION=$(VERSION) scripts/image dist localhost/penstock:dev
+
 .PHONY: run
 run: build ## serve with sample rules before a demo upstream; what it keeps is in bin/demo
 	@bin/penstock serve --demo --data-dir bin/demo
@@ -55,7 +59,7 @@ demo: build ## the same with made-up callers, so that the console has something 
 
 .PHONY: needs
 needs: ## find or install redis-server and postgres, and if possible what further tests and checks need
-	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium protoc
+	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium protoc buildah runc python-frameworks $(if $(PENSTOCK_TEST_LONG),lintian rpm debootstrap)
 
 .PHONY: check
 check: lint tidy ## lint, tidy, and check that the generated files are current

@@ -49,12 +49,28 @@ func TestDistFromClones(t *testing.T) {
 	for _, p := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
 		inspectDist(t, outs[0], "0.1.0", p)
 	}
+	testIndex(t, outs[0])
 	var said struct{ Version, Commit, Date string }
 	text := run(t, outs[0], nil, filepath.Join(outs[0], "bin", runtime.GOOS+"_"+runtime.GOARCH, "penstock"), "version", "-o", "json")
 	commit := strings.TrimSpace(run(t, root, nil, "git", "rev-parse", "HEAD"))
 	if err := json.Unmarshal([]byte(text), &said); err != nil || said.Version != "v0.1.0" || said.Commit != commit || !strings.HasSuffix(said.Date, "Z") {
 		t.Errorf("got %s: %v, want commit %s", text, err, commit)
 	}
+}
+
+// testIndex builds the image for both architectures.
+func testIndex(t *testing.T, dist string) {
+	t.Run("index", func(t *testing.T) {
+		buildah, dir := need(t, "buildah", "buildah"), t.TempDir()
+		flags := []string{"--storage-driver", "vfs", "--root", filepath.Join(dir, "storage"), "--runroot", filepath.Join(dir, "run")}
+		t.Log(run(t, root, []string{"BUILDAH_FLAGS=" + strings.Join(flags, " ")}, filepath.Join(root, "scripts", "image"), dist, "localhost/penstock:index"))
+		index := run(t, root, nil, buildah, append(flags, "manifest", "inspect", "localhost/penstock:index")...)
+		for _, arch := range []string{"amd64", "arm64"} {
+			if !strings.Contains(index, `"architecture": "`+arch+`"`) {
+				t.Errorf("the index has no %s:\n%s", arch, index)
+			}
+		}
+	})
 }
 
 // sums returns the hash of every file below a directory.
