@@ -45,6 +45,10 @@ dist: console ## write the archives of a release to dist/: binaries, completions
 	@go -C tools run ./dist -root .. -out ../dist $(if $(VERSION),-version $(VERSION))
 	@cd dist && cat checksums.txt
 
+.PHONY: packages
+packages: dist ## build the deb and the rpm for amd64 and arm64 into dist/, with nfpm
+	@VERSION=$(VERSION) scripts/packages dist
+
 .PHONY: image
 image: dist ## build the image penstock:dev for amd64 and arm64 from dist/, with buildah
 	@VERSION=$(VERSION) scripts/image dist localhost/penstock:dev
