@@ -55,7 +55,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newHealthCommand(a), newManCommand(a), newVersionCommand(a))
-	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a))
+	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a), newPlanCommand(a))
 	return root
 }
 
