@@ -14,20 +14,20 @@ func TestReread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := &memory{silent: true}
 		origin.has(1, ruleNamed("one"))
-		followed, err := live.Follow(t.Context(), origin, live.Options{Compile: rules.Options{Secret: "test"}, Interval: time.Hour})
+		served, err := live.Follow(t.Context(), origin, live.Options{Compile: rules.Options{Secret: "test"}, Interval: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer followed.Close()
+		defer served.Close()
 		synctest.Wait()
 		origin.has(2, ruleNamed("two"))
 		synctest.Wait()
-		if got := followed.Status().Version; got != 1 {
+		if got := served.Status().Version; got != 1 {
 			t.Errorf("version %d is served before anybody has asked", got)
 		}
-		followed.Reread()
+		served.Reread()
 		synctest.Wait()
-		if got := followed.Status().Version; got != 2 {
+		if got := served.Status().Version; got != 2 {
 			t.Errorf("version %d is served", got)
 		}
 	})
