@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/internal/xdsconfig"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/rules/live"
 )
@@ -27,7 +28,7 @@ func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 		d.examineRunning(ctx, nil)
 		return nil
 	}
-	if d.config.Rules.Envoy == "" {
+	if !d.config.Rules.IsEnvoy() {
 		d.examineCopy(text)
 		d.examinePublished(ctx, text)
 	}
@@ -72,6 +73,14 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	c := &d.config.Rules
 	switch {
+	case c.XDS.Server != "":
+		options := c.XDS.Options()
+		options.Wait = d.timeout
+		origin, err := xdsconfig.New(options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return origin, origin.Close, nil
 	case c.Envoy != "":
 		origin, err := live.NewFiles(c.Envoy)
 		return origin, func() {}, err
@@ -106,8 +115,8 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapshot {
 	r := &d.report
 	compile := rules.CompileFiles
-	if d.config.Rules.Envoy != "" {
-		compile = d.config.Rules.EnvoyOptions().Compile
+	if other := d.config.Rules.Compiler(); other != nil {
+		compile = other
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.config.Gateway.MaxDelay})
 	if err != nil {
@@ -223,6 +232,9 @@ func span(d time.Duration) string {
 
 // validateCommand is the command that tells every mistake in the rules.
 func validateCommand(r *config.Rules) string {
+	if r.XDS.Server != "" {
+		return "penstock serve --check --connect"
+	}
 	if r.Envoy != "" {
 		return "penstock rules import envoy-ratelimit " + r.Envoy
 	}

@@ -65,7 +65,7 @@ func remoteParts(c *config.Config, upstreams []config.Upstream) (all []string) {
 }
 
 func hasRemoteRules(c *config.Config) bool {
-	return c.Rules.Redis || c.Rules.Database != "" && !strings.HasPrefix(string(c.Rules.Database), "sqlite:")
+	return c.Rules.Redis || c.Rules.XDS.Server != "" || c.Rules.Database != "" && !strings.HasPrefix(string(c.Rules.Database), "sqlite:")
 }
 
 // rehearsedRules are the rules that a start would serve.

@@ -72,7 +72,7 @@ const (
 	Database Kind = "database"
 	Files    Kind = "files"
 	Redis    Kind = "redis"           // published there by a node that has the database
-	Envoy    Kind = "envoy_ratelimit" // files of envoyproxy/ratelimit
+	Envoy    Kind = "envoy_ratelimit" // limits in the format of envoyproxy/ratelimit, from files or a management server
 )
 
 // A Store is one that can be looked into and operated.

@@ -163,7 +163,7 @@ func (a *Admin) show(x *exchange, now *state, set *RuleSet) error {
 // notHere says that rules are not changed here, and where they are.
 func (a *Admin) notHere() *Problem {
 	where := map[Kind]string{
-		Files: "files: change them there", Envoy: "files of envoyproxy/ratelimit: change them there",
+		Files: "files: change them there", Envoy: "elsewhere, in the format of envoyproxy/ratelimit: change them there",
 		Redis: "a node that has the database: change them at its admin door, or with penstock rules apply",
 	}[a.Rules.Kind]
 	return refuse(http.StatusConflict, Conflict, fmt.Sprintf("the rules come from %s (%v)", where, a.Rules.Origin))

@@ -181,7 +181,7 @@ func (l *loader) checkRedis(path string, r *Redis) {
 func (l *loader) checkRules() {
 	r := &l.config.Rules
 	ways := 0
-	for _, chosen := range []bool{r.File != "", r.Database != "", r.Redis, r.Envoy != ""} {
+	for _, chosen := range []bool{r.File != "", r.Database != "", r.Redis, r.Envoy != "", r.XDS.Server != ""} {
 		if chosen {
 			ways++
 		}
@@ -190,11 +190,12 @@ func (l *loader) checkRules() {
 	case ways == 0:
 		r.Database = "sqlite:penstock.db"
 	case ways > 1:
-		l.wrong("rules", "several sources are set; use one of file, database, redis and envoy_ratelimit")
+		l.wrong("rules", "several sources are set; use one of file, database, redis, envoy_ratelimit and xds")
 	}
 	if r.Redis && !l.config.HasRedis() {
 		l.wrong("rules.redis", "requires store.redis.addresses")
 	}
+	l.checkXDS()
 	if r.PollInterval <= 0 {
 		l.wrong("rules.poll_interval", "must be positive")
 	}
@@ -241,7 +242,7 @@ func (l *loader) checkTLS() {
 	if (admin.Certificate == "") != (admin.Key == "") {
 		l.wrong("admin.tls", "certificate and key must be set together")
 	}
-	for _, path := range []string{"gateway.tls.key", "grpc.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key"} {
+	for _, path := range []string{"gateway.tls.key", "grpc.tls.key", "admin.tls.key", "store.redis.tls.key", "store.redis_per_second.tls.key", "rules.xds.tls.key"} {
 		l.checkMode(path, l.settings[path].value.String())
 	}
 }

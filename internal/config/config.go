@@ -186,9 +186,20 @@ type Rules struct {
 	DatabaseFile string        `key:"database_file" doc:"a file that holds database, which may have a password in it"`
 	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files, served as they are"`
 	Charge       string        `key:"charge" oneof:"alone together unless_over" doc:"how envoy_ratelimit charges the descriptors of a request: each by itself and denied ones too; all or none; or, if some would exceed their limits, only those, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit does"`
+	XDS          XDS           `key:"xds"`
 	MergeDomains bool          `key:"merge_domains" doc:"several files of envoy_ratelimit may say something of one domain"`
 	Redis        bool          `key:"redis" doc:"rules come through the store's Redis, where a node with the database publishes them"`
 	PollInterval time.Duration `key:"poll_interval" doc:"between two looks for new rules; changes are usually told sooner"`
+}
+
+// XDS is a management server that pushes limits in the format of envoyproxy/ratelimit.
+type XDS struct {
+	Server   string    `key:"server" doc:"host:port of a management server that pushes limits in the format of envoyproxy/ratelimit, as with CONFIG_TYPE=GRPC_XDS_SOTW there; Envoy Gateway is one. The last limits are kept in data_dir, for a start without the server"`
+	NodeID   string    `key:"node_id" doc:"that the server knows this node by; several nodes can share one"`
+	Metadata []string  `key:"node_metadata" doc:"of the node, each name=value"`
+	Headers  []Secret  `key:"headers" doc:"to send to the server, each name=value"`
+	MaxBytes Size      `key:"max_bytes" doc:"of what the server sends at once"`
+	TLS      ClientTLS `key:"tls"`
 }
 
 type ClientIP struct {
@@ -261,7 +272,7 @@ func Default() *Config {
 			Redis:  defaultRedis(), RedisPerSecond: defaultRedis(),
 		},
 		JWT:     JWT{Refresh: time.Hour},
-		Rules:   Rules{PollInterval: 5 * time.Second, Charge: "alone"},
+		Rules:   Rules{PollInterval: 5 * time.Second, Charge: "alone", XDS: XDS{NodeID: "default", MaxBytes: 16 << 20}},
 		Headers: []string{"ietf"},
 		Metrics: Metrics{Compat: "none", NearLimit: 0.8, MaxSeries: 10_000},
 		Log:     Log{Level: "info", Format: "auto", Decisions: "sampled"},

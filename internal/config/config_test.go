@@ -82,8 +82,8 @@ func TestConfigRulesAreOneChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Rules{Database: "sqlite:/x/y.db", PollInterval: 7e9, Charge: "alone"}
-	if c.Rules != want {
+	want := Rules{Database: "sqlite:/x/y.db", PollInterval: 7e9, Charge: "alone", XDS: Default().Rules.XDS}
+	if !reflect.DeepEqual(c.Rules, want) {
 		t.Errorf("got %+v, want %+v", c.Rules, want)
 	}
 }
@@ -148,7 +148,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"sentinel", "store: {redis: {addresses: ['a:1'], mode: sentinel}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "sentinel mode needs the master's name"},
 		{"prefix", "store: {redis: {addresses: ['a:1'], key_prefix: '{x}'}}" + upstream, "PENSTOCK_KEY_SECRET=0123456789abcdef", "no braces"},
 		{"short secret", "key_secret: hunter2" + upstream, "", "key_secret: 7 bytes are too few"},
-		{"two ways to rules", "rules: {file: a, database: 'sqlite:b'}" + upstream, "", "use one of file, database, redis and envoy_ratelimit"},
+		{"two ways to rules", "rules: {file: a, database: 'sqlite:b'}" + upstream, "", "use one of file, database, redis, envoy_ratelimit and xds"},
 		{"rules from no redis", "rules: {redis: true}" + upstream, "", "requires store.redis.addresses"},
 		{"half a certificate", "admin: {tls: {certificate: a}}" + upstream, "", "certificate and key must be set together"},
 		{"secret twice", "key_secret: 0123456789abcdef\nkey_secret_file: x" + upstream, "", "penstock.yaml:2:18: key_secret_file: key_secret and key_secret_file are both set; use one (key_secret is set by penstock.yaml:1:13)"},

@@ -25,8 +25,8 @@ func (l *loader) checkEnvoy() {
 	}
 	switch {
 	case len(c.Store.RedisPerSecond.Addresses) == 0:
-	case c.Rules.Envoy == "" || !c.HasRedis():
-		l.wrong("store.redis_per_second.addresses", "requires rules.envoy_ratelimit, whose limits per second are counted there, and store.redis for the others")
+	case !c.Rules.IsEnvoy() || !c.HasRedis():
+		l.wrong("store.redis_per_second.addresses", "requires rules.envoy_ratelimit or rules.xds, whose limits per second are counted there, and store.redis for the others")
 	case c.Rules.Charge == "together":
 		l.wrong("store.redis_per_second.addresses", "two servers cannot charge a request atomically: choose another rules.charge than together")
 	}

@@ -50,7 +50,7 @@ func Load(s Sources) (*Config, error) {
 	l := readSources(s)
 	l.errs = append(l.errs, UnknownVariables(s.Env)...)
 	c := l.config
-	unconfigured := s.fileName() == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis
+	unconfigured := s.fileName() == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis && !c.Rules.IsEnvoy()
 	c.Demo = s.Demo || unconfigured
 	if c.Demo && l.origin["listen.gateway"] == "" {
 		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
@@ -153,10 +153,10 @@ func (l *loader) oneof(path string) []string {
 func (l *loader) layer(read func()) {
 	r := &l.config.Rules
 	before := *r
-	r.File, r.Database, r.DatabaseFile, r.Envoy, r.Redis = "", "", "", "", false
+	r.File, r.Database, r.DatabaseFile, r.Envoy, r.XDS.Server, r.Redis = "", "", "", "", "", false
 	read()
-	if r.File == "" && r.Database == "" && r.DatabaseFile == "" && r.Envoy == "" && !r.Redis {
-		r.File, r.Database, r.DatabaseFile, r.Envoy, r.Redis = before.File, before.Database, before.DatabaseFile, before.Envoy, before.Redis
+	if r.File == "" && r.Database == "" && r.DatabaseFile == "" && !r.IsEnvoy() && !r.Redis {
+		r.File, r.Database, r.DatabaseFile, r.Envoy, r.XDS.Server, r.Redis = before.File, before.Database, before.DatabaseFile, before.Envoy, before.XDS.Server, before.Redis
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *Server) openToken() (err error) {
 // rulesKind tells what the rules come from.
 func rulesKind(r *config.Rules) admin.Kind {
 	switch {
-	case r.Envoy != "":
+	case r.IsEnvoy():
 		return admin.Envoy
 	case r.File != "":
 		return admin.Files

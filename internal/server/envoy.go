@@ -45,9 +45,9 @@ func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
 func (s *Server) newLimiter() (rls.Limiter, error) {
 	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
 		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
-		UnlessOver: s.config.Rules.Charge == "unless_over", Quota: s.config.Envoy.Quota && s.config.Rules.Envoy != "",
+		UnlessOver: s.config.Rules.Charge == "unless_over", Quota: s.config.Envoy.Quota && s.config.Rules.IsEnvoy(),
 	})
-	if err != nil || s.config.Rules.Envoy != "" {
+	if err != nil || s.config.Rules.IsEnvoy() {
 		return limiter, err
 	}
 	return &rls.Calls{Engine: s.decider, Overrides: limiter}, nil

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/ruledb"
 	"github.com/penstock-io/penstock/internal/ruleredis"
 	"github.com/penstock-io/penstock/internal/ruleservice"
+	"github.com/penstock-io/penstock/internal/xdsconfig"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/rules/live"
 )
@@ -39,14 +41,17 @@ func (s *Server) openRules(ctx context.Context) error {
 		return err
 	}
 	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.InDataDir("rules.last-good"), Changed: s.rulesChanged}
-	if s.config.Rules.Envoy != "" {
-		follow.Read, follow.LastGood = s.config.Rules.EnvoyOptions().Compile, "" // what is there is of other rules
+	if s.config.Rules.IsEnvoy() {
+		follow.Read, follow.LastGood = s.config.Rules.Compiler(), "" // what is there is of other rules
 	}
 	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
 		return err
 	}
 	follow.Compile = s.rules.compile
+	if source, ok := s.rules.origin.(*xdsconfig.Source); ok {
+		follow.Considered, follow.LastGood, follow.Timeout = source.Considered, s.xdsCopy(), xdsWait+5*time.Second
+	}
 	if s.rules.live, err = live.Follow(ctx, s.rules.origin, follow); err != nil {
 		return err
 	}
@@ -56,6 +61,8 @@ func (s *Server) openRules(ctx context.Context) error {
 
 func (s *Server) openOrigin(ctx context.Context) (live.Origin, error) {
 	switch r := &s.config.Rules; {
+	case r.XDS.Server != "":
+		return s.openXDS()
 	case r.Envoy != "":
 		return live.NewFiles(r.Envoy)
 	case r.File != "":

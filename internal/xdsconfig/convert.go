@@ -43,10 +43,10 @@ type (
 	}
 )
 
-// Marks of files that are not configuration. Neither can begin a file of envoyproxy/ratelimit.
+// Marks of files that are not configuration. No file that convertOne writes begins like them.
 const (
-	unreadableMark = "\x00unreadable " // followed by the reason
-	nothingMark    = "\x00nothing"     // the server sent no resources
+	unreadableMark = "# cannot decode the resource: " // followed by the reason
+	nothingMark    = "# the management server sent no resources"
 )
 
 // convert turns resources into files, sorted by name: servers send them in any order.
@@ -145,7 +145,7 @@ func Compile(o envoyratelimit.Options) func([]rules.File, rules.Options) (*rules
 			reason, unreadable := strings.CutPrefix(string(f.Data), unreadableMark)
 			switch {
 			case unreadable:
-				mistakes = append(mistakes, rules.Problem{Place: rules.Place{File: f.Name}, Message: "cannot decode the resource: " + reason})
+				mistakes = append(mistakes, rules.Problem{Place: rules.Place{File: f.Name}, Message: strings.TrimPrefix(unreadableMark, "# ") + reason})
 			case string(f.Data) == nothingMark:
 				warnings = append(warnings, rules.Problem{Severity: rules.Warning, Message: "the management server has no limits for this node: every request passes"})
 			default:

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/xdsconfig"
+	"github.com/penstock-io/penstock/internal/xdstest"
 	"github.com/penstock-io/penstock/rules/live"
 )
 
@@ -83,21 +84,21 @@ func (f *follower) serves(want ...string) {
 }
 
 func TestServesWhatIsPushed(t *testing.T) {
-	m := startManager(t, "127.0.0.1:0", nil)
-	m.push("edge", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user", "op"), limits("other", configv3.RateLimitUnit_DAY, "ip"))
-	m.push("default", "1", limits("mesh", configv3.RateLimitUnit_HOUR, "not for this node"))
+	m := xdstest.Start(t, "127.0.0.1:0", nil)
+	m.Push("edge", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user", "op"), limits("other", configv3.RateLimitUnit_DAY, "ip"))
+	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_HOUR, "not for this node"))
 	f := follow(t, xdsconfig.Options{
-		Server: m.address, NodeID: "edge", Metadata: map[string]string{"zone": "a"}, Headers: map[string]string{"Authorization": "Bearer of-good-news"},
+		Server: m.Address, NodeID: "edge", Metadata: map[string]string{"zone": "a"}, Headers: map[string]string{"Authorization": "Bearer of-good-news"},
 	}, "")
 	f.serves("mesh.user", "mesh.op", "other.ip")
-	m.push("edge", "2", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
+	m.Push("edge", "2", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
 	f.serves("mesh.user")
-	m.push("edge", "3")
+	m.Push("edge", "3")
 	f.serves()
 	acked := func(want ...string) {
 		t.Helper()
 		nodetest.Eventually(t, strings.Join(want, " ")+" is acknowledged", func() bool {
-			acked, nacked := m.answers()
+			acked, nacked := m.Answers()
 			return slices.Equal(acked, want) && len(nacked) == 0
 		})
 	}
@@ -105,77 +106,76 @@ func TestServesWhatIsPushed(t *testing.T) {
 	if w := f.Status().Warnings; len(w) != 1 || !strings.Contains(w[0].String(), "every request passes") {
 		t.Errorf("no limits at all: warnings %v", w)
 	}
-	m.push("edge", "4") // with nothing new in it
+	m.Push("edge", "4") // with nothing new in it
 	acked("1", "2", "3", "4")
 
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.nodes) != 1 || m.nodes[0].Id != "edge" || m.nodes[0].Metadata.Fields["zone"].GetStringValue() != "a" {
-		t.Errorf("the server was asked by %v", m.nodes)
+	nodes, headers := m.Clients()
+	if len(nodes) != 1 || nodes[0].Id != "edge" || nodes[0].Metadata.Fields["zone"].GetStringValue() != "a" {
+		t.Errorf("the server was asked by %v", nodes)
 	}
-	if got := m.headers[0].Get("authorization"); !slices.Equal(got, []string{"Bearer of-good-news"}) {
-		t.Errorf("headers %v", m.headers)
+	if got := headers[0].Get("authorization"); !slices.Equal(got, []string{"Bearer of-good-news"}) {
+		t.Errorf("headers %v", headers)
 	}
 }
 
 func TestBadPushIsRefused(t *testing.T) {
-	m := startManager(t, "127.0.0.1:0", nil)
+	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	good := limits("mesh", configv3.RateLimitUnit_MINUTE, "user")
-	m.push("default", "1", good)
-	f := follow(t, xdsconfig.Options{Server: m.address}, "")
+	m.Push("default", "1", good)
+	f := follow(t, xdsconfig.Options{Server: m.Address}, "")
 	f.serves("mesh.user")
 
-	m.push("default", "2", limits("mesh", configv3.RateLimitUnit_MINUTE, "op"), limits("other", 99, "ip"))
+	m.Push("default", "2", limits("mesh", configv3.RateLimitUnit_MINUTE, "op"), limits("other", 99, "ip"))
 	nodetest.Eventually(t, "the server hears why, more than once", func() bool {
-		_, nacked := m.answers()
+		_, nacked := m.Answers()
 		return len(nacked) > 1 && strings.HasPrefix(nacked[0], "2: other-config:") && strings.Contains(nacked[0], "invalid rate limit unit '99'")
 	})
 	f.serves("mesh.user")
 	if s := f.Status(); s.Refused == nil || s.Refusals != 1 || !strings.Contains(s.Refused.Err.Error(), "invalid rate limit unit") {
 		t.Errorf("status %+v", s)
 	}
-	m.push("default", "3", good) // as what is served
+	m.Push("default", "3", good) // as what is served
 	nodetest.Eventually(t, "the way back is acknowledged", func() bool {
-		acked, _ := m.answers()
+		acked, _ := m.Answers()
 		return slices.Equal(acked, []string{"1", "3"})
 	})
 	if s := f.Status(); s.Refused != nil || s.Refusals != 1 {
 		t.Errorf("status %+v", s)
 	}
-	m.push("default", "4", limits("mesh", configv3.RateLimitUnit_MINUTE, "op"))
+	m.Push("default", "4", limits("mesh", configv3.RateLimitUnit_MINUTE, "op"))
 	f.serves("mesh.op")
 }
 
 func TestReconnects(t *testing.T) {
-	m := startManager(t, "127.0.0.1:0", nil)
-	m.push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
-	f := follow(t, xdsconfig.Options{Server: m.address}, "")
+	m := xdstest.Start(t, "127.0.0.1:0", nil)
+	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
+	f := follow(t, xdsconfig.Options{Server: m.Address}, "")
 	f.serves("mesh.user")
-	m.serving.Stop()
+	m.Stop()
 	nodetest.Eventually(t, "the lost connection shows", func() bool {
 		err := f.Status().Err
-		return err != nil && strings.Contains(err.Error(), m.address)
+		return err != nil && strings.Contains(err.Error(), m.Address)
 	})
 	f.serves("mesh.user")
-	next := startManager(t, m.address, nil)
-	next.push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "op"))
+	next := xdstest.Start(t, m.Address, nil)
+	next.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "op"))
 	f.serves("mesh.op")
 	nodetest.Eventually(t, "the status is clean", func() bool { return f.Status().Err == nil })
 }
 
 func TestStartWithoutTheServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "last-good")
-	m := startManager(t, "127.0.0.1:0", nil)
-	if _, err := tryFollow(t, xdsconfig.Options{Server: m.address}, file); err == nil || !strings.Contains(err.Error(), "has not sent a configuration") {
+	m := xdstest.Start(t, "127.0.0.1:0", nil)
+	if _, err := tryFollow(t, xdsconfig.Options{Server: m.Address}, file); err == nil || !strings.Contains(err.Error(), "has not sent a configuration") {
 		t.Errorf("a server that has nothing for the node: %v", err)
 	}
-	m.push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
-	first := follow(t, xdsconfig.Options{Server: m.address}, file)
+	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
+	first := follow(t, xdsconfig.Options{Server: m.Address}, file)
 	first.serves("mesh.user")
 	nodetest.Eventually(t, "a copy is kept", func() bool { _, err := os.Stat(file); return err == nil })
-	m.serving.Stop()
+	m.Stop()
 
-	second, err := tryFollow(t, xdsconfig.Options{Server: m.address}, file)
+	second, err := tryFollow(t, xdsconfig.Options{Server: m.Address}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestStartWithoutTheServer(t *testing.T) {
 	if !second.Status().FromCopy {
 		t.Error("the status does not say that this is a copy")
 	}
-	if _, err := tryFollow(t, xdsconfig.Options{Server: m.address, Wait: time.Second}, ""); err == nil || !strings.Contains(err.Error(), m.address) {
+	if _, err := tryFollow(t, xdsconfig.Options{Server: m.Address, Wait: time.Second}, ""); err == nil || !strings.Contains(err.Error(), m.Address) {
 		t.Errorf("without a copy: %v", err)
 	}
 }
@@ -201,17 +201,17 @@ func TestTLSToTheServer(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	m := startManager(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert})
-	m.push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
+	m := xdstest.Start(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert})
+	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
 
-	follow(t, xdsconfig.Options{Server: m.address, TLS: func() (*tls.Config, error) { return ca.Client(t, client), nil }}, "").serves("mesh.user")
+	follow(t, xdsconfig.Options{Server: m.Address, TLS: func() (*tls.Config, error) { return ca.Client(t, client), nil }}, "").serves("mesh.user")
 	for name, secure := range map[string]func() (*tls.Config, error){
 		"without TLS":           nil,
 		"without a certificate": func() (*tls.Config, error) { return ca.Client(t), nil },
 		"of another CA":         func() (*tls.Config, error) { return certtest.NewAuthority(t).Client(t, client), nil },
 		"unreadable":            func() (*tls.Config, error) { return nil, errors.New("no such file") },
 	} {
-		if _, err := tryFollow(t, xdsconfig.Options{Server: m.address, TLS: secure, Wait: time.Second}, ""); err == nil {
+		if _, err := tryFollow(t, xdsconfig.Options{Server: m.Address, TLS: secure, Wait: time.Second}, ""); err == nil {
 			t.Errorf("%s: it was let in", name)
 		}
 	}

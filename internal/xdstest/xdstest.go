@@ -1,4 +1,5 @@
-package xdsconfig_test
+// Package xdstest runs a management server of go-control-plane for tests.
+package xdstest
 
 import (
 	"context"
@@ -20,11 +21,11 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// A manager is a management server of go-control-plane.
-type manager struct {
-	t       *testing.T
+// A Manager is a management server of go-control-plane.
+type Manager struct {
+	t       testing.TB
 	cache   cache.SnapshotCache
-	address string
+	Address string
 	serving *grpc.Server
 
 	mu      sync.Mutex
@@ -34,15 +35,15 @@ type manager struct {
 	nacked  []string // versions and why
 }
 
-// startManager serves at an address, over TLS if that is given.
-func startManager(t *testing.T, address string, secure *tls.Config) *manager {
+// Start serves at an address, over TLS if secure is not nil, until the test ends.
+func Start(t testing.TB, address string, secure *tls.Config) *Manager {
 	t.Helper()
-	m := &manager{t: t, cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil)}
+	m := &Manager{t: t, cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil)}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.address = l.Addr().String()
+	m.Address = l.Addr().String()
 	var options []grpc.ServerOption
 	if secure != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
@@ -87,8 +88,8 @@ func startManager(t *testing.T, address string, secure *tls.Config) *manager {
 	return m
 }
 
-// push makes these configurations the version that a node is to have.
-func (m *manager) push(node, version string, configs ...*configv3.RateLimitConfig) {
+// Push makes these configurations the version that a node is to have.
+func (m *Manager) Push(node, version string, configs ...*configv3.RateLimitConfig) {
 	m.t.Helper()
 	resources := make([]types.Resource, len(configs))
 	for i, c := range configs {
@@ -103,9 +104,19 @@ func (m *manager) push(node, version string, configs ...*configv3.RateLimitConfi
 	}
 }
 
-// answers returns the versions that were accepted, and those that were refused.
-func (m *manager) answers() (acked, nacked []string) {
+// Answers returns the versions that were accepted, and those that were refused.
+func (m *Manager) Answers() (acked, nacked []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]string(nil), m.acked...), append([]string(nil), m.nacked...)
+}
+
+// Stop closes all connections.
+func (m *Manager) Stop() { m.serving.Stop() }
+
+// Clients returns the nodes that have opened a stream, and the headers they sent.
+func (m *Manager) Clients() ([]*corev3.Node, []metadata.MD) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nodes, m.headers
 }

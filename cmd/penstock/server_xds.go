@@ -1,0 +1,30 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/xdsconfig"
+)
+
+// How long a start waits for the management server: a node that has no copy of earlier limits cannot limit
+// without it.
+const xdsWait, xdsWaitWithCopy = time.Minute, 5 * time.Second
+
+// openXDS connects to the management server.
+func (s *server) openXDS() (*xdsconfig.Source, error) {
+	o := s.config.Rules.XDS.Options()
+	o.Log, o.Wait = s.log.With("listener", "xds"), xdsWait
+	if _, err := os.Stat(s.xdsCopy()); err == nil {
+		o.Wait = xdsWaitWithCopy
+	}
+	source, err := xdsconfig.New(o)
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(source.Close)
+	return source, nil
+}
+
+// xdsCopy is the file that keeps the limits served last.
+func (s *server) xdsCopy() string { return s.config.InDataDir("xds.last-good") }

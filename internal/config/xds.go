@@ -1,0 +1,96 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/penstock-io/penstock/internal/listener"
+	"github.com/penstock-io/penstock/internal/xdsconfig"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// IsEnvoy tells whether limits are those of envoyproxy/ratelimit, from files or a management server.
+func (r *Rules) IsEnvoy() bool { return r.Envoy != "" || r.XDS.Server != "" }
+
+// Compiler returns what compiles the rules, nil if they are native rules.
+func (r *Rules) Compiler() func([]rules.File, rules.Options) (*rules.Snapshot, rules.Problems, error) {
+	switch {
+	case r.XDS.Server != "":
+		return xdsconfig.Compile(r.EnvoyOptions())
+	case r.Envoy != "":
+		return r.EnvoyOptions().Compile
+	}
+	return nil
+}
+
+// Options returns how the server is asked.
+func (x *XDS) Options() xdsconfig.Options {
+	o := xdsconfig.Options{
+		Server: x.Server, NodeID: x.NodeID, MaxBytes: int(x.MaxBytes),
+		Metadata: map[string]string{}, Headers: map[string]string{},
+	}
+	for _, pair := range x.Metadata {
+		name, value, _ := strings.Cut(pair, "=")
+		o.Metadata[name] = value
+	}
+	for _, pair := range x.Headers {
+		name, value, _ := strings.Cut(string(pair), "=")
+		o.Headers[name] = value
+	}
+	if x.TLS.Enabled {
+		o.TLS = x.loadTLS
+	}
+	return o
+}
+
+func (x *XDS) loadTLS() (*tls.Config, error) {
+	roots, err := listener.ReadRoots(x.TLS.CA)
+	if err != nil {
+		return nil, fmt.Errorf("rules.xds.tls.ca: %w", err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: x.TLS.ServerName}
+	if x.TLS.Certificate != "" {
+		own, err := tls.LoadX509KeyPair(x.TLS.Certificate, x.TLS.Key)
+		if err != nil {
+			return nil, fmt.Errorf("rules.xds.tls.certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	return c, nil
+}
+
+// checkXDS checks how the management server is asked.
+func (l *loader) checkXDS() {
+	x := &l.config.Rules.XDS
+	if x.Server == "" {
+		return
+	}
+	if _, _, err := net.SplitHostPort(x.Server); err != nil {
+		l.wrong("rules.xds.server", "invalid address %.128q, for example envoy-gateway:18001", x.Server)
+	}
+	for _, pair := range x.Metadata {
+		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+			l.wrong("rules.xds.node_metadata", "%.64q is not name=value", pair)
+		}
+	}
+	for i, pair := range x.Headers {
+		if name, value, ok := strings.Cut(string(pair), "="); !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			l.wrong("rules.xds.headers", "number %d is not name=value with the name and value of a header", i+1) // not repeated: it may be a secret
+		}
+	}
+	if x.MaxBytes < 1<<10 || x.MaxBytes > 1<<30 {
+		l.wrong("rules.xds.max_bytes", "%v is not from 1KiB to 1GiB", x.MaxBytes)
+	}
+	if (x.TLS.Certificate == "") != (x.TLS.Key == "") {
+		l.wrong("rules.xds.tls", "certificate and key must be set together")
+	}
+	if x.TLS.Enabled {
+		if _, err := x.loadTLS(); err != nil {
+			l.note(l.origin["rules.xds.server"], "", "%w", err)
+		}
+	}
+}
