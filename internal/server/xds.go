@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 const xdsWait, xdsWaitWithCopy = time.Minute, 5 * time.Second
 
 // openXDS connects to the management server.
-func (s *server) openXDS() (*xdsconfig.Source, error) {
+func (s *Server) openXDS() (*xdsconfig.Source, error) {
 	o := s.config.Rules.XDS.Options()
 	o.Log, o.Wait = s.log.With("listener", "xds"), xdsWait
 	if _, err := os.Stat(s.xdsCopy()); err == nil {
@@ -27,4 +27,4 @@ func (s *server) openXDS() (*xdsconfig.Source, error) {
 }
 
 // xdsCopy is the file that keeps the limits served last.
-func (s *server) xdsCopy() string { return s.config.InDataDir("xds.last-good") }
+func (s *Server) xdsCopy() string { return s.config.InDataDir("xds.last-good") }
