@@ -44,6 +44,19 @@ func (m *Meter) Returns() error {
 	return nil
 }
 
+// CanRefund reports whether the meter can give back without a reservation.
+func (m *Meter) CanRefund() bool { return m.Kind.Fixed() && m.Kind != KindLeaky }
+
+// Refund gives a cost back of what a fixed-size state holds now, but not of an earlier window.
+func (m *Meter) Refund(s State, now Instant, cost int64) State {
+	s, _, _ = m.Weigh(s, now, 0, 0)
+	return m.giveBack(s, now, max(now, s.At), m.RefundedCost(cost))
+}
+
+// RefundedCost returns how much of a cost a state can hold: the product of more with a bucket's ticks might
+// not fit.
+func (m *Meter) RefundedCost(cost int64) int64 { return min(cost, m.Capacity+m.Overdraft) }
+
 // Resettle replaces a fixed-size state's charge by the true cost. A give-back counts when it is
 // given back, and is void once the charge's window is over. ok is false if the overage is denied;
 // the state is then only brought up to now.

@@ -48,6 +48,11 @@ func (w *work) settle(what *storage.Settlement, out *storage.Settled) error {
 	w.now = w.store.instant(w.ticket)
 	clear(w.found)
 	*out = storage.Settled{Now: w.now, Allowed: true, Decisions: out.Decisions}
+	if what.Verb == storage.Refund {
+		w.refund()
+		w.report(out)
+		return nil
+	}
 	r := w.reserved()
 	var err error
 	switch {
@@ -67,6 +72,21 @@ func (w *work) settle(what *storage.Settlement, out *storage.Settled) error {
 	}
 	w.report(out)
 	return nil
+}
+
+// refund gives back of the counters that are there.
+func (w *work) refund() {
+	for i := range w.items {
+		it := &w.items[i]
+		s := it.look()
+		if s == nil {
+			continue
+		}
+		before, _, _ := it.Meter.Weigh(it.sh.load(s, it.Meter.Kind), w.now, 0, 0)
+		if after := it.Meter.Refund(before, w.now, it.Cost); after != before {
+			it.save(after)
+		}
+	}
 }
 
 // reserved returns the reservation that is meant; the zero one if there is none.

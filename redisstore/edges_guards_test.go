@@ -31,7 +31,7 @@ func aroundIt(at algorithm.Instant) []algorithm.Instant {
 }
 
 // guardStories are what random traces seldom meet around charges.
-var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters}
+var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters, refunds}
 
 // repeatsAtTheEnd: a call is repeated when its record ends, and by a clock that stepped back as far.
 func repeatsAtTheEnd(r teller) {

@@ -12,8 +12,11 @@ import (
 
 var _ storage.LateCharger = (*Store)(nil)
 
-// verbLate is a verb of amend.lua.
-const verbLate = verbUndo + 1
+// Further verbs of amend.lua.
+const (
+	verbLate   = verbUndo + 1
+	verbRefund = verbUndo + 2
+)
 
 // ChargeLate charges what was admitted without Redis, in one round trip.
 func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {

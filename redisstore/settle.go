@@ -28,8 +28,8 @@ const (
 	statusClosed  = 4
 )
 
-// Settle closes or prolongs a reservation, or leases, in one round trip. It may be sent again after
-// an error: it takes effect once.
+// Settle closes or prolongs a reservation, or leases, in one round trip. Except for a refund, it may be sent
+// again after an error: it takes effect once.
 func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.Settled) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -44,7 +44,11 @@ func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.
 	a.keys.add(appendSubjectKey(nil, s.prefix, t.Subject))
 	a.keys.add(appendReservationsKey(nil, s.prefix, t.Subject))
 	for i, c := range t.Charges {
-		a.meter(s.prefix, t.Subject, c.Meter, t.Cost(i))
+		cost := t.Cost(i)
+		if t.Verb == storage.Refund {
+			a.verb, cost = verbRefund, c.Meter.RefundedCost(cost)
+		}
+		a.meter(s.prefix, t.Subject, c.Meter, cost)
 	}
 	reply, err := s.run(ctx, &a, len(t.Charges))
 	if err != nil {

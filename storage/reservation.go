@@ -43,9 +43,14 @@ const (
 	Settle  Verb = iota // charge the true cost instead of the estimate, give leases back
 	Release             // give everything back
 	Renew               // have more time: the reservation from now on, and leases anew
+
+	// Refund gives costs back without a reservation: what was charged in the current window or is missing
+	// from the bucket, whichever request was charged, and never more than that. Unlike the others it takes
+	// effect every time it is sent.
+	Refund
 )
 
-var verbNames = [...]string{"settle", "release", "renew"}
+var verbNames = [...]string{"settle", "release", "renew", "refund"}
 
 func (v Verb) String() string { return enum.Name(verbNames[:], v, "Verb") }
 
@@ -94,13 +99,13 @@ func (s *Settlement) Validate() error {
 		return fmt.Errorf("%w %v: %s", algorithm.ErrInvalid, s.Verb, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case s.Verb > Renew:
+	case s.Verb > Refund:
 		return fail("must be one of %v", verbNames)
 	case s.Overage > algorithm.OverageDebt:
 		return fail("overage %v must be one of %v", s.Overage, []algorithm.Overage{algorithm.OverageDeny, algorithm.OverageAllow, algorithm.OverageDebt})
 	case s.Now < 0 || s.Now > algorithm.MaxInstant:
 		return fail("now %d is not from 0 to %d µs", s.Now, algorithm.MaxInstant)
-	case s.Nonce == 0:
+	case s.Nonce == 0 && s.Verb != Refund:
 		return fail("no nonce to name what is meant")
 	case len(s.Charges) == 0 || len(s.Charges) > MaxCharges:
 		return fail("%d charges, must be from 1 to %d", len(s.Charges), MaxCharges)
@@ -118,6 +123,9 @@ func (s *Settlement) Validate() error {
 		}
 		if err := c.Meter.Returns(); err != nil {
 			return fail("charge %d: %v", i, err)
+		}
+		if s.Verb == Refund && !c.Meter.CanRefund() {
+			return fail("charge %d: %q keeps every request by itself, so it cannot be refunded without a reservation", i, c.Meter)
 		}
 		for k := range i {
 			if s.Charges[k].Meter.Fingerprint == c.Meter.Fingerprint {

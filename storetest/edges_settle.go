@@ -46,6 +46,8 @@ func stillReserved(nodes []storage.Store, who []storage.Subject, m *algorithm.Me
 func checkInvalidSettlements(nodes []storage.Store) error {
 	leaky := algorithm.Limit{Algorithm: algorithm.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
 	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: algorithm.MaxReservedLog + 1, Window: time.Hour}.MustCompile()
+	short := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 5, Window: time.Hour}.MustCompile()
+	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
 	var errs []error
 	for _, v := range []struct {
 		name, want string
@@ -61,7 +63,9 @@ func checkInvalidSettlements(nodes []storage.Store) error {
 		{"the same twice", "twice", func(s *storage.Settlement) { s.Charges = slices.Repeat(s.Charges, 2) }},
 		{"a leaky bucket", "leaky_bucket", func(s *storage.Settlement) { s.Charges[0].Meter = leaky }},
 		{"a long log", "10000", func(s *storage.Settlement) { s.Charges[0].Meter = long }},
-		{"another verb", "settle", func(s *storage.Settlement) { s.Verb = 3 }},
+		{"another verb", "settle", func(s *storage.Settlement) { s.Verb = 4 }},
+		{"the refund of a log", "sliding_window_log", func(s *storage.Settlement) { s.Verb, s.Charges[0].Meter = storage.Refund, short }},
+		{"the refund of permits", "concurrency", func(s *storage.Settlement) { s.Verb, s.Charges[0].Meter = storage.Refund, permits }},
 		{"another overage", "overage", func(s *storage.Settlement) { s.Overage = 3 }},
 		{"renewed for no time", "ttl 0s", func(s *storage.Settlement) { s.Verb = storage.Renew }},
 		{"renewed for too long", "ttl 24h0m0.000000001s", func(s *storage.Settlement) { s.Verb, s.TTL = storage.Renew, storage.MaxReserve+1 }},

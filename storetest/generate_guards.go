@@ -131,7 +131,11 @@ func (g *generator) around(s step) step {
 		if late, ok := g.late(); ok {
 			return late
 		}
-	case n < 35:
+	case n < 36:
+		if refund, ok := g.refund(); ok {
+			return refund
+		}
+	case n < 37:
 		s.reset = &storage.Group{Charges: g.pickCharges(g.r.IntN(len(g.meters) + 1))}
 		if often(g.r, 50) { // the ban is forgotten also without
 			s.reset.Penalty = g.rule.penalty
@@ -214,6 +218,18 @@ func (g *generator) settlement() (step, bool) {
 	return step{settle: &s, who: []int{taken.who}, node: g.r.IntN(g.nodes)}, len(s.Charges) > 0
 }
 
+// refund gives back of counters that exist or do not; false if none of them can.
+func (g *generator) refund() (step, bool) {
+	s := storage.Settlement{Now: g.now, Verb: storage.Refund}
+	for _, c := range g.charges() {
+		if c.Meter.Returns() == nil && c.Meter.CanRefund() {
+			c.Cost, c.Overdraw = g.cost(c.Meter), false
+			s.Charges = append(s.Charges, c)
+		}
+	}
+	return step{settle: &s, who: []int{g.r.IntN(g.cast)}, node: g.r.IntN(g.nodes)}, len(s.Charges) > 0
+}
+
 // settlement returns a copy whose charges may be changed.
 func settlement(s storage.Settlement) storage.Settlement {
 	s.Charges = slices.Clone(s.Charges)
@@ -251,6 +267,7 @@ func (g *generator) trueCost(c algorithm.Charge) int64 {
 func (g *generator) learn(s *step, a *answer) {
 	r := g.rule
 	switch {
+	case s.settle != nil && s.settle.Verb == storage.Refund:
 	case s.settle != nil:
 		r.settled = s
 		g.moment(a.settled.Until)

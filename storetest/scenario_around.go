@@ -196,7 +196,7 @@ func parseDedup(w *words) (*algorithm.Dedup, error) {
 }
 
 // parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again",
-// "renew nonce 7 for 10m passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with nonce 9";
+// "renew nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with nonce 9";
 // false if it is none of them.
 func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
 	w := &words{left: strings.Fields(clauses[0])}
@@ -220,8 +220,8 @@ func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ 
 		}
 		clauses[0] = strings.Join(w.left, " ")
 		return e, true, e.parseLate(clauses)
-	case "settle", "release", "renew":
-		e.settle = &storage.Settlement{Verb: map[string]storage.Verb{"settle": storage.Settle, "release": storage.Release, "renew": storage.Renew}[word]}
+	case "settle", "release", "renew", "refund":
+		e.settle = &storage.Settlement{Verb: map[string]storage.Verb{"settle": storage.Settle, "release": storage.Release, "renew": storage.Renew, "refund": storage.Refund}[word]}
 		err = e.parseSettlement(w)
 	default:
 		return nil, false, nil

@@ -17,6 +17,9 @@ func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storag
 	}
 	r, ok := l.reservations[takenUnder{s.Subject, s.Nonce}]
 	switch {
+	case s.Verb == storage.Refund:
+		w.refund()
+		return nil
 	case !ok || !r.Live(now):
 		return w.leases()
 	case r.Closed && s.Repeats(&r):
@@ -30,6 +33,19 @@ func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storag
 	}
 	w.close(r)
 	return nil
+}
+
+// refund gives back what the counters hold now.
+func (w *settling) refund() {
+	for i, c := range w.Charges {
+		before, _, _ := c.Meter.Weigh(w.balances[i].state, w.now, 0, 0)
+		after := c.Meter.Refund(before, w.now, c.Cost)
+		w.ledger.tally.see("refund of what was charged", after != before)
+		if after != before {
+			w.write(i, balance{state: after})
+		}
+	}
+	w.report(nil)
 }
 
 // A settling is a settlement on its way through the ledger.

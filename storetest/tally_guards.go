@@ -20,7 +20,7 @@ var (
 		"settle", "settle again", "settle refused", "settle no reservation", "settle closed",
 		"release", "release again", "release no reservation", "release closed",
 		"renew", "renew no reservation", "renew closed",
-		"overage deny", "overage allow", "overage debt", "give-back", "charge that was not reserved",
+		"overage deny", "overage allow", "overage debt", "give-back", "refund of what was charged", "charge that was not reserved",
 		"lease settled", "reserved lease renewed", "renewal of a lost lease", "ban by hand", "lift", "reset",
 		"late charge", "late charge again", "late charge cut", "late charge of which nothing counts",
 		"late entry in between", "late charge to a state dated anew",

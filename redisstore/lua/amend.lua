@@ -1,6 +1,6 @@
 -- Changes what was decided before: settles, releases or renews what a group took, bans its subject
--- by hand, forgets it, undoes what a call took here before it was denied in another slot, or charges
--- requests that were admitted without the store. Twin of reservation.go.
+-- by hand, forgets it, undoes what a call took here before it was denied in another slot, charges
+-- requests that were admitted without the store, or refunds. Twin of reservation.go.
 --
 -- KEYS     the state of the subject, its reservations (or the record of a late charge), then its logs
 --          and leases
@@ -11,7 +11,7 @@ local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6,
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT, RECEIPT, LONGEST = 70, 20, 172800000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
-local RELEASE, RENEW, BAN, RESET, UNDO, LATE = 1, 2, 3, 4, 5, 6 -- verbs; 0 settles
+local RELEASE, RENEW, BAN, RESET, UNDO, LATE, REFUND = 1, 2, 3, 4, 5, 6, 7 -- verbs; 0 settles
 local MAXLATE, MAXLOG = 1000, 100000
 local FIRST, REPLAY, AGAIN = 1, 2, 3
 local LOST = '\255' -- behind a nonce: a tombstone
@@ -155,6 +155,19 @@ if verb == LATE then
     if lasts > 0 then save() end
   end
   return pack('>BBI7I7', DONE, 1, now, 0)
+end
+
+if verb == REFUND then -- what was charged since the window began, whoever was charged
+  local parts = {}
+  for o = 0, last, STRIDE do
+    load(o)
+    local at, a, b = advance()
+    local left = math.max(0, a - c[o + COST] * (kind == BUCKET and ticks or 1))
+    if left < a then put(at, left, b) end
+    parts[#parts + 1] = pack('>BI7I7I7I6', 1, at, left, b, 0)
+  end
+  if lasts > 0 then save() end
+  return pack('>BBI7I7', DONE, 1, now, 0) .. table.concat(parts)
 end
 
 local kept = look('HGET', KEYS[2], verb == UNDO and hold or nonce)
