@@ -17,6 +17,10 @@ type Call struct {
 	// TTL.
 	Reserve bool
 	TTL     time.Duration
+
+	// Named says that what the call takes can be given back by its ID, where the engine allows that. No two
+	// calls under way may have the same ID.
+	Named bool
 }
 
 // DefaultDomain is the domain of calls and rules that name none.

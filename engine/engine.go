@@ -32,6 +32,10 @@ type Options struct {
 	// is shown, and may be called by any number of goroutines at once.
 	Observe func(*Observation)
 
+	// Refunds lets [Engine.Refund] and [Engine.RefundPart] give back what requests were charged. Denials are
+	// then not cached, as a refund on any node may end them.
+	Refunds bool
+
 	// Now replaces the clocks, the store's too, for tests and replays.
 	Now func() penstock.Instant
 }
@@ -122,7 +126,7 @@ func New(o Options) (*Engine, error) {
 	if e.observe == nil {
 		e.observe = func(*Observation) {}
 	}
-	e.works.New = func() any { return new(work) }
+	e.works.New = func() any { return &work{refunds: o.Refunds} }
 	e.parties.New = func() any { return new(party) }
 	return e, nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
@@ -23,6 +22,7 @@ type work struct {
 	refused     *rules.Rule // applies and failed, and its failure policy denies
 	beyond      int
 	uncharged   bool // the shared store has certainly not charged the request
+	refunds     bool // what is charged may be given back, as the engine's options say
 	observation Observation
 	echo        echo
 }
@@ -117,9 +117,12 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 		limits, policies, dedup = o.Limits, o.Policies, o.Dedup
 	}
 	cost, reserve := costOf(r, c), reserveFor(r, c)
+	if reserve == 0 && cost > 0 && w.isNamed(c) {
+		reserve = returnableFor(limits)
+	}
 	for _, meter := range limits {
 		if meter.Kind == algorithm.KindLeases || reserve != 0 {
-			w.turn.Ticket.Nonce = rand.Uint64() | 1
+			w.turn.Ticket.Nonce = w.nonce(c)
 		}
 		w.charges = append(w.charges, algorithm.Charge{Meter: meter, Cost: cost})
 	}
@@ -131,7 +134,7 @@ func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 		Reserve: reserve,
 		Leased:  r.Leased,
 
-		Returnable: r.Reserve != 0 || r.Cost.Afterwards(),
+		Returnable: w.refunds || r.Reserve != 0 || r.Cost.Afterwards(),
 	}
 	if dedup != nil {
 		g.Dedup, g.Call = dedup, w.callID(r, c)

@@ -37,6 +37,7 @@ type LimiterOptions struct {
 type Engine interface {
 	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
 	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
+	RefundPart(ctx context.Context, s *rules.Snapshot, part *engine.Part)
 }
 
 // A Limiter answers as envoyproxy/ratelimit does. It may be used by any number of goroutines.
@@ -66,7 +67,7 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	for i, limit := range limits {
 		d, p := &r.Descriptors[i], &parts[i]
 		entries := rls.Countable(d.Entries) // which have been matched as they are
-		p.Call = penstock.Call{Domain: r.Domain, Attributes: entries, Cost: d.Cost}
+		p.Call = penstock.Call{Domain: r.Domain, Attributes: entries, Cost: d.Cost, ID: d.ID, Named: d.ID != ""}
 		p.Verdict = &a.Each[i].Verdict
 		if limit != nil && !limit.unlimited {
 			from := len(keys)
@@ -79,23 +80,44 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 		separate(parts)
 	}
 	if l.UnlessOver {
-		l.chargeOnlyOver(ctx, s, parts)
+		l.chargeOnlyOver(ctx, s, r, parts)
 	}
-	l.Engine.DecideParts(ctx, s, parts)
+	l.decide(ctx, s, r, parts)
 	if err := l.answer(a, limits, parts); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
+// decide charges and gives back in the order of the descriptors.
+func (l *Limiter) decide(ctx context.Context, s *rules.Snapshot, r *rls.Request, parts []engine.Part) {
+	from := 0
+	for i := range parts {
+		if !r.Descriptors[i].Refund {
+			continue
+		}
+		if from < i {
+			l.Engine.DecideParts(ctx, s, parts[from:i])
+		}
+		l.Engine.RefundPart(ctx, s, &parts[i])
+		from = i + 1
+	}
+	if from < len(parts) {
+		l.Engine.DecideParts(ctx, s, parts[from:])
+	}
+}
+
 // chargeOnlyOver looks at all counters first. If the request would exceed any of its limits, the parts under
 // the other limits cost nothing. Requests in between may charge the same counters, as in envoyproxy/ratelimit:
 // counters that count everything never admit more than their limits.
-func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, parts []engine.Part) {
+func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, r *rls.Request, parts []engine.Part) {
 	peeks, verdicts := slices.Clone(parts), make([]penstock.Verdict, len(parts))
 	counted := 0
 	for i := range peeks {
 		peeks[i].Call.Cost, peeks[i].Verdict = 0, &verdicts[i]
+		if r.Descriptors[i].Refund {
+			peeks[i].Rule = nil
+		}
 		if peeks[i].Rule != nil {
 			counted++
 		}
@@ -114,7 +136,7 @@ func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, parts [
 		return
 	}
 	for i := range parts {
-		if !isOver[i] {
+		if !isOver[i] && !r.Descriptors[i].Refund {
 			parts[i].Call.Cost = 0
 		}
 	}

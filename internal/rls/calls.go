@@ -14,6 +14,7 @@ import (
 type Engine interface {
 	penstock.Decider
 	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
+	Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error
 }
 
 // Calls is a Limiter by rules of our own: each descriptor is a call, whose attributes are its entries.
@@ -36,6 +37,9 @@ func (c *Calls) Limit(ctx context.Context, r *Request) (*Answers, error) {
 	if err := c.decide(ctx, r, out); err != nil {
 		return nil, err
 	}
+	if err := c.refund(ctx, r, out); err != nil {
+		return nil, err
+	}
 	if err := c.override(ctx, r, out); err != nil {
 		return nil, err
 	}
@@ -49,8 +53,8 @@ func (c *Calls) Limit(ctx context.Context, r *Request) (*Answers, error) {
 func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 	calls := make([]penstock.Call, 0, len(r.Descriptors))
 	for i := range r.Descriptors {
-		if d := &r.Descriptors[i]; d.Limit == nil {
-			calls = append(calls, penstock.Call{Domain: r.Domain, Attributes: attributesOf(d.Entries), Cost: d.Cost})
+		if d := &r.Descriptors[i]; d.isDecided() {
+			calls = append(calls, callOf(r, d))
 		}
 	}
 	if len(calls) == 0 {
@@ -64,7 +68,7 @@ func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 	}
 	var invalid []error
 	for i := range r.Descriptors {
-		if r.Descriptors[i].Limit != nil {
+		if !r.Descriptors[i].isDecided() {
 			continue
 		}
 		// Any other error than that of a bad call has been answered by the rules' failure policies.
@@ -72,15 +76,45 @@ func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 			invalid = append(invalid, fmt.Errorf("descriptors[%d]: %w", i, errs[0]))
 		}
 		a := &out.Each[i]
-		if a.Verdict = verdicts[0]; a.Verdict.Rule != "" {
-			a.Told = speaker(&a.Verdict)
-		}
-		if a.Told != nil {
-			a.Name = a.Told.Policy
-		}
+		a.Verdict = verdicts[0]
+		a.tellSpeaker()
 		verdicts, errs = verdicts[1:], errs[1:]
 	}
 	return errors.Join(invalid...)
+}
+
+// isDecided reports whether rules decide the descriptor: it brings no limit and gives nothing back.
+func (d *Descriptor) isDecided() bool { return d.Limit == nil && !d.Refund }
+
+func callOf(r *Request, d *Descriptor) penstock.Call {
+	return penstock.Call{Domain: r.Domain, Attributes: attributesOf(d.Entries), Cost: d.Cost, ID: d.ID, Named: d.ID != ""}
+}
+
+// tellSpeaker tells Envoy of the limit whose numbers the verdict has.
+func (a *Answer) tellSpeaker() {
+	if a.Verdict.Rule != "" {
+		a.Told = speaker(&a.Verdict)
+	}
+	if a.Told != nil {
+		a.Name = a.Told.Policy
+	}
+}
+
+// refund gives back what descriptors with negative hits say. It never denies.
+func (c *Calls) refund(ctx context.Context, r *Request, out *Answers) error {
+	for i := range r.Descriptors {
+		d, a := &r.Descriptors[i], &out.Each[i]
+		if !d.Refund || d.Limit != nil {
+			continue
+		}
+		call := callOf(r, d)
+		if err := c.Engine.Refund(ctx, &call, &a.Verdict); err != nil {
+			return fmt.Errorf("descriptors[%d]: %w", i, err)
+		}
+		a.Verdict.Allowed = true
+		a.tellSpeaker()
+	}
+	return nil
 }
 
 // override answers the descriptors that bring a limit.

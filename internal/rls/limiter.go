@@ -24,6 +24,8 @@ type Request struct {
 type Descriptor struct {
 	Entries []penstock.Attribute // in order; a name may be empty or there twice, a value of any length: see Countable
 	Cost    int64                // 0 is a peek
+	Refund  bool                 // the cost is given back
+	ID      string               // of the request, by which what it is charged can be given back; may be empty
 	Limit   *Override            // nil: as the rules say
 }
 

@@ -1,7 +1,10 @@
 package rls
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -64,7 +67,7 @@ func (m *mistakes) add(at, format string, args ...any) {
 // read checks a request. It leaves out descriptors that cannot be counted: positions then has the
 // positions of the others, and is nil if there is no such descriptor. The mistakes are nil if there are
 // none. Without a Request nothing can be decided.
-func read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.Mistakes) {
+func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.Mistakes) {
 	var m mistakes
 	if n := len(r.Domain); n == 0 || n > MaxDomain {
 		m.add("domain", "has %d bytes, must have from 1 to %d", n, MaxDomain)
@@ -79,7 +82,11 @@ func read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.Mis
 	var countable [MaxDescriptors]bool
 	for i, d := range r.Descriptors {
 		read, before := Descriptor{Cost: cost(r.HitsAddend, d)}, m.found
+		if d.GetIsNegativeHits() && !s.NegativeHits {
+			m.add(fmt.Sprintf("descriptors[%d].is_negative_hits", i), "hits cannot be given back here, unless envoy.negative_hits is on")
+		}
 		m.descriptor(i, d, &read)
+		read.identify(s.RequestIDKey)
 		if countable[i] = m.found == before; countable[i] {
 			out.Descriptors = append(out.Descriptors, read)
 		}
@@ -103,9 +110,7 @@ func (m *mistakes) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *D
 		m.add(fmt.Sprintf("descriptors[%d].entries", i), "%d of them, at most %d", n, MaxEntries)
 		return
 	}
-	if d.GetIsNegativeHits() {
-		m.add(fmt.Sprintf("descriptors[%d].is_negative_hits", i), "hits cannot be given back here; leave it out")
-	}
+	out.Refund = d.GetIsNegativeHits()
 	out.Entries = make([]penstock.Attribute, len(d.GetEntries()))
 	for k, e := range d.GetEntries() {
 		key := e.GetKey()
@@ -117,6 +122,23 @@ func (m *mistakes) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *D
 	if l := d.GetLimit(); l != nil {
 		out.Limit = m.override(i, l)
 	}
+}
+
+// identify takes the request's id out of the entries.
+func (d *Descriptor) identify(key string) {
+	if key == "" {
+		return
+	}
+	d.Entries = slices.DeleteFunc(d.Entries, func(e penstock.Attribute) bool {
+		if e.Name != key {
+			return false
+		}
+		if d.ID = e.Value; len(d.ID) > bounds.CallID {
+			sum := sha256.Sum256([]byte(d.ID))
+			d.ID = hex.EncodeToString(sum[:])
+		}
+		return true
+	})
 }
 
 func (m *mistakes) override(i int, l *descriptorv3.RateLimitDescriptor_RateLimitOverride) *Override {

@@ -44,6 +44,14 @@ type Options struct {
 	// limits are exceeded.
 	Shadow bool
 
+	// NegativeHits lets descriptors with is_negative_hits give hits back. Otherwise they are invalid. The
+	// engines behind Limiter must allow refunds.
+	NegativeHits bool
+
+	// RequestIDKey is the key of the entry that has the request's id, and is not part of its descriptor
+	// otherwise; empty: there is none.
+	RequestIDKey string
+
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -102,7 +110,7 @@ func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) 
 // limit answers a request. Descriptors that cannot be counted do not keep the others from being counted:
 // nothing limits them, as in envoyproxy/ratelimit.
 func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	request, positions, mistakes := read(r)
+	request, positions, mistakes := s.read(r)
 	if mistakes != nil {
 		s.invalidLimits.add(ctx, s, rateLimit, mistakes)
 	}

@@ -89,11 +89,16 @@ func newEngine(t testing.TB, store penstock.Store, text string) *engine.Engine {
 // byRules is a limiter by rules of ours.
 func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
 	t.Helper()
+	return byRulesWith(t, store, text, false)
+}
+
+func byRulesWith(t testing.TB, store penstock.Store, text string, refunds bool) rls.Limiter {
+	t.Helper()
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(text)}}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, overrides := newLimiter(t, snapshot, served{Store: store, Now: now})
+	e, overrides := newLimiter(t, snapshot, served{Store: store, Now: now, Refunds: refunds})
 	return &rls.Calls{Engine: e, Overrides: overrides}
 }
 
@@ -102,7 +107,7 @@ type served struct {
 	Store, Local penstock.Store
 	Now          func() penstock.Instant
 
-	Together, UnlessOver, Quota bool
+	Together, UnlessOver, Quota, Refunds bool
 }
 
 // byFile is a limiter by a file of envoyproxy/ratelimit, at the instant of the tests.
@@ -126,7 +131,7 @@ func byFileNow(t testing.TB, text string, by served) rls.Limiter {
 
 func newLimiter(t testing.TB, s *rules.Snapshot, by served) (*engine.Engine, rls.Limiter) {
 	t.Helper()
-	e, err := engine.New(engine.Options{Store: by.Store, Local: by.Local, Rules: engine.Fixed(s), Now: by.Now})
+	e, err := engine.New(engine.Options{Store: by.Store, Local: by.Local, Rules: engine.Fixed(s), Now: by.Now, Refunds: by.Refunds})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (s *Server) openEnvoy(context.Context) error {
 	s.envoy, err = rls.New(rls.Options{
 		Limiter: limiter, Decider: s.decider, Reader: reader, Writer: writer, Log: s.log.With("door", "envoy"),
 		RequestMetadata: e.Metadata, DenialBody: rls.Body(e.Body), NoDenialHeaders: !e.Headers,
-		LimitHeaders: headerNames(&e.LimitHeaders), Shadow: e.Shadow,
+		LimitHeaders: headerNames(&e.LimitHeaders), Shadow: e.Shadow, NegativeHits: e.NegativeHits, RequestIDKey: e.RequestID,
 	})
 	return err
 }

@@ -116,7 +116,7 @@ func (s *Server) openEngine(context.Context) error {
 	}
 	s.atEnd(decisions.Close)
 	decides, err := engine.New(engine.Options{
-		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live,
+		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Refunds: s.config.Envoy.NegativeHits,
 		Observe: func(o *engine.Observation) {
 			decisions.Observe(o)
 			s.traffic.Observe(o)

@@ -24,6 +24,8 @@ type decider interface {
 	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 	DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
 	PeekParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part)
+	Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error
+	RefundPart(ctx context.Context, s *rules.Snapshot, part *engine.Part)
 	Sources() []attribute.Source
 }
 

@@ -1,0 +1,141 @@
+package rls_test
+
+import (
+	"testing"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/engine/denycache"
+	"github.com/penstock-io/penstock/internal/rls"
+)
+
+// back makes the hits of a descriptor negative.
+func back(hits uint64, text string) *descriptorv3.RateLimitDescriptor {
+	d := costing(hits, descriptor(text))
+	d.IsNegativeHits = true
+	return d
+}
+
+// refunding serves a limiter with negative hits, and with ids of requests in id entries.
+func refunding(t *testing.T, limiter rls.Limiter) rlsv3.RateLimitServiceClient {
+	t.Helper()
+	return rlsv3.NewRateLimitServiceClient(connect(t, newServerWith(t, limiter, noRules, rls.Options{NegativeHits: true, RequestIDKey: "id"})))
+}
+
+func (s step) check(t *testing.T, client rlsv3.RateLimitServiceClient) {
+	t.Helper()
+	out, err := client.ShouldRateLimit(patient(t), s.ask)
+	if err != nil {
+		t.Fatalf("%v: %v", s.ask, err)
+	}
+	if got := brief(out); got != s.want {
+		t.Errorf("%v\n got %s\nwant %s", s.ask, got, s.want)
+	}
+}
+
+var refundCases = []struct {
+	name  string
+	by    served
+	steps []step
+}{
+	{name: "of what the window holds", steps: []step{
+		{ask(back(3, "ip=1")), "OK | OK per-ip 2/MINUTE 2 left for 1m0s"},
+		{withHits(5, "ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
+		{ask("ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
+		{ask(back(2, "ip=1")), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"}, // it never denies
+		{ask(back(3, "ip=1"), back(1, "ip=2")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 2 left for 1m0s"},
+		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"},
+		{ask(back(1<<63, "ip=1")), "OK | OK per-ip 2/MINUTE 2 left for 1m0s"},
+		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
+	}},
+	{name: "in the order of the descriptors", steps: []step{
+		{ask("ip=1", back(1, "ip=1"), "ip=1", "ip=1", back(3, "ip=1")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 2 left for 1m0s | OK per-ip 2/MINUTE 1 left for 1m0s | OK per-ip 2/MINUTE 0 left for 1m0s | OK per-ip 2/MINUTE 2 left for 1m0s"},
+	}},
+	{name: "of limits in other modes", steps: []step{
+		{ask("tried=1", "quota=a"), "OK | OK  1/DAY 0 left for 12h0m0s | OK  1/MINUTE 0 left for 1m0s"},
+		{ask(back(1, "tried=1"), back(1, "quota=a"), back(1, "free=1"), back(1, "other=1")), "OK | OK  1/DAY 1 left for 12h0m0s | OK  1/MINUTE 1 left for 1m0s | OK 4294967295 left | OK"},
+		{ask(limited(4, typev3.RateLimitUnit_HOUR, descriptor("ip=7"))), "OK | OK  4/HOUR 3 left for 1h0m0s"},
+		{ask(limited(4, typev3.RateLimitUnit_HOUR, back(1, "ip=7"))), "OK | OK  4/HOUR 4 left for 1h0m0s"},
+	}},
+	{name: "beside charges that are made unless over", by: served{UnlessOver: true}, steps: []step{
+		{withHits(13, "fifteen=1", "fourteen=1"), "OK | OK  15/HOUR 2 left for 1h0m0s | OK  14/HOUR 1 left for 1h0m0s"},
+		{ask(costing(2, descriptor("fifteen=1")), costing(2, descriptor("fourteen=1")), back(1, "fifteen=1")), "OVER_LIMIT | OK  15/HOUR 2 left for 1h0m0s | OVER_LIMIT  14/HOUR 0 left for 1h0m0s | OK  15/HOUR 3 left for 1h0m0s"},
+	}},
+	{name: "by the id of the request", steps: []step{
+		{ask("ip=1,id=a"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
+		{ask("id=b,ip=1"), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"},
+		{ask("ip=1,id=c"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
+		{ask(back(1, "ip=1,id=c")), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"}, // what is denied was counted, too
+		{ask(back(1, "ip=1,id=a")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
+		{ask(back(1, "ip=1,id=a")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"}, // once
+		{ask(back(1, "ip=1,id=x")), "OK | OK"},                                 // nobody knows it
+		{ask(back(1, "ip=2,id=b")), "OK | OK"},                                 // another client's
+		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"},
+	}},
+}
+
+func TestRefunds(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+		for _, c := range refundCases {
+			t.Run(c.name, func(t *testing.T) {
+				c.by.Store, c.by.Refunds = newStore(t), true
+				client := refunding(t, byFile(t, limits, c.by))
+				for _, s := range c.steps {
+					s.check(t, client)
+				}
+			})
+		}
+	})
+}
+
+// Under rules, permits are released by the id of the request, and windows are refunded.
+func TestRefundsByRules(t *testing.T) {
+	const text = `
+rules:
+  - {name: running, match: {domain: mesh}, key: [user], limits: [{concurrent: 1, ttl: 10m}]}
+  - {name: hourly, match: {domain: mesh}, key: [ip], limits: [2/1h]}
+`
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+		client := refunding(t, byRulesWith(t, newStore(t), text, true))
+		for _, s := range []step{
+			{ask("user=u,id=1"), "OK | OK running 1/UNKNOWN 0 left for 10m0s"},
+			{ask("user=u,id=2"), "OVER_LIMIT | OVER_LIMIT running 1/UNKNOWN 0 left for 10m0s"},
+			{ask(back(1, "user=u,id=2")), "OK | OK running 1/UNKNOWN 0 left for 10m0s"},
+			{ask("user=u,id=3"), "OVER_LIMIT | OVER_LIMIT running 1/UNKNOWN 0 left for 10m0s"},
+			{ask(back(1, "user=u,id=1")), "OK | OK running 1/UNKNOWN 1 left for 0s"},
+			{ask("user=u,id=3"), "OK | OK running 1/UNKNOWN 0 left for 10m0s"},
+			{ask("ip=1"), "OK | OK hourly 2/HOUR 1 left for 2h0m0s"},
+			{ask(back(1, "ip=1")), "OK | OK hourly 2/HOUR 2 left for 0s"},
+		} {
+			s.check(t, client)
+		}
+	})
+}
+
+// A denial under a limit that can be refunded is not cached: another node may have refunded it.
+func TestRefundsEndDenials(t *testing.T) {
+	store := newMemory(t)
+	cached := func() penstock.Store {
+		c, err := denycache.New(store, denycache.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	here := refunding(t, byFile(t, limits, served{Store: cached(), Refunds: true}))
+	there := refunding(t, byFile(t, limits, served{Store: cached(), Refunds: true}))
+	for _, s := range []struct {
+		on rlsv3.RateLimitServiceClient
+		step
+	}{
+		{here, step{withHits(3, "ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"}},
+		{here, step{ask("ip=1"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"}},
+		{there, step{ask(back(3, "ip=1")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"}},
+		{here, step{ask("ip=1"), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"}},
+	} {
+		s.check(t, s.on)
+	}
+}
