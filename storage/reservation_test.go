@@ -1,11 +1,12 @@
 package storage
 
 import (
-	"github.com/penstock-io/penstock/algorithm"
 	"math"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 func TestSettlementValidate(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSettlementValidate(t *testing.T) {
 		{"renew for nothing", func(s *Settlement) { s.Verb = Renew }, "invalid renew: ttl 0s is not from 1ms to 24h0m0s"},
 		{"renew for less", func(s *Settlement) { s.Verb, s.TTL = Renew, algorithm.MinWindow-1 }, "invalid renew: ttl 999.999µs is not from 1ms to 24h0m0s"},
 		{"renew for longer", func(s *Settlement) { s.Verb, s.TTL = Renew, MaxReserve+1 }, "invalid renew: ttl 24h0m0.000000001s is not from 1ms to 24h0m0s"},
-		{"another verb", func(s *Settlement) { s.Verb = 3 }, "invalid Verb(3): must be one of [settle release renew]"},
+		{"another verb", func(s *Settlement) { s.Verb = 4 }, "invalid Verb(4): must be one of [settle release renew refund]"},
 		{"debt", func(s *Settlement) { s.Overage = algorithm.OverageDebt }, ""},
 		{"another overage", func(s *Settlement) { s.Overage = 3 }, "invalid settle: overage Overage(3) must be one of [deny allow debt]"},
 		{"the last instant", func(s *Settlement) { s.Now = algorithm.MaxInstant }, ""},
