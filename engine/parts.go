@@ -19,6 +19,7 @@ type Part struct {
 
 	Verdict *penstock.Verdict
 	Err     error // as [Engine.Decide] returns it
+	Cached  bool  // it was denied from memory, and not counted
 }
 
 // DecideParts answers the parts of one request in one round trip. Those that are not alone pass, and are
@@ -47,6 +48,7 @@ func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part, 
 	defer e.works.Put(w)
 	if !e.preparePart(s, part, w) {
 		part.Err = e.finish(ctx, part.Verdict, w, e.ask(ctx, &w.turn))
+		part.Cached = part.Err == nil && w.turn.Outcome.Cached
 	}
 	if observed {
 		e.tell(&part.Call, part.Verdict, w, part.Err)
@@ -69,7 +71,7 @@ func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, par
 	p.decide(ctx, e)
 	for i := range p.members {
 		m := &p.members[i]
-		parts[i].Err = m.err
+		parts[i].Err, parts[i].Cached = m.err, m.asks && m.err == nil && m.work.turn.Outcome.Cached
 		if observed {
 			e.tell(m.call, m.verdict, m.work, m.err)
 		}

@@ -13,7 +13,7 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 		d.examineMemory()
 		return
 	}
-	options, err := d.config.RedisOptions()
+	options, err := d.config.Store.Redis.Options()
 	if err != nil {
 		d.report.wrong("reach", "docs/configuration.md, store.redis.tls", "%v", err)
 		return

@@ -141,7 +141,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 	if !c.HasRedis() {
 		return nil
 	}
-	options, err := c.RedisOptions()
+	options, err := c.Store.Redis.Options()
 	if err != nil {
 		return nil // already reported
 	}

@@ -20,6 +20,9 @@ func (l *loader) checkEnvoy() {
 	if len(e.RequestID) > rls.MaxKey {
 		l.wrong("envoy.request_id_key", "%d bytes, at most %d", len(e.RequestID), rls.MaxKey)
 	}
+	if c.Metrics.Compat == "envoy_ratelimit" && !c.Rules.IsEnvoy() {
+		l.wrong("metrics.compat", "envoy_ratelimit requires rules.envoy_ratelimit or rules.xds: limits of rules have no keys to be labels")
+	}
 	if c.Metrics.MaxSeries < 1 || c.Metrics.MaxSeries > 1_000_000 {
 		l.wrong("metrics.max_series", "%d is not from 1 to 1000000", c.Metrics.MaxSeries)
 	}

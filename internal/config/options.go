@@ -14,8 +14,8 @@ func (c *Config) Hosts(address string) webguard.Hosts {
 	return webguard.Hosts{Loopback: IsLoopback(address), Names: c.Listen.Hosts}
 }
 
-func (c *Config) RedisOptions() (redisstore.Options, error) {
-	r := &c.Store.Redis
+// Options returns how counters are kept in this Redis.
+func (r *Redis) Options() (redisstore.Options, error) {
 	secure, err := r.TLS.Load()
 	return redisstore.Options{
 		Addresses: r.Addresses, Mode: redisstore.Mode(r.Mode), Master: r.Master,

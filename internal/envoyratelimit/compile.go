@@ -43,6 +43,7 @@ func (c *compiler) level(l *level, above []*descriptor) error {
 			if err := d.limit.compile(c.Hasher, c.domain, way, c.together); err != nil {
 				return fmt.Errorf("%s: %w", d.limit.path, err)
 			}
+			d.limit.nameStats(way)
 			d.limit.rule.Index = len(c.Rules)
 			c.Rules = append(c.Rules, d.limit.rule)
 		}
@@ -51,6 +52,15 @@ func (c *compiler) level(l *level, above []*descriptor) error {
 		}
 	}
 	return nil
+}
+
+// nameStats notes what the statistics of the limit are called by.
+func (l *limit) nameStats(way []*descriptor) {
+	l.way, l.isByValue = way, l.isDetailed
+	for _, d := range way {
+		l.isShared = l.isShared || d.shared
+		l.isByValue = l.isByValue || d.isNamedByValue && !d.shared
+	}
 }
 
 // compile makes the limit at the end of a way a rule. It counts what a descriptor is, not which entry of

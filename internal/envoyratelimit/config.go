@@ -1,6 +1,7 @@
 package envoyratelimit
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -30,7 +31,7 @@ type descriptor struct {
 	limit      *limit
 	below      *level // never nil
 
-	unread []string // keys that mean nothing here
+	isNamedByValue bool // value_to_metric
 }
 
 // A limit is a rate_limit, with what else is said of its descriptor.
@@ -44,6 +45,14 @@ type limit struct {
 	shadow    bool
 	quota     bool
 	metadata  map[string]any
+
+	isDetailed bool // detailed_metric
+
+	// Of a limit in a file, for statistics.
+	way       []*descriptor // to the limit and with it
+	isShared  bool          // some of the way are
+	isByValue bool          // its statistics are called by values of the request
+	counted   atomic.Pointer[Series]
 
 	// Of a limit that is compiled, unless it is unlimited.
 	rule     *rules.Rule // that the engine decides by

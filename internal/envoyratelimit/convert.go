@@ -223,8 +223,8 @@ func (v *converter) leftOut(name string, l *limit, s *step) {
 	if len(l.metadata) > 0 {
 		v.note("%s: metadata is left out; Envoy is told the name of a rule that denies", name)
 	}
-	if len(s.unread) > 0 {
-		v.note("%s: %s is left out; metrics are by the names of rules", name, strings.Join(s.unread, ", "))
+	if l.isDetailed || s.isNamedByValue {
+		v.note("%s: detailed_metric and value_to_metric are left out; metrics are by the names of rules", name)
 	}
 }
 

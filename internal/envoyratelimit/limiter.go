@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -17,6 +18,10 @@ import (
 type LimiterOptions struct {
 	Engine Engine
 
+	// PerSecond decides by limits whose window is a second; nil: Engine does. Its counters are elsewhere, so
+	// nothing is charged together with those of Engine.
+	PerSecond Engine
+
 	// Rules are those of the files, as [Options.Compile] makes them. Under any others, only what
 	// descriptors bring themselves limits them.
 	Rules engine.Rules
@@ -28,6 +33,8 @@ type LimiterOptions struct {
 	// UnlessOver charges, of a request that would exceed some of its limits, only the descriptors under
 	// those, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does.
 	UnlessOver bool
+
+	Stats *Stats // count what is decided; nil: none do
 
 	// Quota treats every limit as one in quota mode, as QUOTA_MODE does.
 	Quota bool
@@ -83,27 +90,60 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 		l.chargeOnlyOver(ctx, s, r, parts)
 	}
 	l.decide(ctx, s, r, parts)
+	c, _ := s.Matcher.(*Config)
+	l.Stats.count(c, r, limits, parts)
 	if err := l.answer(a, limits, parts); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-// decide charges and gives back in the order of the descriptors.
+// decide charges and gives back, on each engine in the order of the descriptors.
 func (l *Limiter) decide(ctx context.Context, s *rules.Snapshot, r *rls.Request, parts []engine.Part) {
-	from := 0
+	l.onEach(parts, func(e Engine, at []int, parts []engine.Part) {
+		from := 0
+		for i := range parts {
+			if !r.Descriptors[at[i]].Refund {
+				continue
+			}
+			if from < i {
+				e.DecideParts(ctx, s, parts[from:i])
+			}
+			e.RefundPart(ctx, s, &parts[i])
+			from = i + 1
+		}
+		if from < len(parts) {
+			e.DecideParts(ctx, s, parts[from:])
+		}
+	})
+}
+
+// onEach calls do with the parts of each engine and their positions.
+func (l *Limiter) onEach(parts []engine.Part, do func(e Engine, at []int, parts []engine.Part)) {
+	var room [2][8]int
+	at := [2][]int{room[0][:0], room[1][:0]}
 	for i := range parts {
-		if !r.Descriptors[i].Refund {
-			continue
+		k := 0
+		if l.PerSecond != nil && parts[i].Rule != nil && parts[i].Rule.Limits[0].Window == time.Second.Microseconds() {
+			k = 1
 		}
-		if from < i {
-			l.Engine.DecideParts(ctx, s, parts[from:i])
-		}
-		l.Engine.RefundPart(ctx, s, &parts[i])
-		from = i + 1
+		at[k] = append(at[k], i)
 	}
-	if from < len(parts) {
-		l.Engine.DecideParts(ctx, s, parts[from:])
+	if len(at[1]) == 0 {
+		do(l.Engine, at[0], parts)
+		return
+	}
+	for k, e := range []Engine{l.Engine, l.PerSecond} {
+		own := make([]engine.Part, len(at[k]))
+		for i, from := range at[k] {
+			own[i] = parts[from]
+		}
+		if len(own) > 0 {
+			do(e, at[k], own)
+		}
+		for i, to := range at[k] {
+			parts[to] = own[i]
+		}
 	}
 }
 
@@ -125,7 +165,7 @@ func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, r *rls.
 	if counted < 2 {
 		return // a limit by itself is charged either way
 	}
-	l.Engine.PeekParts(ctx, s, peeks)
+	l.onEach(peeks, func(e Engine, _ []int, parts []engine.Part) { e.PeekParts(ctx, s, parts) })
 	isOver := make([]bool, len(parts))
 	for i := range verdicts {
 		if limits := verdicts[i].Limits; len(limits) > 0 {

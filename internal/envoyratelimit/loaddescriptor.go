@@ -10,7 +10,7 @@ import (
 func (f *file) descriptor(n *node, parent string) *descriptor {
 	d := &descriptor{below: newLevel()}
 	var rate, share, below *node
-	var shadow, quota bool
+	var shadow, quota, detailed bool
 	var metadata map[string]any
 	f.fields(n, map[string]func(*node){
 		"key":             func(n *node) { d.key = f.text(n) },
@@ -20,8 +20,8 @@ func (f *file) descriptor(n *node, parent string) *descriptor {
 		"shadow_mode":     func(n *node) { shadow = f.bool(n) },
 		"quota_mode":      func(n *node) { quota = f.bool(n) },
 		"share_threshold": func(n *node) { d.shared, share = f.bool(n), n },
-		"detailed_metric": func(n *node) { f.forMetrics(d, n) },
-		"value_to_metric": func(n *node) { f.forMetrics(d, n) },
+		"detailed_metric": func(n *node) { detailed = f.bool(n) },
+		"value_to_metric": func(n *node) { d.isNamedByValue = f.bool(n) },
 		"metadata":        func(n *node) { metadata = f.metadata(n) },
 	})
 	if d.key == "" {
@@ -41,20 +41,13 @@ func (f *file) descriptor(n *node, parent string) *descriptor {
 		return nil
 	}
 	if rate != nil && rate.Kind != nothing {
-		d.limit = &limit{path: path, shadow: shadow, quota: quota, metadata: metadata}
+		d.limit = &limit{path: path, shadow: shadow, quota: quota, metadata: metadata, isDetailed: detailed}
 		f.limit(d.limit, rate)
 	}
 	if below != nil {
 		f.level(d.below, below, path+".")
 	}
 	return d
-}
-
-// forMetrics reads what changes only the names of that service's statistics.
-func (f *file) forMetrics(d *descriptor, n *node) {
-	if f.bool(n) {
-		d.unread = append(d.unread, n.Key)
-	}
 }
 
 // limit reads a rate_limit.

@@ -19,6 +19,7 @@ type stand struct {
 
 	Store, Local penstock.Store
 	Together     bool
+	Refunds      bool
 	Now          func() penstock.Instant
 	Observe      func(*engine.Observation)
 }
@@ -26,7 +27,7 @@ type stand struct {
 func newStand(t testing.TB, text string, s stand) *stand {
 	t.Helper()
 	s.serve(t, text)
-	e, err := engine.New(engine.Options{Store: s.Store, Local: s.Local, Rules: &s, Now: s.Now, Observe: s.Observe})
+	e, err := engine.New(engine.Options{Store: s.Store, Local: s.Local, Rules: &s, Now: s.Now, Observe: s.Observe, Refunds: s.Refunds})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ type Server struct {
 	Options
 
 	invalidLimits, invalidChecks invalidRequests
-	shadowed                     atomic.Int64
+	shadowed, undecided          atomic.Int64
 }
 
 // New returns a server.
@@ -77,6 +77,9 @@ func New(o Options) (*Server, error) {
 
 // Shadowed returns how many requests passed only because of Options.Shadow.
 func (s *Server) Shadowed() int64 { return s.shadowed.Load() }
+
+// Undecided returns how many requests over gRPC nothing could decide.
+func (s *Server) Undecided() int64 { return s.undecided.Load() }
 
 // Services are the names under which health checks ask for what Register registers: those of the services,
 // and the one that envoyproxy/ratelimit uses.
@@ -102,6 +105,7 @@ func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) 
 	case errors.Is(err, penstock.ErrInvalid):
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	l.s.undecided.Add(1)
 	// The error may name servers: it is for the log.
 	l.s.Log.ErrorContext(ctx, "descriptors not decided", "domain", r.Domain, "error", err)
 	return nil, status.Error(codes.Unavailable, "the store did not answer, and nothing else can decide")

@@ -43,9 +43,14 @@ func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
 // newLimiter returns what answers descriptors: by the files, or by rules, except for limits that
 // descriptors bring.
 func (s *Server) newLimiter() (rls.Limiter, error) {
+	perSecond, err := s.openPerSecond()
+	if err != nil {
+		return nil, err
+	}
 	limiter, err := envoyratelimit.NewLimiter(envoyratelimit.LimiterOptions{
-		Engine: s.decider, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
+		Engine: s.decider, PerSecond: perSecond, Rules: s.rules.live, Together: s.config.Rules.EnvoyOptions().Together,
 		UnlessOver: s.config.Rules.Charge == "unless_over", Quota: s.config.Envoy.Quota && s.config.Rules.IsEnvoy(),
+		Stats: s.newStats(),
 	})
 	if err != nil || s.config.Rules.IsEnvoy() {
 		return limiter, err

@@ -33,7 +33,7 @@ func Rehearse(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, c
 	}
 	var errs []error
 	if c.HasRedis() {
-		redis, err := c.RedisOptions()
+		redis, err := c.Store.Redis.Options()
 		if err == nil {
 			err = redis.Validate()
 		}

@@ -164,6 +164,7 @@ func (s *Server) rulesChanged(status live.Status) {
 	case status.Err != nil:
 		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)
 	default:
+		s.filesLoaded.Add(1)
 		at.Info("rules", "propagation_seconds", status.Propagation.Seconds())
 	}
 	if status.PushErr != nil {

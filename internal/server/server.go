@@ -19,11 +19,13 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/decisionlog"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/gateway"
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/readiness"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/internal/telemetry"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/redisstore"
@@ -37,17 +39,22 @@ type Server struct {
 	build   admin.Build
 	started time.Time
 
-	store   *store
-	rules   *ruleSource
-	members *membership.Members                           // the nodes that share the limits
-	engine  atomic.Pointer[engine.Engine]                 // nodes beat before it is there
-	decider decider                                       // the engine, timed
-	claims  func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
-	gateway *gateway.Gateway                              // nil: off
-	held    func() httplimit.HeldStats                    // at the gateway; nil: it is off
-	demo    *demoTraffic                                  // nil: this is none
-	health  *health.Server
-	envoy   *rls.Server
+	store     *store
+	perSecond *storestack.Stack         // of limits per second; nil: store has them
+	observe   func(*engine.Observation) // sees every decision
+	rules     *ruleSource
+	members   *membership.Members                           // the nodes that share the limits
+	engine    atomic.Pointer[engine.Engine]                 // nodes beat before it is there
+	decider   decider                                       // the engine, timed
+	claims    func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
+	gateway   *gateway.Gateway                              // nil: off
+	held      func() httplimit.HeldStats                    // at the gateway; nil: it is off
+	demo      *demoTraffic                                  // nil: this is none
+	health    *health.Server
+	envoy     *rls.Server
+	stats     *envoyratelimit.Stats // nil: metrics of envoyproxy/ratelimit are not wanted
+
+	filesLoaded atomic.Int64 // how often rules were loaded
 
 	traffic *traffic.Traffic
 	metrics *telemetry.Metrics
@@ -115,28 +122,29 @@ func (s *Server) openEngine(context.Context) error {
 		return err
 	}
 	s.atEnd(decisions.Close)
+	s.observe = func(o *engine.Observation) {
+		decisions.Observe(o)
+		s.traffic.Observe(o)
+	}
 	decides, err := engine.New(engine.Options{
 		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Refunds: s.config.Envoy.NegativeHits,
-		Observe: func(o *engine.Observation) {
-			decisions.Observe(o)
-			s.traffic.Observe(o)
-		},
+		Observe: s.observe,
 	})
 	if err != nil {
 		return err
 	}
 	s.engine.Store(decides)
-	s.atEnd(s.closeEngine)
+	s.atEnd(func() { s.closeEngine(decides) })
 	s.decider = s.metrics.Decider(decides, s.tracer())
 	return nil
 }
 
 // closeEngine tells Redis what it does not know yet: requests that were admitted without it, and
 // releases and settlements that it did not confirm.
-func (s *Server) closeEngine() {
+func (s *Server) closeEngine(decides *engine.Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
-	if err := s.engine.Load().Close(ctx); err != nil {
+	if err := decides.Close(ctx); err != nil {
 		s.log.Warn("stopped before Redis knew of all admissions and releases", "error", err)
 	}
 }
@@ -210,10 +218,15 @@ func (s *Server) ready() error {
 	if s.draining.Load() {
 		return errors.New("stopping")
 	}
-	select {
-	case <-s.store.Settled:
-		return nil
-	default:
-		return errors.New("the store has not answered yet")
+	for _, stack := range []*storestack.Stack{s.store.Stack, s.perSecond} {
+		if stack == nil {
+			continue
+		}
+		select {
+		case <-stack.Settled:
+		default:
+			return errors.New("the store has not answered yet")
+		}
 	}
+	return nil
 }

@@ -23,7 +23,7 @@ func (s *Server) openStore(context.Context) error {
 		Wrap: func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
 	}
 	if s.config.HasRedis() {
-		redis, err := s.config.RedisOptions()
+		redis, err := s.config.Store.Redis.Options()
 		if err != nil {
 			return err
 		}

@@ -75,6 +75,7 @@ func (s *Server) state() (found telemetry.State) {
 	}
 	if s.envoy != nil {
 		found.InvalidRequests = s.envoy.InvalidRequests()
+		found.RateLimit = s.rateLimitState()
 	}
 	found.Certificates = s.certificateStates()
 	if s.held != nil {

@@ -41,6 +41,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	out.gauge(buildInfo, 1, c.options.Version, c.options.GoVersion)
 	c.stores(out, &s)
+	if s.RateLimit != nil {
+		c.rateLimit(out, s.RateLimit)
+	}
 	if s.Held != nil {
 		out.gauge(heldRequests, float64(s.Held.Requests))
 		out.gauge(heldBytes, float64(s.Held.Bytes))

@@ -52,6 +52,8 @@ type State struct {
 	InvalidRequests map[string]int64 // from Envoy, by service
 
 	Certificates map[string]Certificate // by listener
+
+	RateLimit *RateLimit // nil: metrics of envoyproxy/ratelimit are not wanted
 }
 
 // Certificate is the state of a listener's TLS files.

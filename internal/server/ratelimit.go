@@ -1,0 +1,74 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/penstock-io/penstock/engine"
+	"github.com/penstock-io/penstock/engine/breaker"
+	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/storestack"
+	"github.com/penstock-io/penstock/internal/telemetry"
+	"github.com/penstock-io/penstock/memstore"
+)
+
+// openPerSecond returns what decides by limits per second in a Redis of their own; nil if they have none. Its
+// counters end within a second, so operators have nothing to do with them.
+func (s *Server) openPerSecond() (envoyratelimit.Engine, error) {
+	r := &s.config.Store.RedisPerSecond
+	if len(r.Addresses) == 0 {
+		return nil, nil
+	}
+	redis, err := r.Options()
+	if err != nil {
+		return nil, fmt.Errorf("store.redis_per_second: %w", err)
+	}
+	const part = 8 // of the memory that store.memory has
+	stack, err := storestack.Open(storestack.Options{
+		Redis: &redis, Log: s.log.With("store", "redis_per_second"),
+		Memory: memstore.Options{MaxBytes: max(int64(s.config.Store.Memory.MaxBytes)/part, 8<<20)},
+		Wrap:   func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(stack.Close)
+	decides, err := engine.New(engine.Options{
+		Store: stack.Shared, Local: stack.Local, Nodes: s.store.nodes, Rules: s.rules.live, Observe: s.observe, Refunds: s.config.Envoy.NegativeHits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.perSecond = stack
+	s.atEnd(func() { s.closeEngine(decides) })
+	return s.metrics.Decider(decides, s.tracer()), nil
+}
+
+// newStats returns nil if metrics of envoyproxy/ratelimit are not wanted.
+func (s *Server) newStats() *envoyratelimit.Stats {
+	m := &s.config.Metrics
+	if m.Compat != "envoy_ratelimit" {
+		return nil
+	}
+	s.stats = envoyratelimit.NewStats(envoyratelimit.StatsOptions{NearLimit: float32(m.NearLimit), MaxSeries: m.MaxSeries})
+	return s.stats
+}
+
+// rateLimitState is what metrics of envoyproxy/ratelimit tell; nil if they are not wanted.
+func (s *Server) rateLimitState() *telemetry.RateLimit {
+	if s.stats == nil {
+		return nil
+	}
+	return &telemetry.RateLimit{
+		Each: func(do func(telemetry.RateLimitLabels, telemetry.RateLimitHits)) {
+			s.stats.Each(func(l envoyratelimit.Labels, n *envoyratelimit.Series) {
+				do(telemetry.RateLimitLabels(l), telemetry.RateLimitHits{
+					Total: n.TotalHits.Load(), Within: n.WithinLimit.Load(), Near: n.NearLimit.Load(), Over: n.OverLimit.Load(),
+					Cached: n.OverLimitWithLocalCache.Load(), Shadow: n.ShadowMode.Load(), Negative: n.TotalNegativeHits.Load(),
+				})
+			})
+		},
+		UnknownDomains: s.stats.UnknownDomains(),
+		Loaded:         s.filesLoaded.Load(), NotLoaded: s.rules.live.Status().Refusals, Shadowed: s.envoy.Shadowed(),
+		Errors: map[string]int64{"service_error": s.envoy.InvalidRequests()["ratelimit"], "redis_error": s.envoy.Undecided()},
+	}
+}

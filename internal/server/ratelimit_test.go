@@ -1,0 +1,111 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// ofUser asks about a user, with hits.
+func ofUser(key, value string, hits uint32) *rlsv3.RateLimitRequest {
+	return &rlsv3.RateLimitRequest{Domain: "mesh", HitsAddend: hits, Descriptors: []*descriptorv3.RateLimitDescriptor{
+		{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: key, Value: value}}},
+	}}
+}
+
+func (n *node) metricsText() string {
+	n.t.Helper()
+	_, text := n.get(n.url("admin", "/metrics"), "Authorization", "Bearer "+n.token)
+	return text
+}
+
+// Dashboards made for envoyproxy/ratelimit find their metrics, and ours are there, too.
+func TestMetricsOfEnvoyRatelimit(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "limits.yaml")
+	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 10}}, {key: op, value: w, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	n := startNode(t, nodetest.OnRedis("single", redistest.Start(t).Addr)+fmt.Sprintf("rules: {envoy_ratelimit: %q, poll_interval: 20ms}\nlisten: {gateway: ''}\nmetrics: {compat: envoy_ratelimit, near_limit_ratio: 0.5}", dir))
+	nodetest.Eventually(t, "the node is connected to Redis", func() bool { return n.statusNow().Store.Connected })
+	client := rlsv3.NewRateLimitServiceClient(n.rpc())
+	for _, r := range []*rlsv3.RateLimitRequest{ofUser("user", "u", 7), ofUser("user", "u", 5), ofUser("user", "u", 2), ofUser("op", "w", 3), {Domain: "elsewhere", Descriptors: ofUser("user", "u", 1).Descriptors}} {
+		if _, err := client.ShouldRateLimit(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user}, {key: user}]")
+	nodetest.Eventually(t, "the file is refused", func() bool { return strings.Contains(n.metricsText(), "ratelimit_service_config_load_error 1\n") })
+	text := n.metricsText()
+	for _, want := range []string{
+		`ratelimit_service_rate_limit_total_hits\{domain="mesh",key1="user",key2=""\} 14`,
+		`ratelimit_service_rate_limit_within_limit\{domain="mesh",key1="user",key2=""\} 7`,
+		`ratelimit_service_rate_limit_near_limit\{domain="mesh",key1="user",key2=""\} 5`,
+		`ratelimit_service_rate_limit_over_limit\{domain="mesh",key1="user",key2=""\} 4`,
+		`ratelimit_service_rate_limit_over_limit_with_local_cache\{domain="mesh",key1="user",key2=""\} 2`,
+		`ratelimit_service_rate_limit_shadow_mode\{domain="mesh",key1="op_w",key2=""\} 2`,
+		`ratelimit_service_rate_limit_domain_not_found\{domain="elsewhere"\} 1`,
+		`ratelimit_service_config_load_success 1`,
+		`ratelimit_service_total_requests\{grpc_method="ShouldRateLimit"\} 5`,
+		`ratelimit_service_response_time_seconds_count\{grpc_method="ShouldRateLimit"\} 5`,
+		`ratelimit_service_should_rate_limit_error\{err_type="service_error"\} 0`,
+		`ratelimit_service_global_shadow_mode 0`,
+		`penstock_decision_duration_seconds_count [1-9]\d*`,
+		`penstock_deny_cache_hits_total 1`,
+		`penstock_deny_cache_entries [1-9]\d*`,
+		`penstock_rules 2`,
+		`penstock_rule_decisions_total\{quality="exact",result="allowed",rule="mesh.user"\} 1`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(text) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(regexp.MustCompile(`(?m)^(ratelimit|penstock_(rule|deny|dec)).*$`).FindAllString(text, -1))
+	}
+}
+
+// Limits per second are counted in their own Redis, the others not.
+func TestRedisPerSecond(t *testing.T) {
+	dir := t.TempDir()
+	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}, {key: op, rate_limit: {unit: second, requests_per_unit: 1000}}]")
+	usual, perSecond := redistest.Start(t), redistest.Start(t)
+	n := startNode(t, fmt.Sprintf("key_secret: 0123456789abcdef0123456789abcdef\nstore: {redis: {addresses: [%q], timeout: 20s}, redis_per_second: {addresses: [%q], timeout: 20s, key_prefix: 'ps:'}}\nrules: {envoy_ratelimit: %q}\nlisten: {gateway: ''}", usual.Addr, perSecond.Addr, dir))
+	nodetest.Eventually(t, "the node is ready", func() bool { answer, _ := n.get(n.url("http", "/readyz")); return answer.StatusCode == http.StatusOK })
+	client := rlsv3.NewRateLimitServiceClient(n.rpc())
+	both := ofUser("user", "u", 1)
+	both.Descriptors = append(both.Descriptors, ofUser("op", "w", 1).Descriptors...)
+	both.Descriptors = append(both.Descriptors, ofUser("other", "w", 1).Descriptors...)
+	for i, want := range []rlsv3.RateLimitResponse_Code{rlsv3.RateLimitResponse_OK, rlsv3.RateLimitResponse_OVER_LIMIT} {
+		out, err := client.ShouldRateLimit(t.Context(), both)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.OverallCode != want || out.Statuses[0].Code != want || out.Statuses[1].CurrentLimit.GetRequestsPerUnit() != 1000 || out.Statuses[2].CurrentLimit != nil {
+			t.Errorf("request %d: %v", i, out)
+		}
+	}
+	if err := usual.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	isLocal := func(r *rlsv3.RateLimitRequest) bool {
+		out, err := client.ShouldRateLimit(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.DynamicMetadata.GetFields()["penstock"].GetStructValue().GetFields()["quality"].GetStringValue() == "local"
+	}
+	if !isLocal(ofUser("user", "v", 1)) {
+		t.Error("a limit per year is not counted in store.redis")
+	}
+	if isLocal(ofUser("op", "v", 1)) {
+		t.Error("a limit per second is not counted in store.redis_per_second")
+	}
+}
