@@ -45,7 +45,7 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 	return nil
 }
 
-// tell has the answer tell of the limit, in shadow mode too. The window ends when it does, whether
+// tell has the answer tell of the limit, in shadow mode too. A fixed window ends when it does, whether
 // or not anything was counted in it.
 func (l *limit) tell(a *rls.Answer) {
 	v := &a.Verdict
@@ -54,10 +54,12 @@ func (l *limit) tell(a *rls.Answer) {
 		a.Metadata = l.metadata
 	}
 	d := &a.Told.Decision
-	length := penstock.Instant(l.window.Microseconds())
-	d.ResetAfter, d.RetryAfter = time.Duration(length-v.Now%length)*time.Microsecond, 0
-	if !d.Allowed {
-		d.RetryAfter = d.ResetAfter
+	if a.Told.Algorithm == penstock.FixedWindow {
+		length := penstock.Instant(l.window.Microseconds())
+		d.ResetAfter, d.RetryAfter = time.Duration(length-v.Now%length)*time.Microsecond, 0
+		if !d.Allowed {
+			d.RetryAfter = d.ResetAfter
+		}
 	}
 	v.Rule, v.Decision = a.Told.Rule, *d
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
@@ -66,11 +65,12 @@ func (l *limit) nameStats(way []*descriptor) {
 // compile makes the limit at the end of a way a rule. It counts what a descriptor is, not which entry of
 // the files it was found by: those can change and what was counted stays.
 //
-// Unless it is charged together with others, it counts every request: a cost that comes with the
-// response is counted even if it is more than is left. Both kinds share their state.
+// Unless it is charged together with others or has another algorithm than fixed windows, it counts every
+// request: a cost that comes with the response is counted even if it is more than is left. Both kinds share
+// their state.
 func (l *limit) compile(h storage.Hasher, domain string, way []*descriptor, together bool) error {
 	l.alone = !together || l.shadow || l.quota
-	meter, err := penstock.Limit{Algorithm: penstock.FixedWindow, Count: l.count, Window: l.window, CountAll: l.alone}.Compile()
+	meter, err := l.terms().Compile()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package envoyratelimit
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,8 @@ type limit struct {
 	unlimited bool
 	count     int64
 	window    time.Duration
+	algorithm penstock.Algorithm // 0: fixed windows
+	burst     int64              // of a token bucket; 0: the count
 	shadow    bool
 	quota     bool
 	metadata  map[string]any
@@ -66,6 +69,14 @@ func (l *limit) policy() string {
 		return l.name
 	}
 	return l.path
+}
+
+// terms are the limit for the engine. One in fixed windows that is charged by itself counts every request.
+func (l *limit) terms() penstock.Limit {
+	algorithm := cmp.Or(l.algorithm, penstock.FixedWindow)
+	return penstock.Limit{
+		Algorithm: algorithm, Count: l.count, Window: l.window, Burst: l.burst, CountAll: l.alone && algorithm == penstock.FixedWindow,
+	}
 }
 
 const day = 24 * time.Hour

@@ -1,6 +1,7 @@
 package envoyratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -103,12 +104,10 @@ func (l *level) before(d *descriptor) (values []string) {
 func (v *converter) rule(domain string, to way) {
 	l := to.last().limit
 	r := converted{way: to, RuleTerms: rules.RuleTerms{
-		Name: v.name(l),
-		Limits: []rules.LimitTerms{{
-			Rate: rules.Rate{Count: l.count, Window: l.window}, Algorithm: penstock.FixedWindow,
-		}},
-		Match: rules.MatchTerms{Domain: domain, Attributes: rules.Patterns{}},
-		Key:   []rules.KeyPart{},
+		Name:   v.name(l),
+		Limits: []rules.LimitTerms{termsOf(l)},
+		Match:  rules.MatchTerms{Domain: domain, Attributes: rules.Patterns{}},
+		Key:    []rules.KeyPart{},
 	}}
 	if l.shadow {
 		r.Mode = rules.Shadow
@@ -203,6 +202,14 @@ func (v *converter) nameable() map[string]bool {
 		}
 	}
 	return known
+}
+
+// termsOf is the limit as rules write it.
+func termsOf(l *limit) rules.LimitTerms {
+	if l.algorithm == penstock.Concurrency {
+		return rules.LimitTerms{Concurrent: l.count, TTL: rules.Duration(l.window)}
+	}
+	return rules.LimitTerms{Rate: rules.Rate{Count: l.count, Window: l.window}, Algorithm: cmp.Or(l.algorithm, penstock.FixedWindow), Burst: l.burst}
 }
 
 func nameable(attribute string) bool {

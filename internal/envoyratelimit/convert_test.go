@@ -113,6 +113,29 @@ func TestConvertedAnswersAlike(t *testing.T) {
 	}
 }
 
+// Algorithms and windows that are ours are imported.
+func TestConvertedAlgorithms(t *testing.T) {
+	file, converted, notes := both(t, `
+domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: hour, requests_per_unit: 1, algorithm: token_bucket, burst: 3}}
+  - {key: b, rate_limit: {unit: minute, unit_multiplier: 7, requests_per_unit: 2}}
+  - {key: c, rate_limit: {unit: hour, requests_per_unit: 2, algorithm: concurrency}}
+`)
+	if len(notes) > 0 {
+		t.Errorf("notes: %v", notes)
+	}
+	for key, passes := range map[string]int{"a": 3, "b": 2, "c": 2} {
+		for i := range passes + 2 {
+			for name, l := range map[string]rls.Limiter{"the file": file, "the rules": converted} {
+				if got, err := l.Limit(t.Context(), one(entries(key, "1"))); err != nil || got.Allowed != (i < passes) {
+					t.Errorf("%s, request %d of %s: %+v, %v", name, i, key, got, err)
+				}
+			}
+		}
+	}
+}
+
 func TestConvertedKeysThatAreTwice(t *testing.T) {
 	file, converted, notes := both(t, `
 domain: d

@@ -2,7 +2,10 @@ package envoyratelimit
 
 import (
 	"strings"
+	"time"
 
+	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
@@ -59,12 +62,18 @@ func (f *file) limit(l *limit, n *node) {
 	var unit string
 	unitAt := n.At
 	var replaces *node
+	multiplier := int64(1)
 	f.fields(n, map[string]func(*node){
 		"unit":              func(n *node) { unit, unitAt = f.text(n), n.At },
 		"requests_per_unit": func(n *node) { l.count = f.uint32(n) },
 		"unlimited":         func(n *node) { l.unlimited = f.bool(n) },
 		"name":              func(n *node) { l.name = f.text(n) },
 		"replaces":          func(n *node) { replaces = n },
+
+		// These are ours.
+		"unit_multiplier": func(n *node) { multiplier = f.uint32(n) },
+		"algorithm":       func(n *node) { l.algorithm = f.algorithm(n) },
+		"burst":           func(n *node) { l.burst = f.uint32(n) },
 	})
 	if replaces != nil {
 		f.replaces(l, replaces)
@@ -76,9 +85,22 @@ func (f *file) limit(l *limit, n *node) {
 	case l.unlimited:
 	case !known:
 		f.fail(unitAt, "invalid rate limit unit '%.64s'; one of second, minute, hour, day, week, month, year", unit)
+	case multiplier == 0 || multiplier > int64(algorithm.MaxWindow/window):
+		f.fail(n.At, "unit_multiplier %d is not from 1 to %d, beside the unit %s", multiplier, int64(algorithm.MaxWindow/window), unit)
 	default:
-		l.window = window
+		l.window = window * time.Duration(multiplier)
+		if err := l.terms().Validate(); err != nil {
+			f.fail(n.At, "%v", err)
+		}
 	}
+}
+
+// algorithm reads how requests are counted.
+func (f *file) algorithm(n *node) (a penstock.Algorithm) {
+	if err := a.UnmarshalText([]byte(f.text(n))); err != nil {
+		f.fail(n.At, "%v", err)
+	}
+	return a
 }
 
 func (f *file) replaces(l *limit, n *node) {

@@ -13,6 +13,7 @@ import (
 var known = []string{
 	"domain", "descriptors", "key", "value", "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces",
 	"shadow_mode", "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata",
+	"unit_multiplier", "algorithm", "burst", // which are ours
 }
 
 // fields hands each field to who reads it. One that belongs elsewhere means nothing, as it does to

@@ -28,6 +28,9 @@ descriptors:
   - {key: quota, value: b, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: huge, rate_limit: {unit: hour, requests_per_unit: 4294967295}}
   - {key: special, rate_limit: {unit: minute, requests_per_unit: 9, replaces: [{name: per-ip}]}}
+  - {key: tens, rate_limit: {unit: second, unit_multiplier: 10, requests_per_unit: 1}}
+  - {key: bucket, rate_limit: {unit: minute, requests_per_unit: 60, algorithm: token_bucket, burst: 2}}
+  - {key: sliding, rate_limit: {unit: minute, requests_per_unit: 1, algorithm: sliding_window_log}}
   - {key: fifteen, rate_limit: {unit: hour, requests_per_unit: 15}}
   - {key: fourteen, rate_limit: {unit: hour, requests_per_unit: 14}}
   - key: user
@@ -92,6 +95,15 @@ var fileCases = []struct {
 		{ask("blocked=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s"},
 		{ask("blocked=1", "other=1"), "OK | OVER_LIMIT  0/SECOND 0 left for 1s | OK"},
 		{ask("blocked=1", "free=1"), "OVER_LIMIT | OVER_LIMIT  0/SECOND 0 left for 1s | OK 4294967295 left"},
+	}},
+	{name: "windows and algorithms that are ours", steps: []step{
+		{ask("tens=1"), "OK | OK  1/UNKNOWN 0 left for 10s"},
+		{ask("tens=1"), "OVER_LIMIT | OVER_LIMIT  1/UNKNOWN 0 left for 10s"},
+		{withHits(2, "bucket=1"), "OK | OK  2/UNKNOWN 0 left for 2s"},
+		{withHits(2, "bucket=1"), "OVER_LIMIT | OVER_LIMIT  2/UNKNOWN 0 left for 2s"}, // and was not charged
+		{ask("bucket=1"), "OVER_LIMIT | OVER_LIMIT  2/UNKNOWN 0 left for 1s"},
+		{ask("sliding=1", "bucket=2"), "OK | OK  1/MINUTE 0 left for 1m0s | OK  2/UNKNOWN 1 left for 1s"},
+		{ask("sliding=1", "bucket=2"), "OVER_LIMIT | OVER_LIMIT  1/MINUTE 0 left for 1m0s | OK  2/UNKNOWN 0 left for 2s"},
 	}},
 	{name: "hits", steps: []step{
 		{ask(costing(0, descriptor("ip=1"))), "OK | OK per-ip 2/MINUTE 2 left for 1m0s"},
