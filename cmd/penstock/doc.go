@@ -1,13 +1,9 @@
-// Command penstock is the limiter as a program: the server with its doors, and the tools of those
-// who run it.
+// Command penstock is the limiter as a program: the server, and the tools of those who operate it.
 //
-//	app.go                   what a run sees, exit codes
-//	config*.go               one configuration from defaults, a file, the environment and flags
-//	serve.go rehearse.go     the command: run a server, or only look whether it would
-//	server*.go lateredis.go  the parts of a server put together: store, rules, engine, doors
-//	check.go explain.go      ask a server, or the rules, about a call
-//	rules*.go                the rules' tools
-//	doctor*.go               look whether all that a node needs is as it should be
+// A command parses its flags, calls one package and prints. main.go registers all of them.
 //
-// It is the only package that chooses a store.
+//	app.go                  what a run sees, exit codes
+//	serve.go doctor.go      internal/server and internal/doctor, with a configuration of internal/config
+//	check.go explain.go     ask a server, or rules, about a request
+//	rules*.go keys*.go      tools for rules and for the counters of single clients
 package main

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/doctor"
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
@@ -43,14 +44,14 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 				return misused("--timeout %v is not positive", timeout)
 			}
 			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags())})
-			report := runDoctor(c.Context(), doctorOptions{config: conf, invalid: err, timeout: timeout, version: buildinfo.Read().Version})
+			report := doctor.Run(c.Context(), doctor.Options{Config: conf, Invalid: err, Timeout: timeout, Version: buildinfo.Read().Version})
 			if err := a.writeReport(report); err != nil {
 				return err
 			}
-			switch report.outcome(strict) {
-			case incomplete:
+			switch report.Outcome(strict) {
+			case doctor.Incomplete:
 				return &exit{exitFailed, nil}
-			case unhealthy:
+			case doctor.Unhealthy:
 				return no(nil)
 			}
 			return nil
@@ -63,10 +64,10 @@ looked at. With --strict also what is worth a look, or cannot be seen, makes it 
 	return c
 }
 
-func (a *app) writeReport(r *report) error {
+func (a *app) writeReport(r *doctor.Report) error {
 	if a.json() {
 		return a.writeJSON(r)
 	}
-	r.print(a.stdout, a.colour)
+	r.Print(a.stdout, a.colour)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-io/penstock/internal/buildinfo"
 	"github.com/penstock-io/penstock/internal/config"
+	"github.com/penstock-io/penstock/internal/doctor"
 	"github.com/penstock-io/penstock/internal/server"
 )
 
@@ -102,14 +103,14 @@ func (a *app) newLog(c *config.Config) *slog.Logger {
 
 // rehearse tells whether a server would start.
 func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) error {
-	found, err := rehearse(ctx, c, connect)
-	a.warn(found.warnings...)
+	found, err := doctor.Rehearse(ctx, c, connect)
+	a.warn(found.Warnings...)
 	if err != nil {
 		return no(err)
 	}
-	fmt.Fprintf(a.stderr, "ok: %s\n", found.summary)
-	if len(found.unchecked) > 0 {
-		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(found.unchecked, ", "))
+	fmt.Fprintf(a.stderr, "ok: %s\n", found.Summary)
+	if len(found.Unchecked) > 0 {
+		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(found.Unchecked, ", "))
 	}
 	return nil
 }

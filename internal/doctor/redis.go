@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 
 // examineStore looks at where state is. The rules may be nil.
 func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
-	if !d.config.HasRedis() {
+	if !d.Config.HasRedis() {
 		d.examineMemory()
 		return
 	}
-	options, err := d.config.Store.Redis.Options()
+	options, err := d.Config.Store.Redis.Options()
 	if err != nil {
 		d.report.wrong("reach", "docs/configuration.md, store.redis.tls", "%v", err)
 		return
@@ -34,7 +34,7 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 }
 
 func (d *doctor) examineMemory() {
-	if n := d.config.Nodes; n > 1 {
+	if n := d.Config.Nodes; n > 1 {
 		d.report.wrong("store", "store.redis.addresses",
 			"nodes is %d and each counts for itself in memory: together they let pass up to %d times the limits", n, n)
 		return
@@ -44,13 +44,13 @@ func (d *doctor) examineMemory() {
 
 // findMasters returns the servers that decide, connected.
 func (d *doctor) findMasters(ctx context.Context, as identity) []*redisServer {
-	switch d.config.Store.Redis.Mode {
+	switch d.Config.Store.Redis.Mode {
 	case "sentinel":
 		return d.findBySentinels(ctx, as)
 	case "cluster":
 		return d.findByCluster(ctx, as)
 	}
-	s := d.reach(ctx, d.config.Store.Redis.Addresses[0], as)
+	s := d.reach(ctx, d.Config.Store.Redis.Addresses[0], as)
 	if s == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (d *doctor) findMasters(ctx context.Context, as identity) []*redisServer {
 
 // reach connects to a server, or says why that cannot be.
 func (d *doctor) reach(ctx context.Context, address string, as identity) *redisServer {
-	s, err := dialServer(ctx, address, as, d.timeout)
+	s, err := dialServer(ctx, address, as, d.Timeout)
 	if err != nil {
 		d.unreachable(address, as, err)
 		return nil
@@ -107,7 +107,7 @@ var wanted = map[string]string{"single": "standalone", "sentinel": "standalone",
 
 // examineVersion tells whether the server is what was expected.
 func (d *doctor) examineVersion(s *redisServer) bool {
-	r, mode := &d.report, d.config.Store.Redis.Mode
+	r, mode := &d.report, d.Config.Store.Redis.Mode
 	switch {
 	case s.mode != "" && s.mode != wanted[mode]:
 		fix := map[string]string{

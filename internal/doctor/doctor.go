@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -8,25 +8,25 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-// doctorOptions are what the doctor looks at, and how.
-type doctorOptions struct {
-	config  *config.Config
-	invalid error         // what config.Load said of it
-	timeout time.Duration // for each connection and each question
-	version string        // of this program
+// Options are what the doctor looks at, and how.
+type Options struct {
+	Config  *config.Config
+	Invalid error         // what config.Load said of it
+	Timeout time.Duration // for each connection and each question
+	Version string        // of this program
 }
 
 // A doctor looks at what a server with the configuration would rest on.
 type doctor struct {
-	doctorOptions
-	report report
+	Options
+	report Report
 }
 
-// runDoctor looks at everything that a server with the configuration would rest on. It changes nothing.
-func runDoctor(ctx context.Context, o doctorOptions) *report {
-	d := &doctor{doctorOptions: o}
+// Run looks at everything that a server with the configuration would rest on. It changes nothing.
+func Run(ctx context.Context, o Options) *Report {
+	d := &doctor{Options: o}
 	d.report.begin("configuration")
-	if !d.examineConfig(o.invalid) {
+	if !d.examineConfig(o.Invalid) {
 		return &d.report
 	}
 	d.report.begin("this machine")
@@ -40,7 +40,7 @@ func runDoctor(ctx context.Context, o doctorOptions) *report {
 
 // examineConfig tells whether enough of the configuration could be read to go on.
 func (d *doctor) examineConfig(invalid error) bool {
-	for _, warning := range d.config.Warnings {
+	for _, warning := range d.Config.Warnings {
 		d.report.look("configuration", "", "%s", warning)
 	}
 	found, ok := errors.AsType[*config.Error](invalid)

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) {
 	r := &d.report
 	budget := options.Timeout
-	options.Timeout, options.ConnectTimeout = d.timeout, d.timeout
+	options.Timeout, options.ConnectTimeout = d.Timeout, d.Timeout
 	store, err := redisstore.Open(options)
 	if err == nil {
 		defer store.Close()
@@ -71,7 +71,7 @@ const sampledKeys = 200
 // examineFormat looks at some states whether they are of the format that this program reads.
 func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 	r := &d.report
-	seen, others, err := s.formats(ctx, d.config.Store.Redis.KeyPrefix)
+	seen, others, err := s.formats(ctx, d.Config.Store.Redis.KeyPrefix)
 	const fix = "see which versions of Penstock share this Redis; docs/upgrade.md"
 	switch {
 	case mayNot(err):

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const (
 )
 
 func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
-	r, mode := &d.report, d.config.Store.Redis.Mode
+	r, mode := &d.report, d.Config.Store.Redis.Mode
 	offset, replicas, err := s.lag(ctx)
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ const maxStatus = 1 << 20
 // examineRunning asks the server that runs here, if one does, what it serves. The text is what it
 // should; nil if nobody knows.
 func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
-	c, r := d.config, &d.report
+	c, r := d.Config, &d.report
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
 		r.unseen("running", "set listen.admin and admin.token, so that it can be asked",
 			"what a server that runs here serves is not known: its admin door is off, or has a token that was made at its start")
@@ -48,11 +48,11 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, spelling.Count(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
 	case now.Rules.Refused != "":
-		r.wrong("running", "mend the rules: "+validateCommand(&d.config.Rules)+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+		r.wrong("running", "mend the rules: "+validateCommand(&d.Config.Rules)+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
 		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
 	case text != nil && now.Rules.Checksum != text.Checksum():
-		r.look("running", fmt.Sprintf("look again after rules.poll_interval (%v)", d.config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
+		r.look("running", fmt.Sprintf("look again after rules.poll_interval (%v)", d.Config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
 	default:
 		r.well("running", "%s", serves)
 	}
@@ -62,29 +62,29 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	if !now.Store.Connected {
 		r.wrong("running", "what is wrong with the store stands below", "its store does not answer, so rules decide by their on_store_error: %s", now.Store.Error)
 	}
-	if this := d.version; now.Build.Version != this {
+	if this := d.Version; now.Build.Version != this {
 		r.look("running", "docs/upgrade.md", "it is of another version than this program, %s", this)
 	}
 }
 
 // askStatus reads what the server says of itself.
 func (d *doctor) askStatus(ctx context.Context) (*admin.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true}
 	scheme := "http"
-	if t := d.config.Admin.TLS; t.Certificate != "" {
+	if t := d.Config.Admin.TLS; t.Certificate != "" {
 		own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
 		if err != nil {
 			return nil, err
 		}
 		scheme, transport.TLSClientConfig = "https", onlyFrom(own.Certificate[0])
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+reachable(d.config.Listen.Admin)+"/v1/status", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+reachable(d.Config.Listen.Admin)+"/v1/status", nil)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+string(d.config.Admin.Token))
+	request.Header.Set("Authorization", "Bearer "+string(d.Config.Admin.Token))
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, err

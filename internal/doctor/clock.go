@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func (d *doctor) examineClock(ctx context.Context, s *redisServer) {
 }
 
 // judgeClock says what it means that a server's clock is so far ahead, more or less.
-func (r *report) judgeClock(skew, within time.Duration) {
+func (r *Report) judgeClock(skew, within time.Duration) {
 	apart := skew.Abs()
 	order := "behind"
 	if skew > 0 {

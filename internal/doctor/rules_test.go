@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // The rules in the database are newer than the copy on disk, and than what a node serves.
 func TestDoctorOnFreshness(t *testing.T) {
 	b := visit(t, "rules: {database: 'sqlite:rules.db'}\n")
-	b.golden("no_database", healthy)
+	b.golden("no_database", Healthy)
 	b.apply("10/1m", "")
 	b.apply("20/1m", "")
 	text, err := live.NewText(1, time.Time{}, rules.File{Name: "new.yaml", Data: []byte("rules: []")}).Encode()
@@ -26,9 +26,9 @@ func TestDoctorOnFreshness(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("rules.last-good", string(text))
-	b.golden("old_copy", healthy)
+	b.golden("old_copy", Healthy)
 	b.write("rules.last-good", string(text[:40]))
-	if said, code := b.examine(); code != unhealthy || !strings.Contains(said, "✗ last good") {
+	if said, code := b.examine(); code != Unhealthy || !strings.Contains(said, "✗ last good") {
 		t.Errorf("a torn copy: outcome %d\n%s", code, said)
 	}
 }
@@ -62,13 +62,13 @@ func TestDoctorOnPublishedRules(t *testing.T) {
 func TestDoctorOnBadRules(t *testing.T) {
 	b := visit(t, "")
 	b.write("rules.yaml", "rules: [{name: one, key: [ip], limits: [{rate: fast}]}]\n")
-	if text, code := b.examine(); code != unhealthy || !strings.Contains(text, "✗ origin") {
+	if text, code := b.examine(); code != Unhealthy || !strings.Contains(text, "✗ origin") {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 	if err := os.Remove(filepath.Join(b.dir, "rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if text, code := b.examine(); code != incomplete || !strings.Contains(text, "cannot be read") {
+	if text, code := b.examine(); code != Incomplete || !strings.Contains(text, "cannot be read") {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 }

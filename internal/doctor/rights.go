@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -50,13 +50,13 @@ func publishRights(prefix string) []right {
 func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 	r := &d.report
 	needed := slices.Clone(neededRights)
-	switch d.config.Store.Redis.Mode {
+	switch d.Config.Store.Redis.Mode {
 	case "cluster":
 		needed = append(needed, clusterRights...)
 	case "sentinel":
 		needed = append(needed, sentinelRights...)
 	}
-	prefix := d.config.Store.Redis.KeyPrefix
+	prefix := d.Config.Store.Redis.KeyPrefix
 	missing, strange, err := s.try(ctx, prefix, needed)
 	if err != nil {
 		r.lost("rights", "", "they could not be tried: %v", err)
@@ -72,7 +72,7 @@ func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 	if lacking, _, err := s.try(ctx, prefix, operatorRights); err == nil && len(lacking) > 0 {
 		r.look("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(lacking, " +")+", if operators are to list keys", "keys cannot be listed: the user may not %s", strings.Join(lacking, ", "))
 	}
-	if d.config.Rules.Database != "" {
+	if d.Config.Rules.Database != "" {
 		if lacking, _, err := s.try(ctx, prefix, publishRights(prefix)); err == nil && len(lacking) > 0 {
 			r.look("rights", "ACL SETUSER "+d.user()+" +hmget +publish &"+prefix+"rules, if there are nodes with rules.redis", "rules cannot be published to nodes without a database: the user may not %s", strings.Join(lacking, ", "))
 		}
@@ -85,7 +85,7 @@ func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 
 // user is the one to whom rights are to be given.
 func (d *doctor) user() string {
-	if name := d.config.Store.Redis.Username; name != "" {
+	if name := d.Config.Store.Redis.Username; name != "" {
 		return name
 	}
 	return "default"
@@ -146,7 +146,7 @@ func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 		r.well("excess", "the user may not do much else")
 	}
 	host, _, _ := net.SplitHostPort(s.address)
-	if c := &d.config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !config.IsLoopback(net.JoinHostPort(host, "0")) {
+	if c := &d.Config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !config.IsLoopback(net.JoinHostPort(host, "0")) {
 		r.look("password", "a password in Redis, and store.redis.password_file", "this server lets in whoever can reach it, without a password")
 	}
 }

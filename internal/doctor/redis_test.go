@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 func TestDoctorOnRedis(t *testing.T) {
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
-	b.golden("redis", healthy)
+	b.golden("redis", Healthy)
 	if left := nodetest.RedisCommand(t, server.Addr, "DBSIZE"); left != "0" {
 		keys := nodetest.RedisCommand(t, server.Addr, "KEYS", "*")
 		for key := range strings.Lines(keys) {
@@ -25,8 +25,8 @@ func TestDoctorOnRedis(t *testing.T) {
 		}
 	}
 	b.strict = true
-	if _, code := b.examine(); code != unhealthy {
-		t.Errorf("--strict: outcome %d, want %d: the user may do everything", code, unhealthy)
+	if _, code := b.examine(); code != Unhealthy {
+		t.Errorf("--strict: outcome %d, want %d: the user may do everything", code, Unhealthy)
 	}
 }
 
@@ -37,20 +37,20 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
 	as := strings.Replace(nodetest.OnRedis("single", server.Addr), "timeout:", "username: penstock, password: only-in-tests, timeout:", 1)
 	b := visit(t, as)
-	b.golden("least", healthy)
+	b.golden("least", Healthy)
 
 	// What docs/doctor.md says lets it look by itself.
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+config|get", "+info")
-	if text, code := b.examine(); code != healthy || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
+	if text, code := b.examine(); code != Healthy || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
 		t.Errorf("with more rights: outcome %d\n%s", code, text)
 	}
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "-config|get", "-info", "-hget", "-zadd", "-scan")
-	b.golden("lacking", unhealthy)
+	b.golden("lacking", Unhealthy)
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+hget", "+zadd", "+scan", "resetkeys", "~other:*")
-	b.golden("other_keys", unhealthy)
+	b.golden("other_keys", Unhealthy)
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "resetpass", ">another")
 	text, code := b.examine()
-	if code != incomplete || !strings.Contains(text, "they are not those of this server") {
+	if code != Incomplete || !strings.Contains(text, "they are not those of this server") {
 		t.Errorf("a wrong password: outcome %d\n%s", code, text)
 	}
 }
@@ -76,10 +76,10 @@ func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 func TestDoctorOnEviction(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
-	b.golden("allkeys_lru", unhealthy)
+	b.golden("allkeys_lru", Unhealthy)
 	nodetest.RedisCommand(t, server.Addr, "CONFIG", "SET", "maxmemory", "0")
 	text, code := b.examine()
-	if code != healthy || !strings.Contains(text, "! eviction") {
+	if code != Healthy || !strings.Contains(text, "! eviction") {
 		t.Errorf("without maxmemory: outcome %d\n%s", code, text)
 	}
 }
@@ -120,11 +120,11 @@ func TestDoctorOnReplicas(t *testing.T) {
 	nodetest.Eventually(t, "the replica follows", func() bool {
 		return strings.Contains(nodetest.RedisCommand(t, master.Addr, "INFO", "replication"), "state=online")
 	})
-	visit(t, nodetest.OnRedis("single", follower.Addr)).golden("replica", unhealthy)
+	visit(t, nodetest.OnRedis("single", follower.Addr)).golden("replica", Unhealthy)
 	b := visit(t, nodetest.OnRedis("single", master.Addr))
 	nodetest.Eventually(t, "the replica is up to date", func() bool { // unless it was not heard of for a while
 		text, code := b.examine()
-		return code == healthy && regexp.MustCompile(`✓ replicas +1 replica, up to date`).MatchString(text)
+		return code == Healthy && regexp.MustCompile(`✓ replicas +1 replica, up to date`).MatchString(text)
 	})
 	if err := follower.Pause(); err != nil {
 		t.Fatal(err)
@@ -146,20 +146,20 @@ func TestDoctorOnCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	b := visit(t, nodetest.OnRedis("cluster", cluster.Addrs[0]))
 	text, code := b.examine()
-	if code != healthy || strings.Count(text, "✓ rights") != 3 || !strings.Contains(text, "all 16384 are served, by 3 masters") || strings.Count(text, "! replicas") != 3 {
+	if code != Healthy || strings.Count(text, "✓ rights") != 3 || !strings.Contains(text, "all 16384 are served, by 3 masters") || strings.Count(text, "! replicas") != 3 {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 	text, code = visit(t, nodetest.OnRedis("cluster", "127.0.0.1:1", cluster.Addrs[2])).examine()
-	if code != healthy || !strings.Contains(text, "! reach") || strings.Count(text, "✓ rights") != 3 {
+	if code != Healthy || !strings.Contains(text, "! reach") || strings.Count(text, "✓ rights") != 3 {
 		t.Errorf("with one address that is gone: outcome %d\n%s", code, text)
 	}
 	text, code = visit(t, nodetest.OnRedis("single", cluster.Addrs[0])).examine()
-	if code != incomplete || !strings.Contains(text, "store.redis.mode: cluster") {
+	if code != Incomplete || !strings.Contains(text, "store.redis.mode: cluster") {
 		t.Errorf("as a single server: outcome %d\n%s", code, text)
 	}
 	nodetest.RedisCommand(t, cluster.Addrs[0], "CLUSTER", "DELSLOTS", "17", "18", "4000")
 	text, code = b.examine()
-	if code != unhealthy || !regexp.MustCompile(`✗ slots +slots 17-18, 4000 are nobody's`).MatchString(text) {
+	if code != Unhealthy || !regexp.MustCompile(`✗ slots +slots 17-18, 4000 are nobody's`).MatchString(text) {
 		t.Errorf("with slots missing: outcome %d\n%s", code, text)
 	}
 }
@@ -171,17 +171,17 @@ func TestDoctorOnSentinel(t *testing.T) {
 	b := visit(t, yaml)
 	nodetest.Eventually(t, "all is well", func() bool {
 		text, code := b.examine()
-		return code == healthy && strings.Contains(text, "3 sentinels say that "+redistest.MasterName+" is "+watched.Master) && strings.Contains(text, "1 replica, up to date")
+		return code == Healthy && strings.Contains(text, "3 sentinels say that "+redistest.MasterName+" is "+watched.Master) && strings.Contains(text, "1 replica, up to date")
 	})
 	if err := watched.Sentinels[1].Kill(); err != nil {
 		t.Fatal(err)
 	}
 	text, code := b.examine()
-	if code != healthy || !strings.Contains(text, "the sentinel "+watched.Addrs[1]+" does not answer") {
+	if code != Healthy || !strings.Contains(text, "the sentinel "+watched.Addrs[1]+" does not answer") {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 	text, code = visit(t, strings.Replace(yaml, "master: ", "master: not-", 1)).examine()
-	if code != incomplete || !strings.Contains(text, "no sentinel knows the master") {
+	if code != Incomplete || !strings.Contains(text, "no sentinel knows the master") {
 		t.Errorf("a wrong name: outcome %d\n%s", code, text)
 	}
 }
@@ -192,7 +192,7 @@ func TestDoctorWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
-	b.golden("gone", incomplete)
+	b.golden("gone", Incomplete)
 }
 
 // What stands between the doctor and Redis is named.
@@ -204,14 +204,14 @@ func TestDoctorIsNotLetIn(t *testing.T) {
 		{"no sentinel", strings.Replace(plain, "mode: single", "mode: sentinel, master: m", 1), "no sentinel knows the master"},
 		{"no cluster", strings.Replace(plain, "mode: single", "mode: cluster", 1), "→ store.redis.mode: single"},
 	} {
-		if text, code := visit(t, test.yaml).examine(); code != incomplete || !strings.Contains(text, test.want) {
+		if text, code := visit(t, test.yaml).examine(); code != Incomplete || !strings.Contains(text, test.want) {
 			t.Errorf("%s: outcome %d\n%s", test.name, code, text)
 		}
 	}
 	// Redis waits in silence for more of what is no command of its own.
 	b := visit(t, strings.Replace(plain, "timeout:", "tls: {enabled: true}, timeout:", 1))
 	b.timeout = 500 * time.Millisecond
-	if text, code := b.examine(); code != incomplete || !strings.Contains(text, "needs store.redis.tls.enabled: false") {
+	if text, code := b.examine(); code != Incomplete || !strings.Contains(text, "needs store.redis.tls.enabled: false") {
 		t.Errorf("TLS where there is none: outcome %d\n%s", code, text)
 	}
 }
@@ -224,7 +224,7 @@ func TestDoctorOnOtherFormats(t *testing.T) {
 		nodetest.RedisCommand(t, server.Addr, "SET", fmt.Sprintf("pen:{%022d}", i), value)
 	}
 	text, code := b.examine()
-	if code != unhealthy || !regexp.MustCompile(`✗ format +some of 3 states are of format (2, 3|3, 2), and this Penstock knows format 1`).MatchString(text) {
+	if code != Unhealthy || !regexp.MustCompile(`✗ format +some of 3 states are of format (2, 3|3, 2), and this Penstock knows format 1`).MatchString(text) {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 }
@@ -241,7 +241,7 @@ func TestJudgeClock(t *testing.T) {
 		{59 * time.Second, 0, levelLook},
 		{-time.Hour, time.Second, levelWrong},
 	} {
-		var r report
+		var r Report
 		r.judgeClock(test.skew, test.within)
 		if got := r.findings[0]; got.Level != test.want {
 			t.Errorf("%v within %v: %+v, want %s", test.skew, test.within, got, test.want)

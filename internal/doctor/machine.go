@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func (d *doctor) examineMachine() {
 }
 
 func (d *doctor) examineDataDir() {
-	dir, r := d.config.DataDir, &d.report
+	dir, r := d.Config.DataDir, &d.report
 	file, err := os.CreateTemp(dir, ".doctor-*")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -58,7 +58,7 @@ func (d *doctor) examineOpenFiles() {
 
 // examineDoors looks for doors that other machines can reach.
 func (d *doctor) examineDoors() {
-	c, r := d.config, &d.report
+	c, r := d.Config, &d.report
 	open := false
 	for _, door := range []struct{ name, address, fix, what string }{
 		{"gateway", c.Listen.Gateway, "gateway.tls, or something before it that ends TLS", "what passes it can be read on the way"},
@@ -79,12 +79,12 @@ func (d *doctor) examineDoors() {
 // examineProxies looks for proxies that are believed and should not be.
 func (d *doctor) examineProxies() {
 	r := &d.report
-	if len(d.config.TrustedProxies) == 0 {
+	if len(d.Config.TrustedProxies) == 0 {
 		r.well("proxies", "none is believed: a client's address is that of its connection; behind a proxy, name it in trusted_proxies")
 		return
 	}
 	good := true
-	for _, n := range d.config.TrustedProxies {
+	for _, n := range d.Config.TrustedProxies {
 		if wide(n.Prefix) {
 			good = false
 			r.wrong("proxies", "trusted_proxies: only the addresses of your own proxies",
@@ -92,7 +92,7 @@ func (d *doctor) examineProxies() {
 		}
 	}
 	if good {
-		r.well("proxies", "%s believed", spelling.Count(len(d.config.TrustedProxies), "network"))
+		r.well("proxies", "%s believed", spelling.Count(len(d.Config.TrustedProxies), "network"))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 		d.examineRunning(ctx, nil)
 		return nil
 	}
-	if !d.config.Rules.IsEnvoy() {
+	if d.Config.Rules.Envoy == "" {
 		d.examineCopy(text)
 		d.examinePublished(ctx, text)
 	}
@@ -48,7 +48,7 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 		return nil, nil
 	}
 	defer end()
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	text, err := origin.Read(ctx)
 	switch {
@@ -71,11 +71,11 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 
 // ruleOrigin returns where the rules are, and what ends it; nil if that was said to be nowhere.
 func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
-	c := &d.config.Rules
+	c := &d.Config.Rules
 	switch {
 	case c.XDS.Server != "":
 		options := c.XDS.Options()
-		options.Wait = d.timeout
+		options.Wait = d.Timeout
 		origin, err := xdsconfig.New(options)
 		if err != nil {
 			return nil, nil, err
@@ -88,7 +88,7 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 		origin, err := live.NewFiles(c.File)
 		return origin, func() {}, err
 	case c.Redis:
-		options, err := d.config.Store.Redis.RuleOptions()
+		options, err := d.Config.Store.Redis.RuleOptions()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -104,7 +104,7 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 			return nil, nil, nil
 		}
 	}
-	origin, err := ruledb.NewOrigin(string(c.Database), ruledb.Options{Patience: d.timeout, AsItIs: true})
+	origin, err := ruledb.NewOrigin(string(c.Database), ruledb.Options{Patience: d.Timeout, AsItIs: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,12 +115,12 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapshot {
 	r := &d.report
 	compile := rules.CompileFiles
-	if other := d.config.Rules.Compiler(); other != nil {
-		compile = other
+	if d.Config.Rules.Envoy != "" {
+		compile = d.Config.Rules.EnvoyOptions().Compile
 	}
-	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.config.Gateway.MaxDelay})
+	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.Config.Gateway.MaxDelay})
 	if err != nil {
-		r.wrong("origin", "mend them: "+validateCommand(&d.config.Rules)+" tells each mistake; a server that runs keeps the rules it has, another does not start",
+		r.wrong("origin", "mend them: "+validateCommand(&d.Config.Rules)+" tells each mistake; a server that runs keeps the rules it has, another does not start",
 			"%s has rules that cannot be used: %v", origin, err)
 		return nil
 	}
@@ -130,7 +130,7 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 	} else {
 		r.well("origin", "%s: %s", origin, shown)
 	}
-	for _, name := range envoyratelimit.IgnoredFiles(d.config.Rules.Envoy) {
+	for _, name := range envoyratelimit.IgnoredFiles(d.Config.Rules.Envoy) {
 		r.look("rules", "name it *.yaml, *.yml or *.json and put it into the directory itself, or take it away", "%.128q in %s is ignored", name, origin)
 	}
 	for _, w := range warnings {
@@ -143,15 +143,15 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 // examineCopy looks at the copy that a start without the origin would begin with. The text is nil if
 // the origin has none or could not be asked.
 func (d *doctor) examineCopy(text *live.Text) {
-	r, path := &d.report, d.config.InDataDir("rules.last-good")
+	r, path := &d.report, d.Config.InDataDir("rules.last-good")
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) && d.config.Rules.File != "" {
+	if errors.Is(err, fs.ErrNotExist) && d.Config.Rules.File != "" {
 		r.well("last good", "no copy of the rules yet: they are in a file of this machine")
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		r.look("last good", "it is there once a server has run with this data_dir; keep data_dir over restarts",
-			"there is no copy of the rules in %s: a server that is started while their origin is down does not know them", d.config.DataDir)
+			"there is no copy of the rules in %s: a server that is started while their origin is down does not know them", d.Config.DataDir)
 		return
 	}
 	var kept *live.Text
@@ -178,14 +178,14 @@ func (d *doctor) examineCopy(text *live.Text) {
 // examinePublished compares what nodes without a database are told through Redis.
 func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	r := &d.report
-	if d.config.Rules.Database == "" || !d.config.HasRedis() {
+	if d.Config.Rules.Database == "" || !d.Config.HasRedis() {
 		return
 	}
-	options, err := d.config.Store.Redis.RuleOptions()
+	options, err := d.Config.Store.Redis.RuleOptions()
 	if err != nil {
 		return // it is said of the store
 	}
-	options.Timeout = d.timeout
+	options.Timeout = d.Timeout
 	there, err := ruleredis.New(options)
 	if err != nil {
 		return

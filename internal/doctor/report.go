@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"encoding/json"
@@ -28,8 +28,8 @@ type finding struct {
 	Fix     string `json:"fix,omitempty"`
 }
 
-// A report is what was found, in the order in which it was looked for.
-type report struct {
+// A Report is what was found, in the order in which it was looked for.
+type Report struct {
 	findings []finding
 	section  string
 	at       string
@@ -37,57 +37,57 @@ type report struct {
 }
 
 // begin names what the next findings are about.
-func (r *report) begin(section string) { r.section, r.at = section, "" }
+func (r *Report) begin(section string) { r.section, r.at = section, "" }
 
-func (r *report) add(l level, check, fix, format string, args ...any) {
+func (r *Report) add(l level, check, fix, format string, args ...any) {
 	r.findings = append(r.findings, finding{r.section, check, r.at, l, fmt.Sprintf(format, args...), fix})
 }
 
-func (r *report) well(check, format string, args ...any) {
+func (r *Report) well(check, format string, args ...any) {
 	r.add(levelWell, check, "", format, args...)
 }
 
-func (r *report) look(check, fix, format string, args ...any) {
+func (r *Report) look(check, fix, format string, args ...any) {
 	r.add(levelLook, check, fix, format, args...)
 }
 
-func (r *report) wrong(check, fix, format string, args ...any) {
+func (r *Report) wrong(check, fix, format string, args ...any) {
 	r.add(levelWrong, check, fix, format, args...)
 }
 
-func (r *report) unseen(check, fix, format string, args ...any) {
+func (r *Report) unseen(check, fix, format string, args ...any) {
 	r.add(levelUnseen, check, fix, format, args...)
 }
 
 // lost is wrong, and more may be that nobody could see.
-func (r *report) lost(check, fix, format string, args ...any) {
+func (r *Report) lost(check, fix, format string, args ...any) {
 	r.wrong(check, fix, format, args...)
 	r.blind = true
 }
 
-// An outcome sums up a report.
-type outcome int
+// An Outcome sums up a report.
+type Outcome int
 
 // Outcomes.
 const (
-	healthy    outcome = iota // nothing is wrong
-	unhealthy                 // something is
-	incomplete                // some of it could not be looked at
+	Healthy    Outcome = iota // nothing is wrong
+	Unhealthy                 // something is
+	Incomplete                // some of it could not be looked at
 )
 
-// outcome sums up the report. If it is strict, what is worth a look or could not be seen is wrong too.
-func (r *report) outcome(strict bool) outcome {
+// Outcome sums up the report. If it is strict, what is worth a look or could not be seen is wrong too.
+func (r *Report) Outcome(strict bool) Outcome {
 	switch {
 	case r.blind:
-		return incomplete
+		return Incomplete
 	case r.count(levelWrong) > 0, strict && r.count(levelWell) < len(r.findings):
-		return unhealthy
+		return Unhealthy
 	}
-	return healthy
+	return Healthy
 }
 
 // MarshalJSON writes the findings and how many of each level there are.
-func (r *report) MarshalJSON() ([]byte, error) {
+func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Findings []finding `json:"findings"`
 		Well     int       `json:"well"`
@@ -97,7 +97,7 @@ func (r *report) MarshalJSON() ([]byte, error) {
 	}{r.findings, r.count(levelWell), r.count(levelLook), r.count(levelWrong), r.count(levelUnseen)})
 }
 
-func (r *report) count(l level) (n int) {
+func (r *Report) count(l level) (n int) {
 	for i := range r.findings {
 		if r.findings[i].Level == l {
 			n++
@@ -113,8 +113,8 @@ var marks = map[level]struct{ sign, colour string }{
 	levelUnseen: {"?", "\x1b[36m"},
 }
 
-// print writes the report for people: what is found under its heading, and below it what to do.
-func (r *report) print(w io.Writer, colour bool) {
+// Print writes the report for people: what is found under its heading, and below it what to do.
+func (r *Report) Print(w io.Writer, colour bool) {
 	width := 0
 	for i := range r.findings {
 		width = max(width, len(r.findings[i].Check))

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -23,16 +23,16 @@ import (
 // connectTimeout bounds each connection of serve --check --connect.
 const connectTimeout = 5 * time.Second
 
-// A rehearsal is what a start with a configuration would do.
-type rehearsal struct {
-	summary   string
-	warnings  []string
-	unchecked []string // what is reached over the network and was not
+// A Rehearsal is what a start with a configuration would do.
+type Rehearsal struct {
+	Summary   string
+	Warnings  []string
+	Unchecked []string // what is reached over the network and was not
 }
 
-// rehearse checks everything that a start checks, and returns all errors. It opens no listener and
+// Rehearse checks everything that a start checks, and returns all errors. It opens no listener and
 // changes nothing. It uses the network only if connect is set.
-func rehearse(ctx context.Context, c *config.Config, connect bool) (*rehearsal, error) {
+func Rehearse(ctx context.Context, c *config.Config, connect bool) (*Rehearsal, error) {
 	upstreams := c.Upstreams // the rehearsal of a demo adds one
 	found, errs := rehearseRules(ctx, c, connect)
 	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, found.snapshot, connect))
@@ -40,9 +40,9 @@ func rehearse(ctx context.Context, c *config.Config, connect bool) (*rehearsal, 
 		errs = append(errs, connectStore(ctx, c)...)
 		errs = append(errs, connectUpstreams(ctx, upstreams)...)
 	}
-	r := &rehearsal{summary: found.summary, warnings: found.warnings}
+	r := &Rehearsal{Summary: found.summary, Warnings: found.warnings}
 	if !connect {
-		r.unchecked = remoteParts(c, upstreams)
+		r.Unchecked = remoteParts(c, upstreams)
 	}
 	return r, errors.Join(errs...)
 }
@@ -81,7 +81,7 @@ func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found r
 		found.summary = "configuration"
 		return found, nil
 	}
-	d := &doctor{doctorOptions: doctorOptions{config: c, timeout: connectTimeout}}
+	d := &doctor{Options: Options{Config: c, Timeout: connectTimeout}}
 	_, found.snapshot = d.readRules(ctx)
 	for _, f := range d.report.findings {
 		switch f.Level {
@@ -145,7 +145,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 	if err != nil {
 		return nil // already reported
 	}
-	d := &doctor{doctorOptions: doctorOptions{config: c, timeout: connectTimeout}}
+	d := &doctor{Options: Options{Config: c, Timeout: connectTimeout}}
 	for _, s := range d.findMasters(ctx, identity{options.Username, options.Password, options.TLS}) {
 		d.examineVersion(s)
 		s.close()

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // findBySentinels asks every sentinel who the master is.
 func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServer {
-	c, r := &d.config.Store.Redis, &d.report
+	c, r := &d.Config.Store.Redis, &d.report
 	watching := identity{c.SentinelUsername, string(c.SentinelPassword), as.tls}
 	masters := map[string][]string{}
 	for _, address := range c.Addresses {
@@ -48,12 +48,12 @@ func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServe
 }
 
 func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (master string, err error) {
-	s, err := dialServer(ctx, address, as, d.timeout)
+	s, err := dialServer(ctx, address, as, d.Timeout)
 	if err != nil {
 		return "", err
 	}
 	defer s.close()
-	name := d.config.Store.Redis.Master
+	name := d.Config.Store.Redis.Master
 	at, err := s.ask(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).AsStrSlice()
 	switch {
 	case rueidis.IsRedisNil(err) || err == nil && len(at) != 2:
@@ -110,9 +110,9 @@ type slotRange struct {
 
 // askSlots asks the configured servers one after the other until one answers.
 func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) {
-	addresses := d.config.Store.Redis.Addresses
+	addresses := d.Config.Store.Redis.Addresses
 	for i, address := range addresses {
-		s, err := dialServer(ctx, address, as, d.timeout)
+		s, err := dialServer(ctx, address, as, d.Timeout)
 		if err != nil && i < len(addresses)-1 {
 			d.report.look("reach", "start it, or take it out of store.redis.addresses", "%s does not answer, the next address was asked: %v", address, err)
 			continue
