@@ -51,7 +51,7 @@ func compile(scarce int64) (*rules.Snapshot, error) {
 // end it.
 const timeout = 10 * time.Second
 
-// A node is an engine with connections, permits and denials of its own, as in cmd/penstock.
+// A node is an engine with connections, permits and denials of its own, as in internal/server.
 type node struct {
 	*engine.Engine
 	redis *redisstore.Store
