@@ -16,7 +16,7 @@ import (
 
 const demoToken = "demo-0123456789abcdef"
 
-// admin asks the admin door of a process, as an operator, and returns the status.
+// admin asks the admin API of a process, as an operator, and returns the status.
 func (p *process) admin(t *testing.T, method, path, body string, into any) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.addresses["admin"]+path, strings.NewReader(body))

@@ -60,7 +60,7 @@ func (f *adminFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "of one question")
 }
 
-// An adminClient asks an admin door.
+// An adminClient asks the admin API of a node.
 type adminClient struct {
 	base, token string
 	client      *http.Client
@@ -88,7 +88,7 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 	return &adminClient{base, token, &http.Client{Timeout: f.timeout}}, nil
 }
 
-// maxAnswer bounds what an admin door may say.
+// maxAnswer bounds the size of a response.
 const maxAnswer = 16 << 20
 
 // ask sends a question and reads the answer. A problem that blames what was asked is answered no.
@@ -99,7 +99,7 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("ask the admin door: invalid URL %q", urlform.Redact(c.base))
+		return fmt.Errorf("ask the admin API: invalid URL %q", urlform.Redact(c.base))
 	}
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	if body == nil {
@@ -112,16 +112,16 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 		err = fmt.Errorf("%s: %w", urlform.Redact(c.base), failed.Err) // it repeats the URL, user and all
 	}
 	if err != nil {
-		return fmt.Errorf("ask the admin door: %w", err)
+		return fmt.Errorf("ask the admin API: %w", err)
 	}
 	defer answer.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("ask the admin door: %w", err)
+		return fmt.Errorf("ask the admin API: %w", err)
 	}
 	if answer.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(text, into); err != nil {
-			return fmt.Errorf("the admin door's answer: %w", err)
+			return fmt.Errorf("invalid response of the admin API: %w", err)
 		}
 		return nil
 	}
@@ -132,7 +132,7 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 func refusal(answer *http.Response, text []byte) error {
 	var p admin.Problem
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), problem.MediaType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
-		return fmt.Errorf("the admin door answers %s: is it one?", answer.Status)
+		return fmt.Errorf("the admin API answers %s; is --server the address of listen.admin?", answer.Status)
 	}
 	if answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests {
 		return errors.New(p.Detail)

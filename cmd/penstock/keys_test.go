@@ -108,7 +108,7 @@ func TestKeysRefused(t *testing.T) {
 		{[]string{"reset", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
 		{[]string{"show", "user=u1", "--token", "0123456789abcdef"}, exitNo, "this takes the role operator, yours is viewer"},
 		{[]string{"list", "site", "--token", "0123456789abcdef"}, exitYes, ""},
-		{[]string{"show", "user=u1", "--server", "http://" + p.addresses["http"]}, exitFailed, "is it one?"},
+		{[]string{"show", "user=u1", "--server", "http://" + p.addresses["http"]}, exitFailed, "is --server the address of listen.admin?"},
 	} {
 		if code, _, errs := p.keys(t, test.args...); code != test.code || !strings.Contains(errs, test.says) {
 			t.Errorf("%v: exit status %d: %s", test.args, code, errs)

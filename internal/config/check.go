@@ -53,29 +53,29 @@ func (l *loader) check() {
 func (l *loader) checkListen() {
 	c := l.config
 	taken := map[string]string{}
-	for _, door := range []struct{ path, address string }{
+	for _, at := range []struct{ path, address string }{
 		{"listen.gateway", c.Listen.Gateway}, {"listen.grpc", c.Listen.GRPC},
 		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin}, {"listen.health", c.Listen.Health},
 	} {
-		if door.address == "" {
+		if at.address == "" {
 			continue
 		}
-		if path, unix := listener.UnixPath(door.address); unix && door.path == "listen.grpc" {
+		if path, unix := listener.UnixPath(at.address); unix && at.path == "listen.grpc" {
 			if err := listener.CheckUnixPath(path); err != nil {
-				l.wrong(door.path, "%w", err)
+				l.wrong(at.path, "%w", err)
 			}
 			continue
 		}
-		_, port, err := net.SplitHostPort(door.address)
+		_, port, err := net.SplitHostPort(at.address)
 		n, bad := strconv.ParseUint(port, 10, 16)
 		switch {
 		case err != nil || bad != nil:
-			l.wrong(door.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", door.address)
+			l.wrong(at.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", at.address)
 		case n == 0: // any free one
-		case taken[door.address] != "":
-			l.wrong(door.path, "%s is already used by %s", door.address, taken[door.address])
+		case taken[at.address] != "":
+			l.wrong(at.path, "%s is already used by %s", at.address, taken[at.address])
 		default:
-			taken[door.address] = door.path
+			taken[at.address] = at.path
 		}
 	}
 	for _, name := range c.Listen.Hosts {

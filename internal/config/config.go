@@ -130,8 +130,8 @@ type Timeouts struct {
 	Dial           time.Duration `key:"dial" doc:"to connect to an upstream"`
 	ResponseHeader time.Duration `key:"response_header" doc:"for an upstream to begin its answer"`
 	Request        time.Duration `key:"request" doc:"for a whole request; streams need none"`
-	DrainDelay     time.Duration `key:"drain_delay" doc:"how long every door stays open when the server stops and /readyz says so: longer than load balancers need to notice"`
-	Drain          time.Duration `key:"drain" doc:"for calls under way to end when the server stops, at every door"`
+	DrainDelay     time.Duration `key:"drain_delay" doc:"how long every listener stays open when the server stops and /readyz says so: longer than load balancers need to notice"`
+	Drain          time.Duration `key:"drain" doc:"for calls under way to end when the server stops, at every listener"`
 }
 
 // limitsConfig: 0 is the default where it says so.

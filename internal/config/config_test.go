@@ -135,7 +135,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"little memory", "grpc: {max_bytes: 1MiB}" + upstream, "", "penstock.yaml:1:19: grpc.max_bytes: 1MiB is less than 4MiB"},
 		{"any memory", "grpc: {max_bytes: -1}" + upstream, "", "penstock.yaml:1:19: grpc.max_bytes: -1 is less than 4MiB"},
 		{"address twice", "listen: {http: ':7', grpc: ':7'}" + upstream, "", "penstock.yaml:1:16: listen.http: :7 is already used by listen.grpc"},
-		{"no doors", "listen: {gateway: '', http: '', grpc: ''}", "", "every listener is off"},
+		{"no listeners", "listen: {gateway: '', http: '', grpc: ''}", "", "every listener is off"},
 		{"open admin", "listen: {admin: ':8091'}" + upstream, "", "penstock.yaml:1:17: listen.admin: :8091 can be reached from other machines: that needs admin.tls and admin.token"},
 		{"open admin without tls", "listen: {admin: '0.0.0.0:8091'}" + upstream, "PENSTOCK_ADMIN_TOKEN=0123456789abcdef", "that needs admin.tls and admin.token"},
 		{"no upstream", "data_dir: x", "", "default: upstreams: the gateway has no upstream"},

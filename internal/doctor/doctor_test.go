@@ -29,7 +29,7 @@ type bedside struct {
 	version int64 // of the rules in the database
 }
 
-// visit makes a configuration for the doctor to look at: doors on loopback, one good rule.
+// visit makes a configuration for the doctor to look at: listeners on loopback, one good rule.
 func visit(t *testing.T, yaml string) *bedside {
 	t.Helper()
 	b := &bedside{t: t, dir: t.TempDir(), timeout: nodetest.Timeout}
@@ -150,7 +150,7 @@ func TestDoctorInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(yaml), "\n") // the other doors
+	_, rest, _ := strings.Cut(string(yaml), "\n") // the other listeners
 	b.write("penstock.yaml", rest)
 	b.golden("memory_wrong", Unhealthy)
 }

@@ -15,7 +15,7 @@ import (
 func (d *doctor) examineMachine() {
 	d.examineDataDir()
 	d.examineOpenFiles()
-	d.examineDoors()
+	d.examineListeners()
 	d.examineProxies()
 }
 
@@ -56,23 +56,23 @@ func (d *doctor) examineOpenFiles() {
 	}
 }
 
-// examineDoors looks for doors that other machines can reach.
-func (d *doctor) examineDoors() {
+// examineListeners looks for listeners that other machines can reach.
+func (d *doctor) examineListeners() {
 	c, r := d.Config, &d.report
 	open := false
-	for _, door := range []struct{ name, address, fix, what string }{
+	for _, l := range []struct{ name, address, fix, what string }{
 		{"gateway", c.Listen.Gateway, "gateway.tls, or something before it that ends TLS", "what passes it can be read on the way"},
 		{"http", c.Listen.HTTP, "listen.http: 127.0.0.1:8090, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 		{"grpc", c.Listen.GRPC, "grpc.tls, listen.grpc: 127.0.0.1:8081, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
 	} {
-		if door.address == "" || config.IsLoopback(door.address) || door.name == "gateway" && c.Gateway.TLS.Certificate != "" || door.name == "grpc" && c.GRPC.TLS.Certificate != "" {
+		if l.address == "" || config.IsLoopback(l.address) || l.name == "gateway" && c.Gateway.TLS.Certificate != "" || l.name == "grpc" && c.GRPC.TLS.Certificate != "" {
 			continue
 		}
 		open = true
-		r.look("doors", door.fix, "listen.%s at %s can be reached from other machines without TLS: %s", door.name, door.address, door.what)
+		r.look("listeners", l.fix, "listen.%s at %s can be reached from other machines without TLS: %s", l.name, l.address, l.what)
 	}
 	if !open {
-		r.well("doors", "none can be reached from other machines without TLS")
+		r.well("listeners", "none can be reached from other machines without TLS")
 	}
 }
 

@@ -28,7 +28,7 @@ func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 	c, r := d.Config, &d.report
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
 		r.unseen("running", "set listen.admin and admin.token, so that it can be asked",
-			"what a server that runs here serves is not known: its admin door is off, or has a token that was made at its start")
+			"what a server that runs here serves is not known: its admin API is off, or has a token that was made at its start")
 		return
 	}
 	now, err := d.askStatus(ctx)
@@ -37,7 +37,7 @@ func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 		r.well("running", "no server runs here: nobody listens at %s", c.Listen.Admin)
 		return
 	case err != nil:
-		r.unseen("running", "see whether it is this server that listens there", "the admin door at %s does not tell: %v", c.Listen.Admin, err)
+		r.unseen("running", "see whether it is this server that listens there", "the admin API at %s does not tell: %v", c.Listen.Admin, err)
 		return
 	}
 	d.judgeRunning(now, text)

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// openAdmin opens the door of those who run the server.
+// openAdmin opens the api of those who run the server.
 func (s *Server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
@@ -28,7 +28,7 @@ func (s *Server) openAdmin(context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := newHTTPServer(handler, s.log.With("door", "admin"))
+	server := newHTTPServer(handler, s.log.With("listener", "admin"))
 	if certificates != nil {
 		server.TLSConfig = certificates.Config()
 	}
@@ -54,18 +54,18 @@ func (s *Server) newAdmin() (http.Handler, error) {
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Forget: s.engine.Load().Forget, Scratch: newScratch,
 		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
-		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("door", "admin"),
+		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("listener", "admin"),
 	}
 	if s.demo != nil {
 		options.Demo = s.demo
 	}
-	door, err := admin.New(options)
+	api, err := admin.New(options)
 	if err != nil {
 		return nil, err
 	}
-	s.streams, s.refusedLogins = door.Drain, door.RefusedLogins
-	s.atEnd(func() { door.Close() })
-	return door, nil
+	s.streams, s.refusedLogins = api.Drain, api.RefusedLogins
+	s.atEnd(func() { api.Close() })
+	return api, nil
 }
 
 // openToken sets the token of operators: the one configured, or one that is made at the first start and
@@ -111,7 +111,7 @@ func (s *Server) status() admin.Status {
 	if err := s.ready(); err != nil {
 		found.Ready, found.NotReady = false, err.Error()
 	}
-	for _, d := range s.allDoors() {
+	for _, d := range s.allEndpoints() {
 		found.Addresses[d.name] = d.listener.Addr().String()
 	}
 	if s.gateway != nil {

@@ -39,7 +39,7 @@ const (
 
 // openDemo makes demo traffic possible, if this is a demo.
 func (s *Server) openDemo(context.Context) error {
-	gateway := s.door("gateway")
+	gateway := s.endpoint("gateway")
 	if !s.demoUpstream || gateway == nil || s.config.Gateway.TLS.Certificate != "" {
 		return nil
 	}

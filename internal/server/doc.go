@@ -3,7 +3,7 @@
 //
 //	server.go           New, Run and Close: what starts in which order, and how it drains
 //	store.go rules.go nodes.go telemetry.go   the parts of a node
-//	doors.go gateway.go envoy.go admin.go     the listeners
+//	listeners.go gateway.go envoy.go admin.go   the listeners
 //	tls.go supervise.go   certificates, systemd
 //	greet.go            what a start prints
 //	rehearse.go         what serve --check makes of all this without listening

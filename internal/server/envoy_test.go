@@ -30,7 +30,7 @@ func (n *node) asEnvoy(user string) int {
 
 func (n *node) rpc() *grpc.ClientConn {
 	n.t.Helper()
-	conn, err := grpc.NewClient(n.door("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(n.endpoint("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
 		if want := fmt.Sprintf("penstock_invalid_requests_total{service=%q} %d\n", service, want); !strings.Contains(text, want) {
 			t.Errorf("the metrics lack %s", want)
 		}
-		if logged := fmt.Sprintf(`"msg":"invalid request from Envoy","door":"envoy","service":%q`, service); strings.Count(n.log.String(), logged) != 1 {
+		if logged := fmt.Sprintf(`"msg":"invalid request from Envoy","listener":"envoy","service":%q`, service); strings.Count(n.log.String(), logged) != 1 {
 			t.Errorf("the log has not exactly one %s:\n%s", logged, n.log.String())
 		}
 	}

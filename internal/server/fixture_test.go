@@ -75,9 +75,9 @@ func runNode(t *testing.T, c *config.Config) *node {
 	return n
 }
 
-// url is an address within one of the doors.
-func (n *node) url(door, path string) string {
-	return "http://" + n.door(door).listener.Addr().String() + path
+// url is an address at one of the listeners.
+func (n *node) url(name, path string) string {
+	return "http://" + n.endpoint(name).listener.Addr().String() + path
 }
 
 // get asks and returns the answer with its body read.
@@ -105,7 +105,7 @@ func (n *node) check(attributes string) (v struct {
 	return v
 }
 
-// statusNow asks the admin door.
+// statusNow asks the admin API.
 func (n *node) statusNow() (s admin.Status) {
 	n.t.Helper()
 	answer, body := n.get(n.url("admin", "/v1/status"), "Authorization", "Bearer "+n.token)

@@ -46,7 +46,7 @@ func (s *Server) newGateway() (serve, error) {
 	}
 	s.held = limiter.Held
 	o := gatewayOptions(s.config)
-	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("door", "gateway")
+	o.Limiter, o.Reader, o.Log = limiter, reader, s.log.With("listener", "gateway")
 	o.Sources, o.ProxyHeader = s.decider.Sources, s.config.ClientIP.Header
 	if s.tracing != nil {
 		o.Around = s.tracing.Handler

@@ -17,7 +17,7 @@ func (s *Server) Greet(w io.Writer) {
 		kind = "redis " + strings.Join(s.config.Store.Redis.Addresses, ",")
 	}
 	fmt.Fprintf(w, "penstock %s\n  store    %s\n  rules    %s (%s)\n", s.build.Version, kind, s.rules.origin, spelling.Count(len(s.rules.live.Load().Rules), "rule"))
-	for _, d := range s.doors {
+	for _, d := range s.endpoints {
 		address := d.address()
 		switch {
 		case d.name == "grpc":
@@ -47,7 +47,7 @@ func (s *Server) Greet(w io.Writer) {
 			fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())
 		}
 	}
-	if gateway := s.door("gateway"); gateway != nil && s.config.Demo && s.config.Rules.Database != "" {
+	if gateway := s.endpoint("gateway"); gateway != nil && s.config.Demo && s.config.Rules.Database != "" {
 		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last answer here is a 429:\n\n"+
 			"  for i in $(seq 11); do curl -s -o /dev/null -w '%%{http_code}\\n' http://%s/; done\n\n", gateway.address())
 	}

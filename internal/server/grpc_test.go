@@ -32,7 +32,7 @@ func (*connections) HandleRPC(context.Context, stats.RPCStats)                  
 func TestConnectionAge(t *testing.T) {
 	n := startNode(t, "grpc: {max_connection_age: 50ms}")
 	var seen connections
-	conn, err := grpc.NewClient(n.door("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(&seen))
+	conn, err := grpc.NewClient(n.endpoint("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(&seen))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestConnectionAge(t *testing.T) {
 func TestReflection(t *testing.T) {
 	for config, want := range map[string]codes.Code{"": codes.Unimplemented, "grpc: {reflection: true}": codes.OK} {
 		n := startNode(t, config)
-		conn, err := grpc.NewClient(n.door("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(n.endpoint("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}

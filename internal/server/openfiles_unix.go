@@ -11,12 +11,12 @@ func OpenFiles() (limit uint64, known bool) {
 	return uint64(l.Cur), err == nil
 }
 
-// connectionsOf is how many connections a door takes at a time, the others wait: a crowd at one door
+// connectionsOf is how many connections a listener accepts at a time, the others wait: a crowd at one listener
 // must leave open files to the others. 0 is no bound; the gateway has its own.
-func connectionsOf(door string) int {
+func connectionsOf(name string) int {
 	const enough = 1 << 20
 	limit, known := OpenFiles()
-	if door == "gateway" || !known || limit > enough {
+	if name == "gateway" || !known || limit > enough {
 		return 0
 	}
 	return max(int(limit/8), 16)

@@ -32,7 +32,7 @@ import (
 )
 
 // A Server is the parts of a node put together: a store and rules, the engine that decides by them,
-// and the doors by which calls come in.
+// and the listeners where requests arrive.
 type Server struct {
 	config  *config.Config
 	log     *slog.Logger
@@ -62,14 +62,14 @@ type Server struct {
 
 	tls map[string]*listener.Certificates // by listener
 
-	doors    []*door // of calls
-	admin    *door   // nil: off; it is open until the others are closed
-	probes   *door   // listen.health; nil: off; open as long as admin
-	token    string  // of the admin door
-	newToken bool    // it was made at this start
-	streams  func()  // ends those of the admin door
+	endpoints []*endpoint // of calls
+	admin     *endpoint   // nil: off; it is open until the others are closed
+	probes    *endpoint   // listen.health; nil: off; open as long as admin
+	token     string      // of the admin API
+	newToken  bool        // it was made at this start
+	streams   func()      // ends those of the admin API
 
-	refusedLogins func() map[string]int64 // at the admin door; nil: it is off
+	refusedLogins func() map[string]int64 // by the admin API; nil: it is off
 
 	demoUpstream bool       // the gateway stands before it, and nothing else
 	demoSource   netip.Addr // of demo traffic; zero: any
@@ -101,7 +101,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openDoors, s.openDemo, s.openAdmin, s.openProbes} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func (s *Server) closeEngine(decides *engine.Engine) {
 func (s *Server) atEnd(end func()) { s.ends = append(s.ends, end) }
 
 // Run answers until the context ends, and as long again as others need to notice; then it lets calls
-// under way end. It fails if one of the doors does.
+// under way end. It fails if one of the listeners does.
 func (s *Server) Run(ctx context.Context) error {
 	if s.demo != nil && s.config.Traffic {
 		s.demo.Turn(true)
@@ -164,21 +164,21 @@ func (s *Server) Run(ctx context.Context) error {
 	lights, out := context.WithCancel(context.WithoutCancel(ctx))
 	defer out()
 
-	var doors sync.WaitGroup
-	for _, d := range s.doors {
-		doors.Add(1)
+	var serving sync.WaitGroup
+	for _, d := range s.endpoints {
+		serving.Add(1)
 		all.Go(func() error {
-			defer doors.Done()
+			defer serving.Done()
 			return d.run(calls)
 		})
 	}
-	for _, d := range []*door{s.admin, s.probes} {
+	for _, d := range []*endpoint{s.admin, s.probes} {
 		if d != nil {
 			all.Go(func() error { return d.run(lights) })
 		}
 	}
 	all.Go(func() error {
-		doors.Wait()
+		serving.Wait()
 		out()
 		return nil
 	})

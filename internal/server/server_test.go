@@ -64,10 +64,10 @@ attributes: {user: {header: X-User}}
 rules: [{name: per-user, key: [user], limits: [{rate: %d/1h, algorithm: sliding_window_log}]}]
 `
 
-// Every door charges the same counter.
+// Every listener charges the same counter.
 func TestDoorsShareTheLimit(t *testing.T) {
 	n := startNode(t, "rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 30))+"}")
-	rpc, err := grpcclient.New(n.door("grpc").listener.Addr().String(), grpcclient.Options{
+	rpc, err := grpcclient.New(n.endpoint("grpc").listener.Addr().String(), grpcclient.Options{
 		Timeout: nodetest.Timeout, Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestDoorsShareTheLimit(t *testing.T) {
 		return v.Allowed
 	})
 	if passed != 30 {
-		t.Errorf("%d of 90 passed at three doors, want 30", passed)
+		t.Errorf("%d of 90 passed at three listeners, want 30", passed)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestAdminDoorOverTLS(t *testing.T) {
 	nodetest.WriteFile(t, certificateFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})))
 	nodetest.WriteFile(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 	n := startNode(t, fmt.Sprintf("admin: {token: 0123456789abcdef, tls: {certificate: %s, key: %s}}", certificateFile, keyFile))
-	answer, err := other.Client().Get("https://" + n.door("admin").listener.Addr().String() + "/readyz")
+	answer, err := other.Client().Get("https://" + n.endpoint("admin").listener.Addr().String() + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestAdminDoorOverTLS(t *testing.T) {
 	}
 }
 
-// A call under way is answered, the admin door says meanwhile that no more should come, and the
+// A call under way is answered, the admin API says meanwhile that no more should come, and the
 // server ends well.
 func TestDrain(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A decider is what the doors ask: the engine, timed.
+// A decider is what the listeners ask: the engine, timed.
 type decider interface {
 	penstock.Decider
 	penstock.Concluder

@@ -23,7 +23,7 @@ func TestGRPCOverTLSWithoutALPN(t *testing.T) {
 	ca := certtest.NewAuthority(t)
 	own := ca.Issue(t, "localhost")
 	n := startNode(t, fmt.Sprintf("grpc: {tls: {certificate: %q, key: %q}}", own.Certificate, own.Key))
-	conn, err := grpc.NewClient(n.door("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient(n.endpoint("grpc").listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
 			return (&tls.Dialer{Config: ca.Client(t)}).DialContext(ctx, "tcp", to)
 		}))
@@ -54,7 +54,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Helper()
 		as := ca.Client(t)
 		as.NextProtos = []string{"h2"}
-		conn, err := tls.Dial("tcp", n.door(name).listener.Addr().String(), as)
+		conn, err := tls.Dial("tcp", n.endpoint(name).listener.Addr().String(), as)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,8 @@ import (
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
-// A door is a listener and what answers there.
-type door struct {
+// An endpoint is a listener and what serves its requests.
+type endpoint struct {
 	name     string // gateway, http, grpc, admin
 	listener net.Listener
 	serve    serve
@@ -38,15 +38,15 @@ type door struct {
 // serve answers until the context ends, and returns when calls under way have ended.
 type serve func(context.Context, net.Listener) error
 
-func (d *door) run(ctx context.Context) error {
+func (d *endpoint) run(ctx context.Context) error {
 	if err := d.serve(ctx, d.listener); err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
 	}
 	return nil
 }
 
-// address is where a person on this machine finds the door.
-func (d *door) address() string {
+// address is where a person on this machine reaches the endpoint.
+func (d *endpoint) address() string {
 	at, ok := d.listener.Addr().(*net.TCPAddr)
 	if !ok {
 		return "unix://" + d.listener.Addr().String()
@@ -78,8 +78,8 @@ func (s *Server) openTokens(context.Context) error {
 	return nil
 }
 
-// openDoors makes the doors that are turned on, and tells every mistake that stands in their way.
-func (s *Server) openDoors(context.Context) error {
+// openEndpoints opens the listeners that are configured, and returns every error.
+func (s *Server) openEndpoints(context.Context) error {
 	var errs []error
 	for _, d := range []struct {
 		name, address string
@@ -102,12 +102,12 @@ func (s *Server) openDoors(context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		s.doors = append(s.doors, opened)
+		s.endpoints = append(s.endpoints, opened)
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Server) listen(name, address string, answer serve) (*door, error) {
+func (s *Server) listen(name, address string, answer serve) (*endpoint, error) {
 	opened, err := listener.Listen(address, s.config.Listen.SocketMode)
 	if err != nil {
 		return nil, fmt.Errorf("listen.%s: %w", name, err)
@@ -122,17 +122,17 @@ func (s *Server) listen(name, address string, answer serve) (*door, error) {
 			},
 		})
 	}
-	return &door{name, opened, answer}, nil
+	return &endpoint{name, opened, answer}, nil
 }
 
 func (s *Server) isTrustedProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(s.config.TrustedProxies, func(n config.Network) bool { return n.Contains(address) })
 }
 
-// allDoors are those of calls and, if they are on, those of admin and health.
-func (s *Server) allDoors() []*door {
-	all := slices.Clip(s.doors)
-	for _, d := range []*door{s.admin, s.probes} {
+// allEndpoints are those of calls and, if they are on, those of admin and health.
+func (s *Server) allEndpoints() []*endpoint {
+	all := slices.Clip(s.endpoints)
+	for _, d := range []*endpoint{s.admin, s.probes} {
 		if d != nil {
 			all = append(all, d)
 		}
@@ -140,9 +140,9 @@ func (s *Server) allDoors() []*door {
 	return all
 }
 
-// door returns the one of that name, nil if it is off.
-func (s *Server) door(name string) *door {
-	for _, d := range s.allDoors() {
+// endpoint returns the one of that name, nil if it is off.
+func (s *Server) endpoint(name string) *endpoint {
+	for _, d := range s.allEndpoints() {
 		if d.name == name {
 			return d
 		}
@@ -170,7 +170,7 @@ func (s *Server) newAPI() (serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := s.log.With("door", "http")
+	log := s.log.With("listener", "http")
 	handler, err := api.New(api.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Reader: reader, Writer: writer, Log: log,
 		Envoy: http.HandlerFunc(s.envoy.JSON), Hosts: s.config.Hosts(s.config.Listen.HTTP), Ready: s.readiness,
@@ -192,7 +192,7 @@ func (s *Server) openProbes(context.Context) (err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
-	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("door", "health"))))
+	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health"))))
 	return err
 }
 
@@ -237,14 +237,7 @@ func (s *Server) newGRPC() (serve, error) {
 	if s.tracing != nil {
 		more = append(more, grpc.ChainUnaryInterceptor(s.tracing.Unary))
 	}
-	if s.stats != nil {
-		times, err := s.metrics.RateLimitTimes()
-		if err != nil {
-			return nil, err
-		}
-		more = append(more, grpc.ChainUnaryInterceptor(times))
-	}
-	log := s.log.With("door", "grpc")
+	log := s.log.With("listener", "grpc")
 	server, err := grpcapi.NewServer(grpcapi.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: log,
 		MaxConnectionAge: s.config.GRPC.MaxAge,
