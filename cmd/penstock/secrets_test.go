@@ -190,6 +190,14 @@ func TestModesOfSecretFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The same holds for a configuration file, if there is a secret in it.
+func TestModesOfConfigurationFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	dir := t.TempDir()
 	config := filepath.Join(dir, "penstock.yaml")
 	for text, holds := range map[string]bool{"admin: {token: " + longCanary + "}": true, "nodes: 1": false} {
 		for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody", 0o600: ""} {
@@ -204,6 +212,14 @@ func TestModesOfSecretFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The same holds for private keys.
+func TestModesOfPrivateKeys(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	dir := t.TempDir()
 	key := filepath.Join(dir, "key.pem")
 	for _, name := range []string{"PENSTOCK_GATEWAY_TLS_KEY", "PENSTOCK_ADMIN_TLS_KEY", "PENSTOCK_STORE_REDIS_TLS_KEY"} {
 		for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody"} {
@@ -216,7 +232,15 @@ func TestModesOfSecretFiles(t *testing.T) {
 			}
 		}
 	}
-	// The server itself, not only its rehearsal.
+}
+
+// The server itself refuses and warns, not only its rehearsal.
+func TestServerChecksModes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "key_secret")
 	nodetest.WriteFile(t, kept, longCanary)
 	for mode, want := range map[os.FileMode]string{0o666: "is writable by everybody", 0o644: "is readable by everybody"} {
 		if err := os.Chmod(kept, mode); err != nil {

@@ -52,6 +52,32 @@ func (l *loader) check() {
 
 func (l *loader) checkListen() {
 	c := l.config
+	l.checkAddresses()
+	for _, name := range c.Listen.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			l.wrong("listen.hosts", "%w", err)
+		}
+	}
+	if _, err := listener.ParseMode(c.Listen.SocketMode); err != nil {
+		l.wrong("listen.socket_mode", "%w", err)
+	}
+	if c.Listen.Share < 1 || c.Listen.Share > 100 {
+		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
+	}
+	if c.GRPC.MaxBytes < 4<<20 {
+		l.wrong("grpc.max_bytes", "%v is less than 4MiB, what a few large requests need", c.GRPC.MaxBytes)
+	}
+	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
+		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
+	}
+	if c.Listen.Admin != "" && !IsLoopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
+		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
+	}
+}
+
+// checkAddresses checks the address of each listener, and that no two have the same.
+func (l *loader) checkAddresses() {
+	c := l.config
 	taken := map[string]string{}
 	for _, at := range []struct{ path, address string }{
 		{"listen.gateway", c.Listen.Gateway}, {"listen.grpc", c.Listen.GRPC},
@@ -77,26 +103,6 @@ func (l *loader) checkListen() {
 		default:
 			taken[at.address] = at.path
 		}
-	}
-	for _, name := range c.Listen.Hosts {
-		if err := webguard.CheckName(name); err != nil {
-			l.wrong("listen.hosts", "%w", err)
-		}
-	}
-	if _, err := listener.ParseMode(c.Listen.SocketMode); err != nil {
-		l.wrong("listen.socket_mode", "%w", err)
-	}
-	if c.Listen.Share < 1 || c.Listen.Share > 100 {
-		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
-	}
-	if c.GRPC.MaxBytes < 4<<20 {
-		l.wrong("grpc.max_bytes", "%v is less than 4MiB, what a few large requests need", c.GRPC.MaxBytes)
-	}
-	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
-		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
-	}
-	if c.Listen.Admin != "" && !IsLoopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
-		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
 	}
 }
 
@@ -127,8 +133,7 @@ func (l *loader) checkUpstreams() {
 			l.wrong(path+".path", "invalid path %.64q: must begin with /", u.Path)
 		}
 		for _, text := range u.Servers() {
-			to, err := url.Parse(text)
-			if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" || strings.Contains(text, "@") {
+			if !isHTTP(text) || strings.Contains(text, "@") {
 				l.unusable(path+".url", "%.128q must be the URL of a server, without user or password, for example http://127.0.0.1:3000", urlform.Redact(text))
 			}
 		}
@@ -142,6 +147,7 @@ func (u *Upstream) Servers() []string {
 	return append([]string{u.URL}, u.URLs...)
 }
 
+// HasRedis tells whether counters are in Redis.
 func (c *Config) HasRedis() bool { return len(c.Store.Redis.Addresses) > 0 }
 
 func (l *loader) checkRedis(path string, r *Redis) {
@@ -149,16 +155,7 @@ func (l *loader) checkRedis(path string, r *Redis) {
 		return
 	}
 	for _, address := range r.Addresses {
-		if socket, unix := redisdial.UnixPath(address); unix {
-			if !strings.HasPrefix(socket, "/") || r.TLS.Enabled || r.Mode != "single" {
-				l.wrong(path+".addresses", "%.128q: a Unix socket must have an absolute path, as unix:///run/redis/redis.sock has, and goes with mode single and without tls", address)
-			}
-			continue
-		}
-		_, port, err := net.SplitHostPort(address)
-		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.ContainsAny(address, "@/?#") {
-			l.unusable(path+".addresses", "%.64q is not host:port, for example 127.0.0.1:6379, or unix:///path; username and password have settings of their own", urlform.Redact(address))
-		}
+		l.checkRedisAddress(path+".addresses", address, r)
 	}
 	if r.Mode == "single" && len(r.Addresses) > 1 {
 		l.wrong(path+".addresses", "single mode takes one; for several choose sentinel or cluster")
@@ -174,6 +171,19 @@ func (l *loader) checkRedis(path string, r *Redis) {
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
 		l.wrong(path+".tls", "certificate and key must be set together")
+	}
+}
+
+func (l *loader) checkRedisAddress(path, address string, r *Redis) {
+	if socket, unix := redisdial.UnixPath(address); unix {
+		if !strings.HasPrefix(socket, "/") || r.TLS.Enabled || r.Mode != "single" {
+			l.wrong(path, "%.128q: a Unix socket must have an absolute path, as unix:///run/redis/redis.sock has, and goes with mode single and without tls", address)
+		}
+		return
+	}
+	_, port, err := net.SplitHostPort(address)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strings.ContainsAny(address, "@/?#") {
+		l.unusable(path, "%.64q is not host:port, for example 127.0.0.1:6379, or unix:///path; username and password have settings of their own", urlform.Redact(address))
 	}
 }
 
@@ -206,13 +216,7 @@ func (l *loader) checkRules() {
 
 func (l *loader) checkSecrets() {
 	c := l.config
-	if c.KeySecret == "" && c.KeySecretFile == "" {
-		if _, warning, err := ReadSecretFile(c.InDataDir("key_secret")); warning != "" {
-			l.warn("key_secret", "%s", warning)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.wrong("key_secret", "%w", err)
-		}
-	}
+	l.checkKeptSecret()
 	if c.HasRedis() && c.KeySecret == "" {
 		l.wrong("key_secret", "nodes that share limits through Redis need the same secret: create one with openssl rand -hex 32 and give it to all nodes as PENSTOCK_KEY_SECRET or key_secret_file")
 	}
@@ -224,15 +228,30 @@ func (l *loader) checkSecrets() {
 			l.wrong(s.path, "%d bytes are too few: must be at least %d; create one with openssl rand -hex 32", len(s.value), minSecret)
 		}
 	}
-	if u := string(c.JWT.JWKSURL); u != "" {
-		to, err := url.Parse(u)
-		if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
-			l.unusable("jwt.jwks_url", "%.128q must be an http or https URL", c.JWT.JWKSURL)
-		}
+	if u := string(c.JWT.JWKSURL); u != "" && !isHTTP(u) {
+		l.unusable("jwt.jwks_url", "%.128q must be an http or https URL", c.JWT.JWKSURL)
 	}
 	if c.Admin.ViewerToken != "" && c.Admin.ViewerToken == c.Admin.Token {
 		l.wrong("admin.viewer_token", "must differ from admin.token")
 	}
+}
+
+// checkKeptSecret checks the secret that an earlier start has made, if none is configured.
+func (l *loader) checkKeptSecret() {
+	if l.config.KeySecret != "" || l.config.KeySecretFile != "" {
+		return
+	}
+	if _, warning, err := ReadSecretFile(l.config.InDataDir("key_secret")); warning != "" {
+		l.warn("key_secret", "%s", warning)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.wrong("key_secret", "%w", err)
+	}
+}
+
+// isHTTP tells whether a text is the URL of an HTTP server.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 func (l *loader) checkTLS() {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// Greet says where everything is, and how to see it work.
+// Greet prints where each listener is, and how to try a demo.
 func (s *Server) Greet(w io.Writer) {
 	kind := "memory"
 	if s.config.HasRedis() {
@@ -32,30 +32,40 @@ func (s *Server) Greet(w io.Writer) {
 		fmt.Fprintf(w, "  health   http://%s\n", s.probes.address())
 	}
 	if s.admin != nil {
-		scheme := "http"
-		if s.config.Admin.TLS.Certificate != "" {
-			scheme = "https"
-		}
-		fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
-		switch {
-		case s.newToken:
-			fmt.Fprintf(w, "  token    %s (shown once, kept in %s)\n", s.token, s.config.AdminTokenFile())
-		case s.config.Admin.Token == "":
-			fmt.Fprintf(w, "  token    in %s\n", s.config.AdminTokenFile())
-		}
-		if console.Built() {
-			fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())
-		}
+		s.greetAdmin(w)
 	}
+	s.greetDemo(w)
+}
+
+// greetAdmin says where operators log in.
+func (s *Server) greetAdmin(w io.Writer) {
+	scheme := "http"
+	if s.config.Admin.TLS.Certificate != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(w, "  admin    %s://%s\n", scheme, s.admin.address())
+	switch {
+	case s.newToken:
+		fmt.Fprintf(w, "  token    %s (shown once, kept in %s)\n", s.token, s.config.AdminTokenFile())
+	case s.config.Admin.Token == "":
+		fmt.Fprintf(w, "  token    in %s\n", s.config.AdminTokenFile())
+	}
+	if console.Built() {
+		fmt.Fprintf(w, "\nThe console is at %s://%s: log in with the token.\n", scheme, s.admin.address())
+	}
+}
+
+// greetDemo says how to see a demo deny requests.
+func (s *Server) greetDemo(w io.Writer) {
 	if gateway := s.endpoint("gateway"); gateway != nil && s.config.Demo && s.config.Rules.Database != "" {
-		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last answer here is a 429:\n\n"+
+		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last response here is a 429:\n\n"+
 			"  for i in $(seq 11); do curl -s -o /dev/null -w '%%{http_code}\\n' http://%s/; done\n\n", gateway.address())
 	}
 	switch {
 	case s.demo == nil:
 	case s.config.Traffic:
-		fmt.Fprintf(w, "Made-up callers call it, up to %d times a second. The console turns them off.\n\n", demoRate)
+		fmt.Fprintf(w, "Simulated clients send up to %d requests a second. The console stops them.\n\n", demoRate)
 	default:
-		fmt.Fprintf(w, "For traffic to look at, press “Send demo traffic” in the console, or start it with callers:\n\n  %s serve --demo --traffic\n\n", os.Args[0])
+		fmt.Fprintf(w, "For traffic to look at, press “Send demo traffic” in the console, or start with simulated clients:\n\n  %s serve --demo --traffic\n\n", os.Args[0])
 	}
 }
