@@ -161,7 +161,12 @@ func forgottenLost(store *redisstore.Store, addr string) error {
 		return err
 	}
 	key := keyOf(g.Subject, g.Charges[0].Meter)
-	for after, want := range map[algorithm.Instant]string{algorithm.Instant(storage.LostFor.Microseconds()) - 1: "2", algorithm.Instant(storage.LostFor.Microseconds()): "1"} {
+	life := algorithm.Instant(storage.LostFor.Microseconds())
+	for _, step := range []struct {
+		after algorithm.Instant
+		want  string
+	}{{life - 1, "2"}, {life, "1"}} {
+		after, want := step.after, step.want
 		if want == "1" {
 			if _, err := redistest.Command(addr, "DEL", key); err != nil {
 				return err
