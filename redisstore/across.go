@@ -48,7 +48,7 @@ type part struct {
 
 // takeAcross decides a ticket whose subjects live in several slots.
 func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
-	ctx, cancel := s.attend(ctx, s.pipes) // for all slots together
+	ctx, cancel := s.attend(ctx, s.conns.Load().pipes) // for all slots together
 	defer cancel()
 	hold := rand.Uint64() | 1
 	together := partsOf(t, false)

@@ -38,9 +38,13 @@ func (s *Store) Beat(ctx context.Context, node, about string, within time.Durati
 		return 0, nil, fmt.Errorf("%w beat: a name of %d bytes, must be from 1 to %d; about it %d bytes, must be at most %d; within %v, must be at least 1s",
 			algorithm.ErrInvalid, len(node), MaxNodeName, len(about), MaxNodeAbout, within)
 	}
+	if err := s.checkConnected(); err != nil {
+		return 0, nil, err
+	}
+	client := s.conns.Load().pipelined
 	names, abouts := s.beatKeys()
 	args := []string{node, strconv.Itoa(int(within / time.Second)), about, strconv.Itoa(MaxPeers), strconv.Itoa(MaxNodeName), strconv.Itoa(MaxNodeAbout)}
-	reply, err := s.do(ctx, s.pipelined, s.pipelined.B().Eval().Script(beatText).Numkeys(2).Key(names, abouts).Arg(args...).Build())
+	reply, err := s.do(ctx, client, client.B().Eval().Script(beatText).Numkeys(2).Key(names, abouts).Arg(args...).Build())
 	if err == nil {
 		nodes, peers, err = readPeers(reply)
 	}
@@ -53,10 +57,14 @@ func (s *Store) Beat(ctx context.Context, node, about string, within time.Durati
 // Leave says that a node is not alive any more, so that the others need not wait for it to fall
 // silent.
 func (s *Store) Leave(ctx context.Context, node string) error {
+	if err := s.checkConnected(); err != nil {
+		return err
+	}
+	client := s.conns.Load().pipelined
 	names, abouts := s.beatKeys()
-	_, err := s.do(ctx, s.pipelined, s.pipelined.B().Zrem().Key(names).Member(node).Build())
+	_, err := s.do(ctx, client, client.B().Zrem().Key(names).Member(node).Build())
 	if err == nil {
-		_, err = s.do(ctx, s.pipelined, s.pipelined.B().Hdel().Key(abouts).Field(node).Build())
+		_, err = s.do(ctx, client, client.B().Hdel().Key(abouts).Field(node).Build())
 	}
 	if err != nil {
 		return fmt.Errorf("redis: leave: %w: %w", storage.ErrUnavailable, err)

@@ -40,7 +40,8 @@ func (s *Store) clearingsKey() string { return s.prefix + "{cleared}" }
 // announce tells all nodes of a clearing.
 func (s *Store) announce(ctx context.Context, c Clearing) error {
 	args := []string{strconv.FormatInt(int64(c.At), 10), c.announcement(), strconv.Itoa(MaxClearings), strconv.FormatInt(clearingLife.Microseconds(), 10)}
-	_, err := s.do(ctx, s.pipelined, s.pipelined.B().Eval().Script(clearText).Numkeys(1).Key(s.clearingsKey()).Arg(args...).Build())
+	client := s.conns.Load().pipelined
+	_, err := s.do(ctx, client, client.B().Eval().Script(clearText).Numkeys(1).Key(s.clearingsKey()).Arg(args...).Build())
 	if err != nil {
 		return fmt.Errorf("done, but other nodes were not told: %w: %w", storage.ErrUnavailable, err)
 	}
@@ -50,7 +51,11 @@ func (s *Store) announce(ctx context.Context, c Clearing) error {
 // Clearings returns the resets and lifted bans of about the last minute, the oldest first. If there
 // were more than MaxClearings, it returns the newest.
 func (s *Store) Clearings(ctx context.Context) (all []Clearing, err error) {
-	reply, err := s.do(ctx, s.pipelined, s.pipelined.B().Zrangebyscore().Key(s.clearingsKey()).Min("-inf").Max("+inf").Withscores().Limit(0, MaxClearings).Build())
+	if err := s.checkConnected(); err != nil {
+		return nil, err
+	}
+	client := s.conns.Load().pipelined
+	reply, err := s.do(ctx, client, client.B().Zrangebyscore().Key(s.clearingsKey()).Min("-inf").Max("+inf").Withscores().Limit(0, MaxClearings).Build())
 	if err != nil {
 		return nil, said("read resets", err)
 	}

@@ -66,7 +66,7 @@ func (c *call) wait(ctx context.Context, s *Store) error {
 	if c.finished() {
 		return nil
 	}
-	v := s.replyWait(s.wires, c.since)
+	v := s.replyWait(s.conns.Load().wires, c.since)
 	if c.alarm == nil {
 		c.alarm = time.NewTimer(time.Until(v.due))
 	} else {

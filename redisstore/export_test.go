@@ -91,7 +91,7 @@ func (s *Store) TakeDated(t *storage.Ticket, starts [4]algorithm.Instant) (stora
 	}
 	limit := appendLimit(nil, t.Groups[0].Charges[0].Meter, t.Now)
 	from := headSize + len(limit) - len(dates)
-	reply, err := s.eval(context.Background(), s.pipelined, &s.script, keys, arg[:from]+string(dates)+arg[headSize+len(limit):])
+	reply, err := s.eval(context.Background(), s.conns.Load().pipelined, &s.script, keys, arg[:from]+string(dates)+arg[headSize+len(limit):])
 	if err == nil {
 		err = split(reply, []*call{c})
 	}
@@ -170,4 +170,4 @@ const (
 func (s *Store) FastPace() { s.pace.roundTrip.Store(int64(mostRuns * paceStep)) }
 
 // Idle returns how many connections for runs are not in use.
-func (s *Store) Idle() int { return int(s.idle.Load()) }
+func (s *Store) Idle() int { return int(s.conns.Load().idle.Load()) }

@@ -170,12 +170,13 @@ func (s *Store) send(ctx context.Context, r *request, batch []*call) (took time.
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, algorithm.InstantOf(now))
-	if s.direct == s.pipelined { // else the connection has a deadline
+	conn := s.conns.Load()
+	if conn.direct == conn.pipelined { // else the connection has a deadline
 		var cancel context.CancelFunc
-		ctx, cancel = s.attend(ctx, s.wires)
+		ctx, cancel = s.attend(ctx, conn.wires)
 		defer cancel()
 	}
-	reply, err := s.eval(ctx, s.direct, &s.script, keys, arg)
+	reply, err := s.eval(ctx, conn.direct, &s.script, keys, arg)
 	if err == nil {
 		took = time.Since(now)
 		err = split(reply, batch)

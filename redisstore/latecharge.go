@@ -10,8 +10,6 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-var _ storage.LateCharger = (*Store)(nil)
-
 // Further verbs of amend.lua.
 const (
 	verbLate   = verbUndo + 1

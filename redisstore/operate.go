@@ -17,12 +17,6 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-var (
-	_ storage.Resetter  = (*Store)(nil)
-	_ storage.Inspector = (*Store)(nil)
-	_ storage.Lister    = (*Store)(nil)
-)
-
 // Reset forgets what the group names, and announces that to all nodes. What is damaged or is not ours
 // under its keys goes too.
 func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
@@ -62,7 +56,7 @@ func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Compl
 	_, err := s.await(ctx, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.patience)
 		defer cancel()
-		reply, err := s.ask(ctx, client, cmd).ToMessage()
+		reply, err := s.conns.Load().ask(ctx, client, cmd).ToMessage()
 		if rueidis.IsRedisNil(err) {
 			err = nil
 		}
@@ -94,8 +88,12 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err
 	}
+	if err := s.checkConnected(); err != nil {
+		return nil, 0, err
+	}
+	client := s.conns.Load().pipelined
 	key := string(appendReservationsKey(nil, s.prefix, who))
-	size, err := s.do(ctx, s.pipelined, s.pipelined.B().Hlen().Key(key).Build())
+	size, err := s.do(ctx, client, client.B().Hlen().Key(key).Build())
 	if err != nil {
 		return nil, 0, said("count reservations", err)
 	}
@@ -106,7 +104,7 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 	var found []storage.Reservation
 	whole := false
 	for cursor := uint64(0); ; {
-		page, err := s.do(ctx, s.pipelined, s.pipelined.B().Hscan().Key(key).Cursor(cursor).Count(1000).Build())
+		page, err := s.do(ctx, client, client.B().Hscan().Key(key).Cursor(cursor).Count(1000).Build())
 		if err != nil {
 			return nil, 0, said("list reservations", err)
 		}
@@ -248,11 +246,15 @@ func (s *Store) subjectOf(key string) (who storage.Subject, ok bool) {
 
 // masters returns the servers that hold state, by address.
 func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) {
+	if err := s.checkConnected(); err != nil {
+		return nil, err
+	}
+	pipelined := s.conns.Load().pipelined
 	if len(s.lanes) == 1 {
-		return map[string]rueidis.Client{"": s.pipelined}, nil
+		return map[string]rueidis.Client{"": pipelined}, nil
 	}
 	masters := map[string]rueidis.Client{}
-	for address, client := range s.pipelined.Nodes() {
+	for address, client := range pipelined.Nodes() {
 		role, err := s.do(ctx, client, client.B().Role().Build())
 		if err != nil {
 			return nil, err

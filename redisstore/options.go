@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/redis/rueidis"
 )
 
 // Mode is how the servers are arranged.
@@ -42,6 +43,28 @@ type Options struct {
 
 	// Dial replaces the dialer, for tests that put something between.
 	Dial func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
+}
+
+// client returns the options of the client library, without how it dials.
+func (o *Options) client() rueidis.ClientOption {
+	option := rueidis.ClientOption{
+		InitAddress:       o.Addresses,
+		Username:          o.Username,
+		Password:          o.Password,
+		TLSConfig:         o.TLS,
+		ForceSingleClient: o.Mode == Single,
+		DisableRetry:      true, // a charge whose reply was lost may have been taken
+		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
+		ClientSetInfo:     rueidis.DisableClientSetInfo,
+	}
+	option.Dialer.Timeout = o.ConnectTimeout
+	option.Dialer.KeepAlive = suspicion
+	if o.Mode == Sentinel {
+		option.Sentinel = rueidis.SentinelOption{
+			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
+		}
+	}
+	return option
 }
 
 // Validate reports why [Open] would refuse the options, without connecting.

@@ -16,7 +16,8 @@ import (
 
 // Ping asks Redis to do what decisions need: to write. A server that cannot, as it is a replica or
 // has no memory left, would answer PING all the same. On a cluster it asks some master, another one
-// every time. It makes the connections that are not there, which decisions have less time for.
+// every time. It makes the connections that are not there, which decisions have less time for: all of
+// them, if there are none yet.
 func (s *Store) Ping(ctx context.Context) error { return s.PingZone(ctx, rand.IntN(s.mode.Zones())) }
 
 // PingZone is Ping for a zone, see [Mode.Zones]: for another slot of it every time.
@@ -24,9 +25,12 @@ func (s *Store) PingZone(ctx context.Context, zone int) error {
 	if zone < 0 || zone >= s.mode.Zones() {
 		return fmt.Errorf("redis: ping: %w: zone %d, must be from 0 to %d", algorithm.ErrInvalid, zone, s.mode.Zones()-1)
 	}
-	key := s.prefix + "{" + s.tagIn(zone) + "}"
+	if err := s.connect(); err != nil {
+		return err
+	}
+	key, conn := s.prefix+"{"+s.tagIn(zone)+"}", s.conns.Load()
 	var all errgroup.Group // at the same time: each may have to find out that its connection is lost
-	for _, client := range slices.Compact([]rueidis.Client{s.direct, s.pipelined}) {
+	for _, client := range slices.Compact([]rueidis.Client{conn.direct, conn.pipelined}) {
 		all.Go(func() error {
 			_, err := s.do(ctx, client, client.B().Set().Key(key).Value("").PxMilliseconds(1000).Build())
 			return err

@@ -10,11 +10,6 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-var (
-	_ storage.Settler = (*Store)(nil)
-	_ storage.Banner  = (*Store)(nil)
-)
-
 // Further verbs of amend.lua, behind those of a settlement.
 const (
 	verbBan   = byte(storage.Renew) + 1
@@ -151,11 +146,14 @@ const (
 
 // run sends an amendment and reads the reply, which tells of so many charges.
 func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
-	script := s.amend // it may still be running when this has returned
-	ctx, cancel := s.attend(ctx, s.pipes)
+	if err := s.checkConnected(); err != nil {
+		return r, err
+	}
+	conn, script := s.conns.Load(), s.amend // it may still be running when this has returned
+	ctx, cancel := s.attend(ctx, conn.pipes)
 	defer cancel()
 	reply, err := s.await(ctx, func(ctx context.Context) (string, error) {
-		return s.eval(ctx, s.pipelined, &script, a.keys, a.pack())
+		return s.eval(ctx, conn.pipelined, &script, a.keys, a.pack())
 	})
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)

@@ -4,26 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/penstock-io/penstock/storage"
+	"github.com/redis/rueidis"
+	"golang.org/x/sync/singleflight"
 )
 
 // Store decides in Redis. It is safe for use by any number of goroutines.
 type Store struct {
-	// A run has a connection for itself, written and read in place, so that one which is given up on
-	// and closed is nobody else's. Everything else shares pipelined connections; on a cluster, where
-	// there is a lane for every slot, runs do too and the two clients are the same.
-	direct, pipelined rueidis.Client
-	wires, pipes      *links       // of the two
-	idle              atomic.Int64 // connections for runs that are not in use
-	checking          atomic.Bool  // whether they work
+	options    Options
+	conns      atomic.Pointer[connections] // nil until Redis was reached
+	connecting singleflight.Group
+	problem    atomic.Pointer[error] // of the last attempt to connect
 
 	script   luaScript // decides
 	amend    luaScript // settles and bans
@@ -42,123 +38,51 @@ type Store struct {
 	close context.CancelFunc
 }
 
-var _ storage.Store = (*Store)(nil)
-
-// suspicion is after how long without a word a connection is asked whether it is still one. Not all that
-// are lost say so.
-const suspicion = 250 * time.Millisecond
+var _ storage.FullStore = (*Store)(nil)
 
 // slots is how many a Redis Cluster has.
 const slots = 16384
 
-// Open connects to Redis.
-func Open(o Options) (*Store, error) {
+var errNotTried = errors.New("redis: there was no attempt to connect yet")
+
+// New returns a store that connects to Redis with the first [Store.Ping]. Until a ping succeeds, the store
+// is unavailable, and its errors wrap [storage.ErrNotTaken].
+func New(o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	option := rueidis.ClientOption{
-		InitAddress:       o.Addresses,
-		Username:          o.Username,
-		Password:          o.Password,
-		TLSConfig:         o.TLS,
-		ForceSingleClient: o.Mode == Single,
-		DisableRetry:      true, // a charge whose reply was lost may have been taken
-		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
-		ClientSetInfo:     rueidis.DisableClientSetInfo,
-	}
-	option.Dialer.Timeout = o.ConnectTimeout
-	option.Dialer.KeepAlive = suspicion
-	if o.Mode == Sentinel {
-		option.Sentinel = rueidis.SentinelOption{
-			MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLS,
-		}
-	}
 	s := &Store{
-		script: takeScript, amend: amendScript, mode: o.Mode, prefix: o.KeyPrefix,
+		options: o,
+		script:  takeScript, amend: amendScript, mode: o.Mode, prefix: o.KeyPrefix,
 		patience: max(o.Timeout, o.ConnectTimeout), lanes: make([]lane, 1),
 	}
-	s.limit.max.Store(int64(s.patience)) // connecting has more time
+	s.problem.Store(&errNotTried)
 	s.open, s.close = context.WithCancel(context.Background())
 	s.requests.New = func() any { return newRequest() }
 	if o.Mode == Cluster {
 		s.lanes = make([]lane, slots)
 	}
-	if err := s.connect(option, &o); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("connect to redis %q (%s): %w: %w", o.Addresses, o.Mode, storage.ErrUnavailable, err)
-	}
-	s.limit.max.Store(int64(o.Timeout))
 	return s, nil
 }
 
-// connect makes the connections and finds out how far away Redis is.
-func (s *Store) connect(option rueidis.ClientOption, o *Options) (err error) {
-	s.pipes = newLinks(func() time.Duration { return s.patience }, s.limit.observe, o.ConnectTimeout)
-	option.DialCtxFn = s.pipes.dialer(o.Dial)
-	option.ConnWriteTimeout = s.patience
-	// Without it the first command on a connection puts its deadline on it and closes it then, with the
-	// commands that wait behind it.
-	option.AlwaysPipelining = true
-	if s.pipelined, err = rueidis.NewClient(option); err != nil {
-		return err
+// Open connects to Redis.
+func Open(o Options) (*Store, error) {
+	s, err := New(o)
+	if err != nil {
+		return nil, err
 	}
-	s.direct, s.wires = s.pipelined, s.pipes
-	if o.Mode != Cluster {
-		s.wires = newLinks(s.limit.get, s.limit.observe, o.ConnectTimeout)
-		option.DialCtxFn = s.wires.dialer(o.Dial)
-		option.ConnWriteTimeout = o.Timeout + s.patience // links judge sooner
-		option.AlwaysPipelining, option.DisableAutoPipelining = false, true
-		if s.direct, err = rueidis.NewClient(option); err != nil {
-			return err
-		}
+	if err := s.connect(); err != nil {
+		s.close()
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
-	defer cancel()
-	key := s.prefix + "{" + s.tagIn(rand.IntN(o.Mode.Zones())) + "}" // PING would go to any address, gone or not
-	for range 3 {                                                    // the first has a connection to make
-		start := time.Now()
-		if err := s.ask(ctx, s.direct, s.direct.B().Exists().Key(key).Build()).Error(); err != nil {
-			return err
-		}
-		s.pace.roundTrip.Store(int64(time.Since(start)))
-	}
-	return nil
-}
-
-// ask sends a command.
-func (s *Store) ask(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	if client != s.direct || s.direct == s.pipelined {
-		return client.Do(ctx, cmd)
-	}
-	for idle := s.idle.Load(); idle > 0 && !s.idle.CompareAndSwap(idle, idle-1); idle = s.idle.Load() {
-	}
-	reply := client.Do(ctx, cmd)
-	if reply.NonRedisError() == nil {
-		s.idle.Add(1)
-	} else if s.checking.CompareAndSwap(false, true) {
-		go s.checkIdle()
-	}
-	return reply
-}
-
-// checkIdle finds out, after a connection has failed, whether those that are not in use work. The
-// client library closes those that do not. Else each would be noticed by a request that fails.
-func (s *Store) checkIdle() {
-	defer s.checking.Store(false)
-	var all sync.WaitGroup
-	for range s.idle.Load() { // at the same time, so that each gets another one
-		all.Go(func() { s.ask(s.open, s.direct, s.direct.B().Ping().Build()) })
-	}
-	all.Wait()
+	return s, nil
 }
 
 // Close ends the connections; calls under way fail.
 func (s *Store) Close() error {
 	s.close()
-	for _, c := range []rueidis.Client{s.pipelined, s.direct} {
-		if c != nil {
-			c.Close()
-		}
+	if c := s.conns.Load(); c != nil {
+		c.close()
 	}
 	return nil
 }
@@ -171,6 +95,9 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("redis: not asked: %w: %w", storage.ErrNotTaken, err)
+	}
+	if err := s.checkConnected(); err != nil {
+		return err
 	}
 	l, one := s.lane(t)
 	if !one {
@@ -219,7 +146,7 @@ var errNotSent = errors.New("not sent")
 // connection, and the run ends when the context does or soon enough. The client library knows
 // deadlines only.
 func (s *Store) inPlace(ctx context.Context) bool {
-	if s.idle.Load() == 0 {
+	if s.conns.Load().idle.Load() == 0 {
 		return false
 	}
 	_, deadline := ctx.Deadline()
@@ -247,11 +174,11 @@ func (s *Store) laneAt(slot int) *lane {
 // eval runs the script, by its name or, where the server does not know it, by its text. A server
 // that does not know it has not run it, so this sends no charge twice.
 func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScript, keys []string, arg string) (string, error) {
-	b := client.B()
-	reply := s.ask(ctx, client, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+	conn, b := s.conns.Load(), client.B()
+	reply := conn.ask(ctx, client, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
 		s.noScript.Add(1)
-		reply = s.ask(ctx, client, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
+		reply = conn.ask(ctx, client, b.Eval().Script(script.text).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
 	}
 	text, err := reply.ToString()
 	return text, timedOut(err, s.limit.get())

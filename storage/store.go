@@ -3,8 +3,9 @@ package storage
 import (
 	"context"
 	"fmt"
-	"github.com/penstock-io/penstock/algorithm"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A Store decides tickets atomically. Stores differ in where state lives, never in what they
@@ -68,6 +69,18 @@ type Lister interface {
 // A BatchStore decides many tickets in one call, each by itself, sooner than one by one.
 type BatchStore interface {
 	TakeEach(ctx context.Context, turns []Turn)
+}
+
+// A FullStore has every ability that a node uses of a store that it shares with others. What decides before
+// or instead of a store embeds one, and changes only what it is about.
+type FullStore interface {
+	Store
+	Settler
+	Banner
+	Resetter
+	Inspector
+	Lister
+	LateCharger
 }
 
 // A Turn is a ticket of a batch, and what became of it.
