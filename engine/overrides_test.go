@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock/engine/denycache"
 	"github.com/penstock-io/penstock/engine/lease"
 	"github.com/penstock-io/penstock/internal/redistest"
+	"github.com/penstock-io/penstock/storetest"
 )
 
 // onStores runs a test with a store in memory and with one in Redis.
@@ -97,7 +98,7 @@ func TestOverrideLeavesTheRuleAlone(t *testing.T) {
 
 func newLeases(t *testing.T, store penstock.Store) *lease.Store {
 	t.Helper()
-	leases, err := lease.New(store, lease.Options{Pools: lease.MinPools})
+	leases, err := lease.New(storetest.Full(store), lease.Options{Pools: lease.MinPools})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestLeasesAfterALoweredLimit(t *testing.T) {
 // A denial under one limit says nothing about requests under another.
 func TestDenyCacheWithOverrides(t *testing.T) {
 	onStores(t, func(t *testing.T, store penstock.Store) {
-		cache, err := denycache.New(store, denycache.Options{MaxEntries: 64})
+		cache, err := denycache.New(storetest.Full(store), denycache.Options{MaxEntries: 64})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,10 +44,10 @@ type Config struct {
 	Log *slog.Logger // by default slog.Default
 
 	// Observe sees every decision: see [engine.Options]. RulesChanged is told when other rules are served,
-	// or some are refused. WrapStore returns what is asked instead of Redis: something that measures.
-	Observe      func(*engine.Observation)
-	RulesChanged func(live.Status)
-	WrapStore    func(redis breaker.Store) breaker.Store
+	// or some are refused. StoreObserver measures what is sent to Redis.
+	Observe       func(*engine.Observation)
+	RulesChanged  func(rules.Status)
+	StoreObserver breaker.Observer
 }
 
 // A Stack decides as a node of penstock serve does. It is what httplimit.New and grpclimit.New take.
@@ -120,7 +120,7 @@ func (s *Stack) rulesChanged(now live.Status) {
 
 func (s *Stack) openStore(context.Context) (err error) {
 	c := &s.config
-	o := storestack.Options{Memory: c.Memory, Wrap: c.WrapStore, Log: c.Log}
+	o := storestack.Options{Memory: c.Memory, Observer: c.StoreObserver, Log: c.Log}
 	if len(c.Redis.Addresses) > 0 {
 		o.Redis = &c.Redis
 	}

@@ -40,6 +40,31 @@ type Able interface {
 	storage.LateCharger
 }
 
+// Full returns a store with every ability, for what stands before stores: calling one that the store lacks
+// panics.
+func Full(s storage.Store) storage.FullStore {
+	if full, ok := s.(storage.FullStore); ok {
+		return full
+	}
+	var full struct {
+		storage.Store
+		storage.Settler
+		storage.Banner
+		storage.Resetter
+		storage.Inspector
+		storage.Lister
+		storage.LateCharger
+	}
+	full.Store = s
+	full.Settler, _ = s.(storage.Settler)
+	full.Banner, _ = s.(storage.Banner)
+	full.Resetter, _ = s.(storage.Resetter)
+	full.Inspector, _ = s.(storage.Inspector)
+	full.Lister, _ = s.(storage.Lister)
+	full.LateCharger, _ = s.(storage.LateCharger)
+	return full
+}
+
 // open returns the nodes, if they can do what will be asked of them.
 func (s Suite) open(t testing.TB, n int) []storage.Store {
 	nodes := s.Open(t, n)

@@ -15,11 +15,12 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A spoiler is what is wrong with the wiring of an engine.
 type spoiler struct {
-	store func(breaker.Store) breaker.Store // nil: nothing, as with the other
+	store func(storage.FullStore) storage.FullStore // nil: nothing, as with the other
 	local func(penstock.Store) penstock.Store
 	now   func() penstock.Instant
 }
@@ -42,7 +43,7 @@ func embed(t *testing.T, addr string, s spoiler) penstock.Decider {
 	redis, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: patient})
 	must(t, err)
 	t.Cleanup(func() { redis.Close() })
-	var store breaker.Store = redis
+	var store storage.FullStore = redis
 	if s.store != nil {
 		store = s.store(store)
 	}

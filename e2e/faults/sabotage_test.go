@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
-	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/redistest"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -16,11 +15,11 @@ import (
 // one thing spoilt, which it must find.
 
 // retrying asks again after an error, as Redis clients do unless they are told not to.
-type retrying struct{ breaker.Store }
+type retrying struct{ storage.FullStore }
 
 func (r retrying) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) (err error) {
 	for range 3 {
-		if err = r.Store.Take(ctx, t, out); !errors.Is(err, penstock.ErrUnavailable) {
+		if err = r.FullStore.Take(ctx, t, out); !errors.Is(err, penstock.ErrUnavailable) {
 			return err
 		}
 	}
@@ -35,7 +34,7 @@ func TestRetriesChargeTwice(t *testing.T) {
 		return judge(drive(nodes, 0, 4000), span{}, bound{len(nodes), 1})
 	}
 	lossy(spoiler{}).check(t)
-	spoilt := lossy(spoiler{store: func(s breaker.Store) breaker.Store { return retrying{s} }})
+	spoilt := lossy(spoiler{store: func(s storage.FullStore) storage.FullStore { return retrying{s} }})
 	if spoilt.falseDenials == 0 {
 		t.Error("calls whose replies are lost are sent again, and nobody was denied for having been charged twice")
 	}
@@ -99,7 +98,7 @@ func TestCallersClocksShow(t *testing.T) {
 type ignorant struct{ penstock.Store }
 
 // uncharged is a store that does not charge late, and says that it did.
-type uncharged struct{ breaker.Store }
+type uncharged struct{ storage.FullStore }
 
 func (uncharged) ChargeLate(context.Context, *storage.LateCharge) error { return nil }
 
@@ -132,7 +131,7 @@ func TestOutageWithinItsBound(t *testing.T) {
 	if spoilt := outage(spoiler{local: func(s penstock.Store) penstock.Store { return ignorant{s} }}); len(spoilt.mistakes) == 0 {
 		t.Errorf("nodes began with nothing, and it was not noticed: %d over, at most %d", spoilt.over, spoilt.bound)
 	}
-	if spoilt := outage(spoiler{store: func(s breaker.Store) breaker.Store { return uncharged{s} }}); spoilt.over <= sound.over {
+	if spoilt := outage(spoiler{store: func(s storage.FullStore) storage.FullStore { return uncharged{s} }}); spoilt.over <= sound.over {
 		t.Errorf("Redis was not charged with what was admitted without it, and no more passed: %d over, and %d if it is", spoilt.over, sound.over)
 	}
 }

@@ -13,21 +13,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Store is what a breaker stands around: what calls need, and what operators do, which passes
-// through it untouched.
-type Store interface {
-	penstock.Store
-	storage.Settler
-
-	storage.Banner
-	storage.Resetter
-	storage.Inspector
-	storage.Lister
-}
-
 // Options say when a breaker opens and how it closes.
 type Options struct {
-	Store Store
+	Store storage.FullStore
 
 	// Probe tells whether the store serves again, in one of its zones: a real operation that harms nobody.
 	Probe func(ctx context.Context, zone int) error
@@ -51,10 +39,22 @@ type Options struct {
 	// by one goroutine at a time, in order, and holds up the next probe.
 	OnChange func(State, error)
 
+	// Observer, if not nil, sees what is sent to the store. What the breaker refuses is not.
+	Observer Observer
+
 	InARow   int           // failures that open it; default 20
 	Interval time.Duration // between two probes; default 250 ms
 	Watch    time.Duration // between two probes while closed, so that failures are noticed without requests; default: none
 	Patience time.Duration // of one probe; default 1 s
+}
+
+// An Observer measures what requests need of the store: take, settle and charge_late.
+type Observer interface {
+	// Begin is called before the operation, which gets the context it returns.
+	Begin(ctx context.Context, operation string) context.Context
+
+	// End gets that context and how the operation ended.
+	End(ctx context.Context, operation string, took time.Duration, err error)
 }
 
 // Severity is how bad an error is.
@@ -79,7 +79,7 @@ func (s State) String() string { return [...]string{"closed", "open"}[s] }
 // A Breaker is a store that gives up on another one while that does not answer. It may be used by any
 // number of goroutines.
 type Breaker struct {
-	Store   // operators' verbs
+	inner   // the store: operators' verbs pass through untouched
 	options Options
 
 	zones   []zone
@@ -94,11 +94,9 @@ type Breaker struct {
 	ended   sync.WaitGroup
 }
 
-var (
-	_ penstock.Store      = (*Breaker)(nil)
-	_ storage.Settler     = (*Breaker)(nil)
-	_ storage.LateCharger = (*Breaker)(nil)
-)
+type inner = storage.FullStore
+
+var _ storage.FullStore = (*Breaker)(nil)
 
 // MaxZones is how many a store can have.
 const MaxZones = 16
@@ -140,7 +138,7 @@ func New(o Options) (*Breaker, error) {
 	if o.Zones <= 1 {
 		o.ZoneOf = func(storage.Subject) int { return 0 }
 	}
-	b := &Breaker{Store: o.Store, options: o, zones: make([]zone, max(1, o.Zones))}
+	b := &Breaker{inner: o.Store, options: o, zones: make([]zone, max(1, o.Zones))}
 	b.closing, b.close = context.WithCancel(context.Background())
 	for z := range b.zones {
 		p := &phase{since: time.Now()}
@@ -169,8 +167,9 @@ func (b *Breaker) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 			return err
 		}
 	}
-	err := b.Store.Take(ctx, t, out)
-	b.note(&w, ctx, err)
+	call := b.begin(ctx, "take")
+	err := b.inner.Take(call.ctx, t, out)
+	b.end(&call, &w, ctx, err)
 	return err
 }
 
@@ -180,24 +179,44 @@ func (b *Breaker) Settle(ctx context.Context, s *storage.Settlement, out *storag
 	if err := b.enter(&w, s.Subject); err != nil {
 		return err
 	}
-	err := b.Store.Settle(ctx, s, out)
-	b.note(&w, ctx, err)
+	call := b.begin(ctx, "settle")
+	err := b.inner.Settle(call.ctx, s, out)
+	b.end(&call, &w, ctx, err)
 	return err
 }
 
 // ChargeLate asks the store, or refuses at once. It may be sent again when the store is back.
 func (b *Breaker) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
-	charger, ok := b.Store.(storage.LateCharger)
-	if !ok {
-		return fmt.Errorf("charge late: %w: %T cannot", penstock.ErrInvalid, b.Store)
-	}
 	var w way
 	if err := b.enter(&w, c.Subject); err != nil {
 		return err
 	}
-	err := charger.ChargeLate(ctx, c)
-	b.note(&w, ctx, err)
+	call := b.begin(ctx, "charge_late")
+	err := b.inner.ChargeLate(call.ctx, c)
+	b.end(&call, &w, ctx, err)
 	return err
+}
+
+// A call is an operation of the store under way, for the observer.
+type call struct {
+	ctx       context.Context
+	operation string
+	began     time.Time
+}
+
+func (b *Breaker) begin(ctx context.Context, operation string) call {
+	if b.options.Observer == nil {
+		return call{ctx: ctx}
+	}
+	return call{b.options.Observer.Begin(ctx, operation), operation, time.Now()}
+}
+
+// end tells the observer how the call ended, and notes it. ctx is the client's own.
+func (b *Breaker) end(c *call, w *way, ctx context.Context, err error) {
+	if b.options.Observer != nil {
+		b.options.Observer.End(c.ctx, c.operation, time.Since(c.began), err)
+	}
+	b.note(w, ctx, err)
 }
 
 // A way is the zones that a call needs, each in the phase in which the call began; nil: it does not.

@@ -37,17 +37,18 @@ const (
 
 // A Cache answers denials for a store. It may be used by any number of goroutines.
 type Cache struct {
-	store penstock.Store
+	inner // the store
 	table table
 	began time.Time
 
 	hits, misses atomic.Int64
 }
 
-// New returns an empty cache in front of a store. It has all the abilities of a store, and answers with
-// an error that wraps [penstock.ErrInvalid] where the store behind it lacks one. It decides no
-// batches: calls that are made at once do better, as each may be answered here.
-func New(store penstock.Store, o Options) (*Cache, error) {
+type inner = storage.FullStore
+
+// New returns an empty cache in front of a store. It decides no batches: calls that are made at once do
+// better, as each may be answered here.
+func New(store storage.FullStore, o Options) (*Cache, error) {
 	if o.MaxEntries == 0 {
 		o.MaxEntries = DefaultMaxEntries
 	}
@@ -61,7 +62,7 @@ func New(store penstock.Store, o Options) (*Cache, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w deny cache: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
-	return &Cache{store: store, table: newTable(o.MaxEntries), began: time.Now()}, nil
+	return &Cache{inner: store, table: newTable(o.MaxEntries), began: time.Now()}, nil
 }
 
 // Take answers a ticket that is certainly denied, and asks the store about any other.
@@ -69,7 +70,7 @@ func (c *Cache) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	out.Cached = false
 	if !answerable(t) || ctx.Err() != nil || t.Validate() != nil {
 		c.misses.Add(1)
-		return c.store.Take(ctx, t, out)
+		return c.inner.Take(ctx, t, out)
 	}
 	if c.answer(t, out) {
 		out.Cached = true
@@ -85,7 +86,7 @@ func (c *Cache) ask(ctx context.Context, t *storage.Ticket, out *storage.Outcome
 	before := c.table.generations(t)
 	out.States = out.States[:0] // of another ticket: not every store fills them in
 	sent := c.clock(t)
-	if err := c.store.Take(ctx, t, out); err != nil {
+	if err := c.inner.Take(ctx, t, out); err != nil {
 		return err
 	}
 	if learnable(t, out) {

@@ -11,7 +11,7 @@ import (
 )
 
 func cached(store storetest.Able) storetest.Able {
-	c, err := denycache.New(store, denycache.Options{})
+	c, err := denycache.New(storetest.Full(store), denycache.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -175,7 +175,7 @@ func TestFleet(t *testing.T) {
 	alone, shared := storetest.NewModel(), storetest.NewModel()
 	var nodes []*denycache.Cache
 	for range 3 {
-		c, err := denycache.New(shared, denycache.Options{MaxEntries: 16})
+		c, err := denycache.New(storetest.Full(shared), denycache.Options{MaxEntries: 16})
 		if err != nil {
 			t.Fatal(err)
 		}

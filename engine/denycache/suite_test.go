@@ -93,7 +93,7 @@ func newMemstore(t testing.TB) *memstore.Store {
 
 func newCache(t testing.TB, s penstock.Store) *denycache.Cache {
 	t.Helper()
-	c, err := denycache.New(s, denycache.Options{})
+	c, err := denycache.New(storetest.Full(s), denycache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/storage"
+	"github.com/penstock-io/penstock/storetest"
 )
 
 // monday is the instant at which traces with a clock of their own begin: a full hour, so that windows
@@ -49,7 +50,7 @@ func memory(t testing.TB, maxBytes int64) *memstore.Store {
 
 func around(t testing.TB, inner penstock.Store) *Store {
 	t.Helper()
-	s, err := New(inner, Options{Pools: MinPools})
+	s, err := New(storetest.Full(inner), Options{Pools: MinPools})
 	if err != nil {
 		t.Fatal(err)
 	}

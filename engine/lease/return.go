@@ -69,7 +69,7 @@ func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) 
 	}
 	var out storage.Settled
 	for range attempts {
-		if err = s.settler.Settle(ctx, &settlement, &out); !errors.Is(err, penstock.ErrUnavailable) || ctx.Err() != nil {
+		if err = s.inner.Settle(ctx, &settlement, &out); !errors.Is(err, penstock.ErrUnavailable) || ctx.Err() != nil {
 			break
 		}
 	}

@@ -190,14 +190,6 @@ func TestReturnInVain(t *testing.T) {
 			t.Errorf("%v; %+v", err, s.Stats())
 		}
 	})
-	t.Run("the store takes nothing back", func(t *testing.T) {
-		s, g := around(t, struct{ penstock.Store }{memory(t, little)}), leased(stranger(), 1, perSecond(10_000))
-		heat(t, s, monday, g)
-		held := s.held()
-		if err := s.Return(t.Context(), monday); err != nil || s.Stats().Expired != held {
-			t.Errorf("%v; %+v", err, s.Stats())
-		}
-	})
 }
 
 // Beside a group that is guarded itself a lease of the same subject cannot be named. It is taken all

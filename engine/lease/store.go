@@ -27,9 +27,8 @@ const (
 // A Store decides by permits where it has them, and asks the store it is around for everything else.
 // It may be used by any number of goroutines.
 type Store struct {
-	store   penstock.Store
-	settler storage.Settler // the same; nil: it cannot take anything back
-	table   table
+	inner // what is not about leases is its own to do: nothing that was reserved or can be banned is leased
+	table table
 	began   time.Time
 	works   sync.Pool // of *work
 	calls   atomic.Int64
@@ -48,8 +47,10 @@ type Stats struct {
 	Returned   int64 // of them, given back
 }
 
+type inner = storage.FullStore
+
 // New returns a store around another.
-func New(store penstock.Store, o Options) (*Store, error) {
+func New(store storage.FullStore, o Options) (*Store, error) {
 	if store == nil {
 		return nil, fmt.Errorf("%w lease: no store to take permits from", penstock.ErrInvalid)
 	}
@@ -59,8 +60,7 @@ func New(store penstock.Store, o Options) (*Store, error) {
 	if o.Pools < MinPools || o.Pools > MaxPools {
 		return nil, fmt.Errorf("%w lease: Pools must be from %d to %d, got %d", penstock.ErrInvalid, MinPools, MaxPools, o.Pools)
 	}
-	s := &Store{store: store, began: time.Now()}
-	s.settler, _ = store.(storage.Settler)
+	s := &Store{inner: store, began: time.Now()}
 	s.table.sets = uint64(o.Pools / MinPools)
 	s.works.New = func() any { return new(work) }
 	return s, nil
@@ -78,7 +78,7 @@ func (s *Store) Stats() Stats {
 // Take decides a ticket. If the store fails, so does the ticket, unless permits cover all of it.
 func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if t.Denied || !marked(t) {
-		return s.store.Take(ctx, t, out)
+		return s.inner.Take(ctx, t, out)
 	}
 	if err := t.Validate(); err != nil {
 		return err
@@ -99,6 +99,13 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	return s.takeRest(ctx, t, out, w)
 }
 
+// Reset drops this node's permits too, also those on their way: they were charged to what is now forgotten.
+func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
+	err := s.inner.Reset(ctx, g)
+	s.table.forget(&g.Subject) // whatever the error: it may have been done
+	return err
+}
+
 func marked(t *storage.Ticket) bool {
 	for i := range t.Groups {
 		if t.Groups[i].Leased {
@@ -112,7 +119,7 @@ func marked(t *storage.Ticket) bool {
 func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
 	s.count(t, w)
 	out.States = out.States[:0] // of another ticket: not every store tells them
-	err := s.store.Take(ctx, t, out)
+	err := s.inner.Take(ctx, t, out)
 	if err == nil && len(out.States) == len(out.Decisions) {
 		w.learn(t, out)
 	}
@@ -122,9 +129,9 @@ func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Out
 // takeRest has the store decide what permits do not cover, and takes permits ahead on the way.
 func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
 	s.count(t, w)
-	w.write(t, s.settler != nil)
+	w.write(t)
 	w.outcome.States = w.outcome.States[:0]
-	err := s.store.Take(ctx, &w.ticket, &w.outcome)
+	err := s.inner.Take(ctx, &w.ticket, &w.outcome)
 	if err == nil {
 		w.receive(t, s.instant(t.Now))
 	} else if w.asked > 0 {

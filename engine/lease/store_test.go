@@ -17,11 +17,11 @@ func TestOptions(t *testing.T) {
 		t.Errorf("without a store: %v", err)
 	}
 	for _, pools := range []int{-1, MinPools - 1, MaxPools + 1} {
-		if _, err := New(storetest.NewModel(), Options{Pools: pools}); !errors.Is(err, penstock.ErrInvalid) {
+		if _, err := New(storetest.Full(storetest.NewModel()), Options{Pools: pools}); !errors.Is(err, penstock.ErrInvalid) {
 			t.Errorf("%d pools: %v", pools, err)
 		}
 	}
-	if _, err := New(storetest.NewModel(), Options{}); err != nil {
+	if _, err := New(storetest.Full(storetest.NewModel()), Options{}); err != nil {
 		t.Error(err)
 	}
 }

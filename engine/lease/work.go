@@ -51,8 +51,8 @@ func (w *work) plan(s *Store, t *storage.Ticket) {
 	}
 }
 
-// write makes the ticket for the store. Leases are named in it if the store can take them back.
-func (w *work) write(t *storage.Ticket, named bool) {
+// write makes the ticket for the store. Leases are named in it, so that the store can take them back.
+func (w *work) write(t *storage.Ticket) {
 	w.ticket = storage.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
 	w.charges = slices.Grow(w.charges[:0], w.fetches*maxLimits) // groups point into it: it must not move
 	for i := range w.parts {
@@ -70,7 +70,7 @@ func (w *work) write(t *storage.Ticket, named bool) {
 			w.charges = append(w.charges, algorithm.Charge{Meter: t.Groups[i].Charges[j].Meter, Cost: p.ahead})
 		}
 		lease := storage.Group{Subject: t.Groups[i].Subject, Charges: w.charges[from:len(w.charges):len(w.charges)], Alone: true}
-		if named && !w.guards(&lease.Subject) {
+		if !w.guards(&lease.Subject) {
 			w.ticket.Nonce = cmp.Or(w.ticket.Nonce, rand.Uint64()|1)
 			p.nonce, lease.Reserve = w.ticket.Nonce, reserve(p.life)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-io/penstock/engine/denycache"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/storage"
+	"github.com/penstock-io/penstock/storetest"
 )
 
 func hourly(count int) string {
@@ -76,7 +77,7 @@ func TestImpossibleOverride(t *testing.T) {
 func TestDenyCache(t *testing.T) {
 	const second = penstock.Instant(1_000_000)
 	store := &failing{Store: newStore(t)}
-	cache, err := denycache.New(store, denycache.Options{})
+	cache, err := denycache.New(storetest.Full(store), denycache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestDenyCache(t *testing.T) {
 func TestAsCounted(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	now := at()
-	cache, err := denycache.New(newStore(t), denycache.Options{})
+	cache, err := denycache.New(storetest.Full(newStore(t)), denycache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
+	"github.com/penstock-io/penstock/storetest"
 )
 
 // BenchmarkFile measures a request under a file of envoyproxy/ratelimit, without gRPC: in memory, and on
@@ -38,7 +39,7 @@ descriptors:
 			return served{Store: newMemory(t)}
 		}},
 		{"redis", func(t testing.TB) served {
-			shared, err := denycache.New(onRedis(redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})(t), denycache.Options{})
+			shared, err := denycache.New(storetest.Full(onRedis(redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})(t)), denycache.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

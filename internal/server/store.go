@@ -20,7 +20,7 @@ type store struct {
 func (s *Server) openStore(context.Context) error {
 	o := storestack.Options{
 		Memory: memstore.Options{MaxBytes: int64(s.config.Store.Memory.MaxBytes)}, Log: s.log,
-		Wrap: func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
+		Observer: s.metrics.ObserveStore(s.tracer()),
 	}
 	if s.config.HasRedis() {
 		redis, err := s.config.Store.Redis.Options()
@@ -72,7 +72,7 @@ func (s *store) status() admin.StoreStatus {
 		Breaker: &admin.BreakerStatus{State: now.State.String(), Since: now.Since, Opened: now.Opened, Refused: now.Refused},
 	}
 	if !found.Connected {
-		found.Error = cmp.Or(s.Redis.Problem(), now.Cause).Error()
+		found.Error = cmp.Or(s.Problem(), now.Cause).Error()
 	}
 	return found
 }

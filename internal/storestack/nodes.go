@@ -19,11 +19,20 @@ func (s *Stack) Join(o membership.Options, forget func(of storage.Subject, onlyB
 	if s.Redis != nil {
 		o.Beat = func(ctx context.Context, about string) (int, []membership.Peer, error) {
 			s.forgetCleared(ctx, forget)
-			return s.Redis.Beat(ctx, o.ID, about)
+			return s.beat(ctx, o.ID, about)
 		}
 		o.Leave = func(ctx context.Context) error { return s.Redis.Leave(ctx, o.ID) }
 	}
 	return membership.Join(o)
+}
+
+// beat tells Redis of this node and asks it for the others.
+func (s *Stack) beat(ctx context.Context, node, about string) (nodes int, peers []membership.Peer, err error) {
+	nodes, alive, err := s.Redis.Beat(ctx, node, about, membership.Believed)
+	for _, p := range alive {
+		peers = append(peers, membership.Peer{ID: p.Name, About: p.About, Ago: p.Ago})
+	}
+	return nodes, peers, err
 }
 
 // forgetCleared forgets what was reset or lifted on any node. It asks with every beat for what happened

@@ -1,9 +1,11 @@
 package storestack
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-io/penstock"
@@ -19,8 +21,7 @@ type Options struct {
 	Memory memstore.Options
 	Redis  *redisstore.Options // nil: counters are in memory
 
-	// Wrap, if not nil, returns what the circuit breaker asks instead of Redis: something that measures.
-	Wrap func(redis breaker.Store) breaker.Store
+	Observer breaker.Observer // of what is sent to Redis; may be nil
 
 	Log *slog.Logger
 }
@@ -31,14 +32,15 @@ type Stack struct {
 	Local  penstock.Store // what decides while Shared is unavailable
 
 	Memory  *memstore.Store
-	Redis   *Redis
+	Redis   *redisstore.Store
 	Breaker *breaker.Breaker // around Redis
 	Leases  *lease.Store     // around the breaker
 	Denied  *denycache.Cache // around the leases
 
 	Settled chan struct{} // closed when Redis has answered, or was given up on
 
-	waited *time.Timer
+	waited  *time.Timer
+	problem atomic.Pointer[error] // of the last probe of Redis
 }
 
 // patience is how long the start waits for Redis. Decisions do not: the rules' on_store_error decides
@@ -51,12 +53,12 @@ const watchInterval = time.Second
 
 // Open returns at once, also if Redis cannot be reached: it is probed until it can.
 func Open(o Options) (_ *Stack, err error) {
+	s := &Stack{Settled: make(chan struct{})}
 	if o.Redis != nil {
-		if err := o.Redis.Validate(); err != nil {
+		if s.Redis, err = redisstore.New(*o.Redis); err != nil {
 			return nil, err
 		}
 	}
-	s := &Stack{Settled: make(chan struct{})}
 	if s.Memory, err = memstore.New(o.Memory); err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func Open(o Options) (_ *Stack, err error) {
 		close(s.Settled)
 		return s, nil
 	}
-	s.Redis, s.Local = newRedis(*o.Redis), s.Memory
+	s.Local = s.Memory
 	if err := s.openBreaker(&o); err != nil {
 		return nil, err
 	}
@@ -86,20 +88,17 @@ func Open(o Options) (_ *Stack, err error) {
 
 // openBreaker starts to probe Redis.
 func (s *Stack) openBreaker(o *Options) (err error) {
+	s.problem.Store(&errNotProbed)
 	settle := sync.OnceFunc(func() { close(s.Settled) })
 	s.waited = time.AfterFunc(patience, func() {
-		if err := s.Redis.Problem(); err != nil {
+		if err := s.Problem(); err != nil {
 			o.Log.Error("Redis cannot be reached: rules decide by their on_store_error until it can", "error", err)
 		}
 		settle()
 	})
-	asked := breaker.Store(s.Redis)
-	if o.Wrap != nil {
-		asked = o.Wrap(asked)
-	}
 	s.Breaker, err = breaker.New(breaker.Options{
-		Store: asked, Probe: s.Redis.Probe, Judge: s.Redis.judge, Down: errNotTried,
-		Watch: watchInterval,
+		Store: s.Redis, Probe: s.probe, Judge: o.judge, Down: errNotProbed,
+		Observer: o.Observer, Watch: watchInterval,
 		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
 			switch {
@@ -107,13 +106,38 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 				o.Log.Info("Redis decides", "addresses", o.Redis.Addresses)
 				s.waited.Stop()
 				settle()
-			case !errors.Is(cause, errNotTried):
+			case cause != errNotProbed:
 				o.Log.Error("Redis has failed: rules decide by their on_store_error until it serves again",
 					"kind", redisstore.KindOf(cause), "error", cause)
 			}
 		},
 	})
 	return err
+}
+
+var errNotProbed = errors.New("redis: there was no connection yet")
+
+// probe connects to Redis if nobody has, and tells whether it decides in a zone.
+func (s *Stack) probe(ctx context.Context, zone int) error {
+	err := s.Redis.PingZone(ctx, zone)
+	s.problem.Store(&err)
+	return err
+}
+
+// judge says how bad an error of Redis is, for everybody.
+func (o *Options) judge(err error) breaker.Severity {
+	if redisstore.KindOf(err).Down(o.Redis.Mode) {
+		return breaker.Down
+	}
+	return breaker.Failure
+}
+
+// Problem is why the last probe of Redis failed; nil if it did not.
+func (s *Stack) Problem() error {
+	if err := s.problem.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Close ends the probes and the connections.
@@ -125,7 +149,7 @@ func (s *Stack) Close() {
 		s.Breaker.Close()
 	}
 	if s.Redis != nil {
-		s.Redis.Close()
+		_ = s.Redis.Close() // neither fails
 	}
-	_ = s.Memory.Close() // never fails
+	_ = s.Memory.Close()
 }

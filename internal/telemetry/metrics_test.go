@@ -3,7 +3,6 @@ package telemetry_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -62,7 +63,7 @@ func newNode(t *testing.T, tracing *telemetry.Tracing) *node {
 	}
 	o := engine.Options{Store: store, Rules: engine.Fixed(snapshot), Observe: seen.Observe}
 	if tracing != nil {
-		o.Store = n.metrics.TimeStore(store, tracing.Tracer)
+		o.Store = observed(t, n, store, tracing.Tracer)
 	}
 	e, err := engine.New(o)
 	if err != nil {
@@ -175,8 +176,21 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
+// observed returns the store behind a circuit breaker that the node observes.
+func observed(t *testing.T, n *node, store storage.FullStore, tracer trace.Tracer) *breaker.Breaker {
+	t.Helper()
+	b, err := breaker.New(breaker.Options{
+		Store: store, Probe: func(context.Context, int) error { return nil }, Observer: n.metrics.ObserveStore(tracer),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
 // late is a store that is cut off at its deadline.
-type late struct{ breaker.Store }
+type late struct{ storage.FullStore }
 
 func (late) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	time.Sleep(10 * time.Millisecond)
@@ -194,16 +208,10 @@ func (late) ChargeLate(context.Context, *storage.LateCharge) error {
 func TestTimedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)
-		store := n.metrics.TimeStore(late{}, nil)
-		if store.Take(t.Context(), nil, nil) == nil || store.Settle(t.Context(), nil, nil) == nil {
+		store := observed(t, n, late{}, nil)
+		ticket := storage.Ticket{Groups: make([]storage.Group, 1)}
+		if store.Take(t.Context(), &ticket, nil) == nil || store.Settle(t.Context(), &storage.Settlement{}, nil) == nil || store.ChargeLate(t.Context(), &storage.LateCharge{}) == nil {
 			t.Error("the error is lost")
-		}
-		charger, ok := store.(storage.LateCharger)
-		if !ok || charger.ChargeLate(t.Context(), nil) == nil {
-			t.Error("late charges do not reach the store")
-		}
-		if err := n.metrics.TimeStore(struct{ breaker.Store }{}, nil).(storage.LateCharger).ChargeLate(t.Context(), nil); !errors.Is(err, penstock.ErrInvalid) {
-			t.Errorf("a store that cannot charge late: %v", err)
 		}
 		n.check(t,
 			`penstock_store_duration_seconds_count{call="charge_late"} 1`,
@@ -229,7 +237,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	for range 3 {
 		n.decide(t, login("198.51.100.7"))
 	}
-	_ = n.metrics.TimeStore(late{}, nil).Take(t.Context(), nil, nil)
+	_ = observed(t, n, late{}, nil).Take(t.Context(), new(storage.Ticket), nil)
 	answer := httptest.NewRecorder()
 	n.metrics.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	help := regexp.MustCompile(`(?m)^# HELP (penstock_\w+) (.*)\n# TYPE \w+ (\w+)$`)
