@@ -34,7 +34,7 @@ func (m *Meter) TakeLease(leases []Entry, now Instant, nonce uint64) []Entry {
 	if i := heldBy(leases, nonce); i >= 0 {
 		leases = append(leases[:i], leases[i+1:]...)
 	}
-	return append(leases, Entry{At: now + Instant(m.Window), N: int64(nonce)})
+	return append(leases, Entry{At: now + Instant(m.Window), Value: int64(nonce)})
 }
 
 // MendLeases brings expiries that a wrong clock wrote back to the latest this limit could set.
@@ -70,7 +70,7 @@ func expired(leases []Entry, now Instant) int {
 
 func heldBy(leases []Entry, nonce uint64) int {
 	for i, l := range leases {
-		if uint64(l.N) == nonce {
+		if uint64(l.Value) == nonce {
 			return i
 		}
 	}

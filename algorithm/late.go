@@ -59,7 +59,7 @@ func (m *Meter) addLateCounter(s, late State, now Instant) State {
 }
 
 // LateEntries returns those of a late log that a log has room for and that still count, oldest first;
-// N is the cost of each, not a running total. The newest are kept, up to capacity plus overdraft and to
+// Value is the cost of each, not a running total. The newest are kept, up to capacity plus overdraft and to
 // MaxLog, so that the log stays that short. Entries older than the last
 // MaxLateEntries of the log are left out: inserting them would rewrite more than that.
 func (m *Meter) LateEntries(log, late []Entry, now Instant) (entries []Entry) {
@@ -74,8 +74,8 @@ func (m *Meter) LateEntries(log, late []Entry, now Instant) (entries []Entry) {
 		if at <= left || at < from {
 			break
 		}
-		if cost := min(late[i].N-late[i-1].N, room); cost > 0 {
-			entries = append(entries, Entry{At: at, N: cost})
+		if cost := min(late[i].Value-late[i-1].Value, room); cost > 0 {
+			entries = append(entries, Entry{At: at, Value: cost})
 			room -= cost
 		}
 	}
@@ -100,19 +100,19 @@ func (m *Meter) InsertLate(log, entries []Entry, now Instant) []Entry {
 	}
 	more := int64(0)
 	for _, e := range entries {
-		more += e.N
+		more += e.Value
 	}
 	// From the newest to the oldest, each to its place; totals are those of all that are older.
 	old := len(log) - 1
 	log = append(log, entries...)
 	for to, k := len(log)-1, len(entries)-1; k >= 0; to-- {
 		if old > 0 && log[old].At > entries[k].At {
-			log[to] = Entry{log[old].At, log[old].N + more}
+			log[to] = Entry{log[old].At, log[old].Value + more}
 			old--
 			continue
 		}
-		log[to] = Entry{entries[k].At, log[old].N + more}
-		more -= entries[k].N
+		log[to] = Entry{entries[k].At, log[old].Value + more}
+		more -= entries[k].Value
 		k--
 	}
 	return log

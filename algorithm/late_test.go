@@ -54,12 +54,12 @@ func TestInsertLateKeepsOrder(t *testing.T) {
 	} {
 		entries := m.LateEntries(log, late, now)
 		got := m.InsertLate(append([]Entry(nil), log...), entries, now)
-		want := late[len(late)-1].N + 4
+		want := late[len(late)-1].Value + 4
 		if sum := m.WeighLog(got, now, 0).Sum; sum != want {
 			t.Errorf("%v: sum %d, want %d: %v", late, sum, want, got)
 		}
 		for i := 1; i < len(got); i++ {
-			if got[i].At < got[i-1].At || got[i].N < got[i-1].N {
+			if got[i].At < got[i-1].At || got[i].Value < got[i-1].Value {
 				t.Errorf("%v: entry %d of %v", late, i, got)
 			}
 		}

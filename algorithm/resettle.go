@@ -129,18 +129,18 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 	if first == end {
 		return log, true
 	}
-	total := log[end-1].N
-	back := min(r.Cost-cost, total-log[first-1].N)
+	total := log[end-1].Value
+	back := min(r.Cost-cost, total-log[first-1].Value)
 	kept := first
 	for i := first; i < len(log); i++ {
 		e := log[i]
 		if i < end {
-			e.N = min(e.N, total-back)
+			e.Value = min(e.Value, total-back)
 		} else {
-			e.N -= back
+			e.Value -= back
 		}
 		// What counts nothing any more is not kept, but for the newest: time stands by it.
-		if e.N > log[kept-1].N || i == len(log)-1 {
+		if e.Value > log[kept-1].Value || i == len(log)-1 {
 			log[kept] = e
 			kept++
 		}

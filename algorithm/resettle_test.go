@@ -207,7 +207,7 @@ func TestReleasedLogStaysShort(t *testing.T) {
 // before and after keeps its cost.
 func TestResettleLogInTheMiddle(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 20, Window: time.Minute})
-	at := func(s int, n int64) Entry { return Entry{At: epoch.Add(time.Duration(s) * time.Second), N: n} }
+	at := func(s int, n int64) Entry { return Entry{At: epoch.Add(time.Duration(s) * time.Second), Value: n} }
 	log := []Entry{at(0, 5), at(1, 7), at(2, 10), at(2, 14), at(2, 15), at(3, 19)} // 2, 3+4+1, 4
 	for _, test := range []struct {
 		name    string
@@ -237,7 +237,7 @@ func TestResettleLogInTheMiddle(t *testing.T) {
 // spend lists what counts in a log, each with its own cost.
 func spend(log []Entry) (costs []Entry) {
 	for i := 1; i < len(log); i++ {
-		if cost := log[i].N - log[i-1].N; cost != 0 {
+		if cost := log[i].Value - log[i-1].Value; cost != 0 {
 			costs = append(costs, Entry{log[i].At, cost})
 		}
 	}
@@ -373,10 +373,10 @@ func FuzzLog(f *testing.F) {
 			sum, latest := int64(0), Instant(0)
 			for i := 1; i < len(b.entries); i++ {
 				e, last := b.entries[i], b.entries[i-1]
-				if e.N < last.N || e.At < latest && e.At != 0 {
+				if e.Value < last.Value || e.At < latest && e.At != 0 {
 					t.Fatalf("entry %d of %v", i, b.entries)
 				}
-				sum, latest = sum+e.N-last.N, max(latest, e.At)
+				sum, latest = sum+e.Value-last.Value, max(latest, e.At)
 			}
 			if d.Used < 0 || d.Used > sum || d.RetryAfter < Never || d.ResetAfter < 0 || d.Allowed != (d.RetryAfter == 0) {
 				t.Fatalf("%+v of %v at %d", d, b.entries, now)

@@ -13,11 +13,10 @@ import (
 // the window is found by binary search, and a denied call need not tidy up. What has left the
 // window when an entry is recorded never comes back: time does not run below the newest entry.
 
-// An Entry of a log is an instant and the running total of costs; of leases, an expiry and the
-// lease's number.
+// An Entry is one of a log, or one permit of a concurrency limit.
 type Entry struct {
-	At Instant
-	N  int64
+	At    Instant // when it was recorded; of a permit, when it expires
+	Value int64   // the running total of costs; of a permit, its nonce
 }
 
 // LogWeight is what a log says to a cost, and where it would be recorded.
@@ -40,7 +39,7 @@ func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 		}
 		left := m.logLeft(w.At)
 		w.First = 1 + sort.Search(len(log)-1, func(i int) bool { return log[i+1].At > left })
-		w.Sum = last.N - log[w.First-1].N
+		w.Sum = last.Value - log[w.First-1].Value
 		if wrong {
 			w.At, w.Repaired = now, true
 		}
@@ -74,7 +73,7 @@ func (m *Meter) RecordDenied(log []Entry, w LogWeight, cost int64) []Entry {
 
 func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entry {
 	if w.Repaired {
-		log = append(log[:0], Entry{}, Entry{At: w.At, N: w.Sum})
+		log = append(log[:0], Entry{}, Entry{At: w.At, Value: w.Sum})
 		w.First = 1
 	}
 	if cost == 0 {
@@ -92,10 +91,10 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 		log = log[:len(log)-1]
 		w.First = min(w.First, len(log))
 	}
-	total := log[len(log)-1].N + cost
-	log = append(log, Entry{At: w.At, N: total})
+	total := log[len(log)-1].Value + cost
+	log = append(log, Entry{At: w.At, Value: total})
 	if denied {
-		for i := w.First; total-log[i].N > m.Count; i++ {
+		for i := w.First; total-log[i].Value > m.Count; i++ {
 			log[i].At = 0 // has left every window
 		}
 	}
@@ -105,7 +104,7 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 // spent tells whether all of the newest entry was given back.
 func spent(log []Entry) bool {
 	n := len(log)
-	return n > 1 && log[n-1].N == log[n-2].N
+	return n > 1 && log[n-1].Value == log[n-2].Value
 }
 
 // LogState sums up a log after a call: see [State].
@@ -125,9 +124,9 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 		if w.Repaired {
 			s.FreeAt = now
 		} else {
-			total := log[len(log)-1].N
+			total := log[len(log)-1].Value
 			rest := log[w.First:]
-			oldest := sort.Search(len(rest)-1, func(i int) bool { return total-rest[i].N+cost <= m.Count })
+			oldest := sort.Search(len(rest)-1, func(i int) bool { return total-rest[i].Value+cost <= m.Count })
 			s.FreeAt = rest[oldest].At
 		}
 	}
@@ -143,19 +142,19 @@ func (m *Meter) FillLog(log []Entry, from Instant, cost int64) []Entry {
 		return log
 	}
 	if len(log) == 0 {
-		return append(log, Entry{}, Entry{At: from, N: least})
+		return append(log, Entry{}, Entry{At: from, Value: least})
 	}
 	at := 1
 	for at < len(log) && log[at].At < from {
 		at++
 	}
-	missing := least - (log[len(log)-1].N - log[at-1].N)
+	missing := least - (log[len(log)-1].Value - log[at-1].Value)
 	if missing <= 0 {
 		return log
 	}
-	log = slices.Insert(log, at, Entry{At: from, N: log[at-1].N})
+	log = slices.Insert(log, at, Entry{At: from, Value: log[at-1].Value})
 	for i := at; i < len(log); i++ {
-		log[i].N += missing
+		log[i].Value += missing
 	}
 	return log
 }

@@ -122,7 +122,7 @@ func TestRecordLogOfNothingOnlyMends(t *testing.T) {
 	if log := m.RecordLog(nil, m.WeighLog(nil, epoch, 0), 0); len(log) != 0 {
 		t.Errorf("recorded a peek at an empty log: %v", log)
 	}
-	log := []Entry{{}, {At: epoch, N: 2}}
+	log := []Entry{{}, {At: epoch, Value: 2}}
 	if got := m.RecordLog(log, m.WeighLog(log, epoch, 0), 0); len(got) != 2 || got[1] != log[1] {
 		t.Errorf("a peek changed the log to %v", got)
 	}
@@ -131,7 +131,7 @@ func TestRecordLogOfNothingOnlyMends(t *testing.T) {
 // The state of a log names an entry to wait for only where waiting helps.
 func TestLogStateWaitsForAnEntry(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute})
-	log := []Entry{{}, {At: epoch, N: 2}, {At: epoch + 5, N: 3}}
+	log := []Entry{{}, {At: epoch, Value: 2}, {At: epoch + 5, Value: 3}}
 	for cost, want := range map[int64]State{
 		0: {At: epoch + 5, Used: 3},                    // passes
 		1: {At: epoch + 5, Used: 3, FreeAt: epoch},     //

@@ -333,7 +333,7 @@ func chargedAfterwards(s *rules.Snapshot, charges []storage.LateCharge, now pens
 						continue
 					}
 					if n := len(a.Log); n > 0 {
-						used += a.Log[n-1].N
+						used += a.Log[n-1].Value
 					} else {
 						used += m.Peek(a.State, now).Used
 					}

@@ -60,7 +60,7 @@ func (a *arena) alloc(n int) block {
 	}
 	p := a.page(i)
 	offset := p.free
-	p.free = uint16(a.memory.frames.entries(i)[offset].N)
+	p.free = uint16(a.memory.frames.entries(i)[offset].Value)
 	p.taken++
 	if p.free == noBlock {
 		a.unlink(i)
@@ -75,7 +75,7 @@ func (a *arena) free(b block) {
 	if p.free == noBlock {
 		a.link(i)
 	}
-	a.memory.frames.entries(i)[offset].N = int64(p.free)
+	a.memory.frames.entries(i)[offset].Value = int64(p.free)
 	p.free = offset
 	p.taken--
 	// The last small page of its class stays until trim, or a list that comes and goes would cost a page
@@ -110,9 +110,9 @@ func (a *arena) addPage(class int) uint32 {
 	*a.page(i) = page{class: uint8(class)}
 	entries := a.memory.frames.entries(i)
 	for offset := 0; offset < length; offset += size {
-		entries[offset].N = int64(offset + size)
+		entries[offset].Value = int64(offset + size)
 	}
-	entries[length-size].N = noBlock
+	entries[length-size].Value = noBlock
 	a.link(i)
 	return i
 }

@@ -31,7 +31,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 				t.Fatalf("a block of %d for %d entries", cap(entries), n)
 			}
 			for i := range entries {
-				entries[i] = algorithm.Entry{At: algorithm.Instant(i), N: int64(step)}
+				entries[i] = algorithm.Entry{At: algorithm.Instant(i), Value: int64(step)}
 			}
 			lists = append(lists, list{b, n, int64(step)})
 			continue
@@ -39,7 +39,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 		i := r.IntN(len(lists))
 		l := lists[i]
 		for j, e := range a.entries(l.block, l.n) {
-			if e.At != algorithm.Instant(j) || e.N != l.mark {
+			if e.At != algorithm.Instant(j) || e.Value != l.mark {
 				t.Fatalf("step %d: entry %d of list %d is %+v", step, j, l.mark, e)
 			}
 		}
@@ -122,13 +122,13 @@ func TestFramesAreFound(t *testing.T) {
 				}
 				owner[j] = true
 				m.frames.pages[j].class = 0
-				m.frames.entries(uint32(j))[0].N = int64(j)
+				m.frames.entries(uint32(j))[0].Value = int64(j)
 			}
 			runs = append(runs, run{i, n})
 		} else {
 			k := r.IntN(len(runs))
 			for j := runs[k].first; j < runs[k].first+runs[k].n; j++ {
-				if got := m.frames.entries(uint32(j))[0].N; got != int64(j) {
+				if got := m.frames.entries(uint32(j))[0].Value; got != int64(j) {
 					t.Fatalf("step %d: frame %d holds %d", step, j, got)
 				}
 				delete(owner, j)

@@ -98,7 +98,7 @@ func (it *item) adopt(s *slot) {
 	} else if it.Meter.Kind.Fixed() { // a counter that outgrows its slot
 		st := unpack(it.Meter.Kind, s.at(), s.payload)
 		n = 1
-		sh.lists.entries(it.block, 1)[0] = algorithm.Entry{At: algorithm.Instant(st.Used), N: st.Previous}
+		sh.lists.entries(it.block, 1)[0] = algorithm.Entry{At: algorithm.Instant(st.Used), Value: st.Previous}
 	}
 	s.head |= spilled
 	s.setList(it.block, n)

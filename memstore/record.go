@@ -15,7 +15,7 @@ func (sh *shard) record(s *slot) algorithm.Record {
 	r, packed := algorithm.Record{First: s.at()}, s.payload
 	if s.isSpilled() {
 		entry := sh.list(s)[0]
-		packed, r.Nonce = uint64(entry.At), uint64(entry.N)
+		packed, r.Nonce = uint64(entry.At), uint64(entry.Value)
 	}
 	r.Departs, r.Replays = algorithm.Instant(packed>>replayBits), int64(packed&(1<<replayBits-1))
 	return r
@@ -26,7 +26,7 @@ func (p *spot) setRecord(r algorithm.Record, ttl int64, isGiven bool) {
 	s := p.slotApart()
 	packed, flags := uint64(r.Departs)<<replayBits|uint64(r.Replays), apart|givenFlag(isGiven)
 	if r.Nonce != 0 {
-		p.entries(s, 1)[0] = algorithm.Entry{At: algorithm.Instant(packed), N: int64(r.Nonce)}
+		p.entries(s, 1)[0] = algorithm.Entry{At: algorithm.Instant(packed), Value: int64(r.Nonce)}
 		flags |= spilled
 	} else {
 		p.sh.release(s)

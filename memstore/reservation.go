@@ -28,7 +28,7 @@ func (sh *shard) isReservation(s *slot, subject *storage.Subject) bool {
 }
 
 func subjectEntry(s *storage.Subject) algorithm.Entry {
-	return algorithm.Entry{At: algorithm.Instant(binary.LittleEndian.Uint64(s[:8])), N: int64(binary.LittleEndian.Uint64(s[8:]))}
+	return algorithm.Entry{At: algorithm.Instant(binary.LittleEndian.Uint64(s[:8])), Value: int64(binary.LittleEndian.Uint64(s[8:]))}
 }
 
 // reservation returns what a slot holds, with its receipts in the given slice.
@@ -36,9 +36,9 @@ func (sh *shard) reservation(s *slot, receipts []algorithm.Receipt) storage.Rese
 	list := sh.list(s)
 	ends := list[1]
 	for rest := list[reservationHeader:]; len(rest) > 0; rest = rest[receiptEntries:] {
-		receipts = append(receipts, algorithm.Receipt{Fingerprint: uint64(rest[1].N), Cost: rest[0].N, At: rest[0].At})
+		receipts = append(receipts, algorithm.Receipt{Fingerprint: uint64(rest[1].Value), Cost: rest[0].Value, At: rest[0].At})
 	}
-	return storage.Reservation{Nonce: uint64(ends.N), Until: ends.At >> 1, Closed: ends.At&1 != 0, Receipts: receipts}
+	return storage.Reservation{Nonce: uint64(ends.Value), Until: ends.At >> 1, Closed: ends.At&1 != 0, Receipts: receipts}
 }
 
 // setReservation writes a reservation. A block for it must have been held.
@@ -49,11 +49,11 @@ func (p *spot) setReservation(subject *storage.Subject, r *storage.Reservation, 
 	if r.Closed {
 		ends |= 1
 	}
-	list[0], list[1] = subjectEntry(subject), algorithm.Entry{At: ends, N: int64(r.Nonce)}
+	list[0], list[1] = subjectEntry(subject), algorithm.Entry{At: ends, Value: int64(r.Nonce)}
 	for i, receipt := range r.Receipts {
 		at := reservationEntries(i)
-		list[at] = algorithm.Entry{At: receipt.At, N: receipt.Cost}
-		list[at+1] = algorithm.Entry{N: int64(receipt.Fingerprint)}
+		list[at] = algorithm.Entry{At: receipt.At, Value: receipt.Cost}
+		list[at+1] = algorithm.Entry{Value: int64(receipt.Fingerprint)}
 	}
 	s.head = head(now, r.Until, apart|spilled|givenFlag(isGiven))
 }

@@ -32,7 +32,7 @@ func (sh *shard) load(s *slot, kind algorithm.Kind) algorithm.State {
 	}
 	if s.isSpilled() {
 		wide := sh.list(s)[0]
-		return algorithm.State{At: s.at(), Used: int64(wide.At), Previous: wide.N}
+		return algorithm.State{At: s.at(), Used: int64(wide.At), Previous: wide.Value}
 	}
 	return unpack(kind, s.at(), s.payload)
 }
@@ -236,7 +236,7 @@ func (sh *shard) release(s *slot) {
 // save writes the state of a fixed-size kind; date has to follow.
 func (sh *shard) save(s *slot, kind algorithm.Kind, st algorithm.State) {
 	if s.isSpilled() {
-		sh.list(s)[0] = algorithm.Entry{At: algorithm.Instant(st.Used), N: st.Previous}
+		sh.list(s)[0] = algorithm.Entry{At: algorithm.Instant(st.Used), Value: st.Previous}
 		return
 	}
 	s.payload = pack(kind, st)

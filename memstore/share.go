@@ -222,10 +222,10 @@ func sharedLog(s *slot, window int64) []algorithm.Entry {
 	log := make([]algorithm.Entry, 1, 8)
 	if before := int64(s.payload & math.MaxUint32); before > 0 {
 		start := s.at() - s.at()%algorithm.Instant(window)
-		log = append(log, algorithm.Entry{At: start - 1, N: before})
+		log = append(log, algorithm.Entry{At: start - 1, Value: before})
 	}
 	if current := int64(s.payload >> 32); current > 0 {
-		log = append(log, algorithm.Entry{At: s.at(), N: log[len(log)-1].N + current})
+		log = append(log, algorithm.Entry{At: s.at(), Value: log[len(log)-1].Value + current})
 	}
 	return log
 }
@@ -236,7 +236,7 @@ func (s *slot) setSharedLog(log []algorithm.Entry, m *algorithm.Meter) {
 	start := newest - newest%window
 	var before, current int64
 	for i := 1; i < len(log); i++ {
-		switch n := log[i].N - log[i-1].N; {
+		switch n := log[i].Value - log[i-1].Value; {
 		case log[i].At >= start:
 			current += n
 		case log[i].At >= start-window:

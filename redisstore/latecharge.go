@@ -47,7 +47,7 @@ func (a *amendment) late(prefix string, who storage.Subject, amount *storage.Lat
 	for i := 1; i < len(amount.Log); i++ {
 		e := amount.Log[i]
 		a.body = appendUint56(a.body, int64(e.At))
-		a.body = appendUint48(a.body, min(e.N-amount.Log[i-1].N, m.Most))
+		a.body = appendUint48(a.body, min(e.Value-amount.Log[i-1].Value, m.Most))
 	}
 }
 

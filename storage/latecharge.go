@@ -64,7 +64,7 @@ func (c *LateCharge) Validate() error {
 			return fail("amount %d: %d log entries, at most %d", i, len(a.Log), algorithm.MaxLateEntries)
 		}
 		for k, e := range a.Log {
-			if e.At < 0 || e.At > algorithm.MaxInstant || e.N < 0 || k > 0 && e.N < a.Log[k-1].N {
+			if e.At < 0 || e.At > algorithm.MaxInstant || e.Value < 0 || k > 0 && e.Value < a.Log[k-1].Value {
 				return fail("amount %d: log entry %d is %+v; totals must not fall and instants must be from 0 to %d", i, k, e, algorithm.MaxInstant)
 			}
 		}

@@ -42,8 +42,8 @@ func checkInvalidLate(nodes []storage.Store) error {
 		}},
 		{"an entry before the epoch", "log entry 1", func(c *storage.LateCharge) { c.Amounts[1].Log[1].At = -1 }},
 		{"an entry after the last instant", "log entry 1", func(c *storage.LateCharge) { c.Amounts[1].Log[1].At = algorithm.MaxInstant + 1 }},
-		{"a total that falls", "log entry 2", func(c *storage.LateCharge) { c.Amounts[1].Log[2].N = 0 }},
-		{"a negative total", "log entry 0", func(c *storage.LateCharge) { c.Amounts[1].Log[0].N = -1 }},
+		{"a total that falls", "log entry 2", func(c *storage.LateCharge) { c.Amounts[1].Log[2].Value = 0 }},
+		{"a negative total", "log entry 0", func(c *storage.LateCharge) { c.Amounts[1].Log[0].Value = -1 }},
 	} {
 		a, b := lateAmount{meter: m}, lateAmount{meter: log}
 		for range 2 {

@@ -29,10 +29,10 @@ const (
 type Store struct {
 	inner // what is not about leases is its own to do: nothing that was reserved or can be banned is leased
 	table table
-	began   time.Time
-	works   sync.Pool // of *work
-	calls   atomic.Int64
-	exact   atomic.Int64
+	began time.Time
+	works sync.Pool // of *work
+	calls atomic.Int64
+	exact atomic.Int64
 
 	returned, kept atomic.Int64 // of what was to be returned
 }
