@@ -46,7 +46,7 @@ type Config struct {
 	// Observe sees every decision: see [engine.Options]. RulesChanged is told when other rules are served,
 	// or some are refused. StoreObserver measures what is sent to Redis.
 	Observe       func(*engine.Observation)
-	RulesChanged  func(rules.Status)
+	RulesChanged  func(live.Status)
 	StoreObserver breaker.Observer
 }
 

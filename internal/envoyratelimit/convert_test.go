@@ -11,13 +11,14 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 const noon = penstock.Instant(1_767_268_800_000_000)
 
 func at() penstock.Instant { return noon }
 
-func newStore(t testing.TB) penstock.Store {
+func newStore(t testing.TB) storage.FullStore {
 	t.Helper()
 	s, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-
-	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // limits has a bit of everything.
@@ -165,7 +164,7 @@ var fileCases = []struct {
 }
 
 func TestFile(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for _, c := range fileCases {
 			t.Run(c.name, func(t *testing.T) {
 				c.by.Store = newStore(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine/denycache"
 	"github.com/penstock-io/penstock/internal/rls"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // back makes the hits of a descriptor negative.
@@ -78,7 +79,7 @@ var refundCases = []struct {
 }
 
 func TestRefunds(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for _, c := range refundCases {
 			t.Run(c.name, func(t *testing.T) {
 				c.by.Store, c.by.Refunds = newStore(t), true
@@ -98,7 +99,7 @@ rules:
   - {name: running, match: {domain: mesh}, key: [user], limits: [{concurrent: 1, ttl: 10m}]}
   - {name: hourly, match: {domain: mesh}, key: [ip], limits: [2/1h]}
 `
-	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		client := refunding(t, byRulesWith(t, newStore(t), text, true))
 		for _, s := range []step{
 			{ask("user=u,id=1"), "OK | OK running 1/UNKNOWN 0 left for 10m0s"},

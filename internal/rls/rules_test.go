@@ -79,7 +79,7 @@ var ruleCases = []struct {
 }
 
 func TestRules(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for _, c := range ruleCases {
 			t.Run(c.name, func(t *testing.T) { run(t, byRules(t, newStore(t), ownRules), c.steps) })
 		}
@@ -89,7 +89,7 @@ func TestRules(t *testing.T) {
 // Many at once: exactly the limit passes, however it is said.
 func TestExactlyTheLimit(t *testing.T) {
 	const clients, each, limit = 256, 4, 100
-	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) penstock.Store) {
+	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
 		for name, limiter := range map[string]rls.Limiter{
 			"rules": byRules(t, newStore(t), "rules: [{name: all, match: {domain: mesh}, key: [user], limits: [{rate: 100/1h, algorithm: fixed_window}]}]"),
 			"file":  byFile(t, "{domain: mesh, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100}}]}", served{Store: newStore(t)}),

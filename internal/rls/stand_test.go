@@ -25,6 +25,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/redisstore"
 	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // patience is for what must happen: no test depends on how soon.
@@ -36,7 +37,7 @@ func now() penstock.Instant {
 }
 
 // onEveryStore runs a test in memory, on Redis and on a cluster. Each store it asks for is empty.
-func onEveryStore(t *testing.T, test func(t *testing.T, newStore func(testing.TB) penstock.Store)) {
+func onEveryStore(t *testing.T, test func(t *testing.T, newStore func(testing.TB) storage.FullStore)) {
 	t.Run("memory", func(t *testing.T) { test(t, newMemory) })
 	t.Run("redis", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -48,7 +49,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, newStore func(testing.TB
 	})
 }
 
-func newMemory(t testing.TB) penstock.Store {
+func newMemory(t testing.TB) storage.FullStore {
 	t.Helper()
 	s, err := memstore.New(memstore.Options{MaxBytes: 8 << 20})
 	if err != nil {
@@ -58,9 +59,9 @@ func newMemory(t testing.TB) penstock.Store {
 	return s
 }
 
-func onRedis(o redisstore.Options) func(testing.TB) penstock.Store {
+func onRedis(o redisstore.Options) func(testing.TB) storage.FullStore {
 	used := 0
-	return func(t testing.TB) penstock.Store {
+	return func(t testing.TB) storage.FullStore {
 		t.Helper()
 		used++
 		o.KeyPrefix, o.Timeout = fmt.Sprintf("t%d:", used), patience

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/penstock-io/penstock/engine"
-	"github.com/penstock-io/penstock/engine/breaker"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/internal/telemetry"
@@ -25,8 +24,8 @@ func (s *Server) openPerSecond() (envoyratelimit.Engine, error) {
 	const part = 8 // of the memory that store.memory has
 	stack, err := storestack.Open(storestack.Options{
 		Redis: &redis, Log: s.log.With("store", "redis_per_second"),
-		Memory: memstore.Options{MaxBytes: max(int64(s.config.Store.Memory.MaxBytes)/part, 8<<20)},
-		Wrap:   func(redis breaker.Store) breaker.Store { return s.metrics.TimeStore(redis, s.tracer()) },
+		Memory:   memstore.Options{MaxBytes: max(int64(s.config.Store.Memory.MaxBytes)/part, 8<<20)},
+		Observer: s.metrics.ObserveStore(s.tracer()),
 	})
 	if err != nil {
 		return nil, err
