@@ -11,6 +11,7 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/goccy/go-yaml"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -35,7 +36,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 		}
 		look(t, content, found)
 	}
-	for what, want := range map[string]int{"@type": 5, "clusters": 1, "rate_limits": 2} {
+	for what, want := range map[string]int{"@type": 6, "clusters": 1, "rate_limits": 2} {
 		if found[what] != want {
 			t.Errorf("found %d of %s, want %d", found[what], what, want)
 		}

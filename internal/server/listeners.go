@@ -237,6 +237,13 @@ func (s *Server) newGRPC() (serve, error) {
 	if s.tracing != nil {
 		more = append(more, grpc.ChainUnaryInterceptor(s.tracing.Unary))
 	}
+	if s.stats != nil {
+		times, err := s.metrics.RateLimitTimes()
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, grpc.ChainUnaryInterceptor(times))
+	}
 	log := s.log.With("listener", "grpc")
 	server, err := grpcapi.NewServer(grpcapi.Options{
 		Decider: s.decider, Concluder: s.decider, Batch: s.decider, Health: s.health, Log: log,
