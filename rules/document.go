@@ -15,12 +15,12 @@ import (
 // [Schema] go by them. rules has the field's name, and says if it must be given; as is an example;
 // min and max bound a number, or the length of a text or list; doc is what editors show.
 type Document struct {
-	Attributes map[string]Source `rules:"attributes" max:"256" doc:"How an HTTP request becomes attributes. ip, method, host and path are always there."`
+	Attributes map[string]Source `rules:"attributes" max:"256" doc:"Where the attributes of an HTTP request come from, by name. ip, method, host and path always exist."`
 
 	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths rules and lists ignore. Set what the servers behind Penstock ignore."`
 
-	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"200000" doc:"All that match a call apply."`
-	Lists Lists       `rules:"lists" doc:"Who is never limited, and who is always refused."`
+	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"200000" doc:"The rules. All that match a request apply, together or not at all."`
+	Lists Lists       `rules:"lists" doc:"Requests that are never limited, and requests that are always denied. Lists are checked before rules."`
 
 	found *found // of what it was parsed from
 }
@@ -30,48 +30,48 @@ type Source struct {
 	Header string `rules:"header" max:"128" doc:"The value of a request header."`
 	Cookie string `rules:"cookie" max:"128" doc:"The value of a cookie."`
 	Query  string `rules:"query" max:"128" doc:"The value of a query parameter."`
-	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT; a.b is b within a."`
+	Claim  string `rules:"claim" max:"128" doc:"A claim of a verified JWT. a.b is the claim b within a."`
 
-	Certificate attribute.CertificatePart `rules:"certificate" doc:"Of the client's verified TLS certificate."`
+	Certificate attribute.CertificatePart `rules:"certificate" doc:"A field of the client's verified TLS certificate."`
 }
 
 // RuleTerms are a rule as it is written.
 type RuleTerms struct {
-	Name  string     `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The policy's name in headers, metrics and logs."`
-	Match MatchTerms `rules:"match" doc:"What a call must be like. All must hold; nothing given means every call."`
+	Name  string     `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The name of the rule. It is the policy name in headers, metrics and logs: lower-case letters, digits, '.', '_' and '-'."`
+	Match MatchTerms `rules:"match" doc:"Which requests the rule is for. All conditions must hold; without conditions the rule is for every request of the default domain."`
 
-	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths the rule ignores, in match, overrides, when and key; what is not given is as the document says."`
+	PathMatching PathTerms `rules:"path_matching" doc:"Which differences between paths the rule ignores in match, overrides, when and key. What is not given is as the document says."`
 
-	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"The attributes, and wildcards of the path, that callers are told apart by. [] is one counter for all; user? treats a missing one as empty; ip/48 counts by that network of an IPv6 address, and by a whole IPv4 address."`
-	Limits []LimitTerms `rules:"limits" as:"limits: [100/1m]" min:"1" max:"16" doc:"All of them, together or not at all."`
+	Key    []KeyPart    `rules:"key,required" as:"key: [user], or [] for one counter for all" max:"16" doc:"What clients are told apart by: attributes, and wildcards of the path. [] is one counter for all requests. A request that lacks an attribute of the key does not match; user? counts a missing one as empty. ip/48 counts by that network of an IPv6 address, and by the whole of an IPv4 address."`
+	Limits []LimitTerms `rules:"limits" as:"limits: [100/1m]" min:"1" max:"16" doc:"The limits. A request passes if all of them allow it, and is charged to all or to none."`
 
-	RequestsPerMinute       *int64    `rules:"requests_per_minute" min:"0" max:"100000" doc:"Short for a sliding_window_log limit."`
-	RequestsPerHour         *int64    `rules:"requests_per_hour" min:"0" max:"100000" doc:"Short for a sliding_window_log limit."`
-	EnableProgressiveLimits bool      `rules:"enable_progressive_limits" doc:"Short for a penalty: a ban after each denial."`
-	ProgressiveBanDurations []Seconds `rules:"progressive_ban_durations" min:"1" max:"15" doc:"The bans of that penalty, in seconds or as durations."`
+	RequestsPerMinute       *int64    `rules:"requests_per_minute" min:"0" max:"100000" doc:"Short for a sliding_window_log limit per minute. It cannot be given together with limits."`
+	RequestsPerHour         *int64    `rules:"requests_per_hour" min:"0" max:"100000" doc:"Short for a sliding_window_log limit per hour. It cannot be given together with limits."`
+	EnableProgressiveLimits bool      `rules:"enable_progressive_limits" doc:"Short for a penalty that bans after each denial. The bans are progressive_ban_durations; 1m, 5m and 1h if these are not given."`
+	ProgressiveBanDurations []Seconds `rules:"progressive_ban_durations" min:"1" max:"15" doc:"The bans of enable_progressive_limits, in seconds or as durations. The last one repeats."`
 
-	Cost         *CostTerms      `rules:"cost" doc:"What a call costs, instead of what it says itself."`
-	CountDenied  bool            `rules:"count_denied" doc:"Record denied calls too (windows only)."`
-	Dedup        *DedupTerms     `rules:"dedup" doc:"Charge a repeated call once."`
-	Reserve      *ReserveTerms   `rules:"reserve" doc:"Take an estimate that is settled later."`
-	Overdraft    *OverdraftTerms `rules:"overdraft" doc:"How far charges that must be recorded may drive the balance below zero."`
-	Penalty      *PenaltyTerms   `rules:"penalty" doc:"Ban callers that keep running into the limits."`
-	Consistency  Consistency     `rules:"consistency" doc:"exact, or leased: permits fetched ahead for hot keys, never over the limit."`
-	OnStoreError Failure         `rules:"on_store_error" doc:"What is decided while the store does not answer."`
-	Mode         Mode            `rules:"mode" doc:"enforce; shadow decides and reports but never denies; off."`
-	Overrides    []OverrideTerms `rules:"overrides" max:"1000" doc:"The first whose match holds replaces the limits. It shares the rule's counters if everything its match reads is part of the key; otherwise it has counters of its own."`
-	Owner        string          `rules:"owner" max:"128" doc:"Who to ask about the rule."`
-	ExpiresAt    time.Time       `rules:"expires_at,nullable" doc:"When the rule ceases to apply."`
+	Cost         *CostTerms      `rules:"cost" doc:"What a request costs: a number, or where it is found. It replaces the cost that the request states; 1 if neither is given. A request with cost 0 is always a peek."`
+	CountDenied  bool            `rules:"count_denied" doc:"Count denied requests too. Only windows can."`
+	Dedup        *DedupTerms     `rules:"dedup" doc:"Charge a duplicate of an allowed request once. Requests are duplicates if they have the same id and key. Over HTTP and gRPC the id is the header Idempotency-Key, in the decision API the field id; dedup.attribute takes it from an attribute instead. A request without an id is never a duplicate."`
+	Reserve      *ReserveTerms   `rules:"reserve" doc:"Charge an estimate first and correct it later: the actual cost is settled, or everything is released."`
+	Overdraft    *OverdraftTerms `rules:"overdraft" doc:"How far below zero a settled cost may drive a balance."`
+	Penalty      *PenaltyTerms   `rules:"penalty" doc:"Ban clients that keep exceeding the limits."`
+	Consistency  Consistency     `rules:"consistency" doc:"exact asks the store for every request. leased takes quota ahead for busy keys, for fewer round trips: never more than the limit in a fixed window, and within a hundredth of the window for other algorithms. exact if not given."`
+	OnStoreError Failure         `rules:"on_store_error" doc:"What decides while the store is unavailable. local: each node enforces the whole limit by itself; {local: divided}: each node enforces its share; allow; deny. local if not given."`
+	Mode         Mode            `rules:"mode" doc:"enforce: the rule denies requests. shadow: it decides and reports but never denies. off: it does nothing. enforce if not given."`
+	Overrides    []OverrideTerms `rules:"overrides" max:"1000" doc:"Other limits for some requests of the rule. The first override whose match holds replaces the limits. It shares the rule's counters if everything its match reads is part of the key; otherwise it has counters of its own."`
+	Owner        string          `rules:"owner" max:"128" doc:"Who to ask about the rule. It has no effect."`
+	ExpiresAt    time.Time       `rules:"expires_at,nullable" doc:"When the rule stops applying; null or not given: never."`
 }
 
 // MatchTerms are what a call must be like.
 type MatchTerms struct {
-	Domain     string   `rules:"domain" max:"255" doc:"The domain of the call; default if not given."`
-	Method     Values   `rules:"method" doc:"One or several HTTP methods."`
-	Path       string   `rules:"path" max:"2048" doc:"The normalised path: /users/{id}, /search/{rest...}."`
-	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes: one or several each, with * wildcards; networks for addresses."`
-	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes and the wildcards of the rule's path."`
-	OnError    OnError  `rules:"on_error" doc:"What happens to a request for which when cannot be evaluated. match: the rule applies, and an override does if its limits are no looser than the rule's; skip: it does not apply; deny: the request is denied."`
+	Domain     string   `rules:"domain" max:"255" doc:"The domain of the request; default if not given."`
+	Method     Values   `rules:"method" doc:"One or several HTTP methods, in upper case."`
+	Path       string   `rules:"path" max:"2048" doc:"A pattern for the normalised path: {id} is one segment, {rest...} is all that follow."`
+	Attributes Patterns `rules:"attributes" max:"64" doc:"Values of attributes, one or several each. * stands for any characters; addresses can be networks. {plan: gold} directly in the match is short for attributes: {plan: gold}."`
+	When       string   `rules:"when" max:"4096" doc:"An expression in CEL over the attributes and the wildcards of the rule's path. A missing attribute is an empty string."`
+	OnError    OnError  `rules:"on_error" doc:"What happens if when cannot be evaluated for a request. match: the rule applies, and an override does if its limits are no looser than the rule's; skip: it does not apply; deny: the request is denied. match if not given."`
 }
 
 // PathTerms say which differences between paths are ignored. What is not given is not, or as the
@@ -97,58 +97,58 @@ type KeyPart struct {
 
 // LimitTerms are a limit as it is written: a rate alone is a sliding_window_counter.
 type LimitTerms struct {
-	Rate       Rate               `rules:"rate" doc:"How much per how long: 100/1m, 10/s, 5000/month."`
-	Algorithm  penstock.Algorithm `rules:"algorithm" doc:"sliding_window_counter if not given."`
-	Burst      int64              `rules:"burst" min:"1" max:"1000000000000" doc:"A token_bucket's capacity; the rate's count if not given."`
-	Refill     penstock.Refill    `rules:"refill" doc:"How a token_bucket gets its tokens back."`
-	Queue      int64              `rules:"queue" min:"0" max:"999999999999" doc:"How many may wait in a leaky_bucket."`
-	Timezone   string             `rules:"timezone" max:"64" doc:"Of a calendar period: Europe/Berlin; UTC if not given."`
-	Concurrent int64              `rules:"concurrent" min:"1" max:"100000" doc:"How many at the same time."`
-	TTL        Duration           `rules:"ttl" doc:"After which a concurrent call that was not released counts as over."`
+	Rate       Rate               `rules:"rate" doc:"How many per how long: 100/1m, 10/s, 5000/month. The words hour, day, week, month and year are calendar periods and need fixed_window. 0/1m blocks."`
+	Algorithm  penstock.Algorithm `rules:"algorithm" doc:"How requests are counted; sliding_window_counter if not given."`
+	Burst      int64              `rules:"burst" min:"1" max:"1000000000000" doc:"The capacity of a token_bucket; the count of the rate if not given."`
+	Refill     penstock.Refill    `rules:"refill" doc:"How a token_bucket is refilled: continuous, token by token, or interval, all at once at every multiple of the window. continuous if not given."`
+	Queue      int64              `rules:"queue" min:"0" max:"999999999999" doc:"How many requests can wait in a leaky_bucket; 0 if not given."`
+	Timezone   string             `rules:"timezone" max:"64" doc:"The time zone in which calendar periods begin, by its IANA name; UTC if not given."`
+	Concurrent int64              `rules:"concurrent" min:"1" max:"100000" doc:"How many requests can run at the same time. It replaces rate and needs ttl."`
+	TTL        Duration           `rules:"ttl" doc:"How long a concurrent request holds its permit if it is neither released nor renewed."`
 }
 
 // CostTerms say what a call costs: a number, or where it is found.
 type CostTerms struct {
 	Fixed          int64  `rules:"-"`
-	Attribute      string `rules:"attribute" max:"128" doc:"The attribute that holds it."`
-	ResponseHeader string `rules:"response_header" max:"128" doc:"The response header that holds it."`
-	ResponseBytes  bool   `rules:"response_bytes" doc:"The length of the response's body; default where nobody can count it."`
-	Default        int64  `rules:"default" min:"1" max:"1000000000000" doc:"Where it is missing or no number; 1 if not given."`
-	Max            int64  `rules:"max" min:"1" max:"1000000000000" doc:"What exceeds it counts as this much."`
+	Attribute      string `rules:"attribute" max:"128" doc:"The attribute that holds the cost."`
+	ResponseHeader string `rules:"response_header" max:"128" doc:"The response header that holds the cost. The request is charged default until then."`
+	ResponseBytes  bool   `rules:"response_bytes" doc:"The cost is the length of the response body in bytes. The request is charged default until then."`
+	Default        int64  `rules:"default" min:"1" max:"1000000000000" doc:"The cost if it is missing or not a number, and the first charge where the response tells the cost; 1 if not given."`
+	Max            int64  `rules:"max" min:"1" max:"1000000000000" doc:"The highest cost. A higher one counts as this."`
 }
 
 // DedupTerms say when a call is a repeat.
 type DedupTerms struct {
-	TTL          Duration `rules:"ttl,required" as:"ttl: 10s" doc:"How long a call is remembered, from the first on."`
-	MaxReplays   int64    `rules:"max_replays" min:"1" max:"255" doc:"Repeats of one id; 1 if not given."`
-	ReplayBudget Budget   `rules:"replay_budget" doc:"Duplicates of one client, beside the smallest limit and counted as it counts: a number or a percentage of that limit; 10% if not given."`
-	Attribute    string   `rules:"attribute" max:"128" doc:"The attribute that holds the call's id."`
+	TTL          Duration `rules:"ttl,required" as:"ttl: 10s" doc:"How long a request is remembered, from the first with its id on. Duplicates do not extend it."`
+	MaxReplays   int64    `rules:"max_replays" min:"1" max:"255" doc:"How many duplicates of one id are not charged; 1 if not given."`
+	ReplayBudget Budget   `rules:"replay_budget" doc:"How many duplicates of one key are not charged, over all ids: a number, or a percentage of the smallest limit, counted as that limit counts. 10% if not given."`
+	Attribute    string   `rules:"attribute" max:"128" doc:"The attribute that holds the id of a request, instead of Idempotency-Key or the field id."`
 }
 
 // ReserveTerms say how an estimate is settled.
 type ReserveTerms struct {
-	TTL     Duration          `rules:"ttl,required" as:"ttl: 60s" doc:"How long it can be settled or released; an unsettled one stays charged."`
-	Overage algorithm.Overage `rules:"overage" doc:"What becomes of a true cost above the estimate."`
+	TTL     Duration          `rules:"ttl,required" as:"ttl: 60s" doc:"How long a reservation can be settled or released. An estimate that is not settled by then stays charged."`
+	Overage algorithm.Overage `rules:"overage" doc:"What happens to an actual cost above the estimate. deny: the settlement is refused if the limit does not allow it; allow: it is charged up to the limit; debt: up to the overdraft. A cost that comes with the response is never refused: deny counts as debt. deny if not given."`
 }
 
 // OverdraftTerms say how far a balance may fall below zero.
 type OverdraftTerms struct {
-	Max int64 `rules:"max,required" as:"max: 1000" min:"1" max:"1000000000000" doc:"At most so far below zero."`
+	Max int64 `rules:"max,required" as:"max: 1000" min:"1" max:"1000000000000" doc:"The lowest balance, as a distance below zero."`
 }
 
 // PenaltyTerms say when a caller is banned.
 type PenaltyTerms struct {
-	After        int64      `rules:"after,required" as:"after: 5" min:"1" max:"10000" doc:"Denials that make a ban."`
-	Within       Duration   `rules:"within,required" as:"within: 10m" doc:"Counted from the first of them."`
-	Bans         []Duration `rules:"bans,required" as:"bans: [1m, 5m, 1h]" min:"1" max:"15" doc:"The first, the second, …; the last one again for all that follow."`
-	ForgiveAfter Duration   `rules:"forgive_after" doc:"All is forgotten so long after the last denial or the ban's end; 24h if not given."`
+	After        int64      `rules:"after,required" as:"after: 5" min:"1" max:"10000" doc:"How many denials lead to a ban."`
+	Within       Duration   `rules:"within,required" as:"within: 10m" doc:"How long denials count towards a ban, from the first of them on."`
+	Bans         []Duration `rules:"bans,required" as:"bans: [1m, 5m, 1h]" min:"1" max:"15" doc:"The length of the first ban, the second and so on. The last one repeats."`
+	ForgiveAfter Duration   `rules:"forgive_after" doc:"How long after the last denial, or the end of the ban, everything is forgotten; 24h if not given."`
 }
 
 // OverrideTerms replace a rule's limits for some calls.
 type OverrideTerms struct {
-	Match     MatchTerms     `rules:"match,required" as:"match: {plan: gold}" doc:"Of the calls that the rule matches, those like this. Counters of the override's own are named by it: changing it starts fresh, moving the override does not."`
-	Limits    OverrideLimits `rules:"limits,required" as:"limits: [1000/1m], or limits: unlimited" doc:"What holds instead: limits, or unlimited."`
-	ExpiresAt time.Time      `rules:"expires_at,nullable" doc:"When the override ceases to apply. Counters that it shares with the rule keep what was consumed."`
+	Match     MatchTerms     `rules:"match,required" as:"match: {plan: gold}" doc:"Which of the rule's requests the override is for. It names the override's own counters: changing it starts with empty counters, moving the override does not."`
+	Limits    OverrideLimits `rules:"limits,required" as:"limits: [1000/1m], or limits: unlimited" doc:"The limits that replace the rule's, or unlimited."`
+	ExpiresAt time.Time      `rules:"expires_at,nullable" doc:"When the override stops applying; null or not given: never. Counters that it shares with the rule keep what was used."`
 }
 
 // OverrideLimits are limits, or none at all.
@@ -159,8 +159,8 @@ type OverrideLimits struct {
 
 // Lists go before all rules. The deny list beats the allow list.
 type Lists struct {
-	Allow []Patterns `rules:"allow" max:"100000" doc:"Never limited."`
-	Deny  []Patterns `rules:"deny" max:"100000" doc:"Always refused, before any counter."`
+	Allow []Patterns `rules:"allow" max:"100000" doc:"Requests that are never limited. Every condition of an entry must hold."`
+	Deny  []Patterns `rules:"deny" max:"100000" doc:"Requests that are always denied, before any counter. The deny list wins over the allow list."`
 }
 
 // Mode says whether a rule's decisions count.
