@@ -114,30 +114,10 @@ type phase struct {
 
 // New returns a breaker. Close it to end its probes.
 func New(o Options) (*Breaker, error) {
-	var errs []error
-	if o.Store == nil || o.Probe == nil {
-		errs = append(errs, errors.New("it needs a store and a probe"))
+	if err := o.validate(); err != nil {
+		return nil, err
 	}
-	if o.InARow < 0 || o.InARow > window || o.Interval < 0 || o.Watch < 0 || o.Patience < 0 {
-		errs = append(errs, fmt.Errorf("%d failures in a row (at most %d), interval %v, watch %v, patience %v: must be positive", o.InARow, window, o.Interval, o.Watch, o.Patience))
-	}
-	if o.Zones < 0 || o.Zones > MaxZones || o.Zones > 1 && o.ZoneOf == nil {
-		errs = append(errs, fmt.Errorf("%d zones: must be from 1 to %d, and more than one need ZoneOf", o.Zones, MaxZones))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("new breaker: %w: %w", penstock.ErrInvalid, err)
-	}
-	o.InARow = cmp.Or(o.InARow, 20)
-	o.Interval, o.Patience = cmp.Or(o.Interval, 250*time.Millisecond), cmp.Or(o.Patience, time.Second)
-	if o.Judge == nil {
-		o.Judge = func(error) Severity { return Failure }
-	}
-	if o.OnChange == nil {
-		o.OnChange = func(State, error) {}
-	}
-	if o.Zones <= 1 {
-		o.ZoneOf = func(storage.Subject) int { return 0 }
-	}
+	o.setDefaults()
 	b := &Breaker{inner: o.Store, options: o, zones: make([]zone, max(1, o.Zones))}
 	b.closing, b.close = context.WithCancel(context.Background())
 	for z := range b.zones {
@@ -151,6 +131,37 @@ func New(o Options) (*Breaker, error) {
 		}
 	}
 	return b, nil
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	if o.Store == nil || o.Probe == nil {
+		errs = append(errs, errors.New("it needs a store and a probe"))
+	}
+	if o.InARow < 0 || o.InARow > window || o.Interval < 0 || o.Watch < 0 || o.Patience < 0 {
+		errs = append(errs, fmt.Errorf("%d failures in a row (at most %d), interval %v, watch %v, patience %v: must be positive", o.InARow, window, o.Interval, o.Watch, o.Patience))
+	}
+	if o.Zones < 0 || o.Zones > MaxZones || o.Zones > 1 && o.ZoneOf == nil {
+		errs = append(errs, fmt.Errorf("%d zones: must be from 1 to %d, and more than one need ZoneOf", o.Zones, MaxZones))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("new breaker: %w: %w", penstock.ErrInvalid, err)
+	}
+	return nil
+}
+
+func (o *Options) setDefaults() {
+	o.InARow = cmp.Or(o.InARow, 20)
+	o.Interval, o.Patience = cmp.Or(o.Interval, 250*time.Millisecond), cmp.Or(o.Patience, time.Second)
+	if o.Judge == nil {
+		o.Judge = func(error) Severity { return Failure }
+	}
+	if o.OnChange == nil {
+		o.OnChange = func(State, error) {}
+	}
+	if o.Zones <= 1 {
+		o.ZoneOf = func(storage.Subject) int { return 0 }
+	}
 }
 
 // Close ends the probes and returns when they have ended. The breaker stays as it is.
