@@ -127,6 +127,17 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// An id with an alias is refused also where no rule reads a header.
+func TestReadRefusesAliasOfID(t *testing.T) {
+	req := request("/")
+	req.Header.Set("Idempotency-Key", "a")
+	req.Header.Set("Idempotency_Key", "b")
+	var c penstock.Call
+	if err := newReader(t, ReaderOptions{}).Read(req, &c); err == nil || !strings.Contains(err.Error(), "servers take for Idempotency-Key") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	long := strings.Repeat("x", MaxValue+1)
 	all := sources(

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/internal/api"
 	"github.com/penstock-io/penstock/internal/problem"
+	"github.com/penstock-io/penstock/internal/readiness"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
@@ -187,4 +190,29 @@ func TestDocumentAndHealthAreServed(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	theDocument(t).Conforms(t, "GET", "/healthcheck", w)
+}
+
+// A node that is not ready says so where balancers ask, and to probes of envoyproxy/ratelimit with the status that they
+// know. /healthz is about the process alone.
+func TestHealthOfANodeThatIsNotReady(t *testing.T) {
+	h := newHandler(t, setup{ready: func() readiness.State { return readiness.State{NotReady: errors.New("draining")} }})
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/healthcheck": 500} {
+		w := ask(t, h, "GET", path, "")
+		if w.Code != want || want != 200 && !strings.Contains(w.Body.String(), "draining") {
+			t.Errorf("%s: %d %q, want %d", path, w.Code, w.Body, want)
+		}
+	}
+}
+
+// Health checks send any Host; everything else needs one under which the listener is reached.
+func TestHosts(t *testing.T) {
+	h := newHandler(t, setup{hosts: webguard.Hosts{Loopback: true}})
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/healthcheck": 200, "/openapi.json": 403, "/v1/auth": 403} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "rebound.example"
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, want)
+		}
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/penstock-io/penstock/engine"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/api"
+	"github.com/penstock-io/penstock/internal/readiness"
+	"github.com/penstock-io/penstock/internal/webguard"
 	"github.com/penstock-io/penstock/memstore"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
@@ -43,6 +45,8 @@ type setup struct {
 	limits  api.Limits
 	slow    bool // decides batches one by one
 	log     io.Writer
+	ready   func() readiness.State
+	hosts   webguard.Hosts
 }
 
 func newHandler(t testing.TB, s setup) http.Handler {
@@ -66,7 +70,7 @@ func newHandler(t testing.TB, s setup) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := api.Options{Decider: e, Concluder: e, Batch: e, Reader: reader, Writer: writer, Limits: s.limits}
+	o := api.Options{Decider: e, Concluder: e, Batch: e, Reader: reader, Writer: writer, Limits: s.limits, Ready: s.ready, Hosts: s.hosts}
 	if s.slow {
 		o.Batch = nil
 	}
