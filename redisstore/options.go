@@ -109,14 +109,8 @@ func (o *Options) validateServers() (errs []error) {
 		errs = append(errs, errors.New("addresses: none given, for example 127.0.0.1:6379"))
 	}
 	for i, a := range o.Addresses {
-		if network, path := networkOf(a); network == "unix" {
-			if !strings.HasPrefix(path, "/") || o.TLS != nil || o.Mode == Sentinel || o.Mode == Cluster {
-				errs = append(errs, fmt.Errorf("addresses[%d]: a Unix socket must have an absolute path, and goes with single mode without TLS", i))
-			}
-			continue
-		}
-		if _, _, err := net.SplitHostPort(a); err != nil || strings.Contains(a, "@") {
-			errs = append(errs, fmt.Errorf("addresses[%d]: must be host:port, without user or password", i)) // not repeated: it may hold a password
+		if err := o.validateAddress(a); err != nil {
+			errs = append(errs, fmt.Errorf("addresses[%d]: %w", i, err))
 		}
 	}
 	switch o.Mode {
@@ -137,4 +131,18 @@ func (o *Options) validateServers() (errs []error) {
 		errs = append(errs, fmt.Errorf("master %q: has a meaning only in sentinel mode", o.Master))
 	}
 	return errs
+}
+
+// validateAddress does not repeat the address: it may hold a password.
+func (o *Options) validateAddress(address string) error {
+	if network, path := networkOf(address); network == "unix" {
+		if !strings.HasPrefix(path, "/") || o.TLS != nil || o.Mode == Sentinel || o.Mode == Cluster {
+			return errors.New("a Unix socket must have an absolute path, and goes with single mode without TLS")
+		}
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil || strings.Contains(address, "@") {
+		return errors.New("must be host:port, without user or password")
+	}
+	return nil
 }

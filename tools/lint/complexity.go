@@ -26,7 +26,7 @@ var overLimit = map[string]bool{
 	"reader.read":           true,
 	"loader.checkListen":    true,
 	"loader.checkSecrets":   true,
-	"server.greet":          true,
+	"Server.Greet":          true,
 	"Engine.conclude":       true,
 	"breaker.New":           true,
 }
