@@ -20,14 +20,9 @@ var overLimit = map[string]bool{
 	"Outcome.settleGroup":   true,
 	"limitCheck.count":      true,
 	"limitCheck.onlyFor":    true,
-	"keyReader.tellsPath":   true,
-	"compiler.penalty":      true,
-	"compiler.limit":        true,
-	"reader.read":           true,
 	"loader.checkListen":    true,
 	"loader.checkSecrets":   true,
 	"Server.Greet":          true,
-	"Engine.conclude":       true,
 	"breaker.New":           true,
 }
 
