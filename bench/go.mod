@@ -8,7 +8,6 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/go-redis/redis_rate/v10 v10.0.1
-	github.com/guptarohit/asciigraph v0.10.0
 	github.com/juju/ratelimit v1.0.2
 	github.com/penstock-io/penstock v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0

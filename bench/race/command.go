@@ -2,7 +2,6 @@ package race
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,137 +11,84 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/bench/report"
+	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Command is the race as a program.
-type Command struct {
-	Name   string // as the user typed it, for the help
-	Stdout io.Writer
-	Stderr io.Writer
-	Extra  []Way // ways beside Ways, such as a store
-
-	// Launch starts a server to race on when the user names none. nil means
-	// that the user must.
-	Launch func(ctx context.Context) (addr string, stop func() error, err error)
-}
-
-type settings struct {
-	Options
-	format string
-	svgDir string
-}
-
-// ErrUsage is wrapped by what was not understood.
-var ErrUsage = errors.New("see --help")
-
-// Run returns when the race is over; flag.ErrHelp when help was asked for and given.
-func (c Command) Run(ctx context.Context, args []string) (err error) {
-	s, err := c.parse(args)
-	if errors.Is(err, flag.ErrHelp) {
+// Main is the race as a program: it prints its tables in Markdown. It returns flag.ErrHelp after printing the help.
+func Main(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) (err error) {
+	o, svgDir, err := parse(args, stdout)
+	if err != nil {
 		return err
 	}
-	if err == nil && s.Addr == "" && c.Launch == nil {
-		err = errors.New("no server to race on: give --redis ADDR")
-	}
-	if err != nil {
-		return fmt.Errorf("%w; %w", err, ErrUsage)
-	}
-	if s.Addr == "" {
-		addr, stop, err := c.Launch(ctx)
+	if o.Addr == "" {
+		server, err := redistest.Launch(ctx)
 		if err != nil {
 			return fmt.Errorf("start a Redis server (or give --redis ADDR): %w", err)
 		}
-		defer func() { err = errors.Join(err, stop()) }()
-		s.Addr = addr
+		defer func() { err = errors.Join(err, server.Close()) }()
+		o.Addr = server.Addr
 	}
-	if isTerminal(c.Stderr) {
-		s.Progress = func(done, total int, what string) {
-			fmt.Fprintf(c.Stderr, "\r\x1b[K%d/%d %s", done+1, total, what)
-		}
-		defer fmt.Fprint(c.Stderr, "\r\x1b[K")
-	}
-	report, err := Run(ctx, s.Options)
+	progress := report.Begin(stderr, "race", o.cells())
+	defer progress.End()
+	o.Progress = func(what string) { progress.Step("%s", what) }
+	r, err := Run(ctx, o)
 	if err != nil {
 		return err
 	}
-	return c.write(report, s)
-}
-
-func (c Command) write(r *Report, s settings) error {
-	if s.svgDir != "" {
-		files, err := r.WriteSVGs(s.svgDir, s.Contention)
-		if err != nil {
+	if svgDir != "" {
+		if err := r.WriteSVGs(svgDir, o.Contention); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.Stderr, "wrote %s\n", strings.Join(files, ", "))
 	}
-	switch s.format {
-	case "json":
-		out := json.NewEncoder(c.Stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
-	case "markdown":
-		return r.WriteMarkdown(c.Stdout, s.Callers, s.RoundTrips)
-	}
-	if err := r.WriteTable(c.Stdout, s.Callers, s.RoundTrips); err != nil {
-		return err
-	}
-	return r.WritePlots(c.Stdout, s.Contention, isTerminal(c.Stdout))
+	return r.WriteMarkdown(stdout, o.Callers, o.RoundTrips)
 }
 
-func (c Command) parse(args []string) (settings, error) {
-	s := settings{Options: Options{Patience: 10 * time.Second}}
-	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+func parse(args []string, usage io.Writer) (o Options, svgDir string, err error) {
+	o.Patience = 10 * time.Second
+	flags := flag.NewFlagSet("atomicity", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // a mistake is answered by one line, not by the whole help
-	what := "`address` of a Redis or Valkey to race on"
-	if c.Launch != nil {
-		what += "; empty starts one for the run"
-	}
-	flags.StringVar(&s.Addr, "redis", "", what)
-	flags.IntVar(&s.Nodes, "nodes", 4, "independent clients, each with its own connection")
-	flags.IntVar(&s.Trials, "trials", 20, "bursts per cell; one more, not counted, warms up")
-	flags.IntVar(&s.Limit.Calls, "limit", 10, "calls allowed per window")
-	flags.DurationVar(&s.Limit.Window, "window", time.Minute, "the window, longer than a burst may take")
+	flags.StringVar(&o.Addr, "redis", "", "`address` of a Redis or Valkey to race on; empty starts one for the run")
+	flags.IntVar(&o.Nodes, "nodes", 4, "independent clients, each with its own connection")
+	flags.IntVar(&o.Trials, "trials", 20, "bursts per cell; one more, not counted, warms up")
+	flags.IntVar(&o.Limit.Calls, "limit", 10, "calls allowed per window")
+	flags.DurationVar(&o.Limit.Window, "window", time.Minute, "the window, longer than a burst may take")
 	callers := flags.String("callers", "50,100", "callers released at once, a `list`")
 	roundTrips := flags.String("rtt", "0,1ms,2ms", "round trips added between nodes and server, a `list`")
-	contention := flags.String("contention", "2,5,10,20,50,100", "callers of the plots (at 1ms), a `list`; empty for no plots")
+	contention := flags.String("contention", "2,5,10,20,50,100", "callers of the charts (at 1ms), a `list`")
 	ways := flags.String("ways", "", "only these ways, a `list` of names; empty for all")
-	flags.StringVar(&s.format, "o", "text", "output `format`: text, markdown or json")
-	flags.StringVar(&s.svgDir, "svg", "", "write the plots as SVG into this `directory`")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(c.Stdout, helpText, c.Name, waysHelp(c.ways()), c.Name, c.Name)
-		flags.SetOutput(c.Stdout)
-		flags.PrintDefaults()
-		return s, err
-	} else if err != nil {
-		return s, err
+	flags.StringVar(&svgDir, "svg", "", "write the charts as SVG into this `directory`")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintf(usage, helpText, waysHelp())
+			flags.SetOutput(usage)
+			flags.PrintDefaults()
+		}
+		return o, "", err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	if !slices.Contains([]string{"text", "markdown", "json"}, s.format) {
-		return s, fmt.Errorf("-o %q: want text, markdown or json", s.format)
+		return o, "", fmt.Errorf("unexpected argument %q; see --help", flags.Arg(0))
 	}
 	var errs [4]error
-	s.Callers, errs[0] = parseList("--callers", *callers, strconv.Atoi)
-	s.RoundTrips, errs[1] = parseList("--rtt", *roundTrips, time.ParseDuration)
-	s.Contention, errs[2] = parseList("--contention", *contention, strconv.Atoi)
-	s.Ways, errs[3] = c.choose(*ways)
-	return s, errors.Join(errs[:]...)
+	o.Callers, errs[0] = parseList("--callers", *callers, strconv.Atoi)
+	o.RoundTrips, errs[1] = parseList("--rtt", *roundTrips, time.ParseDuration)
+	o.Contention, errs[2] = parseList("--contention", *contention, strconv.Atoi)
+	o.Ways, errs[3] = choose(*ways)
+	return o, svgDir, errors.Join(errs[:]...)
 }
 
-func (c Command) ways() []Way { return slices.Concat(Ways(), c.Extra) }
-
-func (c Command) choose(list string) ([]Way, error) {
+func choose(list string) ([]Way, error) {
+	all := append(Ways(), penstockWay)
 	if list == "" {
-		return c.ways(), nil
+		return all, nil
 	}
 	return parseList("--ways", list, func(name string) (Way, error) {
-		i := slices.IndexFunc(c.ways(), func(w Way) bool { return w.Name == name })
+		i := slices.IndexFunc(all, func(w Way) bool { return w.Name == name })
 		if i < 0 {
 			return Way{}, errors.New("no such way")
 		}
-		return c.ways()[i], nil
+		return all[i], nil
 	})
 }
 
@@ -162,11 +108,35 @@ func parseList[T any](flagName, list string, parse func(string) (T, error)) ([]T
 	return values, nil
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
+// helpText takes the ways.
+const helpText = `What does a limit of 10 per minute admit when 50 callers arrive at the same
+instant, from several processes? It depends on how the count is kept. This runs
+the usual ways on a real Redis and counts what each caller was told.
+
+Several clients ("nodes") connect to one server, each through a proxy that adds
+a round trip. Callers wait at a barrier, are released together, and each charges
+one call to the same key. Every trial uses a fresh key.
+
+The ways:
+%s
+Reading the table:
+  admitted        callers allowed: min–max (median) over the trials
+  over            allowed above the limit, in the worst trial
+  falsely denied  room left unused although callers asked, in the worst trial
+  logged          members in the log afterwards; more than were admitted means
+                  that denied callers were charged too
+  trips           waits for the server, one after another, per call
+  retries         further attempts, per call
+  commands        what the server executed per call, inside scripts too
+  p50, p99        from a caller's release to its answer
+
+Flags:
+`
+
+func waysHelp() string {
+	var b strings.Builder
+	for _, w := range append(Ways(), penstockWay) {
+		fmt.Fprintf(&b, "  %s\n      %s\n", w.Name, w.What)
 	}
-	stat, err := f.Stat()
-	return err == nil && stat.Mode()&os.ModeCharDevice != 0
+	return b.String()
 }

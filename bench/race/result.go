@@ -9,45 +9,45 @@ import (
 
 // Report is a whole campaign.
 type Report struct {
-	Server   string    `json:"server"` // version, as the server tells it
-	Limit    int       `json:"limit"`
-	WindowMS int64     `json:"window_ms"`
-	Nodes    int       `json:"nodes"`
-	Trials   int       `json:"trials"`
-	Networks []Network `json:"networks"`
-	Cells    []Cell    `json:"cells"`
+	Server   string // version, as the server tells it
+	Limit    int
+	WindowMS int64
+	Nodes    int
+	Trials   int
+	Networks []Network
+	Cells    []Cell
 }
 
 // Network is one wire length, as asked for and as found.
 type Network struct {
-	AddedUS    int64 `json:"added_us"`
-	MeasuredUS int64 `json:"measured_us"` // median idle PING
+	AddedUS    int64
+	MeasuredUS int64 // median idle PING
 }
 
 // Cell is one way under one load: every number is over all its trials.
 type Cell struct {
-	Way     string `json:"way"`
-	AddedUS int64  `json:"added_us"` // round trip added by the proxies
-	Callers int    `json:"callers"`
+	Way     string
+	AddedUS int64 // round trip added by the proxies
+	Callers int
 
-	Admitted      Spread `json:"admitted"`
-	OverAdmitted  Spread `json:"over_admitted"`  // above the limit
-	FalselyDenied Spread `json:"falsely_denied"` // below what the limit and the callers allow
-	Logged        Spread `json:"logged"`         // members in the log afterwards; all zero if kept elsewhere
+	Admitted      Spread
+	OverAdmitted  Spread // above the limit
+	FalselyDenied Spread // below what the limit and the callers allow
+	Logged        Spread // members in the log afterwards; all zero if kept elsewhere
 
-	TripsPerCall    float64 `json:"trips_per_call"`
-	RetriesPerCall  float64 `json:"retries_per_call"`
-	CommandsPerCall float64 `json:"commands_per_call"` // as the server counted, inside scripts too
-	GaveUp          int     `json:"gave_up"`           // calls that ran out of time
-	P50US           int64   `json:"p50_us"`
-	P99US           int64   `json:"p99_us"`
+	TripsPerCall    float64
+	RetriesPerCall  float64
+	CommandsPerCall float64 // as the server counted, inside scripts too
+	GaveUp          int     // calls that ran out of time
+	P50US           int64
+	P99US           int64
 }
 
 // Spread is how a count differed between trials.
 type Spread struct {
-	Min    int `json:"min"`
-	Median int `json:"median"`
-	Max    int `json:"max"`
+	Min    int
+	Median int
+	Max    int
 }
 
 func spreadOf(counts []int) Spread {

@@ -26,7 +26,7 @@ type Options struct {
 	Patience   time.Duration // longest a call may take before it gives up
 
 	Ways     []Way // Ways() and any other
-	Progress func(done, total int, what string)
+	Progress func(what string)
 }
 
 func (o Options) check() error {
@@ -85,6 +85,14 @@ func (o Options) loads() []load {
 	return loads
 }
 
+// cells is how many there are to run.
+func (o Options) cells() (n int) {
+	for _, l := range o.loads() {
+		n += len(l.callers) * len(o.Ways)
+	}
+	return n
+}
+
 // Run measures every way under every load.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
@@ -96,9 +104,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer observer.Close()
 	c := &campaign{Options: o, server: observer, prefix: fmt.Sprintf("penstock-race:%016x", rand.Uint64())}
-	for _, l := range o.loads() {
-		c.total += len(l.callers) * len(o.Ways)
-	}
 	c.report = &Report{Limit: o.Limit.Calls, WindowMS: o.Limit.Window.Milliseconds(), Nodes: o.Nodes, Trials: o.Trials}
 	if c.report.Server, err = serverVersion(ctx, observer); err != nil {
 		return nil, err
@@ -113,11 +118,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 type campaign struct {
 	Options
-	server      rueidis.Client // beside the race: reads counters, never through a proxy
-	prefix      string         // of every key, so that a shared server is left as found
-	keys        int
-	done, total int
-	report      *Report
+	server rueidis.Client // beside the race: reads counters, never through a proxy
+	prefix string         // of every key, so that a shared server is left as found
+	keys   int
+	report *Report
 }
 
 func (c *campaign) runLoad(ctx context.Context, l load) (err error) {
@@ -155,14 +159,13 @@ func (c *campaign) runWay(ctx context.Context, net *network, way Way, callers []
 	}
 	for _, n := range callers {
 		if c.Progress != nil {
-			c.Progress(c.done, c.total, fmt.Sprintf("%s, %d callers, %v", way.Name, n, net.roundTrip))
+			c.Progress(fmt.Sprintf("%s, %d callers, %v", way.Name, n, net.roundTrip))
 		}
 		cell, err := c.runCell(ctx, deciders, way.Name, n, net.roundTrip)
 		if err != nil {
 			return fmt.Errorf("%d callers: %w", n, err)
 		}
 		c.report.Cells = append(c.report.Cells, cell)
-		c.done++
 	}
 	return nil
 }

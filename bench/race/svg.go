@@ -10,20 +10,18 @@ import (
 	"strconv"
 )
 
-// WriteSVGs draws the contention charts into dir and returns the files written.
-func (r *Report) WriteSVGs(dir string, callers []int) ([]string, error) {
+// WriteSVGs draws the contention charts into dir.
+func (r *Report) WriteSVGs(dir string, callers []int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("write charts: %w", err)
+		return fmt.Errorf("write charts: %w", err)
 	}
-	var files []string
 	for _, c := range r.charts(callers) {
 		file := filepath.Join(dir, c.name+".svg")
 		if err := os.WriteFile(file, c.svg(), 0o644); err != nil {
-			return files, fmt.Errorf("write chart: %w", err)
+			return fmt.Errorf("write chart: %w", err)
 		}
-		files = append(files, file)
 	}
-	return files, nil
+	return nil
 }
 
 // The plotting area and what surrounds it, in user units.

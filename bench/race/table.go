@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -87,25 +86,7 @@ func (r *Report) preamble() string {
 const legend = `admitted: min–max (median) over the trials. over, falsely denied: the worst trial.
 logged: members left in the log (median). trips, retries, commands: per call.`
 
-// WriteTable prints one table per load.
-func (r *Report) WriteTable(w io.Writer, callers []int, roundTrips []time.Duration) error {
-	fmt.Fprintf(w, "%s\n", r.preamble())
-	for _, g := range r.groups(callers, roundTrips) {
-		fmt.Fprintf(w, "\n%s\n", g.title())
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "  %s\n", strings.Join(columns, "\t"))
-		for _, c := range g.cells {
-			fmt.Fprintf(t, "  %s\n", strings.Join(c.row(), "\t"))
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", legend)
-	return err
-}
-
-// WriteMarkdown is the same for a page.
+// WriteMarkdown prints one table per load.
 func (r *Report) WriteMarkdown(w io.Writer, callers []int, roundTrips []time.Duration) error {
 	fmt.Fprintf(w, "%s\n", r.preamble())
 	for _, g := range r.groups(callers, roundTrips) {

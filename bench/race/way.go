@@ -55,34 +55,6 @@ func (f decideFunc) Decide(ctx context.Context, key string) (Answer, error) { re
 
 func (f decideFunc) Close() {}
 
-// NewWay makes a way of a store that answers yes or no in one round trip. open
-// connects to addr, and returns how to charge one call to key and how to hang up.
-func NewWay(name, what string, open func(ctx context.Context, addr string, limit Limit) (take func(ctx context.Context, key string) (allowed bool, err error), hangUp func(), err error)) Way {
-	return Way{Name: name, What: what, Open: func(ctx context.Context, node Node, limit Limit) (Decider, error) {
-		take, hangUp, err := open(ctx, node.Addr, limit)
-		if err != nil {
-			return nil, err
-		}
-		return oneTrip{take, hangUp}, nil
-	}}
-}
-
-type oneTrip struct {
-	take   func(ctx context.Context, key string) (bool, error)
-	hangUp func()
-}
-
-func (o oneTrip) Decide(ctx context.Context, key string) (Answer, error) {
-	allowed, err := o.take(ctx, key)
-	return Answer{Allowed: allowed, Trips: 1}, err
-}
-
-func (o oneTrip) Close() {
-	if o.hangUp != nil {
-		o.hangUp()
-	}
-}
-
 // Ways are the techniques people use, in the order they tend to try them.
 func Ways() []Way {
 	return []Way{

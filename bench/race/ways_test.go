@@ -31,7 +31,7 @@ func raceOf(t *testing.T, way Way, callers, trials int) Cell {
 
 func TestAtomicWaysAdmitExactlyTheLimit(t *testing.T) {
 	exactly := Spread{testLimit, testLimit, testLimit}
-	for _, way := range []Way{transaction, locked, optimistic, scriptText, scriptCached} {
+	for _, way := range []Way{transaction, locked, optimistic, scriptText, scriptCached, penstockWay} {
 		t.Run(way.Name, func(t *testing.T) {
 			cell := raceOf(t, way, 50, 3)
 			if cell.Admitted != exactly || cell.GaveUp != 0 {
@@ -160,29 +160,16 @@ func TestLockWaiterGivesUp(t *testing.T) {
 	}
 }
 
-// A store joins as a way of its own and is counted like the others.
-func TestForeignWayIsRunAndItsErrorIsShown(t *testing.T) {
-	options := Options{
-		Addr: redistest.Start(t).Addr, Nodes: 2, Trials: 2, Callers: []int{4}, RoundTrips: []time.Duration{0},
-		Limit: Limit{Calls: testLimit, Window: time.Minute}, Patience: 10 * time.Second,
-	}
+func TestErrorOfAWayIsReturned(t *testing.T) {
 	fault := errors.New("out of order")
-	hungUp := 0
-	open := func(err error) func(context.Context, string, Limit) (func(context.Context, string) (bool, error), func(), error) {
-		return func(context.Context, string, Limit) (func(context.Context, string) (bool, error), func(), error) {
-			return func(context.Context, string) (bool, error) { return true, err }, func() { hungUp++ }, nil
-		}
-	}
-	options.Ways = []Way{NewWay("mine", "always yes", open(nil))}
-	report, err := Run(t.Context(), options)
-	if err != nil || len(report.Cells) != 1 || report.Cells[0].Way != "mine" || report.Cells[0].Admitted.Min != 4 {
-		t.Errorf("got %+v, %v", report, err)
-	}
-	if hungUp != options.Nodes {
-		t.Errorf("%d of %d nodes hung up", hungUp, options.Nodes)
-	}
-	options.Ways = []Way{NewWay("mine", "always fails", open(fault))}
-	if _, err := Run(t.Context(), options); !errors.Is(err, fault) {
+	fails := Way{Name: "fails", Open: func(context.Context, Node, Limit) (Decider, error) {
+		return decideFunc(func(context.Context, string) (Answer, error) { return Answer{}, fault }), nil
+	}}
+	_, err := Run(t.Context(), Options{
+		Addr: redistest.Start(t).Addr, Nodes: 2, Trials: 2, Callers: []int{4}, RoundTrips: []time.Duration{0},
+		Limit: Limit{Calls: testLimit, Window: time.Minute}, Patience: 10 * time.Second, Ways: []Way{fails},
+	})
+	if !errors.Is(err, fault) {
 		t.Errorf("got %v, want the way's own error", err)
 	}
 }
