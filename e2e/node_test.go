@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 	"github.com/penstock-io/penstock/client"
 	"github.com/penstock-io/penstock/client/grpcclient"
 	"github.com/penstock-io/penstock/internal/child"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 const adminToken = "token-of-the-admin-door"
@@ -63,72 +63,19 @@ func launch(t *testing.T, dir string, args ...string) *node {
 
 func launchCommand(t *testing.T, dir string, c *exec.Cmd) *node {
 	t.Helper()
-	n := &node{t: t, dir: dir, addresses: map[string]string{}, cmd: c}
-	log := filepath.Join(dir, "log")
-	if err := os.RemoveAll(log); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if n.process, err = child.Start(n.cmd, log); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		browser.CloseIdleConnections() // another node may get its ports
-		n.process.Kill()
-		n.readAlarms(log)
-		if t.Failed() {
-			t.Logf("what %v said:\n%s", n.cmd, child.LogTail(log))
-		}
-	})
-	eventually(t, "it says where its doors are", func() bool {
-		if n.process.Exited() {
-			t.Fatalf("it ended with status %d", n.cmd.ProcessState.ExitCode())
-		}
-		return n.readAddresses(log)
-	})
+	p := nodetest.StartProcess(t, c, filepath.Join(dir, "log"))
+	t.Cleanup(browser.CloseIdleConnections) // another node may get its ports
+	n := &node{t: t, dir: dir, addresses: p.Addresses, cmd: c, process: p.Process}
 	eventually(t, "it is ready", func() bool { return n.get("admin", "/readyz").StatusCode == http.StatusOK })
 	n.connect()
 	return n
 }
 
-// unhurried are settings under which a machine that is busy with other things makes no call fail.
-var unhurried = []string{
-	"PENSTOCK_GATEWAY_TIMEOUTS_DIAL=30s", "PENSTOCK_GATEWAY_TIMEOUTS_READ_HEADER=30s", "PENSTOCK_GATEWAY_TIMEOUTS_DRAIN=60s",
-}
-
 // command is the program, with nothing of this process's environment that could configure it.
 func command(dir string, args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
-	c.Dir, c.Env = dir, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, unhurried...)
+	c.Dir, c.Env = dir, append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, nodetest.Unhurried...)
 	return c
-}
-
-var greeted = regexp.MustCompile(`(?m)^  (gateway|http|grpc|admin) +(?:http://)?(\S+)\n`)
-
-// readAddresses takes the addresses from the greeting, of which the admin door's is the last.
-func (n *node) readAddresses(log string) bool {
-	text, err := os.ReadFile(log)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	for _, found := range greeted.FindAllStringSubmatch(string(text), -1) {
-		n.addresses[found[1]] = found[2]
-	}
-	return n.addresses["admin"] != ""
-}
-
-// alarms are what no node may ever say. The program is built with the race detector by
-// GOFLAGS=-race go test ./e2e.
-var alarms = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE)|http: panic serving`)
-
-func (n *node) readAlarms(log string) {
-	text, err := os.ReadFile(log)
-	if err != nil {
-		n.t.Error(err)
-	}
-	if at := alarms.FindIndex(text); at != nil {
-		n.t.Errorf("%v raised an alarm:\n%s", n.cmd, text[at[0]:min(len(text), at[0]+5000)])
-	}
 }
 
 // connect makes the clients.

@@ -3,10 +3,10 @@ package faults
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // long tells whether all faults are to be run, and for how long.
@@ -15,27 +15,16 @@ var long = os.Getenv("PENSTOCK_TEST_LONG") == "1"
 // program is the path of the binary.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "penstock-faults-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "penstock")
-	build := exec.Command("go", "build", "-o", program, "github.com/penstock-io/penstock/cmd/penstock")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
-		return 1
-	}
-	status := m.Run()
-	if err := writeReport(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return status
+func TestMain(m *testing.M) {
+	os.Exit(nodetest.BuildAndRun(func(built string) int {
+		program = built
+		status := m.Run()
+		if err := writeReport(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return status
+	}))
 }
 
 // atLast bounds the wait for what must come, whatever it has to wait for: sentinels on a busy machine

@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/client"
 	"github.com/penstock-io/penstock/internal/child"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 const adminToken = "token-of-the-admin-door"
@@ -41,57 +41,17 @@ log: {decisions: none}
 ` + store + "\n" + rules
 	file := filepath.Join(dir, "penstock.yaml")
 	must(t, os.WriteFile(file, []byte(config), 0o600))
-	n := &node{t: t, dir: dir, doors: map[string]string{}}
-	must(t, os.RemoveAll(n.log()))
 	cmd := exec.Command(program, "serve", "--config", file)
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
-	var err error
-	n.process, err = child.Start(cmd, n.log())
-	must(t, err)
-	t.Cleanup(func() { n.end() })
-	eventually(t, "the node says where its doors are", func() bool { return n.process.Exited() || n.readDoors() })
-	if n.process.Exited() {
-		t.Fatalf("the node ended:\n%s", child.LogTail(n.log()))
-	}
+	p := nodetest.StartProcess(t, cmd, filepath.Join(dir, "log"))
+	n := &node{t: t, dir: dir, process: p.Process, doors: p.Addresses}
 	eventually(t, "the node is ready", func() bool { return n.get("/readyz", nil) })
 	// Every call has an answer in the end: what the client would say instead is not of interest.
+	var err error
 	n.HTTP, err = client.NewHTTP("http://"+n.doors["http"], client.Options{Timeout: patient, OnError: client.Deny, Connections: 256})
 	must(t, err)
+	t.Cleanup(func() { n.HTTP.Close() })
 	return n
-}
-
-func (n *node) log() string { return filepath.Join(n.dir, "log") }
-
-var greeted = regexp.MustCompile(`(?m)^  (http|admin) +http://(\S+)\n`)
-
-// readDoors takes the addresses from the greeting, of which the admin door's is the last.
-func (n *node) readDoors() bool {
-	text, err := os.ReadFile(n.log())
-	must(n.t, err)
-	for _, found := range greeted.FindAllStringSubmatch(string(text), -1) {
-		n.doors[found[1]] = found[2]
-	}
-	return n.doors["admin"] != ""
-}
-
-// alarms are what no node may ever say, whatever breaks.
-var alarms = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE)|http: panic serving`)
-
-func (n *node) end() {
-	n.process.Kill()
-	if n.HTTP != nil {
-		n.HTTP.Close()
-	}
-	text, err := os.ReadFile(n.log())
-	if err != nil {
-		n.t.Error(err)
-	}
-	if at := alarms.FindIndex(text); at != nil {
-		n.t.Errorf("a node raised an alarm:\n%s", text[at[0]:min(len(text), at[0]+5000)])
-	}
-	if n.t.Failed() {
-		n.t.Logf("what a node said:\n%s", child.LogTail(n.log()))
-	}
 }
 
 // ask asks the admin door, over a connection that is not kept.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/child"
+	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
 // patience is how long tests wait for what must come.
@@ -28,28 +28,14 @@ const patience = time.Minute
 // longer is how much more is tried in the long version of the tests.
 var longer = map[bool]int{false: 1, true: 20}[os.Getenv("PENSTOCK_TEST_LONG") != ""]
 
-// program is the server, built once.
-var program = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(buildDir, "penstock")
-	out, err := exec.Command("go", "build", "-o", file, "github.com/penstock-io/penstock/cmd/penstock").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build penstock: %w: %s", err, out)
-	}
-	return file, nil
-})
-
-var buildDir string
+// program is the path of the binary.
+var program string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		var err error
-		if buildDir, err = os.MkdirTemp("", "penstock-survive-"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(buildDir)
+	os.Exit(nodetest.BuildAndRun(func(built string) int {
+		program = built
 		return m.Run()
-	}())
+	}))
 }
 
 // A node is the running program.
@@ -100,10 +86,6 @@ func (s setup) unhurried() (env []string) {
 // start runs a node and returns when it says where it is. It ends with the test.
 func start(t *testing.T, s setup) *node {
 	t.Helper()
-	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if s.rules == "" {
 		s.rules = "rules: [{name: all, key: [], " + counted + "}]"
 	}
@@ -114,41 +96,15 @@ func start(t *testing.T, s setup) *node {
 	if s.files > 0 {
 		script = fmt.Sprintf("ulimit -n %d; %s", s.files, script)
 	}
+	cmd := exec.Command("sh", "-c", script, program)
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), s.unhurried()...), s.env...)
+	p := nodetest.StartProcess(t, cmd, filepath.Join(dir, "log"))
 	transport := new(http.Transport)
-	n := &node{
-		t: t, cmd: exec.Command("sh", "-c", script, file), log: filepath.Join(dir, "log"),
-		addresses: map[string]string{}, client: &http.Client{Transport: transport, Timeout: 2 * patience},
+	t.Cleanup(transport.CloseIdleConnections)
+	return &node{
+		t: t, cmd: cmd, process: p.Process, log: p.Log, addresses: p.Addresses,
+		client: &http.Client{Transport: transport, Timeout: 2 * patience},
 	}
-	n.cmd.Dir = dir
-	n.cmd.Env = append(append(os.Environ(), s.unhurried()...), s.env...)
-	if n.process, err = child.Start(n.cmd, n.log); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		n.process.Kill()
-		if t.Failed() {
-			t.Logf("the node said:\n%s", child.LogTail(n.log))
-		}
-	})
-	eventually(t, "the node says where it is", n.greeted)
-	return n
-}
-
-var greeting = regexp.MustCompile(`(?m)^  (gateway|http|grpc|admin) +(?:https?://)?(\S+)\n`)
-
-func (n *node) greeted() bool {
-	if n.process.Exited() {
-		n.t.Fatalf("the node did not start: %s", child.LogTail(n.log))
-	}
-	text, err := os.ReadFile(n.log)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	for _, found := range greeting.FindAllStringSubmatch(string(text), -1) {
-		n.addresses[found[1]] = found[2]
-	}
-	return n.addresses["admin"] != "" // it is the last
 }
 
 func (n *node) url(door, path string) string { return "http://" + n.addresses[door] + path }
