@@ -1,0 +1,19 @@
+import os
+
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from penstock import AsyncClient
+from penstock.asgi import PenstockMiddleware
+
+
+async def answer(request):
+    return PlainTextResponse("ok")
+
+
+app = PenstockMiddleware(
+    Starlette(routes=[Route("/{path:path}", answer)]),
+    AsyncClient(os.environ["SERVICE_URL"], timeout=60, on_error="deny"),
+    headers={"user": "X-User"},
+)
