@@ -1,0 +1,5 @@
+export { Client, InvalidRequest, NoReservation, type Options, PenstockError, ReservationClosed, Unavailable } from "./client.js";
+export { DenyCache } from "./denycache.js";
+export { fastifyLimit, limit, type LimitOptions } from "./middleware.js";
+export { type Denial, denial, rateLimitHeaders } from "./response.js";
+export type { Call, Limit, Verdict } from "./verdict.js";

@@ -1,0 +1,69 @@
+package clients
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// installNode builds the package and installs it, as npm would, in a directory with the tests and the frameworks.
+func installNode(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is not installed", name)
+		}
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "clients", "node")
+	for from, to := range map[string]string{"node": source, "conformance": filepath.Join(dir, "clients", "conformance")} {
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := inNode(source, "npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=30000"); err != nil {
+		t.Skipf("packages cannot be had from npm: %v\n%s", err, out)
+	}
+	for _, step := range [][]string{
+		{"npx", "tsc"},
+		{"npx", "tsc", "--ignoreConfig", "--noEmit", "--strict", "--module", "node16", "--target", "ES2022", "--types", "node", "test/types.ts"},
+	} {
+		if out, err := inNode(source, step[0], step[1:]...); err != nil {
+			t.Fatalf("%v: %v\n%s", step, err, out)
+		}
+	}
+	return source
+}
+
+func inNode(dir, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patient) // a registry that hangs must not hang the tests
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.WaitDelay = dir, patient
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// The package passes its own tests, and what clients of all languages pass: the client, and the middleware in each
+// framework.
+func TestNode(t *testing.T) {
+	dir, s := installNode(t), readSession(t)
+	t.Run("units", func(t *testing.T) {
+		if out, err := inNode(dir, "node", "--test", "test/units.test.mjs"); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("client", func(t *testing.T) {
+		if out, err := inNode(dir, "node", "test/play.mjs", startNode(t, s.Rules)); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	for _, name := range []string{"express.mjs", "fastify.mjs", "http.cjs"} {
+		t.Run(name, func(t *testing.T) {
+			env := append(os.Environ(), "SERVICE_URL="+startNode(t, s.Rules))
+			play(t, s, startApp(t, env, "node", filepath.Join(dir, "test", "apps", name)))
+		})
+	}
+}
