@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/client"
 	"github.com/penstock-io/penstock/httplimit"
 	"github.com/penstock-io/penstock/internal/wire"
@@ -167,8 +168,8 @@ func TestGoMiddleware(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	user := []penstock.Source{{Attribute: "user", Header: "X-User"}}
-	limiter, err := httplimit.New(c, httplimit.Options{ReaderOptions: httplimit.ReaderOptions{Sources: func() []penstock.Source { return user }}})
+	user := []attribute.Source{{Attribute: "user", Header: "X-User"}}
+	limiter, err := httplimit.New(c, httplimit.Options{ReaderOptions: httplimit.ReaderOptions{Sources: func() []attribute.Source { return user }}})
 	if err != nil {
 		t.Fatal(err)
 	}
