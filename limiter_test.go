@@ -323,11 +323,16 @@ func TestLimiterNeedsAKey(t *testing.T) {
 	}
 }
 
+// strangeOption has the method of an option and is none.
+type strangeOption struct{}
+
+func (strangeOption) IsLimiterOption() {}
+
 func TestNewTellsEveryMistake(t *testing.T) {
-	_, err := penstock.New(struct{ penstock.Store }{openMemory(t)},
+	_, err := penstock.New(struct{ penstock.Store }{openMemory(t)}, strangeOption{},
 		penstock.WithName("Search"), penstock.WithReserveTTL(-1), penstock.Concurrent(1), penstock.PerMinute(-1),
 		penstock.PerSecond(1).TokenBucket(5), penstock.PerSecond(2).TokenBucket(7))
-	for _, want := range []string{`name "Search"`, "reserve TTL", "penstock.Settler", "count -1", "same algorithm and window"} {
+	for _, want := range []string{`name "Search"`, "reserve TTL", "storage.Settler", "count -1", "same algorithm and window", "penstock_test.strangeOption"} {
 		if !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %q in: %v", want, err)
 		}

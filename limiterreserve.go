@@ -77,7 +77,7 @@ func (l *Limiter) conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 	}
 	settler, ok := l.store.(storage.Settler)
 	if !ok {
-		return fmt.Errorf("%w: the store cannot, it is not a penstock.Settler", ErrInvalid)
+		return fmt.Errorf("%w: the store cannot, it is not a storage.Settler", ErrInvalid)
 	}
 	s := storage.Settlement{Subject: subject, Nonce: nonce, Verb: c.Verb, Overage: algorithm.OverageDebt}
 	var meters []*algorithm.Meter

@@ -8,8 +8,6 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-var _ storage.LateCharger = (*Store)(nil)
-
 // ChargeLate charges what was admitted elsewhere. It is one step under the lock of the subject's shard;
 // with an error nothing has changed.
 func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {

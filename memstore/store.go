@@ -38,13 +38,8 @@ type Store struct {
 }
 
 var (
-	_ storage.Store      = (*Store)(nil)
+	_ storage.FullStore  = (*Store)(nil)
 	_ storage.BatchStore = (*Store)(nil)
-	_ storage.Settler    = (*Store)(nil)
-	_ storage.Banner     = (*Store)(nil)
-	_ storage.Resetter   = (*Store)(nil)
-	_ storage.Inspector  = (*Store)(nil)
-	_ storage.Lister     = (*Store)(nil)
 	_ storage.Follower   = (*Store)(nil)
 )
 
