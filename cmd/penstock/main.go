@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	_ "time/tzdata" // calendar limits know their time zones wherever this runs
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,16 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-func main() { os.Exit(realApp().run(context.Background(), os.Args[1:])) }
+func main() { os.Exit(realApp().run(context.Background(), arguments(os.Args))) }
+
+// arguments returns those of the command line. A program that is called as envoyproxy/ratelimit is, by the name
+// ratelimit and without arguments, serves what its environment says.
+func arguments(line []string) []string {
+	if len(line) == 1 && filepath.Base(line[0]) == "ratelimit" {
+		return []string{"serve", "--envoy-ratelimit-env"}
+	}
+	return line[1:]
+}
 
 func realApp() *app {
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"

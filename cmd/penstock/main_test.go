@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"testing"
 
@@ -10,7 +9,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"penstock": func() { os.Exit(realApp().run(context.Background(), os.Args[1:])) },
+		"penstock":  main,
+		"ratelimit": main,
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 
 func newServeCommand(a *app) *cobra.Command {
 	var file string
-	var demo, traffic, check, connect bool
+	var demo, traffic, check, connect, envoyEnv bool
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway and the decision APIs",
@@ -45,7 +45,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 			if connect && !check {
 				return misused("--connect goes with --check")
 			}
-			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo})
+			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo, EnvoyEnv: envoyEnv})
 			if err != nil {
 				return no(err)
 			}
@@ -56,6 +56,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 			}
 			if check {
 				a.warn(conf.Warnings...)
+				a.warn(conf.Ignored...)
 				return a.rehearse(c.Context(), conf, connect)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -69,6 +70,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: calls of made-up callers from the start; the console turns them on and off")
 	c.Flags().BoolVar(&check, "check", false, "check everything that a start checks (configuration, rules, certificates, secrets, data_dir) except that ports are free, and exit")
 	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
+	c.Flags().BoolVar(&envoyEnv, "envoy-ratelimit-env", false, "also read the environment variables of envoyproxy/ratelimit; docs/envoy-migrate.md")
 	config.AddFlags(c.Flags())
 	return c
 }
@@ -78,6 +80,9 @@ func (a *app) serve(ctx context.Context, c *config.Config) error {
 	log := a.newLog(c)
 	for _, warning := range c.Warnings {
 		log.Warn("insecure setting", "detail", warning)
+	}
+	for _, ignored := range c.Ignored {
+		log.Warn("environment variable ignored", "detail", ignored)
 	}
 	s, err := server.New(ctx, server.Options{Config: c, Log: log, Build: buildinfo.Read()})
 	if err != nil {

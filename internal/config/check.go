@@ -81,7 +81,7 @@ func (l *loader) checkAddresses() {
 	taken := map[string]string{}
 	for _, at := range []struct{ path, address string }{
 		{"listen.gateway", c.Listen.Gateway}, {"listen.grpc", c.Listen.GRPC},
-		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin}, {"listen.health", c.Listen.Health},
+		{"listen.http", c.Listen.HTTP}, {"listen.admin", c.Listen.Admin}, {"listen.health", c.Listen.Health}, {"listen.metrics", c.Listen.Metrics},
 	} {
 		if at.address == "" {
 			continue

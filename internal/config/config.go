@@ -31,6 +31,7 @@ type Config struct {
 	Log            Log        `key:"log"`
 
 	Warnings []string // what works, but should be changed
+	Ignored  []string // variables of envoyproxy/ratelimit that are set and mean nothing here, with the reason
 
 	Demo    bool // a database without rules gets the sample, a gateway without upstreams a demo
 	Traffic bool // of made-up callers, from the start
@@ -42,6 +43,7 @@ type Listen struct {
 	HTTP       string   `key:"http" doc:"decision API and forward-auth over HTTP, /healthz, /readyz"`
 	Admin      string   `key:"admin" doc:"the admin API, /metrics, /healthz, /readyz. Beyond loopback only with admin.tls and admin.token"`
 	Health     string   `key:"health" doc:"/healthz and /readyz and nothing else, for probes from other machines; the HTTP and admin listeners serve them too"`
+	Metrics    string   `key:"metrics" doc:"/metrics and nothing else, without a token, for Prometheus: anyone who reaches it can read the names of rules and how often they decide; the admin listener serves it to those with a token"`
 	Hosts      []string `key:"hosts" doc:"host names under which the HTTP and admin APIs are reached, apart from addresses and names without a dot; *.example.com is every name below example.com. Requests for other hosts are refused with 403, as a web page may have sent them (DNS rebinding). Empty: a listener on loopback accepts only loopback, any other listener every name"`
 	SocketMode string   `key:"socket_mode" doc:"permissions of a Unix socket, octal; clients need the right to write"`
 	Share      int      `key:"client_share" doc:"percent of a listener's connections that one IPv4 address or IPv6 /64 may hold, except trusted_proxies; its idle connections are closed first, then further ones are refused, except for health checks"`
@@ -199,6 +201,7 @@ type XDS struct {
 	Metadata []string  `key:"node_metadata" doc:"of the node, each name=value"`
 	Headers  []Secret  `key:"headers" doc:"to send to the server, each name=value"`
 	MaxBytes Size      `key:"max_bytes" doc:"of what the server sends at once"`
+	Empty    bool      `key:"start_without_limits" doc:"if the server has sent nothing 5s after the start, serve without limits until it does; otherwise the start waits a minute and then fails"`
 	TLS      ClientTLS `key:"tls"`
 }
 

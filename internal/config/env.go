@@ -10,7 +10,7 @@ import (
 )
 
 // commandVariables are read by commands and are no keys of the configuration.
-var commandVariables = []string{"PENSTOCK_CONFIG", "PENSTOCK_SERVER", "PENSTOCK_ADMIN_SERVER", "PENSTOCK_TOKEN"}
+var commandVariables = []string{"PENSTOCK_CONFIG", "PENSTOCK_SERVER", "PENSTOCK_ADMIN_SERVER", "PENSTOCK_TOKEN", envoyEnvVariable}
 
 // serviceLink matches what Kubernetes sets for services called penstock-something, for example
 // PENSTOCK_REDIS_SERVICE_HOST=10.0.0.7 and PENSTOCK_REDIS_PORT=tcp://10.0.0.7:6379.

@@ -40,6 +40,8 @@ type Sources struct {
 	Env   []string // as of os.Environ
 	Flags []Flag
 	Demo  bool
+
+	EnvoyEnv bool // the variables of envoyproxy/ratelimit count, too; PENSTOCK_ENVOY_RATELIMIT_ENV=true says the same
 }
 
 func (s *Sources) fileName() string { return cmp.Or(s.File, Getenv(s.Env, "PENSTOCK_CONFIG")) }
@@ -105,6 +107,9 @@ func (l *loader) err() error {
 func readSources(s Sources) *loader {
 	l := newLoader()
 	l.layer(func() { l.readFile(s.fileName()) })
+	if s.EnvoyEnv || Getenv(s.Env, envoyEnvVariable) == "true" {
+		l.layer(func() { l.readEnvoyEnv(s) })
+	}
 	l.layer(func() { l.readEnv(s.Env) })
 	l.layer(func() {
 		for _, g := range s.Flags {

@@ -30,7 +30,7 @@ func (r *Rules) Compiler() func([]rules.File, rules.Options) (*rules.Snapshot, r
 // Options returns how the server is asked.
 func (x *XDS) Options() xdsconfig.Options {
 	o := xdsconfig.Options{
-		Server: x.Server, NodeID: x.NodeID, MaxBytes: int(x.MaxBytes),
+		Server: x.Server, NodeID: x.NodeID, MaxBytes: int(x.MaxBytes), StartEmpty: x.Empty,
 		Metadata: map[string]string{}, Headers: map[string]string{},
 	}
 	for _, pair := range x.Metadata {

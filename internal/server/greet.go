@@ -31,6 +31,9 @@ func (s *Server) Greet(w io.Writer) {
 	if s.probes != nil {
 		fmt.Fprintf(w, "  health   http://%s\n", s.probes.address())
 	}
+	if s.scrapes != nil {
+		fmt.Fprintf(w, "  metrics  http://%s\n", s.scrapes.address())
+	}
 	if s.admin != nil {
 		s.greetAdmin(w)
 	}

@@ -132,7 +132,7 @@ func (s *Server) isTrustedProxy(address netip.Addr) bool {
 // allEndpoints are those of calls and, if they are on, those of admin and health.
 func (s *Server) allEndpoints() []*endpoint {
 	all := slices.Clip(s.endpoints)
-	for _, d := range []*endpoint{s.admin, s.probes} {
+	for _, d := range []*endpoint{s.admin, s.probes, s.scrapes} {
 		if d != nil {
 			all = append(all, d)
 		}
@@ -193,6 +193,17 @@ func (s *Server) openProbes(context.Context) (err error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readiness.Write(w, s.readiness()) })
 	s.probes, err = s.listen("health", s.config.Listen.Health, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "health"))))
+	return err
+}
+
+// openMetrics opens the listener for Prometheus.
+func (s *Server) openMetrics(context.Context) (err error) {
+	if s.config.Listen.Metrics == "" {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", s.metrics.Handler())
+	s.scrapes, err = s.listen("metrics", s.config.Listen.Metrics, s.serveHTTP(newHTTPServer(mux, s.log.With("listener", "metrics"))))
 	return err
 }
 

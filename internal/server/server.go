@@ -65,6 +65,7 @@ type Server struct {
 	endpoints []*endpoint // of calls
 	admin     *endpoint   // nil: off; it is open until the others are closed
 	probes    *endpoint   // listen.health; nil: off; open as long as admin
+	scrapes   *endpoint   // listen.metrics; as probes
 	token     string      // of the admin API
 	newToken  bool        // it was made at this start
 	streams   func()      // ends those of the admin API
@@ -101,7 +102,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -172,7 +173,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return d.run(calls)
 		})
 	}
-	for _, d := range []*endpoint{s.admin, s.probes} {
+	for _, d := range []*endpoint{s.admin, s.probes, s.scrapes} {
 		if d != nil {
 			all.Go(func() error { return d.run(lights) })
 		}

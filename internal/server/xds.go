@@ -9,14 +9,14 @@ import (
 
 // How long a start waits for the management server: a node that has no copy of earlier limits cannot limit
 // without it.
-const xdsWait, xdsWaitWithCopy = time.Minute, 5 * time.Second
+const xdsWait, xdsShortWait = time.Minute, 5 * time.Second
 
 // openXDS connects to the management server.
 func (s *Server) openXDS() (*xdsconfig.Source, error) {
 	o := s.config.Rules.XDS.Options()
 	o.Log, o.Wait = s.log.With("listener", "xds"), xdsWait
-	if _, err := os.Stat(s.xdsCopy()); err == nil {
-		o.Wait = xdsWaitWithCopy
+	if _, err := os.Stat(s.xdsCopy()); err == nil || o.StartEmpty {
+		o.Wait = xdsShortWait
 	}
 	source, err := xdsconfig.New(o)
 	if err != nil {

@@ -47,6 +47,7 @@ type (
 const (
 	unreadableMark = "# cannot decode the resource: " // followed by the reason
 	nothingMark    = "# the management server sent no resources"
+	noRules        = "rules: []" // what live serves while an origin has no rules yet
 )
 
 // convert turns resources into files, sorted by name: servers send them in any order.
@@ -146,7 +147,7 @@ func Compile(o envoyratelimit.Options) func([]rules.File, rules.Options) (*rules
 			switch {
 			case unreadable:
 				mistakes = append(mistakes, rules.Problem{Place: rules.Place{File: f.Name}, Message: strings.TrimPrefix(unreadableMark, "# ") + reason})
-			case string(f.Data) == nothingMark:
+			case string(f.Data) == nothingMark, string(f.Data) == noRules:
 				warnings = append(warnings, rules.Problem{Severity: rules.Warning, Message: "the management server has no limits for this node: every request passes"})
 			default:
 				configs = append(configs, f)

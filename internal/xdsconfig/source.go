@@ -46,6 +46,10 @@ type Options struct {
 	// Wait is how long Read waits for the first configuration.
 	Wait time.Duration
 
+	// StartEmpty makes Read return [live.ErrNoRules] rather than another error if nothing has come by then, so
+	// that a node starts without limits.
+	StartEmpty bool
+
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -110,6 +114,9 @@ func (s *Source) Read(ctx context.Context) (*live.Text, error) {
 		select {
 		case <-news:
 		case <-ctx.Done():
+			if s.options.StartEmpty {
+				err = errors.Join(live.ErrNoRules, err)
+			}
 			return nil, s.wrap(cmp.Or(err, errors.New("the server has not sent a configuration for this node yet")))
 		}
 	}

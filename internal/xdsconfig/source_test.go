@@ -188,6 +188,22 @@ func TestStartWithoutTheServer(t *testing.T) {
 	}
 }
 
+// Who asks for it starts without limits, and gets them when they come.
+func TestStartEmpty(t *testing.T) {
+	m := xdstest.Start(t, "127.0.0.1:0", nil)
+	f, err := tryFollow(t, xdsconfig.Options{Server: m.Address, StartEmpty: true}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.serves()
+	if err := f.Status().Err; !errors.Is(err, live.ErrNoRules) {
+		t.Errorf("the status says %v", err)
+	}
+	m.Push("default", "1", limits("mesh", configv3.RateLimitUnit_MINUTE, "user"))
+	f.serves("mesh.user")
+	nodetest.Eventually(t, "it is acknowledged", func() bool { acked, _ := m.Answers(); return slices.Equal(acked, []string{"1"}) })
+}
+
 func TestTLSToTheServer(t *testing.T) {
 	ca := certtest.NewAuthority(t)
 	own, client := ca.Issue(t, "localhost"), ca.Issue(t, "penstock")

@@ -1,0 +1,150 @@
+package envoyenv
+
+// A Variable is one that envoyproxy/ratelimit reads.
+type Variable struct {
+	Name string
+	Keys string // the settings it becomes; "": it is ignored
+	Note string // why it is ignored, or what else to know
+}
+
+// Variables are all variables of envoyproxy/ratelimit, at v1.4.1-0.20260122083618-3fb702589d36, and PROTO and
+// GRPC_SERVER_TLS_CA_CERT, which older versions and Envoy Gateway set.
+var Variables = []Variable{
+	{"HOST", "listen.http", ""},
+	{"PORT", "listen.http", ""},
+	{"PROTO", "", "listeners are TCP; for a Unix socket set GRPC_UDS"},
+	{"DEBUG_HOST", "", noDebug},
+	{"DEBUG_PORT", "", noDebug},
+	{"GRPC_UDS", "listen.grpc", "with permissions 0660: PENSTOCK_LISTEN_SOCKET_MODE"},
+	{"GRPC_HOST", "listen.grpc", ""},
+	{"GRPC_PORT", "listen.grpc", ""},
+	{"GRPC_MAX_CONNECTION_AGE", "grpc.max_connection_age", ""},
+	{"GRPC_MAX_CONNECTION_AGE_GRACE", "", "requests under way have a minute, more than any request may take"},
+	{"GRPC_SERVER_USE_TLS", "grpc.tls", ""},
+	{"GRPC_SERVER_TLS_CERT", "grpc.tls.certificate", ""},
+	{"GRPC_SERVER_TLS_KEY", "grpc.tls.key", ""},
+	{"GRPC_SERVER_TLS_CA_CERT", "", "envoyproxy/ratelimit does not read it either; client certificates are verified with GRPC_CLIENT_TLS_CACERT"},
+	{"GRPC_CLIENT_TLS_CACERT", "grpc.tls.client_ca, grpc.tls.required", ""},
+	{"GRPC_CLIENT_TLS_SAN", "grpc.tls.client_names", "refused without GRPC_CLIENT_TLS_CACERT"},
+	{"LOG_LEVEL", "log.level", "trace is debug; fatal and panic are error"},
+	{"LOG_FORMAT", "log.format", ""},
+	{"CONFIG_TYPE", "rules.envoy_ratelimit or rules.xds", "FILE or GRPC_XDS_SOTW"},
+	{"FORCE_START_WITHOUT_INITIAL_CONFIG", "rules.xds.start_without_limits", "with CONFIG_TYPE=FILE ignored: Penstock does not start without files"},
+	{"CONFIG_GRPC_XDS_NODE_ID", "rules.xds.node_id", ""},
+	{"CONFIG_GRPC_XDS_NODE_METADATA", "rules.xds.node_metadata", ""},
+	{"CONFIG_GRPC_XDS_SERVER_URL", "rules.xds.server", ""},
+	{"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "", fixedBackoff},
+	{"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "rules.xds.headers", ""},
+	{"CONFIG_GRPC_XDS_SERVER_USE_TLS", "rules.xds.tls.enabled", ""},
+	{"CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "rules.xds.tls.certificate", ""},
+	{"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "rules.xds.tls.key", ""},
+	{"CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "rules.xds.tls.ca", ""},
+	{"CONFIG_GRPC_XDS_SERVER_TLS_SAN", "rules.xds.tls.server_name", ""},
+	{"XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "", fixedBackoff},
+	{"XDS_CLIENT_BACKOFF_MAX_INTERVAL", "", fixedBackoff},
+	{"XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "", fixedBackoff},
+	{"XDS_CLIENT_BACKOFF_JITTER", "", fixedBackoff},
+	{"XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "rules.xds.max_bytes", ""},
+	{"USE_DOG_STATSD", "", noStatsd},
+	{"USE_DOG_STATSD_MOGRIFIERS", "", noStatsd},
+	{"USE_STATSD", "", noStatsd},
+	{"STATSD_HOST", "", noStatsd},
+	{"STATSD_PORT", "", noStatsd},
+	{"EXTRA_TAGS", "", "Prometheus adds labels when it scrapes"},
+	{"STATS_FLUSH_INTERVAL", "", noStatsd},
+	{"DISABLE_STATS", "", "counting costs nothing that can be saved"},
+	{"USE_PROMETHEUS", "metrics.compat, listen.metrics", ""},
+	{"PROMETHEUS_ADDR", "listen.metrics", ""},
+	{"PROMETHEUS_PATH", "", "metrics are at /metrics"},
+	{"PROMETHEUS_MAPPER_YAML", "", "metrics have the names of that service's default mapping"},
+	{"RUNTIME_ROOT", "rules.envoy_ratelimit", ""},
+	{"RUNTIME_SUBDIRECTORY", "rules.envoy_ratelimit", ""},
+	{"RUNTIME_APPDIRECTORY", "rules.envoy_ratelimit", ""},
+	{"RUNTIME_IGNOREDOTFILES", "", "files whose name begins with a dot are never read"},
+	{"RUNTIME_WATCH_ROOT", "", "changed files and replaced symbolic links are both noticed"},
+	{"EXPIRATION_JITTER_MAX_SECONDS", "", "keys expire with their windows, which Redis does step by step"},
+	{"LOCAL_CACHE_SIZE_IN_BYTES", "", "denials are always cached"},
+	{"NEAR_LIMIT_RATIO", "metrics.near_limit_ratio", ""},
+	{"CACHE_KEY_PREFIX", "store.redis.key_prefix", ""},
+	{"BACKEND_TYPE", "store.redis", "only redis; memcache is refused"},
+	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "rules.charge", "unless_over"},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy.response_headers.enabled", ""},
+	{"LIMIT_LIMIT_HEADER", "envoy.response_headers.limit", ""},
+	{"LIMIT_REMAINING_HEADER", "envoy.response_headers.remaining", ""},
+	{"LIMIT_RESET_HEADER", "envoy.response_headers.reset", ""},
+	{"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "", "Penstock is healthy only after its limits are loaded"},
+	{"REDIS_SOCKET_TYPE", "store.redis.addresses", ""},
+	{"REDIS_TYPE", "store.redis.mode", ""},
+	{"REDIS_URL", "store.redis.addresses, store.redis.master", "required, unless store.redis.addresses is set otherwise"},
+	{"REDIS_POOL_SIZE", "", multiplexed},
+	{"REDIS_AUTH", "store.redis.username, store.redis.password", ""},
+	{"REDIS_TLS", "store.redis.tls.enabled", ""},
+	{"REDIS_TLS_CLIENT_CERT", "store.redis.tls.certificate", ""},
+	{"REDIS_TLS_CLIENT_KEY", "store.redis.tls.key", ""},
+	{"REDIS_TLS_CACERT", "store.redis.tls.ca", "instead of the CAs of the system, not beside them"},
+	{"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "", "refused if true: set PENSTOCK_STORE_REDIS_TLS_SERVER_NAME to the name in the certificate"},
+	{"REDIS_PIPELINE_WINDOW", "", multiplexed},
+	{"REDIS_PIPELINE_LIMIT", "", multiplexed},
+	{"REDIS_PERSECOND", "store.redis_per_second", ""},
+	{"REDIS_PERSECOND_SOCKET_TYPE", "store.redis_per_second.addresses", ""},
+	{"REDIS_PERSECOND_TYPE", "store.redis_per_second.mode", ""},
+	{"REDIS_PERSECOND_URL", "store.redis_per_second.addresses, store.redis_per_second.master", ""},
+	{"REDIS_PERSECOND_POOL_SIZE", "", multiplexed},
+	{"REDIS_PERSECOND_AUTH", "store.redis_per_second.username, store.redis_per_second.password", ""},
+	{"REDIS_PERSECOND_TLS", "store.redis_per_second.tls.enabled", "with the files of REDIS_TLS_…"},
+	{"REDIS_SENTINEL_AUTH", "store.redis.sentinel_username, store.redis.sentinel_password", ""},
+	{"REDIS_PERSECOND_SENTINEL_AUTH", "store.redis_per_second.sentinel_username, store.redis_per_second.sentinel_password", ""},
+	{"REDIS_PERSECOND_PIPELINE_WINDOW", "", multiplexed},
+	{"REDIS_PERSECOND_PIPELINE_LIMIT", "", multiplexed},
+	{"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "", "a node that has lost Redis keeps limiting and stays healthy; penstock_store_up tells"},
+	{"REDIS_TIMEOUT", "store.redis.timeout", "50ms if it is not set, not 10s"},
+	{"REDIS_PERSECOND_TIMEOUT", "store.redis_per_second.timeout", "50ms if it is not set, not 10s"},
+	{"REDIS_POOL_ON_EMPTY_BEHAVIOR", "", multiplexed},
+	{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "", multiplexed},
+	{"MEMCACHE_HOST_PORT", "", noMemcache},
+	{"MEMCACHE_MAX_IDLE_CONNS", "", noMemcache},
+	{"MEMCACHE_SRV", "", noMemcache},
+	{"MEMCACHE_SRV_REFRESH", "", noMemcache},
+	{"MEMCACHE_TLS", "", noMemcache},
+	{"MEMCACHE_TLS_CLIENT_CERT", "", noMemcache},
+	{"MEMCACHE_TLS_CLIENT_KEY", "", noMemcache},
+	{"MEMCACHE_TLS_CACERT", "", noMemcache},
+	{"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION", "", noMemcache},
+	{"SHADOW_MODE", "envoy.shadow_mode", ""},
+	{"QUOTA_MODE", "envoy.quota_mode", ""},
+	{"RESPONSE_DYNAMIC_METADATA", "envoy.response_dynamic_metadata", ""},
+	{"MERGE_DOMAIN_CONFIG", "rules.merge_domains", ""},
+	{"TRACING_ENABLED", "", otel},
+	{"TRACING_SERVICE_NAME", "", otel + " (OTEL_SERVICE_NAME)"},
+	{"TRACING_SERVICE_NAMESPACE", "", otel + " (OTEL_RESOURCE_ATTRIBUTES)"},
+	{"TRACING_SERVICE_INSTANCE_ID", "", otel + " (OTEL_RESOURCE_ATTRIBUTES)"},
+	{"TRACING_EXPORTER_PROTOCOL", "", otel + " (OTEL_EXPORTER_OTLP_PROTOCOL)"},
+	{"TRACING_SAMPLING_RATE", "", otel + " (OTEL_TRACES_SAMPLER)"},
+}
+
+const (
+	noDebug      = "there is no debug listener: /v1/status, /metrics and profiles are at listen.admin"
+	noStatsd     = "metrics go to Prometheus, not to statsd"
+	noMemcache   = "Memcached is not supported; BACKEND_TYPE=memcache is refused"
+	fixedBackoff = "pauses between attempts grow from 0.1s to 30s"
+	multiplexed  = "all requests share a few pipelined connections"
+	otel         = "traces are sent if OTEL_EXPORTER_OTLP_ENDPOINT is set, and configured with OTEL_… variables"
+)
+
+// direct are variables whose value is that of a setting.
+var direct = []struct {
+	name, key string
+	kind      kind
+}{
+	{"GRPC_MAX_CONNECTION_AGE", "grpc.max_connection_age", duration},
+	{"NEAR_LIMIT_RATIO", "metrics.near_limit_ratio", text},
+	{"CACHE_KEY_PREFIX", "store.redis.key_prefix", text},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy.response_headers.enabled", boolean},
+	{"LIMIT_LIMIT_HEADER", "envoy.response_headers.limit", text},
+	{"LIMIT_REMAINING_HEADER", "envoy.response_headers.remaining", text},
+	{"LIMIT_RESET_HEADER", "envoy.response_headers.reset", text},
+	{"SHADOW_MODE", "envoy.shadow_mode", boolean},
+	{"QUOTA_MODE", "envoy.quota_mode", boolean},
+	{"RESPONSE_DYNAMIC_METADATA", "envoy.response_dynamic_metadata", boolean},
+	{"MERGE_DOMAIN_CONFIG", "rules.merge_domains", boolean},
+}
