@@ -45,15 +45,21 @@ func startProcess(t *testing.T, args ...string) *process {
 // tryProcess is startProcess with an error if penstock ends instead. What it prints goes to output.
 func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error) {
 	t.Helper()
+	return tryProgram(t, output, append([]string{"penstock"}, args...))
+}
+
+// tryProgram is tryProcess with the whole command line, and further variables.
+func tryProgram(t *testing.T, output io.Writer, line []string, env ...string) (*process, error) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{Cmd: exec.CommandContext(ctx, program), addresses: map[string]string{}, exited: make(chan error, 1)}
-	p.Args = append([]string{"penstock"}, args...) // by which the test program knows what to be
+	p.Args = line // by which the test program knows what to be
 	p.Dir = t.TempDir()
-	p.Env = append(append(os.Environ(), nodetest.Unhurried...), "STATE_DIRECTORY="+p.Dir)
+	p.Env = slices.Concat(os.Environ(), nodetest.Unhurried, []string{"STATE_DIRECTORY=" + p.Dir}, env)
 	p.Stderr = output
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -86,7 +92,7 @@ func tryProcess(t *testing.T, output io.Writer, args ...string) (*process, error
 	})
 	if p.addresses["admin"] == "" {
 		<-ended // what it wrote to stderr is complete then
-		return nil, fmt.Errorf("penstock %v did not start", args)
+		return nil, fmt.Errorf("%v did not start", line)
 	}
 	return p, nil
 }
