@@ -61,7 +61,7 @@ func (n *node) readParting() (last parting) {
 	defer file.Close()
 	found := false
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if strings.Contains(lines.Text(), "permits of leased rules are given back") {
+		if strings.Contains(lines.Text(), "leases returned") {
 			found = json.Unmarshal(lines.Bytes(), &last) == nil
 		}
 	}

@@ -16,28 +16,28 @@ func newDoctorCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what would go wrong, and say what to do",
-		Long: `Look at everything that a server with this configuration would rest on, and say what is
-wrong with it and what to do: this machine, Redis or Valkey, the rules and where they
-come from, and the server that runs here already, if one does.
+		Short: "Check everything that a server needs, and say what to fix",
+		Long: `Check everything that a server with this configuration needs, and say what is wrong and
+how to fix it: this machine, Redis or Valkey, the rules and their origin, and the server
+that already runs here, if there is one.
 
-It takes the configuration exactly as serve does, from the same file, environment and
-flags. It changes nothing: in Redis it writes only keys of its own, which are gone after
-seconds, and a database is neither made nor migrated.
+It reads the configuration exactly as serve does, from the same file, environment and
+flags. It changes nothing: in Redis it writes only its own keys, which expire within
+seconds, and it neither creates nor migrates a database.
 
-  ✓  as it should be
-  !  works, and is worth a look
-  ✗  wrong; what to do stands below
-  ?  cannot be seen from here, mostly as the Redis user may not ask: look by hand
+  ✓  ok
+  !  warning: works, but should be checked
+  ✗  failed: the next line says how to fix it
+  ?  unknown: cannot be checked from here, usually because the Redis user lacks the right
 
-Under the rights that docs/redis.md asks for, some things cannot be seen. That is as it
-should be, and a ? does not make the exit status 1.
+With only the rights in docs/redis.md some checks are unknown. That is expected, and does
+not change the exit status.
 
-Exit status: 0 nothing is wrong, 1 something is, 3 Redis or the database could not be
-looked at. With --strict also what is worth a look, or cannot be seen, makes it 1.`,
+Exit status: 0 no check failed, 1 some did, 3 Redis or the rules' origin could not be
+checked. With --strict, warnings and unknown checks also make it 1.`,
 		Example: `  penstock doctor --config penstock.yaml
   penstock doctor --redis 127.0.0.1:6379 --rules rules.yaml
-  penstock doctor --config penstock.yaml -o json | jq '.findings[] | select(.level == "wrong")'`,
+  penstock doctor --config penstock.yaml -o json | jq '.findings[] | select(.level == "fail")'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if timeout <= 0 {

@@ -21,7 +21,7 @@ func TestDoctorAsksTheServer(t *testing.T) {
 	ask := func(env ...string) string {
 		return tell(t, env, "doctor", "--config", conf, "--timeout", "30s", "--listen-admin", p.addresses["admin"])
 	}
-	if text := ask(); !regexp.MustCompile(`✓ running +penstock \S+ serves version 0 of 2 rules, since `).MatchString(text) || !regexp.MustCompile(`✓ last good +.* is what the origin has`).MatchString(text) {
+	if text := ask(); !regexp.MustCompile(`✓ running +penstock \S+ serves version 0 of 2 rules, since `).MatchString(text) || !regexp.MustCompile(`✓ last good +.* has what the origin has`).MatchString(text) {
 		t.Errorf("got\n%s", text)
 	}
 	nodetest.WriteFile(t, file, "rules: [")
@@ -48,7 +48,7 @@ func TestDoctorOnRefusedFilesOfEnvoy(t *testing.T) {
 	nodetest.WriteFile(t, file, "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: moment}}]")
 	nodetest.Eventually(t, "the server refuses the file", func() bool { return p.status(t, token).Rules.Refused != "" })
 	report := tell(t, nil, "doctor", "--config", conf, "--timeout", "30s", "--listen-admin", p.addresses["admin"])
-	for _, want := range []string{`✗ running +.*has refused newer ones: .*moment`, `✗ origin +.*moment`, `penstock rules import envoy-ratelimit \S+ tells each mistake`} {
+	for _, want := range []string{`✗ running +.*has refused newer ones: .*moment`, `✗ origin +.*moment`, `penstock rules import envoy-ratelimit \S+ lists every error`} {
 		if !regexp.MustCompile(want).MatchString(report) {
 			t.Errorf("the doctor does not say %s:\n%s", want, report)
 		}

@@ -27,10 +27,10 @@ func TestCheckConnects(t *testing.T) {
 		want                      []string // of stderr; none: ok
 	}{
 		{redis: redis.Addr, upstream: upstream.URL},
-		{closed, upstream.URL, "", []string{"store.redis: " + closed}},
+		{closed, upstream.URL, "", []string{"store.redis: cannot use " + closed}},
 		{redis.Addr, "http://" + closed, "", []string{"upstreams[0]: cannot connect to http://" + closed}},
 		{redis.Addr, strings.Replace(upstream.URL, "http:", "https:", 1), "", []string{"upstreams[0]: cannot connect to https:"}},
-		{closed, "http://" + closed, "postgres://penstock@" + closed + "/penstock", []string{"store.redis: ", "upstreams[0]: ", "rules: the rules cannot be read"}},
+		{closed, "http://" + closed, "postgres://penstock@" + closed + "/penstock", []string{"store.redis: ", "upstreams[0]: ", "rules: cannot read the rules"}},
 	} {
 		args := []string{"serve", "--check", "--connect", "--data-dir", dir, "--redis", c.redis, "--upstream", c.upstream}
 		if c.database == "" {

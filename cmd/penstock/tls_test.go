@@ -108,7 +108,14 @@ rules: {envoy_ratelimit: %q}
 		}
 		return got
 	}
+	connected := func(p *process) {
+		nodetest.Eventually(t, "the store is connected", func() bool {
+			_, text := p.request(t, "GET", "admin", "/readyz", "")
+			return text == "ready\n"
+		})
+	}
 	p := serveConfig(t, yaml)
+	connected(p)
 	if want := "unix://" + filepath.Join(dir, "grpc"); p.addresses["grpc"] != want {
 		t.Fatalf("it listens at %s, want %s", p.addresses["grpc"], want)
 	}
@@ -126,6 +133,7 @@ rules: {envoy_ratelimit: %q}
 		t.Fatalf("a killed process leaves its socket: %v", err)
 	}
 	p = serveConfig(t, yaml)
+	connected(p)
 	if over(p) || !over(p) {
 		t.Error("the count is not the one in Redis")
 	}
@@ -141,7 +149,7 @@ rules: {envoy_ratelimit: %q}
 	file := filepath.Join(t.TempDir(), "penstock.yaml")
 	nodetest.WriteFile(t, file, "listen: {gateway: ''}\n"+store)
 	report := tell(t, []string{"PENSTOCK_DATA_DIR=" + t.TempDir()}, "doctor", "--config", file, "--timeout", "30s")
-	if !strings.Contains(report, "unix://"+redis) || strings.Contains(report, "cannot be used") {
+	if !strings.Contains(report, "unix://"+redis) || strings.Contains(report, "cannot use") {
 		t.Errorf("the doctor does not reach Redis:\n%s", report)
 	}
 }

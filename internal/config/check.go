@@ -37,13 +37,13 @@ func (l *loader) check() {
 		l.wrong("client_ip.ipv6_prefix", "%d is not from 1 to 128", p)
 	}
 	if n := l.config.Gateway.Limits.HeldBytes; n <= 0 {
-		l.wrong("gateway.limits.held_bytes", "%d is not above 0; for less memory, for example 16MiB", n)
+		l.wrong("gateway.limits.held_bytes", "%d must be positive, for example 16MiB", n)
 	}
 	if n := l.config.Nodes; n > membership.Most {
-		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it", n, membership.Most)
+		l.wrong("nodes", "%d is not from 1 to %d, or 0 to learn it from Redis", n, membership.Most)
 	}
 	if name := l.config.NodeName; name != "" && !membership.IsWord(name) {
-		l.wrong("node_name", "%.80q is not of 1 to 64 letters, digits and -._:+()", name)
+		l.wrong("node_name", "%.80q must have 1 to 64 letters, digits and -._:+()", name)
 	}
 	if l.config.DataDir == "" {
 		l.wrong("data_dir", "must not be empty; use . for the working directory")
@@ -65,13 +65,13 @@ func (l *loader) checkListen() {
 		l.wrong("listen.client_share", "%d is not from 1 to 100", c.Listen.Share)
 	}
 	if c.GRPC.MaxBytes < 4<<20 {
-		l.wrong("grpc.max_bytes", "%v is less than 4MiB, what a few large requests need", c.GRPC.MaxBytes)
+		l.wrong("grpc.max_bytes", "%v must be at least 4MiB", c.GRPC.MaxBytes)
 	}
 	if c.Listen.Gateway == "" && c.Listen.GRPC == "" && c.Listen.HTTP == "" {
 		l.wrong("listen", "every listener is off: set one of listen.gateway, listen.http and listen.grpc")
 	}
 	if c.Listen.Admin != "" && !IsLoopback(c.Listen.Admin) && (c.Admin.TLS.Certificate == "" || c.Admin.Token == "") {
-		l.wrong("listen.admin", "%s can be reached from other machines: that needs admin.tls and admin.token; else listen at 127.0.0.1", c.Listen.Admin)
+		l.wrong("listen.admin", "%s can be reached from other machines, which requires admin.tls and admin.token; otherwise listen at 127.0.0.1", c.Listen.Admin)
 	}
 }
 
@@ -158,16 +158,16 @@ func (l *loader) checkRedis(path string, r *Redis) {
 		l.checkRedisAddress(path+".addresses", address, r)
 	}
 	if r.Mode == "single" && len(r.Addresses) > 1 {
-		l.wrong(path+".addresses", "single mode takes one; for several choose sentinel or cluster")
+		l.wrong(path+".addresses", "mode single takes one address; use mode sentinel or cluster for several")
 	}
 	if (r.Mode == "sentinel") != (r.Master != "") {
-		l.wrong(path+".master", "sentinel mode needs the master's name, the others have none; the mode is %s", r.Mode)
+		l.wrong(path+".master", "mode sentinel requires the master's name, other modes have none; the mode is %s", r.Mode)
 	}
 	if r.Timeout == 0 {
 		l.wrong(path+".timeout", "must be positive")
 	}
 	if strings.ContainsAny(r.KeyPrefix, "{} \t\r\n") || len(r.KeyPrefix) > 64 || r.KeyPrefix == "" {
-		l.wrong(path+".key_prefix", "%.80q: it has from 1 to 64 bytes, and no braces or spaces", r.KeyPrefix)
+		l.wrong(path+".key_prefix", "%.80q must have 1 to 64 bytes, without braces or spaces", r.KeyPrefix)
 	}
 	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
 		l.wrong(path+".tls", "certificate and key must be set together")
@@ -279,11 +279,11 @@ func (l *loader) checkServerTLS(path string, t ServerTLS) {
 func (c *Config) CheckTraffic() error {
 	switch {
 	case !c.Demo || len(c.Upstreams) > 0:
-		return errors.New("--traffic goes with --demo and without upstreams: made-up callers call nothing but the demo upstream")
+		return errors.New("--traffic requires --demo and no upstreams: simulated clients only call the demo upstream")
 	case c.Listen.Gateway == "":
-		return errors.New("--traffic needs the gateway: listen.gateway is empty")
+		return errors.New("--traffic requires the gateway, but listen.gateway is empty")
 	case c.Gateway.TLS.Certificate != "":
-		return errors.New("--traffic needs a gateway without TLS: made-up callers have no certificates")
+		return errors.New("--traffic requires a gateway without TLS")
 	}
 	return nil
 }

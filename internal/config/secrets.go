@@ -40,9 +40,9 @@ func readKept(file string) (string, error) {
 	text, _, err := ReadSecretFile(file)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read the secret kept in data_dir: %w", err)
+		return "", fmt.Errorf("read the secret in data_dir: %w", err)
 	case len(text) < minSecret:
-		return "", fmt.Errorf("%s has %d bytes, at least %d; delete it to have a new one made", file, len(text), minSecret)
+		return "", fmt.Errorf("%s has %d bytes, must have at least %d; delete it and the server creates a new one", file, len(text), minSecret)
 	}
 	return text, nil
 }
@@ -104,7 +104,7 @@ func (l *loader) checkMode(path, name string) {
 func KeepSecret(file, made string) (string, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".secret-*") // with mode 0600
 	if err != nil {
-		return "", fmt.Errorf("keep a secret in data_dir: %w", err)
+		return "", fmt.Errorf("save a secret in data_dir: %w", err)
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.WriteString(made)
@@ -117,7 +117,7 @@ func KeepSecret(file, made string) (string, error) {
 		return text, err
 	}
 	if err != nil {
-		return "", fmt.Errorf("keep a secret in data_dir: %w", err)
+		return "", fmt.Errorf("save a secret in data_dir: %w", err)
 	}
 	return made, nil
 }

@@ -19,7 +19,7 @@ func (t *ClientTLS) Load() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("store.redis.tls.ca: %s holds no certificate in PEM", t.CA)
+			return nil, fmt.Errorf("store.redis.tls.ca: %s has no PEM certificate", t.CA)
 		}
 	}
 	if t.Certificate != "" {

@@ -18,7 +18,7 @@ func (d *doctor) examineClock(ctx context.Context, s *redisServer) {
 	r := &d.report
 	within, err := s.measureSkew(ctx)
 	if err != nil {
-		r.unseen("clock", "", "the server's time is not known: %v", err)
+		r.unknown("clock", "", "cannot read the server's time: %v", err)
 		return
 	}
 	r.judgeClock(s.skew, within)
@@ -34,11 +34,11 @@ func (r *Report) judgeClock(skew, within time.Duration) {
 	const fix = "a time service (NTP) on both machines"
 	switch {
 	case apart-within >= tooMuchSkew:
-		r.wrong("clock", fix, "the server's is %s %s this machine's: limits go by the server's, but calendar periods, expiries of rules and tokens are looked at with this machine's", span(apart), order)
+		r.fail("clock", fix, "the server's is %s %s this machine's: limits use the server's; calendar periods and the expiry of rules and tokens use this machine's", span(apart), order)
 	case apart-within >= muchSkew:
-		r.look("clock", fix, "the server's is %s %s this machine's; limits go by the server's", span(apart), order)
+		r.warn("clock", fix, "the server's is %s %s this machine's; limits use the server's", span(apart), order)
 	default:
-		r.well("clock", "the server's is within %s of this machine's", muchSkew)
+		r.ok("clock", "the server's is within %s of this machine's", muchSkew)
 	}
 }
 
@@ -51,9 +51,9 @@ func (d *doctor) examineClocks(masters []*redisServer) {
 	first := slices.MinFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
 	last := slices.MaxFunc(timed, func(a, b *redisServer) int { return int(a.skew - b.skew) })
 	if apart := last.skew - first.skew; apart >= muchSkew {
-		d.report.look("clocks", "a time service (NTP) on all of them", "%s is %s ahead of %s: a caller's limits on both do not begin together, and a failover between such clocks moves windows",
+		d.report.warn("clocks", "a time service (NTP) on all of them", "%s is %s ahead of %s: windows of the same client start at different times, and a failover moves them",
 			last.address, span(apart), first.address)
 		return
 	}
-	d.report.well("clocks", "those of %s are within %s", spelling.Count(len(timed), "server"), muchSkew)
+	d.report.ok("clocks", "the clocks of %s are within %s of each other", spelling.Count(len(timed), "server"), muchSkew)
 }

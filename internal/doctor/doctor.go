@@ -41,15 +41,15 @@ func Run(ctx context.Context, o Options) *Report {
 // examineConfig tells whether enough of the configuration could be read to go on.
 func (d *doctor) examineConfig(invalid error) bool {
 	for _, warning := range d.Config.Warnings {
-		d.report.look("configuration", "", "%s", warning)
+		d.report.warn("configuration", "", "%s", warning)
 	}
 	found, ok := errors.AsType[*config.Error](invalid)
 	if !ok {
-		d.report.well("configuration", "no mistakes")
+		d.report.ok("configuration", "valid")
 		return true
 	}
 	for _, mistake := range found.Mistakes {
-		d.report.wrong("configuration", "serve does not start like this; docs/configuration.md lists all keys", "%v", mistake)
+		d.report.fail("configuration", "serve would not start; docs/configuration.md lists all keys", "%v", mistake)
 	}
 	return !found.Unreadable
 }

@@ -68,7 +68,7 @@ var maskings = []struct {
 }{
 	{regexp.MustCompile(`(?m)^  . open files.*\n(    .*→.*\n)?`), ""}, // as the machine is
 	{regexp.MustCompile(`(redis|valkey) \d+\.\d+\.\d+`), "redis VERSION"},
-	{regexp.MustCompile(`took \S+ in the middle and \S+ at most`), "took A in the middle and B at most"},
+	{regexp.MustCompile(`took \S+ \(median\) and \S+ \(slowest\)`), "took A (median) and B (slowest)"},
 	{regexp.MustCompile(`, \S+ old`), ", AGE old"},
 	{regexp.MustCompile(`since \d\S*`), "since AGE"},
 	{regexp.MustCompile(`NOPERM .*`), "NOPERM …"},
@@ -174,15 +174,15 @@ func TestDoctorAsData(t *testing.T) {
 	}
 	var found struct {
 		Findings []finding
-		Well     int
-		Wrong    int
+		OK       int
+		Fail     int
 	}
 	if err := json.Unmarshal(text, &found); err != nil || r.Outcome(false) != Unhealthy {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	want := finding{Section: "store", Check: "store", Level: levelWrong, Fix: "store.redis.addresses",
-		Text: "nodes is 3 and each counts for itself in memory: together they let pass up to 3 times the limits"}
-	if last := found.Findings[len(found.Findings)-1]; last != want || found.Wrong != 1 || found.Well == 0 {
+	want := finding{Section: "store", Check: "store", Level: levelFail, Fix: "store.redis.addresses",
+		Text: "nodes is 3, but each counts in its own memory: together they admit up to 3 times the limits"}
+	if last := found.Findings[len(found.Findings)-1]; last != want || found.Fail != 1 || found.OK == 0 {
 		t.Errorf("got %+v in\n%s", last, text)
 	}
 }
@@ -190,11 +190,11 @@ func TestDoctorAsData(t *testing.T) {
 func TestReportOnATerminal(t *testing.T) {
 	var r Report
 	r.begin("store")
-	r.wrong("mode", "mend\tit", "a server said: \x1b[2J\u202e")
+	r.fail("mode", "mend\tit", "a server said: \x1b[2J\u202e")
 	var plain, coloured bytes.Buffer
 	r.Print(&plain, false)
 	r.Print(&coloured, true)
-	if want := "store\n  ✗ mode  a server said:  [2J \n          → mend it\n1 wrong\n"; plain.String() != want {
+	if want := "store\n  ✗ mode  a server said:  [2J \n          → mend it\n1 failed\n"; plain.String() != want {
 		t.Errorf("got\n%q, want\n%q", plain.String(), want)
 	}
 	if !strings.Contains(coloured.String(), "\x1b[31m✗\x1b[0m mode") || strings.Contains(coloured.String(), "\x1b[2J") {

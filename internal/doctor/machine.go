@@ -24,20 +24,20 @@ func (d *doctor) examineDataDir() {
 	file, err := os.CreateTemp(dir, ".doctor-*")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.look("data_dir", "make it, or see that the server's user may", "%s does not exist; serve makes it", dir)
+		r.warn("data_dir", "create it, or let the server's user create it", "%s does not exist; serve creates it", dir)
 		return
 	case err != nil:
-		r.wrong("data_dir", "give the server's user the right to write there, or name another data_dir",
-			"%s cannot be written to: %v; without it no rules are kept for a start while their origin is down", dir, err)
+		r.fail("data_dir", "let the server's user write there, or set another data_dir",
+			"%s is not writable: %v; a server that starts while the rules' origin is down has no rules", dir, err)
 		return
 	}
 	_, err = file.WriteString("penstock doctor")
 	err = errors.Join(err, file.Close(), os.Remove(file.Name()))
 	if err != nil {
-		r.wrong("data_dir", "see whether the disk is full", "%s cannot be written to: %v", dir, err)
+		r.fail("data_dir", "check whether the disk is full", "%s is not writable: %v", dir, err)
 		return
 	}
-	r.well("data_dir", "%s can be written to", dir)
+	r.ok("data_dir", "%s is writable", dir)
 }
 
 // A server needs a file for each connection, and for each of the upstream's.
@@ -47,12 +47,12 @@ func (d *doctor) examineOpenFiles() {
 	limit, known := server.OpenFiles()
 	switch {
 	case !known:
-		d.report.unseen("open files", "see that a process may have some thousand", "this system does not tell how many files may be open")
+		d.report.unknown("open files", "allow a process several thousand", "this system does not report its limit of open files")
 	case limit < fewFiles:
-		d.report.look("open files", "ulimit -n 65536, or LimitNOFILE=65536 of the service",
-			"%d may be open at a time: each call under way needs one or two, and connections beyond that wait", limit)
+		d.report.warn("open files", "ulimit -n 65536, or LimitNOFILE=65536 of the service",
+			"the limit is %d: each request in flight needs one or two, and further connections wait", limit)
 	default:
-		d.report.well("open files", "%d may be open at a time", limit)
+		d.report.ok("open files", "the limit is %d", limit)
 	}
 }
 
@@ -61,18 +61,18 @@ func (d *doctor) examineListeners() {
 	c, r := d.Config, &d.report
 	open := false
 	for _, l := range []struct{ name, address, fix, what string }{
-		{"gateway", c.Listen.Gateway, "gateway.tls, or something before it that ends TLS", "what passes it can be read on the way"},
-		{"http", c.Listen.HTTP, "listen.http: 127.0.0.1:8090, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
-		{"grpc", c.Listen.GRPC, "grpc.tls, listen.grpc: 127.0.0.1:8081, or a network that only callers are in", "whoever reaches it can use up anybody's limits"},
+		{"gateway", c.Listen.Gateway, "set gateway.tls, or put a TLS terminator in front", "requests can be read on the network"},
+		{"http", c.Listen.HTTP, "listen.http: 127.0.0.1:8090, or a network that only its clients can reach", "anyone who reaches it can exhaust any client's limits"},
+		{"grpc", c.Listen.GRPC, "grpc.tls, listen.grpc: 127.0.0.1:8081, or a network that only its clients can reach", "anyone who reaches it can exhaust any client's limits"},
 	} {
 		if l.address == "" || config.IsLoopback(l.address) || l.name == "gateway" && c.Gateway.TLS.Certificate != "" || l.name == "grpc" && c.GRPC.TLS.Certificate != "" {
 			continue
 		}
 		open = true
-		r.look("listeners", l.fix, "listen.%s at %s can be reached from other machines without TLS: %s", l.name, l.address, l.what)
+		r.warn("listeners", l.fix, "listen.%s at %s can be reached from other machines without TLS: %s", l.name, l.address, l.what)
 	}
 	if !open {
-		r.well("listeners", "none can be reached from other machines without TLS")
+		r.ok("listeners", "none can be reached from other machines without TLS")
 	}
 }
 
@@ -80,19 +80,19 @@ func (d *doctor) examineListeners() {
 func (d *doctor) examineProxies() {
 	r := &d.report
 	if len(d.Config.TrustedProxies) == 0 {
-		r.well("proxies", "none is believed: a client's address is that of its connection; behind a proxy, name it in trusted_proxies")
+		r.ok("proxies", "none trusted: a client's address is that of its connection; behind a proxy, set trusted_proxies")
 		return
 	}
 	good := true
 	for _, n := range d.Config.TrustedProxies {
 		if wide(n.Prefix) {
 			good = false
-			r.wrong("proxies", "trusted_proxies: only the addresses of your own proxies",
-				"%v is nearly everybody: any client can say what its address is, and has as many limits as it likes", n.Prefix)
+			r.fail("proxies", "trusted_proxies: only the addresses of your own proxies",
+				"%v covers most of the internet: any client can choose its address, and so evade every limit by address", n.Prefix)
 		}
 	}
 	if good {
-		r.well("proxies", "%s believed", spelling.Count(len(d.Config.TrustedProxies), "network"))
+		r.ok("proxies", "%s trusted", spelling.Count(len(d.Config.TrustedProxies), "network"))
 	}
 }
 

@@ -23,22 +23,22 @@ func (d *doctor) examineEviction(ctx context.Context, s *redisServer) {
 	bounded := most != "" && most != "0"
 	switch {
 	case err != nil:
-		r.unseen("eviction", "as another user: redis-cli CONFIG GET maxmemory-policy must say noeviction, or the limits of spent callers begin anew when memory is short",
-			"the user may not ask for maxmemory-policy")
+		r.unknown("eviction", "as another user: redis-cli CONFIG GET maxmemory-policy must say noeviction, or exhausted clients get a fresh limit when memory runs out",
+			"the Redis user may not read maxmemory-policy")
 		return
 	case policy == "noeviction":
-		r.well("eviction", "noeviction: when memory is short, calls fail and rules decide by their on_store_error")
+		r.ok("eviction", "noeviction: when memory runs out, writes fail and on_store_error decides")
 	case !bounded:
-		r.look("eviction", fix, "maxmemory-policy is %s, without effect as long as maxmemory is not set", policy)
+		r.warn("eviction", fix, "maxmemory-policy is %s, without effect while maxmemory is not set", policy)
 	default:
-		r.wrong("eviction", fix, "maxmemory-policy is %s: when memory is short the server forgets counters and bans, and those callers' limits begin anew; whoever makes many keys can make it so", policy)
+		r.fail("eviction", fix, "maxmemory-policy is %s: when memory runs out, Redis evicts counters and bans, and those clients get a fresh limit; a client that creates many keys can force it", policy)
 	}
 	if stats, err := s.info(ctx, "stats"); err == nil && stats["evicted_keys"] != "0" && stats["evicted_keys"] != "" {
-		r.look("eviction", fix, "%s keys were evicted since the server started: their clients got a fresh limit", stats["evicted_keys"])
+		r.warn("eviction", fix, "%s keys were evicted since the server started: their clients got a fresh limit", stats["evicted_keys"])
 	}
 	limit, _ := strconv.ParseFloat(most, 64)
 	if now, _ := strconv.ParseFloat(used, 64); bounded && now > 0.8*limit {
-		r.look("memory", "more memory, or fewer keys", "%.0f %% of maxmemory is in use", 100*now/limit)
+		r.warn("memory", "add memory, or reduce the number of keys", "%.0f %% of maxmemory is in use", 100*now/limit)
 	}
 }
 
@@ -53,16 +53,16 @@ func (d *doctor) examinePersistence(ctx context.Context, s *redisServer, found *
 	const keep = "appendonly yes and appendfsync everysec, if that matters"
 	switch {
 	case err != nil || saveErr != nil:
-		r.unseen("persistence", "as another user: redis-cli CONFIG GET appendonly; without it a restart forgets all limits and bans",
-			"the user may not ask whether state is kept over a restart")
+		r.unknown("persistence", "as another user: redis-cli CONFIG GET appendonly; without it a restart loses all counters and bans",
+			"the Redis user may not read whether state survives a restart")
 	case appended == "yes":
-		r.well("persistence", "appendonly: a restart forgets at most the last second or so")
+		r.ok("persistence", "appendonly: a restart loses at most about a second")
 	case saved != "":
-		r.look("persistence", keep, "snapshots (save %s): a restart forgets what came after the last one, and so lets that much pass again", saved)
+		r.warn("persistence", keep, "snapshots (save %s): a restart loses what came after the last one, and admits as much again", saved)
 	case forgetsMuch(found):
-		r.look("persistence", keep, "none: a restart forgets every counter and ban, and some rules count for an hour or longer, or ban")
+		r.warn("persistence", keep, "none: a restart loses all counters and bans, and some rules count for an hour or longer, or ban")
 	default:
-		r.well("persistence", "none: a restart forgets every counter; no rule counts for an hour or bans")
+		r.ok("persistence", "none: a restart loses all counters; no rule counts for an hour or bans")
 	}
 }
 

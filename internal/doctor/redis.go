@@ -15,7 +15,7 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 	}
 	options, err := d.Config.Store.Redis.Options()
 	if err != nil {
-		d.report.wrong("reach", "docs/configuration.md, store.redis.tls", "%v", err)
+		d.report.fail("reach", "docs/configuration.md, store.redis.tls", "%v", err)
 		return
 	}
 	as := identity{options.Username, options.Password, options.TLS}
@@ -35,11 +35,11 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 
 func (d *doctor) examineMemory() {
 	if n := d.Config.Nodes; n > 1 {
-		d.report.wrong("store", "store.redis.addresses",
-			"nodes is %d and each counts for itself in memory: together they let pass up to %d times the limits", n, n)
+		d.report.fail("store", "store.redis.addresses",
+			"nodes is %d, but each counts in its own memory: together they admit up to %d times the limits", n, n)
 		return
 	}
-	d.report.well("store", "in memory, of this node alone; a restart forgets it")
+	d.report.ok("store", "in memory, for this node alone; a restart loses it")
 }
 
 // findMasters returns the servers that decide, connected.
@@ -69,15 +69,15 @@ func (d *doctor) reach(ctx context.Context, address string, as identity) *redisS
 
 // unreachable says why a server cannot be used, and what may help.
 func (d *doctor) unreachable(address string, as identity, err error) {
-	fix := "see whether it runs, and whether this machine may connect; until then rules decide by their on_store_error"
+	fix := "check that it runs and that this machine can connect; until then on_store_error decides"
 	if as.tls != nil {
-		fix = "see whether it runs, and whether this is its port for TLS: another one may be silent, and needs store.redis.tls.enabled: false"
+		fix = "check that it runs and that this is its TLS port: a plain port does not respond to TLS, and needs store.redis.tls.enabled: false"
 	}
 	text := err.Error()
 	for _, known := range []struct{ sign, fix string }{
-		{"NOAUTH", "store.redis.password, and store.redis.username for a user of its own"},
-		{"WRONGPASS", "store.redis.username and store.redis.password: they are not those of this server"},
-		{"x509", "store.redis.tls.ca: whoever signed the server's certificate; store.redis.tls.server_name: what it is made out to"},
+		{"NOAUTH", "set store.redis.password, and store.redis.username if it has its own user"},
+		{"WRONGPASS", "correct store.redis.username and store.redis.password"},
+		{"x509", "set store.redis.tls.ca to the CA of the server's certificate, and store.redis.tls.server_name to its name"},
 		{"unknown command", "Redis 6.2 or later, or Valkey"},
 	} {
 		if strings.Contains(text, known.sign) {
@@ -85,7 +85,7 @@ func (d *doctor) unreachable(address string, as identity, err error) {
 			break
 		}
 	}
-	d.report.lost("reach", fix, "%s cannot be used: %s", address, text)
+	d.report.block("reach", fix, "cannot use %s: %s", address, text)
 }
 
 // examineServer looks at one server that is to decide, and tells whether it is one that can.
@@ -115,15 +115,15 @@ func (d *doctor) examineVersion(s *redisServer) bool {
 			"cluster":    "store.redis.mode: cluster",
 			"sentinel":   "store.redis.mode: sentinel, and store.redis.master: its name",
 		}[s.mode]
-		r.lost("mode", fix, "the mode is %s, and this server runs as %s", mode, s.mode)
+		r.block("mode", fix, "store.redis.mode is %s, but this server runs as %s", mode, s.mode)
 		return false
 	case s.role != "" && s.role != "master":
-		r.wrong("role", "the address of the master; or store.redis.mode: sentinel, which finds it", "this server is a %s: it takes no writes, so it decides nothing", s.role)
+		r.fail("role", "use the address of the master, or store.redis.mode: sentinel", "this server is a %s: it accepts no writes, so it cannot decide", s.role)
 		return false
 	case !s.atLeast(6, 2):
-		r.wrong("version", "Redis 6.2 or later, or Valkey", "%s %s is too old", s.kind, s.version)
+		r.fail("version", "Redis 6.2 or later, or Valkey", "%s %s is too old", s.kind, s.version)
 		return false
 	}
-	r.well("version", "%s %s, %s", s.kind, s.version, s.mode)
+	r.ok("version", "%s %s, %s", s.kind, s.version, s.mode)
 	return true
 }

@@ -50,7 +50,7 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	b.golden("other_keys", Unhealthy)
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "resetpass", ">another")
 	text, code := b.examine()
-	if code != Incomplete || !strings.Contains(text, "they are not those of this server") {
+	if code != Incomplete || !strings.Contains(text, "correct store.redis.username") {
 		t.Errorf("a wrong password: outcome %d\n%s", code, text)
 	}
 }
@@ -101,7 +101,7 @@ func TestDoctorOnPersistence(t *testing.T) {
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
 	b.write("rules.yaml", "rules: [{name: daily, key: [ip], limits: [{rate: 10/1d}]}]\n")
 	for _, step := range []struct{ parameter, value, want string }{
-		{"save", "", `! persistence +none: a restart forgets every counter and ban, and some rules count for an hour`},
+		{"save", "", `! persistence +none: a restart loses all counters and bans, and some rules count for an hour`},
 		{"save", "3600 1", `! persistence +snapshots \(save 3600 1\)`},
 		{"appendonly", "yes", `✓ persistence +appendonly`},
 	} {
@@ -159,7 +159,7 @@ func TestDoctorOnCluster(t *testing.T) {
 	}
 	nodetest.RedisCommand(t, cluster.Addrs[0], "CLUSTER", "DELSLOTS", "17", "18", "4000")
 	text, code = b.examine()
-	if code != Unhealthy || !regexp.MustCompile(`✗ slots +slots 17-18, 4000 are nobody's`).MatchString(text) {
+	if code != Unhealthy || !regexp.MustCompile(`✗ slots +slots 17-18, 4000 are not assigned`).MatchString(text) {
 		t.Errorf("with slots missing: outcome %d\n%s", code, text)
 	}
 }
@@ -200,7 +200,7 @@ func TestDoctorIsNotLetIn(t *testing.T) {
 	plain := nodetest.OnRedis("single", redistest.Start(t).Addr)
 	locked := nodetest.OnRedis("single", redistest.Start(t, "--requirepass", "only-in-tests").Addr)
 	for _, test := range []struct{ name, yaml, want string }{
-		{"no password", locked, "→ store.redis.password"},
+		{"no password", locked, "→ set store.redis.password"},
 		{"no sentinel", strings.Replace(plain, "mode: single", "mode: sentinel, master: m", 1), "no sentinel knows the master"},
 		{"no cluster", strings.Replace(plain, "mode: single", "mode: cluster", 1), "→ store.redis.mode: single"},
 	} {
@@ -224,7 +224,7 @@ func TestDoctorOnOtherFormats(t *testing.T) {
 		nodetest.RedisCommand(t, server.Addr, "SET", fmt.Sprintf("pen:{%022d}", i), value)
 	}
 	text, code := b.examine()
-	if code != Unhealthy || !regexp.MustCompile(`✗ format +some of 3 states are of format (2, 3|3, 2), and this Penstock knows format 1`).MatchString(text) {
+	if code != Unhealthy || !regexp.MustCompile(`✗ format +some of 3 states have format (2, 3|3, 2), but this Penstock supports format 1`).MatchString(text) {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 }
@@ -234,12 +234,12 @@ func TestJudgeClock(t *testing.T) {
 		skew, within time.Duration
 		want         level
 	}{
-		{0, time.Millisecond, levelWell},
-		{999 * time.Millisecond, 0, levelWell},
-		{-time.Second, 0, levelLook},
-		{time.Second, time.Millisecond, levelWell}, // nobody can tell
-		{59 * time.Second, 0, levelLook},
-		{-time.Hour, time.Second, levelWrong},
+		{0, time.Millisecond, levelOK},
+		{999 * time.Millisecond, 0, levelOK},
+		{-time.Second, 0, levelWarn},
+		{time.Second, time.Millisecond, levelOK}, // nobody can tell
+		{59 * time.Second, 0, levelWarn},
+		{-time.Hour, time.Second, levelFail},
 	} {
 		var r Report
 		r.judgeClock(test.skew, test.within)

@@ -85,9 +85,9 @@ func rehearseRules(ctx context.Context, c *config.Config, connect bool) (found r
 	_, found.snapshot = d.readRules(ctx)
 	for _, f := range d.report.findings {
 		switch f.Level {
-		case levelWrong:
+		case levelFail:
 			errs = append(errs, fmt.Errorf("rules: %s", f.Text))
-		case levelLook:
+		case levelWarn:
 			if c.Demo && found.snapshot == nil {
 				continue // the start saves the sample rules
 			}
@@ -151,7 +151,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 		s.close()
 	}
 	for _, f := range d.report.findings {
-		if f.Level == levelWrong {
+		if f.Level == levelFail {
 			errs = append(errs, fmt.Errorf("store.redis: %s; %s", f.Text, f.Fix))
 		}
 	}
@@ -165,7 +165,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 		_, err = timeDecision(ctx, store)
 	}
 	if err != nil {
-		return []error{fmt.Errorf("store.redis: the script that decides does not run: %w; see docs/redis.md", err)}
+		return []error{fmt.Errorf("store.redis: the decision script fails: %w; see docs/redis.md", err)}
 	}
 	return nil
 }

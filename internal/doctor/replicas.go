@@ -20,13 +20,13 @@ func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
 	offset, replicas, err := s.lag(ctx)
 	switch {
 	case err != nil:
-		r.unseen("replicas", "as another user: redis-cli INFO replication", "the user may not ask for replicas")
+		r.unknown("replicas", "as another user: redis-cli INFO replication", "the Redis user may not list replicas")
 		return
 	case len(replicas) == 0 && mode == "single":
-		r.well("replicas", "none; while the server is away, rules decide by their on_store_error")
+		r.ok("replicas", "none; while the server is unavailable, on_store_error decides")
 		return
 	case len(replicas) == 0:
-		r.look("replicas", "a replica for every master", "none: nobody takes over when this server is lost")
+		r.warn("replicas", "add a replica for every master", "none: nothing takes over when this server fails")
 		return
 	}
 	late := ""
@@ -38,10 +38,10 @@ func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
 		}
 	}
 	if late != "" {
-		r.look("replicas", "see whether it, and the network to it, keep up", "%s: if it took over now, what was let pass since would be let pass again", late)
+		r.warn("replicas", "check the replica's load and the network to it", "%s: a failover now would admit again what was admitted since", late)
 		return
 	}
-	r.well("replicas", "%s, up to date", spelling.Count(len(replicas), "replica"))
+	r.ok("replicas", "%s, up to date", spelling.Count(len(replicas), "replica"))
 }
 
 type replica struct {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// A level is how good a finding is. Programs read the text.
+// A level is the result of a check, as in -o json.
 type level string
 
 const (
-	levelWell   level = "well"
-	levelLook   level = "look"   // works, and is worth a look
-	levelWrong  level = "wrong"  // must be changed
-	levelUnseen level = "unseen" // nobody here may know
+	levelOK      level = "ok"
+	levelWarn    level = "warn"    // works, but should be checked
+	levelFail    level = "fail"    // must be changed
+	levelUnknown level = "unknown" // cannot be checked from here
 )
 
-// A finding is one thing that was looked at.
+// A finding is the result of one check.
 type finding struct {
 	Section string `json:"section"`
 	Check   string `json:"check"`
@@ -28,12 +28,12 @@ type finding struct {
 	Fix     string `json:"fix,omitempty"`
 }
 
-// A Report is what was found, in the order in which it was looked for.
+// A Report is the results of all checks, in the order in which they ran.
 type Report struct {
-	findings []finding
-	section  string
-	at       string
-	blind    bool // something could not be looked at at all
+	findings   []finding
+	section    string
+	at         string
+	incomplete bool // something could not be checked at all
 }
 
 // begin names what the next findings are about.
@@ -43,26 +43,26 @@ func (r *Report) add(l level, check, fix, format string, args ...any) {
 	r.findings = append(r.findings, finding{r.section, check, r.at, l, fmt.Sprintf(format, args...), fix})
 }
 
-func (r *Report) well(check, format string, args ...any) {
-	r.add(levelWell, check, "", format, args...)
+func (r *Report) ok(check, format string, args ...any) {
+	r.add(levelOK, check, "", format, args...)
 }
 
-func (r *Report) look(check, fix, format string, args ...any) {
-	r.add(levelLook, check, fix, format, args...)
+func (r *Report) warn(check, fix, format string, args ...any) {
+	r.add(levelWarn, check, fix, format, args...)
 }
 
-func (r *Report) wrong(check, fix, format string, args ...any) {
-	r.add(levelWrong, check, fix, format, args...)
+func (r *Report) fail(check, fix, format string, args ...any) {
+	r.add(levelFail, check, fix, format, args...)
 }
 
-func (r *Report) unseen(check, fix, format string, args ...any) {
-	r.add(levelUnseen, check, fix, format, args...)
+func (r *Report) unknown(check, fix, format string, args ...any) {
+	r.add(levelUnknown, check, fix, format, args...)
 }
 
-// lost is wrong, and more may be that nobody could see.
-func (r *Report) lost(check, fix, format string, args ...any) {
-	r.wrong(check, fix, format, args...)
-	r.blind = true
+// block is fail for what keeps further checks from running.
+func (r *Report) block(check, fix, format string, args ...any) {
+	r.fail(check, fix, format, args...)
+	r.incomplete = true
 }
 
 // An Outcome sums up a report.
@@ -72,15 +72,15 @@ type Outcome int
 const (
 	Healthy    Outcome = iota // nothing is wrong
 	Unhealthy                 // something is
-	Incomplete                // some of it could not be looked at
+	Incomplete                // something could not be checked
 )
 
-// Outcome sums up the report. If it is strict, what is worth a look or could not be seen is wrong too.
+// Outcome sums up the report. If it is strict, warnings and what could not be checked count as failures.
 func (r *Report) Outcome(strict bool) Outcome {
 	switch {
-	case r.blind:
+	case r.incomplete:
 		return Incomplete
-	case r.count(levelWrong) > 0, strict && r.count(levelWell) < len(r.findings):
+	case r.count(levelFail) > 0, strict && r.count(levelOK) < len(r.findings):
 		return Unhealthy
 	}
 	return Healthy
@@ -90,11 +90,11 @@ func (r *Report) Outcome(strict bool) Outcome {
 func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Findings []finding `json:"findings"`
-		Well     int       `json:"well"`
-		Look     int       `json:"look"`
-		Wrong    int       `json:"wrong"`
-		Unseen   int       `json:"unseen"`
-	}{r.findings, r.count(levelWell), r.count(levelLook), r.count(levelWrong), r.count(levelUnseen)})
+		OK       int       `json:"ok"`
+		Warn     int       `json:"warn"`
+		Fail     int       `json:"fail"`
+		Unknown  int       `json:"unknown"`
+	}{r.findings, r.count(levelOK), r.count(levelWarn), r.count(levelFail), r.count(levelUnknown)})
 }
 
 func (r *Report) count(l level) (n int) {
@@ -107,10 +107,10 @@ func (r *Report) count(l level) (n int) {
 }
 
 var marks = map[level]struct{ sign, colour string }{
-	levelWell:   {"✓", "\x1b[32m"},
-	levelLook:   {"!", "\x1b[33m"},
-	levelWrong:  {"✗", "\x1b[31m"},
-	levelUnseen: {"?", "\x1b[36m"},
+	levelOK:      {"✓", "\x1b[32m"},
+	levelWarn:    {"!", "\x1b[33m"},
+	levelFail:    {"✗", "\x1b[31m"},
+	levelUnknown: {"?", "\x1b[36m"},
 }
 
 // Print writes the report for people: what is found under its heading, and below it what to do.
@@ -139,7 +139,7 @@ func (r *Report) Print(w io.Writer, colour bool) {
 	for _, s := range []struct {
 		level level
 		text  string
-	}{{levelWrong, "wrong"}, {levelLook, "worth a look"}, {levelUnseen, "not seen"}, {levelWell, "well"}} {
+	}{{levelFail, "failed"}, {levelWarn, "warnings"}, {levelUnknown, "unknown"}, {levelOK, "ok"}} {
 		if n := r.count(s.level); n > 0 {
 			sums = append(sums, fmt.Sprintf("%d %s", n, s.text))
 		}
@@ -147,7 +147,7 @@ func (r *Report) Print(w io.Writer, colour bool) {
 	fmt.Fprintf(w, "%s\n", strings.Join(sums, ", "))
 }
 
-// printable takes out of others' words what would move a terminal's cursor.
+// printable replaces characters that would move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 || slices.Contains([]rune{0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069}, c) {

@@ -59,26 +59,26 @@ func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 	prefix := d.Config.Store.Redis.KeyPrefix
 	missing, strange, err := s.try(ctx, prefix, needed)
 	if err != nil {
-		r.lost("rights", "", "they could not be tried: %v", err)
+		r.block("rights", "", "cannot check them: %v", err)
 		return
 	}
 	if strange {
-		r.wrong("rights", "ACL SETUSER "+d.user()+" ~"+prefix+"*", "the user may not touch keys that begin with %s, and those are Penstock's", prefix)
+		r.fail("rights", "ACL SETUSER "+d.user()+" ~"+prefix+"*", "the Redis user may not access keys that begin with %s, which Penstock uses", prefix)
 	}
 	if len(missing) > 0 {
-		r.wrong("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(missing, " +"),
-			"the user may not %s, which decisions need", strings.Join(missing, ", "))
+		r.fail("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(missing, " +"),
+			"the Redis user may not %s, which decisions need", strings.Join(missing, ", "))
 	}
 	if lacking, _, err := s.try(ctx, prefix, operatorRights); err == nil && len(lacking) > 0 {
-		r.look("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(lacking, " +")+", if operators are to list keys", "keys cannot be listed: the user may not %s", strings.Join(lacking, ", "))
+		r.warn("rights", "ACL SETUSER "+d.user()+" +"+strings.Join(lacking, " +")+", if operators are to list keys", "cannot list keys: the Redis user may not %s", strings.Join(lacking, ", "))
 	}
 	if d.Config.Rules.Database != "" {
 		if lacking, _, err := s.try(ctx, prefix, publishRights(prefix)); err == nil && len(lacking) > 0 {
-			r.look("rights", "ACL SETUSER "+d.user()+" +hmget +publish &"+prefix+"rules, if there are nodes with rules.redis", "rules cannot be published to nodes without a database: the user may not %s", strings.Join(lacking, ", "))
+			r.warn("rights", "ACL SETUSER "+d.user()+" +hmget +publish &"+prefix+"rules, if there are nodes with rules.redis", "cannot publish rules to nodes without a database: the Redis user may not %s", strings.Join(lacking, ", "))
 		}
 	}
 	if len(missing) == 0 && !strange {
-		r.well("rights", "the user may do all that decisions need")
+		r.ok("rights", "the Redis user may do all that decisions need")
 	}
 	d.examineExcess(ctx, s)
 }
@@ -140,13 +140,13 @@ func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 	}
 	r := &d.report
 	if len(may) > 0 {
-		r.look("excess", "a user of its own for Penstock, with the rights in docs/redis.md and no others",
-			"the user may also %s: whoever learns the password of a limiter should not", strings.Join(may, ", "))
+		r.warn("excess", "give Penstock its own Redis user with only the rights in docs/redis.md",
+			"the Redis user may also %s, and so may anyone who learns its password", strings.Join(may, ", "))
 	} else {
-		r.well("excess", "the user may not do much else")
+		r.ok("excess", "the Redis user may do little else")
 	}
 	host, _, _ := net.SplitHostPort(s.address)
 	if c := &d.Config.Store.Redis; c.Password == "" && !c.TLS.Enabled && !config.IsLoopback(net.JoinHostPort(host, "0")) {
-		r.look("password", "a password in Redis, and store.redis.password_file", "this server lets in whoever can reach it, without a password")
+		r.warn("password", "set a password in Redis, and store.redis.password_file", "this server accepts connections without a password")
 	}
 }

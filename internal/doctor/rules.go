@@ -41,7 +41,7 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	r := &d.report
 	origin, end, err := d.ruleOrigin()
 	if err != nil {
-		r.wrong("origin", "docs/configuration.md, rules", "%v", err)
+		r.fail("origin", "docs/configuration.md, rules", "%v", err)
 		return nil, nil
 	}
 	if origin == nil {
@@ -53,17 +53,17 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	text, err := origin.Read(ctx)
 	switch {
 	case errors.Is(err, live.ErrNoRules):
-		r.look("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every call passes", origin)
+		r.warn("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every request passes", origin)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrOlderSchema):
-		r.look("origin", "nothing: serve does it; docs/upgrade.md", "%v", err)
+		r.warn("origin", "none needed: serve migrates it; docs/upgrade.md", "%v", err)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrNewerSchema):
-		r.lost("origin", "use the newer Penstock; docs/upgrade.md", "%v", err)
+		r.block("origin", "upgrade Penstock; docs/upgrade.md", "%v", err)
 		return nil, nil
 	case err != nil:
-		r.lost("origin", "see whether it is there, and whether this machine and user may read it; meanwhile nodes serve the rules they have",
-			"the rules cannot be read: %v", err)
+		r.block("origin", "check that it exists and that this user may read it; until then nodes serve the rules they have",
+			"cannot read the rules: %v", err)
 		return nil, nil
 	}
 	return text, d.compileRules(origin, text)
@@ -100,7 +100,7 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	}
 	if path, ok := strings.CutPrefix(string(c.Database), "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			d.report.look("origin", "penstock rules apply rules.yaml, or serve --demo, makes one", "there is no database %s yet: every call passes", path)
+			d.report.warn("origin", "create one with penstock rules apply rules.yaml, or serve --demo", "database %s does not exist yet: every request passes", path)
 			return nil, nil, nil
 		}
 	}
@@ -120,22 +120,22 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.Config.Gateway.MaxDelay})
 	if err != nil {
-		r.wrong("origin", "mend them: "+validateCommand(&d.Config.Rules)+" tells each mistake; a server that runs keeps the rules it has, another does not start",
-			"%s has rules that cannot be used: %v", origin, err)
+		r.fail("origin", "fix them: "+validateCommand(&d.Config.Rules)+" lists every error; a running server keeps the rules it has, a new one does not start",
+			"%s has invalid rules: %v", origin, err)
 		return nil
 	}
 	shown := spelling.Count(len(snapshot.Rules), "rule")
 	if text.Version != 0 {
-		r.well("origin", "%s: version %d, %s", origin, text.Version, shown)
+		r.ok("origin", "%s: version %d, %s", origin, text.Version, shown)
 	} else {
-		r.well("origin", "%s: %s", origin, shown)
+		r.ok("origin", "%s: %s", origin, shown)
 	}
 	for _, name := range envoyratelimit.IgnoredFiles(d.Config.Rules.Envoy) {
-		r.look("rules", "name it *.yaml, *.yml or *.json and put it into the directory itself, or take it away", "%.128q in %s is ignored", name, origin)
+		r.warn("rules", "rename it to *.yaml, *.yml or *.json in the directory itself, or remove it", "%.128q in %s is ignored", name, origin)
 	}
 	for _, w := range warnings {
 		line, _, _ := strings.Cut(w.String(), "\n") // what follows is the place, drawn
-		r.look("rules", "", "%s", line)
+		r.warn("rules", "", "%s", line)
 	}
 	return snapshot
 }
@@ -146,12 +146,12 @@ func (d *doctor) examineCopy(text *live.Text) {
 	r, path := &d.report, d.Config.InDataDir("rules.last-good")
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && d.Config.Rules.File != "" {
-		r.well("last good", "no copy of the rules yet: they are in a file of this machine")
+		r.ok("last good", "no copy of the rules yet; they are in a local file")
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		r.look("last good", "it is there once a server has run with this data_dir; keep data_dir over restarts",
-			"there is no copy of the rules in %s: a server that is started while their origin is down does not know them", d.Config.DataDir)
+		r.warn("last good", "start a server with this data_dir once, and keep data_dir across restarts",
+			"no copy of the rules in %s: a server that starts while their origin is down has no rules", d.Config.DataDir)
 		return
 	}
 	var kept *live.Text
@@ -164,14 +164,14 @@ func (d *doctor) examineCopy(text *live.Text) {
 	}
 	switch {
 	case err != nil:
-		r.wrong("last good", "delete it: a server writes a new one", "%s cannot be used: %v", path, err)
+		r.fail("last good", "delete it; a server writes a new one", "%s is damaged: %v", path, err)
 	case text == nil:
-		r.well("last good", "%s: %s, %s old: a start begins with it", path, versionOf(kept), age(info.ModTime()))
+		r.ok("last good", "%s: %s, %s old; a server starts with it while the origin is down", path, versionOf(kept), age(info.ModTime()))
 	case text.Checksum() != kept.Checksum():
-		r.look("last good", "see whether a server runs with this data_dir and can read the origin; its log and /v1/status tell",
-			"%s is %s, %s old, and not what the origin has (%s)", path, versionOf(kept), age(info.ModTime()), versionOf(text))
+		r.warn("last good", "check that a server runs with this data_dir and can read the origin: see its log and /v1/status",
+			"%s has %s, %s old, but the origin has %s", path, versionOf(kept), age(info.ModTime()), versionOf(text))
 	default:
-		r.well("last good", "%s is what the origin has (%s)", path, versionOf(kept))
+		r.ok("last good", "%s has what the origin has (%s)", path, versionOf(kept))
 	}
 }
 
@@ -194,17 +194,17 @@ func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	published, err := there.Read(ctx)
 	switch {
 	case errors.Is(err, live.ErrNoRules):
-		r.look("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published there: a node with rules.redis has none")
+		r.warn("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published: a node with rules.redis has none")
 	case errors.Is(err, penstock.ErrUnavailable) && strings.Contains(err.Error(), "NOPERM"):
-		r.unseen("in redis", "for nodes that learn rules from Redis, the rights are in docs/redis.md", "this user may not read the rules in Redis: %v", err)
+		r.unknown("in redis", "if nodes read rules from Redis, grant the rights in docs/redis.md", "the Redis user may not read the rules: %v", err)
 	case errors.Is(err, penstock.ErrUnavailable): // it is said of the store
 	case err != nil:
-		r.wrong("in redis", "publish them again: penstock rules apply --redis …", "%v", err)
+		r.fail("in redis", "publish them again: penstock rules apply --redis …", "%v", err)
 	case published.Checksum() != text.Checksum():
-		r.look("in redis", "a server that reads the database publishes what it finds; see its log",
-			"nodes with rules.redis have %s, the database %s", versionOf(published), versionOf(text))
+		r.warn("in redis", "a server with the database publishes them; see its log",
+			"nodes with rules.redis have %s, the database has %s", versionOf(published), versionOf(text))
 	default:
-		r.well("in redis", "what is published is what the database has (%s)", versionOf(published))
+		r.ok("in redis", "Redis has what the database has (%s)", versionOf(published))
 	}
 }
 

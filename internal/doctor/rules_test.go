@@ -42,9 +42,9 @@ func TestDoctorOnPublishedRules(t *testing.T) {
 		rate, redis string
 		want        string
 	}{
-		{"", "", `! in redis +no rules are published there`},
-		{"20/1m", server.Addr, `✓ in redis +what is published is what the database has \(version 2\)`},
-		{"30/1m", "", `! in redis +nodes with rules.redis have version 2, the database version 3`},
+		{"", "", `! in redis +no rules are published`},
+		{"20/1m", server.Addr, `✓ in redis +Redis has what the database has \(version 2\)`},
+		{"30/1m", "", `! in redis +nodes with rules.redis have version 2, the database has version 3`},
 	} {
 		if step.rate != "" {
 			b.apply(step.rate, step.redis)
@@ -54,7 +54,7 @@ func TestDoctorOnPublishedRules(t *testing.T) {
 		}
 	}
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "default", "-publish")
-	if text, _ := b.examine(); !regexp.MustCompile(`! rights +rules cannot be published .* may not publish`).MatchString(text) {
+	if text, _ := b.examine(); !regexp.MustCompile(`! rights +cannot publish rules .* may not publish`).MatchString(text) {
 		t.Errorf("got\n%s", text)
 	}
 }
@@ -68,7 +68,7 @@ func TestDoctorOnBadRules(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.dir, "rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if text, code := b.examine(); code != Incomplete || !strings.Contains(text, "cannot be read") {
+	if text, code := b.examine(); code != Incomplete || !strings.Contains(text, "cannot read the rules") {
 		t.Errorf("outcome %d\n%s", code, text)
 	}
 }

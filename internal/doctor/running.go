@@ -27,17 +27,17 @@ const maxStatus = 1 << 20
 func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 	c, r := d.Config, &d.report
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
-		r.unseen("running", "set listen.admin and admin.token, so that it can be asked",
-			"what a server that runs here serves is not known: its admin API is off, or has a token that was made at its start")
+		r.unknown("running", "set listen.admin and admin.token",
+			"cannot ask the running server: its admin API is off, or its token was generated")
 		return
 	}
 	now, err := d.askStatus(ctx)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		r.well("running", "no server runs here: nobody listens at %s", c.Listen.Admin)
+		r.ok("running", "no server runs here: nothing listens at %s", c.Listen.Admin)
 		return
 	case err != nil:
-		r.unseen("running", "see whether it is this server that listens there", "the admin API at %s does not tell: %v", c.Listen.Admin, err)
+		r.unknown("running", "check which program listens there", "the admin API at %s does not answer: %v", c.Listen.Admin, err)
 		return
 	}
 	d.judgeRunning(now, text)
@@ -48,22 +48,22 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	serves := fmt.Sprintf("penstock %s serves version %d of %s, since %s", now.Build.Version, now.Rules.Version, spelling.Count(now.Rules.Rules, "rule"), age(now.Rules.Since))
 	switch {
 	case now.Rules.Refused != "":
-		r.wrong("running", "mend the rules: "+validateCommand(&d.Config.Rules)+" tells each mistake", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
+		r.fail("running", "fix the rules: "+validateCommand(&d.Config.Rules)+" lists every error", "%s, and has refused newer ones: %s", serves, now.Rules.Refused)
 	case now.Rules.FromCopy || now.Rules.Error != "":
-		r.wrong("running", "see whether that machine reaches the rules' origin; it looks again by itself", "%s, which may be old: it cannot read their origin: %s", serves, now.Rules.Error)
+		r.fail("running", "check that it can reach the rules' origin; it retries by itself", "%s, which may be outdated: it cannot read their origin: %s", serves, now.Rules.Error)
 	case text != nil && now.Rules.Checksum != text.Checksum():
-		r.look("running", fmt.Sprintf("look again after rules.poll_interval (%v)", d.Config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
+		r.warn("running", fmt.Sprintf("check again after rules.poll_interval (%v)", d.Config.Rules.PollInterval), "%s; the origin has %s", serves, versionOf(text))
 	default:
-		r.well("running", "%s", serves)
+		r.ok("running", "%s", serves)
 	}
 	if !now.Ready {
-		r.look("running", "", "it is not ready: %s", now.NotReady)
+		r.warn("running", "", "the server is not ready: %s", now.NotReady)
 	}
 	if !now.Store.Connected {
-		r.wrong("running", "what is wrong with the store stands below", "its store does not answer, so rules decide by their on_store_error: %s", now.Store.Error)
+		r.fail("running", "see the checks of the store below", "its store is unavailable, so on_store_error decides: %s", now.Store.Error)
 	}
 	if this := d.Version; now.Build.Version != this {
-		r.look("running", "docs/upgrade.md", "it is of another version than this program, %s", this)
+		r.warn("running", "docs/upgrade.md", "its version differs from this program's, %s", this)
 	}
 }
 
@@ -95,7 +95,7 @@ func (d *doctor) askStatus(ctx context.Context) (*admin.Status, error) {
 	}
 	var now admin.Status
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxStatus)).Decode(&now); err != nil {
-		return nil, fmt.Errorf("read its status: %w", err)
+		return nil, fmt.Errorf("invalid status: %w", err)
 	}
 	return &now, nil
 }
@@ -108,7 +108,7 @@ func onlyFrom(certificate []byte) *tls.Config {
 		InsecureSkipVerify: true, // what is verified instead stands below
 		VerifyPeerCertificate: func(shown [][]byte, _ [][]*x509.Certificate) error {
 			if len(shown) == 0 || !bytes.Equal(shown[0], certificate) {
-				return errors.New("it has another certificate than admin.tls names")
+				return errors.New("its certificate is not the one in admin.tls")
 			}
 			return nil
 		},

@@ -34,20 +34,20 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 		took = append(took, trip)
 	}
 	if err != nil {
-		r.wrong("decisions", "what stands above; docs/redis.md", "the script that decides does not run: %v", err)
+		r.fail("decisions", "see the checks above; docs/redis.md", "the decision script fails: %v", err)
 		return
 	}
 	slices.Sort(took)
 	median, slowest := took[len(took)/2], took[len(took)-1]
-	const fix = "a Redis that is nearer or less busy, or a longer store.redis.timeout"
-	text := fmt.Sprintf("%s took %s in the middle and %s at most; a call waits %s", spelling.Count(len(took), "decision"), span(median), span(slowest), budget)
+	const fix = "move Redis closer, reduce its load, or increase store.redis.timeout"
+	text := fmt.Sprintf("%s took %s (median) and %s (slowest); the timeout is %s", spelling.Count(len(took), "decision"), span(median), span(slowest), budget)
 	switch {
 	case median >= budget:
-		r.wrong("decisions", fix, "%s: most calls would be decided by on_store_error", text)
+		r.fail("decisions", fix, "%s: on_store_error would decide most requests", text)
 	case median >= budget/2:
-		r.look("decisions", fix, "%s, so some will be decided by on_store_error", text)
+		r.warn("decisions", fix, "%s: on_store_error will decide some requests", text)
 	default:
-		r.well("decisions", "%s", text)
+		r.ok("decisions", "%s", text)
 	}
 }
 
@@ -75,16 +75,16 @@ func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 	const fix = "see which versions of Penstock share this Redis; docs/upgrade.md"
 	switch {
 	case mayNot(err):
-		r.unseen("format", "ACL SETUSER "+d.user()+" +scan", "the user may not list keys, so no state was looked at")
+		r.unknown("format", "ACL SETUSER "+d.user()+" +scan", "the Redis user may not list keys, so no state was checked")
 	case err != nil:
-		r.unseen("format", "", "no state was looked at: %v", err)
+		r.unknown("format", "", "no state was checked: %v", err)
 	case len(others) > 0:
-		r.wrong("format", fix, "some of %s are of format %s, and this Penstock knows format %d: they are left alone, and on_store_error decides for their callers",
+		r.fail("format", fix, "some of %s have format %s, but this Penstock supports format %d: it leaves them alone, and on_store_error decides for their clients",
 			spelling.Count(seen, "state"), strings.Join(others, ", "), redisstore.StateFormat)
 	case seen == 0:
-		r.well("format", "there is no state yet")
+		r.ok("format", "no state yet")
 	default:
-		r.well("format", "%s looked at, all of format %d", spelling.Count(seen, "state"), redisstore.StateFormat)
+		r.ok("format", "%s checked, all of format %d", spelling.Count(seen, "state"), redisstore.StateFormat)
 	}
 }
 

@@ -22,21 +22,21 @@ func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServe
 	for _, address := range c.Addresses {
 		master, err := d.askSentinel(ctx, address, watching)
 		if err != nil {
-			r.look("sentinel", "start it, or take it out of store.redis.addresses", "the sentinel %s does not answer: %v", address, err)
+			r.warn("sentinel", "start it, or remove it from store.redis.addresses", "the sentinel %s does not answer: %v", address, err)
 			continue
 		}
 		masters[master] = append(masters[master], address)
 	}
 	switch len(masters) {
 	case 0:
-		r.lost("sentinel", "store.redis.addresses: those of the sentinels; store.redis.master: as they call it", "no sentinel knows the master %q", c.Master)
+		r.block("sentinel", "set store.redis.addresses to the sentinels, and store.redis.master to their name for the master", "no sentinel knows the master %q", c.Master)
 		return nil
 	case 1:
 		for master, by := range masters {
-			r.well("sentinel", "%s say that %s is %s", spelling.Count(len(by), "sentinel"), c.Master, master)
+			r.ok("sentinel", "%s say that %s is %s", spelling.Count(len(by), "sentinel"), c.Master, master)
 		}
 	default:
-		r.wrong("sentinel", "wait for a failover to end and look again; if it stays like this, a sentinel is cut off", "sentinels disagree on who %s is: %v", c.Master, masters)
+		r.fail("sentinel", "check again after the failover; if they still disagree, a sentinel is partitioned", "sentinels disagree on the address of %s: %v", c.Master, masters)
 	}
 	var found []*redisServer
 	for _, master := range slices.Sorted(maps.Keys(masters)) {
@@ -57,12 +57,12 @@ func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (
 	at, err := s.ask(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).AsStrSlice()
 	switch {
 	case rueidis.IsRedisNil(err) || err == nil && len(at) != 2:
-		return "", fmt.Errorf("it knows no %q", name)
+		return "", fmt.Errorf("it does not know %q", name)
 	case err != nil:
 		return "", err
 	}
 	if err := s.ask(ctx, "SENTINEL", "CKQUORUM", name).Error(); err != nil && !mayNot(err) {
-		d.report.look("sentinel", "start the sentinels that are missing", "%s could not replace a lost master: %v", address, err)
+		d.report.warn("sentinel", "start the sentinels that are missing", "%s could not replace a failed master: %v", address, err)
 	}
 	return net.JoinHostPort(at[0], at[1]), nil
 }
@@ -87,10 +87,10 @@ func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer 
 		}
 	}
 	if missing := gaps(owned); missing != "" {
-		r.wrong("slots", "bring their master back, or: redis-cli --cluster fix",
-			"slots %s are nobody's: keys there cannot be decided, and by default none in the whole cluster", missing)
+		r.fail("slots", "start their master, or run redis-cli --cluster fix",
+			"slots %s are not assigned: their keys cannot be decided, nor, by default, any in the cluster", missing)
 	} else {
-		r.well("slots", "all %d are served, by %s", clusterSlots, spelling.Count(len(masters), "master"))
+		r.ok("slots", "all %d are served, by %s", clusterSlots, spelling.Count(len(masters), "master"))
 	}
 	slices.Sort(masters)
 	var found []*redisServer
@@ -114,7 +114,7 @@ func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) 
 	for i, address := range addresses {
 		s, err := dialServer(ctx, address, as, d.Timeout)
 		if err != nil && i < len(addresses)-1 {
-			d.report.look("reach", "start it, or take it out of store.redis.addresses", "%s does not answer, the next address was asked: %v", address, err)
+			d.report.warn("reach", "start it, or remove it from store.redis.addresses", "%s does not answer, trying the next address: %v", address, err)
 			continue
 		}
 		if err != nil {
@@ -134,7 +134,7 @@ func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) 
 			if mayNot(err) {
 				fix = "ACL SETUSER … +cluster|slots +cluster|shards +role"
 			}
-			d.report.lost("slots", fix, "%s does not say whose the slots are: %v", address, err)
+			d.report.block("slots", fix, "%s does not list its slots: %v", address, err)
 			return nil, false
 		}
 		return ranges, true

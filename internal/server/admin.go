@@ -48,7 +48,7 @@ func (s *Server) newAdmin() (http.Handler, error) {
 	}
 	store, ok := s.store.Shared.(admin.Store)
 	if !ok {
-		return nil, fmt.Errorf("a store of type %T cannot be operated", s.store.Shared)
+		return nil, fmt.Errorf("the admin API cannot use a store of type %T", s.store.Shared)
 	}
 	options := admin.Options{
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
@@ -80,7 +80,7 @@ func (s *Server) openToken() (err error) {
 	s.token, s.newToken = config.NewToken(), true
 	kept, err := config.KeepSecret(s.config.AdminTokenFile(), s.token)
 	if err != nil {
-		s.log.Warn("the admin token cannot be kept: it changes with every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
+		s.log.Warn("cannot save the admin token: it changes with every start", "next", "make data_dir writable, or set admin.token_file", "error", err)
 		return nil
 	}
 	s.token = kept

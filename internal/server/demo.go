@@ -20,7 +20,7 @@ func (s *Server) startDemoUpstream() (address string, err error) {
 	go func() {
 		defer close(ended)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("it ended", "error", err)
+			log.Error("demo upstream stopped", "error", err)
 		}
 	}()
 	s.atEnd(func() {

@@ -169,7 +169,7 @@ func (d *demoTraffic) call(ctx context.Context, c *demoCall) {
 func (d *demoTraffic) send(ctx context.Context, c *demoCall) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, c.method, "http://"+d.gateway+c.path, nil)
 	if err != nil {
-		return 0, fmt.Errorf("make a demo call: %w", err)
+		return 0, fmt.Errorf("create a demo request: %w", err)
 	}
 	for name, value := range c.header {
 		r.Header.Set(name, value)

@@ -118,7 +118,7 @@ func (s *Server) listen(name, address string, answer serve) (*endpoint, error) {
 		opened = connlimit.New(opened, connlimit.Options{
 			Max: n - reserve, PerClient: connlimit.Share(n-reserve, s.config.Listen.Share), Reserve: reserve, Exempt: s.isTrustedProxy,
 			Refused: func(client netip.Prefix) {
-				s.log.Debug("connection refused: the client has its share", "listener", name, "client", client)
+				s.log.Debug("connection refused: the client has reached its share", "listener", name, "client", client)
 			},
 		})
 	}

@@ -16,7 +16,7 @@ import (
 // joinNodes learns which nodes there are from Redis, while it is there. In memory there is this one.
 func (s *Server) joinNodes(context.Context) (err error) {
 	say := &nodeReport{Server: s, name: cmp.Or(s.config.NodeName, storestack.NodeName()), at: s.started}
-	o := membership.Options{Self: say.now, Failed: func(err error) { s.log.Warn("the number of nodes", "error", err) }}
+	o := membership.Options{Self: say.now, Failed: func(err error) { s.log.Warn("cannot exchange node information", "error", err) }}
 	if s.config.HasRedis() && s.config.Nodes == 0 {
 		o.File = filepath.Join(s.config.DataDir, "nodes.last-seen")
 	}

@@ -34,7 +34,7 @@ type ruleSource struct {
 // openRules follows the rules. A start without them is possible from the last good copy.
 func (s *Server) openRules(ctx context.Context) error {
 	if err := os.MkdirAll(s.config.DataDir, 0o750); err != nil {
-		return fmt.Errorf("make data_dir: %w", err)
+		return fmt.Errorf("create data_dir: %w", err)
 	}
 	secret, err := s.config.OpenKeySecret()
 	if err != nil {
@@ -123,13 +123,13 @@ func (s *Server) publish(service *ruleservice.Service) {
 			log := s.log.With("to", service.Publisher)
 			switch {
 			case err == nil:
-				log.Info("rules are published to Redis")
+				log.Info("rules published to Redis")
 			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
-				log.Info("rules are not published to Redis: the Redis user lacks the rights",
+				log.Info("rules not published to Redis: the Redis user lacks the rights",
 					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/redis.md", "error", err)
 			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, live.ErrNoRules):
 			default:
-				log.Error("rules are not published to Redis", "error", err)
+				log.Error("cannot publish rules to Redis", "error", err)
 			}
 			forbidden = errors.Is(err, ruleredis.ErrForbidden)
 		}})
@@ -158,20 +158,19 @@ func (s *Server) rulesChanged(status live.Status) {
 	at := s.log.With("version", status.Version, "checksum", status.Checksum)
 	switch {
 	case status.Refused != nil:
-		at.Error("new rules are refused, the old ones stay", "refused_version", status.Refused.Version, "error", status.Refused.Err)
+		at.Error("new rules refused, keeping the old ones", "refused_version", status.Refused.Version, "error", status.Refused.Err)
 	case errors.Is(status.Err, live.ErrNoRules) && status.Checksum == "":
 		at.Info("no rules yet: every request passes", "origin", s.rules.origin, "next", "penstock rules apply rules.yaml, or create rules in the console")
 	case status.Err != nil:
-		at.Error("rules cannot be read, those at hand stay", "from_copy", status.FromCopy, "error", status.Err)
+		at.Error("cannot read rules, keeping the current ones", "from_copy", status.FromCopy, "error", status.Err)
 	default:
-		s.filesLoaded.Add(1)
-		at.Info("rules", "propagation_seconds", status.Propagation.Seconds())
+		at.Info("rules loaded", "propagation_seconds", status.Propagation.Seconds())
 	}
 	if status.PushErr != nil {
-		at.Warn("changes of rules are found by polling only", "error", status.PushErr)
+		at.Warn("no notification of rule changes, polling only", "error", status.PushErr)
 	}
 	if status.CopyErr != nil {
-		at.Warn("there is no copy of the rules for a start without their origin", "error", status.CopyErr)
+		at.Warn("cannot save a copy of the rules for starts while their origin is down", "error", status.CopyErr)
 	}
 	if ignored := envoyratelimit.IgnoredFiles(s.config.Rules.Envoy); len(ignored) > 0 {
 		at.Warn("files ignored: only *.yaml, *.yml and *.json in the directory itself are read", "directory", s.config.Rules.Envoy, "ignored", ignored)

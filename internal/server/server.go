@@ -145,8 +145,8 @@ func (s *Server) openEngine(context.Context) error {
 func (s *Server) closeEngine(decides *engine.Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
-	if err := decides.Close(ctx); err != nil {
-		s.log.Warn("stopped before Redis knew of all admissions and releases", "error", err)
+	if err := s.engine.Load().Close(ctx); err != nil {
+		s.log.Warn("stopped with admissions or releases that Redis does not know of", "error", err)
 	}
 }
 

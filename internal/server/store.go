@@ -55,9 +55,9 @@ func (s *Server) returnPermits() {
 	log := s.log.With("taken", stats.Permits, "expired", stats.Expired, "returned", stats.Returned)
 	switch {
 	case err != nil:
-		log.Warn("permits of leased rules were not given back", "error", err)
+		log.Warn("cannot return leases", "error", err)
 	case stats.Permits > 0:
-		log.Info("permits of leased rules are given back")
+		log.Info("leases returned")
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Server) openTelemetry(ctx context.Context) (err error) {
 			ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
 			defer cancel()
 			if err := s.tracing.Close(ctx); err != nil {
-				s.log.Warn("the last traces were not sent", "error", err)
+				s.log.Warn("cannot export the last traces", "error", err)
 			}
 		})
 	}
