@@ -48,13 +48,31 @@ func (f *callFlags) call(args []string) (*penstock.Call, error) {
 }
 
 // originFlags name rules that a command reads by itself.
-type originFlags struct{ file, database, databaseFile string }
+type originFlags struct{ file, database, databaseFile, config string }
 
 func (f *originFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "rules", "", "rules in a `file` or a directory; - is stdin")
 	c.Flags().StringVar(&f.database, "database", "", "rules in a database: sqlite:FILE or postgres://…; with a password, use --database-file")
 	c.Flags().StringVar(&f.databaseFile, "database-file", "", "`file` that holds the value of --database")
-	c.MarkFlagsMutuallyExclusive("rules", "database", "database-file")
+	c.Flags().StringVar(&f.config, "config", "", "configuration `file` of a server: the rules that it serves")
+	c.MarkFlagsMutuallyExclusive("rules", "database", "database-file", "config")
+}
+
+// given tells whether the flags name rules.
+func (f *originFlags) given() bool {
+	return f.file != "" || f.database != "" || f.databaseFile != "" || f.config != ""
+}
+
+// readConfig finds out where a server with the configuration has its rules.
+func (f *originFlags) readConfig(a *app) error {
+	sources := config.Sources{File: f.config, Env: a.env}
+	if c, err := config.Read(sources); err != nil || c.Rules.File != "" {
+		f.file = c.Rules.File
+		return err
+	}
+	c, err := config.LoadRules(sources)
+	f.database = string(c.Rules.Database)
+	return err
 }
 
 // compile reads and compiles them.
@@ -71,6 +89,11 @@ func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, err
 }
 
 func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, error) {
+	if f.config != "" {
+		if err := f.readConfig(a); err != nil {
+			return nil, 0, no(err)
+		}
+	}
 	if f.database == "" && f.databaseFile == "" {
 		files, err := a.readRules(ctx, f.file)
 		return files, 0, err
@@ -94,7 +117,7 @@ func (f *originFlags) read(ctx context.Context, a *app) ([]rules.File, int64, er
 // source returns the database that the flags name.
 func (f *originFlags) source(a *app) (string, error) {
 	if f.databaseFile == "" {
-		if config.HasPassword(f.database) {
+		if f.config == "" && config.HasPassword(f.database) {
 			a.warn("--database: " + config.VisiblePassword)
 		}
 		return f.database, nil

@@ -32,10 +32,11 @@ func newCheckCommand(a *app) *cobra.Command {
 	var times int
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "check [--server URL | --rules FILE|DIR | --database SOURCE] name=value...",
+		Use:   "check [--server URL | --config FILE | --rules FILE|DIR | --database SOURCE] name=value...",
 		Short: "Ask whether a call may pass",
-		Long: `Ask a running server whether a call may pass, and charge it for the call. With --rules
-or --database no server is asked: the rules decide in memory, beginning with nothing used.
+		Long: `Ask a running server whether a call may pass, and charge it for the call. With
+--config, --rules or --database no server is asked: the rules decide in memory, and
+nothing is used yet.
 
 Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
 		Example: `  penstock check path=/login method=POST ip=198.51.100.7
@@ -58,18 +59,18 @@ Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
 			return a.ask(c.Context(), decider, call, times)
 		},
 	}
-	origin.add(c)
 	flags.add(c)
 	c.Flags().StringVar(&server, "server", "", "`URL` of the decision API; default PENSTOCK_SERVER, or http://127.0.0.1:8090")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "of one question")
 	c.Flags().IntVar(&times, "times", 1, "how often to ask, `n`")
-	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file")
+	origin.add(c)
+	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file", "config")
 	return c
 }
 
 // decider returns who is to be asked, and what ends it.
 func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags) (penstock.Decider, func(), error) {
-	if origin.file == "" && origin.database == "" && origin.databaseFile == "" {
+	if !origin.given() {
 		server = cmp.Or(server, a.getenv("PENSTOCK_SERVER"), "http://127.0.0.1:8090")
 		remote, err := client.NewHTTP(server, client.Options{Timeout: timeout, OnError: client.Deny})
 		if err != nil {

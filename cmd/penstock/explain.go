@@ -17,17 +17,23 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	var origin originFlags
 	var flags callFlags
+	var server adminFlags
 	var at string
 	c := &cobra.Command{
-		Use:   "explain (--rules FILE|DIR | --database SOURCE) name=value...",
-		Short: "Tell which rules apply to a call, and why the others do not",
-		Long: `Tell which rules apply to a call, by which key and with which limits, and what keeps
-the others from applying. Nothing is charged and no server is asked.
+		Use:   "explain [--server URL | --config FILE | --rules FILE|DIR | --database SOURCE] name=value...",
+		Short: "Say which rules apply to a request, and whether its client is over a limit or banned",
+		Long: `Say which rules apply to a request, by which key and with which limits, and why the others
+do not apply. Nothing is charged.
 
-The call is given by its attributes: method, path, host, ip, and those that rules take
-from headers, cookies and the like, by the names that the rules give them.`,
-		Example: `  penstock explain --rules rules.yaml method=POST path=/login ip=198.51.100.7
-  penstock explain --database sqlite:penstock.db path=/search user=u1 plan=gold
+A running server also says whether the client is over its limit or banned now, and until
+when: its admin API is asked, with the token in PENSTOCK_TOKEN. With --config, --rules or
+--database no server is asked, and only the rules are explained.
+
+The request is given by its attributes: method, path, host, ip, and those that rules read
+from headers, cookies and so on, by the names that the rules give them.`,
+		Example: `  penstock explain method=POST path=/login ip=198.51.100.7
+  penstock explain --server https://penstock:8091 user=u1 -o json
+  penstock explain --config penstock.yaml path=/search user=u1 plan=gold
   penstock explain --rules rules.yaml --at 2027-01-01T00:00:00Z path=/ -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			call, err := flags.call(args)
@@ -40,21 +46,29 @@ from headers, cookies and the like, by the names that the rules give them.`,
 					return misused("invalid --at %q, for example 2027-01-01T00:00:00Z", at)
 				}
 			}
+			if !origin.given() {
+				found, err := a.explainByServer(c.Context(), &server, call, now, at != "")
+				if err != nil {
+					return err
+				}
+				return a.tellExplained(found)
+			}
 			snapshot, err := origin.compile(c.Context(), a)
 			if err != nil {
 				return err
 			}
-			return a.tellExplained(admin.Explain(snapshot, call, penstock.InstantOf(now)))
+			return a.tellExplained(&explained{Explanation: admin.Explain(snapshot, call, penstock.InstantOf(now))})
 		},
 	}
-	origin.add(c)
 	flags.add(c)
-	c.Flags().StringVar(&at, "at", "", "the `time` of the call, for rules that expire; default now")
-	c.MarkFlagsOneRequired("rules", "database", "database-file")
+	server.add(c)
+	origin.add(c)
+	c.MarkFlagsMutuallyExclusive("server", "rules", "database", "database-file", "config")
+	c.Flags().StringVar(&at, "at", "", "the `time` of the request, for rules that expire; default now")
 	return c
 }
 
-func (a *app) tellExplained(e *admin.Explanation) error {
+func (a *app) tellExplained(e *explained) error {
 	if a.json() {
 		return a.writeJSON(e)
 	}
@@ -75,6 +89,9 @@ func (a *app) tellExplained(e *admin.Explanation) error {
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	for i := range e.Now {
+		fmt.Fprintln(a.stdout, e.Now[i].text())
 	}
 	fmt.Fprintf(a.stderr, "%d of %s apply\n", applying, spelling.Count(len(e.Rules), "rule"))
 	return nil
