@@ -63,7 +63,7 @@ demo: build ## the same with made-up callers, so that the console has something 
 
 .PHONY: needs
 needs: ## find or install redis-server and postgres, and if possible what further tests and checks need
-	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium protoc buildah runc python-frameworks $(if $(PENSTOCK_TEST_LONG),lintian rpm debootstrap)
+	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium tmux protoc buildah runc python-frameworks $(if $(PENSTOCK_TEST_LONG),lintian rpm debootstrap)
 
 .PHONY: check
 check: lint tidy ## lint, tidy, and check that the generated files are current

@@ -83,7 +83,7 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 		return nil, misused("%w", err)
 	}
 	if f.token != "" {
-		a.warn("--token: every user of this machine can read the token in the process list; set PENSTOCK_ADMIN_TOKEN instead")
+		a.warn("--token: every user of this machine can read the token in the process list; set PENSTOCK_TOKEN instead")
 	}
 	return &adminClient{base, token, &http.Client{Timeout: f.timeout}}, nil
 }
@@ -93,29 +93,12 @@ const maxAnswer = 16 << 20
 
 // ask sends a question and reads the answer. A problem that blames what was asked is answered no.
 func (c *adminClient) ask(ctx context.Context, method, path string, body, into any) error {
-	text, err := json.Marshal(body)
+	answer, err := c.send(ctx, method, path, body, c.client)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
-	if err != nil {
-		return fmt.Errorf("ask the admin API: invalid URL %q", urlform.Redact(c.base))
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	if body == nil {
-		r.Body, r.ContentLength = http.NoBody, 0
-	} else {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := c.client.Do(r)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = fmt.Errorf("%s: %w", urlform.Redact(c.base), failed.Err) // it repeats the URL, user and all
-	}
-	if err != nil {
-		return fmt.Errorf("ask the admin API: %w", err)
-	}
 	defer answer.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("ask the admin API: %w", err)
 	}
@@ -126,6 +109,32 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body, into a
 		return nil
 	}
 	return refusal(answer, text)
+}
+
+// send sends a request with the token. The body may be nil.
+func (c *adminClient) send(ctx context.Context, method, path string, body any, client *http.Client) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("ask the admin API: invalid URL %q", urlform.Redact(c.base))
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	if body == nil {
+		r.Body, r.ContentLength = http.NoBody, 0
+	} else {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := client.Do(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = fmt.Errorf("%s: %w", urlform.Redact(c.base), failed.Err) // it repeats the URL, user and all
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the admin API: %w", err)
+	}
+	return answer, nil
 }
 
 // refusal is what an answer that is not the one asked for means.

@@ -63,9 +63,10 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	}
 	root.SetVersionTemplate("penstock {{.Version}}\n")
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
+	completeValues(root, "output", "text", "json")
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newHealthCommand(a), newManCommand(a), newVersionCommand(a))
 	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a), newPlanCommand(a))
+	root.AddCommand(newStatusCommand(a), newNodesCommand(a), newTailCommand(a), newTopCommand(a))
 	return root
 }
 

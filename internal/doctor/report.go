@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // A level is the result of a check, as in -o json.
@@ -124,15 +125,15 @@ func (r *Report) Print(w io.Writer, colour bool) {
 		f := &r.findings[i]
 		if h := strings.TrimSpace(f.Section + " " + f.At); h != heading {
 			heading = h
-			fmt.Fprintln(w, printable(heading))
+			fmt.Fprintln(w, spelling.Printable(heading))
 		}
 		sign := marks[f.Level].sign
 		if colour {
 			sign = marks[f.Level].colour + sign + "\x1b[0m"
 		}
-		fmt.Fprintf(w, "  %s %-*s  %s\n", sign, width, f.Check, printable(f.Text))
+		fmt.Fprintf(w, "  %s %-*s  %s\n", sign, width, f.Check, spelling.Printable(f.Text))
 		if f.Fix != "" {
-			fmt.Fprintf(w, "    %*s  → %s\n", width, "", printable(f.Fix))
+			fmt.Fprintf(w, "    %*s  → %s\n", width, "", spelling.Printable(f.Fix))
 		}
 	}
 	var sums []string
@@ -145,14 +146,4 @@ func (r *Report) Print(w io.Writer, colour bool) {
 		}
 	}
 	fmt.Fprintf(w, "%s\n", strings.Join(sums, ", "))
-}
-
-// printable replaces characters that would move a terminal's cursor.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 || slices.Contains([]rune{0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069}, c) {
-			return ' '
-		}
-		return c
-	}, text)
 }

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/nodetest"
+	"github.com/penstock-io/penstock/internal/redistest"
+)
+
+// searches sends requests that the rule per-user counts; three pass.
+func (p *process) searches(t *testing.T, user string, n int) {
+	t.Helper()
+	for range n {
+		p.allows(t, `{"user": "`+user+`", "path": "/search"}`)
+	}
+}
+
+func TestStatusCommand(t *testing.T) {
+	redis := redistest.Start(t)
+	p := startServe(t, nodetest.OnRedis("single", redis.Addr)+"node_name: first\nrules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
+	nodetest.Eventually(t, "the store is connected", func() bool { code, _, _ := p.run(t, "status"); return code == exitYes })
+	code, out, errs := p.run(t, "status")
+	for _, want := range []string{"node      first, penstock ", "ready     yes\n", "store     redis, connected\n", "breaker   closed since 20", "rules     2 rules from ", "quality   exact\n", "nodes     1 node\n"} {
+		if code != exitYes || !strings.Contains(out, want) {
+			t.Errorf("exit status %d, no %q in\n%s%s", code, want, out, errs)
+		}
+	}
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Eventually(t, "the status says that the store is unavailable", func() bool {
+		code, out, _ := p.run(t, "status")
+		return code == exitNo && strings.Contains(out, "store     redis, unavailable: ") && strings.Contains(out, "breaker   open since ")
+	})
+	var found nodeStatus
+	if _, out, _ := p.run(t, "status", "-o", "json"); json.Unmarshal([]byte(out), &found) != nil || found.Node != "first" || found.Store.Breaker.State != "open" || len(found.Nodes) != 1 {
+		t.Errorf("got %s", out)
+	}
+	if code, _, errs := p.run(t, "status", "--server", "http://127.0.0.1:1"); code != exitFailed || !strings.Contains(errs, "connection refused") {
+		t.Errorf("no server: exit status %d: %s", code, errs)
+	}
+}
+
+func TestNodesCommand(t *testing.T) {
+	redis := redistest.Start(t)
+	yaml := nodetest.OnRedis("single", redis.Addr) + "rules: {file: " + nodetest.RulesFile(t, keyRules) + "}\n"
+	p := startServe(t, yaml+"node_name: first\n")
+	startServe(t, yaml+"node_name: second\n")
+	nodetest.Eventually(t, "both nodes are listed", func() bool {
+		_, out, _ := p.run(t, "nodes")
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		return len(lines) == 3 && strings.HasPrefix(lines[0], "NODE ") && strings.HasPrefix(lines[1], "first ") && strings.HasSuffix(lines[1], "this node") &&
+			strings.HasPrefix(lines[2], "second ") && strings.Contains(lines[2], "0, current")
+	})
+	var found admin.Nodes
+	if _, out, _ := p.run(t, "nodes", "-o", "json"); json.Unmarshal([]byte(out), &found) != nil || len(found.Nodes) != 2 || found.Nodes[1].About.Name != "second" {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestTailCommand(t *testing.T) {
+	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
+	tail := func(want int, args ...string) (lines []string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), nodetest.Timeout)
+		defer cancel()
+		var out, errs nodetest.SyncBuffer
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_ADMIN_SERVER=http://" + p.addresses["admin"], "PENSTOCK_TOKEN=" + p.token(t)}}
+		done := make(chan int, 1)
+		go func() { done <- a.run(ctx, append([]string{"tail", "-n", fmt.Sprint(want)}, args...)) }()
+		for user := 0; ; user++ { // until it has seen enough
+			select {
+			case code := <-done:
+				if code != exitYes {
+					t.Errorf("%v: exit status %d: %s", args, code, &errs)
+				}
+				return strings.Split(strings.TrimSpace(out.String()), "\n")
+			default:
+				p.searches(t, fmt.Sprintf("u%d", user%2), 1)
+			}
+		}
+	}
+	for _, line := range tail(4) {
+		if !strings.Contains(line, "ALLOWED") && !strings.Contains(line, "DENIED") || !strings.Contains(line, `path="/search"`) {
+			t.Errorf("got %s", line)
+		}
+	}
+	for _, line := range tail(3, "--denied", "--rule", "per-user", "user=u1") {
+		if !strings.Contains(line, "DENIED   per-user  ") || !strings.Contains(line, `user="u1"`) || !strings.Contains(line, "retry in ") {
+			t.Errorf("got %s", line)
+		}
+	}
+	for _, line := range tail(2, "-o", "json") {
+		var e admin.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Attributes["path"] != "/search" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	for _, args := range [][]string{{"tail", "user"}, {"tail", "a=1", "b=2"}, {"tail", "-n", "-1"}} {
+		if code, _, errs := p.run(t, args...); code != exitUsage {
+			t.Errorf("%v: exit status %d: %s", args, code, errs)
+		}
+	}
+}
+
+func TestTopOnce(t *testing.T) {
+	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
+	p.searches(t, "u1", 10)
+	code, out, errs := p.run(t, "top")
+	if code != exitYes || !strings.Contains(out, "penstock top  ") || !strings.Contains(out, "70.0%") || !strings.Contains(out, `user="u1" (7)`) {
+		t.Errorf("exit status %d: %s%s", code, out, errs)
+	}
+	var found topView
+	if _, out, _ := p.run(t, "top", "-o", "json", "--last", "5m"); json.Unmarshal([]byte(out), &found) != nil || found.Stats.Total.Denied != 7 {
+		t.Errorf("got %s", out)
+	}
+	if code, _, _ := p.run(t, "top", "--sort", "nonsense"); code != exitUsage {
+		t.Errorf("an unknown order: exit status %d", code)
+	}
+}
+
+// On a terminal top fills the screen, follows the node, obeys keys and leaves the terminal as it was.
+func TestTopOnATerminal(t *testing.T) {
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("tmux is not installed: apt-get install tmux")
+		}
+		t.Skip("tmux is not installed: apt-get install tmux")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
+	socket := filepath.Join(t.TempDir(), "tmux")
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(tmux, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	command := fmt.Sprintf("PENSTOCK_ADMIN_SERVER=http://%s PENSTOCK_TOKEN=%s bash -c 'exec -a penstock %s top'; echo left with $?; exec sleep 600", p.addresses["admin"], p.token(t), program)
+	run("new-session", "-d", "-x", "120", "-y", "20", command)
+	t.Cleanup(func() { _ = exec.Command(tmux, "-S", socket, "kill-server").Run() })
+	shows := func(want ...string) {
+		t.Helper()
+		nodetest.Eventually(t, fmt.Sprintf("the screen shows %q", want), func() bool {
+			screen := run("capture-pane", "-p")
+			for _, text := range want {
+				if !strings.Contains(screen, text) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	shows("penstock top", "q quit  s sort: denied")
+	p.searches(t, "u1", 10)
+	shows(`user="u1" (7)`, "70.0%")
+	p.searches(t, "u2", 5) // it goes on
+	shows("60.0%")
+	run("send-keys", "s")
+	shows("s sort: requests")
+	run("send-keys", "q")
+	shows("left with 0")
+	if screen := run("capture-pane", "-p"); strings.Contains(screen, "penstock top") {
+		t.Errorf("it left the screen as\n%s", screen)
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+)
+
+// nodeStatus is what a node says of itself, and of the nodes that it shares limits with.
+type nodeStatus struct {
+	admin.Status
+	Nodes []admin.Node `json:"nodes"`
+}
+
+func newStatusCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how a node is: store, circuit breaker, rules, nodes, upstream servers",
+		Long: `Show how a running node is: its store and circuit breaker, the rules that it serves, what
+its verdicts rest on, the nodes that share its limits, and its upstream servers. The admin
+API (listen.admin) is asked; a viewer token suffices.
+
+Exit status: 0 ready and connected to its store, 1 not ready or degraded, 3 no answer.`,
+		Example: `  export PENSTOCK_TOKEN=…
+  penstock status
+  penstock status --server https://penstock:8091 -o json | jq .store.breaker.state`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			found, err := a.readStatus(c.Context(), &server)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				err = a.writeJSON(found)
+			} else {
+				err = a.tellStatus(found)
+			}
+			if err == nil && (!found.Ready || !found.Store.Connected) {
+				err = no(nil)
+			}
+			return err
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func (a *app) readStatus(ctx context.Context, server *adminFlags) (*nodeStatus, error) {
+	client, err := server.client(a)
+	if err != nil {
+		return nil, err
+	}
+	var found nodeStatus
+	if err := client.ask(ctx, http.MethodGet, "/v1/status", nil, &found.Status); err != nil {
+		return nil, err
+	}
+	var nodes admin.Nodes
+	if err := client.ask(ctx, http.MethodGet, "/v1/nodes", nil, &nodes); err != nil {
+		return nil, err
+	}
+	found.Nodes = nodes.Nodes
+	return &found, nil
+}
+
+func (a *app) tellStatus(s *nodeStatus) error {
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(table, "%s\t%s\n", name, spelling.Printable(fmt.Sprintf(format, args...)))
+	}
+	row("node", "%s, penstock %s, up %s", s.Node, s.Build.Version, shortDuration(time.Duration(s.Uptime*float64(time.Second))))
+	row("ready", "%s", readyText(s.Ready, s.NotReady))
+	row("store", "%s", storeText(&s.Store))
+	if b := s.Store.Breaker; b != nil {
+		row("breaker", "%s since %s, opened %s", b.State, b.Since.UTC().Format(time.RFC3339), times(b.Opened))
+	}
+	row("rules", "%s", rulesText(&s.Rules))
+	for _, n := range s.Nodes {
+		if n.Self && n.About != nil {
+			row("quality", "%s", n.About.Quality)
+			row("requests", "%.1f/s, %.1f/s denied", n.About.Calls, n.About.Denied)
+		}
+	}
+	row("nodes", "%s", spelling.Count(len(s.Nodes), "node"))
+	for _, u := range s.Upstreams {
+		row("upstream", "%s: %s", u.URL, upstreamText(u.Up, u.Error))
+	}
+	return table.Flush()
+}
+
+func readyText(ready bool, why string) string {
+	if ready {
+		return "yes"
+	}
+	return "no: " + why
+}
+
+func storeText(s *admin.StoreStatus) string {
+	switch {
+	case s.Kind == "memory":
+		return "memory"
+	case s.Connected:
+		return s.Kind + ", connected"
+	}
+	return s.Kind + ", unavailable: " + s.Error
+}
+
+func rulesText(r *admin.RulesStatus) string {
+	text := fmt.Sprintf("%s from %s, version %d since %s", spelling.Count(r.Rules, "rule"), r.Origin, r.Version, r.Since.UTC().Format(time.RFC3339))
+	if r.FromCopy {
+		text += ", from the local copy"
+	}
+	if r.Refused != "" {
+		text += "; newer rules refused: " + r.Refused
+	}
+	if r.Error != "" {
+		text += "; cannot read the origin: " + r.Error
+	}
+	return text
+}
+
+func upstreamText(up bool, problem string) string {
+	if up {
+		return "healthy"
+	}
+	return "unhealthy: " + problem
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// shortDuration rounds to what a person reads.
+func shortDuration(d time.Duration) string {
+	if d >= time.Hour {
+		return d.Round(time.Minute).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+func newNodesCommand(a *app) *cobra.Command {
+	var server adminFlags
+	c := &cobra.Command{
+		Use:   "nodes",
+		Short: "List the nodes that share the limits",
+		Long: `List the nodes that share the limits through Redis, as the node that is asked knows them:
+version, rules, what their verdicts rest on, requests per second. With counters in memory
+there is one node.`,
+		Example: `  penstock nodes
+  penstock nodes -o json | jq '.nodes[] | select(.about.rules != "current")'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			var found admin.Nodes
+			if err := client.ask(c.Context(), http.MethodGet, "/v1/nodes", nil, &found); err != nil {
+				return err
+			}
+			if a.json() {
+				return a.writeJSON(found)
+			}
+			return a.tellNodes(found.Nodes, time.Now())
+		},
+	}
+	server.add(c)
+	return c
+}
+
+func (a *app) tellNodes(nodes []admin.Node, now time.Time) error {
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NODE\tVERSION\tUP\tRULES\tQUALITY\tREQUESTS/S\tDENIED/S\tHEARD")
+	for _, n := range nodes {
+		heard := fmt.Sprintf("%.0fs ago", n.Heard)
+		if n.Self {
+			heard = "this node"
+		}
+		if n.Silent {
+			heard += ", silent"
+		}
+		if n.About == nil {
+			fmt.Fprintf(table, "%s\t?\t?\t?\t?\t?\t?\t%s\n", spelling.Printable(n.ID), heard)
+			continue
+		}
+		b := n.About
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d, %s\t%s\t%.1f\t%.1f\t%s\n", spelling.Printable(b.Name), spelling.Printable(b.Version), shortDuration(now.Sub(b.Started)),
+			b.RulesVersion, b.Rules, b.Quality, b.Calls, b.Denied, heard)
+	}
+	return table.Flush()
+}

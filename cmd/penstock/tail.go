@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+)
+
+func newTailCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var rule string
+	var denied bool
+	var most int
+	c := &cobra.Command{
+		Use:   "tail [name=value]",
+		Short: "Print verdicts of a node as they are decided",
+		Long: `Print the verdicts of a running node as they are decided, until it is interrupted. A filter
+by rule, by denial or by an attribute is applied by the node. Where requests are many, the
+node skips some and says how many. Viewer tokens see hashes in place of attribute values.`,
+		Example: `  penstock tail --denied
+  penstock tail --rule search-per-user user=u1
+  penstock tail -n 100 -o json | jq -r .rule | sort | uniq -c`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			query := url.Values{}
+			call, err := (&callFlags{}).call(args)
+			if err != nil {
+				return err
+			}
+			for _, attribute := range call.Attributes {
+				query.Set("attribute", attribute.Name)
+				query.Set("value", attribute.Value)
+			}
+			if most < 0 {
+				return misused("--lines %d must not be negative", most)
+			}
+			if rule != "" {
+				query.Set("rule", rule)
+			}
+			if denied {
+				query.Set("denied", "true")
+			}
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return a.tail(ctx, client, "/v1/events?"+query.Encode(), most)
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&rule, "rule", "", "only verdicts of this `rule`")
+	c.Flags().BoolVar(&denied, "denied", false, "only denied requests")
+	c.Flags().IntVarP(&most, "lines", "n", 0, "stop after `n` verdicts; 0: do not stop")
+	return c
+}
+
+// errEnough ends a stream that could go on.
+var errEnough = errors.New("enough")
+
+// tail prints a stream of verdicts.
+func (a *app) tail(ctx context.Context, client *adminClient, path string, most int) error {
+	printed := 0
+	err := client.stream(ctx, path, func(event string, data []byte) error {
+		switch event {
+		case "dropped":
+			fmt.Fprintf(a.stderr, "penstock: too many to print: %s\n", data)
+			return nil
+		case "verdict":
+		default:
+			return nil
+		}
+		if err := a.tellEvent(data); err != nil {
+			return err
+		}
+		if printed++; printed == most {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (a *app) tellEvent(data []byte) error {
+	if a.json() {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", data)
+		return err
+	}
+	var e admin.Event
+	if err := json.Unmarshal(data, &e); err != nil {
+		return fmt.Errorf("invalid event: %w", err)
+	}
+	_, err := fmt.Fprintln(a.stdout, eventText(&e))
+	return err
+}
+
+// eventText is a verdict in one line.
+func eventText(e *admin.Event) string {
+	parts := []string{e.At.Local().Format("15:04:05.000"), "DENIED "}
+	if e.Allowed {
+		parts[1] = "ALLOWED"
+	}
+	if e.Rule != "" {
+		parts = append(parts, e.Rule)
+	}
+	parts = append(parts, e.Reason.String(), keyText(e.Attributes))
+	if !e.Allowed && e.RetryAfter != nil {
+		parts = append(parts, "retry in "+(time.Duration(*e.RetryAfter)*time.Millisecond).Round(time.Second).String())
+	}
+	if len(e.Shadow) > 0 {
+		parts = append(parts, "shadow: "+strings.Join(e.Shadow, ", "))
+	}
+	if e.Weight > 1 {
+		parts = append(parts, fmt.Sprintf("(1 of %d)", e.Weight))
+	}
+	return spelling.Printable(strings.Join(parts, "  "))
+}

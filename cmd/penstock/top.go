@@ -1,0 +1,294 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+	"github.com/penstock-io/penstock/rules"
+)
+
+// topOrders are what rules can be sorted by.
+var topOrders = []string{"denied", "requests", "keys", "rule"}
+
+func newTopCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var last, order string
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Show the busiest rules of a node, refreshed every second",
+		Long: `Show the rules of a running node with their requests, denied share and most denied clients,
+refreshed every second. q quits, s changes the order. If the output is not a terminal, or
+with -o json, it prints once and ends.
+
+The numbers are those of the node that is asked.`,
+		Example: `  penstock top
+  penstock top --last 15m --sort requests
+  penstock top -o json | jq '.stats.rules[0]'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !slices.Contains(topOrders, order) {
+				return misused("invalid --sort %q: must be one of %s", order, strings.Join(topOrders, ", "))
+			}
+			if d, err := rules.ParseDuration(last); err != nil || d <= 0 {
+				return misused("invalid --last %q, for example 1m", last)
+			}
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return a.top(ctx, &topScreen{client: client, path: "/v1/overview?" + url.Values{"last": {last}}.Encode(), view: topView{Last: last, order: order}})
+		},
+	}
+	server.add(c)
+	c.Flags().StringVar(&last, "last", "1m", "`duration` that the numbers cover, up to 1h")
+	c.Flags().StringVar(&order, "sort", topOrders[0], "`order` of rules: "+strings.Join(topOrders, ", "))
+	completeValues(c, "sort", topOrders...)
+	completeValues(c, "last", "1m", "5m", "15m", "1h")
+	return c
+}
+
+// topView is what the screen shows.
+type topView struct {
+	Last   string        `json:"last"`
+	Stats  *admin.Stats  `json:"stats"`
+	Status *admin.Status `json:"status"`
+	Nodes  *admin.Nodes  `json:"nodes"`
+
+	order   string
+	problem error // why there is nothing new
+}
+
+// update takes an event of the overview. It returns true when all parts of a refresh are there.
+func (v *topView) update(event string, data []byte) (complete bool, err error) {
+	switch event {
+	case "stats":
+		v.Stats = nil
+		return false, json.Unmarshal(data, &v.Stats)
+	case "status":
+		v.Status = nil
+		return false, json.Unmarshal(data, &v.Status)
+	case "nodes":
+		v.Nodes, v.problem = nil, nil
+		return true, json.Unmarshal(data, &v.Nodes)
+	}
+	return false, nil
+}
+
+// seconds is how long the numbers were counted for.
+func (v *topView) seconds() float64 {
+	return max(1, min(v.Stats.To.Sub(v.Stats.From).Seconds(), v.Status.Uptime))
+}
+
+// sorted returns the rules in the order that was chosen.
+func (v *topView) sorted() []admin.RuleStats {
+	all := slices.Clone(v.Stats.Rules)
+	slices.SortStableFunc(all, func(a, b admin.RuleStats) int {
+		switch v.order {
+		case "requests":
+			return cmp.Compare(b.Total.Allowed+b.Total.Denied, a.Total.Allowed+a.Total.Denied)
+		case "keys":
+			return cmp.Compare(b.DistinctKeys, a.DistinctKeys)
+		case "rule":
+			return strings.Compare(a.Rule, b.Rule)
+		}
+		return cmp.Compare(b.Total.Denied, a.Total.Denied)
+	})
+	return all
+}
+
+// lines draws the view, none wider than the width.
+func (v *topView) lines(width, height int) []string {
+	s, seconds := v.Status, v.seconds()
+	breaker := ""
+	if s.Store.Breaker != nil {
+		breaker = ", circuit breaker " + s.Store.Breaker.State
+	}
+	total := v.Stats.Total
+	lines := []string{
+		fmt.Sprintf("penstock top  %s  store %s%s  rules version %d  %s", s.Node, storeText(&s.Store), breaker, s.Rules.Version, spelling.Count(len(v.Nodes.Nodes), "node")),
+		fmt.Sprintf("last %s: %.1f requests/s  %.1f denied/s (%s)  p50 %v  p99 %v", v.Last, float64(total.Allowed+total.Denied)/seconds, float64(total.Denied)/seconds,
+			share(total.Denied, total.Allowed), time.Duration(v.Stats.Latency.P50)*time.Microsecond, time.Duration(v.Stats.Latency.P99)*time.Microsecond),
+		"",
+		fmt.Sprintf("%-32s %12s %10s %8s %8s  %s", "RULE", "REQUESTS/S", "DENIED/S", "DENIED", "KEYS", "MOST DENIED"),
+	}
+	for _, r := range v.sorted() {
+		key := ""
+		if len(r.Top) > 0 && r.Top[0].Denied > 0 {
+			key = fmt.Sprintf("%s (%d)", keyText(r.Top[0].Key), r.Top[0].Denied)
+		}
+		lines = append(lines, fmt.Sprintf("%-32s %12.1f %10.1f %8s %8d  %s", r.Rule, float64(r.Total.Allowed+r.Total.Denied)/seconds, float64(r.Total.Denied)/seconds,
+			share(r.Total.Denied, r.Total.Allowed), r.DistinctKeys, key))
+	}
+	footer := "q quit  s sort: " + v.order
+	if v.problem != nil {
+		footer = "disconnected, retrying: " + v.problem.Error()
+	}
+	lines = append(lines[:min(len(lines), max(4, height-1))], footer)
+	for i := range lines {
+		lines[i] = cut(spelling.Printable(lines[i]), width)
+	}
+	return lines
+}
+
+func share(denied, allowed int64) string {
+	if denied+allowed == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(denied)/float64(denied+allowed))
+}
+
+// cut shortens a line to a width.
+func cut(line string, width int) string {
+	if text := []rune(line); len(text) > width {
+		return string(text[:max(0, width)])
+	}
+	return line
+}
+
+// topScreen follows the overview of a node.
+type topScreen struct {
+	client *adminClient
+	path   string
+	view   topView
+}
+
+// top shows the overview on a terminal until the user quits, or else prints it once.
+func (a *app) top(ctx context.Context, s *topScreen) error {
+	in, inOK := a.stdin.(*os.File)
+	out, outOK := a.stdout.(*os.File)
+	if a.json() || !inOK || !outOK || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+		return a.topOnce(ctx, s)
+	}
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("prepare the terminal: %w", err)
+	}
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // another screen, without a cursor
+	defer func() {
+		fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
+		_ = term.Restore(int(in.Fd()), before) // the program ends anyway
+	}()
+	return s.run(ctx, in, out)
+}
+
+// topOnce prints the first refresh.
+func (a *app) topOnce(ctx context.Context, s *topScreen) error {
+	err := s.client.stream(ctx, s.path, func(event string, data []byte) error {
+		complete, err := s.view.update(event, data)
+		if complete && err == nil {
+			err = errEnough
+		}
+		return err
+	})
+	if !errors.Is(err, errEnough) {
+		return err
+	}
+	if a.json() {
+		return a.writeJSON(&s.view)
+	}
+	lines := s.view.lines(1<<10, 1<<10)
+	_, err = fmt.Fprintln(a.stdout, strings.Join(lines[:len(lines)-1], "\n"))
+	return err
+}
+
+// run draws every refresh and obeys keys until q.
+func (s *topScreen) run(ctx context.Context, in io.Reader, out *os.File) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type update struct {
+		event string
+		data  []byte
+		err   error
+	}
+	updates, keys := make(chan update), make(chan byte)
+	go func() {
+		for ctx.Err() == nil {
+			err := s.client.stream(ctx, s.path, func(event string, data []byte) error {
+				select {
+				case updates <- update{event: event, data: slices.Clone(data)}:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			select {
+			case updates <- update{err: err}:
+				time.Sleep(time.Second)
+			case <-ctx.Done():
+			}
+		}
+	}()
+	go func() {
+		for key := make([]byte, 1); ; {
+			if n, err := in.Read(key); err != nil || n == 0 {
+				return
+			}
+			select {
+			case keys <- key[0]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case u := <-updates:
+			complete, err := s.view.update(u.event, u.data)
+			if err = errors.Join(u.err, err); err != nil && s.view.Nodes == nil {
+				return err
+			}
+			s.view.problem = cmp.Or(err, s.view.problem)
+			if complete || err != nil {
+				s.draw(out)
+			}
+		case key := <-keys:
+			if s.press(key) {
+				return nil
+			}
+			s.draw(out)
+		}
+	}
+}
+
+// press obeys a key. It returns true for those that quit.
+func (s *topScreen) press(key byte) (quit bool) {
+	const interrupt = 3 // Ctrl-C
+	switch key {
+	case 'q', 'Q', interrupt:
+		return true
+	case 's':
+		s.view.order = topOrders[(slices.Index(topOrders, s.view.order)+1)%len(topOrders)]
+	}
+	return false
+}
+
+func (s *topScreen) draw(out *os.File) {
+	if s.view.Stats == nil || s.view.Status == nil || s.view.Nodes == nil {
+		return
+	}
+	width, height, err := term.GetSize(int(out.Fd()))
+	if err != nil {
+		width, height = 80, 24
+	}
+	fmt.Fprintf(out, "\x1b[H%s\x1b[K\x1b[J", strings.Join(s.view.lines(width, height), "\x1b[K\r\n"))
+}
