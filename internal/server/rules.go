@@ -164,6 +164,7 @@ func (s *Server) rulesChanged(status live.Status) {
 	case status.Err != nil:
 		at.Error("cannot read rules, keeping the current ones", "from_copy", status.FromCopy, "error", status.Err)
 	default:
+		s.filesLoaded.Add(1)
 		at.Info("rules loaded", "propagation_seconds", status.Propagation.Seconds())
 	}
 	if status.PushErr != nil {

@@ -145,7 +145,7 @@ func (s *Server) openEngine(context.Context) error {
 func (s *Server) closeEngine(decides *engine.Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
-	if err := s.engine.Load().Close(ctx); err != nil {
+	if err := decides.Close(ctx); err != nil {
 		s.log.Warn("stopped with admissions or releases that Redis does not know of", "error", err)
 	}
 }
