@@ -7,12 +7,20 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
+// A KeyedMatcher is a Matcher that knows which of its rules keep state of a client, as [Snapshot.Keyed] says.
+type KeyedMatcher interface {
+	Keyed(call *penstock.Call) []Considered
+}
+
 // Keyed returns the rules that keep state of a caller with these attributes, whatever else they ask
 // of a call: those whose key the attributes fill, wildcards of the rule's path by their names or by
 // a path. A call without a domain is of every domain. The limits are those after overrides, as far
-// as the attributes tell. It is for people who look after callers, not for every call. Rules that a
-// Matcher finds are not among them.
+// as the attributes tell. It is for people who look after callers, not for every call. A Matcher that is
+// a [KeyedMatcher] answers for its rules.
 func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered {
+	if m, ok := s.Matcher.(KeyedMatcher); ok {
+		return m.Keyed(call)
+	}
 	v := s.index.Values(call)
 	var found []Considered
 	for i := range s.all {

@@ -189,6 +189,7 @@ type Rules struct {
 	Envoy        string        `key:"envoy_ratelimit" doc:"a directory of envoyproxy/ratelimit files, served as they are"`
 	Charge       string        `key:"charge" oneof:"alone together unless_over" doc:"how envoy_ratelimit charges the descriptors of a request: each by itself and denied ones too; all or none; or, if some would exceed their limits, only those, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit does"`
 	XDS          XDS           `key:"xds"`
+	Bans         bool          `key:"bans" doc:"with envoy_ratelimit, keys can be banned by hand. Every request then looks for a ban, and denials are not cached"`
 	MergeDomains bool          `key:"merge_domains" doc:"several files of envoy_ratelimit may say something of one domain"`
 	Redis        bool          `key:"redis" doc:"rules come through the store's Redis, where a node with the database publishes them"`
 	PollInterval time.Duration `key:"poll_interval" doc:"between two looks for new rules; changes are usually told sooner"`

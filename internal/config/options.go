@@ -42,5 +42,5 @@ func (r *Redis) RuleOptions() (ruleredis.Options, error) {
 
 // EnvoyOptions say how files of envoyproxy/ratelimit are read.
 func (r *Rules) EnvoyOptions() envoyratelimit.Options {
-	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.IsEnvoy() && r.Charge == "together"}
+	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.IsEnvoy() && r.Charge == "together", Bans: r.Bans}
 }

@@ -19,7 +19,7 @@ func (o Options) Compile(files []rules.File, r rules.Options) (*rules.Snapshot, 
 	s := rules.NewSnapshot(r)
 	s.Matcher = c
 	for _, domain := range c.order {
-		b := compiler{s, domain, o.Together}
+		b := compiler{s, domain, o.Together, o.Bans}
 		if err := b.level(c.domains[domain], nil); err != nil {
 			return nil, warnings, err
 		}
@@ -32,6 +32,7 @@ type compiler struct {
 	*rules.Snapshot
 	domain   string
 	together bool
+	bans     bool
 }
 
 // level compiles what is at a depth and below it.
@@ -43,6 +44,9 @@ func (c *compiler) level(l *level, above []*descriptor) error {
 				return fmt.Errorf("%s: %w", d.limit.path, err)
 			}
 			d.limit.nameStats(way)
+			if c.bans {
+				d.limit.rule.Penalty = byHand
+			}
 			d.limit.rule.Index = len(c.Rules)
 			c.Rules = append(c.Rules, d.limit.rule)
 		}

@@ -16,6 +16,9 @@ type Options struct {
 	// Together charges the descriptors of a request together or not at all. Otherwise each is charged by
 	// itself, and denied ones too, as by the service whose files these are.
 	Together bool
+
+	// Bans lets operators ban keys. Every request then looks for a ban, and denials are not cached.
+	Bans bool
 }
 
 // Load reads files, of which each is about one domain. Its error is [rules.Problems]: every mistake

@@ -11,6 +11,7 @@ import (
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/penstock-io/penstock/internal/admin"
 	"github.com/penstock-io/penstock/internal/nodetest"
 	"github.com/penstock-io/penstock/internal/redistest"
 )
@@ -107,5 +108,62 @@ func TestRedisPerSecond(t *testing.T) {
 	}
 	if isLocal(ofUser("op", "v", 1)) {
 		t.Error("a limit per second is not counted in store.redis_per_second")
+	}
+}
+
+// Operators find, reset and ban the keys of limits in files.
+func TestKeysOfEnvoyFiles(t *testing.T) {
+	dir := t.TempDir()
+	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), `
+domain: mesh
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: user, value: root, rate_limit: {unit: year, requests_per_unit: 5, name: root}}
+  - {key: tenant, value: "t*", share_threshold: true, rate_limit: {unit: year, requests_per_unit: 1, name: tenants}}
+  - key: op
+    value: write
+    descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1, name: writes}}]
+`)
+	for name, store := range map[string]string{"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr)} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, store+fmt.Sprintf("rules: {envoy_ratelimit: %q, bans: true}\nlisten: {gateway: ''}", dir))
+			nodetest.Eventually(t, "the store decides", func() bool { return n.statusNow().Store.Connected })
+			code := func(user string) rlsv3.RateLimitResponse_Code {
+				t.Helper()
+				out, err := rlsv3.NewRateLimitServiceClient(n.rpc()).ShouldRateLimit(t.Context(), ofUser("user", user, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out.OverallCode
+			}
+			const ok, over = rlsv3.RateLimitResponse_OK, rlsv3.RateLimitResponse_OVER_LIMIT
+			if a, b, c := code("u"), code("u"), code("u"); a != ok || b != ok || c != over {
+				t.Fatalf("got %v %v %v", a, b, c)
+			}
+			var shown admin.KeyStates
+			if n.askAdmin("POST", "/v1/keys/show", `{"attributes": {"user": "u"}}`, &shown); len(shown.Keys) != 2 || shown.Keys[0].Rule != "mesh.user" || shown.Keys[0].Limits[0].Used != 3 || shown.Keys[1].Rule != "writes" {
+				t.Errorf("shown: %+v", shown)
+			}
+			if n.askAdmin("POST", "/v1/keys/show", `{"attributes": {"user": "root"}}`, &shown); shown.Keys[0].Rule != "root" {
+				t.Errorf("an exact value is before its key: %+v", shown)
+			}
+			if n.askAdmin("POST", "/v1/keys/show", `{"attributes": {"tenant": "t1"}}`, &shown); len(shown.Keys) != 1 || shown.Keys[0].Key["tenant"] != "t*" {
+				t.Errorf("what is shared: %+v", shown)
+			}
+			var listed admin.Keys
+			if n.askAdmin("GET", "/v1/keys?rule=mesh.user", "", &listed); len(listed.Keys) != 1 || listed.Keys[0].Key["user"] != "u" {
+				t.Errorf("listed: %+v", listed)
+			}
+			var done admin.Done
+			if n.askAdmin("POST", "/v1/keys/reset", `{"rule": "mesh.user", "attributes": {"user": "u"}}`, &done); len(done.Keys) != 1 || code("u") != ok {
+				t.Errorf("after a reset the user is denied: %+v", done)
+			}
+			if n.askAdmin("POST", "/v1/bans", `{"rule": "mesh.user", "attributes": {"user": "u"}, "duration": "1h"}`, &done); len(done.Keys) != 1 || code("u") != over || code("v") != ok {
+				t.Errorf("the wrong one is banned: %+v", done)
+			}
+			if n.askAdmin("DELETE", "/v1/bans", `{"rule": "mesh.user", "attributes": {"user": "u"}}`, &done); code("u") != ok {
+				t.Errorf("denied after the ban was lifted: %+v", done)
+			}
+		})
 	}
 }
