@@ -54,8 +54,12 @@ descriptors:
 			t.Errorf("what is unlimited: %+v", l)
 		}
 		var m rules.Match
-		if s.Match(&penstock.Call{Domain: "d", Attributes: entries("a", "y"), Cost: 1}, 0, &m); len(m.Rules) != 0 || len(s.Keyed(&penstock.Call{Attributes: entries("a", "y")}, 0)) != 0 {
+		if s.Match(&penstock.Call{Domain: "d", Attributes: entries("a", "y"), Cost: 1}, 0, &m); len(m.Rules) != 0 {
 			t.Error("other matchers find what the files say")
+		}
+		keyed := s.Keyed(&penstock.Call{Attributes: entries("a", "y")}, 0)
+		if len(keyed) != 1 || keyed[0].Rule != s.Rules[0] || keyed[0].Key[0] != entries("a", "y")[0] {
+			t.Errorf("limits that count a client: %+v", keyed)
 		}
 	}
 }

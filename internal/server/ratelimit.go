@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/penstock-io/penstock/engine"
@@ -70,4 +71,24 @@ func (s *Server) rateLimitState() *telemetry.RateLimit {
 		Loaded:         s.filesLoaded.Load(), NotLoaded: s.rules.live.Status().Refusals, Shadowed: s.envoy.Shadowed(),
 		Errors: map[string]int64{"service_error": s.envoy.InvalidRequests()["ratelimit"], "redis_error": s.envoy.Undecided()},
 	}
+}
+
+// awaitStore waits until Redis has answered or been given up before ports open, with limits of
+// envoyproxy/ratelimit: that service does not listen without Redis either, and what starts it takes an open port
+// for a service that decides.
+func (s *Server) awaitStore(ctx context.Context) error {
+	if !s.config.Rules.IsEnvoy() {
+		return nil
+	}
+	for _, stack := range []*storestack.Stack{s.store.Stack, s.perSecond} {
+		if stack == nil {
+			continue
+		}
+		select {
+		case <-stack.Settled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

@@ -167,3 +167,20 @@ descriptors:
 		})
 	}
 }
+
+// The ports open when Redis has answered, or has been given up.
+func TestPortsOpenAfterRedis(t *testing.T) {
+	dir := t.TempDir()
+ nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	redis := redistest.Start(t)
+	yaml := nodetest.OnRedis("single", redis.Addr) + fmt.Sprintf("rules: {envoy_ratelimit: %q}\nlisten: {gateway: ''}", dir)
+	if n := startNode(t, yaml); !n.statusNow().Store.Connected {
+		t.Error("the ports are open and Redis, which serves, has not answered")
+	}
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if n := startNode(t, yaml); n.ready() != nil || n.asEnvoy("u") != http.StatusOK {
+		t.Error("without Redis nothing is decided")
+	}
+}

@@ -102,7 +102,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
