@@ -1,0 +1,206 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+)
+
+// CompareOptions say how many random requests are compared.
+type CompareOptions struct {
+	Requests int // of all rounds
+	Seed     uint64
+	Progress io.Writer
+}
+
+// Compared is what was compared, and every difference.
+type Compared struct {
+	Requests, Statuses, Denied, Refused, Refunds int64 // Refused were answered with an error by all
+	Metrics                                      int   // series of envoyproxy/ratelimit that have the same value
+	Differences                                  []string
+}
+
+// workers ask at the same time, each about a domain of its own.
+const workers = 4
+
+// maxDifferences is how many are told.
+const maxDifferences = 20
+
+// A round compares under one pair of settings.
+type round struct {
+	name   string
+	ours   string   // YAML
+	theirs []string // environment; nil: only the model is compared with
+	model  model    // its settings
+	plain  bool     // requests bring no limits
+
+	ourMetrics, theirMetrics string // URLs
+}
+
+const oursInCommon = `headers: [none]
+envoy: {denial_headers: false, denial_body: none, response_dynamic_metadata: true, response_headers: {enabled: true%s}%s}
+metrics: {compat: envoy_ratelimit}
+`
+
+var theirsInCommon = []string{"RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true"}
+
+// rounds are all settings. The version of envoyproxy/ratelimit that the benchmarks are built with has no
+// negative hits, no metadata of limits and another quota mode, so these are compared with the model alone,
+// which is compared with that service under all other settings.
+var rounds = []round{
+	{name: "as it comes", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: theirsInCommon},
+	// The other service caches denials by the counter alone, so limits that come with requests share them.
+	{name: "local cache", plain: true, ours: fmt.Sprintf(oursInCommon, "", ""), theirs: append([]string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}, theirsInCommon...)},
+	{name: "shadow mode, other header names",
+		ours:   fmt.Sprintf(oursInCommon, ", limit: X-L, remaining: X-R, reset: X-S", ", shadow_mode: true"),
+		theirs: append([]string{"SHADOW_MODE=true", "LIMIT_LIMIT_HEADER=X-L", "LIMIT_REMAINING_HEADER=X-R", "LIMIT_RESET_HEADER=X-S"}, theirsInCommon...),
+		model:  model{shadow: true, headers: [3]string{"X-L", "X-R", "X-S"}}},
+	{name: "stop increments when over limit",
+		ours:   fmt.Sprintf(oursInCommon, "", "") + "rules: {charge: unless_over, envoy_ratelimit: %q}\n",
+		theirs: append([]string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}, theirsInCommon...), model: model{unlessOver: true}},
+	{name: "negative hits, quota mode of limits, metadata", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true"), model: model{newest: true}},
+	{name: "negative hits, quota mode, stop increments", ours: fmt.Sprintf(oursInCommon, "", ", negative_hits: true, quota_mode: true") + "rules: {charge: unless_over, envoy_ratelimit: %q}\n",
+		model: model{newest: true, quota: true, unlessOver: true}},
+}
+
+// Compare sends the same random requests to Penstock, to envoyproxy/ratelimit and to a model of it.
+func Compare(ctx context.Context, o CompareOptions) (*Compared, error) {
+	dir, err := os.MkdirTemp("", "compare-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := build(ctx, dir); err != nil {
+		return nil, err
+	}
+	c := &comparison{CompareOptions: o, ctx: ctx, bin: dir}
+	for i := range rounds {
+		n := (o.Requests*(i+1))/len(rounds) - (o.Requests*i)/len(rounds)
+		if err := c.round(&rounds[i], n); err != nil {
+			return nil, fmt.Errorf("%s: %w", rounds[i].name, err)
+		}
+		fmt.Fprintf(o.Progress, "%s: %d requests, %d differences so far\n", rounds[i].name, n, len(c.all.Differences))
+	}
+	return &c.all, nil
+}
+
+type comparison struct {
+	CompareOptions
+	ctx context.Context
+	bin string
+
+	mu  sync.Mutex
+	all Compared
+}
+
+func (c *comparison) differ(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all.Differences) < maxDifferences {
+		c.all.Differences = append(c.all.Differences, fmt.Sprintf(format, args...))
+	}
+}
+
+// round runs both servers and asks them.
+func (c *comparison) round(r *round, requests int) error {
+	ours, err := launch(c.ctx, c.bin, contestant{name: "Penstock", command: r.oursCommand(c.bin)})
+	if err != nil {
+		return err
+	}
+	defer ours.stop()
+	var theirs *server
+	if r.theirs != nil {
+		if theirs, err = launch(c.ctx, c.bin, contestant{name: "envoyproxy/ratelimit", command: r.theirsCommand(c.bin)}); err != nil {
+			return err
+		}
+		defer theirs.stop()
+	}
+	var all sync.WaitGroup
+	errs := make([]error, workers)
+	var left atomic.Int64
+	left.Store(int64(requests))
+	for w := range workers {
+		all.Go(func() {
+			a := newAsking(c, r, ours, theirs, w)
+			for errs[w] == nil && left.Add(-1) >= 0 {
+				errs[w] = a.next()
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if theirs != nil && r.name == "as it comes" {
+		return c.metrics(r)
+	}
+	return nil
+}
+
+// An asking is one worker's requests.
+type asking struct {
+	*comparison
+	round *round
+	ours  rlsv3.RateLimitServiceClient
+	peer  rlsv3.RateLimitServiceClient // nil: there is none
+	model *model
+	made  *generator
+}
+
+func newAsking(c *comparison, r *round, ours, theirs *server, worker int) *asking {
+	m := r.model
+	m.reset()
+	a := &asking{
+		comparison: c, round: r, model: &m, ours: rlsv3.NewRateLimitServiceClient(ours.conns[worker%len(ours.conns)]),
+		made: &generator{r: rand.New(rand.NewPCG(c.Seed, uint64(worker))), domain: domainOf(worker), newest: m.newest, plain: r.plain},
+	}
+	if theirs != nil {
+		a.peer = rlsv3.NewRateLimitServiceClient(theirs.conns[worker%len(theirs.conns)])
+	}
+	return a
+}
+
+// next asks all about one request.
+func (a *asking) next() error {
+	request := a.made.request()
+	got, gotErr := a.ours.ShouldRateLimit(a.ctx, request)
+	want, wantErr := a.model.answer(request)
+	a.compare("the model", request, got, gotErr, want, wantErr)
+	if a.peer != nil {
+		want, wantErr := a.peer.ShouldRateLimit(a.ctx, request)
+		a.compare("envoyproxy/ratelimit", request, got, gotErr, want, wantErr)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all.Requests++
+	a.all.Statuses += int64(len(got.GetStatuses()))
+	if gotErr != nil {
+		a.all.Refused++
+	}
+	if got.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT {
+		a.all.Denied++
+	}
+	for _, d := range request.Descriptors {
+		if d.GetIsNegativeHits() {
+			a.all.Refunds++
+		}
+	}
+	return a.ctx.Err()
+}
+
+func (a *asking) compare(with string, request *rlsv3.RateLimitRequest, got *rlsv3.RateLimitResponse, gotErr error, want *rlsv3.RateLimitResponse, wantErr error) {
+	if (gotErr != nil) != (wantErr != nil) {
+		a.differ("%s, %v: Penstock %v, %s %v", a.round.name, request, gotErr, with, wantErr)
+	} else if gotErr == nil {
+		if got, want := canonical(got), canonical(want); !same(got, want) {
+			a.differ("%s, %v:\nPenstock %+v\n%s %+v", a.round.name, request, got, with, want)
+		}
+	}
+}

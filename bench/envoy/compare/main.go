@@ -1,0 +1,36 @@
+// Command compare sends the same random requests to Penstock and to envoyproxy/ratelimit, under several
+// settings, and tells every difference between their answers.
+//
+//	go run ./envoy/compare -requests 50000
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/penstock-io/penstock/bench/envoy"
+)
+
+func main() {
+	requests := flag.Int("requests", 50_000, "how many, of all settings")
+	seed := flag.Uint64("seed", 1, "of the random requests")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	done, err := envoy.Compare(ctx, envoy.CompareOptions{Requests: *requests, Seed: *seed, Progress: os.Stderr})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Printf("%d requests with %d statuses: %d denied, %d refused, %d descriptors with negative hits; %d metrics compared; %d differences\n",
+		done.Requests, done.Statuses, done.Denied, done.Refused, done.Refunds, done.Metrics, len(done.Differences))
+	for _, d := range done.Differences {
+		fmt.Println(d)
+	}
+	if len(done.Differences) > 0 {
+		os.Exit(1)
+	}
+}

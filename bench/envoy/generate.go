@@ -1,0 +1,88 @@
+package envoy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+func domainOf(worker int) string { return fmt.Sprint("compare", worker) }
+
+// A generator makes requests at random, most of them about few keys so that limits are met.
+type generator struct {
+	r      *rand.Rand
+	domain string
+	newest bool // with what only newer versions know
+	plain  bool // without limits of descriptors
+	made   int
+}
+
+func (g *generator) often(percent int) bool { return g.r.IntN(100) < percent }
+
+func pick[T any](g *generator, from ...T) T { return from[g.r.IntN(len(from))] }
+
+func (g *generator) request() *rlsv3.RateLimitRequest {
+	g.made++
+	r := &rlsv3.RateLimitRequest{Domain: g.domain}
+	switch {
+	case g.often(1):
+		r.Domain = pick(g, "", "elsewhere")
+	case g.often(1):
+		return r // without descriptors
+	}
+	if g.often(40) {
+		r.HitsAddend = pick[uint32](g, 0, 1, 2, 3, 7, 1000)
+	}
+	for range 1 + g.r.IntN(4) {
+		r.Descriptors = append(r.Descriptors, g.descriptor())
+	}
+	return r
+}
+
+// ways are descriptors that the limits are about, or nearly.
+var ways = [][]string{
+	{"plain"}, {"plain"}, {"named"}, {"shadow"}, {"zero"}, {"free"}, {"pass"}, {"wild"}, {"wild"}, {"shared"}, {"replacing"},
+	{"user", "op"}, {"user", "op"}, {"user"}, {"user", "op", "more"}, {"unknown"}, {"quota"}, {"quota"}, {"meta"}, {"", "op"}, {},
+}
+
+func (g *generator) descriptor() *descriptorv3.RateLimitDescriptor {
+	d := &descriptorv3.RateLimitDescriptor{}
+	for _, key := range pick(g, ways...) {
+		d.Entries = append(d.Entries, &descriptorv3.RateLimitDescriptor_Entry{Key: key, Value: g.value(key)})
+	}
+	if g.often(25) {
+		d.HitsAddend = wrapperspb.UInt64(pick[uint64](g, 0, 0, 1, 2, 5, 40, 1e9))
+	}
+	if g.often(6) && !g.plain {
+		d.Limit = &descriptorv3.RateLimitDescriptor_RateLimitOverride{
+			RequestsPerUnit: pick[uint32](g, 0, 1, 5, 50, 4294967295),
+			Unit:            pick(g, typev3.RateLimitUnit_DAY, typev3.RateLimitUnit_MONTH, typev3.RateLimitUnit_YEAR),
+		}
+	}
+	if g.newest && g.often(25) {
+		d.IsNegativeHits = true
+	}
+	return d
+}
+
+func (g *generator) value(key string) string {
+	epoch := g.made / 400 // new keys from time to time: others are over their limits for good
+	switch {
+	case g.often(1):
+		return strings.Repeat("long-value-", 1000) + fmt.Sprint(epoch)
+	case g.often(1):
+		return ""
+	case key == "plain" && g.often(30):
+		return "exact"
+	case key == "op":
+		return pick(g, "read", "write", "other")
+	case key == "wild" || key == "shared":
+		return pick(g, "a-", "b-", "") + fmt.Sprintf("%d-%d", epoch, g.r.IntN(2))
+	}
+	return fmt.Sprintf("%d-%d", epoch, g.r.IntN(3))
+}
