@@ -96,6 +96,17 @@ func TestDomainsOfSeveralFiles(t *testing.T) {
 	}
 }
 
+// Editors of Windows begin a file with a byte order mark.
+func TestByteOrderMark(t *testing.T) {
+	c, warnings, err := Load(file1("\ufeffdomain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: +5}}]"), Options{})
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	if l := c.find("d", entries("a", "1")); l == nil || l.count != 5 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // What is written in an unusual way, or in the wrong place, is read as that service reads it.
 func TestGoodFiles(t *testing.T) {
 	c, warnings, err := Load(file1(`

@@ -68,7 +68,7 @@ func (f *file) add(severity rules.Severity, at spot, format string, args ...any)
 
 // parse returns the root of a text; nothing if it is empty or cannot be read.
 func (f *file) parse(data []byte) node {
-	text := string(data)
+	text := strings.TrimPrefix(string(data), "\ufeff") // a byte order mark, which some editors write
 	f.lines = strictdoc.NewLines(text)
 	root, err := strictdoc.Read(context.Background(), text, strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxNodes, MaxDepth: maxDepth, Anchors: true})
 	switch e := (*strictdoc.Error)(nil); {

@@ -67,7 +67,7 @@ func (f *file) uint32(n *node) int64 {
 	if n.Kind == nothing {
 		return 0
 	}
-	number, err := strconv.ParseUint(n.Text, 0, 32)
+	number, err := strconv.ParseUint(strings.TrimPrefix(n.Text, "+"), 0, 32)
 	if n.Kind != scalar || n.Style != strictdoc.Plain || err != nil {
 		f.fail(n.At, "error loading config file: %s must be a number from 0 to 4294967295, not %.64q", n.Key, n.Text)
 	}
