@@ -18,7 +18,6 @@ type generator struct {
 	r      *rand.Rand
 	domain string
 	newest bool // with what only newer versions know
-	plain  bool // without limits of descriptors
 	made   int
 }
 
@@ -58,11 +57,14 @@ func (g *generator) descriptor() *descriptorv3.RateLimitDescriptor {
 	if g.often(25) {
 		d.HitsAddend = wrapperspb.UInt64(pick[uint64](g, 0, 0, 1, 2, 5, 40, 1e9))
 	}
-	if g.often(6) && !g.plain {
+	if n := len(d.Entries); n > 0 && g.often(6) {
 		d.Limit = &descriptorv3.RateLimitDescriptor_RateLimitOverride{
 			RequestsPerUnit: pick[uint32](g, 0, 1, 5, 50, 4294967295),
 			Unit:            pick(g, typev3.RateLimitUnit_DAY, typev3.RateLimitUnit_MONTH, typev3.RateLimitUnit_YEAR),
 		}
+		// Each limit has its own counters: Penstock does not count what it denies from its deny cache, which
+		// another limit on the same counter would show.
+		d.Entries[n-1].Value += fmt.Sprint(" under ", d.Limit.RequestsPerUnit)
 	}
 	if g.newest && g.often(25) {
 		d.IsNegativeHits = true
