@@ -171,7 +171,7 @@ descriptors:
 // The ports open when Redis has answered, or has been given up.
 func TestPortsOpenAfterRedis(t *testing.T) {
 	dir := t.TempDir()
- nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
+	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")
 	redis := redistest.Start(t)
 	yaml := nodetest.OnRedis("single", redis.Addr) + fmt.Sprintf("rules: {envoy_ratelimit: %q}\nlisten: {gateway: ''}", dir)
 	if n := startNode(t, yaml); !n.statusNow().Store.Connected {
