@@ -22,6 +22,9 @@ func sanitize(name string) string {
 // statName is what envoyproxy/ratelimit calls the statistics of a limit for a descriptor: the way to it, with
 // the descriptor's own values where detailed_metric or value_to_metric want them.
 func (l *limit) statName(domain string, entries []attribute) string {
+	if l.way == nil {
+		return domain + "." + ownName(entries)
+	}
 	var b strings.Builder
 	b.WriteString(domain)
 	for i, e := range entries {
@@ -35,12 +38,8 @@ func (l *limit) statName(domain string, entries []attribute) string {
 	return b.String()
 }
 
-// statValue is what an entry is called by; always: also if that is nothing. A limit without a way comes with
-// its descriptor.
+// statValue is what an entry is called by; always: also if that is nothing.
 func (l *limit) statValue(i int, value string) (_ string, always bool) {
-	if l.way == nil {
-		return value, false
-	}
 	d := l.way[i]
 	switch {
 	case d.shared:
@@ -51,4 +50,20 @@ func (l *limit) statValue(i int, value string) (_ string, always bool) {
 		return value, false
 	}
 	return d.value, false
+}
+
+// ownName names the statistics of a limit that comes with its descriptor. What is empty at the beginning has no
+// dot behind it.
+func ownName(entries []attribute) string {
+	name := ""
+	for _, e := range entries {
+		if name != "" {
+			name += "."
+		}
+		name += e.Name
+		if e.Value != "" {
+			name += "_" + e.Value
+		}
+	}
+	return name
 }

@@ -185,6 +185,9 @@ descriptors:
 	if got, want := s.Stats.dump(), "d any_x more: total 1 within 1"; got != want {
 		t.Errorf("a limit of a descriptor: got %q, want %q", got, want)
 	}
+	if got, want := labelsOf("d."+ownName(entries("", "", "op", "w"))), (Labels{"d", "op_w", ""}); got != want {
+		t.Errorf("an empty entry: got %v, want %v", got, want)
+	}
 }
 
 // Values that clients choose cannot make any number of series.
