@@ -160,13 +160,15 @@ func newAsking(c *comparison, r *round, ours, theirs *server, worker int) *askin
 	m.reset()
 	a := &asking{
 		comparison: c, round: r, model: &m, ours: rlsv3.NewRateLimitServiceClient(ours.conns[worker%len(ours.conns)]),
-		made: &generator{r: rand.New(rand.NewPCG(c.Seed, uint64(worker))), domain: domainOf(worker), newest: m.newest},
+		made: &generator{r: newRandom(c.Seed, worker), domain: domainOf(worker), newest: m.newest},
 	}
 	if theirs != nil {
 		a.peer = rlsv3.NewRateLimitServiceClient(theirs.conns[worker%len(theirs.conns)])
 	}
 	return a
 }
+
+func newRandom(seed uint64, worker int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(worker))) }
 
 // next asks all about one request.
 func (a *asking) next() error {

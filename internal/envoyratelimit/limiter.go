@@ -100,51 +100,61 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 
 // decide charges and gives back, on each engine in the order of the descriptors.
 func (l *Limiter) decide(ctx context.Context, s *rules.Snapshot, r *rls.Request, parts []engine.Part) {
+	if l.PerSecond == nil {
+		decideOn(ctx, l.Engine, s, r.Descriptors, parts)
+		return
+	}
 	l.onEach(parts, func(e Engine, at []int, parts []engine.Part) {
-		from := 0
-		for i := range parts {
-			if !r.Descriptors[at[i]].Refund {
-				continue
-			}
-			if from < i {
-				e.DecideParts(ctx, s, parts[from:i])
-			}
-			e.RefundPart(ctx, s, &parts[i])
-			from = i + 1
+		descriptors := make([]rls.Descriptor, len(at))
+		for i, from := range at {
+			descriptors[i] = r.Descriptors[from]
 		}
-		if from < len(parts) {
-			e.DecideParts(ctx, s, parts[from:])
-		}
+		decideOn(ctx, e, s, descriptors, parts)
 	})
+}
+
+func decideOn(ctx context.Context, e Engine, s *rules.Snapshot, descriptors []rls.Descriptor, parts []engine.Part) {
+	from := 0
+	for i := range parts {
+		if !descriptors[i].Refund {
+			continue
+		}
+		if from < i {
+			e.DecideParts(ctx, s, parts[from:i])
+		}
+		e.RefundPart(ctx, s, &parts[i])
+		from = i + 1
+	}
+	if from < len(parts) {
+		e.DecideParts(ctx, s, parts[from:])
+	}
 }
 
 // onEach calls do with the parts of each engine and their positions.
 func (l *Limiter) onEach(parts []engine.Part, do func(e Engine, at []int, parts []engine.Part)) {
-	var room [2][8]int
-	at := [2][]int{room[0][:0], room[1][:0]}
-	for i := range parts {
-		k := 0
-		if l.PerSecond != nil && parts[i].Rule != nil && parts[i].Rule.Limits[0].Window == time.Second.Microseconds() {
-			k = 1
+	for _, e := range []Engine{l.Engine, l.PerSecond} { // the second may be nil, and then has no parts
+		var at []int
+		var own []engine.Part
+		for i := range parts {
+			if l.engineOf(&parts[i]) == e {
+				at, own = append(at, i), append(own, parts[i])
+			}
 		}
-		at[k] = append(at[k], i)
-	}
-	if len(at[1]) == 0 {
-		do(l.Engine, at[0], parts)
-		return
-	}
-	for k, e := range []Engine{l.Engine, l.PerSecond} {
-		own := make([]engine.Part, len(at[k]))
-		for i, from := range at[k] {
-			own[i] = parts[from]
+		if len(own) == 0 {
+			continue
 		}
-		if len(own) > 0 {
-			do(e, at[k], own)
-		}
-		for i, to := range at[k] {
+		do(e, at, own)
+		for i, to := range at {
 			parts[to] = own[i]
 		}
 	}
+}
+
+func (l *Limiter) engineOf(p *engine.Part) Engine {
+	if l.PerSecond != nil && p.Rule != nil && p.Rule.Limits[0].Window == time.Second.Microseconds() {
+		return l.PerSecond
+	}
+	return l.Engine
 }
 
 // chargeOnlyOver looks at all counters first. If the request would exceed any of its limits, the parts under
