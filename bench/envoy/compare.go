@@ -168,7 +168,9 @@ func newAsking(c *comparison, r *round, ours, theirs *server, worker int) *askin
 	return a
 }
 
-func newRandom(seed uint64, worker int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(worker))) }
+func newRandom(seed uint64, worker int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(worker)))
+}
 
 // next asks all about one request.
 func (a *asking) next() error {
