@@ -106,7 +106,7 @@ ifneq ($(race),)
 endif
 
 # Packages whose tests all start a server or an installed program.
-SERVER_PKGS = /e2e|/deploy$$|/redisstore$$|/internal/(redistest|pgtest|ruleredis)$$
+SERVER_PKGS = /e2e|/deploy$$|/clients$$|/redisstore$$|/internal/(redistest|pgtest|ruleredis)$$
 
 .PHONY: unit
 unit: ## the tests that need nothing installed, in short form, for the inner loop

@@ -38,7 +38,7 @@ func installNode(t *testing.T) string {
 }
 
 func inNode(dir, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patient) // a registry that hangs must not hang the tests
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patient) // a registry that hangs must not hang the tests
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = dir, patient

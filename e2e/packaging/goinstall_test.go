@@ -36,7 +36,7 @@ func TestGoInstall(t *testing.T) {
 	t.Cleanup(func() {
 		_ = os.RemoveAll(filepath.Join(cache, module+"@"+version))
 		left, _ := filepath.Glob(filepath.Join(cache, "cache", "download", module, "@v", version+".*"))
-		for _, path := range left {
+		for _, path := range append(left, filepath.Join(cache, "cache", "download", module, "@v", "list")) {
 			_ = os.Remove(path)
 		}
 	})

@@ -24,10 +24,11 @@ func TestUnit(t *testing.T) {
 	text := readFile(t, filepath.Join(root, unit))
 	here := strings.ReplaceAll(text, "/usr/bin/penstock", program)
 	path := writeFile(t, filepath.Join(t.TempDir(), "penstock.service"), here)
-	if out := run(t, root, nil, analyze, "verify", "--man=no", "--recursive-errors=no", path); strings.TrimSpace(out) != "" {
-		t.Errorf("systemd-analyze verify says\n%s", out)
+	out, err := tryRun(t, root, nil, analyze, "verify", "--man=no", "--recursive-errors=no", path)
+	if err != nil || strings.Contains(out, "penstock.service") { // it may also speak of units of this machine
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	out := run(t, root, nil, analyze, "security", "--no-pager", "--offline=true", path)
+	out = run(t, root, nil, analyze, "security", "--no-pager", "--offline=true", path)
 	found := regexp.MustCompile(`exposure level for penstock\.service: ([0-9.]+)`).FindStringSubmatch(out)
 	if found == nil {
 		t.Fatalf("systemd-analyze security says\n%s", out)
