@@ -178,9 +178,35 @@ func TestGoMiddleware(t *testing.T) {
 	play(t, s, app.URL)
 }
 
+// playPermits sends one request after the other where only one may run: the permit of each must be given back, soon after
+// its response.
+func playPermits(t *testing.T, url string) {
+	t.Helper()
+	for i := range 3 {
+		status := 0
+		for end := time.Now().Add(patient); status != http.StatusOK && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/slots", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("X-User", "s")
+			answer, err := http.DefaultTransport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			status = answer.StatusCode
+		}
+		if status != http.StatusOK {
+			t.Fatalf("request %d to /slots: %d, as the one before it has kept its permit", i, status)
+		}
+	}
+}
+
 // play sends the requests of a session to an application and compares what it answers.
 func play(t *testing.T, s session, url string) {
 	t.Helper()
+	playPermits(t, url)
 	for i, r := range s.Requests {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+r.Path, nil)
 		if err != nil {

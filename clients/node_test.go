@@ -23,7 +23,7 @@ func installNode(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if out, err := inNode(source, "npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=30000"); err != nil {
+	if out, err := inNode(source, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", "--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=30000"); err != nil {
 		t.Skipf("packages cannot be had from npm: %v\n%s", err, out)
 	}
 	for _, step := range [][]string{

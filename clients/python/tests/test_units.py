@@ -120,7 +120,7 @@ class Failures(unittest.TestCase):
                     self.assertEqual(asyncio.run(ask()).allowed, allowed)
 
     def test_is_sent_once(self):
-        with penstock.Client(self.serve(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), timeout=5) as client:
+        with penstock.Client(self.serve(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), timeout=60) as client:
             client.check({})
         self.assertEqual(self.connections, 1)
 
