@@ -13,7 +13,7 @@ import (
 )
 
 // howTos are pages whose commands run as they stand, in an order, in one directory.
-var howTos = []string{"backtest.md", "suggest.md", "plan.md"}
+var howTos = []string{"backtest.md", "suggest.md", "plan.md", "simulate.md"}
 
 // consoleBlock is a command and what it prints. Blocks of other kinds are not run.
 var consoleBlock = regexp.MustCompile("(?s)```console\n\\$ (.*?)\n(.*?)```")

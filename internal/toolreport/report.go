@@ -122,7 +122,7 @@ func (t *Table) numeric() []bool {
 		all[i] = len(t.Rows) > 0
 		for _, row := range t.Rows {
 			first, _ := utf8.DecodeRuneInString(strings.TrimLeft(row[i], "+-~≈"))
-			all[i] = all[i] && (row[i] == "" || row[i] == "–" || unicode.IsDigit(first))
+			all[i] = all[i] && (row[i] == "" || row[i] == "–" || row[i] == "✗" || unicode.IsDigit(first))
 		}
 	}
 	return all
