@@ -65,7 +65,7 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "`format` of data: text or json")
 	completeValues(root, "output", "text", "json")
 	root.AddCommand(newServeCommand(a), newCheckCommand(a), newExplainCommand(a), newRulesCommand(a), newKeysCommand(a), newDoctorCommand(a), newHealthCommand(a), newManCommand(a), newVersionCommand(a))
-	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a), newPlanCommand(a), newSimulateCommand(a))
+	root.AddCommand(newBacktestCommand(a), newSuggestCommand(a), newPlanCommand(a), newSimulateCommand(a), newBenchCommand(a))
 	root.AddCommand(newStatusCommand(a), newNodesCommand(a), newTailCommand(a), newTopCommand(a))
 	return root
 }

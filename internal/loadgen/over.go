@@ -1,0 +1,135 @@
+package loadgen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/penstock-io/penstock"
+)
+
+// A Limit is what holds for each key.
+type Limit struct {
+	Algorithm penstock.Algorithm `json:"algorithm"`
+	Count     int64              `json:"count"`
+	Window    time.Duration      `json:"window_ns"`
+	Burst     int64              `json:"burst,omitempty"` // of a token bucket
+}
+
+func (l *Limit) validate() error {
+	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}.Validate()
+}
+
+func (l *Limit) String() string {
+	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}.String()
+}
+
+// An Over is what was found of admissions beyond the limit.
+type Over struct {
+	Limit   *Limit `json:"limit"`     // nil: not checked
+	Checked int64  `json:"checked"`   // admissions
+	Partly  bool   `json:"partly"`    // there were too many to check all
+	Keys    int64  `json:"keys_over"` // with more than the limit in some window
+	Most    int64  `json:"most"`      // that some key was certainly admitted in a window
+	Bound   int64  `json:"bound"`     // that is allowed there
+}
+
+// An admission is a request that was allowed. It was decided somewhere between start and end.
+type admission struct {
+	key        int
+	start, end time.Duration // since the run began
+}
+
+// skew is how far the clock of the target may be from this one's, for windows that the clock aligns.
+const skew = 250 * time.Millisecond
+
+// check looks for a window in which a key certainly got more than its limit. An admission counts only for
+// windows that hold it from start to end, so a delay on the way is never taken for a violation.
+//
+// A log admits at most L in any window; a bucket its capacity and what flows in meanwhile. A fixed window and a
+// sliding counter admit at most L in each window that the clock aligns; calendars and other limits are not
+// checked.
+func check(all []admission, l *Limit, began time.Time, partly bool) Over {
+	over := Over{}
+	if l == nil || l.Count <= 0 || l.Window <= 0 {
+		return over
+	}
+	var most func(of []admission) int64
+	over.Bound = l.Count
+	switch l.Algorithm {
+	case penstock.SlidingWindowLog:
+		most = func(of []admission) int64 { return mostTrailing(of, l.Window) }
+	case penstock.TokenBucket:
+		over.Bound += max(l.Burst, 1)
+		if l.Burst == 0 {
+			over.Bound += l.Count - 1
+		}
+		most = func(of []admission) int64 { return mostTrailing(of, l.Window) }
+	case penstock.FixedWindow, penstock.SlidingWindowCounter:
+		most = func(of []admission) int64 { return mostAligned(of, l.Window, began) }
+	default:
+		return over
+	}
+	over.Limit, over.Checked, over.Partly = l, int64(len(all)), partly
+	slices.SortFunc(all, func(a, b admission) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.start, b.start)) })
+	for len(all) > 0 {
+		n := sort.Search(len(all), func(i int) bool { return all[i].key > all[0].key })
+		m := most(all[:n])
+		over.Most = max(over.Most, m)
+		if m > over.Bound {
+			over.Keys++
+		}
+		all = all[n:]
+	}
+	return over
+}
+
+// mostTrailing returns the most that lie wholly within some time of the window's length. They are sorted by
+// start, so such a time can begin at one of them.
+func mostTrailing(of []admission, window time.Duration) (most int64) {
+	for i := range of {
+		end := of[i].start + window
+		n := sort.Search(len(of), func(j int) bool { return of[j].start > end })
+		if int64(n-i) <= most {
+			continue
+		}
+		within := int64(0)
+		for _, a := range of[i:n] {
+			if a.end <= end {
+				within++
+			}
+		}
+		most = max(most, within)
+	}
+	return most
+}
+
+// mostAligned returns the most that lie wholly within some aligned window, and not so near its ends that the
+// target's clock may have been in another.
+func mostAligned(of []admission, window time.Duration, began time.Time) (most int64) {
+	counts := map[int64]int64{}
+	for _, a := range of {
+		first := began.Add(a.start-skew).UnixNano() / int64(window)
+		if last := began.Add(a.end+skew).UnixNano() / int64(window); first == last {
+			counts[first]++
+			most = max(most, counts[first])
+		}
+	}
+	return most
+}
+
+func (o *Over) String() string {
+	switch {
+	case o.Limit == nil:
+		return "Over-admission was not checked: the limit is not known. Name it with --limit, --window and --algorithm."
+	case o.Keys > 0:
+		return fmt.Sprintf("OVER-ADMISSION: %d keys were admitted more than %d in a window of %v; the most is %d.", o.Keys, o.Bound, o.Limit.Window, o.Most)
+	}
+	text := fmt.Sprintf("No over-admission: at most %d of %d in any window, by %v, in %d admissions.", o.Most, o.Bound, o.Limit, o.Checked)
+	if o.Partly {
+		text += " Later ones were not checked."
+	}
+	return text
+}
