@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/penstock-io/penstock/attribute"
@@ -62,14 +63,12 @@ func (o *Options) network(text string) string {
 	return ipform.Network(ipform.Canonical(address), o.IPv6Prefix).Addr().String()
 }
 
+// headerFields are headers that many formats have as a field of their own.
+var headerFields = map[string]string{"user-agent": fieldAgent, "referer": fieldReferer, "host": fieldHost}
+
 func (o *Options) header(f fields, name string) (string, bool) {
-	switch strings.ToLower(name) {
-	case "user-agent":
-		return o.find(f, fieldAgent)
-	case "referer":
-		return o.find(f, fieldReferer)
-	case "host":
-		return o.find(f, fieldHost)
+	if field := headerFields[strings.ToLower(name)]; field != "" {
+		return o.find(f, field)
 	}
 	n, ok := f.(namedFields)
 	if !ok || n.header == "" {
@@ -102,40 +101,27 @@ func (l *Log) CheckAttribute(a Attribute) error {
 }
 
 func (f Format) check(a *Attribute, o *Options) error {
-	if f.fields == nil {
+	if f.fields == nil || a.From != nil && a.From.Query != "" {
 		return nil
 	}
-	has := func(name string) bool {
-		for _, field := range f.fields {
-			if field == name {
-				return true
-			}
+	if named := o.Fields[a.Name]; named != "" {
+		if f.has(named) {
+			return nil
 		}
-		return strings.HasPrefix(name, "extra") && len(name) == len("extra1") && name[5] >= '1' && name[5] <= '9'
+		return fmt.Errorf("--field %s=%s: a line of format %s has no field %q; it has %s, and extra1 to extra9 for what follows them", a.Name, named, f.Name, named, strings.Join(f.fields, ", "))
 	}
-	name := o.Fields[a.Name]
-	switch {
-	case name != "":
-		if !has(name) {
-			return fmt.Errorf("--field %s=%s: a line of format %s has no field %q; it has %s, and extra1 to extra9 for what follows them", a.Name, name, f.Name, name, strings.Join(f.fields, ", "))
-		}
-		return nil
-	case a.From != nil && a.From.Query != "":
-		return nil
-	case a.From != nil && a.From.Header != "":
-		switch strings.ToLower(a.From.Header) {
-		case "user-agent":
-			name = fieldAgent
-		case "referer":
-			name = fieldReferer
-		case "host":
-			name = fieldHost
-		}
-	default:
-		name = a.Name
+	name := a.Name
+	if a.From != nil && a.From.Header != "" {
+		name = headerFields[strings.ToLower(a.From.Header)]
 	}
-	if name != "" && has(name) {
+	if f.has(name) {
 		return nil
 	}
 	return fmt.Errorf("a log of format %s does not have the attribute %q; if the log has it after the usual fields, say where with --field %s=extra1", f.Name, a.Name, a.Name)
+}
+
+// has tells whether every line of the format has a field, or may have it after the usual ones.
+func (f Format) has(name string) bool {
+	n, extra := strings.CutPrefix(name, "extra")
+	return slices.Contains(f.fields, name) || extra && len(n) == 1 && n[0] >= '1' && n[0] <= '9'
 }

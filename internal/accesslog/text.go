@@ -125,11 +125,8 @@ type combinedParser struct {
 
 func (p *combinedParser) parse(line string, e *entry) error {
 	head, rest, ok := strings.Cut(line, " [")
-	if !ok {
-		return errors.New("no time in brackets")
-	}
-	clock, rest, ok := strings.Cut(rest, "] ")
-	if !ok {
+	clock, rest, found := strings.Cut(rest, "] ")
+	if !ok || !found {
 		return errors.New("no time in brackets")
 	}
 	if clock != p.text {
@@ -147,39 +144,44 @@ func (p *combinedParser) parse(line string, e *entry) error {
 	if len(who) == 4 {
 		host, who = who[0], who[1:]
 	}
-	values := make([]string, len(combinedFields), len(combinedFields)+2)
-	request, rest, ok := nextToken(rest)
-	if !ok {
-		return errRequestLine
-	}
-	method, target, err := splitRequest(request)
+	values, err := combinedRequest(rest)
 	if err != nil {
 		return err
 	}
-	in, path, query := splitTarget(target)
-	if host == "" {
-		host = in
-	}
-	copy(values, []string{who[0], who[2], method, path, query, host})
-	for i := len("123456"); ; i++ {
-		var token string
-		if token, rest, ok = nextToken(rest); !ok {
-			if i < 8 {
-				return errors.New("no status and size after the request")
-			}
-			break
-		}
-		if i < len(values) {
-			values[i] = token
-		} else {
-			values = append(values, token)
-		}
-	}
-	if !isStatus(values[6]) {
-		return fmt.Errorf("%.20q is not a status", values[6])
+	values[0], values[1] = who[0], who[2]
+	if host != "" {
+		values[5] = host
 	}
 	*e = entry{at: p.at, whole: true, took: -1, fields: fixedFields{combinedFields, values}}
 	return nil
+}
+
+// combinedRequest reads what follows the time: the request, and what became of it.
+func combinedRequest(rest string) ([]string, error) {
+	request, rest, ok := nextToken(rest)
+	if !ok {
+		return nil, errRequestLine
+	}
+	method, target, err := splitRequest(request)
+	if err != nil {
+		return nil, err
+	}
+	host, path, query := splitTarget(target)
+	values := append(make([]string, 0, len(combinedFields)+2), "", "", method, path, query, host)
+	for {
+		var token string
+		if token, rest, ok = nextToken(rest); !ok {
+			break
+		}
+		values = append(values, token)
+	}
+	if len(values) < 8 || !isStatus(values[6]) {
+		return nil, errors.New("no status and size after the request")
+	}
+	for len(values) < len(combinedFields) { // the common format ends with the size
+		values = append(values, "")
+	}
+	return values, nil
 }
 
 func isStatus(s string) bool {
@@ -258,12 +260,13 @@ type albParser struct{}
 
 func (albParser) parse(line string, e *entry) error {
 	var t [22]string
-	n, rest, ok := 0, line, true
-	for n < len(t) {
-		if t[n], rest, ok = nextToken(rest); !ok {
+	n, rest := 0, line
+	for ; n < len(t); n++ {
+		token, after, ok := nextToken(rest)
+		if !ok {
 			break
 		}
-		n++
+		t[n], rest = token, after
 	}
 	if n < 14 {
 		return fmt.Errorf("%d fields; a load balancer writes at least 14", n)

@@ -95,49 +95,66 @@ func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 		return nil, fmt.Errorf("%d rule documents; a backtest has one or two", n)
 	}
 	report := &Report{Documents: make([]DocumentReport, len(o.Documents))}
+	if len(o.Documents) == 2 {
+		report.Difference = &Difference{}
+	}
 	lanes := make([]*lane, len(o.Documents))
 	for i, d := range o.Documents {
-		l := &lane{report: &report.Documents[i]}
-		l.report.prepare(d)
-		store, err := o.NewStore()
-		if err != nil {
-			return nil, err
-		}
-		if l.replay, err = NewReplay(d.Rules, store, o.Domain, l.observe); err != nil {
-			return nil, errors.Join(err, store.Close())
-		}
-		defer l.replay.Close()
-		lanes[i] = l
-	}
-	for _, d := range o.Documents {
 		if err := CheckAttributes(d.Rules, o.Domain, log); err != nil {
 			return nil, err
 		}
+		var err error
+		if lanes[i], err = newLane(d, &report.Documents[i], &o); err != nil {
+			return nil, err
+		}
+		defer lanes[i].replay.Close()
 	}
-	if len(lanes) == 2 {
-		report.Difference = &Difference{}
+	err := Each(ctx, log, o.Progress, func(q *accesslog.Request) error { return report.decide(ctx, lanes, q) })
+	if err != nil {
+		return nil, err
 	}
+	return report, report.finish(log, o)
+}
+
+func newLane(d Document, report *DocumentReport, o *Options) (*lane, error) {
+	l := &lane{report: report}
+	report.prepare(d)
+	store, err := o.NewStore()
+	if err != nil {
+		return nil, err
+	}
+	if l.replay, err = NewReplay(d.Rules, store, o.Domain, l.observe); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return l, nil
+}
+
+// ErrStop ends Each without an error.
+var ErrStop = errors.New("enough was read")
+
+// Each calls do for every request of a log, until there are no more, do returns an error, or the context
+// ends. progress may be nil.
+func Each(ctx context.Context, log *accesslog.Log, progress func(requests int64), do func(q *accesslog.Request) error) error {
 	for n := int64(1); ; n++ {
 		if n%1024 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
-			if o.Progress != nil {
-				o.Progress(n)
+			if progress != nil {
+				progress(n)
 			}
 		}
 		q, err := log.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
 		if err == nil {
-			err = report.decide(ctx, lanes, &q)
+			err = do(&q)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, ErrStop) {
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return report, report.finish(log, o)
 }
 
 func (r *Report) decide(ctx context.Context, lanes []*lane, q *accesslog.Request) error {

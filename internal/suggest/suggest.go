@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -352,30 +351,21 @@ func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitt
 	}
 	defer replay.Close()
 	r.Passes++
-	for n := int64(1); ; n++ {
-		if n%1024 == 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, nil, err
-			}
-			if o.Progress != nil {
-				o.Progress(r.Passes, log, n)
-			}
-		}
-		q, err := log.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, nil, err
-		}
+	var progress func(int64)
+	if o.Progress != nil {
+		progress = func(n int64) { o.Progress(r.Passes, log, n) }
+	}
+	err = backtest.Each(ctx, log, progress, func(q *accesslog.Request) error {
 		if !r.Cut.IsZero() && !q.At.Before(r.Cut) {
 			if part = parts[1]; !whole {
-				break
+				return backtest.ErrStop
 			}
 		}
-		if _, err := replay.Decide(ctx, &q); err != nil {
-			return nil, nil, err
-		}
+		_, err := replay.Decide(ctx, q)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	if whole {
 		r.Log = log.Stats()
