@@ -178,3 +178,56 @@ func TestTopOnATerminal(t *testing.T) {
 		t.Errorf("it left the screen as\n%s", screen)
 	}
 }
+
+const banRules = `
+attributes: {user: {header: X-User}}
+rules:
+  - {name: once, match: {path: /once}, key: [user], limits: [{rate: 1/1d, algorithm: sliding_window_log}], penalty: {after: 2, within: 1h, bans: [1h]}}
+  - {name: free, match: {path: /free}, key: [user], limits: [{rate: 100/1d, algorithm: sliding_window_log}]}
+  - {name: twice, match: {path: /twice}, key: [user], limits: [{rate: 2/1d, algorithm: sliding_window_log}], penalty: {after: 100, within: 1h, bans: [1h]}}
+`
+
+// Bans by penalty and by hand are listed while they hold, those of clients that keep their limits are not.
+func TestBansList(t *testing.T) {
+	file := nodetest.RulesFile(t, banRules)
+	for name, store := range map[string]string{"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr)} {
+		t.Run(name, func(t *testing.T) {
+			p := startServe(t, store+"rules: {file: "+file+"}")
+			nodetest.Eventually(t, "the store is connected", func() bool { return p.status(t, p.token(t)).Store.Connected })
+			for range 4 {
+				p.allows(t, `{"user": "banned", "path": "/once"}`)
+			}
+			for _, path := range []string{"/once", "/free", "/twice"} {
+				p.allows(t, `{"user": "good", "path": "`+path+`"}`)
+			}
+			if code, _, errs := p.keys(t, "ban", "user=good", "--rule", "twice", "--for", "2h"); code != exitYes {
+				t.Fatal(errs)
+			}
+			list := func() (found admin.Bans) {
+				t.Helper()
+				code, out, errs := p.run(t, "bans", "list", "-o", "json")
+				if err := json.Unmarshal([]byte(out), &found); err != nil || code != exitYes {
+					t.Fatalf("exit status %d, %v: %s%s", code, err, out, errs)
+				}
+				return found
+			}
+			found := list()
+			if len(found.Bans) != 2 || found.Bans[0].Rule != "once" || found.Bans[0].Key["user"] != "banned" || found.Bans[1].Rule != "twice" || found.Bans[1].Key["user"] != "good" || found.Unknown != 0 {
+				t.Errorf("got %+v", found)
+			}
+			code, out, errs := p.run(t, "bans", "list")
+			if code != exitYes || !strings.HasPrefix(out, "RULE ") || !strings.Contains(out, `once   user="banned"  20`) || errs != "2 bans\n" {
+				t.Errorf("exit status %d\n%s%s", code, out, errs)
+			}
+			if _, out, errs := p.run(t, "bans", "list", "--most", "1"); strings.Count(out, "\n") != 2 || errs != "1 ban, and there are more: --most\n" {
+				t.Errorf("--most 1:\n%s%s", out, errs)
+			}
+			if code, _, errs := p.keys(t, "lift", "user=banned"); code != exitYes {
+				t.Fatal(errs)
+			}
+			if found := list(); len(found.Bans) != 1 || found.Bans[0].Rule != "twice" {
+				t.Errorf("after one was lifted: %+v", found)
+			}
+		})
+	}
+}

@@ -209,45 +209,20 @@ func (a *app) topOnce(ctx context.Context, s *topScreen) error {
 	return err
 }
 
+// topUpdate is an event of the overview, or why there are no more.
+type topUpdate struct {
+	event string
+	data  []byte
+	err   error
+}
+
 // run draws every refresh and obeys keys until q.
 func (s *topScreen) run(ctx context.Context, in io.Reader, out *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type update struct {
-		event string
-		data  []byte
-		err   error
-	}
-	updates, keys := make(chan update), make(chan byte)
-	go func() {
-		for ctx.Err() == nil {
-			err := s.client.stream(ctx, s.path, func(event string, data []byte) error {
-				select {
-				case updates <- update{event: event, data: slices.Clone(data)}:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			})
-			select {
-			case updates <- update{err: err}:
-				time.Sleep(time.Second)
-			case <-ctx.Done():
-			}
-		}
-	}()
-	go func() {
-		for key := make([]byte, 1); ; {
-			if n, err := in.Read(key); err != nil || n == 0 {
-				return
-			}
-			select {
-			case keys <- key[0]:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	updates, keys := make(chan topUpdate), make(chan byte)
+	go s.follow(ctx, updates)
+	go readKeys(ctx, in, keys)
 	for {
 		select {
 		case <-ctx.Done():
@@ -266,6 +241,40 @@ func (s *topScreen) run(ctx context.Context, in io.Reader, out *os.File) error {
 				return nil
 			}
 			s.draw(out)
+		}
+	}
+}
+
+// follow sends the events of the overview until the context ends. A stream that breaks is opened again.
+func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
+	send := func(u topUpdate) error {
+		select {
+		case updates <- u:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for ctx.Err() == nil {
+		err := s.client.stream(ctx, s.path, func(event string, data []byte) error {
+			return send(topUpdate{event: event, data: slices.Clone(data)})
+		})
+		if send(topUpdate{err: err}) == nil {
+			time.Sleep(time.Second)
+		}
+	}
+}
+
+// readKeys sends what is typed until the context ends.
+func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
+	for key := make([]byte, 1); ; {
+		if n, err := in.Read(key); err != nil || n == 0 {
+			return
+		}
+		select {
+		case keys <- key[0]:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -161,7 +161,7 @@ func TestOtherMethodsAndPaths(t *testing.T) {
 	}{
 		{"PATCH", "/v1/rules", 405, "GET, HEAD, PUT"},
 		{"POST", "/v1/status", 405, "GET, HEAD"},
-		{"GET", "/v1/bans", 405, "POST, DELETE"},
+		{"PUT", "/v1/bans", 405, "GET, HEAD, POST, DELETE"},
 		{"GET", "/v1/rules/per-user/overrides", 405, "POST"},
 		{"GET", "/v1/rules/nonsense", 404, ""},
 		{"GET", "/v1/", 404, ""},

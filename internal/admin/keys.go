@@ -70,16 +70,9 @@ func (a *Admin) rule(name string) (*rules.Rule, error) {
 // names are who the subjects of a rule are, of those that called of late: by their text as stores
 // list it, which may be only the beginning.
 func (a *Admin) names(r *rules.Rule) map[string]Attributes {
-	const known = 10 // characters, where a store does not know all
 	found := map[string]Attributes{}
-	for _, e := range a.Traffic.Recent(traffic.Filter{Rule: r.Name}, maxNames) {
-		for _, k := range e.Keys {
-			if k.Rule == r.Name { // of an earlier rule of the name no subject is listed
-				s := newSubject(rules.Considered{Rule: r, Key: k.Key})
-				text, who := s.id.String(), attributesOf(k.Key)
-				found[text], found[text[:known]+"…"] = who, who
-			}
-		}
+	for text, s := range a.subjects(r) {
+		found[text] = attributesOf(s.Key)
 	}
 	return found
 }

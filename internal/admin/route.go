@@ -56,6 +56,7 @@ func (a *Admin) routes() []route {
 		{"GET", "/v1/keys", Viewer, a.listKeys},
 		{"POST", "/v1/keys/show", Operator, a.showKey},
 		{"POST", "/v1/keys/reset", Operator, a.resetKey},
+		{"GET", "/v1/bans", Operator, a.listBans},
 		{"POST", "/v1/bans", Operator, a.ban},
 		{"DELETE", "/v1/bans", Operator, a.lift},
 

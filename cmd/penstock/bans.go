@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/spelling"
+)
+
+func newBansCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bans",
+		Short: "List the bans that hold now",
+		Long: `List the bans that hold now, whether a penalty or an operator has imposed them. To ban a
+client or to lift a ban, see penstock keys.`,
+		Example:                    `  penstock bans list`,
+		Args:                       noSuchCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newBansListCommand(a))
+	return c
+}
+
+func newBansListCommand(a *app) *cobra.Command {
+	var server adminFlags
+	var most int
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the bans that hold now",
+		Long: `List the bans that hold now by all rules with a penalty. The node checks the clients in the
+store a page at a time. It shows the key of clients that it has seen recently, and the hash
+of others. A store in memory keeps only the beginning of a hash: clients that the node has
+not seen recently are counted as unknown.`,
+		Example: `  penstock bans list
+  penstock bans list -o json | jq -r '.bans[] | [.rule, .until] | @tsv'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if most < 1 {
+				return misused("--most %d must be 1 or more", most)
+			}
+			client, err := server.client(a)
+			if err != nil {
+				return err
+			}
+			found := admin.Bans{Bans: []admin.Ban{}}
+			for more := true; more && len(found.Bans) < most; more = found.Next != "" {
+				var page admin.Bans
+				if err := client.ask(c.Context(), http.MethodGet, "/v1/bans?"+url.Values{"cursor": {found.Next}}.Encode(), nil, &page); err != nil {
+					return err
+				}
+				found = admin.Bans{Bans: append(found.Bans, page.Bans...), Unknown: found.Unknown + page.Unknown, Next: page.Next}
+			}
+			return a.tellBans(&found, most)
+		},
+	}
+	server.add(c)
+	c.Flags().IntVar(&most, "most", 1000, "stop after so many, `n`")
+	return c
+}
+
+func (a *app) tellBans(found *admin.Bans, most int) error {
+	more := len(found.Bans) > most || found.Next != ""
+	found.Bans, found.Next = found.Bans[:min(most, len(found.Bans))], ""
+	if a.json() {
+		return a.writeJSON(found)
+	}
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RULE\tKEY\tUNTIL\tBANS")
+	for _, b := range found.Bans {
+		key := b.Subject
+		if b.Key != nil {
+			key = keyText(b.Key)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", b.Rule, spelling.Printable(key), b.Until.UTC().Format(time.RFC3339), b.Bans)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprint(a.stderr, spelling.Count(len(found.Bans), "ban"))
+	if found.Unknown > 0 {
+		fmt.Fprintf(a.stderr, ", %s not checked: the store keeps only the beginning of the hash", spelling.Count(found.Unknown, "unknown client"))
+	}
+	if more {
+		fmt.Fprint(a.stderr, ", and there are more: --most")
+	}
+	fmt.Fprintln(a.stderr)
+	return nil
+}

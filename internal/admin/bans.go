@@ -1,0 +1,126 @@
+package admin
+
+import (
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/penstock-io/penstock/internal/traffic"
+	"github.com/penstock-io/penstock/rules"
+	"github.com/penstock-io/penstock/storage"
+)
+
+// Bans are a page of the bans that hold now.
+type Bans struct {
+	Bans    []Ban  `json:"bans"`
+	Unknown int    `json:"unknown"`        // clients in the page that this node cannot identify, so that they were not checked
+	Next    string `json:"next,omitempty"` // the cursor of the next page
+}
+
+// A Ban is one of a client by a rule.
+type Ban struct {
+	Rule    string     `json:"rule"`
+	Subject string     `json:"subject"`       // a hash of the key
+	Key     Attributes `json:"key,omitempty"` // if this node has seen the client recently
+	Until   time.Time  `json:"until"`
+	Bans    int64      `json:"bans"` // of this client so far, until they are forgiven
+}
+
+// bansPerPage is about how many clients a page checks: each takes a question to the store.
+const bansPerPage = 200
+
+// listBans lists the bans that hold, a page at a time over the clients of all rules with a penalty. A page may have
+// none and not be the last.
+func (a *Admin) listBans(x *exchange) (any, error) {
+	q := x.query()
+	cursor, err := url.ParseQuery(q.text("cursor"))
+	if err != nil || len(q.text("cursor")) > 1024 {
+		q.fail("cursor", "is not what the page before returned")
+	}
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	var banning []*rules.Rule
+	for _, r := range a.Rules.Live.Load().Rules {
+		if r.Penalty != nil {
+			banning = append(banning, r)
+		}
+	}
+	told, from := &Bans{Bans: []Ban{}}, cursor.Get("rule")
+	if from != "" && !slices.ContainsFunc(banning, func(r *rules.Rule) bool { return r.Name == from }) {
+		q.fail("cursor", "names a rule that is gone: the rules have changed, start again")
+		return nil, q.err()
+	}
+	for i, r := range banning {
+		if from != "" && from != r.Name {
+			continue
+		}
+		next, err := a.bansOf(x, r, cursor.Get("at"), told)
+		switch {
+		case err != nil:
+			return nil, err
+		case next != "":
+			told.Next = url.Values{"rule": {r.Name}, "at": {next}}.Encode()
+		case i+1 < len(banning):
+			told.Next = url.Values{"rule": {banning[i+1].Name}}.Encode()
+		}
+		break
+	}
+	return told, nil
+}
+
+// bansOf adds a page of the bans of one rule, and returns where the next one begins.
+func (a *Admin) bansOf(x *exchange, r *rules.Rule, cursor string, told *Bans) (next string, err error) {
+	page, next, err := a.Store.Keys(x.r.Context(), r.Subjects.Tag(), cursor, bansPerPage)
+	if err != nil {
+		return "", err
+	}
+	known := a.subjects(r)
+	for _, text := range page {
+		s, ok := known[text]
+		if !ok {
+			if s, ok = parseSubject(r, text); !ok {
+				told.Unknown++
+				continue
+			}
+		}
+		seen, err := storage.Inspect(x.r.Context(), a.Store, 0, []storage.Group{s.group()}, 0)
+		if err != nil {
+			return "", err
+		}
+		if until := seen[0].Group.BannedUntil; until != 0 {
+			ban := Ban{Rule: r.Name, Subject: s.id.String(), Until: until.Time(), Bans: seen[0].Group.Bans}
+			if s.Key != nil {
+				ban.Key = attributesOf(s.Key)
+			}
+			told.Bans = append(told.Bans, ban)
+		}
+	}
+	return next, nil
+}
+
+// parseSubject reads a subject that a store has listed. It fails if the store knows only its beginning.
+func parseSubject(r *rules.Rule, text string) (s subject, ok bool) {
+	s.Rule = r
+	s.Override = rules.NoOverride
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	return s, err == nil && copy(s.id[:], raw) == len(s.id)
+}
+
+// subjects are the clients of a rule that this node has seen recently, by their text as stores list it, which may
+// be only the beginning.
+func (a *Admin) subjects(r *rules.Rule) map[string]subject {
+	const known = 10 // characters, where a store does not know all
+	found := map[string]subject{}
+	for _, e := range a.Traffic.Recent(traffic.Filter{Rule: r.Name}, maxNames) {
+		for _, k := range e.Keys {
+			if k.Rule == r.Name { // of an earlier rule of the name no subject is listed
+				s := newSubject(rules.Considered{Rule: r, Key: k.Key, Override: rules.NoOverride})
+				text := s.id.String()
+				found[text], found[text[:known]+"…"] = s, s
+			}
+		}
+	}
+	return found
+}
