@@ -118,8 +118,3 @@ func codeErrors(c *cobra.Command) {
 		codeErrors(child)
 	}
 }
-
-// completeValues offers values for a flag in shell completions.
-func completeValues(c *cobra.Command, flag string, values ...string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
-}

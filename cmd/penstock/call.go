@@ -56,6 +56,7 @@ func (f *originFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.databaseFile, "database-file", "", "`file` that holds the value of --database")
 	c.Flags().StringVar(&f.config, "config", "", "configuration `file` of a server: the rules that it serves")
 	c.MarkFlagsMutuallyExclusive("rules", "database", "database-file", "config")
+	completeValues(c, "database", "sqlite:", "postgres://")
 }
 
 // given tells whether the flags name rules.

@@ -29,6 +29,7 @@ Rules with one counter for all callers are meant only by --rule.`,
 		},
 	}
 	o.add(c)
+	a.completeRules(c, "rule", &o.server)
 	return c
 }
 
@@ -49,8 +50,10 @@ penalty; a caller that no such rule knows can be put on the deny list of the rul
 		},
 	}
 	o.add(c)
+	a.completeRules(c, "rule", &o.server)
 	c.Flags().StringVar(&o.length, "for", "", "`duration` from now on, as 30m, 1h or 2d")
 	_ = c.MarkFlagRequired("for") // the flag is there
+	completeValues(c, "for", "10m", "1h", "1d", "7d")
 	return c
 }
 
@@ -67,6 +70,7 @@ reset forgets that too.`,
 		},
 	}
 	o.add(c)
+	a.completeRules(c, "rule", &o.server)
 	return c
 }
 

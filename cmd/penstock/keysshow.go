@@ -25,7 +25,8 @@ told of those that called this server of late.
 A listing passes over the whole store, a page at a time, and keeps nobody waiting.`,
 		Example: `  penstock keys list search-per-user
   penstock keys list search-per-user --most 10000 -o json`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.ruleNames(&server),
 		RunE: func(c *cobra.Command, args []string) error {
 			if most < 1 {
 				return misused("--most %d must be 1 or more", most)
@@ -110,6 +111,7 @@ store did not answer.`,
 	}
 	server.add(c)
 	caller.add(c)
+	a.completeRules(c, "rule", &server)
 	return c
 }
 

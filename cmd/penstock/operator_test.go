@@ -231,3 +231,56 @@ func TestBansList(t *testing.T) {
 		})
 	}
 }
+
+// Shells complete the names of rules that the node serves, and fixed values.
+func TestCompletions(t *testing.T) {
+	p := startServe(t, "rules: {file: "+nodetest.RulesFile(t, banRules)+"}")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"keys", "show", "--rule", ""}, "once\nfree\ntwice\n:4\n"},
+		{[]string{"keys", "list", ""}, "once\nfree\ntwice\n:4\n"},
+		{[]string{"keys", "list", "once", ""}, ":4\n"},
+		{[]string{"tail", "--rule", "t"}, "once\nfree\ntwice\n:4\n"},
+		{[]string{"keys", "ban", "--for", ""}, "10m\n1h\n1d\n7d\n:4\n"},
+		{[]string{"top", "--sort", ""}, "denied\nrequests\nkeys\nrule\n:4\n"},
+		{[]string{"explain", "--database", ""}, "sqlite:\npostgres://\n:4\n"},
+		{[]string{"status", "-o", ""}, "text\njson\n:4\n"},
+	} {
+		if code, out, errs := p.run(t, append([]string{"__complete"}, test.args...)...); code != exitYes || out != test.want {
+			t.Errorf("%q: exit status %d: %q, want %q; %s", test.args, code, out, test.want, errs)
+		}
+	}
+	a := &app{stdin: strings.NewReader(""), stdout: &strings.Builder{}, stderr: &strings.Builder{}} // without a token
+	if code := a.run(t.Context(), []string{"__complete", "keys", "list", ""}); code != exitYes {
+		t.Errorf("without a token: exit status %d", code)
+	}
+}
+
+// What serve --check finds is data for scripts too.
+func TestCheckAsData(t *testing.T) {
+	check := func(want int, args ...string) (found struct {
+		OK               bool
+		Errors, Warnings []string
+		Checked          string
+	}) {
+		t.Helper()
+		var out, errs strings.Builder
+		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: []string{"PENSTOCK_DATA_DIR=" + t.TempDir()}}
+		code := a.run(t.Context(), append([]string{"serve", "--check", "-o", "json", "--upstream", "http://127.0.0.1:1"}, args...))
+		if err := json.Unmarshal([]byte(out.String()), &found); err != nil || code != want || found.OK != (want == exitYes) {
+			t.Errorf("%v: exit status %d, %v: %s%s", args, code, err, &out, &errs)
+		}
+		return found
+	}
+	if found := check(exitYes, "--rules", nodetest.RulesFile(t, banRules)); found.Checked != "configuration and 3 rules" || len(found.Errors) != 0 {
+		t.Errorf("got %+v", found)
+	}
+	if found := check(exitNo, "--rules", nodetest.RulesFile(t, "rules: [{nmae: x}]")); len(found.Errors) != 1 || !strings.Contains(found.Errors[0], "nmae") {
+		t.Errorf("invalid rules: %+v", found)
+	}
+	if found := check(exitNo, "--listen-http", "nowhere", "--listen-grpc", "neither"); len(found.Errors) != 2 {
+		t.Errorf("an invalid configuration: %+v", found)
+	}
+}

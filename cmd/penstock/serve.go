@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/signal"
@@ -45,7 +46,10 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 			if connect && !check {
 				return misused("--connect goes with --check")
 			}
-			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo, EnvoyEnv: envoyEnv})
+			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo})
+			if err != nil && check && a.json() {
+				return a.writeRehearsal(conf.Warnings, nil, err)
+			}
 			if err != nil {
 				return no(err)
 			}
@@ -55,8 +59,6 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 				}
 			}
 			if check {
-				a.warn(conf.Warnings...)
-				a.warn(conf.Ignored...)
 				return a.rehearse(c.Context(), conf, connect)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -109,6 +111,10 @@ func (a *app) newLog(c *config.Config) *slog.Logger {
 // rehearse tells whether a server would start.
 func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) error {
 	found, err := doctor.Rehearse(ctx, c, connect)
+	if a.json() {
+		return a.writeRehearsal(append(c.Warnings, found.Warnings...), found, err)
+	}
+	a.warn(c.Warnings...)
 	a.warn(found.Warnings...)
 	if err != nil {
 		return no(err)
@@ -118,4 +124,43 @@ func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) erro
 		fmt.Fprintf(a.stderr, "not checked without --connect: %s\n", strings.Join(found.Unchecked, ", "))
 	}
 	return nil
+}
+
+// writeRehearsal writes a rehearsal as data.
+func (a *app) writeRehearsal(warnings []string, found *doctor.Rehearsal, err error) error {
+	told := struct {
+		OK        bool     `json:"ok"`
+		Errors    []string `json:"errors,omitempty"`
+		Warnings  []string `json:"warnings,omitempty"`
+		Checked   string   `json:"checked,omitempty"`
+		Unchecked []string `json:"unchecked,omitempty"` // what only --connect checks
+	}{OK: err == nil, Warnings: warnings}
+	if found != nil {
+		told.Checked, told.Unchecked = found.Summary, found.Unchecked
+	}
+	for _, one := range flatten(err) {
+		told.Errors = append(told.Errors, one.Error())
+	}
+	if err := a.writeJSON(told); err != nil {
+		return err
+	}
+	if err != nil {
+		return no(nil)
+	}
+	return nil
+}
+
+// flatten returns the errors that were joined.
+func flatten(err error) []error {
+	joined, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []error{err}
+	}
+	return joined.Unwrap()
 }

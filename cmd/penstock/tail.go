@@ -62,6 +62,7 @@ node skips some and says how many. Viewer tokens see hashes in place of attribut
 	}
 	server.add(c)
 	c.Flags().StringVar(&rule, "rule", "", "only verdicts of this `rule`")
+	a.completeRules(c, "rule", &server)
 	c.Flags().BoolVar(&denied, "denied", false, "only denied requests")
 	c.Flags().IntVarP(&most, "lines", "n", 0, "stop after `n` verdicts; 0: do not stop")
 	return c
