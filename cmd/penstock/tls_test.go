@@ -122,7 +122,7 @@ rules: {envoy_ratelimit: %q}
 	if info, err := os.Stat(filepath.Join(dir, "grpc")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if over(p) || over(p) {
+	if a, b := over(p), over(p); a || b {
 		t.Error("two of three do not pass")
 	}
 	if err := p.Process.Kill(); err != nil {

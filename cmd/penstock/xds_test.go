@@ -56,15 +56,15 @@ rules: {xds: {server: %q, node_id: edge, tls: {enabled: true, ca: %q, certificat
 		acked, _ := m.Answers()
 		return slices.Equal(acked, []string{"1", "2"})
 	})
-	if over(p, "v") || over(p, "v") || !over(p, "v") {
+	if a, b, c := over(p, "v"), over(p, "v"), over(p, "v"); a || b || !c {
 		t.Error("two pass")
 	}
 	m.Stop()
-	if over(p, "w") || over(p, "w") || !over(p, "w") {
+	if a, b, c := over(p, "w"), over(p, "w"), over(p, "w"); a || b || !c {
 		t.Error("without the server two pass")
 	}
 	p = startProcess(t, "serve", "--config", file)
-	if over(p, "u") || over(p, "u") || !over(p, "u") {
+	if a, b, c := over(p, "u"), over(p, "u"), over(p, "u"); a || b || !c {
 		t.Error("after a restart without the server two pass")
 	}
 }
