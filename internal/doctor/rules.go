@@ -28,7 +28,7 @@ func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 		d.examineRunning(ctx, nil)
 		return nil
 	}
-	if d.Config.Rules.Envoy == "" {
+	if !d.Config.Rules.IsEnvoy() {
 		d.examineCopy(text)
 		d.examinePublished(ctx, text)
 	}
@@ -115,8 +115,8 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapshot {
 	r := &d.report
 	compile := rules.CompileFiles
-	if d.Config.Rules.Envoy != "" {
-		compile = d.Config.Rules.EnvoyOptions().Compile
+	if other := d.Config.Rules.Compiler(); other != nil {
+		compile = other
 	}
 	snapshot, warnings, err := compile(text.Files, rules.Options{Secret: "not of callers", Version: text.Version, MaxDelay: d.Config.Gateway.MaxDelay})
 	if err != nil {
