@@ -39,32 +39,22 @@ data_dir: %q
 listen: {grpc: "127.0.0.1:0", http: "127.0.0.1:0", admin: "127.0.0.1:0", gateway: ""}
 rules: {xds: {server: %q, node_id: edge, tls: {enabled: true, ca: %q, certificate: %q, key: %q, server_name: localhost}}}
 `, dir, m.Address, ca.File, client.Certificate, client.Key))
-	over := func(p *process, user string) bool {
+	pass := func(p *process, user string, want int) {
 		t.Helper()
-		got, err := limitAs(t.Context(), p.addresses["grpc"], user, insecure.NewCredentials())
-		if err != nil {
-			t.Fatal(err)
+		if got := passed(t, p, user, want+1, insecure.NewCredentials()); got != want {
+			t.Errorf("%d pass, want %d", got, want)
 		}
-		return got
 	}
 	p := startProcess(t, "serve", "--config", file)
-	if over(p, "u") || !over(p, "u") {
-		t.Error("one passes")
-	}
+	pass(p, "u", 1)
 	m.Push("edge", "2", perUserByXDS(configv3.RateLimitUnit_DAY, 2))
 	nodetest.Eventually(t, "version 2 is acknowledged", func() bool {
 		acked, _ := m.Answers()
 		return slices.Equal(acked, []string{"1", "2"})
 	})
-	if a, b, c := over(p, "v"), over(p, "v"), over(p, "v"); a || b || !c {
-		t.Error("two pass")
-	}
+	pass(p, "v", 2)
 	m.Stop()
-	if a, b, c := over(p, "w"), over(p, "w"), over(p, "w"); a || b || !c {
-		t.Error("without the server two pass")
-	}
+	pass(p, "w", 2)
 	p = startProcess(t, "serve", "--config", file)
-	if a, b, c := over(p, "u"), over(p, "u"), over(p, "u"); a || b || !c {
-		t.Error("after a restart without the server two pass")
-	}
+	pass(p, "u", 2)
 }

@@ -321,6 +321,11 @@ func (t *translator) single(key, variable, location, socket string) (address str
 	if !strings.Contains(location, "://") {
 		return location, false, nil
 	}
+	return t.redisURL(key, variable, location)
+}
+
+// redisURL translates redis://user:password@host:port, or rediss for TLS.
+func (t *translator) redisURL(key, variable, location string) (address string, secure bool, err error) {
 	u, err := url.Parse(location)
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" {
 		return "", false, fmt.Errorf("must be host:port or redis://host:port")
