@@ -46,7 +46,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 			if connect && !check {
 				return misused("--connect goes with --check")
 			}
-			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo})
+			conf, err := config.Load(config.Sources{File: file, Env: a.env, Flags: config.Flags(c.Flags()), Demo: demo, EnvoyEnv: envoyEnv})
 			if err != nil && check && a.json() {
 				return a.writeRehearsal(conf.Warnings, nil, err)
 			}
@@ -59,6 +59,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 				}
 			}
 			if check {
+				conf.Warnings = append(conf.Warnings, conf.Ignored...)
 				return a.rehearse(c.Context(), conf, connect)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
