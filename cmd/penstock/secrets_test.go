@@ -72,7 +72,7 @@ func TestNoOutputTellsSecrets(t *testing.T) {
 	file := filepath.Join(dir, "penstock.yaml")
 	forms := append(malformedURLs(t), wellFormedURLs...)
 	for _, name := range secretSettings() {
-		if name != "PENSTOCK_STORE_REDIS_ADDRESSES" && name != "PENSTOCK_JWT_JWKS_URL" { // which a bare word is a host for
+		if !strings.HasSuffix(name, "_ADDRESSES") && name != "PENSTOCK_JWT_JWKS_URL" { // which a bare word is a host for
 			run([]string{name + "=" + canary}, "serve", "--check", "--demo")
 			run([]string{name + "=" + longCanary}, "serve", "--check", "--demo")
 		}
@@ -281,7 +281,7 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 
 // secretSettings are the variables that can hold a secret.
 func secretSettings() []string {
-	return append(secretVariables(reflect.TypeFor[config.Config](), "PENSTOCK"), "PENSTOCK_STORE_REDIS_ADDRESSES")
+	return append(secretVariables(reflect.TypeFor[config.Config](), "PENSTOCK"), "PENSTOCK_STORE_REDIS_ADDRESSES", "PENSTOCK_STORE_REDIS_PER_SECOND_ADDRESSES")
 }
 
 func secretVariables(section reflect.Type, prefix string) (all []string) {
@@ -298,7 +298,7 @@ func secretVariables(section reflect.Type, prefix string) (all []string) {
 }
 
 func TestSecretSettings(t *testing.T) {
-	if all := secretSettings(); len(all) != 11 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
+	if all := secretSettings(); len(all) != 12 || !slices.Contains(all, "PENSTOCK_ADMIN_VIEWER_TOKEN") {
 		t.Errorf("got %q", all)
 	}
 }

@@ -230,8 +230,11 @@ func (v *converter) leftOut(name string, l *limit, s *step) {
 	if len(l.metadata) > 0 {
 		v.note("%s: metadata is left out; Envoy is told the name of a rule that denies", name)
 	}
-	if l.isDetailed || s.isNamedByValue {
-		v.note("%s: detailed_metric and value_to_metric are left out; metrics are by the names of rules", name)
+	if l.isDetailed {
+		v.note("%s: detailed_metric is left out; metrics are by the names of rules", name)
+	}
+	if s.isNamedByValue {
+		v.note("%s: value_to_metric is left out; metrics are by the names of rules", name)
 	}
 }
 

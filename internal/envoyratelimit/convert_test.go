@@ -226,7 +226,7 @@ descriptors:
 `)
 	got := strings.Join(notes, "\n")
 	for _, want := range []string{
-		"one: quota_mode", "one: replaces two", "one: metadata is left out", "one: detailed_metric and value_to_metric are left out",
+		"one: quota_mode", "one: replaces two", "one: metadata is left out", "one: detailed_metric is left out",
 		"two: 10.0.0.0/8 is a network there", "d.not a name is left out: ", "two: calls that have not a name, x-y, x-z too are under it",
 		"n--c-de-2: calls that have",
 	} {
