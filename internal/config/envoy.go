@@ -1,8 +1,9 @@
 package config
 
 import (
-	"github.com/penstock-io/penstock/internal/rls"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/penstock-io/penstock/internal/rls"
 )
 
 // checkEnvoy checks what serves clients of envoyproxy/ratelimit.
@@ -19,6 +20,12 @@ func (l *loader) checkEnvoy() {
 	}
 	if len(e.RequestID) > rls.MaxKey {
 		l.wrong("envoy.request_id_key", "%d bytes, at most %d", len(e.RequestID), rls.MaxKey)
+	}
+	if e.Quota && !c.Rules.IsEnvoy() {
+		l.wrong("envoy.quota_mode", "requires rules.envoy_ratelimit or rules.xds: rules have no quota mode")
+	}
+	if c.Rules.Bans && !c.Rules.IsEnvoy() {
+		l.wrong("rules.bans", "requires rules.envoy_ratelimit or rules.xds: rules ban with a penalty of their own")
 	}
 	if c.Metrics.Compat == "envoy_ratelimit" && !c.Rules.IsEnvoy() {
 		l.wrong("metrics.compat", "envoy_ratelimit requires rules.envoy_ratelimit or rules.xds: limits of rules have no keys to be labels")
