@@ -25,6 +25,7 @@ var formats = []Format{
 	{"haproxy", "HAProxy, option httplog", func(o *Options) parser { return &haproxyParser{zone: o.Location} }, haproxyFields},
 	{"combined", "nginx and Apache: combined, common or vhost_combined, with more fields after it", func(*Options) parser { return &combinedParser{} }, combinedFields},
 	{"cloudfront", "AWS CloudFront standard logs", func(o *Options) parser { return newTable(o, cloudfront, '\t') }, nil},
+	{"replay", "the replay log of Penstock itself (log.replay)", func(o *Options) parser { return newJSON(o, replay) }, nil},
 	{"caddy", "Caddy's JSON", func(o *Options) parser { return newJSON(o, caddy) }, nil},
 	{"envoy", "Envoy's and Istio's JSON", func(o *Options) parser { return newJSON(o, envoy) }, nil},
 	{"jsonl", "JSON lines; name the fields with --field if they are not found", func(o *Options) parser { return newJSON(o, generic) }, nil},
@@ -68,6 +69,9 @@ type entry struct {
 	whole  bool          // at has no fraction of a second
 	took   time.Duration // negative: unknown
 	fields fields
+
+	cost     int64     // 0: not said
+	recorded *Recorded // of a replay log
 }
 
 // fields are the values of a line by their names.

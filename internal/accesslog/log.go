@@ -35,6 +35,14 @@ type Request struct {
 	At         time.Time // when it arrived
 	Took       time.Duration
 	Attributes []penstock.Attribute
+	Cost       int64     // 0: the log does not say
+	Recorded   *Recorded // of a replay log
+}
+
+// Recorded is what was decided when the log was written.
+type Recorded struct {
+	Allowed bool
+	Exact   bool // on the shared counters, as a replay decides
 }
 
 // A BadLine is one that could not be read.
@@ -130,7 +138,7 @@ func (l *Log) Next() (r Request, err error) {
 			if late {
 				l.stats.Late++
 			}
-			r = Request{time.UnixMicro(i.at).UTC(), i.took, i.attributes}
+			r = Request{time.UnixMicro(i.at).UTC(), i.took, i.attributes, i.cost, i.recorded}
 			if l.stats.Requests == 0 {
 				l.stats.From = r.At
 			}
@@ -226,7 +234,7 @@ func (l *Log) fill(s *source, e *entry) error {
 		e.at = e.at.Truncate(time.Second)
 	}
 	l.sequence++
-	s.next, s.has = item{e.at.UnixMicro(), l.sequence, e.whole, e.took, attributes}, true
+	s.next, s.has = item{e.at.UnixMicro(), l.sequence, e.whole, e.took, attributes, e.cost, e.recorded}, true
 	return nil
 }
 

@@ -87,6 +87,8 @@ func TestFormats(t *testing.T) {
 			"21:02:30.000 1ms ip=192.0.2.100 method=GET host=d111111abcdef8.cloudfront.net path=/index.html agent=Mozilla/5.0 (X11) k=v"},
 		{"jsonl", `{"@timestamp":"2026-11-16T09:12:01+00:00","remote_addr":"198.51.100.7","request_method":"GET","request_uri":"/x?y","http_host":"a.example","request_time":"0.100","uid":7}`, map[string]string{"user": "uid"}, append(usual, user),
 			"09:12:01.000 100ms ip=198.51.100.7 method=GET host=a.example path=/x user=7"},
+		{"replay", `{"time":1794820321000001,"domain":"default","cost":2,"attributes":{"ip":"2001:db8::7","path":"/a%3fb","user":"u1"},"allowed":true,"reason":"ok","quality":"exact"}`, nil, append(usual, user),
+			"09:12:01.000 ip=2001:db8::7 path=/a%3fb user=u1"},
 		{"csv", "when,who,verb,url\n1794820321250,198.51.100.7,GET,\"/a,b\"", map[string]string{"time": "when", "ip": "who"}, usual,
 			"09:12:01.250 ip=198.51.100.7 method=GET path=/a,b"},
 	} {

@@ -63,6 +63,14 @@ var envoy = &naming{unit: time.Millisecond, names: map[string][]string{
 	fieldAgent:    {"user_agent", "user-agent"},
 }}
 
+// replay is the log that Penstock writes of its own decisions. Attributes are there as rules read them.
+var replay = &naming{unit: time.Second, names: map[string][]string{
+	fieldTime:   {"time"},
+	fieldIP:     {"attributes.ip"},
+	fieldMethod: {"attributes.method"},
+	fieldPath:   {"attributes.path"},
+}}
+
 var cloudfront = &naming{unit: time.Second, ends: true, header: "cs(%s)", names: map[string][]string{
 	fieldTime:     {"date time"},
 	fieldDuration: {"time-taken"},
@@ -161,7 +169,25 @@ func (r *reading) finish(e *entry, lookup func(name string) (string, bool)) erro
 	if r.ends && took > 0 {
 		at = at.Add(-took)
 	}
-	*e = entry{at, whole, took, f}
+	*e = entry{at: at, whole: whole, took: took, fields: f}
+	if r.naming == replay {
+		return e.record(lookup)
+	}
+	return nil
+}
+
+// record takes over what a replay log says of its own decision. Its times are never whole seconds.
+func (e *entry) record(lookup func(name string) (string, bool)) error {
+	e.whole = false
+	if cost, ok := lookup("cost"); ok {
+		e.cost, _ = strconv.ParseInt(cost, 10, 64) // what is no number is as if not said
+	}
+	allowed, said := lookup("allowed")
+	quality, too := lookup("quality")
+	if !said || !too {
+		return errors.New("no verdict: allowed and quality are missing")
+	}
+	e.recorded = &Recorded{Allowed: allowed == "true", Exact: quality == "exact"}
 	return nil
 }
 

@@ -13,6 +13,8 @@ type item struct {
 	whole      bool  // at is only the second
 	took       time.Duration
 	attributes []penstock.Attribute
+	cost       int64
+	recorded   *Recorded
 }
 
 // maxWaiting bounds what waits, however many requests a window has.

@@ -17,6 +17,9 @@ func (r *Report) Page() *toolreport.Page {
 	for i := range r.Documents {
 		r.Documents[i].describe(p, r.Log.Requests)
 	}
+	if rec := r.Recorded; rec != nil {
+		p.Addf("Compared with the decisions in the log: %s the same, %s different; %s were not exact then and are not compared.", progress.Grouped(rec.Same), progress.Grouped(rec.Differs), progress.Grouped(rec.Inexact))
+	}
 	if r.Difference != nil {
 		r.describeDifference(p)
 	}

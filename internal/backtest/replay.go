@@ -69,7 +69,7 @@ func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Ve
 		return nil, err
 	}
 	r.now = at
-	r.call = penstock.Call{Domain: r.domain, Attributes: q.Attributes, Cost: 1, MaxDelay: penstock.AnyDelay}
+	r.call = penstock.Call{Domain: r.domain, Attributes: q.Attributes, Cost: max(1, q.Cost), MaxDelay: penstock.AnyDelay}
 	r.verdict.Reset()
 	err := r.engine.Decide(ctx, &r.call, &r.verdict)
 	if err != nil && !errors.Is(err, penstock.ErrInvalid) {

@@ -31,6 +31,7 @@ type Report struct {
 	Log        accesslog.Stats  `json:"log"`
 	Documents  []DocumentReport `json:"documents"`
 	Difference *Difference      `json:"difference,omitempty"` // of two documents
+	Recorded   *Recorded        `json:"recorded,omitempty"`   // of a replay log
 	Series     Series           `json:"series"`
 }
 
@@ -66,6 +67,24 @@ type RuleReport struct {
 type KeyCount struct {
 	Key      string `json:"key"`
 	Requests int64  `json:"requests"`
+}
+
+// Recorded is how the first document compares with what was decided when a replay log was written.
+type Recorded struct {
+	Same    int64 `json:"same"`
+	Differs int64 `json:"differs"`
+	Inexact int64 `json:"inexact"` // not compared: not decided on the shared counters then
+}
+
+func (r *Recorded) add(was *accesslog.Recorded, allowed bool) {
+	switch {
+	case !was.Exact:
+		r.Inexact++
+	case was.Allowed == allowed:
+		r.Same++
+	default:
+		r.Differs++
+	}
 }
 
 // A Difference is what the second document does otherwise than the first.
@@ -169,6 +188,12 @@ func (r *Report) decide(ctx context.Context, lanes []*lane, q *accesslog.Request
 		if denied[i] = !v.Allowed; denied[i] {
 			bucket.Denied[i]++
 		}
+	}
+	if q.Recorded != nil {
+		if r.Recorded == nil {
+			r.Recorded = &Recorded{}
+		}
+		r.Recorded.add(q.Recorded, !denied[0])
 	}
 	if r.Difference != nil {
 		r.Difference.add(denied, lanes)

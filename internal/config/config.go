@@ -243,6 +243,9 @@ type Log struct {
 	Level     string `key:"level" oneof:"debug info warn error"`
 	Format    string `key:"format" oneof:"auto json text" doc:"auto: text on a terminal, else json"`
 	Decisions string `key:"decisions" oneof:"all sampled none" doc:"sampled: of each rule the first, every power of ten, and a summary each 10 s"`
+
+	Replay         string `key:"replay" doc:"file to write every request and its verdict to, with the attributes that name clients, for penstock backtest; empty: none. Its mode must be 0600; it is appended to"`
+	ReplayMaxBytes Size   `key:"replay_max_bytes" doc:"no more is written to the replay log when it has this size"`
 }
 
 // Secret is text that must not be shown.
@@ -279,7 +282,7 @@ func Default() *Config {
 		Rules:   Rules{PollInterval: 5 * time.Second, Charge: "alone", XDS: XDS{NodeID: "default", MaxBytes: 16 << 20}},
 		Headers: []string{"ietf"},
 		Metrics: Metrics{Compat: "none", NearLimit: 0.8, MaxSeries: 10_000},
-		Log:     Log{Level: "info", Format: "auto", Decisions: "sampled"},
+		Log:     Log{Level: "info", Format: "auto", Decisions: "sampled", ReplayMaxBytes: 1 << 30},
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -24,6 +25,7 @@ import (
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/readiness"
+	"github.com/penstock-io/penstock/internal/replaylog"
 	"github.com/penstock-io/penstock/internal/rls"
 	"github.com/penstock-io/penstock/internal/storestack"
 	"github.com/penstock-io/penstock/internal/telemetry"
@@ -127,6 +129,9 @@ func (s *Server) openEngine(context.Context) error {
 		decisions.Observe(o)
 		s.traffic.Observe(o)
 	}
+	if err := s.openReplayLog(); err != nil {
+		return err
+	}
 	decides, err := engine.New(engine.Options{
 		Store: s.store.Shared, Local: s.store.Local, Nodes: s.store.nodes, Rules: s.rules.live, Refunds: s.config.Envoy.NegativeHits,
 		Observe: s.observe,
@@ -137,6 +142,24 @@ func (s *Server) openEngine(context.Context) error {
 	s.engine.Store(decides)
 	s.atEnd(func() { s.closeEngine(decides) })
 	s.decider = s.metrics.Decider(decides, s.tracer())
+	return nil
+}
+
+// openReplayLog writes every decision to a file, if the operator wants one.
+func (s *Server) openReplayLog() error {
+	if s.config.Log.Replay == "" {
+		return nil
+	}
+	replay, err := replaylog.Open(s.config.Log.Replay, int64(s.config.Log.ReplayMaxBytes), s.log)
+	if err != nil {
+		return fmt.Errorf("log.replay: %w", err)
+	}
+	s.atEnd(replay.Close)
+	observe := s.observe
+	s.observe = func(o *engine.Observation) {
+		observe(o)
+		replay.Observe(o)
+	}
 	return nil
 }
 
