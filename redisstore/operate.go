@@ -109,20 +109,11 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 			return nil, 0, said("list reservations", err)
 		}
 		entry, err := page.AsScanEntry()
+		if err == nil {
+			found, err = appendLive(found, entry.Elements, now)
+		}
 		if err != nil {
 			return nil, 0, said("list reservations", err)
-		}
-		for i := 0; i+1 < len(entry.Elements); i += 2 {
-			if len(entry.Elements[i]) == len(holdID{}) {
-				continue // see across.go
-			}
-			r, err := unpackReservation(entry.Elements[i], entry.Elements[i+1])
-			if err != nil {
-				return nil, 0, said("list reservations", err)
-			}
-			if now == 0 || r.Live(now) {
-				found = append(found, r)
-			}
 		}
 		cursor = entry.Cursor
 		if whole = cursor == 0; whole || len(found) > most {
@@ -136,6 +127,23 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 		total = int64(len(found))
 	}
 	return found[:min(most, len(found))], total, nil
+}
+
+// appendLive adds the reservations in a page of names and values that have not expired at an instant, all of them at 0.
+func appendLive(found []storage.Reservation, page []string, now algorithm.Instant) ([]storage.Reservation, error) {
+	for i := 0; i+1 < len(page); i += 2 {
+		if len(page[i]) == len(holdID{}) {
+			continue // see across.go
+		}
+		r, err := unpackReservation(page[i], page[i+1])
+		if err != nil {
+			return nil, err
+		}
+		if now == 0 || r.Live(now) {
+			found = append(found, r)
+		}
+	}
+	return found, nil
 }
 
 const receiptSize = 7 + 7 + 6 // fingerprint, at, cost

@@ -106,7 +106,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 				o.Log.Info("Redis decides", "addresses", o.Redis.Addresses)
 				s.waited.Stop()
 				settle()
-			case cause != errNotProbed:
+			case !errors.Is(cause, errNotProbed):
 				o.Log.Error("Redis has failed: rules decide by their on_store_error until it serves again",
 					"kind", redisstore.KindOf(cause), "error", cause)
 			}
