@@ -41,8 +41,8 @@ func ParseMode(text string) (fs.FileMode, error) {
 	return fs.FileMode(n), nil
 }
 
-// Listen opens a TCP address, or a Unix socket with the given permissions, octal as in 0660. A socket that a process left behind
-// is replaced; one that somebody listens on is not, nor any other file. Close removes the socket.
+// Listen opens a TCP address, or a Unix socket with the given permissions, octal as in 0660. A socket that a process
+// left behind is replaced; one that somebody listens on is not, nor any other file. Close removes the socket.
 func Listen(address, mode string) (net.Listener, error) {
 	path, ok := UnixPath(address)
 	if !ok {
