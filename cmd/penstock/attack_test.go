@@ -17,7 +17,7 @@ func (p *process) request(t *testing.T, method, listener, path, body string, hea
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}, Timeout: nodetest.Timeout}
 	defer client.CloseIdleConnections()
-	return nodetest.Send(t, client, method, "http://"+p.addresses[listener]+path, body, header...)
+	return nodetest.Send(t, client, nodetest.Request{Method: method, URL: "http://" + p.addresses[listener] + path, Body: body, Header: header})
 }
 
 // Wrong tokens from the operator's own address, at both ways in, do not lock the operator out.

@@ -42,7 +42,7 @@ func TestEnvoyGatewaysContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{p.addresses["http"] + "/healthcheck", p.addresses["metrics"] + "/metrics"} {
-		if answer, _ := nodetest.Send(t, http.DefaultClient, http.MethodGet, "http://"+path, ""); answer.StatusCode != http.StatusOK {
+		if answer, _ := nodetest.Send(t, http.DefaultClient, nodetest.Request{Method: http.MethodGet, URL: "http://" + path}); answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
 	}

@@ -121,18 +121,23 @@ func (s *SyncBuffer) String() string {
 	return s.b.String()
 }
 
-// Send sends a request and returns the response with its body read. The header is names and values in turn,
-// and may set Host.
-func Send(t testing.TB, client *http.Client, method, url, body string, header ...string) (*http.Response, string) {
+// A Request is what Send sends.
+type Request struct {
+	Method, URL, Body string
+	Header            []string // names and values in turn; Host sets the host
+}
+
+// Send sends a request and returns the response with its body read.
+func Send(t testing.TB, client *http.Client, q Request) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	r, err := http.NewRequest(q.Method, q.URL, strings.NewReader(q.Body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-		if header[i] == "Host" {
-			r.Host = header[i+1]
+	for i := 0; i+1 < len(q.Header); i += 2 {
+		r.Header.Set(q.Header[i], q.Header[i+1])
+		if q.Header[i] == "Host" {
+			r.Host = q.Header[i+1]
 		}
 	}
 	answer, err := client.Do(r)

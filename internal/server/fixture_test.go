@@ -120,5 +120,5 @@ func (n *node) statusNow() (s admin.Status) {
 
 func (n *node) send(method, url, body string, header ...string) (*http.Response, string) {
 	n.t.Helper()
-	return nodetest.Send(n.t, n.client, method, url, body, header...)
+	return nodetest.Send(n.t, n.client, nodetest.Request{Method: method, URL: url, Body: body, Header: header})
 }
