@@ -10,6 +10,7 @@ import (
 
 	configv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
@@ -50,6 +51,10 @@ const (
 	noRules        = "rules: []" // what live serves while an origin has no rules yet
 )
 
+// unknownMark is a comment before a configuration with fields that the linked types do not know, which may
+// restrict requests.
+const unknownMark = "# this version of Penstock does not know some fields of the resource, which are ignored\n"
+
 // convert turns resources into files, sorted by name: servers send them in any order.
 func convert(resources []*anypb.Any) []rules.File {
 	files := make([]rules.File, 0, max(1, len(resources)))
@@ -72,6 +77,9 @@ func convertOne(i int, r *anypb.Any) rules.File {
 		return rules.File{Name: name, Data: []byte(unreadableMark + err.Error())}
 	}
 	var text bytes.Buffer
+	if hasUnknown(config.ProtoReflect()) {
+		text.WriteString(unknownMark)
+	}
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)
 	to.SetIndent("", " ") // so that the line of a problem says something
@@ -119,6 +127,30 @@ func convertPolicy(p *configv3.RateLimitPolicy) *policyFile {
 	return f
 }
 
+// hasUnknown tells whether a message, or one in it, has fields that are not converted.
+func hasUnknown(m protoreflect.Message) (found bool) {
+	for unknown := m.GetUnknown(); len(unknown) > 0; {
+		number, _, n := protowire.ConsumeField(unknown)
+		if n < 0 || number != quotaModeField || m.Descriptor().Name() != "RateLimitDescriptor" {
+			return true
+		}
+		unknown = unknown[n:]
+	}
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.Message() == nil:
+		case field.IsList():
+			for i := range v.List().Len() {
+				found = found || hasUnknown(v.List().Get(i).Message())
+			}
+		default:
+			found = hasUnknown(v.Message())
+		}
+		return !found
+	})
+	return found
+}
+
 // hasFlag tells whether a boolean field that the linked type does not know is set.
 func hasFlag(unknown []byte, field protowire.Number) (set bool) {
 	for len(unknown) > 0 {
@@ -150,6 +182,9 @@ func Compile(o envoyratelimit.Options) func([]rules.File, rules.Options) (*rules
 			case string(f.Data) == nothingMark, string(f.Data) == noRules:
 				warnings = append(warnings, rules.Problem{Severity: rules.Warning, Message: "the management server has no limits for this node: every request passes"})
 			default:
+				if strings.HasPrefix(string(f.Data), unknownMark) {
+					warnings = append(warnings, rules.Problem{Place: rules.Place{File: f.Name}, Severity: rules.Warning, Message: strings.Trim(unknownMark, "# \n")})
+				}
 				configs = append(configs, f)
 			}
 		}

@@ -80,3 +80,31 @@ func TestUnreadableResources(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Fields of newer versions of the messages are not dropped silently.
+func TestUnknownFields(t *testing.T) {
+	inner := &configv3.RateLimitDescriptor{Key: "b", RateLimit: &configv3.RateLimitPolicy{Unit: 1, RequestsPerUnit: 1}}
+	config := &configv3.RateLimitConfig{Name: "edge", Domain: "mesh", Descriptors: []*configv3.RateLimitDescriptor{{Key: "a", Descriptors: []*configv3.RateLimitDescriptor{inner}}}}
+	compile := func() rules.Problems {
+		t.Helper()
+		s, warnings, err := Compile(envoyratelimit.Options{})(convert([]*anypb.Any{anyOf(t, config)}), rules.Options{})
+		if err != nil || len(s.Rules) != 1 {
+			t.Fatal(s, err)
+		}
+		return warnings
+	}
+	field := func(number protowire.Number) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.VarintType), 1)
+	}
+	inner.ProtoReflect().SetUnknown(field(7)) // quota_mode
+	if w := compile(); len(w) != 0 {
+		t.Errorf("warnings %v", w)
+	}
+	for _, m := range []proto.Message{inner, inner.RateLimit, config} {
+		m.ProtoReflect().SetUnknown(field(99))
+		if w := compile(); len(w) != 1 || !strings.Contains(w[0].String(), "edge: ") || !strings.Contains(w[0].String(), "does not know some fields") {
+			t.Errorf("%T: warnings %v", m, w)
+		}
+		m.ProtoReflect().SetUnknown(nil)
+	}
+}
