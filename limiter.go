@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/penstock-io/penstock/algorithm"
-	"github.com/penstock-io/penstock/storage"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // A Limiter applies the same limits to every key: a user, an address, an API key. Several limits are taken

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/attribute"
 	"github.com/penstock-io/penstock/storage"
-	"time"
 )
 
 // A limiterWork is the memory that one decision takes, kept for the next.

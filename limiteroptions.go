@@ -3,10 +3,11 @@ package penstock
 import (
 	"errors"
 	"fmt"
-	"github.com/penstock-io/penstock/algorithm"
-	"github.com/penstock-io/penstock/storage"
 	"strings"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/storage"
 )
 
 // An Option of [New] is a limit, as a [Rate] or a [Limit], or says how the limiter works: [WithName],

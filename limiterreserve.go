@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+
 	"github.com/penstock-io/penstock/algorithm"
 	"github.com/penstock-io/penstock/storage"
 )

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock/storage"
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/storage"
 )
 
 // connections are those of a store, made at the first attempt that succeeds. After that the client library

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock-io/penstock/algorithm"
 	"github.com/redis/rueidis"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // Mode is how the servers are arranged.

@@ -9,9 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-io/penstock/storage"
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/penstock-io/penstock/storage"
 )
 
 // Store decides in Redis. It is safe for use by any number of goroutines.

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/rules/internal/index"
 	"github.com/penstock-io/penstock/rules/internal/naive"
-	"pgregory.net/rapid"
 )
 
 const wildcardRules = `

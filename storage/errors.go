@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+
 	"github.com/penstock-io/penstock/algorithm"
 )
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+
 	"github.com/penstock-io/penstock/algorithm"
 )
 

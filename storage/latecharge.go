@@ -3,8 +3,9 @@ package storage
 import (
 	"context"
 	"fmt"
-	"github.com/penstock-io/penstock/algorithm"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A LateCharger charges requests that were admitted without it.

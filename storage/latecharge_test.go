@@ -1,9 +1,10 @@
 package storage
 
 import (
-	"github.com/penstock-io/penstock/algorithm"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 func TestLateChargeTTL(t *testing.T) {

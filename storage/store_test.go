@@ -2,9 +2,10 @@ package storage
 
 import (
 	"errors"
-	"github.com/penstock-io/penstock/algorithm"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 func TestBanValidate(t *testing.T) {

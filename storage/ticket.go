@@ -2,8 +2,9 @@ package storage
 
 import (
 	"fmt"
-	"github.com/penstock-io/penstock/algorithm"
 	"time"
+
+	"github.com/penstock-io/penstock/algorithm"
 )
 
 // A Ticket is one call as a store sees it: its groups are taken together or not at all.

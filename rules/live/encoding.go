@@ -7,9 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/penstock-io/penstock/rules"
 	"time"
 	"unicode/utf8"
+
+	"github.com/penstock-io/penstock/rules"
 )
 
 // A text in bytes: a line that says what this is, a line with the SHA-256 of all that follows, a

@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"github.com/penstock-io/penstock/rules"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock/rules"
 )
 
 // writerEnv names the last good file that a child of the test writes until it is killed.

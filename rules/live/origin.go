@@ -6,10 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"github.com/penstock-io/penstock/rules"
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/penstock-io/penstock/rules"
 )
 
 // An Origin has the rules somewhere: in files, a database, Redis.

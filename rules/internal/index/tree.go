@@ -2,7 +2,6 @@ package index
 
 import (
 	"github.com/penstock-io/penstock"
-
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
