@@ -178,7 +178,7 @@ func TestGoMiddleware(t *testing.T) {
 	play(t, s, app.URL)
 }
 
-// playPermits sends one request after the other where only one may run: the permit of each must be given back, soon after
+// playPermits sends one request after the other where only one may run: the permit of each must be released soon after
 // its response.
 func playPermits(t *testing.T, url string) {
 	t.Helper()

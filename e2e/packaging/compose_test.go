@@ -90,8 +90,8 @@ func spawn(t *testing.T, dir string, env []string, name string, args ...string) 
 	})
 }
 
-// Both nodes, nginx, PostgreSQL, Redis and Prometheus run as processes with the files of the example: limits are shared,
-// and Prometheus knows both nodes and answers all that the dashboard asks.
+// Both nodes, nginx, PostgreSQL, Redis and Prometheus run as processes with the files of the example: limits are
+// shared, and Prometheus knows both nodes and answers all that the dashboard asks.
 func TestCompose(t *testing.T) {
 	nginx, prometheus, openssl := need(t, "nginx", "nginx"), need(t, "prometheus", "prometheus"), need(t, "openssl", "openssl")
 	redis, postgres := redistest.Start(t), pgtest.Start(t)

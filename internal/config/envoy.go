@@ -21,14 +21,8 @@ func (l *loader) checkEnvoy() {
 	if len(e.RequestID) > rls.MaxKey {
 		l.wrong("envoy.request_id_key", "%d bytes, at most %d", len(e.RequestID), rls.MaxKey)
 	}
-	if e.Quota && !c.Rules.IsEnvoy() {
-		l.wrong("envoy.quota_mode", "requires rules.envoy_ratelimit or rules.xds: rules have no quota mode")
-	}
-	if c.Rules.Bans && !c.Rules.IsEnvoy() {
-		l.wrong("rules.bans", "requires rules.envoy_ratelimit or rules.xds: rules ban with a penalty of their own")
-	}
-	if c.Metrics.Compat == "envoy_ratelimit" && !c.Rules.IsEnvoy() {
-		l.wrong("metrics.compat", "envoy_ratelimit requires rules.envoy_ratelimit or rules.xds: limits of rules have no keys to be labels")
+	if !c.Rules.IsEnvoy() {
+		l.refuseEnvoyOnly()
 	}
 	if c.Metrics.MaxSeries < 1 || c.Metrics.MaxSeries > 1_000_000 {
 		l.wrong("metrics.max_series", "%d is not from 1 to 1000000", c.Metrics.MaxSeries)
@@ -39,5 +33,19 @@ func (l *loader) checkEnvoy() {
 		l.wrong("store.redis_per_second.addresses", "requires rules.envoy_ratelimit or rules.xds, whose limits per second are counted there, and store.redis for the others")
 	case c.Rules.Charge == "together":
 		l.wrong("store.redis_per_second.addresses", "two servers cannot charge a request atomically: choose another rules.charge than together")
+	}
+}
+
+// refuseEnvoyOnly refuses settings that would have no effect without limits of envoyproxy/ratelimit.
+func (l *loader) refuseEnvoyOnly() {
+	c := l.config
+	if c.Envoy.Quota {
+		l.wrong("envoy.quota_mode", "requires rules.envoy_ratelimit or rules.xds: rules have no quota mode")
+	}
+	if c.Rules.Bans {
+		l.wrong("rules.bans", "requires rules.envoy_ratelimit or rules.xds: rules ban with a penalty of their own")
+	}
+	if c.Metrics.Compat == "envoy_ratelimit" {
+		l.wrong("metrics.compat", "envoy_ratelimit requires rules.envoy_ratelimit or rules.xds: limits of rules have no keys to be labels")
 	}
 }

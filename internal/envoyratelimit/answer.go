@@ -13,7 +13,7 @@ import (
 // mode a descriptor without a limit counts as one that is not over, as in envoyproxy/ratelimit.
 func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
 	a.Allowed = true
-	quotas, spent := 0, 0
+	var quotas quotaTally
 	for i := range a.Each {
 		limit, each := limits[i], &a.Each[i]
 		if limit != nil && limit.unlimited {
@@ -31,19 +31,28 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 		each.Quota = l.Quota || limit != nil && limit.quota
 		switch {
 		case each.Quota:
-			quotas++
-			if over {
-				spent++
-			}
+			quotas.add(over)
 		case over:
 			a.Allowed = false
 		}
 	}
-	if quotas > 0 && spent == quotas {
+	if quotas.isSpent() {
 		a.Allowed = false
 	}
 	return nil
 }
+
+// quotaTally counts descriptors in quota mode, and those of them that are over.
+type quotaTally struct{ all, over int }
+
+func (q *quotaTally) add(over bool) {
+	q.all++
+	if over {
+		q.over++
+	}
+}
+
+func (q *quotaTally) isSpent() bool { return q.all > 0 && q.over == q.all }
 
 // tell has the answer tell of the limit, in shadow mode too. A fixed window ends when it does, whether
 // or not anything was counted in it.
