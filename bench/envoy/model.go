@@ -64,6 +64,8 @@ descriptors:
 }
 
 // modelFind is what the file says of a descriptor, written down a second time.
+//
+//gocyclo:ignore one case for each limit of the file
 func modelFind(entries []*descriptorv3.RateLimitDescriptor_Entry, newest bool) *modelLimit {
 	keys := make([]string, len(entries))
 	for i, e := range entries {
@@ -123,6 +125,9 @@ func (m *model) reset() {
 	}
 }
 
+// answer does what the other service does, in its order.
+//
+//gocyclo:ignore it is read beside the service's own function
 func (m *model) answer(r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	if r.Domain == "" || len(r.Descriptors) == 0 {
 		return nil, errors.New("no domain or no descriptors")
@@ -194,6 +199,8 @@ func (m *model) limits(r *rlsv3.RateLimitRequest) []*modelLimit {
 }
 
 // count charges and gives back.
+//
+//gocyclo:ignore it is read beside the service's own function
 func (m *model) count(r *rlsv3.RateLimitRequest, limits []*modelLimit) []*rlsv3.RateLimitResponse_DescriptorStatus {
 	counted := func(i int) bool { return limits[i] != nil && !limits[i].unlimited }
 	over, anyOver := make([]bool, len(limits)), false
