@@ -74,13 +74,18 @@ func (c *limitCheck) count() {
 	if l.Queue < 0 || l.Queue >= MaxCount {
 		c.fail("queue", l.Queue, "must be from 0 to %d", int64(MaxCount-1))
 	}
+	c.overdraft()
+	if l.Ordinal > MaxOrdinal {
+		c.fail("ordinal", l.Ordinal, "must be at most %d", MaxOrdinal)
+	}
+}
+
+func (c *limitCheck) overdraft() {
+	l := c.limit
 	if l.Overdraft < 0 || l.Overdraft > MaxCount {
 		c.fail("overdraft", l.Overdraft, "must be from 0 to %d", int64(MaxCount))
 	} else if sum := l.capacity() + l.Overdraft; l.Overdraft > 0 && sum > MaxCount && l.capacity() <= MaxCount {
 		c.fail("overdraft", l.Overdraft, "must be at most %d beside a capacity of %d", MaxCount-l.capacity(), l.capacity())
-	}
-	if l.Ordinal > MaxOrdinal {
-		c.fail("ordinal", l.Ordinal, "must be at most %d", MaxOrdinal)
 	}
 }
 
@@ -127,6 +132,12 @@ func (c *limitCheck) onlyFor() {
 	if l.Overdraft != 0 && (l.Algorithm == LeakyBucket || l.Algorithm == Concurrency) {
 		c.fail("overdraft", l.Overdraft, "has no meaning for %v: its calls are counted one by one as they come", l.Algorithm)
 	}
+	c.onlyForWindows()
+}
+
+// onlyForWindows checks the ways of counting that only windows have.
+func (c *limitCheck) onlyForWindows() {
+	l := c.limit
 	if l.CountAll && (l.Algorithm != FixedWindow || l.CountDenied || l.Overdraft != 0) {
 		c.fail("count_all", l.CountAll, "needs fixed_window without count_denied and overdraft, not %v", l)
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,25 +55,33 @@ func (c *LateCharge) Validate() error {
 		return fail("%d amounts, must be from 1 to %d", len(c.Amounts), MaxCharges)
 	}
 	for i, a := range c.Amounts {
-		switch {
-		case a.Meter == nil:
-			return fail("amount %d has no meter", i)
-		case !a.Meter.CanChargeLate():
-			return fail("amount %d: %q cannot be charged afterwards", i, a.Meter)
-		case a.State.At < 0 || a.State.At > algorithm.MaxInstant || a.State.Used < 0 || a.State.Previous < 0:
-			return fail("amount %d: no counter of %q is in state %+v", i, a.Meter, a.State)
-		case len(a.Log) > algorithm.MaxLateEntries:
-			return fail("amount %d: %d log entries, at most %d", i, len(a.Log), algorithm.MaxLateEntries)
-		}
-		for k, e := range a.Log {
-			if e.At < 0 || e.At > algorithm.MaxInstant || e.Value < 0 || k > 0 && e.Value < a.Log[k-1].Value {
-				return fail("amount %d: log entry %d is %+v; totals must not fall and instants must be from 0 to %d", i, k, e, algorithm.MaxInstant)
-			}
+		if err := a.validate(); err != nil {
+			return fail("amount %d%v", i, err)
 		}
 		for k := range i {
 			if c.Amounts[k].Meter.Fingerprint == a.Meter.Fingerprint {
 				return fail("charges %q twice", a.Meter)
 			}
+		}
+	}
+	return nil
+}
+
+// validate returns what is wrong with the amount, to follow its number.
+func (a *LateAmount) validate() error {
+	switch {
+	case a.Meter == nil:
+		return errors.New(" has no meter")
+	case !a.Meter.CanChargeLate():
+		return fmt.Errorf(": %q cannot be charged afterwards", a.Meter)
+	case a.State.At < 0 || a.State.At > algorithm.MaxInstant || a.State.Used < 0 || a.State.Previous < 0:
+		return fmt.Errorf(": no counter of %q is in state %+v", a.Meter, a.State)
+	case len(a.Log) > algorithm.MaxLateEntries:
+		return fmt.Errorf(": %d log entries, at most %d", len(a.Log), algorithm.MaxLateEntries)
+	}
+	for k, e := range a.Log {
+		if e.At < 0 || e.At > algorithm.MaxInstant || e.Value < 0 || k > 0 && e.Value < a.Log[k-1].Value {
+			return fmt.Errorf(": log entry %d is %+v; totals must not fall and instants must be from 0 to %d", k, e, algorithm.MaxInstant)
 		}
 	}
 	return nil

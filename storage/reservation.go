@@ -114,23 +114,31 @@ func (s *Settlement) Validate() error {
 	case s.Verb == Renew && (s.TTL < algorithm.MinWindow || s.TTL > MaxReserve):
 		return fail("ttl %v is not from %v to %v", s.TTL, algorithm.MinWindow, MaxReserve)
 	}
-	for i, c := range s.Charges {
-		switch {
-		case c.Meter == nil:
-			return fail("charge %d has no meter", i)
-		case c.Cost < 0 || c.Cost > algorithm.MaxCount:
-			return fail("charge %d: cost %d is not from 0 to %d", i, c.Cost, int64(algorithm.MaxCount))
+	for i := range s.Charges {
+		if err := s.validateCharge(i); err != nil {
+			return fail("%v", err)
 		}
-		if err := c.Meter.Returns(); err != nil {
-			return fail("charge %d: %v", i, err)
-		}
-		if s.Verb == Refund && !c.Meter.CanRefund() {
-			return fail("charge %d: %q keeps every request by itself, so it cannot be refunded without a reservation", i, c.Meter)
-		}
-		for k := range i {
-			if s.Charges[k].Meter.Fingerprint == c.Meter.Fingerprint {
-				return fail("charges %q twice", c.Meter)
-			}
+	}
+	return nil
+}
+
+func (s *Settlement) validateCharge(i int) error {
+	c := s.Charges[i]
+	switch {
+	case c.Meter == nil:
+		return fmt.Errorf("charge %d has no meter", i)
+	case c.Cost < 0 || c.Cost > algorithm.MaxCount:
+		return fmt.Errorf("charge %d: cost %d is not from 0 to %d", i, c.Cost, int64(algorithm.MaxCount))
+	}
+	if err := c.Meter.Returns(); err != nil {
+		return fmt.Errorf("charge %d: %w", i, err)
+	}
+	if s.Verb == Refund && !c.Meter.CanRefund() {
+		return fmt.Errorf("charge %d: %q keeps every request by itself, so it cannot be refunded without a reservation", i, c.Meter)
+	}
+	for k := range i {
+		if s.Charges[k].Meter.Fingerprint == c.Meter.Fingerprint {
+			return fmt.Errorf("charges %q twice", c.Meter)
 		}
 	}
 	return nil

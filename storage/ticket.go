@@ -186,8 +186,14 @@ func (t *Ticket) validateCharge(i, j int) error {
 			return fmt.Errorf("%w ticket: group %d charge %d: %w", algorithm.ErrInvalid, i, j, err)
 		}
 	}
-	// Charges that are weighed before any is taken must not be of the same state. Groups that
-	// are alone are taken one after the other and may be.
+	return t.validateState(i, j)
+}
+
+// validateState refuses two charges of one state that are weighed before either is taken. Groups that are alone
+// are taken one after the other and may share a state.
+func (t *Ticket) validateState(i, j int) error {
+	g := &t.Groups[i]
+	c := g.Charges[j]
 	for k := range j {
 		if g.Charges[k].Meter.Fingerprint == c.Meter.Fingerprint {
 			return fmt.Errorf("%w ticket: group %d charges %q twice; give one limit another ordinal", algorithm.ErrInvalid, i, c.Meter)
@@ -352,11 +358,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 		c.Meter.ReportTo(d, o.Now, &algorithm.Result{State: found[j].State, Cost: cost, Passes: found[j].Passes, Taken: group.Taken, MaxDelay: t.MaxDelay})
 		group.Allowed = group.Allowed && d.Allowed // or it was charged and is over all the same
 		if !d.Allowed && c.Meter.IsFirm() && !g.Returnable {
-			until := algorithm.MaxInstant
-			if d.RetryAfter != algorithm.Never {
-				until = o.Now.Add(d.RetryAfter)
-			}
-			group.FirmUntil = max(group.FirmUntil, until)
+			group.FirmUntil = max(group.FirmUntil, retryAt(d, o.Now))
 		}
 	}
 	if group.Taken && (g.Names() && !replay || g.takesPermits()) {
@@ -366,6 +368,14 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 		group.guarded(g, o.Now, sight, decisions)
 	}
 	o.Groups[i] = group
+}
+
+// retryAt is when the decision's retry passes.
+func retryAt(d *algorithm.Decision, now algorithm.Instant) algorithm.Instant {
+	if d.RetryAfter == algorithm.Never {
+		return algorithm.MaxInstant
+	}
+	return now.Add(d.RetryAfter)
 }
 
 // guarded adds what the guards say.
