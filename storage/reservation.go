@@ -111,7 +111,7 @@ func (s *Settlement) Validate() error {
 		return fail("%d charges, must be from 1 to %d", len(s.Charges), MaxCharges)
 	case s.Lost && s.Verb != Release:
 		return fail("only a release can be of a lost ticket")
-	case s.Verb == Renew && (s.TTL < algorithm.MinWindow || s.TTL > MaxReserve):
+	case s.Verb == Renew && !isReserveTime(s.TTL):
 		return fail("ttl %v is not from %v to %v", s.TTL, algorithm.MinWindow, MaxReserve)
 	}
 	for i := range s.Charges {
@@ -121,6 +121,8 @@ func (s *Settlement) Validate() error {
 	}
 	return nil
 }
+
+func isReserveTime(ttl time.Duration) bool { return ttl >= algorithm.MinWindow && ttl <= MaxReserve }
 
 func (s *Settlement) validateCharge(i int) error {
 	c := s.Charges[i]

@@ -150,7 +150,7 @@ func (t *Ticket) validate() error {
 
 func (t *Ticket) validateGuards(i int) error {
 	g := &t.Groups[i]
-	if g.Reserve != 0 && (g.Reserve < algorithm.MinWindow || g.Reserve > MaxReserve) {
+	if g.Reserve != 0 && !isReserveTime(g.Reserve) {
 		return fmt.Errorf("%w ticket: group %d: reserved for %v, must be from %v to %v", algorithm.ErrInvalid, i, g.Reserve, algorithm.MinWindow, MaxReserve)
 	}
 	if g.Reserve != 0 && t.Nonce == 0 {
@@ -329,7 +329,7 @@ func (o *Outcome) Settle(t *Ticket, now algorithm.Instant, found []Found, sights
 	}
 }
 
-// resize returns a slice of n elements, the same if it is large enough; what they hold is of no account.
+// resize returns a slice of n elements, the same if it is large enough; their contents are not cleared.
 func resize[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]
@@ -337,6 +337,9 @@ func resize[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
+// settleGroup reports the charges of one group and what became of it.
+//
+//gocyclo:ignore every decision runs it: one pass over the charges, without further calls
 func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, decisions []algorithm.Decision) {
 	g := &t.Groups[i]
 	allowed := g.Passes(found, sight)
