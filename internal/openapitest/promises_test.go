@@ -58,6 +58,7 @@ func TestPromises(t *testing.T) {
 			"count"`, "no longer: Order takes other fields"},
 
 		{"new path", `"paths": {`, `"paths": {"/new": {"get": {"responses": {"204": {"description": "ok"}}}},`, ""},
+		{"new path with credentials", `"paths": {`, `"paths": {"/new": {"get": {"security": [{"token": []}], "responses": {"204": {"description": "ok"}}}},`, ""},
 		{"new response field", `"name": {"type": "string"},`, `"name": {"type": "string"}, "size": {"type": "integer"},`, ""},
 		{"new optional request field", `"count": {"type": "integer"},`, `"count": {"type": "integer"}, "size": {"type": "integer"},`, ""},
 		{"enum widened", `"blue"`, `"blue", "green"`, ""},
