@@ -2,31 +2,31 @@ package penstock
 
 import "time"
 
-// A Call is what is known of one request: who decides about it matches it against rules.
+// A Call describes one request: a Decider matches its attributes against rules.
 type Call struct {
-	Domain     string      // the empty one is DefaultDomain
-	Attributes []Attribute // ip, method, host, path, and whatever else; no name twice
-	Cost       int64       // 0 is a peek: what would be decided, without charging
-	ID         string      // what the caller calls it, for recognising a repeat; may be empty
+	Domain     string      // empty means DefaultDomain
+	Attributes []Attribute // ip, method, host, path and others; each name at most once
+	Cost       int64       // 0 is a peek: it returns the decision without charging
+	ID         string      // the client's ID of the request, to recognise a duplicate; may be empty
 
-	// MaxDelay is how long the call can be held for a leaky bucket. A door that cannot hold calls
-	// leaves it 0: those that would have to wait are denied.
+	// MaxDelay is how long the request can be held for a leaky bucket. An API that cannot hold requests
+	// leaves it 0: requests that would have to wait are denied.
 	MaxDelay time.Duration
 
-	// Reserve asks for a reservation of the rules that allow one, for so long as they say, or for
-	// TTL.
+	// Reserve asks for a reservation under the rules that allow one. It stays open for the time the rules
+	// set, or for TTL.
 	Reserve bool
 	TTL     time.Duration
 
-	// Named says that what the call takes can be given back by its ID, where the engine allows that. No two
-	// calls under way may have the same ID.
+	// Named says that what the request takes can be given back by its ID, if the engine allows that. No two
+	// running requests may have the same ID.
 	Named bool
 }
 
-// DefaultDomain is the domain of calls and rules that name none.
+// DefaultDomain is the domain of requests and rules that do not name one.
 const DefaultDomain = "default"
 
-// Attribute returns the value of an attribute, and whether the call has it.
+// Attribute returns the value of an attribute, and whether the request has it.
 func (c *Call) Attribute(name string) (value string, ok bool) {
 	for i := range c.Attributes {
 		if c.Attributes[i].Name == name {

@@ -7,102 +7,101 @@ import (
 	"github.com/penstock-io/penstock/internal/enum"
 )
 
-// A Decider answers calls. *engine.Engine is one, and so is a client of a remote Penstock.
+// A Decider decides requests. *engine.Engine is one, and so is a client of a remote Penstock.
 //
-// Decide always leaves a usable verdict: with an error it is what the rules' failure policies say,
-// and the error tells why they were asked. An error that wraps [ErrInvalid] blames the call; the
-// verdict then denies it.
+// Decide always leaves a usable verdict. With an error, the verdict follows the rules' failure policies, and
+// the error says why they were needed. An error that wraps [ErrInvalid] means that the request is invalid;
+// the verdict then denies it.
 type Decider interface {
 	Decide(ctx context.Context, c *Call, v *Verdict) error
 }
 
-// A Concluder ends or prolongs what an allowed call has reserved: an estimate, or a place among the
-// calls that may run at the same time. Errors are those of a [storage.Settler].
+// A Concluder settles, releases or renews what an allowed request has reserved: an estimated cost, or a
+// permit of a concurrency limit. Errors are those of a [storage.Settler].
 type Concluder interface {
 	Conclude(ctx context.Context, c *Conclusion, v *Verdict) error
 }
 
-// A Conclusion is about the reservation of one verdict.
+// A Conclusion settles, releases or renews the reservation of one verdict.
 type Conclusion struct {
 	Reservation string
 	Verb        Verb
 	Cost        int64         // with Settle: the true cost
 	TTL         time.Duration // with Renew; 0: as the rules say
 
-	// Response, if given, is what Settle takes the true cost from, each rule in its own way,
-	// instead of Cost.
+	// Response, if set, replaces Cost: Settle takes the true cost from it, as each rule specifies.
 	Response *Response
 }
 
-// A Response is what is known of a call when it is over.
+// A Response is what is known of a request when it has finished.
 type Response struct {
 	Header func(name string) string // the first value; "" if there is none
-	Bytes  int64                    // of the body; UnknownBytes keeps the estimate of rules that charge them
+	Bytes  int64                    // of the body; with UnknownBytes, rules that charge bytes keep their estimate
 }
 
-// UnknownBytes is the size of a response nobody could count.
+// UnknownBytes is the size of a response whose bytes were not counted.
 const UnknownBytes = -1
 
-// A Verdict is the answer to a call. Reuse one to decide without allocating.
+// A Verdict is the result for a request. Reuse one to decide without allocating.
 type Verdict struct {
 	Allowed   bool
 	Reason    Reason
 	Quality   Quality
-	Duplicate bool // of an allowed request: some rule charged nothing for it
+	Duplicate bool // of an allowed request: at least one rule recognised a duplicate and charged nothing
 
-	// Rule is the one that decided, and Decision its numbers: of the limits that deny, the one
-	// with the longest wait; of a call that passes, the one with the least left. Empty and zero if
-	// no limit had a say.
+	// Rule is the rule that decided, and Decision its numbers: of the limits that deny, the one with the
+	// longest wait; of an allowed request, the one with the least left. They are empty and zero if no limit
+	// applied.
 	Rule     string
 	Decision Decision
 
-	// Delay is how long the call is to be held before it goes on, for leaky buckets.
+	// Delay is how long to hold the request before it proceeds, for leaky buckets.
 	Delay time.Duration
 
-	// BannedUntil is not 0 where Reason is ReasonBanned.
+	// BannedUntil is set if Reason is ReasonBanned.
 	BannedUntil Instant
 
-	// Limits are all that applied, in the rules' order, shadow rules included.
+	// Limits are all limits that applied, in the order of the rules, shadow rules included.
 	Limits []LimitVerdict
 
-	// Reservation names what this request reserved, for a Conclusion; "" if it reserved nothing.
-	// The program that runs the request concludes it when the request is over. A duplicate reserves only
-	// permits of concurrency limits.
+	// Reservation names what this request reserved, for a Conclusion; "" if it reserved nothing. The program
+	// that runs the request concludes it when the request has finished. A duplicate reserves only permits of
+	// concurrency limits.
 	Reservation string
 
-	// ReservedFor is how long Reservation stays open unless it is renewed; 0 if there is none. What it
-	// is of several rules ends at different times: this is the first.
+	// ReservedFor is how long Reservation stays open unless it is renewed; 0 if there is none. If several
+	// rules reserved something, their reservations end at different times: this is the first.
 	ReservedFor time.Duration
 
-	// OriginalReservation, of a duplicate, names what the original request reserved, also if the
-	// duplicate is denied. The original may still be running, and concludes it. A client that lost the
-	// reply to the original takes over: it releases Reservation, which is only a second permit, and
-	// runs and concludes the request under this name.
+	// OriginalReservation, of a duplicate, names what the original request reserved, even if the duplicate is
+	// denied. The original may still be running, and concludes it. A client that lost the reply to the
+	// original takes over: it releases Reservation, which is only a second permit, and runs and concludes the
+	// request under this name.
 	OriginalReservation string
 
 	RulesVersion int64
-	Now          Instant // the instant it was decided at
+	Now          Instant // when it was decided
 }
 
-// A LimitVerdict is what one limit of one rule said.
+// A LimitVerdict is the decision of one limit of one rule.
 type LimitVerdict struct {
 	Rule   string
 	Policy string // the limit's name: the rule's, or rule:1m if the rule has several
-	Shadow bool   // of a rule that is only tried: it had no say
-	Banned bool   // the rule has banned the caller
+	Shadow bool   // of a shadow rule: it does not affect the verdict
+	Banned bool   // the rule has banned the client
 
 	Algorithm Algorithm
-	Count     int64         // how much passes per window; a bucket's capacity is Limit
-	Window    time.Duration // of a calendar limit, the length of the current period; of a concurrency limit, its leases' time to live
+	Count     int64         // how much is allowed per window; a bucket's capacity is Limit
+	Window    time.Duration // of a calendar limit, the length of the current period; of a concurrency limit, the time to live of its permits
 	Decision
 }
 
-// Reset empties the verdict and keeps its memory.
+// Reset clears the verdict and keeps its memory.
 func (v *Verdict) Reset() { *v = Verdict{Limits: v.Limits[:0]} }
 
-// Add reports one more limit. It tells whether the limit now speaks for the verdict, as the strictest so
-// far: of the limits that deny, the one with the longest wait; otherwise the one with the least left.
-// Allowed and Now are set before. Shadow limits are listed and have no say.
+// Add adds one more limit. It reports whether the limit now determines Rule and Decision, as the strictest so
+// far: of the limits that deny, the one with the longest wait; otherwise the one with the least left. Set
+// Allowed and Now before calling it. Shadow limits are listed but do not affect the verdict.
 func (v *Verdict) Add(l LimitVerdict) (speaks bool) {
 	v.Limits = append(v.Limits, l)
 	if l.Shadow {
@@ -115,7 +114,7 @@ func (v *Verdict) Add(l LimitVerdict) (speaks bool) {
 	return speaks
 }
 
-// isStricter reports whether a decision, rather than the verdict's own, is what the client is told.
+// isStricter reports whether to tell the client d rather than the verdict's current decision.
 func (v *Verdict) isStricter(d *Decision) bool {
 	switch {
 	case v.Allowed:
@@ -128,18 +127,18 @@ func (v *Verdict) isStricter(d *Decision) bool {
 	return d.RetryAfter > v.Decision.RetryAfter
 }
 
-// Reason says why a call was decided as it was.
+// Reason says why a verdict is what it is.
 type Reason uint8
 
 const (
-	ReasonOK         Reason = iota // every limit that applies lets it pass
+	ReasonOK         Reason = iota // every limit that applies allows the request
 	ReasonNoRule                   // no limit applies
-	ReasonOverLimit                // a limit denies it
-	ReasonBanned                   // the caller is banned by a rule, which this call may have brought on
-	ReasonDenyList                 // always refused
+	ReasonOverLimit                // a limit denies the request
+	ReasonBanned                   // a rule bans the client, perhaps because of this request
+	ReasonDenyList                 // always denied
 	ReasonAllowList                // never limited
-	ReasonDuplicate                // a repeat of an allowed call
-	ReasonStoreError               // the store did not answer: a failure policy did
+	ReasonDuplicate                // a duplicate of an allowed request
+	ReasonStoreError               // the store did not answer, so a failure policy decided
 	ReasonRuleError                // a rule's expression could not be evaluated, and its on_error is deny
 )
 
@@ -154,15 +153,15 @@ func (r *Reason) UnmarshalText(text []byte) error {
 
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// Quality says what a verdict was decided on.
+// Quality says what a verdict is based on.
 type Quality uint8
 
 const (
 	QualityExact  Quality = iota // the shared state, or no state was needed
-	QualityLeased                // permits that were taken of the shared state earlier
-	QualityLocal                 // what this node has counted by itself
-	QualityOpen                  // nothing: a failure policy lets the call pass
-	QualityClosed                // nothing: a failure policy denies the call
+	QualityLeased                // quota leased from the shared state earlier
+	QualityLocal                 // the counters of this node alone
+	QualityOpen                  // nothing: a failure policy allows the request
+	QualityClosed                // nothing: a failure policy denies the request
 )
 
 var qualityNames = [...]string{"exact", "leased", "local", "open", "closed"}

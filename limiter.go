@@ -13,27 +13,27 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Limiter applies the same limits to every key: a user, an address, an API key. Several limits are taken
-// together or not at all. It may be used by any number of goroutines.
+// A Limiter applies the same limits to every key: a user, an address, an API key. Several limits are charged
+// atomically, all or none. A Limiter is safe for concurrent use.
 //
-// If the store cannot decide, methods return an error that wraps [ErrUnavailable], and a decision that
-// denies the request, or allows it under [FailOpen]. So a program that looks only at Allowed behaves as it
-// was told to.
+// If the store cannot decide, methods return an error that wraps [ErrUnavailable], and a decision that denies
+// the request, or allows it under [FailOpen]. So a program that checks only Allowed still behaves as
+// configured.
 //
-// It is a [Decider] and a [Concluder], which is what httplimit.Limit and grpclimit.Limit put before
+// It is a [Decider] and a [Concluder], so httplimit.Limit and grpclimit.Limit can put it in front of
 // handlers.
 type Limiter struct {
 	store    Store
-	name     string // what clients are told
+	name     string // the name that clients see
 	meters   []*algorithm.Meter
 	policies []string
 	subjects storage.RuleHasher
-	seal     sealer // of reservations
+	seal     sealer // seals reservations
 	reserve  time.Duration
 	failOpen bool
 
 	takesPermits bool
-	isReturnable bool // every meter can give back, so that Reserve works
+	isReturnable bool // every meter can give back, so Reserve works
 
 	works sync.Pool // of *limiterWork
 }
@@ -43,7 +43,7 @@ var (
 	_ Concluder = (*Limiter)(nil)
 )
 
-// limiterDomain keeps the counters of limiters apart from those of rules, whose domains have no capitals.
+// limiterDomain separates the counters of limiters from those of rules, whose domains have no capitals.
 const limiterDomain = "Limiter"
 
 // KeyAttribute is the attribute of a [Call] that a [Limiter] counts by.
@@ -75,7 +75,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-// compile checks the limits, each by itself and all together.
+// compile checks the limits, each by itself and against each other.
 func (l *Limiter) compile(limits []Limit) error {
 	var errs []error
 	l.isReturnable = true
@@ -100,7 +100,8 @@ func (l *Limiter) compile(limits []Limit) error {
 	return errors.Join(errs...)
 }
 
-// policyNames names limits in headers: by the limiter, and by what tells them apart if there are several.
+// policyNames names limits in headers: by the limiter's name, with a suffix that distinguishes several
+// limits.
 func policyNames(name string, meters []*algorithm.Meter) []string {
 	names := make([]string, len(meters))
 	spans := map[string]int{}
@@ -119,7 +120,7 @@ func policyNames(name string, meters []*algorithm.Meter) []string {
 	return names
 }
 
-// windowName is what a limit counts over: 1m, month, concurrent.
+// windowName returns what a limit counts over: 1m, month, concurrent.
 func windowName(m *algorithm.Meter) string {
 	switch l := m.Limit(); {
 	case l.Algorithm == Concurrency:
@@ -157,7 +158,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 	return w.verdict.decision(), err
 }
 
-// Peek tells how the key stands, and takes nothing. Allowed says whether anything is left.
+// Peek returns the current decision for the key and takes nothing. Allowed says whether anything is left.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	w := l.work()
 	defer l.works.Put(w)
@@ -171,8 +172,8 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 
 // Reserve takes an estimated cost that can be corrected, or a permit of a concurrency limit. If the request
 // is allowed, the reservation names what it took, for [Limiter.Settle], [Limiter.Release] and
-// [Limiter.Renew], on this node or any other with a limiter of the same name, limits and secret. What is
-// not settled or released in time stays charged; permits expire. See [WithReserveTTL].
+// [Limiter.Renew], on this node or any other with a limiter of the same name, limits and secret. A cost that
+// is not settled or released in time stays charged; permits expire. See [WithReserveTTL].
 //
 // A leaky bucket cannot be reserved.
 func (l *Limiter) Reserve(ctx context.Context, key string, cost int64) (d Decision, reservation string, err error) {
@@ -182,27 +183,27 @@ func (l *Limiter) Reserve(ctx context.Context, key string, cost int64) (d Decisi
 	return w.verdict.decision(), w.verdict.Reservation, err
 }
 
-// Settle charges the true cost instead of the estimate, and gives permits back. A cost above the estimate
-// is charged as far as the limits have room, or an Overdraft. It takes effect once, so it may be sent again
-// after an error that wraps [ErrUnavailable].
+// Settle charges the true cost instead of the estimate, and gives permits back. A cost above the estimate is
+// charged as far as the limits have room or an Overdraft. It takes effect once, so it may be sent again after
+// an error that wraps [ErrUnavailable].
 func (l *Limiter) Settle(ctx context.Context, reservation string, cost int64) (Decision, error) {
 	return l.concludeOnce(ctx, &Conclusion{Reservation: reservation, Verb: Settle, Cost: cost})
 }
 
-// Release gives everything back that was reserved. Releasing an expired permit is a no-op. It may be sent
-// again, as Settle.
+// Release gives back everything that was reserved. Releasing an expired permit is a no-op. Like Settle, it
+// may be sent again.
 func (l *Limiter) Release(ctx context.Context, reservation string) error {
 	_, err := l.concludeOnce(ctx, &Conclusion{Reservation: reservation, Verb: Release})
 	return err
 }
 
-// Renew keeps a reservation open for its time from now on, and its permits.
+// Renew extends a reservation and its permits by their full time to live, from now on.
 func (l *Limiter) Renew(ctx context.Context, reservation string) error {
 	_, err := l.concludeOnce(ctx, &Conclusion{Reservation: reservation, Verb: Renew})
 	return err
 }
 
-// Reset forgets what the key has used.
+// Reset clears what the key has used.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	resetter, ok := l.store.(storage.Resetter)
 	if !ok {
@@ -214,7 +215,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return l.wrap("reset", resetter.Reset(ctx, &w.group[0]))
 }
 
-// wrap says whose error it is.
+// wrap adds the limiter's name and the operation to an error.
 func (l *Limiter) wrap(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("limiter %q: %s: %w", l.name, what, err)

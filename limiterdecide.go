@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A limiterWork is the memory that one decision takes, kept for the next.
+// A limiterWork is the memory for one decision, reused for the next.
 type limiterWork struct {
 	ticket  storage.Ticket
 	group   [1]storage.Group
@@ -31,7 +31,7 @@ func newLimiterWork(meters []*algorithm.Meter) *limiterWork {
 
 func (l *Limiter) work() *limiterWork { return l.works.Get().(*limiterWork) }
 
-// prepare writes the ticket. The limits are one group: together or not at all.
+// prepare fills in the ticket. The limits are one group: all of them are charged, or none.
 func (w *limiterWork) prepare(l *Limiter, key string, c *Call) {
 	for i := range w.charges {
 		w.charges[i].Cost = c.Cost
@@ -46,7 +46,7 @@ func (w *limiterWork) prepare(l *Limiter, key string, c *Call) {
 	}
 }
 
-// Decide answers a call by its [KeyAttribute], Cost, MaxDelay, Reserve and TTL. A call without that
+// Decide decides a request by its [KeyAttribute], Cost, MaxDelay, Reserve and TTL. A request without that
 // attribute is invalid. Rule and policies in the verdict are the limiter's name.
 func (l *Limiter) Decide(ctx context.Context, c *Call, v *Verdict) error {
 	key, ok := c.Attribute(KeyAttribute)
@@ -59,7 +59,7 @@ func (l *Limiter) Decide(ctx context.Context, c *Call, v *Verdict) error {
 	return l.decide(ctx, w, key, c, v)
 }
 
-// CheckAttributes is of an attribute.Checker.
+// CheckAttributes implements attribute.Checker.
 func (l *Limiter) CheckAttributes(_ string, check func(attribute string, from *attribute.Source) error) error {
 	return l.wrap("check attributes", check(KeyAttribute, nil))
 }
@@ -83,7 +83,7 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 	}
 	for i := range out.Decisions {
 		if d := &out.Decisions[i]; w.charges[i].CannotWait(d) {
-			d.Remaining = 0 // what is left is not for this client now
+			d.Remaining = 0 // what is left is not available to this client now
 		}
 	}
 	l.report(v, l.meters, out.Decisions)
@@ -94,7 +94,7 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 	return nil
 }
 
-// withoutStore makes the verdict of a request that the store cannot decide.
+// withoutStore fills in the verdict of a request that the store cannot decide.
 func (l *Limiter) withoutStore(v *Verdict) {
 	v.Reason, v.Rule, v.Quality = ReasonStoreError, l.name, QualityClosed
 	if l.failOpen {
@@ -103,7 +103,7 @@ func (l *Limiter) withoutStore(v *Verdict) {
 	v.Decision.Allowed = v.Allowed
 }
 
-// report adds what each of the meters, some of the limiter's, decided.
+// report adds the decision of each meter. The meters are some or all of the limiter's.
 func (l *Limiter) report(v *Verdict, meters []*algorithm.Meter, decisions []Decision) {
 	at := 0
 	for i, m := range l.meters {
@@ -117,7 +117,7 @@ func (l *Limiter) report(v *Verdict, meters []*algorithm.Meter, decisions []Deci
 	}
 }
 
-// openFor returns how long everything that was reserved, and every permit, stays reserved.
+// openFor returns how long the reservation and all permits stay open.
 func (l *Limiter) openFor(reserved time.Duration) time.Duration {
 	for _, m := range l.meters {
 		if ttl := m.Limit().Window; m.Kind == algorithm.KindLeases && (reserved == 0 || ttl < reserved) {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An Option of [New] is a limit, as a [Rate] or a [Limit], or says how the limiter works: [WithName],
+// An Option of [New] is a limit, given as a [Rate] or a [Limit], or a setting of the limiter: [WithName],
 // [WithSecret], [WithReserveTTL], [FailOpen].
 type Option interface{ IsLimiterOption() }
 
@@ -29,7 +29,7 @@ type optionFunc func(*limiterOptions)
 
 func (optionFunc) IsLimiterOption() {}
 
-// add reads the options. An [Option] is one of the types below: a type of another package cannot be one.
+// add reads the options. Only the types below are options: a type of another package cannot be one.
 func (o *limiterOptions) add(options []Option) error {
 	var errs []error
 	for _, option := range options {
@@ -48,23 +48,23 @@ func (o *limiterOptions) add(options []Option) error {
 	return errors.Join(errs...)
 }
 
-// WithName names the limiter. The name is part of the name of every counter: limiters of the same name
-// that share a store share counters, on one node or on many, and limiters of different names never do. It
-// is also what clients are told, as in RateLimit-Policy: "search";q=100;w=60.
+// WithName names the limiter. The name is part of the name of every counter: limiters of the same name that
+// share a store share counters, on one node or on many. Limiters of different names never do. Clients see the
+// name too, as in RateLimit-Policy: "search";q=100;w=60.
 //
 // A name has 1 to 63 lower-case letters, digits, '.', '_' and '-', and begins with a letter or digit.
 func WithName(name string) Option {
 	return optionFunc(func(o *limiterOptions) { o.name = name })
 }
 
-// WithSecret keys the hash that stands for keys in the store, so that nobody who reads the store can test
-// whether a known key is in it. All nodes that share counters need the same secret.
+// WithSecret sets the secret of the keyed hash that replaces keys in the store. Without the secret, a reader
+// of the store cannot test whether a known key is in it. All nodes that share counters need the same secret.
 func WithSecret(secret string) Option {
 	return optionFunc(func(o *limiterOptions) { o.secret = secret })
 }
 
-// WithReserveTTL sets how long what [Limiter.Reserve] took can be settled, released or renewed; by default
-// five minutes. After that it stays charged.
+// WithReserveTTL sets how long a reservation made by [Limiter.Reserve] can be settled, released or renewed.
+// The default is five minutes. After that it stays charged.
 func WithReserveTTL(ttl time.Duration) Option {
 	return optionFunc(func(o *limiterOptions) { o.reserveTTL = ttl })
 }
@@ -74,7 +74,7 @@ func FailOpen() Option {
 	return optionFunc(func(o *limiterOptions) { o.failOpen = true })
 }
 
-// reserveTTL is how long a reservation can be settled if nobody says.
+// reserveTTL is how long a reservation can be settled by default.
 const reserveTTL = 5 * time.Minute
 
 func (o *limiterOptions) validate(store Store) error {
@@ -97,8 +97,8 @@ func (o *limiterOptions) validate(store Store) error {
 	return errors.Join(errs...)
 }
 
-// isInProcess reports whether the store says that no other process shares its counters. A store that does
-// not say is taken to be shared.
+// isInProcess reports whether the store says that no other process shares its counters. A store without the
+// method counts as shared.
 func isInProcess(store Store) bool {
 	s, ok := store.(interface{ InProcess() bool })
 	return ok && s.InProcess()

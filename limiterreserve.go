@@ -12,22 +12,22 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A reservation of a limiter is named by what any node needs to conclude it, and by a keyed checksum that
+// The name of a limiter's reservation holds what any node needs to conclude it, and a keyed checksum that
 // binds it to the limiter's name and the counters of its limits.
 //
 //	version(1) flags(1) subject(16) nonce(8) checksum(8), in base64url
 const (
 	sealVersion    = 1
-	sealPermits    = 1 << 0 // of flags: only permits were taken under the nonce
+	sealPermits    = 1 << 0 // in flags: only permits were taken under the nonce
 	sealBodyBytes  = 1 + 1 + 16 + 8
 	sealBytes      = sealBodyBytes + sealCheckBytes
 	sealCheckBytes = 8
 )
 
-// A sealer names reservations and reads the names.
+// A sealer encodes and decodes names of reservations.
 type sealer struct {
 	hasher storage.Hasher
-	about  string // what the checksum covers beside the body
+	about  string // what the checksum covers besides the body
 }
 
 func newSealer(h storage.Hasher, counters string, meters []*algorithm.Meter) sealer {
@@ -64,8 +64,8 @@ func (s *sealer) open(reservation string) (subject storage.Subject, nonce uint64
 	return storage.Subject(id[2:18]), binary.BigEndian.Uint64(id[18:]), id[1] == sealPermits, nil
 }
 
-// Conclude settles, releases or renews a reservation. Conclusion.Response is not read: a limiter's cost does
-// not come with the response. The verdict names the reservation if it is still open.
+// Conclude settles, releases or renews a reservation. It ignores Conclusion.Response: the cost of a limiter
+// does not come from the response. The verdict names the reservation if it is still open.
 func (l *Limiter) Conclude(ctx context.Context, c *Conclusion, v *Verdict) error {
 	v.Reset()
 	return l.wrap(c.Verb.String(), l.conclude(ctx, c, v))

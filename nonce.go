@@ -2,6 +2,6 @@ package penstock
 
 import "math/rand/v2"
 
-// newNonce names what a ticket takes. It decides nothing, and so is the only random number of this
-// package.
+// newNonce returns a name for what a ticket takes. It is the only random number in this package, and no
+// decision depends on it.
 func newNonce() uint64 { return rand.Uint64() | 1 }

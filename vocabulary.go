@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// The words below are declared in packages algorithm and storage, which the front door stands on.
+// The names below are declared in packages algorithm and storage, and repeated here for convenience.
 
-// A Store keeps counters and decides tickets atomically: a memstore, a redisstore, or any other that
-// passes the suite of package storetest. Package storage has what its authors need.
+// A Store keeps counters and decides tickets atomically: a memstore, a redisstore, or any other store that
+// passes the test suite in package storetest. Package storage documents the contract for authors of stores.
 type Store = storage.Store
 
 // A Limit is an algorithm with its numbers, for example
@@ -23,8 +23,8 @@ type Limit = algorithm.Limit
 // A FieldError says what is wrong with one field of a limit and what is allowed.
 type FieldError = algorithm.FieldError
 
-// A Decision is the answer for one limit: whether it allows the request, how much is used and left,
-// when to retry, and for how long to hold the request.
+// A Decision is the result for one limit: whether it allows the request, how much is used and left, when to
+// retry, and how long to hold the request.
 type Decision = algorithm.Decision
 
 // An Instant is a point in time in whole microseconds since the Unix epoch.
@@ -34,7 +34,7 @@ type Instant = algorithm.Instant
 func InstantOf(t time.Time) Instant { return algorithm.InstantOf(t) }
 
 const (
-	// Never is the RetryAfter of a request that no amount of waiting will let pass.
+	// Never is the RetryAfter of a request that can never pass, however long the client waits.
 	Never = algorithm.Never
 
 	// AnyDelay as a MaxDelay accepts whatever delay a leaky bucket imposes.
@@ -57,7 +57,7 @@ const (
 type Refill = algorithm.Refill
 
 const (
-	Continuous = algorithm.Continuous // a little all the time
+	Continuous = algorithm.Continuous // tokens arrive continuously
 	Interval   = algorithm.Interval   // Count at once at every multiple of the window since the epoch
 )
 
@@ -86,18 +86,18 @@ const (
 )
 
 var (
-	// ErrInvalid is wrapped by every error that blames the input. Trying again is no use.
+	// ErrInvalid is wrapped by every error caused by invalid input. Retrying does not help.
 	ErrInvalid = algorithm.ErrInvalid
 
-	// ErrUnavailable is wrapped by every error of a store that could not answer. Whether the request
-	// was charged is then unknown.
+	// ErrUnavailable is wrapped by every error of a store that could not answer. It is then unknown whether
+	// the request was charged.
 	ErrUnavailable = storage.ErrUnavailable
 
-	// ErrNoReservation is what a conclusion gets for which there is no reservation: never made, expired,
-	// or of another key. It wraps ErrInvalid.
+	// ErrNoReservation is returned for a conclusion without a reservation: it was never made, has expired, or
+	// belongs to another key. It wraps ErrInvalid.
 	ErrNoReservation = storage.ErrNoReservation
 
-	// ErrClosed is what a conclusion gets whose reservation was closed in another way before. It wraps
+	// ErrClosed is returned for a conclusion whose reservation was already closed in another way. It wraps
 	// ErrInvalid.
 	ErrClosed = storage.ErrClosed
 )

@@ -4,7 +4,7 @@
 //	Store.Take(ctx, ticket, &outcome)     decided atomically, together or not at all
 //	Outcome{Groups, Decisions}            what happened, with numbers a client can act on
 //
-// What a store can do beside deciding is said by further small interfaces: [Settler], [Banner],
-// [Resetter], [Inspector], [Lister], [BatchStore], [LateCharger], [Follower]. Package storetest is the
-// contract as a suite, package algorithm the arithmetic that stores decide with.
+// Optional abilities of a store are separate small interfaces: [Settler], [Banner], [Resetter], [Inspector],
+// [Lister], [BatchStore], [LateCharger], [Follower]. Package storetest is the contract as a test suite, and
+// package algorithm is the arithmetic that stores decide with.
 package storage

@@ -7,29 +7,29 @@ import (
 )
 
 var (
-	// ErrUnavailable is wrapped by every error with which a store says that it could not
-	// answer. Whether the call was charged is then unknown, so it must not be sent again.
+	// ErrUnavailable is wrapped by every error of a store that could not answer. It is then unknown whether
+	// the request was charged, so it must not be sent again.
 	ErrUnavailable = errors.New("store unavailable")
 
-	// ErrNotTaken is wrapped by errors of Take that prove that nothing was charged: the ticket was
-	// not sent. It wraps ErrUnavailable.
+	// ErrNotTaken is wrapped by errors of Take that prove that nothing was charged: the ticket was not sent.
+	// It wraps ErrUnavailable.
 	ErrNotTaken error = notTaken{}
 
-	// ErrFull is what a bounded store returns for a permit, a reservation or a ban that it has no
-	// room to remember. It wraps ErrNotTaken, but a rule denies then unless its failure policy is to
-	// allow: a full store still limits.
+	// ErrFull is what a bounded store returns if it has no room to remember a permit, a reservation or a ban.
+	// It wraps ErrNotTaken. Unlike for other unavailable stores, a rule then denies unless its failure policy
+	// is to allow: a full store still limits.
 	ErrFull error = full{}
 
-	// ErrNoReservation is what a settlement gets for which there is none: never made, over, or
-	// of another subject. It wraps ErrInvalid.
+	// ErrNoReservation is returned for a settlement without a reservation: it was never made, has expired, or
+	// belongs to another subject. It wraps ErrInvalid.
 	ErrNoReservation error = noReservation{}
 
-	// ErrClosed is what a settlement gets whose reservation was closed in another way before.
-	// It wraps ErrInvalid.
+	// ErrClosed is returned for a settlement whose reservation was already closed in another way. It wraps
+	// ErrInvalid.
 	ErrClosed error = closed{}
 
-	// ErrCorrupt is what a store says when it finds something under a key of its own that it
-	// did not write. Nothing is overwritten. It wraps ErrUnavailable.
+	// ErrCorrupt is returned by a store that finds data under one of its keys that it did not write. It
+	// overwrites nothing. It wraps ErrUnavailable.
 	ErrCorrupt error = corrupt{}
 )
 

@@ -7,19 +7,18 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// An Inspection is what a store knows of one rule's subject.
+// An Inspection is what a store knows of one subject of a rule.
 type Inspection struct {
 	Subject   Subject
-	Group     GroupOutcome         // ban, strikes, and whether a call would pass now
+	Group     GroupOutcome         // ban, strikes, and whether a request would pass now
 	Decisions []algorithm.Decision // one for each limit of the rule
 
-	Reservations []Reservation // the first of them
-	Reserved     int64         // how many there are
+	Reservations []Reservation // the first few
+	Reserved     int64         // how many there are in total
 }
 
-// Inspect looks at the subjects of several rules at once, one for each group: counters, strikes,
-// bans and reservations, of which at most so many of each. It writes nothing, whatever the groups'
-// costs are.
+// Inspect reads the state of the subjects of several rules at once, one for each group: counters, strikes,
+// bans and up to a maximum number of reservations each. It writes nothing, even if the groups have costs.
 func Inspect(ctx context.Context, store interface {
 	Store
 	Inspector

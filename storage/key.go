@@ -6,21 +6,21 @@ import (
 	"encoding/binary"
 )
 
-// A Subject names whose state a group charges: domain, rule and the rule's key attributes of one
-// caller, as a 128-bit keyed hash. It carries no personal data.
+// A Subject identifies the state that a group charges. It is a 128-bit keyed hash of the domain, the rule and
+// the values of the rule's key attributes for one client. It carries no personal data.
 type Subject [16]byte
 
-// String returns the subject as 22 characters of URL-safe base64, as it stands in Redis keys.
+// String returns the subject as 22 characters of URL-safe base64, the form used in Redis keys.
 func (s Subject) String() string { return base64.RawURLEncoding.EncodeToString(s[:]) }
 
-// An Attribute is a named property of a call.
+// An Attribute is a named property of a request.
 type Attribute struct{ Name, Value string }
 
 // A Hasher makes subjects. All nodes that share a store must share its secret.
 type Hasher struct{ k0, k1 uint64 }
 
-// builtinSecret keys the hash where no secret was given: it still spreads keys, but somebody who
-// reads the store can then test whether it knows a given name.
+// builtinSecret keys the hash if no secret is configured. It still spreads keys, but a reader of the store
+// can then test whether a known name is in it.
 const builtinSecret = "penstock: no key_secret given"
 
 // NewHasher returns a Hasher keyed by the secret, of any length.
@@ -32,8 +32,8 @@ func NewHasher(secret string) Hasher {
 	return Hasher{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
 }
 
-// Subject hashes an encoding in which every part is preceded by its length, so that different
-// parts never read the same: ("ab", "c") is not ("a", "bc"). It is Rule and its Subject in one.
+// Subject hashes an encoding in which every part is preceded by its length, so that different parts never
+// encode alike: ("ab", "c") is not ("a", "bc"). It combines Rule and RuleHasher.Subject.
 func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
 	s := newSipHash(h.k0, h.k1)
 	s.writePart(domain)
@@ -49,8 +49,7 @@ func (h Hasher) Subject(domain, rule string, key ...Attribute) Subject {
 	return tag.mark(s.sum())
 }
 
-// Rule hashes what all subjects of a rule have in common: its domain, its name, and the names of
-// its key attributes.
+// Rule hashes what all subjects of a rule share: its domain, its name, and the names of its key attributes.
 func (h Hasher) Rule(domain, rule string, key ...string) RuleHasher {
 	s := newSipHash(h.k0, h.k1)
 	s.writePart(domain)
@@ -68,9 +67,8 @@ type RuleHasher struct {
 	tag   RuleTag
 }
 
-// A RuleTag is what all subjects of a rule begin with, so that they can be listed. The other 96
-// bits still tell 500 million callers of one rule apart: two of them share a subject with
-// probability 2^-40.
+// A RuleTag is the prefix of all subjects of a rule, so that they can be listed. The other 96 bits still
+// distinguish 500 million clients of one rule: the probability that two of them share a subject is 2^-40.
 type RuleTag [4]byte
 
 func tagOf(rule sipHash) (tag RuleTag) {
@@ -84,14 +82,14 @@ func (t RuleTag) mark(s Subject) Subject {
 	return s
 }
 
-// Number returns what tells the rule from others: of 100,000 rules two have the same with
-// probability 2^-31, while tags are too short for that.
+// Number returns a number that distinguishes the rule from others. Among 100,000 rules, two have the same
+// number with probability 2^-31; tags are too short for that.
 func (r *RuleHasher) Number() uint64 {
 	sum := r.state.sum()
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// Tag returns what the rule's subjects begin with.
+// Tag returns the prefix of the rule's subjects.
 func (r *RuleHasher) Tag() RuleTag { return r.tag }
 
 // Tag returns the tag of the subject's rule.
@@ -110,8 +108,8 @@ func (r *RuleHasher) Subject(values ...string) Subject {
 	return r.tag.mark(s.sum())
 }
 
-// The encoding: domain, rule, how many names, the names, the values. Every part is preceded by its
-// length, in the fewest bytes, so the parts can be told from the whole in only one way.
+// The encoding is: domain, rule, number of names, the names, the values. Every part is preceded by its length
+// in the fewest bytes, so there is only one way to split the whole into parts.
 
 func (h *sipHash) writePart(s string) {
 	h.writeNumber(uint64(len(s)))
@@ -125,11 +123,11 @@ func (h *sipHash) writeNumber(n uint64) {
 	h.writeByte(byte(n))
 }
 
-// A CallID is what a caller calls its call, hashed: the same id names the same call. It is not the
-// limit's key.
+// A CallID is the hash of the ID that a client gave to its request: the same ID means the same request. It is
+// not the limit's key.
 type CallID [16]byte
 
-// Call hashes a caller's id, of any length. The zero CallID means none and is never returned.
+// Call hashes a client's request ID of any length. The zero CallID means none and is never returned.
 func (h Hasher) Call(id string) CallID {
 	s := newSipHash(h.k0, h.k1)
 	s.writePart("call")

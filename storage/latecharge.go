@@ -9,26 +9,26 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A LateCharger charges requests that were admitted without it.
+// A LateCharger charges requests that were admitted without asking the store.
 type LateCharger interface {
-	// ChargeLate adds to the subject's counters what still counts of the late charge. It takes
-	// effect once, by its nonce, and so may be sent again after an error. It never denies: an amount
-	// is cut where the counter reaches the limit's capacity plus its overdraft.
+	// ChargeLate adds what still counts of the late charge to the subject's counters. Its nonce makes it take
+	// effect once, so it may be sent again after an error. It never denies: it caps an amount where the
+	// counter reaches the limit's capacity plus its overdraft.
 	ChargeLate(ctx context.Context, c *LateCharge) error
 }
 
-// A LateCharge is what one node admitted for a subject while the store did not answer and that the
-// store has certainly not charged.
+// A LateCharge is what one node admitted for a subject while the store did not answer. The store has
+// certainly not charged it.
 type LateCharge struct {
-	Now     algorithm.Instant // as a ticket's
+	Now     algorithm.Instant // as in a Ticket
 	Subject Subject
 	Nonce   uint64
 	Amounts []LateAmount
 }
 
-// A LateAmount is what was admitted under one limit, as a counter that holds only that, dated by the
-// store's clock. The store brings the counter up to now before it adds it: windows that have ended
-// count nothing, buckets have drained since.
+// A LateAmount is what was admitted under one limit, as a counter that holds only that, dated by the store's
+// clock. The store brings the counter up to now before it adds it: windows that have ended count nothing, and
+// buckets have drained since.
 type LateAmount struct {
 	Meter *algorithm.Meter
 	State algorithm.State   // of a fixed-size kind
@@ -36,12 +36,12 @@ type LateAmount struct {
 }
 
 const (
-	// LateChargeTTL is how long a store remembers a late charge, so that sending it again changes
-	// nothing. It may forget sooner where nothing of the charge counts any more.
+	// LateChargeTTL is how long a store remembers a late charge, so that sending it again changes nothing. It
+	// may forget sooner once nothing of the charge counts any more.
 	LateChargeTTL = 24 * time.Hour
 )
 
-// Validate reports what no store can charge.
+// Validate returns an error if no store can make the charge.
 func (c *LateCharge) Validate() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w late charge: %s", algorithm.ErrInvalid, fmt.Sprintf(format, args...))
@@ -67,7 +67,7 @@ func (c *LateCharge) Validate() error {
 	return nil
 }
 
-// validate returns what is wrong with the amount, to follow its number.
+// validate returns what is wrong with the amount; the caller puts the amount's number in front.
 func (a *LateAmount) validate() error {
 	switch {
 	case a.Meter == nil:
@@ -87,8 +87,8 @@ func (a *LateAmount) validate() error {
 	return nil
 }
 
-// TTL returns for how many µs the charge has to be remembered: until nothing of it counts any more,
-// or it is not sent again.
+// TTL returns how long the charge has to be remembered, in µs: until nothing of it counts any more, or until
+// it is no longer sent again.
 func (c *LateCharge) TTL() (ttl int64) {
 	for _, a := range c.Amounts {
 		ttl = max(ttl, a.Meter.Life)

@@ -8,25 +8,25 @@ import (
 	"github.com/penstock-io/penstock/internal/enum"
 )
 
-// A reservation is what a group took under its ticket's nonce, remembered so that it can be
-// settled once the true cost is known, or released. An unsettled one stays charged. Leases of a
-// concurrency limit can be released and renewed under their nonce without one.
+// A reservation records what a group took under its ticket's nonce, so that it can be settled once the true
+// cost is known, or released. Unsettled, it stays charged. Permits of a concurrency limit can be released and
+// renewed under their nonce without a reservation.
 
-// A Reservation is what a store remembers of one.
+// A Reservation is the record that a store keeps of a reservation.
 type Reservation struct {
 	Nonce    uint64
-	Until    algorithm.Instant   // afterwards it cannot be settled any more
-	Closed   bool                // settled or released; Receipts then tell the cost it was closed with
+	Until    algorithm.Instant   // after that it cannot be settled
+	Closed   bool                // settled or released; Receipts then hold the cost it was closed with
 	Receipts []algorithm.Receipt // of the charges with a cost
 }
 
-// Live tells whether the reservation can be believed at an instant. No store writes one that ends
-// later than MaxReserve from now; a clock may have stepped back by as much again.
+// Live reports whether the reservation is plausible at an instant. No store writes one that ends later than
+// MaxReserve from now; the clock may have stepped back by the same amount.
 func (r *Reservation) Live(now algorithm.Instant) bool {
 	return r.Until > now && r.Until <= now.Add(2*MaxReserve)
 }
 
-// Receipt returns what was taken of the meter; the zero receipt if nothing was.
+// Receipt returns what was taken from the meter, or the zero receipt if nothing was.
 func (r *Reservation) Receipt(m *algorithm.Meter) algorithm.Receipt {
 	for _, receipt := range r.Receipts {
 		if receipt.Fingerprint == m.Fingerprint {
@@ -40,13 +40,13 @@ func (r *Reservation) Receipt(m *algorithm.Meter) algorithm.Receipt {
 type Verb uint8
 
 const (
-	Settle  Verb = iota // charge the true cost instead of the estimate, give leases back
+	Settle  Verb = iota // charge the true cost instead of the estimate, give permits back
 	Release             // give everything back
-	Renew               // have more time: the reservation from now on, and leases anew
+	Renew               // extend the reservation and its permits, from now on
 
 	// Refund gives costs back without a reservation: what was charged in the current window or is missing
-	// from the bucket, whichever request was charged, and never more than that. Unlike the others it takes
-	// effect every time it is sent.
+	// from the bucket, regardless of which request was charged, and never more than that. Unlike the others,
+	// it takes effect every time it is sent.
 	Refund
 )
 
@@ -55,45 +55,45 @@ var verbNames = [...]string{"settle", "release", "renew", "refund"}
 func (v Verb) String() string { return enum.Name(verbNames[:], v, "Verb") }
 
 const (
-	MaxReserve = 24 * time.Hour // how long a reservation may stay open at a time
+	MaxReserve = 24 * time.Hour // the longest time a reservation may stay open without a renewal
 
 )
 
-// A Settlement is about what one group took under a nonce. It takes effect once: the same again
-// changes nothing, and anything else is refused.
+// A Settlement settles, releases or renews what one group took under a nonce. It takes effect once: sending
+// it again changes nothing, and a different one is refused.
 type Settlement struct {
-	Now     algorithm.Instant // as a ticket's
+	Now     algorithm.Instant // as in a Ticket
 	Subject Subject
 	Nonce   uint64
 	Verb    Verb
 
-	// Charges are those of the group. With Settle, their costs are the true ones; a lease's
-	// cost is of no account.
+	// Charges are those of the group. With Settle, their costs are the true ones; the cost of a permit is
+	// ignored.
 	Charges []algorithm.Charge
 
 	Overage algorithm.Overage
-	TTL     time.Duration // with Renew, of a reservation; leases have their limit's
+	TTL     time.Duration // with Renew, of a reservation; permits use their limit's
 
-	// Lost, with Release, says that the reply to the ticket was lost: the ticket may have been taken,
-	// or not, or may still arrive. A store that can receive tickets late takes nothing for one that
-	// arrives within [LostFor] after its release, and answers it with [ErrClosed].
+	// Lost, with Release, says that the reply to the ticket was lost: the ticket may have been taken, or not,
+	// or may still arrive. A store that can receive tickets late takes nothing for one that arrives within
+	// [LostFor] after its release, and answers it with [ErrClosed].
 	Lost bool
 }
 
-// LostFor is for how long a store remembers that a lost ticket was released. It is longer than the
-// operating system resends what was written to a connection that has been closed since.
+// LostFor is how long a store remembers that a lost ticket was released. It is longer than the operating
+// system keeps resending data written to a connection that has been closed since.
 const LostFor = 2 * time.Minute
 
-// Settled is what became of a settlement. Reuse one to settle without allocating.
+// Settled is the result of a settlement. Reuse one to settle without allocating.
 type Settled struct {
 	Now       algorithm.Instant
-	Allowed   bool                 // false where the overage was denied; the reservation is then still open
-	Again     bool                 // it had been done before, and nothing was changed
-	Until     algorithm.Instant    // with Renew, how long it is open now
-	Decisions []algorithm.Decision // one for each charge: the numbers as they are now
+	Allowed   bool                 // false if the overage was denied; the reservation is then still open
+	Again     bool                 // it had been done before, so nothing changed
+	Until     algorithm.Instant    // with Renew, when it now ends
+	Decisions []algorithm.Decision // one for each charge: the current numbers
 }
 
-// Validate reports what no store could settle.
+// Validate returns an error if no store can make the settlement.
 func (s *Settlement) Validate() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w %v: %s", algorithm.ErrInvalid, s.Verb, fmt.Sprintf(format, args...))
@@ -146,7 +146,7 @@ func (s *Settlement) validateCharge(i int) error {
 	return nil
 }
 
-// Cost returns what a charge of the settlement is to cost in the end.
+// Cost returns the final cost of a charge of the settlement.
 func (s *Settlement) Cost(i int) int64 {
 	if s.Verb == Release {
 		return 0
@@ -154,7 +154,7 @@ func (s *Settlement) Cost(i int) int64 {
 	return s.Charges[i].Cost
 }
 
-// OnlyLeases tells whether the settlement is about leases alone: those need no reservation.
+// OnlyLeases reports whether the settlement covers only permits, which need no reservation.
 func (s *Settlement) OnlyLeases() bool {
 	for _, c := range s.Charges {
 		if c.Meter.Kind != algorithm.KindLeases {
@@ -164,7 +164,7 @@ func (s *Settlement) OnlyLeases() bool {
 	return true
 }
 
-// Repeats tells whether the settlement is the one that closed the reservation.
+// Repeats reports whether the settlement is the one that closed the reservation.
 func (s *Settlement) Repeats(r *Reservation) bool {
 	if s.Verb == Renew {
 		return false

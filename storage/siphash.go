@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// sipHash is SipHash-2-4 with 128 bits of output, fed piece by piece. It is a keyed function:
-// without the key nobody can find two subjects that share a counter, or a subject's name from its
-// hash by trying names.
+// sipHash is SipHash-2-4 with 128 bits of output, fed piece by piece. It is a keyed function: without the key
+// it is infeasible to find two subjects that share a counter, or to recover a subject's name from its hash by
+// trying names.
 type sipHash struct {
 	v0, v1, v2, v3 uint64
-	pending        uint64 // bytes that do not fill a word yet, little-endian
+	pending        uint64 // bytes that do not yet fill a word, little-endian
 	length         uint64
 }
 
@@ -90,14 +90,14 @@ func (h *sipHash) writeString(s string) {
 	h.pending, h.v0, h.v1, h.v2, h.v3 = pending, v0, v1, v2, v3
 }
 
-// word64 returns the first 8 bytes of s, little-endian. The compiler makes one load of it.
+// word64 returns the first 8 bytes of s, little-endian. The compiler turns it into one load.
 func word64(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// tail64 is word64 of 1 to 7 bytes, the rest being zero: from both ends, where the loads overlap.
+// tail64 is word64 for 1 to 7 bytes, padded with zeros. It loads from both ends, and the loads overlap.
 func tail64(s string) uint64 {
 	n := len(s)
 	if n >= 4 {

@@ -8,71 +8,72 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A Store decides tickets atomically. Stores differ in where state lives, never in what they
-// decide: package storetest is the contract as a suite.
+// A Store decides tickets atomically. Stores differ in where state lives, never in what they decide: package
+// storetest is the contract as a test suite.
 //
-// A denial is an answer, not an error. An error means that the store could not answer, and wraps
-// [ErrUnavailable], or that nobody could, and wraps [algorithm.ErrInvalid]; the outcome is then meaningless.
-// A charge whose error wraps ErrUnavailable may have been taken: it must not be sent again.
+// A denial is an answer, not an error. An error wraps [ErrUnavailable] if the store could not answer, or
+// [algorithm.ErrInvalid] if no store could; the outcome is then meaningless. A charge whose error wraps
+// ErrUnavailable may have been taken: it must not be sent again.
 //
-// What a store can do beside deciding (giving back, inspecting, resetting) is said by further
-// small interfaces. What decides before, after or instead of a store (a cache of denials, a
-// breaker, leased permits) is a Store around a Store.
+// Optional abilities of a store (giving back, inspecting, resetting) are separate small interfaces. What
+// decides before, after or instead of a store (a deny cache, a circuit breaker, leases) is a Store that wraps
+// a Store.
 type Store interface {
 	Take(ctx context.Context, t *Ticket, out *Outcome) error
 }
 
-// A Settler closes and prolongs reservations and leases. A settlement for which there is nothing
-// fails with [ErrNoReservation], one that was done before in another way with [ErrClosed]; both
-// leave every counter as it was. To release a lease that is gone is no error, only in vain.
+// A Settler settles, releases and renews reservations and permits. A settlement without a reservation fails
+// with [ErrNoReservation], and one that was already closed in another way with [ErrClosed]; both leave every
+// counter unchanged. Releasing an expired permit is a no-op.
 type Settler interface {
 	Settle(ctx context.Context, s *Settlement, out *Settled) error
 }
 
-// A Banner bans by hand.
+// A Banner sets and lifts bans manually.
 type Banner interface {
 	Ban(ctx context.Context, b *Ban) (until algorithm.Instant, err error)
 }
 
-// A Ban is set by hand: for Length from now on, whatever was before. A Length of 0 lifts.
+// A Ban is a manual ban: it lasts for Length from now on and replaces any earlier ban. A Length of 0 lifts
+// the ban.
 type Ban struct {
-	Now     algorithm.Instant // as a ticket's
+	Now     algorithm.Instant // as in a Ticket
 	Subject Subject
 	Penalty *algorithm.Penalty
 	Length  time.Duration
 }
 
-// A Resetter forgets a subject: what the group's charges and its replay budget have counted, strikes
-// and ban, also if the group has no penalty (any more), and reservations. Records of calls and of late
-// charges are left to their end, which is near.
+// A Resetter clears the state of a subject: the counters of the group's charges and of its replay budget,
+// strikes and ban (even if the group no longer has a penalty), and reservations. It leaves the records of
+// requests and of late charges, which expire soon.
 type Resetter interface {
 	Reset(ctx context.Context, g *Group) error
 }
 
-// An Inspector tells what a peek does not: the reservations of a subject that are still
-// remembered, at most so many, and how many there are. See [ValidateInspection].
+// An Inspector returns what a peek does not: the reservations of a subject that are still remembered, up to a
+// maximum, and how many there are. See [ValidateInspection].
 type Inspector interface {
 	Reservations(ctx context.Context, now algorithm.Instant, s Subject, most int) (_ []Reservation, total int64, err error)
 }
 
-// A Lister lists the subjects of a rule, page by page, without keeping others waiting.
+// A Lister lists the subjects of a rule, page by page, without blocking other requests.
 type Lister interface {
-	// Keys returns a page and where the next begins; the empty cursor is the beginning, and
-	// the end. A page looks at about so many keys and may hold none. A subject that lives all
-	// the while is listed at least once.
+	// Keys returns a page and the cursor of the next; the empty cursor is both the beginning and the end. A
+	// page scans roughly the given number of keys and may be empty. A subject that exists during the whole
+	// listing is listed at least once.
 	Keys(ctx context.Context, tag RuleTag, cursor string, about int) (page []string, next string, err error)
 
-	// Size returns how many keys there are of all rules: how far a listing has to go.
+	// Size returns the number of keys of all rules, which is how many a listing has to scan.
 	Size(ctx context.Context) (int64, error)
 }
 
-// A BatchStore decides many tickets in one call, each by itself, sooner than one by one.
+// A BatchStore decides many tickets in one function call, each by itself, faster than one by one.
 type BatchStore interface {
 	TakeEach(ctx context.Context, turns []Turn)
 }
 
-// A FullStore has every ability that a node uses of a store that it shares with others. What decides before
-// or instead of a store embeds one, and changes only what it is about.
+// A FullStore has every ability that a node needs from a shared store. A wrapper that decides before or
+// instead of a store embeds one and overrides only the methods it changes.
 type FullStore interface {
 	Store
 	Settler
@@ -83,14 +84,14 @@ type FullStore interface {
 	LateCharger
 }
 
-// A Turn is a ticket of a batch, and what became of it.
+// A Turn is a ticket of a batch, and its outcome.
 type Turn struct {
 	Ticket  Ticket
 	Outcome Outcome // meaningless with an error
 	Err     error
 }
 
-// Validate reports what no store could do.
+// Validate returns an error if no store can set the ban.
 func (b *Ban) Validate() error {
 	switch {
 	case b.Penalty == nil:
@@ -103,7 +104,7 @@ func (b *Ban) Validate() error {
 	return nil
 }
 
-// ValidateReset reports what no store can reset.
+// ValidateReset returns an error if no store can reset the group.
 func (g *Group) ValidateReset() error {
 	if len(g.Charges) > MaxCharges {
 		return fmt.Errorf("%w reset: %d charges, at most %d", algorithm.ErrInvalid, len(g.Charges), MaxCharges)
@@ -116,7 +117,7 @@ func (g *Group) ValidateReset() error {
 	return nil
 }
 
-// ValidateInspection reports what no store can tell.
+// ValidateInspection returns an error if no store can answer the inspection.
 func ValidateInspection(now algorithm.Instant, most int) error {
 	switch {
 	case now < 0 || now > algorithm.MaxInstant:
@@ -127,7 +128,7 @@ func ValidateInspection(now algorithm.Instant, most int) error {
 	return nil
 }
 
-// Apply returns what the ban makes of a penalty's state.
+// Apply returns a penalty's state after the ban.
 func (b *Ban) Apply(s algorithm.PenaltyState, now algorithm.Instant) algorithm.PenaltyState {
 	return b.Penalty.Impose(s, now, b.Length)
 }

@@ -7,59 +7,59 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A Ticket is one call as a store sees it: its groups are taken together or not at all.
+// A Ticket is what one request asks of a store: its groups are charged all together or not at all.
 type Ticket struct {
-	// Now is the instant to decide at; 0 is the store's clock. Tests and replays set it. A
-	// store never expires state on the real clock that was written at a given instant.
+	// Now is the instant to decide at; 0 means the store's clock. Tests and replays set it. If an instant is
+	// given, a store never expires the state written at it by the real clock.
 	Now algorithm.Instant
 
-	// MaxDelay is how long the caller can wait for a leaky bucket. A door that cannot wait
-	// leaves it 0 and is denied instead.
+	// MaxDelay is how long the client can wait for a leaky bucket. An API that cannot hold requests leaves it
+	// 0: a request that would have to wait is denied.
 	MaxDelay time.Duration
 
-	// Nonce names what this call takes, so that it can be given back even if the reply was
-	// lost: a random number, needed when a charge is of a concurrency limit.
+	// Nonce names what this request takes, so that it can be given back even if the reply was lost. It is a
+	// random number, and required if a charge is for a concurrency limit.
 	Nonce uint64
 
-	// Denied says that the call is denied already, elsewhere: whatever its groups say, nothing of
-	// it is taken, except by those that are alone. It still counts as a call: as a strike, and
-	// where denied calls are counted.
+	// Denied says that the request is already denied elsewhere: whatever its groups decide, nothing is
+	// charged, except in groups that are alone. It still counts as a request: as a strike, and where denied
+	// requests are counted.
 	Denied bool
 
 	Groups []Group
 }
 
-// A Group is what one matching rule asks: a subject, its guards and its charges. Within a group a
-// ban comes first, then a duplicate is recognised, then the charges are weighed, and a denial by them
-// is a strike. A duplicate's charges are only looked at, except for permits of a concurrency limit.
+// A Group is what one matching rule asks: a subject, its guards and its charges. Within a group a ban is
+// checked first, then a duplicate is recognised, then the charges are decided; a denial by them is a strike.
+// The charges of a duplicate are only peeked at, except permits of a concurrency limit.
 type Group struct {
 	Subject Subject
 	Charges []algorithm.Charge
 
-	Penalty *algorithm.Penalty // nil: the rule bans nobody
-	Dedup   *algorithm.Dedup   // nil: the rule recognises no repeats
-	Call    CallID             // which call this is, for Dedup; zero: unlike any other
-	Reserve time.Duration      // what is taken can be settled or released for so long; 0: it cannot
+	Penalty *algorithm.Penalty // nil: the rule does not ban
+	Dedup   *algorithm.Dedup   // nil: the rule does not recognise duplicates
+	Call    CallID             // identifies the request, for Dedup; zero: never a duplicate
+	Reserve time.Duration      // how long what is taken can be settled or released; 0: it cannot
 
-	// Alone marks a group that is all-or-nothing by itself: decided after the others, whatever
-	// they said, and without a say in the ticket's verdict. Shadow rules are alone.
+	// Alone marks a group that is all-or-nothing by itself: it is decided after the others, whatever they
+	// decided, and does not affect the ticket's outcome. Shadow rules are alone.
 	Alone bool
 
-	// Leased allows the group to be decided by permits that were taken ahead. Stores that keep
-	// state ignore it; package engine/lease is the one around them that does not.
+	// Leased allows the group to be decided from a lease. Stores that keep state ignore it; package
+	// engine/lease, which wraps them, does not.
 	Leased bool
 
-	// Returnable says that what others took under this rule may be given back, so that no denial by
+	// Returnable says that what other requests took under this rule may be given back, so that no denial by
 	// its limits is firm.
 	Returnable bool
 }
 
-// Guarded tells groups that are more than their charges.
+// Guarded reports whether the group has more than its charges: a penalty, dedup or a reservation.
 func (g *Group) Guarded() bool {
 	return g.Penalty != nil || g.Dedup != nil || g.Reserve != 0
 }
 
-// Spends tells whether any charge has a cost; a group without is a peek.
+// Spends reports whether any charge has a cost; a group without one is a peek.
 func (g *Group) Spends() bool {
 	for i := range g.Charges {
 		if g.Charges[i].Cost > 0 {
@@ -69,12 +69,12 @@ func (g *Group) Spends() bool {
 	return false
 }
 
-// Remembers tells whether the group looks for a repeat. Peeks do not.
+// Remembers reports whether the group checks for a duplicate. Peeks do not.
 func (g *Group) Remembers() bool {
 	return g.Dedup != nil && g.Call != (CallID{}) && g.Spends()
 }
 
-// Names tells whether what the group takes can be given back under the ticket's nonce.
+// Names reports whether what the group takes can be given back under the ticket's nonce.
 func (g *Group) Names() bool {
 	if g.Reserve != 0 {
 		return g.Spends()
@@ -91,8 +91,8 @@ func (g *Group) takesPermits() bool {
 	return false
 }
 
-// IsStrike tells whether the group's own charges deny it in a way that counts against its subject.
-// What could never pass is a mistake, not an attempt.
+// IsStrike reports whether the group's own charges deny it in a way that counts against its subject. A cost
+// that can never pass is an error, not an attempt.
 func (g *Group) IsStrike(found []Found) (strike bool) {
 	if g.Penalty == nil {
 		return false
@@ -113,10 +113,10 @@ const (
 	MaxCharges = 16 // of a group
 )
 
-// Validate reports what no store could decide.
+// Validate returns an error if no store can decide the ticket.
 func (t *Ticket) Validate() error {
 	if len(t.Groups) == 1 && len(t.Groups[0].Charges) == 1 && t.Groups[0].Reserve == 0 && t.Now >= 0 && t.Now <= algorithm.MaxInstant && t.MaxDelay >= 0 {
-		return t.validateCharge(0, 0) // nearly every ticket is like this
+		return t.validateCharge(0, 0) // nearly every ticket takes this path
 	}
 	return t.validate()
 }
@@ -156,7 +156,7 @@ func (t *Ticket) validateGuards(i int) error {
 	if g.Reserve != 0 && t.Nonce == 0 {
 		return fmt.Errorf("%w ticket: group %d is a reservation and the ticket has no nonce to name it", algorithm.ErrInvalid, i)
 	}
-	// One subject has one ban and one memory of calls, and a nonce names one reservation of it.
+	// One subject has one ban and one memory of requests, and a nonce names one reservation of it.
 	for k := range i {
 		other := &t.Groups[k]
 		if other.Subject == g.Subject && g.Guarded() && other.Guarded() {
@@ -189,8 +189,8 @@ func (t *Ticket) validateCharge(i, j int) error {
 	return t.validateState(i, j)
 }
 
-// validateState refuses two charges of one state that are weighed before either is taken. Groups that are alone
-// are taken one after the other and may share a state.
+// validateState rejects two charges of one state that are checked before either is taken. Groups that are
+// alone are charged one after the other and may share a state.
 func (t *Ticket) validateState(i, j int) error {
 	g := &t.Groups[i]
 	c := g.Charges[j]
@@ -216,64 +216,63 @@ func (t *Ticket) validateState(i, j int) error {
 	return nil
 }
 
-// An Outcome is what became of a ticket. Reuse one to decide without allocating.
+// An Outcome is the result of a ticket. Reuse one to decide without allocating.
 type Outcome struct {
-	Now       algorithm.Instant // the instant it was decided at
+	Now       algorithm.Instant // when it was decided
 	Allowed   bool              // every group that is not alone passed, and all of them were charged
 	Groups    []GroupOutcome
 	Decisions []algorithm.Decision // one for each charge, in the ticket's order
 
-	// States are what the decisions tell about, one for each charge, as the call left it: what a
-	// later call will find, if nothing happens before it.
+	// States are the states that the decisions describe, one for each charge, after the request: what a later
+	// request finds if nothing else happens.
 	States []algorithm.State
 
-	// Cached says that the store was not asked: this is what it said before. Package
-	// engine/denycache sets it.
+	// Cached says that the store was not asked, and that this is an earlier answer. Package engine/denycache
+	// sets it.
 	Cached bool
 }
 
-// A GroupOutcome is what became of a group.
+// A GroupOutcome is the result of a group.
 type GroupOutcome struct {
 	Allowed bool // every charge of the group passed
-	Taken   bool // it was charged: it passed and no other group stood in the way, or its limit counts all
+	Taken   bool // it was charged: it passed and no other group denied, or its limit counts all requests
 
-	// FirmUntil is how long a denial cannot turn into a pass by anything but an operator's
-	// hand; 0 where it may: a lease can be released, a reservation settled, a repeat recognised,
-	// and a denied call that is counted, or is a strike, moves the end.
+	// FirmUntil is until when only an operator can turn a denial into a pass. It is 0 if something else can:
+	// a permit can be released, a reservation settled, a duplicate recognised. A denied request that is
+	// counted, or is a strike, moves the end.
 	FirmUntil algorithm.Instant
 
-	BannedUntil algorithm.Instant // 0: not banned. The call that brings the ban on is told too.
-	Strikes     int64             // that count against the subject, this call's included
+	BannedUntil algorithm.Instant // 0: not banned. Also set for the request that causes the ban.
+	Strikes     int64             // that count against the subject, including this request's
 	Bans        int64             // so far, until they are forgiven
 
-	Leased bool   // decided by permits that were taken ahead
+	Leased bool   // decided from a lease
 	Nonce  uint64 // under which what this request took can be given back; 0: nothing can
 
-	// Replay marks a duplicate of an allowed request. Nothing was charged, but it takes permits of its
-	// own, or is denied. Original is the nonce of the request it duplicates, 0 if that request took
-	// nothing that can be given back: it may still be running.
+	// Replay marks a duplicate of an allowed request. Nothing is charged, but it takes permits of its own, or
+	// is denied. Original is the nonce of the request it duplicates, which may still be running; 0 if that
+	// request took nothing that can be given back.
 	Replay   bool
 	Original uint64
 }
 
-// Found is what a store found for one charge: whether it passes by itself, its state as the call
-// left it, and, of a charge that overdraws, how much was taken.
+// Found is a store's result for one charge: whether it passes by itself, its state after the request, and,
+// for a charge that overdraws, how much was taken.
 type Found struct {
 	State  algorithm.State
 	Amount int64
 	Passes bool
 }
 
-// A Sight is what a store found for the guards of a group.
+// A Sight is a store's result for the guards of a group.
 type Sight struct {
-	Penalty algorithm.PenaltyState // as the call left it
-	Banned  bool                   // before the call
+	Penalty algorithm.PenaltyState // after the request
+	Banned  bool                   // before the request
 	Replay  bool
-	First   algorithm.Record // of the call that this one repeats
+	First   algorithm.Record // of the request that this one duplicates
 }
 
-// Together tells whether the groups that stand or fall together all pass. Without guards, sights
-// may be nil.
+// Together reports whether all groups that are not alone pass. Without guards, sights may be nil.
 func (t *Ticket) Together(found []Found, sights []Sight) bool {
 	if t.Denied {
 		return false
@@ -310,8 +309,8 @@ func (g *Group) Passes(found []Found, sight *Sight) bool {
 	return true
 }
 
-// Settle fills the outcome from what the store found for each charge and each group, in the
-// ticket's order. Without guards, sights may be nil.
+// Settle fills in the outcome from the store's results for each charge and each group, in the ticket's order.
+// Without guards, sights may be nil.
 func (o *Outcome) Settle(t *Ticket, now algorithm.Instant, found []Found, sights []Sight) {
 	o.Now = now
 	o.Allowed = t.Together(found, sights)
@@ -329,7 +328,7 @@ func (o *Outcome) Settle(t *Ticket, now algorithm.Instant, found []Found, sights
 	}
 }
 
-// resize returns a slice of n elements, the same if it is large enough; their contents are not cleared.
+// resize returns a slice of n elements. It reuses s if that is large enough, and does not clear it.
 func resize[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]
@@ -337,7 +336,7 @@ func resize[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-// settleGroup reports the charges of one group and what became of it.
+// settleGroup fills in the decisions of one group's charges and the group's outcome.
 //
 //gocyclo:ignore every decision runs it: one pass over the charges, without further calls
 func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, decisions []algorithm.Decision) {
@@ -359,7 +358,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 			cost = found[j].Amount
 		}
 		c.Meter.ReportTo(d, o.Now, &algorithm.Result{State: found[j].State, Cost: cost, Passes: found[j].Passes, Taken: group.Taken, MaxDelay: t.MaxDelay})
-		group.Allowed = group.Allowed && d.Allowed // or it was charged and is over all the same
+		group.Allowed = group.Allowed && d.Allowed // it may have been charged and be over the limit all the same
 		if !d.Allowed && c.Meter.IsFirm() && !g.Returnable {
 			group.FirmUntil = max(group.FirmUntil, retryAt(d, o.Now))
 		}
@@ -373,7 +372,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 	o.Groups[i] = group
 }
 
-// retryAt is when the decision's retry passes.
+// retryAt returns when a retry of the decision passes.
 func retryAt(d *algorithm.Decision, now algorithm.Instant) algorithm.Instant {
 	if d.RetryAfter == algorithm.Never {
 		return algorithm.MaxInstant
@@ -381,7 +380,7 @@ func retryAt(d *algorithm.Decision, now algorithm.Instant) algorithm.Instant {
 	return now.Add(d.RetryAfter)
 }
 
-// guarded adds what the guards say.
+// guarded adds the results of the guards.
 func (o *GroupOutcome) guarded(g *Group, now algorithm.Instant, sight *Sight, decisions []algorithm.Decision) {
 	o.FirmUntil = 0
 	if sight.Replay {
