@@ -92,7 +92,7 @@ type LimitVerdict struct {
 
 	Algorithm Algorithm
 	Count     int64         // how much is allowed per window; a bucket's capacity is Limit
-	Window    time.Duration // of a calendar limit, the length of the current period; of a concurrency limit, the time to live of its permits
+	Window    time.Duration // the current period's length (calendar limit) or the permits' time to live (concurrency limit)
 	Decision
 }
 

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A calendar finds the periods of one kind in one time zone. Real ones: a month is as long as
-// that month, a day has 23 or 25 hours when clocks change.
+// A calendar finds the periods of one kind in one time zone. Periods have their real length: months differ,
+// and a day has 23 or 25 hours when clocks change.
 type calendar struct {
 	period Period
 	loc    *time.Location
-	last   atomic.Pointer[span] // nearly every call falls into the same period as the one before
+	last   atomic.Pointer[span] // nearly every request falls into the same period as the one before
 }
 
 type span struct{ start, end Instant }
@@ -36,8 +36,8 @@ func (c *calendar) around(now Instant) (start, end Instant) {
 	return s.start, s.end
 }
 
-// WindowAt returns the length of the window that holds an instant, for telling it to clients. A
-// calendar period has its real length: a day has 23 hours when clocks go forward, February 28 days.
+// WindowAt returns the length of the window that holds an instant, to report it to clients. A calendar period
+// has its real length: a day has 23 hours when clocks go forward, February 28 days.
 func (m *Meter) WindowAt(now Instant) time.Duration {
 	if m.Kind != KindCalendar {
 		return time.Duration(m.Window) * time.Microsecond
@@ -46,9 +46,9 @@ func (m *Meter) WindowAt(now Instant) time.Duration {
 	return end.Sub(start)
 }
 
-// PeriodStarts returns the starts of four consecutive calendar periods: the one before that which
-// holds now, that one, and the two after it. Redis knows no time zones, so a caller sends these
-// and the script picks the one that holds the server's instant.
+// PeriodStarts returns the starts of four consecutive calendar periods: the one before the period that holds
+// now, that period, and the two after it. Redis does not know time zones, so the caller sends these and the
+// script picks the period that holds the server's instant.
 func (m *Meter) PeriodStarts(now Instant) [4]Instant {
 	start, next := m.calendar.around(now)
 	return [4]Instant{m.calendar.start(start - 1), start, next, m.calendar.after(next)}
@@ -57,8 +57,8 @@ func (m *Meter) PeriodStarts(now Instant) [4]Instant {
 func (c *calendar) start(now Instant) Instant {
 	t := now.Time().In(c.loc)
 	if c.period == Hour {
-		// Not by its label: when clocks go back, two hours have the same one. Clocks that
-		// change by half an hour begin one at the change.
+		// The label does not identify the hour: when clocks go back, two hours have the same one. Where
+		// clocks change by half an hour, an hour begins at the change.
 		start := t.Add(-pastHour(t))
 		if pastHour(start) != 0 {
 			start, _ = t.ZoneBounds()
@@ -76,7 +76,7 @@ func (c *calendar) start(now Instant) Instant {
 	}
 	start := InstantOf(c.midnight(year, month, day))
 	if next := c.after(start); next <= now {
-		return next // clocks went back over midnight: what has begun goes on under an old date
+		return next // clocks went back over midnight: the new period continues under the old date
 	}
 	return start
 }
@@ -91,7 +91,7 @@ func (c *calendar) after(start Instant) Instant {
 		}
 		return InstantOf(next)
 	}
-	// Noon of the first day is safely inside it wherever midnight fell.
+	// Noon of the first day is always inside it, wherever midnight fell.
 	t := start.Time().In(c.loc).Add(12 * time.Hour)
 	year, month, day := t.Date()
 	switch c.period {
@@ -111,8 +111,8 @@ func pastHour(t time.Time) time.Duration {
 	return time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
 }
 
-// midnight returns the first instant of a day. Where clocks skip midnight that is the moment they
-// do; where they go back over it, the first of the two.
+// midnight returns the first instant of a day. Where clocks skip midnight, that is the moment of the change;
+// where they go back over midnight, it is the first of the two.
 func (c *calendar) midnight(year int, month time.Month, day int) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, c.loc)
 	want := time.Date(year, month, day, 12, 0, 0, 0, c.loc) // normalises day and month

@@ -1,17 +1,16 @@
 package algorithm
 
-// A Charge is one limit and one cost. A cost of 0 is a peek: it reads and never writes.
+// A Charge is a limit and a cost. A cost of 0 is a peek: it reads and never writes.
 type Charge struct {
 	Meter *Meter
 	Cost  int64
 
-	// Overdraw marks a cost that must be recorded, as it was known too late: it passes if any
-	// capacity is left and may drive the balance below zero as far as the limit's Overdraft; what
-	// goes beyond that is forgiven.
+	// Overdraw marks a cost that must be recorded because it was known too late. It passes if any capacity is
+	// left, and may drive the balance below zero as far as the limit's Overdraft; the rest is forgiven.
 	Overdraw bool
 }
 
-// Need is the least capacity with which the charge passes.
+// Need returns the least free capacity with which the charge passes.
 func (c *Charge) Need() int64 {
 	if c.Overdraw {
 		return min(c.Cost, 1)
@@ -19,8 +18,8 @@ func (c *Charge) Need() int64 {
 	return c.Cost
 }
 
-// TakesPermit reports whether the charge takes a permit of a concurrency limit. Every request that runs
-// holds one of its own, a duplicate too.
+// TakesPermit reports whether the charge takes a permit of a concurrency limit. Every running request holds
+// one of its own, duplicates included.
 func (c *Charge) TakesPermit() bool { return c.Meter.Kind == KindLeases && c.Cost > 0 }
 
 // CannotWait reports whether a leaky bucket has room for the charge and denies it only because the client

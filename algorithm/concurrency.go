@@ -2,18 +2,18 @@ package algorithm
 
 import "sort"
 
-// A concurrency limit hands out leases. A lease that is not given back ends by itself after the
-// limit's window, so a caller that died frees its place. A call takes one lease whatever it costs.
+// A concurrency limit hands out permits, called leases here. A permit that is not released expires after the
+// limit's window, so a client that died frees its permit. A request takes one permit regardless of its cost.
 
-// LeaseWeight is what a set of leases says to a call.
+// LeaseWeight is the decision for one more permit.
 type LeaseWeight struct {
 	Passes   bool
-	Repaired bool // some expiries lie further ahead than this limit could have set them
+	Repaired bool // some permits expire later than this limit could have set
 	Live     int64
 }
 
-// WeighLeases tells whether one more lease may be taken. Leases are ordered by expiry. A ticket
-// whose nonce holds a lease already passes: it takes the same one anew.
+// WeighLeases reports whether one more permit may be taken. Permits are ordered by expiry. A ticket whose
+// nonce already holds a permit passes: it renews that permit.
 func (m *Meter) WeighLeases(leases []Entry, now Instant, cost int64, nonce uint64) LeaseWeight {
 	live := leases[expired(leases, now):]
 	w := LeaseWeight{Live: int64(len(live))}
@@ -27,7 +27,7 @@ func (m *Meter) WeighLeases(leases []Entry, now Instant, cost int64, nonce uint6
 	return w
 }
 
-// TakeLease drops what has expired and adds or renews the lease; it may need room for one more.
+// TakeLease drops expired permits and adds or renews the one of the nonce. It may need room for one more.
 func (m *Meter) TakeLease(leases []Entry, now Instant, nonce uint64) []Entry {
 	leases = m.MendLeases(leases, now)
 	leases = leases[:copy(leases, leases[expired(leases, now):])]
@@ -37,7 +37,7 @@ func (m *Meter) TakeLease(leases []Entry, now Instant, nonce uint64) []Entry {
 	return append(leases, Entry{At: now + Instant(m.Window), Value: int64(nonce)})
 }
 
-// MendLeases brings expiries that a wrong clock wrote back to the latest this limit could set.
+// MendLeases caps expiries that a wrong clock wrote at the latest this limit could set.
 func (m *Meter) MendLeases(leases []Entry, now Instant) []Entry {
 	latest := now + Instant(m.Window)
 	for i := len(leases) - 1; i >= 0 && leases[i].At > latest; i-- {
@@ -46,7 +46,7 @@ func (m *Meter) MendLeases(leases []Entry, now Instant) []Entry {
 	return leases
 }
 
-// LeaseState sums up the leases after a call: see [State].
+// LeaseState summarises the permits after a request: see [State].
 func (m *Meter) LeaseState(leases []Entry, now Instant, cost int64, passes bool) State {
 	live := leases[expired(leases, now):]
 	if len(live) == 0 {
@@ -57,7 +57,7 @@ func (m *Meter) LeaseState(leases []Entry, now Instant, cost int64, passes bool)
 	if !passes {
 		over := int64(len(live)) - m.Count
 		if cost == 0 {
-			over-- // a peek passes at the limit, a call needs a free place below it
+			over-- // a peek passes at the limit, a request needs a free permit below it
 		}
 		s.FreeAt = min(live[over].At, latest)
 	}

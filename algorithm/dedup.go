@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// DedupTerms say when a rule takes a call for a repeat of one that it has let pass, as an operator
-// states them. [DedupTerms.Compile] checks and freezes them into a [Dedup].
+// DedupTerms say when a rule treats a request as a duplicate of one that it has allowed, as an operator
+// writes them. [DedupTerms.Compile] checks them and compiles them into a [Dedup].
 type DedupTerms struct {
-	TTL        time.Duration // from the first sight; a repeat does not prolong it
-	MaxReplays int64         // of one id; the next is a first sight again
+	TTL        time.Duration // from the first request; a duplicate does not extend it
+	MaxReplays int64         // of one ID; the next request counts as new
 
-	// Budget is how many duplicates a subject has for all its ids together, so that a client that makes
-	// up ids gets at most this many more than the limit that Budget stands beside. They are counted by
-	// that limit's algorithm over its window or period, in its scope, so the sum of both holds wherever the limit
-	// does: in any trailing window beside a sliding log. Beside a leaky bucket it is a token bucket;
-	// beside a concurrency limit, which counts nothing over time, a fixed window of its Window.
+	// Budget is how many duplicates a subject has for all its IDs together, so that a client that makes up
+	// IDs gets at most this many more than the limit next to Budget. Duplicates are counted by that limit's
+	// algorithm over its window or period, in its scope, so the sum of both holds wherever the limit does:
+	// for a sliding log, in any trailing window. For a leaky bucket, the budget is a token bucket. For a
+	// concurrency limit, which counts nothing over time, it is a fixed window of its Window.
 	Budget int64
 	Beside Limit
 }
@@ -27,16 +27,16 @@ const (
 	MaxReplays  = 255
 )
 
-// A Dedup recognises repeated calls. It is immutable.
+// A Dedup recognises duplicates. It is immutable.
 type Dedup struct {
 	terms DedupTerms
 
 	TTL        int64 // µs
 	MaxReplays int64
-	Budget     *Meter // of its own, which duplicates are charged to
+	Budget     *Meter // the meter that duplicates are charged to
 }
 
-// Compile checks the terms; every mistake is reported at once.
+// Compile checks the terms and reports all errors at once.
 func (d DedupTerms) Compile() (*Dedup, error) {
 	var problems []error
 	if d.TTL < MinWindow || d.TTL > MaxDedupTTL || d.TTL%time.Microsecond != 0 {
@@ -56,7 +56,7 @@ func (d DedupTerms) Compile() (*Dedup, error) {
 	return &Dedup{terms: d, TTL: d.TTL.Microseconds(), MaxReplays: d.MaxReplays, Budget: budget}, nil
 }
 
-// budget is the limit on duplicates.
+// budget returns the limit on duplicates.
 func (d DedupTerms) budget() Limit {
 	l := Limit{Algorithm: d.Beside.Algorithm, Count: d.Budget, Window: d.Beside.Window, Period: d.Beside.Period, Location: d.Beside.Location, Refill: d.Beside.Refill, Scope: d.Beside.Scope}
 	if l.Algorithm == LeakyBucket {
@@ -68,8 +68,8 @@ func (d DedupTerms) budget() Limit {
 	return l
 }
 
-// budgetFingerprint names a state that is never one of the rule's limits. A budget has no ordinal: the
-// kind takes its place, except of windows, which were the only kind once and keep their names.
+// budgetFingerprint names a state that never collides with one of the rule's limits. A budget has no ordinal:
+// the kind takes its place, except for windows, which used to be the only kind and keep their names.
 func budgetFingerprint(m *Meter) uint64 {
 	f := m.Fingerprint&(1<<kindShift-1) | uint64(kindBudget)<<kindShift
 	if m.Kind != KindWindow && m.Kind != KindCalendar {
@@ -78,18 +78,18 @@ func budgetFingerprint(m *Meter) uint64 {
 	return f
 }
 
-// Terms returns what was compiled.
+// Terms returns the terms that were compiled.
 func (d *Dedup) Terms() DedupTerms { return d.terms }
 
-// A Record is what is remembered of an allowed call, under its subject and id.
+// A Record is what is remembered of an allowed request, under its subject and ID.
 type Record struct {
 	First   Instant // when it was allowed
 	Replays int64   // so far
-	Departs Instant // when a leaky bucket let it start; 0 if there was none
-	Nonce   uint64  // what it took can be given back under; 0 if it cannot
+	Departs Instant // when a leaky bucket let it start; 0 if there is no leaky bucket
+	Nonce   uint64  // under which what it took can be given back; 0 if it cannot
 }
 
-// Recalls tells whether a call with this record is a repeat, provided that the budget allows.
+// Recalls reports whether a request with this record is a duplicate, provided that the budget allows it.
 func (d *Dedup) Recalls(r Record, now Instant) bool {
 	_, wrong := ahead(r.First, now, d.TTL)
 	return r.First != 0 && !wrong && now < r.First+Instant(d.TTL) && r.Replays < d.MaxReplays

@@ -1,8 +1,7 @@
 package algorithm
 
-// A fixed window counts what passes between two boundaries. Windows of one length start at its
-// multiples since the epoch, whoever came first; calendar periods start when the clocks of their
-// time zone say so.
+// A fixed window counts what passes between two boundaries. Windows start at multiples of their length since
+// the epoch, not at the first request; calendar periods start by the clocks of their time zone.
 
 func (m *Meter) advanceWindow(s State, now Instant) (_ State, repaired bool) {
 	frozen, wrong := ahead(s.At, now, m.Window)
@@ -22,7 +21,7 @@ func (m *Meter) advanceWindow(s State, now Instant) (_ State, repaired bool) {
 func (m *Meter) windowStart(now Instant) Instant {
 	if m.calendar != nil {
 		start, _ := m.calendar.around(now)
-		return max(0, start) // no store can date a state before the epoch
+		return max(0, start) // no store can represent a date before the epoch
 	}
 	return now - now%Instant(m.Window)
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// An Instant is a point in time in whole microseconds since the Unix epoch. In a storage.Ticket zero
-// means "the store's clock".
+// An Instant is a point in time in whole microseconds since the Unix epoch. In a storage.Ticket, zero means
+// "the store's clock".
 type Instant int64
 
 const (
 	// MaxInstant is the last instant a store can represent (in the year 2112).
 	MaxInstant Instant = 1<<52 - 1
 
-	// Never is the retry-after of a call that no amount of waiting will let pass.
+	// Never is the retry-after of a request that can never pass, however long the client waits.
 	Never time.Duration = -1
 
 	// AnyDelay as a ticket's MaxDelay accepts whatever delay a leaky bucket imposes.
@@ -32,10 +32,9 @@ func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Microsecond
 // Sub returns the time from j to i.
 func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i-j) * time.Microsecond }
 
-// ahead tells how a stored instant that lies after now is to be read. Within reach it is a clock
-// that stepped back a little, and time stands still until the clock has caught up. Beyond reach
-// a wrong clock wrote it, and the state is dated anew, or it would block for as long as that
-// clock was wrong.
+// ahead reports how to read a stored instant that lies after now. Within reach, the clock has stepped back a
+// little, and time is frozen until the clock has caught up. Beyond reach, a wrong clock wrote the instant,
+// and the state is re-dated to now: otherwise it would block for as long as that clock was wrong.
 func ahead(at, now Instant, reach int64) (frozen, wrong bool) {
 	if at <= now {
 		return false, false

@@ -2,17 +2,17 @@ package algorithm
 
 import "slices"
 
-// MaxLateEntries bounds the log of a late amount, its base entry included, and how many entries
-// of the shared log a late one may be inserted before.
+// MaxLateEntries bounds the log of a late amount, including its base entry, and how many entries of the
+// shared log may follow a late entry that is inserted.
 const MaxLateEntries = 1_000
 
-// CanChargeLate reports whether the meter's admissions can be charged afterwards. Permits have been
-// given back or have expired by then, and requests that a leaky bucket let go have left.
+// CanChargeLate reports whether requests that the meter admitted can be charged later. By then, permits have
+// been given back or have expired, and requests held by a leaky bucket have left.
 func (m *Meter) CanChargeLate() bool { return m.Kind != KindLeases && m.Kind != KindLeaky }
 
-// AddLate adds a late counter to a fixed-size state and reports whether that changed what it counts.
-// The state is brought up to now. The late counter is drained up to the same instant. Where it is
-// dated later than that, the node's clock was ahead, and it counts as of now.
+// AddLate adds a late counter to a fixed-size state and reports whether that changed what it counts. It
+// brings the state up to now and drains the late counter to the same instant. If the late counter is dated
+// later than that, the node's clock was ahead, and it counts as of now.
 func (m *Meter) AddLate(s, late State, now Instant) (_ State, added bool) {
 	s, _, _ = m.Weigh(s, now, 0, 0)
 	late.Used, late.Previous = min(late.Used, m.Most), min(late.Previous, m.Most)
@@ -40,7 +40,7 @@ func (m *Meter) AddLate(s, late State, now Instant) (_ State, added bool) {
 	return s, s != before
 }
 
-// drained returns what is left at an instant of a late bucket.
+// drained returns what is left of a late bucket at an instant.
 func (m *Meter) drained(late State, at Instant) int64 {
 	elapsed := m.ticksAt(at) - m.ticksAt(min(late.At, at))
 	if elapsed >= m.Drain {
@@ -49,8 +49,8 @@ func (m *Meter) drained(late State, at Instant) int64 {
 	return max(0, late.Used-elapsed*m.Count)
 }
 
-// addLateCounter adds to the current window first, as that counts longer, and to the previous one as
-// much as still has room while it fades.
+// addLateCounter adds to the current window first, because that counts longer, and to the previous one as
+// much as it still has room for while it fades.
 func (m *Meter) addLateCounter(s, late State, now Instant) State {
 	s.Used += min(late.Used, max(0, m.Most-m.counterUsed(s, now)))
 	room := max(0, m.Most-s.Used) * m.Ticks / m.counterLeft(s, now)
@@ -58,10 +58,10 @@ func (m *Meter) addLateCounter(s, late State, now Instant) State {
 	return s
 }
 
-// LateEntries returns those of a late log that a log has room for and that still count, oldest first;
-// Value is the cost of each, not a running total. The newest are kept, up to capacity plus overdraft and to
-// MaxLog, so that the log stays that short. Entries older than the last
-// MaxLateEntries of the log are left out: inserting them would rewrite more than that.
+// LateEntries returns the entries of a late log that a log has room for and that still count, oldest first.
+// Value is the cost of each, not a running total. It keeps the newest, up to capacity plus overdraft and up
+// to MaxLog, which bounds the log. It omits entries older than the last MaxLateEntries of the log: inserting
+// them would rewrite more than that.
 func (m *Meter) LateEntries(log, late []Entry, now Instant) (entries []Entry) {
 	w := m.WeighLog(log, now, 0)
 	at, left, from := w.At, m.logLeft(w.At), Instant(0)
@@ -83,8 +83,8 @@ func (m *Meter) LateEntries(log, late []Entry, now Instant) (entries []Entry) {
 	return entries
 }
 
-// InsertLate inserts what LateEntries returned into the log, which needs room for one more entry than
-// that, and for two if it is empty.
+// InsertLate inserts what LateEntries returned into the log. The log needs room for one more entry than that,
+// or two if it is empty.
 func (m *Meter) InsertLate(log, entries []Entry, now Instant) []Entry {
 	if len(entries) == 0 {
 		return log
@@ -95,14 +95,14 @@ func (m *Meter) InsertLate(log, entries []Entry, now Instant) []Entry {
 		log = m.RecordLog(log, w, 0)
 	case len(log) == 0:
 		log = append(log, Entry{})
-	default: // what has left the window might come back: time stands by an entry older than now
+	default: // drop what has left the window: if the newest entry is older than now, it could come back
 		log = log[:copy(log, log[w.First-1:])]
 	}
 	more := int64(0)
 	for _, e := range entries {
 		more += e.Value
 	}
-	// From the newest to the oldest, each to its place; totals are those of all that are older.
+	// Place entries from the newest to the oldest; each total includes all older entries.
 	old := len(log) - 1
 	log = append(log, entries...)
 	for to, k := len(log)-1, len(entries)-1; k >= 0; to-- {

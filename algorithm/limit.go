@@ -23,11 +23,11 @@ const (
 type Refill uint8
 
 const (
-	Continuous Refill = iota // a little all the time
+	Continuous Refill = iota // tokens arrive continuously
 	Interval                 // L at once at every multiple of the window since the epoch
 )
 
-// Period is a calendar period of a fixed window, as people in the limit's time zone count it.
+// Period is a calendar period of a fixed window, by the calendar of the limit's time zone.
 type Period uint8
 
 const (
@@ -68,45 +68,45 @@ func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), ni
 func (r Refill) MarshalText() ([]byte, error)    { return []byte(r.String()), nil }
 func (p Period) MarshalText() ([]byte, error)    { return []byte(p.String()), nil }
 
-// A Limit is an algorithm with its numbers, as an operator states it. [Limit.Compile] checks it
-// and freezes it into a [Meter].
+// A Limit is an algorithm with its numbers, as an operator writes it. [Limit.Compile] checks it and compiles
+// it into a [Meter].
 type Limit struct {
 	Algorithm Algorithm
-	Count     int64         // L: how much passes per Window or Period, or how many at once
-	Window    time.Duration // W; the lease time of Concurrency
+	Count     int64         // L: how much passes per Window or Period, or how many at the same time
+	Window    time.Duration // W; for Concurrency, the time to live of a permit
 
 	Period   Period         // FixedWindow: a calendar period instead of Window
 	Location *time.Location // the Period's time zone; nil is UTC
 
 	Burst  int64  // TokenBucket: capacity; 0 means Count
 	Refill Refill // TokenBucket
-	Queue  int64  // LeakyBucket: how many may wait beside the one that starts at once
+	Queue  int64  // LeakyBucket: how many may wait besides the one that starts at once
 
-	// CountDenied records denied calls too (window algorithms), up to one above the limit, so
-	// that a client that keeps calling stays denied.
+	// CountDenied also records denied requests (window algorithms), up to one above the limit, so that a
+	// client that keeps sending requests stays denied.
 	CountDenied bool
 
-	// CountAll counts every request in full, denied ones too (fixed windows, in groups that are
-	// alone): one that brings the count above the limit is denied and counted. Nothing is lost of a
-	// cost that is known too late to be denied.
+	// CountAll counts every request in full, denied ones too (fixed windows, in groups that are alone): a
+	// request that brings the count above the limit is denied and counted. So a cost that is known too late
+	// to be denied is still counted in full.
 	CountAll bool
 
 	// Overdraft is how far below zero a charge that must be recorded may drive the balance.
 	Overdraft int64
 
-	// Ordinal tells apart limits of one rule that are otherwise of the same kind and window.
+	// Ordinal distinguishes limits of one rule that have the same kind and window.
 	Ordinal uint8
 
-	// Scope separates the counters of limits that one subject has side by side, such as those of a
-	// rule, with scope 0, and of an override with counters of its own. Limits of different scopes
-	// share no counter, except with probability 2^-45.
+	// Scope separates the counters of limits that one subject has side by side, such as those of a rule
+	// (scope 0) and of an override with counters of its own. Limits of different scopes share a counter only
+	// with probability 2^-45.
 	Scope uint64
 }
 
 // Bounds of a Limit's numbers. They keep every intermediate result exact in a double.
 const (
 	MaxCount   = 1_000_000_000_000 // of Count, Burst, Queue, each with the Overdraft, and of a charge's cost
-	MaxLog     = 100_000           // entries of a sliding log, and leases of a concurrency limit
+	MaxLog     = 100_000           // entries of a sliding log, and permits of a concurrency limit
 	MaxOrdinal = 31
 	MinWindow  = time.Millisecond
 	MaxWindow  = 366 * 24 * time.Hour
@@ -117,7 +117,7 @@ const (
 // IsLimiterOption makes a Limit an option of penstock.New.
 func (Limit) IsLimiterOption() {}
 
-// String writes the limit as a person would: "token_bucket 10/1s burst 20".
+// String formats the limit for people: "token_bucket 10/1s burst 20".
 func (l Limit) String() string {
 	s := fmt.Sprintf("%v %d/%v", l.Algorithm, l.Count, l.Window)
 	if l.Period != NoPeriod {

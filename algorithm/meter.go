@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A Kind is a way of keeping state: what an Algorithm becomes once its options are known.
+// A Kind is a representation of state: an Algorithm with its options resolved.
 type Kind uint8
 
-// The numbers are written into Redis calls and must not change.
+// The numbers are part of what is sent to Redis and must not change.
 const (
 	KindWindow   Kind = 1 // fixed windows of one length
 	KindCalendar Kind = 2 // fixed windows of calendar periods
@@ -26,37 +26,37 @@ const (
 // PenaltyFingerprint names a penalty's state within its subject, as a meter's names its own.
 const PenaltyFingerprint = uint64(KindPenalty) << kindShift
 
-// Fixed reports whether state of this kind has a fixed size, so that it is a [State] itself and
-// not a list of which the State is a summary.
+// Fixed reports whether state of this kind has a fixed size. If so, the [State] is complete; otherwise it
+// summarises a list.
 func (k Kind) Fixed() bool { return k != KindLog && k != KindLeases }
 
-// A Meter is a Limit that was found sound, with everything worked out that a decision needs. It
-// is immutable and may be shared by any number of goroutines.
+// A Meter is a valid Limit, with everything that a decision needs computed in advance. It is immutable and
+// safe for concurrent use.
 type Meter struct {
 	limit Limit
 	Numbers
 	calendar *calendar
 }
 
-// Numbers are a meter's constants, for stores that decide elsewhere than in this process.
+// Numbers are a meter's constants, for stores that decide outside this process.
 type Numbers struct {
 	Kind        Kind
 	CountDenied bool
-	CountAll    bool   // stores count without end, up to MaxCount; see [Meter.IsOver]
+	CountAll    bool   // stores count beyond the limit, up to MaxCount; see [Meter.IsOver]
 	Fingerprint uint64 // 56 bits; names the state within its subject
 	Count       int64  // L
 	Capacity    int64  // L, B, Q+1 or N
-	Window      int64  // W in µs; of a calendar period a bound on its length, see [Meter.WindowAt]
+	Window      int64  // W in µs; for a calendar period, an upper bound on its length, see [Meter.WindowAt]
 	Tick        int64  // µs in a tick
 	Ticks       int64  // W in ticks
-	Overdraft   int64  // how far a charge that must be recorded may go beyond Capacity
+	Overdraft   int64  // how far a charge that must be recorded may exceed Capacity
 	Full        int64  // Capacity × Ticks where levels are kept in token × tick
-	Most        int64  // the same of Capacity + Overdraft, where levels are kept at all; else Capacity + Overdraft
+	Most        int64  // the same for Capacity + Overdraft; without levels, just Capacity + Overdraft
 	Drain       int64  // ticks (intervals for KindInterval) in which Most drains
-	Life        int64  // µs after State.At at the end of which the state says nothing any more
+	Life        int64  // µs after State.At until the state no longer matters
 }
 
-// State is what a store keeps of one meter for one subject. The zero State is "never seen".
+// State is what a store keeps for one meter and one subject. The zero State means "never seen".
 //
 //	          At                      Used                 Previous       FreeAt
 //	window    start of the window     count
@@ -66,16 +66,17 @@ type Numbers struct {
 //	log       newest entry            sum in the window                   entry to wait for
 //	leases    latest expiry           live                                expiry to wait for
 //
-// The start of a window or an interval may be any instant within it: [Meter.Weigh] returns its start.
-// A storage.Follower dates what it adopted by when it was true.
+// The start of a window or an interval may be any instant within it: [Meter.Weigh] returns its start. A
+// storage.Follower dates adopted state by when it was true.
 type State struct {
 	At       Instant
-	Used     int64   // how much of the capacity; of a continuous bucket in token × tick
-	Previous int64   // what the window before counted
-	FreeAt   Instant // of a list that denies, the entry whose leaving makes room; else 0
+	Used     int64   // how much of the capacity; for a continuous bucket, in token × tick
+	Previous int64   // the count of the previous window
+	FreeAt   Instant // for a list that denies, the entry that makes room when it leaves; otherwise 0
 }
 
-// StateOf reads a state that a store keeps or tells as three integers: Previous and FreeAt share the last.
+// StateOf decodes a state that a store keeps or returns as three integers: Previous and FreeAt share the
+// last.
 func (k Kind) StateOf(at Instant, used, last int64) State {
 	if k.Fixed() {
 		return State{At: at, Used: used, Previous: last}
@@ -83,7 +84,7 @@ func (k Kind) StateOf(at Instant, used, last int64) State {
 	return State{At: at, Used: used, FreeAt: Instant(last)}
 }
 
-// Compile checks the limit and works out its numbers.
+// Compile checks the limit and computes its numbers.
 func (l Limit) Compile() (*Meter, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func (l Limit) Compile() (*Meter, error) {
 	return m, nil
 }
 
-// MustCompile is Compile for limits written in code; it panics on a mistake.
+// MustCompile is Compile for limits written in code; it panics on an error.
 func (l Limit) MustCompile() *Meter {
 	m, err := l.Compile()
 	if err != nil {
@@ -151,16 +152,15 @@ func (l Limit) MustCompile() *Meter {
 	return m
 }
 
-// fingerprint names the state of a limit within its subject: kind, ordinal, and window or
-// period and zone, in 56 bits. Count, burst and queue are not in it, so that changing them keeps
-// what callers have consumed.
+// fingerprint names the state of a limit within its subject: kind, ordinal, and window or period and zone, in
+// 56 bits. It leaves out count, burst and queue, so that changing them keeps what clients have consumed.
 //
 //	kind(4) ordinal(5) 00 window(45)
 //	kind(4) ordinal(5) 1  period(3) zone(43)
 //	kind(4) ordinal(5) 01 window, or period(3) and zone(42), XOR scope(45)
 //
-// A limit with a scope never has the fingerprint of one without, and limits of one scope differ
-// wherever they would without it.
+// A limit with a scope never has the fingerprint of one without, and limits of one scope differ wherever they
+// would without it.
 func (l Limit) fingerprint(k Kind, window int64) uint64 {
 	v := uint64(window)
 	if k == KindCalendar {
@@ -177,7 +177,7 @@ func (l Limit) fingerprint(k Kind, window int64) uint64 {
 	return uint64(k)<<kindShift | uint64(l.Ordinal)<<ordinalShift | v
 }
 
-// Where the parts of a fingerprint are.
+// Positions of the parts of a fingerprint.
 const (
 	kindShift    = 52
 	ordinalShift = 47
@@ -194,14 +194,14 @@ func zone(loc *time.Location) *time.Location {
 // Limit returns the limit that was compiled.
 func (m *Meter) Limit() Limit { return m.limit }
 
-// Algorithm returns the limit's.
+// Algorithm returns the limit's algorithm.
 func (m *Meter) Algorithm() Algorithm { return m.limit.Algorithm }
 
 // PerWindow returns the limit's count.
 func (m *Meter) PerWindow() int64 { return m.limit.Count }
 
-// IsOver reports whether a state, brought up to now, holds more than the limit of a meter that counts
-// all requests: the request that left it so, and any after it, is denied.
+// IsOver reports whether a state, brought up to now, exceeds the limit of a meter that counts all requests.
+// The request that exceeded it is denied, and so is any after it.
 func (m *Meter) IsOver(s State) bool { return m.CountAll && s.Used > m.limit.Count }
 
 // IsFirm reports whether a denial by this meter holds until its retry-after.
@@ -209,13 +209,13 @@ func (m *Meter) IsFirm() bool { return m.Kind != KindLeases && !m.CountDenied }
 
 func (m *Meter) String() string { return m.limit.String() }
 
-// Weigh brings a fixed-size state up to now and tells whether the cost passes. repaired means
-// that a wrong clock had written the state and it was dated anew: the store keeps that even if
-// the call is denied, or a state from the future would block until that future comes.
+// Weigh brings a fixed-size state up to now and reports whether the cost passes. repaired means that a wrong
+// clock had written the state and it was re-dated. The store keeps that even if the request is denied:
+// otherwise a state from the future would block until that future comes.
 func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) (_ State, passes, repaired bool) {
 	never := !m.CanEver(cost)
 	if never {
-		cost = 0 // its product with the window might not fit
+		cost = 0 // its product with the window might overflow
 	}
 	switch m.Kind {
 	case KindWindow, KindCalendar:
@@ -237,8 +237,8 @@ func (m *Meter) Weigh(s State, now Instant, cost int64, maxDelay time.Duration) 
 	return s, passes && !never, repaired
 }
 
-// CanEver reports whether the cost could pass at the best of times. What cannot is denied with
-// retry-after Never and touches nothing.
+// CanEver reports whether the cost could ever pass. A cost that cannot is denied with retry-after Never and
+// changes nothing.
 func (m *Meter) CanEver(cost int64) bool { return cost <= m.Capacity || m.Kind == KindLeases }
 
 // Charge adds the cost to a state that Weigh brought up to date.
@@ -252,13 +252,13 @@ func (m *Meter) Charge(s State, cost int64) State {
 	return s
 }
 
-// ChargeDenied records a denied call under count_denied, up to one above the limit.
+// ChargeDenied records a denied request under count_denied, up to one above the limit.
 func (m *Meter) ChargeDenied(s State, cost int64) State {
 	s.Used = max(s.Used, min(s.Used+cost, m.Count+1))
 	return s
 }
 
-// Amount returns how much a charge that passes takes of a state that Weigh brought up to date.
+// Amount returns how much a charge that passes takes from a state that Weigh brought up to date.
 func (m *Meter) Amount(s State, now Instant, c Charge) int64 {
 	if !c.Overdraw {
 		return c.Cost
@@ -266,7 +266,7 @@ func (m *Meter) Amount(s State, now Instant, c Charge) int64 {
 	return m.within(m.used(s, now), c.Cost)
 }
 
-// within cuts a cost that must be recorded down to what the overdraft has room for.
+// within caps a cost that must be recorded at what the overdraft has room for.
 func (m *Meter) within(used, cost int64) int64 { return min(cost, m.Capacity+m.Overdraft-used) }
 
 // used returns how much of the capacity a fixed-size state holds.
@@ -280,31 +280,31 @@ func (m *Meter) used(s State, now Instant) int64 {
 	return s.Used
 }
 
-// A Result is what became of one charge, for [Meter.Report].
+// A Result is the result of one charge, for [Meter.Report].
 type Result struct {
-	State    State // as the request left it
+	State    State // after the request
 	Cost     int64
 	Passes   bool // the charge by itself passes
 	Taken    bool // it was charged
 	MaxDelay time.Duration
 }
 
-// Report turns a result into the numbers a client is told.
+// Report converts a result into the numbers that the client gets.
 func (m *Meter) Report(now Instant, r Result) (d Decision) {
 	m.ReportTo(&d, now, &r)
 	return d
 }
 
-// Peek turns a state into the numbers a client is told that asks without a cost.
+// Peek converts a state into the numbers that a client gets for a request without a cost.
 func (m *Meter) Peek(s State, now Instant) Decision {
 	return m.Report(now, Result{State: s, Passes: true})
 }
 
-// ReportTo is Report in place. Every decision goes through it, so it divides as little as it can.
+// ReportTo is Report in place. Every decision goes through it, so it avoids divisions.
 func (m *Meter) ReportTo(d *Decision, now Instant, r *Result) {
 	s, passes := r.State, r.Passes
 	var used int64
-	var clear Instant // when the subject is as if never seen
+	var clear Instant // when the subject is as if it had never been seen
 	switch m.Kind {
 	case KindWindow, KindCalendar:
 		used, clear = s.Used, m.windowEnd(max(now, s.At))
@@ -369,11 +369,11 @@ func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Durat
 	return free.Sub(now)
 }
 
-// lifeUnit is the grain of a life code: 2^14 µs, about 16 ms.
+// lifeUnit is the granularity of a life code: 2^14 µs, about 16 ms.
 const lifeUnit = 14
 
-// LifeCode packs a duration in µs into a byte, rounded up by about an eighth at most: stores keep
-// it beside a state to know when it may be forgotten, whatever meter wrote it.
+// LifeCode packs a duration in µs into a byte, rounded up by about an eighth at most. Stores keep it beside a
+// state to know when they may forget it, regardless of the meter that wrote it.
 func LifeCode(µs int64) uint8 {
 	units := (max(µs, 0) + 1<<lifeUnit - 1) >> lifeUnit
 	if units < 8 {
@@ -387,7 +387,7 @@ func LifeCode(µs int64) uint8 {
 	return uint8((exp+1)<<3 | int(mantissa-8))
 }
 
-// CodeLife returns the longest duration in µs that the code may stand for.
+// CodeLife returns the longest duration in µs that the code may represent.
 func CodeLife(code uint8) int64 {
 	if code < 8 {
 		return int64(code) << lifeUnit

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// PenaltyTerms say when a rule bans a caller that keeps running into its limits, as an operator
-// states them. [PenaltyTerms.Compile] checks and freezes them into a [Penalty].
+// PenaltyTerms say when a rule bans a client that keeps exceeding its limits, as an operator writes them.
+// [PenaltyTerms.Compile] checks them and compiles them into a [Penalty].
 type PenaltyTerms struct {
-	After        int64           // strikes that make a ban
+	After        int64           // strikes that lead to a ban
 	Within       time.Duration   // counted from the first strike
-	Bans         []time.Duration // the first, the second, …; the last one again for all that follow
-	ForgiveAfter time.Duration   // all is forgotten so long after the last strike or the ban's end
+	Bans         []time.Duration // the first, the second, …; the last one repeats
+	ForgiveAfter time.Duration   // time after the last strike or the end of the ban when all is forgotten
 }
 
-// Bounds of penalty terms. They let strikes, level and the longest ban share 64 bits.
+// Bounds of penalty terms. They allow strikes, level and the longest ban to share 64 bits.
 const (
 	MaxStrikes = 10_000
 	MaxBans    = 15
 )
 
-// A Penalty decides about strikes and bans. It is immutable. It has one [PenaltyState] per subject, of
+// A Penalty decides strikes and bans. It is immutable. It has one [PenaltyState] per subject, of
 // [KindPenalty].
 type Penalty struct {
 	terms PenaltyTerms
@@ -30,8 +30,8 @@ type Penalty struct {
 	Bans                   []int64 // µs
 }
 
-// A PenaltyState is a series of strikes against a subject, or a ban, and how many bans there were. The
-// zero PenaltyState is "never seen".
+// A PenaltyState is a series of strikes against a subject, or a ban, and the number of bans so far. The zero
+// PenaltyState means "never seen".
 type PenaltyState struct {
 	At      Instant // the last strike, or the end of the ban
 	Length  int64   // µs from the first strike of the series to the last, or of the ban
@@ -40,16 +40,16 @@ type PenaltyState struct {
 	Banned  bool    // it is a ban, which may be over
 }
 
-// A ban has its length beside its end so that no clock can make it longer than it was meant to be.
+// A ban stores its length as well as its end, so that a wrong clock cannot make it longer than intended.
 
-// How strikes, bans and whether it is a ban are packed.
+// Bit layout of strikes, bans and the ban flag.
 const (
 	strikeBits = 14
 	banBits    = 4
 	bannedBit  = 1 << (strikeBits + banBits)
 )
 
-// Packed returns strikes and bans as one integer of 19 bits, as stores keep them beside At and Length.
+// Packed returns strikes and bans as one integer of 19 bits. Stores keep it beside At and Length.
 func (s PenaltyState) Packed() int64 {
 	packed := s.Bans<<strikeBits | s.Strikes
 	if s.Banned {
@@ -58,7 +58,7 @@ func (s PenaltyState) Packed() int64 {
 	return packed
 }
 
-// PenaltyStateOf reads a state that a store keeps or tells as three integers.
+// PenaltyStateOf decodes a state that a store keeps or returns as three integers.
 func PenaltyStateOf(at Instant, length, packed int64) PenaltyState {
 	return PenaltyState{
 		At: at, Length: length,
@@ -66,7 +66,7 @@ func PenaltyStateOf(at Instant, length, packed int64) PenaltyState {
 	}
 }
 
-// Compile checks the terms; every mistake is reported at once.
+// Compile checks the terms and reports all errors at once.
 func (p PenaltyTerms) Compile() (*Penalty, error) {
 	var problems []error
 	fail := func(field string, value any, format string, args ...any) {
@@ -101,11 +101,11 @@ func (p PenaltyTerms) Compile() (*Penalty, error) {
 	return c, nil
 }
 
-// Terms returns what was compiled.
+// Terms returns the terms that were compiled.
 func (p *Penalty) Terms() PenaltyTerms { return p.terms }
 
-// Weigh brings the state up to now and tells whether the subject is banned. repaired means that a
-// wrong clock had written it: the store keeps that even though the call is denied.
+// Weigh brings the state up to now and reports whether the subject is banned. repaired means that a wrong
+// clock had written it: the store keeps the repair even though the request is denied.
 func (p *Penalty) Weigh(s PenaltyState, now Instant) (_ PenaltyState, isBanned, repaired bool) {
 	if s.At+Instant(p.Forgive) <= now {
 		return PenaltyState{}, false, false
@@ -124,7 +124,7 @@ func (p *Penalty) Weigh(s PenaltyState, now Instant) (_ PenaltyState, isBanned, 
 	return s, s.Banned && s.At > now, repaired
 }
 
-// Strike counts a strike against a subject that Weigh found not to be banned, which may ban it.
+// Strike counts a strike against a subject that Weigh found not banned. The strike may ban it.
 func (p *Penalty) Strike(s PenaltyState, now Instant) PenaltyState {
 	at := max(now, s.At)
 	strikes, age := s.Strikes, int64(at-s.At)+s.Length
@@ -138,12 +138,12 @@ func (p *Penalty) Strike(s PenaltyState, now Instant) PenaltyState {
 	return p.Ban(PenaltyState{Bans: min(s.Bans+1, last+1)}, now, p.Bans[min(s.Bans, last)])
 }
 
-// Ban bans for so many µs from now on, whatever was before; how many bans there were stays.
+// Ban bans for length µs from now on, replacing an earlier ban. It keeps the number of bans.
 func (p *Penalty) Ban(s PenaltyState, now Instant, length int64) PenaltyState {
 	return PenaltyState{At: now + Instant(length), Length: length, Bans: s.Bans, Banned: true}
 }
 
-// Impose bans by hand, for the given time from now on; a length of 0 lifts a ban.
+// Impose bans manually for the given time from now on; a length of 0 lifts a ban.
 func (p *Penalty) Impose(s PenaltyState, now Instant, length time.Duration) PenaltyState {
 	s, _, _ = p.Weigh(s, now)
 	if length == 0 {
@@ -152,19 +152,19 @@ func (p *Penalty) Impose(s PenaltyState, now Instant, length time.Duration) Pena
 	return p.Ban(s, now, length.Microseconds())
 }
 
-// Lift ends a ban and forgets the strikes; how many bans there were stays until it is forgiven.
+// Lift ends a ban and clears the strikes. The number of bans stays until it is forgiven.
 func (p *Penalty) Lift(s PenaltyState, now Instant) PenaltyState {
 	return PenaltyState{At: now, Bans: s.Bans}
 }
 
-// A Standing is what a penalty's state says of a subject at an instant.
+// A Standing is what a penalty's state means for a subject at an instant.
 type Standing struct {
-	Strikes     int64   // of the series under way
+	Strikes     int64   // of the current series
 	Bans        int64   // so far, until they are forgiven
 	BannedUntil Instant // 0: not banned
 }
 
-// Standing reads a state that Weigh brought up to now.
+// Standing interprets a state that Weigh brought up to now.
 func (p *Penalty) Standing(s PenaltyState, now Instant) Standing {
 	standing := Standing{Strikes: s.Strikes, Bans: s.Bans}
 	if int64(now-s.At)+s.Length >= p.Within {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/internal/enum"
 )
 
-// Overage says what becomes of a true cost above the estimate.
+// Overage says what happens to a true cost above the estimate.
 type Overage uint8
 
 const (
@@ -27,11 +27,10 @@ func (o *Overage) UnmarshalText(text []byte) error {
 
 func (o Overage) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// MaxReservedLog bounds the log that can give something back: its later entries are
-// written anew.
+// MaxReservedLog bounds a log that can give something back, because a give-back rewrites all later entries.
 const MaxReservedLog = 10_000
 
-// Returns says why what this meter took cannot be given back; nil means that it can.
+// Returns returns why what this meter took cannot be given back; nil means that it can.
 func (m *Meter) Returns() error {
 	switch {
 	case m.Kind == KindLeaky:
@@ -47,19 +46,19 @@ func (m *Meter) Returns() error {
 // CanRefund reports whether the meter can give back without a reservation.
 func (m *Meter) CanRefund() bool { return m.Kind.Fixed() && m.Kind != KindLeaky }
 
-// Refund gives a cost back of what a fixed-size state holds now, but not of an earlier window.
+// Refund gives a cost back from what a fixed-size state holds now, but not from an earlier window.
 func (m *Meter) Refund(s State, now Instant, cost int64) State {
 	s, _, _ = m.Weigh(s, now, 0, 0)
 	return m.giveBack(s, now, max(now, s.At), m.RefundedCost(cost))
 }
 
-// RefundedCost returns how much of a cost a state can hold: the product of more with a bucket's ticks might
-// not fit.
+// RefundedCost caps a cost at what a state can hold, so that its product with a bucket's ticks cannot
+// overflow.
 func (m *Meter) RefundedCost(cost int64) int64 { return min(cost, m.Capacity+m.Overdraft) }
 
-// Resettle replaces a fixed-size state's charge by the true cost. A give-back counts when it is
-// given back, and is void once the charge's window is over. ok is false if the overage is denied;
-// the state is then only brought up to now.
+// Resettle replaces a charge of a fixed-size state by the true cost. A give-back counts from when it is given
+// back, and is void once the window of the charge has ended. ok is false if the overage is denied; the state
+// is then only brought up to now.
 func (m *Meter) Resettle(s State, now Instant, r Receipt, cost int64, o Overage) (_ State, ok bool) {
 	s, _, _ = m.Weigh(s, now, 0, 0)
 	if cost <= r.Cost {
@@ -93,7 +92,7 @@ func (m *Meter) giveBack(s State, now, at Instant, cost int64) State {
 	return s
 }
 
-// extra returns how much of a further cost is charged where so much is used.
+// extra returns how much of a further cost is charged when used is already in use.
 func (m *Meter) extra(used, cost int64, o Overage) (amount int64, ok bool) {
 	room := m.Capacity - used
 	switch o {
@@ -117,10 +116,10 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 		return m.RecordLog(log, w, amount), true
 	}
 	if w.Repaired || cost == r.Cost {
-		return log, true // the charge has no date of its own any more
+		return log, true // the charge no longer has a date of its own
 	}
-	// What was charged at one instant leaves the window together, so the give-back may come from
-	// any of its entries; the totals of all that follow shrink by it.
+	// Everything charged at one instant leaves the window together, so the give-back may come from any of its
+	// entries. The totals of all later entries shrink by it.
 	end := sort.Search(len(log), func(i int) bool { return log[i].At > r.At })
 	first := end
 	for first > w.First && log[first-1].At == r.At {
@@ -139,7 +138,7 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 		} else {
 			e.Value -= back
 		}
-		// What counts nothing any more is not kept, but for the newest: time stands by it.
+		// Drop entries that no longer count, except the newest: time must not run below it.
 		if e.Value > log[kept-1].Value || i == len(log)-1 {
 			log[kept] = e
 			kept++
@@ -148,7 +147,7 @@ func (m *Meter) ResettleLog(log []Entry, now Instant, r Receipt, cost int64, o O
 	return log[:kept], true
 }
 
-// DropLease gives back the lease of the nonce; it reports whether there was one that lived.
+// DropLease releases the permit of the nonce. It reports whether there was one that had not expired.
 func (m *Meter) DropLease(leases []Entry, now Instant, nonce uint64) (_ []Entry, held bool) {
 	i := heldBy(leases, nonce)
 	if i < 0 || leases[i].At <= now {
@@ -157,14 +156,14 @@ func (m *Meter) DropLease(leases []Entry, now Instant, nonce uint64) (_ []Entry,
 	return append(leases[:i], leases[i+1:]...), true
 }
 
-// HoldsLease tells whether the nonce has a lease that lives.
+// HoldsLease reports whether the nonce has a permit that has not expired.
 func (m *Meter) HoldsLease(leases []Entry, now Instant, nonce uint64) bool {
 	i := heldBy(leases, nonce)
 	return i >= 0 && leases[i].At > now
 }
 
-// ReportSettled turns a state into what a settlement tells about its charge. more is what was to
-// be charged beyond the reservation.
+// ReportSettled converts a state into the decision of a settlement for its charge. more is what was to be
+// charged beyond the reservation.
 func (m *Meter) ReportSettled(s State, now Instant, more int64, ok bool) Decision {
 	return m.Report(now, Result{State: s, Cost: more, Passes: ok})
 }

@@ -5,7 +5,7 @@ package algorithm
 //
 //	previous·(W−e) + (current+cost)·W ≤ L·W
 //
-// never lets the estimate pass L. The estimate assumes that the previous window's calls were
+// keeps the estimate from exceeding L. The estimate assumes that the requests of the previous window were
 // spread evenly: in the worst case a trailing window holds just under 2·L.
 
 func (m *Meter) advanceCounter(s State, now Instant) (_ State, repaired bool) {
@@ -26,7 +26,7 @@ func (m *Meter) advanceCounter(s State, now Instant) (_ State, repaired bool) {
 	return State{At: start}, false
 }
 
-// counterLeft returns W−e, the ticks that are left of the window; all of them while time stands still.
+// counterLeft returns W−e, the ticks left of the window; all of them while time is frozen.
 func (m *Meter) counterLeft(s State, now Instant) int64 {
 	return m.Ticks - int64(max(now, s.At)-s.At)/m.Tick
 }
@@ -39,8 +39,8 @@ func (m *Meter) counterUsed(s State, now Instant) int64 {
 	return s.Used + ceilDiv(s.Previous*m.counterLeft(s, now), m.Ticks)
 }
 
-// counterFree returns when the cost first passes: in this window once the previous count has faded
-// enough, or in the next, where today's current is the one that fades.
+// counterFree returns when the cost first passes: in this window once the previous count has faded enough, or
+// in the next, where the current count fades.
 func (m *Meter) counterFree(s State, now Instant, cost int64) Instant {
 	if s.Used+cost <= m.Count && s.Previous > 0 {
 		if e := m.Ticks - (m.Count-s.Used-cost)*m.Ticks/s.Previous; e < m.Ticks {

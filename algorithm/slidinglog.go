@@ -5,30 +5,30 @@ import (
 	"sort"
 )
 
-// The sliding log remembers when each call passed and is exact: at any instant the costs recorded
-// in (now−W, now] sum to at most L.
+// The sliding log remembers when each request passed and is exact: at any instant the costs recorded in
+// (now−W, now] sum to at most L.
 //
-// Each entry holds the running total of costs up to and including its own, and entry 0 is only
-// the base the others are counted from. So the sum of a window is one subtraction, what has left
-// the window is found by binary search, and a denied call need not tidy up. What has left the
-// window when an entry is recorded never comes back: time does not run below the newest entry.
+// Each entry holds the running total of costs up to and including its own. Entry 0 is only the base that the
+// others are counted from. So the sum of a window is one subtraction, binary search finds what has left the
+// window, and a denied request does not need to clean up. What has left the window when an entry is recorded
+// never comes back: time does not run below the newest entry.
 
-// An Entry is one of a log, or one permit of a concurrency limit.
+// An Entry is one entry of a log, or one permit of a concurrency limit.
 type Entry struct {
-	At    Instant // when it was recorded; of a permit, when it expires
-	Value int64   // the running total of costs; of a permit, its nonce
+	At    Instant // when it was recorded; for a permit, when it expires
+	Value int64   // the running total of costs; for a permit, its nonce
 }
 
-// LogWeight is what a log says to a cost, and where it would be recorded.
+// LogWeight is the decision of a log for a cost, and where the cost would be recorded.
 type LogWeight struct {
 	Passes   bool
 	Repaired bool    // a wrong clock wrote the log: Record first folds it into one entry dated now
 	At       Instant // the instant to record
-	Sum      int64   // of what counts
+	Sum      int64   // of the entries that count
 	First    int     // the first entry that counts; the one before it is the base
 }
 
-// WeighLog tells whether the cost passes. The log may be empty.
+// WeighLog reports whether the cost passes. The log may be empty.
 func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 	w := LogWeight{At: now, First: 1}
 	if len(log) > 0 {
@@ -48,7 +48,7 @@ func (m *Meter) WeighLog(log []Entry, now Instant, cost int64) LogWeight {
 	return w
 }
 
-// logLeft returns the latest instant that has left the window. 0 always has: see record.
+// logLeft returns the latest instant that has left the window. Instant 0 always has: see record.
 func (m *Meter) logLeft(now Instant) Instant { return max(0, now-Instant(m.Window)) }
 
 // LogAmount is [Meter.Amount] for a log that was weighed.
@@ -59,14 +59,14 @@ func (m *Meter) LogAmount(w LogWeight, c Charge) int64 {
 	return m.within(w.Sum, c.Cost)
 }
 
-// RecordLog appends the cost and returns the log, which may need room for two more entries. A
-// cost of 0 only mends what a wrong clock wrote.
+// RecordLog appends the cost and returns the log, which may need room for two more entries. A cost of 0 only
+// repairs what a wrong clock wrote.
 func (m *Meter) RecordLog(log []Entry, w LogWeight, cost int64) []Entry {
 	return m.record(log, w, cost, false)
 }
 
-// RecordDenied is RecordLog for a cost that was denied, by this limit or another, and counts all the
-// same. No more is kept than makes one above the limit.
+// RecordDenied is RecordLog for a cost that was denied, by this limit or another, and is counted anyway. It
+// keeps no more than brings the sum to one above the limit.
 func (m *Meter) RecordDenied(log []Entry, w LogWeight, cost int64) []Entry {
 	return m.record(log, w, min(cost, m.Count), true)
 }
@@ -82,7 +82,7 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 	if len(log) == 0 {
 		log = append(log, Entry{})
 	}
-	// Moving only when more is dead than alive makes it a constant cost per call.
+	// Moving only when more than half is dead keeps the cost per request constant.
 	if dead := w.First - 1; dead*2 > len(log) {
 		log = log[:copy(log, log[dead:])]
 		w.First = 1
@@ -101,13 +101,13 @@ func (m *Meter) record(log []Entry, w LogWeight, cost int64, denied bool) []Entr
 	return log
 }
 
-// spent tells whether all of the newest entry was given back.
+// spent reports whether the newest entry was given back entirely.
 func spent(log []Entry) bool {
 	n := len(log)
 	return n > 1 && log[n-1].Value == log[n-2].Value
 }
 
-// LogState sums up a log after a call: see [State].
+// LogState summarises a log after a request: see [State].
 func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) State {
 	w := m.WeighLog(log, now, cost)
 	if w.Sum == 0 {
@@ -133,9 +133,9 @@ func (m *Meter) LogState(log []Entry, now Instant, cost int64, passes bool) Stat
 	return s
 }
 
-// FillLog adds to a log what another one proves by denying a cost until the entry at an instant has
-// left its window: from that entry on the other log holds too much for the cost to pass. Entries that
-// the log already has from then on count towards it. The log may need room for two more entries.
+// FillLog adds to a log what another log proves by denying a cost until the entry at an instant has left its
+// window: from that entry on, the other log holds too much for the cost to pass. Entries that the log already
+// has from then on count towards it. The log may need room for two more entries.
 func (m *Meter) FillLog(log []Entry, from Instant, cost int64) []Entry {
 	least := m.Count - cost + 1
 	if least <= 0 {

@@ -1,11 +1,11 @@
 package algorithm
 
-// A token bucket is kept as what is missing from it, so that the zero state is a full bucket. The
-// continuous one counts token × tick: L tokens per W ticks is then L units a tick, and nothing is
-// divided before a result is reported. It is the generic cell rate algorithm in another notation.
+// A token bucket is stored as what is missing from it, so that the zero state is a full bucket. The
+// continuous one counts token × tick: L tokens per W ticks is then L units a tick, and nothing is divided
+// before a result is reported. It is the generic cell rate algorithm in another notation.
 
 func (m *Meter) advanceBucket(s State, now Instant) (_ State, repaired bool) {
-	s.Used = min(s.Used, m.Most) // a bucket that was made smaller is empty, and in debt only as far as it may be
+	s.Used = min(s.Used, m.Most) // a bucket that was made smaller is empty, with at most the allowed debt
 	frozen, wrong := ahead(s.At, now, m.Window)
 	switch {
 	case frozen:
@@ -28,8 +28,8 @@ func (m *Meter) bucketAt(at Instant, ticks int64) Instant {
 	return Instant((m.ticksAt(at) + ticks) * m.Tick)
 }
 
-// ticksAt returns the whole ticks up to an instant. Dividing by constants is much cheaper than by
-// whatever Tick is, and it is one of these.
+// ticksAt returns the whole ticks up to an instant. Dividing by a constant is much cheaper than by Tick,
+// which is one of these.
 func (m *Meter) ticksAt(i Instant) int64 {
 	switch m.Tick {
 	case 1:
@@ -40,8 +40,8 @@ func (m *Meter) ticksAt(i Instant) int64 {
 	return int64(i) / 1_000_000
 }
 
-// An interval bucket gets Count tokens at every multiple of the window since the epoch, whoever
-// came first; what does not fit overflows.
+// An interval bucket gets Count tokens at every multiple of the window since the epoch, not counted from the
+// first request; what does not fit overflows.
 
 func (m *Meter) advanceInterval(s State, now Instant) (_ State, repaired bool) {
 	s.Used = min(s.Used, m.Most)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ErrInvalid is wrapped by every error that blames the input: a limit or ticket that
-// could not be decided by any store, now or later.
+// ErrInvalid is wrapped by every error caused by invalid input: a limit or ticket that no store could decide,
+// now or later.
 var ErrInvalid = errors.New("invalid")
 
-// A FieldError says what is wrong with one field of a limit and what would do.
+// A FieldError says what is wrong with one field of a limit and what is allowed.
 type FieldError struct {
 	Field   string // as an operator writes it: "window", "burst"
 	Value   any
@@ -19,8 +19,8 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return fmt.Sprintf("%s %v: %s", e.Field, e.Value, e.Problem) }
 
-// Validate reports every mistake in the limit at once, as [FieldError]s joined under [ErrInvalid];
-// nil means that Compile will succeed.
+// Validate reports all errors in the limit at once, as [FieldError]s joined under [ErrInvalid]. If it returns
+// nil, Compile succeeds.
 func (l Limit) Validate() error {
 	c := limitCheck{limit: l}
 	c.run()
@@ -43,14 +43,14 @@ func (c *limitCheck) run() {
 	l := c.limit
 	if l.Algorithm < FixedWindow || l.Algorithm > Concurrency {
 		c.fail("algorithm", l.Algorithm, "must be one of %v", algorithmNames[1:])
-		return // nothing else can be judged
+		return // nothing else can be checked
 	}
 	before := len(c.problems)
 	c.count()
 	c.window()
 	c.onlyFor()
 	if len(c.problems) == before {
-		c.fits() // products make sense of sound numbers only
+		c.fits() // products need valid numbers
 	}
 }
 
@@ -135,7 +135,7 @@ func (c *limitCheck) onlyFor() {
 	c.onlyForWindows()
 }
 
-// onlyForWindows checks the ways of counting that only windows have.
+// onlyForWindows checks the options that only window algorithms have.
 func (c *limitCheck) onlyForWindows() {
 	l := c.limit
 	if l.CountAll && (l.Algorithm != FixedWindow || l.CountDenied || l.Overdraft != 0) {
@@ -150,7 +150,7 @@ func (c *limitCheck) onlyForWindows() {
 	}
 }
 
-// fits refuses what would not stay exact in a double, and buckets that take years to fill.
+// fits rejects numbers that would not stay exact in a double, and buckets that take years to fill.
 func (c *limitCheck) fits() {
 	l := c.limit
 	switch l.Algorithm {
@@ -171,7 +171,7 @@ func (c *limitCheck) fits() {
 	}
 }
 
-// product checks capacity × window in ticks; extra is what capacity has above the field.
+// product checks capacity × window in ticks; extra is how much capacity exceeds the field.
 func (c *limitCheck) product(field string, value, capacity, extra int64) {
 	ticks := int64(c.limit.Window / c.limit.unit())
 	if most := int64(maxProduct-1) / ticks; capacity > most {
@@ -195,7 +195,7 @@ func (c *limitCheck) drain(field string, value, extra int64) {
 	}
 }
 
-// capacity is what can pass at once: L, B, Q+1 or N.
+// capacity returns what can pass at once: L, B, Q+1 or N.
 func (l Limit) capacity() int64 {
 	switch {
 	case l.Algorithm == TokenBucket && l.Burst != 0:
@@ -206,8 +206,8 @@ func (l Limit) capacity() int64 {
 	return l.Count
 }
 
-// unit is the tick: the resolution in which levels are multiplied with time. It depends on the
-// window alone, so that changing the count never changes the unit of stored state.
+// unit returns the tick: the resolution in which levels are multiplied with time. It depends only on the
+// window, so that changing the count never changes the unit of stored state.
 func (l Limit) unit() time.Duration {
 	switch l.Algorithm {
 	case SlidingWindowCounter, TokenBucket, LeakyBucket:

@@ -2,28 +2,29 @@ package attribute
 
 import "github.com/penstock-io/penstock/internal/enum"
 
-// A Source says which part of a request an attribute is: exactly one of these is given. Doors read
-// requests by it. A request without that part has no such attribute; one that has it twice is refused.
+// A Source says which part of a request an attribute comes from. Exactly one field is set. APIs and listeners
+// read requests by it. A request without that part does not have the attribute; one that has it twice is
+// rejected.
 type Source struct {
 	Attribute string
 
 	Header string
 	Cookie string
-	Query  string // a parameter of the query
+	Query  string // a query parameter
 	Claim  string // of a verified token; a.b is b within a
 
 	Certificate CertificatePart // of the verified TLS certificate of the client
 }
 
-// A CertificatePart is what identifies the holder of a certificate.
+// A CertificatePart is a part that identifies the holder of a certificate.
 type CertificatePart uint8
 
 const (
 	NoCertificate CertificatePart = iota
 	CommonName                    // of the subject
-	DNSName                       // the first alternative name of the kind
+	DNSName                       // the first alternative name of this kind
 	Email
-	URI         // as SPIFFE has them
+	URI         // as in SPIFFE
 	Fingerprint // SHA-256 of the whole certificate, in hex
 )
 
@@ -40,11 +41,11 @@ func (p *CertificatePart) UnmarshalText(text []byte) error {
 
 func (p CertificatePart) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// A Checker is a penstock.Decider that knows which attributes it reads. Middleware asks it at
-// construction: a rule that reads an attribute which is never there would silently match nothing.
+// A Checker is a penstock.Decider that knows which attributes it reads. Middleware checks them at
+// construction: a rule that reads an attribute that is never present would silently match nothing.
 type Checker interface {
-	// CheckAttributes calls check for every attribute by which calls of the domain are decided, with the
-	// source that the rules name for it, or nil. It returns the errors of check, each with the rule it is
-	// about. If there are none, rules that are loaded later must pass the same check to be served.
+	// CheckAttributes calls check for every attribute that decides requests of the domain, with the source
+	// that the rules name for it, or nil. It returns the errors of check, each with its rule. If there are
+	// none, rules loaded later must pass the same check to be served.
 	CheckAttributes(domain string, check func(attribute string, from *Source) error) error
 }

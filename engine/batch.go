@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	batchSize = 256 // calls whose tickets go to a BatchStore at once
-	atOnce    = 64  // calls under way at the same time elsewhere: what waits together travels together
+	batchSize = 256 // requests whose tickets go to a BatchStore at once
+	atOnce    = 64  // concurrent requests to other stores: requests that wait together are sent together
 )
 
-// DecideEach answers many calls, each by itself as Decide does, sooner than one by one. Verdicts and
-// errors are in the calls' order and as many. A store that decides batches does so in this order too.
+// DecideEach decides many requests, each by itself as Decide does, but faster than one by one. There is one
+// verdict and one error for each request, in their order. A store that decides batches also decides in this
+// order.
 func (e *Engine) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
+	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than halfway
 	store, ok := e.store.(storage.BatchStore)
 	if !ok {
 		e.decideAtOnce(ctx, calls, verdicts, errs)
 		return
 	}
-	if e.books.pages.Load() > 0 { // each has to be charged with what was admitted before it
+	if e.books.pages.Load() > 0 { // each must first be charged with what was admitted before it
 		for i := range calls {
 			errs[i] = e.Decide(ctx, &calls[i], &verdicts[i])
 		}
@@ -72,7 +73,7 @@ func (e *Engine) decideBatch(ctx context.Context, store storage.BatchStore, call
 	}
 }
 
-// takeEach is take for a batch. Of one that panicked nobody knows how far it came.
+// takeEach is take for a batch. If the store panics, it is unknown how far it came.
 func takeEach(ctx context.Context, store storage.BatchStore, turns []storage.Turn) {
 	err := func() (err error) {
 		defer contain(&err)

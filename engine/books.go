@@ -13,10 +13,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Requests that this node admitted by itself, and that the shared store has certainly not charged, are
-// entered in the node's books: for each key and limit a counter that holds only them. The shared store
-// is charged with what still counts of it before it decides the next request of the key, and the rest
-// in the background.
+// The node's books record requests that this node admitted by itself and that the shared store has certainly
+// not charged: for each key and limit a counter that holds only them. The shared store is charged with what
+// still counts of them before it decides the next request of the key, and with the rest in the background.
 
 const (
 	bookShards = 16
@@ -24,14 +23,14 @@ const (
 	// maxRecords bounds the counters and log entries in the books, at about 100 bytes each.
 	maxRecords = 1 << 17
 
-	// resendWithin is how long a charge may be sent again. The store forgets it after
-	// storage.LateChargeTTL, and would then charge it twice.
+	// resendWithin is how long a charge may be sent again. The store forgets it after storage.LateChargeTTL,
+	// and would then charge it twice.
 	resendWithin = storage.LateChargeTTL - time.Hour
 )
 
-// books are what this node has to charge. They may be used by any number of goroutines.
+// books are what this node still has to charge. They are safe for concurrent use.
 type books struct {
-	charger storage.LateCharger     // nil: nothing can be charged afterwards, and nothing is entered
+	charger storage.LateCharger     // nil: nothing can be charged later, so nothing is entered
 	now     func() penstock.Instant // nil: the store's clock
 
 	pages            atomic.Int64 // nearly always 0
@@ -47,10 +46,10 @@ type bookShard struct {
 	pages map[storage.Subject]*page
 }
 
-// A page is what was admitted for one key.
+// A page records what was admitted for one key.
 type page struct {
 	open []storage.LateAmount // grows with every admission
-	last penstock.Instant     // when it last did
+	last penstock.Instant     // when it last grew
 
 	sealed *storage.LateCharge // being sent; it does not change until it is confirmed
 	sent   time.Time           // when the store may first have seen it; zero: never
@@ -60,7 +59,7 @@ func (b *books) shard(s *storage.Subject) *bookShard {
 	return &b.shards[binary.LittleEndian.Uint64(s[8:])%bookShards]
 }
 
-// enter books an admission, at an instant of the store's clock.
+// enter records an admission at an instant of the store's clock.
 func (b *books) enter(s storage.Subject, m *algorithm.Meter, cost int64, now penstock.Instant) {
 	if b.charger == nil || cost == 0 || !m.CanChargeLate() {
 		return
@@ -90,7 +89,7 @@ func (b *books) enter(s storage.Subject, m *algorithm.Meter, cost int64, now pen
 	b.wake()
 }
 
-// add reports whether the admission was booked. A log has only so many entries.
+// add reports whether the admission was recorded. The size of a log is bounded.
 func (p *page) add(m *algorithm.Meter, cost int64, now penstock.Instant) bool {
 	p.last = max(p.last, now)
 	i := slices.IndexFunc(p.open, func(a storage.LateAmount) bool { return a.Meter.Fingerprint == m.Fingerprint })
@@ -141,14 +140,14 @@ func (p *page) ended(now penstock.Instant) bool {
 	})
 }
 
-// remove tears out a page. The shard must be locked.
+// remove deletes a page. The shard must be locked.
 func (b *books) remove(sh *bookShard, s storage.Subject, p *page) {
 	delete(sh.pages, s)
 	b.pages.Add(-1)
 	b.records.Add(-p.records())
 }
 
-// makeRoom looks at some pages and removes those that say nothing any more.
+// makeRoom checks some pages and removes those that no longer count.
 func (b *books) makeRoom(now penstock.Instant) (made bool) {
 	const looks = 8
 	sh := &b.shards[rand.IntN(bookShards)]
@@ -167,7 +166,7 @@ func (b *books) makeRoom(now penstock.Instant) (made bool) {
 	return made
 }
 
-// forget drops what was booked for a key before an instant.
+// forget drops what was recorded for a key before an instant.
 func (b *books) forget(s storage.Subject, before penstock.Instant) {
 	if b.pages.Load() == 0 {
 		return
@@ -180,7 +179,7 @@ func (b *books) forget(s storage.Subject, before penstock.Instant) {
 	}
 }
 
-// owed returns how much of a limit is booked for a key: it is missing in the shared counter.
+// owed returns how much of a limit is recorded for a key and so missing in the shared counter.
 func (b *books) owed(s *storage.Subject, m *algorithm.Meter, now penstock.Instant) (used int64) {
 	if b.pages.Load() == 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// validate reports every mistake of a call.
+// validate reports all errors of a request.
 func validate(c *penstock.Call) error {
 	var errs []error
 	fail := func(format string, args ...any) {
@@ -73,7 +73,7 @@ func validateConclusion(c *penstock.Conclusion) error {
 	return nil
 }
 
-// validateTTL checks for how long something is to be reserved; 0 leaves that to the rules.
+// validateTTL checks how long something is to be reserved; 0 leaves that to the rules.
 func validateTTL(ttl time.Duration) error {
 	if ttl != 0 && (ttl < algorithm.MinWindow || ttl > storage.MaxReserve) {
 		return fmt.Errorf("ttl %v is not from %v to %v", ttl, algorithm.MinWindow, storage.MaxReserve)

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// instant is now.
+// instant returns the current instant.
 func (e *Engine) instant() penstock.Instant {
 	if e.now != nil {
 		return e.now()
@@ -15,8 +15,8 @@ func (e *Engine) instant() penstock.Instant {
 	return penstock.InstantOf(time.Now())
 }
 
-// instantFor is the instant to match rules at: 0 where it does not matter, as nothing expires. Stores
-// have clocks of their own, and reading one more is a good part of what a decision in memory costs.
+// instantFor returns the instant to match rules at: 0 if no rule expires, so that it does not matter. Stores
+// have their own clocks, and reading another one is a large part of the cost of a decision in memory.
 func (e *Engine) instantFor(s *rules.Snapshot) penstock.Instant {
 	known := e.expiry.Load()
 	if known == nil || known.of != s {
@@ -29,7 +29,7 @@ func (e *Engine) instantFor(s *rules.Snapshot) penstock.Instant {
 	return e.instant()
 }
 
-// expiry is whether some of the rules expire.
+// expiry says whether any of the rules expire.
 type expiry struct {
 	of   *rules.Snapshot
 	some bool

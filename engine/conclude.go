@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Conclude settles, releases or renews what a verdict's call has reserved. Of several rules each is
-// concluded by itself; after an error, or a denial, it may be sent again. The verdict names the
-// reservation if it is still open. A settlement or release that the store did not confirm is an error,
-// and the engine goes on sending it.
+// Conclude settles, releases or renews what the request of a verdict has reserved. If several rules reserved
+// something, each is concluded by itself; after an error, or a denial, the conclusion may be sent again. The
+// verdict names the reservation if it is still open. If the store does not confirm a settlement or release,
+// Conclude returns an error, and the engine keeps sending it.
 func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
 	s := e.rules.Load()
 	v.Reset()
@@ -54,7 +54,7 @@ func (e *Engine) Conclude(ctx context.Context, c *penstock.Conclusion, v *pensto
 func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penstock.Conclusion, t *taken, v *penstock.Verdict) error {
 	s, policies := t.settlement(c)
 	if len(s.Charges) == 0 {
-		return nil // the estimate stands
+		return nil // the estimate stays
 	}
 	var echoed *rules.Rule
 	if v.Quality == penstock.QualityExact {
@@ -80,11 +80,11 @@ func (e *Engine) conclude(ctx context.Context, settler storage.Settler, c *penst
 	return nil
 }
 
-// isShadow tells a rule that has no say in a verdict.
+// isShadow reports whether the rule is a shadow rule, which does not affect a verdict.
 func (t *taken) isShadow() bool { return t.rule.Mode == rules.Shadow }
 
-// settlement returns what a conclusion asks of the store, and the policy of each charge. A cost that is still unknown
-// leaves the estimate as it is: only permits are settled then.
+// settlement returns what a conclusion asks of the store, and the policy of each charge. If the cost is still
+// unknown, the estimate stays: only permits are settled then.
 func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, policies []string) {
 	cost, known := settledCost(t.rule, c)
 	s = storage.Settlement{Subject: t.subject, Nonce: t.nonce, Verb: c.Verb, Overage: overageOf(t.rule)}
@@ -100,7 +100,7 @@ func (t *taken) settlement(c *penstock.Conclusion) (s storage.Settlement, polici
 	return s, policies
 }
 
-// report adds what the store answered to the verdict.
+// report adds the store's answer to the verdict.
 func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.Settled, policies []string) {
 	v.Now = out.Now
 	if s.Verb == penstock.Renew {
@@ -114,7 +114,7 @@ func (t *taken) report(v *penstock.Verdict, s *storage.Settlement, out *storage.
 	}
 }
 
-// renewedFor returns how long all of what was renewed stays reserved.
+// renewedFor returns how long everything that was renewed stays reserved.
 func renewedFor(s *storage.Settlement, out *storage.Settled) time.Duration {
 	ttl := out.Until.Sub(out.Now)
 	for _, c := range s.Charges {
@@ -125,8 +125,8 @@ func renewedFor(s *storage.Settlement, out *storage.Settled) time.Duration {
 	return ttl
 }
 
-// giveUpPlaces ends the leases that shadow rules have taken for a call that was denied and will never
-// run. What else they have charged stays.
+// giveUpPlaces releases the permits that shadow rules have taken for a request that was denied and will never
+// run. Their other charges stay.
 func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store) {
 	settler, ok := store.(storage.Settler)
 	if !ok {
@@ -152,7 +152,7 @@ func (e *Engine) giveUpPlaces(ctx context.Context, w *work, store penstock.Store
 	}
 }
 
-// settle asks a store, and makes an error of a panic.
+// settle asks a store, and turns a panic into an error.
 func (e *Engine) settle(ctx context.Context, settler storage.Settler, s *storage.Settlement, out *storage.Settled) (err error) {
 	defer contain(&err)
 	if e.now != nil {

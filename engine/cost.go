@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// settleWithin is how long the response of a call may take whose cost comes with it, under a rule
-// that does not say.
+// settleWithin is how long the response of a request may take if its cost comes with the response and the
+// rule does not set a time.
 const settleWithin = 5 * time.Minute
 
-// costOf returns what a call costs under a rule when it is decided: an estimate if the cost comes
-// with the response. Only the call itself can be a peek: whoever fills an attribute cannot write 0 and
-// never be limited.
+// costOf returns what a request costs under a rule when it is decided: an estimate if the cost comes with the
+// response. Only the request itself can be a peek: a client that controls an attribute must not be able to
+// write 0 and never be limited.
 func costOf(r *rules.Rule, c *penstock.Call) int64 {
 	cost := &r.Cost
 	switch {
@@ -34,19 +34,19 @@ func costOf(r *rules.Rule, c *penstock.Call) int64 {
 	return c.Cost
 }
 
-// costFrom reads a cost that somebody else wrote.
+// costFrom parses a cost from untrusted text.
 func costFrom(cost *rules.Cost, text string) int64 {
 	if text == "" {
 		return cost.Default
 	}
-	n, err := strconv.ParseInt(text, 10, 64) // the largest there is, if it is too large
+	n, err := strconv.ParseInt(text, 10, 64) // the maximum if it is too large
 	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 0 {
 		return cost.Default
 	}
 	return min(n, cost.Max)
 }
 
-// reserveFor returns for how long a call's cost can be settled under a rule; 0 if it cannot.
+// reserveFor returns how long a request's cost can be settled under a rule; 0 if it cannot.
 func reserveFor(r *rules.Rule, c *penstock.Call) time.Duration {
 	asks := c.Reserve && r.Reserve != 0
 	switch {
@@ -58,8 +58,8 @@ func reserveFor(r *rules.Rule, c *penstock.Call) time.Duration {
 	return cmp.Or(r.Reserve, settleWithin)
 }
 
-// settledCost returns the true cost under a rule. It is not known where the response does not tell
-// the rule's cost: the estimate stands.
+// settledCost returns the true cost under a rule. It is unknown if the response does not contain the rule's
+// cost: the estimate then stays.
 func settledCost(r *rules.Rule, c *penstock.Conclusion) (_ int64, known bool) {
 	cost, response := &r.Cost, c.Response
 	switch {
@@ -81,8 +81,8 @@ func settledCost(r *rules.Rule, c *penstock.Conclusion) (_ int64, known bool) {
 	return 0, false
 }
 
-// overageOf returns what becomes of a cost above the estimate. With the response the work is done and
-// cannot be denied any more: what fits is charged, and debt if there may be any.
+// overageOf returns what happens to a cost above the estimate. When the response arrives the work is done and
+// can no longer be denied: what fits is charged, and debt if the rule allows it.
 func overageOf(r *rules.Rule) algorithm.Overage {
 	if r.Cost.Afterwards() && r.Overage == algorithm.OverageDeny {
 		return algorithm.OverageDebt

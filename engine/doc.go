@@ -1,4 +1,4 @@
-// Package engine says what happens to one call.
+// Package engine decides requests.
 //
 //	rules := live.Load()             an atomic read: no lock, no database
 //	match := rules.Match(call)       lists first, then every rule that applies
@@ -7,11 +7,11 @@
 //	echo(out)                        this node counts along, for when the store is gone
 //	observe(v)                       sees it and cannot change it
 //
-// A matcher of another kind, as that of Envoy's files, hands over what it found ([Engine.DecideParts]):
+// Another matcher, such as that of Envoy's files, passes the rules it found to [Engine.DecideParts]:
 // everything after the match is the same.
 //
-// Without its shadow rules a call gets the same verdict, but for what is told of their limits.
+// Shadow rules do not change the verdict of a request, except that their limits are listed in it.
 //
-// It is separate from rules, which know nothing of stores, and from the doors, which know how calls
-// arrive and nothing of how they are decided.
+// The engine is separate from rules, which know nothing of stores, and from listeners and APIs, which know
+// how requests arrive but not how they are decided.
 package engine

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// The local store is told what the shared one answers, so that a node continues from there when the
-// shared one becomes unavailable. Each exact answer carries the state of the counters it was decided
-// by, and replaces what the node knew of them. So does a ban, and that there is none.
+// The local store learns what the shared one answers, so that a node continues from there when the shared one
+// becomes unavailable. Each exact answer carries the state of the counters it was decided by, and replaces
+// what the node knew of them. The same goes for a ban, or its absence.
 //
 // Some limits cannot be continued from the shared state, as it does not prove that they deny:
 //   - Permits and reservations may be given back by other nodes, and so may the permits of a lease. A
@@ -20,7 +20,7 @@ import (
 //   - A log does not tell when its entries leave the window. A node counts what it admitted itself,
 //     and after a denial denies until the retry that was announced.
 
-// An echo is what telling the local store takes, kept for the next.
+// An echo is the memory for updating the local store, reused for the next request.
 type echo struct {
 	turn   storage.Turn
 	groups [1]storage.Group
@@ -28,13 +28,13 @@ type echo struct {
 	known  storage.Knowledge
 }
 
-// countsHere reports whether this node decides the rule by its own count while the shared store is
+// countsHere reports whether this node decides the rule by its own counters while the shared store is
 // unavailable.
 func countsHere(r *rules.Rule) bool {
 	return r.OnStoreError == rules.FailLocal || r.OnStoreError == rules.FailDivided
 }
 
-// echo tells the local store what the shared one has answered.
+// echo updates the local store with the answer of the shared one.
 func (e *Engine) echo(w *work) {
 	out := &w.turn.Outcome
 	if e.local == nil || out.Cached {
@@ -97,12 +97,12 @@ func (x *echo) adopt(e *Engine) {
 	if e.follower == nil {
 		return
 	}
-	var err error // not knowing is no worse than a store that cannot learn
+	var err error // ignored: a failure is no worse than a store that cannot learn
 	defer contain(&err)
 	e.follower.Adopt(&x.known)
 }
 
-// given is the instant to charge the local store at.
+// given returns the instant to charge the local store at.
 func (x *echo) given() penstock.Instant {
 	if x.known.Given {
 		return x.known.Now
@@ -110,8 +110,8 @@ func (x *echo) given() penstock.Instant {
 	return 0
 }
 
-// tell charges each limit by itself, as far as there is room: it was taken, whatever the local store
-// thinks of it, and a share may be full while the limit is not.
+// tell charges each limit by itself, as far as there is room: the cost was taken, even if the local store
+// would deny it, and a share may be full while the limit is not.
 func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who storage.Subject, charges []algorithm.Charge, now penstock.Instant, maxDelay time.Duration) {
 	for _, c := range charges {
 		if c.Cost == 0 || c.Meter.Kind == algorithm.KindLeases {
@@ -124,14 +124,14 @@ func (x *echo) tell(e *Engine, shares *shares, r *rules.Rule, who storage.Subjec
 	}
 }
 
-// echoSettled tells the local store what a reservation of the shared one came to.
+// echoSettled updates the local store with the settled cost of a reservation of the shared one.
 func (e *Engine) echoSettled(r *rules.Rule, s *storage.Settlement, out *storage.Settled) {
 	if e.local != nil && r != nil && countsHere(r) && s.Verb == penstock.Settle && out.Allowed && !out.Again {
 		new(echo).tell(e, e.sharesFor(e.rules.Load()), r, s.Subject, s.Charges, s.Now, 0)
 	}
 }
 
-// isBanned tells whether the local store knows of a ban. It asks for nothing else, and leaves nothing.
+// isBanned reports whether the local store knows of a ban. It reads nothing else and writes nothing.
 func (x *echo) isBanned(e *Engine, g *storage.Group, now penstock.Instant) bool {
 	if g.Penalty == nil || g.Alone {
 		return false

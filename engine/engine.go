@@ -14,70 +14,70 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options say what an engine decides by.
+// Options configure an engine.
 type Options struct {
 	Store penstock.Store
 	Rules Rules
 
 	// Local decides by rules whose on_store_error is local while Store is unavailable. If it is a
-	// [storage.Follower] it is told what Store answers, and continues from there. Without a local
-	// store such rules let requests pass unchecked, unless Store is full: then they deny.
+	// [storage.Follower], it learns what Store answers and continues from there. Without a local store such
+	// rules allow requests unchecked, unless Store is full: then they deny.
 	Local penstock.Store
 
-	// Nodes is how many share the limits, for rules that divide them while Store does not answer; by
-	// default one. It is asked often.
+	// Nodes returns how many nodes share the limits, for rules that divide them while Store does not answer;
+	// the default is one. It is called often.
 	Nodes func() int
 
-	// Observe sees every verdict after it was reached. It must be quick, keep nothing of what it
-	// is shown, and may be called by any number of goroutines at once.
+	// Observe sees every verdict. It must be quick, must not keep its argument, and must be safe for
+	// concurrent use.
 	Observe func(*Observation)
 
-	// Refunds lets [Engine.Refund] and [Engine.RefundPart] give back what requests were charged. Denials are
-	// then not cached, as a refund on any node may end them.
+	// Refunds allows [Engine.Refund] and [Engine.RefundPart] to give back what requests were charged. Denials
+	// are then not cached, because a refund on any node may end them.
 	Refunds bool
 
-	// Now replaces the clocks, the store's too, for tests and replays.
+	// Now replaces all clocks, including the store's, for tests and replays.
 	Now func() penstock.Instant
 }
 
-// Rules are the rules to decide by now: *live.Rules, or [Fixed].
+// Rules returns the current rules: *live.Rules, or [Fixed].
 type Rules interface{ Load() *rules.Snapshot }
 
-// Fixed are rules that do not change.
+// Fixed returns rules that do not change.
 func Fixed(s *rules.Snapshot) Rules { return fixed{s} }
 
 type fixed struct{ *rules.Snapshot }
 
 func (f fixed) Load() *rules.Snapshot { return f.Snapshot }
 
-// An Observation is one decided call. It must not be kept, nor anything in it that is not copied.
+// An Observation is one decided request. Copy what is to be kept of it.
 type Observation struct {
 	Call    *penstock.Call
 	Verdict *penstock.Verdict
-	Err     error // as Decide returned it
+	Err     error // as returned by Decide
 
-	// Rules are those it was decided by, and Matched of them those that apply, in their order, with
-	// their keys. A list may have decided all the same, or an override have lifted a rule's limits:
-	// the verdict's limits are of those that were asked.
+	// Rules is the snapshot that decided the request, and Matched are its rules that apply, in their order,
+	// with their keys. A list may still have decided, or an override may have lifted a rule's limits: the
+	// verdict's limits are those of the rules that were asked.
 	Rules   *rules.Snapshot
 	Matched []rules.Matched
 
-	// Failures are of rules that could not be evaluated for this call: an expression of theirs
-	// failed, which rules.OnError decides about, or they panicked.
+	// Failures are the rules that could not be evaluated for this request: an expression failed, for which
+	// rules.OnError applies, or the rule panicked.
 	Failures []RuleFailure
 
-	// Beyond is how many of the rules that apply were left out, as a call can be charged under at
+	// Beyond is how many of the rules that apply were left out, because a request can be charged under at
 	// most [storage.MaxGroups]: shadow rules first, then the last in the document.
 	Beyond int
 }
 
-// A RuleFailure names a rule that could not be evaluated for a call, and why.
+// A RuleFailure names a rule that could not be evaluated for a request, and why.
 type RuleFailure struct {
 	Rule *rules.Rule
 	Err  error
 }
 
-// An Engine decides calls. It may be used by any number of goroutines.
+// An Engine decides requests, singly or several atomically. It is safe for concurrent use.
 type Engine struct {
 	store   penstock.Store
 	local   penstock.Store // nil: none
@@ -89,7 +89,7 @@ type Engine struct {
 	follower storage.Follower // the local store; nil: it cannot learn
 	books    books
 
-	expiry atomic.Pointer[expiry] // of the rules seen last
+	expiry atomic.Pointer[expiry] // of the latest rules
 	shares atomic.Pointer[shares]
 
 	works   sync.Pool // of *work
@@ -131,21 +131,21 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close tells the shared store what it does not know yet: which requests were admitted without it, and
-// the releases and settlements that it did not confirm. It returns when the store knows all or the
-// context ends; what is left then is lost. The engine still decides.
+// Close sends the shared store what it does not know yet: which requests were admitted without it, and the
+// releases and settlements that it did not confirm. It returns when the store has confirmed everything or the
+// context ends; what is left then is lost. The engine still decides after Close.
 func (e *Engine) Close(ctx context.Context) error {
 	charged := make(chan error, 1)
 	go func() { charged <- e.books.flush(ctx) }()
 	return errors.Join(e.confirmAll(ctx), <-charged)
 }
 
-// Sources are the attributes that the rules want to know of a request. The slice changes only with
-// the rules and must not be written to.
+// Sources returns the attributes that the rules read from a request. The slice changes only with the rules
+// and must not be modified.
 func (e *Engine) Sources() []attribute.Source { return e.rules.Load().Sources }
 
-// CheckAttributes is of a [attribute.Checker]. Rules that change must be a *live.Rules, or have its
-// method Require, for later ones to be checked.
+// CheckAttributes implements [attribute.Checker]. If the rules can change, they must be a *live.Rules, or
+// have its method Require, so that later rules are checked too.
 func (e *Engine) CheckAttributes(domain string, check func(attribute string, from *attribute.Source) error) error {
 	whole := func(s *rules.Snapshot) error { return s.CheckAttributes(domain, check) }
 	if live, ok := e.rules.(interface {
@@ -156,7 +156,7 @@ func (e *Engine) CheckAttributes(domain string, check func(attribute string, fro
 	return whole(e.rules.Load())
 }
 
-// Decide answers a call. Of an invalid one the verdict says no more than that it is denied.
+// Decide decides a request. The verdict of an invalid request only says that it is denied.
 func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	w := e.works.Get().(*work)
 	defer e.works.Put(w)
@@ -168,7 +168,7 @@ func (e *Engine) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdi
 	return err
 }
 
-// prepare decides what needs no store, and makes the ticket for the rest.
+// prepare decides what needs no store, and builds the ticket for the rest.
 func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdict, w *work) (settled bool, err error) {
 	w.reset(s)
 	v.Reset()
@@ -185,8 +185,8 @@ func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdic
 	return e.settleWithoutStore(v, w, now), nil
 }
 
-// settleWithoutStore decides a request whose rules are known and whose ticket is made, if that needs no
-// store, and tells whether it did.
+// settleWithoutStore decides a request with known rules and a finished ticket if that needs no store, and
+// reports whether it did.
 func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *work, now penstock.Instant) bool {
 	switch {
 	case w.matched.Denied:
@@ -213,7 +213,7 @@ func (e *Engine) settleWithoutStore(v *penstock.Verdict, w *work, now penstock.I
 	return true
 }
 
-// finish makes the verdict of what the store said, or of what the rules say where it did not.
+// finish builds the verdict from the store's answer, or from the rules' failure policies if there is none.
 func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err error) error {
 	switch {
 	case err == nil:
@@ -221,7 +221,7 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 		e.fill(ctx, v, w, e.store, penstock.QualityExact)
 		e.echo(w)
 	case errors.Is(err, penstock.ErrInvalid):
-		v.Now = e.instant() // and the verdict denies, as it was made
+		v.Now = e.instant() // the verdict denies, as initialised
 	case errors.Is(err, storage.ErrFull):
 		if w.dropShadow() {
 			return e.finish(ctx, v, w, take(ctx, e.store, &w.turn))
@@ -235,29 +235,29 @@ func (e *Engine) finish(ctx context.Context, v *penstock.Verdict, w *work, err e
 	return err
 }
 
-// ask has the shared store decide a ticket.
+// ask asks the shared store to decide a ticket.
 func (e *Engine) ask(ctx context.Context, t *storage.Turn) error {
 	if err := e.books.settle(ctx, t.Ticket.Groups); err != nil {
 		return err
 	}
-	t.Outcome.States = t.Outcome.States[:0] // of another ticket: not every store fills them in
+	t.Outcome.States = t.Outcome.States[:0] // left from another ticket: not every store fills them in
 	return take(ctx, e.store, t)
 }
 
-// take asks a store, and makes an error of a panic: a store that panics has not answered.
+// take asks a store, and turns a panic into an error: a store that panics has not answered.
 func take(ctx context.Context, store penstock.Store, t *storage.Turn) (err error) {
 	defer contain(&err)
 	return store.Take(ctx, &t.Ticket, &t.Outcome)
 }
 
-// contain is deferred around a store.
+// contain turns a panic of a store into an error. It is deferred.
 func contain(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %w", penstock.ErrUnavailable, newPanicError(p))
 	}
 }
 
-// A PanicError is a panic that was made the failure of one request.
+// A PanicError is a panic that was turned into the failure of one request.
 type PanicError struct {
 	Value any
 	Stack []byte // where it came from

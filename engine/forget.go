@@ -6,9 +6,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Forget drops what this node knows of a key from before an instant, by the shared store's clock: an
-// operator has reset it there, on any node. With onlyBan it drops only what it knows of a ban, which
-// was lifted.
+// Forget drops what this node knew of a key before an instant, by the shared store's clock, because an
+// operator has reset it there, on any node. With onlyBan it drops only the ban, which was lifted.
 func (e *Engine) Forget(s storage.Subject, onlyBan bool, before penstock.Instant) {
 	if !onlyBan {
 		e.books.forget(s, before)

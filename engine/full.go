@@ -5,10 +5,11 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A full store has charged nothing and keeps limiting. It refuses only what it must remember to be
-// right: permits and reservations. So a rule does not open because of it, unless it says so.
+// A full store has charged nothing and keeps limiting. It refuses only what it would have to remember:
+// permits and reservations. So a rule does not fail open because of it, unless its failure policy is to
+// allow.
 
-// full makes the verdict of a request that a full store has refused: denied, unless every rule allows
+// full builds the verdict of a request that a full store has refused: denied, unless every rule allows
 // requests that are not decided.
 func (e *Engine) full(v *penstock.Verdict, w *work) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
@@ -25,7 +26,7 @@ func (e *Engine) full(v *penstock.Verdict, w *work) {
 	}
 }
 
-// dropShadow leaves the groups of live rules in the ticket, as there was no room for all: a shadow
+// dropShadow removes the groups of shadow rules from the ticket, because there was no room for all: a shadow
 // rule must not deny anything. It reports whether it makes sense to ask again.
 func (w *work) dropShadow() bool {
 	before := len(w.asked)

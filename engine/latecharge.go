@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// settle charges what is booked for the keys of a ticket, before the shared store decides it. While
-// the store cannot be charged it must not decide either: it would not know what was admitted.
+// settle charges what is recorded for the keys of a ticket before the shared store decides it. While the
+// store cannot be charged it must not decide either: it would not know what was admitted.
 func (b *books) settle(ctx context.Context, groups []storage.Group) error {
 	if b.pages.Load() == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (b *books) settle(ctx context.Context, groups []storage.Group) error {
 	return nil
 }
 
-// charge charges all that is booked for a key. Several goroutines may do so at once: they send the same
+// charge charges all that is recorded for a key. Several goroutines may do so at once: they send the same
 // charges, which take effect once.
 func (b *books) charge(ctx context.Context, s storage.Subject) error {
 	for {
@@ -47,15 +47,15 @@ func (b *books) charge(ctx context.Context, s storage.Subject) error {
 
 func (b *books) send(ctx context.Context, c *storage.LateCharge) (err error) {
 	defer contain(&err)
-	late := *c // which others may be sending
+	late := *c // a copy, as other goroutines may be sending it
 	if b.now != nil {
 		late.Now = b.now()
 	}
 	return b.charger.ChargeLate(ctx, &late)
 }
 
-// seal returns the charge to send next for a key, nil if there is none. What was sealed is sent again
-// until the store confirms it. Meanwhile admissions are booked for the charge after it.
+// seal returns the next charge to send for a key, or nil if there is none. A sealed charge is sent again
+// until the store confirms it. Admissions in the meantime are recorded for the charge after it.
 func (b *books) seal(s storage.Subject) *storage.LateCharge {
 	sh := b.shard(&s)
 	sh.mu.Lock()
@@ -123,12 +123,12 @@ const (
 	chargeTime  = time.Second            // for one
 )
 
-// A background charges what no request does. It runs while there is something to charge.
+// A background charges what no request charges. It runs while there is something to charge.
 type background struct {
 	mu      sync.Mutex
 	running bool
 	closed  bool
-	stop    chan struct{} // made with the first run
+	stop    chan struct{} // created by the first run
 	ended   sync.WaitGroup
 }
 
@@ -172,7 +172,7 @@ func (b *books) chargeWithin(ctx context.Context, s storage.Subject, timeout tim
 	return b.charge(ctx, s)
 }
 
-// rest ends the run if nothing was booked since.
+// rest ends the run if nothing was recorded since.
 func (b *books) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,7 +180,7 @@ func (b *books) rest() bool {
 	return !b.running
 }
 
-// any returns a key with something to charge, at random: on a Cluster some may fail for long.
+// any returns a random key with something to charge: on a Redis Cluster, some keys may fail for a long time.
 func (b *books) any() (s storage.Subject, there bool) {
 	first := rand.IntN(bookShards)
 	for i := range bookShards {
@@ -198,7 +198,7 @@ func (b *books) any() (s storage.Subject, there bool) {
 	return s, false
 }
 
-// flush charges everything that can be charged before the context ends, and then ends the background.
+// flush charges everything that can be charged before the context ends, and then stops the background.
 func (b *books) flush(ctx context.Context) error {
 	b.mu.Lock()
 	first := !b.closed
@@ -234,7 +234,7 @@ func (sh *bookShard) keys() (all []storage.Subject) {
 	return all
 }
 
-// LateStats are what an engine has charged afterwards, in limits of keys.
+// LateStats count what an engine has charged late, per key and limit.
 type LateStats struct {
 	Waiting int64 // keys with something to charge
 	Charged int64
@@ -246,7 +246,7 @@ func (e *Engine) LateStats() LateStats {
 	return LateStats{Waiting: e.books.pages.Load(), Charged: e.books.charged.Load(), Dropped: e.books.dropped.Load()}
 }
 
-// book enters what the local store admitted. A reservation is booked when it is settled.
+// book records what the local store admitted. A reservation is recorded when it is settled.
 func (e *Engine) book(w *work) {
 	if !w.uncharged || e.books.charger == nil {
 		return

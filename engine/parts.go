@@ -7,29 +7,29 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Part is one part of a request, with the rule that a matcher of its own has found for it rather than
-// [rules.Snapshot.Match]. A descriptor of Envoy's rate limit service is one.
+// A Part is one part of a request, with a rule that was found by another matcher than [rules.Snapshot.Match].
+// A descriptor of Envoy's rate limit service is a Part.
 type Part struct {
 	Call penstock.Call
-	Rule *rules.Rule // of the snapshot or, with a negative Index, of this request only; nil: none applies
+	Rule *rules.Rule // of the snapshot or, with a negative Index, of this request only; nil: no rule applies
 	Key  []string    // values, in the order of the rule's key
 
-	// Alone charges the part by itself: it does not affect the others, nor they it.
+	// Alone charges the part by itself: it does not affect the others, and they do not affect it.
 	Alone bool
 
 	Verdict *penstock.Verdict
-	Err     error // as [Engine.Decide] returns it
-	Cached  bool  // it was denied from memory, and not counted
+	Err     error // as returned by [Engine.Decide]
+	Cached  bool  // it was denied by the deny cache, and not counted
 }
 
-// DecideParts answers the parts of one request in one round trip. Those that are not alone pass, and are
-// charged, together or not at all. A verdict tells of its own part.
+// DecideParts decides the parts of one request in one round trip. Those that are not alone pass, and are
+// charged, all together or not at all. Each verdict is about its own part.
 func (e *Engine) DecideParts(ctx context.Context, s *rules.Snapshot, parts []Part) {
 	e.decideParts(ctx, s, parts, true)
 }
 
-// PeekParts answers parts that cost nothing, as DecideParts does, before they are decided. Observers are not
-// told: the request is observed when it is decided.
+// PeekParts peeks at parts as DecideParts would decide them, and charges nothing. Observers do not see it:
+// they see the request when it is decided.
 func (e *Engine) PeekParts(ctx context.Context, s *rules.Snapshot, parts []Part) {
 	e.decideParts(ctx, s, parts, false)
 }
@@ -55,7 +55,7 @@ func (e *Engine) decidePart(ctx context.Context, s *rules.Snapshot, part *Part, 
 	}
 }
 
-// decidePartsTogether reports whether one ticket can hold all parts.
+// decidePartsTogether decides all parts with one ticket, and reports whether one ticket can hold them.
 func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, parts []Part, observed bool) bool {
 	p := newParty(e, len(parts))
 	defer p.leave(e)
@@ -79,10 +79,10 @@ func (e *Engine) decidePartsTogether(ctx context.Context, s *rules.Snapshot, par
 	return true
 }
 
-// preparePart makes the ticket of a part, and tells whether no store is needed.
+// preparePart builds the ticket of a part, and reports whether no store is needed.
 func (e *Engine) preparePart(s *rules.Snapshot, part *Part, w *work) (settled bool) {
 	w.reset(s)
-	w.matched.Reset() // a work is used for calls, too
+	w.matched.Reset() // a work is also used for requests
 	part.Verdict.Reset()
 	part.Verdict.RulesVersion = s.Version
 	if part.Rule != nil {

@@ -14,14 +14,15 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// maxReturn is for how long after a named request what it was charged can be given back. Stores remember each
-// request that long.
+// maxReturn is how long after a named request its charges can be given back. Stores remember each request
+// that long.
 const maxReturn = time.Hour
 
-// Refund gives back what a request was charged under the rules that apply to it. If the call is named, that is
-// what the call of the same ID was charged, once. Otherwise it is the cost of this call, of what was charged
-// in the current windows or is missing from buckets, never more than that; logs, leaky buckets and permits
-// cannot be refunded that way. The verdict tells the limits as they are afterwards. Observers are not told.
+// Refund gives back what a request was charged under the rules that apply to it. If the request is named,
+// that is what the request of the same ID was charged, once. Otherwise it is the cost of this request, taken
+// from what was charged in the current windows or is missing from buckets, and never more than that; logs,
+// leaky buckets and permits cannot be refunded that way. The verdict holds the limits after the refund.
+// Observers do not see it.
 func (e *Engine) Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	w := e.works.Get().(*work)
 	defer e.works.Put(w)
@@ -85,8 +86,8 @@ func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.
 	return nil
 }
 
-// giveBack asks the shared store, and the local one where that counts meanwhile. A release that the shared
-// store did not confirm is sent again. A refund is not, as it would take effect twice: the charge stays.
+// giveBack asks the shared store, or the local one if that is counting meanwhile. A release that the shared
+// store did not confirm is sent again. A refund is not, because it would take effect twice: the charge stays.
 func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlement, out *storage.Settled) error {
 	shared, ok := e.store.(storage.Settler)
 	if !ok {
@@ -108,10 +109,10 @@ func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlem
 	return err
 }
 
-// isNamed reports whether what the call takes can be given back by its ID.
+// isNamed reports whether what the request takes can be given back by its ID.
 func (w *work) isNamed(c *penstock.Call) bool { return w.refunds && c.Named && c.ID != "" }
 
-// nonce names what a call takes: by its ID if it can be given back by that.
+// nonce names what a request takes: derived from its ID if that can be used to give it back.
 func (w *work) nonce(c *penstock.Call) uint64 {
 	if w.isNamed(c) {
 		id := w.snapshot.Hasher.Call(c.ID)
@@ -120,9 +121,9 @@ func (w *work) nonce(c *penstock.Call) uint64 {
 	return rand.Uint64() | 1
 }
 
-// returnableFor returns for how long a charge of the limits is remembered so that it can be given back: until
-// it counts no more, at most maxReturn. It is 0 if they cannot give back, or have only permits, which need no
-// reservation.
+// returnableFor returns how long a charge of the limits is remembered so that it can be given back: until it
+// no longer counts, at most maxReturn. It is 0 if the limits cannot give back, or are only concurrency
+// limits, whose permits need no reservation.
 func returnableFor(limits []*algorithm.Meter) time.Duration {
 	longest := time.Duration(0)
 	for _, m := range limits {

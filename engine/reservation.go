@@ -14,40 +14,39 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A reservation is named by what is needed to conclude it on any node: of each rule that took
-// something its number, the subject, the nonce and of which limits it was; and by a keyed checksum, so
-// that nobody can make one up.
+// The name of a reservation holds what any node needs to conclude it: for each rule that took something, its
+// number, the subject, the nonce and the limits. A keyed checksum prevents forgery.
 //
 //	version(1) flags(1) { rule(8) subject(16) nonce(8) override(2) limits(4) }... checksum(8), in base64url
 
 const (
 	reservationVersion = 1
-	reservationLocal   = 1 << 0 // of flags: taken of the local store
+	reservationLocal   = 1 << 0 // in flags: taken from the local store
 	reservationBooked  = 1 << 1 // and to be charged to the shared one when it is settled
 
-	onlyLeases = 1 << 15 // of override: the rest is which, counted from 1; 0: the rule's own limits
+	onlyLeases = 1 << 15 // in override: the other bits are its index, counted from 1; 0: the rule's own limits
 
 	headBytes     = 2
 	takenBytes    = 8 + 16 + 8 + 2 + 4
 	checksumBytes = 8
 )
 
-// MaxReservationID is how long the name of a reservation can be.
+// MaxReservationID is the maximum length of the name of a reservation.
 const MaxReservationID = (4*(headBytes+storage.MaxGroups*takenBytes+checksumBytes) + 2) / 3
 
 // A taken is what one rule took.
 type taken struct {
 	rule     *rules.Rule
-	limits   []*algorithm.Meter // all of them, or the leases alone
+	limits   []*algorithm.Meter // all of them, or only those of permits
 	policies []string           // of the limits
-	match    uint16             // of an override that shares the rule's counters; 0: of another, or the rule itself
+	match    uint16             // of an override that shares the rule's counters; 0: another override, or the rule itself
 	subject  storage.Subject
 	nonce    uint64
 	booked   bool // when it is settled: the local store took it, and the shared one has not charged it
 }
 
-// reservation names what the request took that can be given back, or what the original of a duplicate
-// took; "" if there is nothing. A duplicate takes only permits.
+// reservation names what the request took that can be given back, or what the original of a duplicate took;
+// "" if there is nothing. A duplicate takes only permits.
 func (w *work) reservation(local, original bool) string {
 	var id []byte
 	for i := range w.turn.Outcome.Groups {
@@ -76,7 +75,7 @@ func (w *work) reservation(local, original bool) string {
 	return base64.RawURLEncoding.EncodeToString(append(id, checksum(w.snapshot, id)...))
 }
 
-// reservedFor returns how long all of what the request took stays reserved.
+// reservedFor returns how long everything that the request took stays reserved.
 func (w *work) reservedFor() (ttl time.Duration) {
 	for i := range w.turn.Outcome.Groups {
 		g, out := &w.turn.Ticket.Groups[i], &w.turn.Outcome.Groups[i]
@@ -99,7 +98,7 @@ func permitTTL(m *algorithm.Meter) time.Duration {
 	return time.Duration(m.Window) * time.Microsecond
 }
 
-// shorter is min for durations of which 0 says nothing.
+// shorter is min for durations, where 0 means unknown.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -122,7 +121,7 @@ func (w *work) appendTaken(id []byte, i int, nonce uint64, permits bool) []byte 
 	return binary.BigEndian.AppendUint32(id, t.digest())
 }
 
-// pick takes those of a rule's limits, or of an override's, that a reservation is of.
+// pick selects the limits of a rule, or of an override, that a reservation covers.
 func (t *taken) pick(r *rules.Rule, override uint16) {
 	limits, policies := r.Limits, r.Policies
 	t.match = 0
@@ -143,13 +142,13 @@ func (t *taken) pick(r *rules.Rule, override uint16) {
 	}
 }
 
-// find picks the limits that a reservation is of, by what names their counters: they may have moved to
-// another override and have other counts now. Of those that share the rule's counters, the override
-// with the same match comes first, so that a counter is refilled by the limit it belongs to; if there
-// is none, the document has put another limit on the counter. It tells whether there are limits.
+// find selects the limits that a reservation covers by the names of their counters: they may have moved to
+// another override and have other counts now. Of the overrides that share the rule's counters, the one with
+// the same match comes first, so that a counter is refilled by the limit it belongs to. If there is none, the
+// document has put another limit on the counter. find reports whether there are any limits.
 func (t *taken) find(r *rules.Rule, override uint16, limits uint32) bool {
 	t.pick(r, override)
-	if t.digest() == limits || digest(t.limits) == limits { // the latter of an earlier release
+	if t.digest() == limits || digest(t.limits) == limits { // the latter was written by an earlier release
 		return true
 	}
 	for n := range uint16(len(r.Overrides) + 1) {
@@ -165,10 +164,10 @@ func (t *taken) find(r *rules.Rule, override uint16, limits uint32) bool {
 	return false
 }
 
-// digest is of the limits' counters in its upper half, and of the override in its lower half too.
+// digest covers the limits' counters in its upper half, and also the override in its lower half.
 func (t *taken) digest() uint32 { return digest(t.limits) ^ uint32(t.match) }
 
-// digest is of limits as sets, as their order means nothing.
+// digest treats the limits as a set, because their order means nothing.
 func digest(limits []*algorithm.Meter) (sum uint32) {
 	for _, m := range limits {
 		high, low := bits.Mul64(m.Fingerprint, 0x9e3779b97f4a7c15)
@@ -182,8 +181,8 @@ func checksum(s *rules.Snapshot, id []byte) []byte {
 	return sum[:checksumBytes]
 }
 
-// parseReservation returns what was taken, as far as there still are rules for it: what a rule has
-// counted that is gone counts no more.
+// parseReservation returns what was taken under rules that still exist: what a deleted rule has counted no
+// longer counts.
 func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, err error) {
 	fail := func(why string) ([]taken, byte, error) {
 		return nil, 0, fmt.Errorf("reservation %.32q: %w: %s", text, penstock.ErrNoReservation, why)
@@ -193,7 +192,7 @@ func parseReservation(s *rules.Snapshot, text string) (all []taken, flags byte, 
 	}
 	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	rest := len(id) - headBytes - checksumBytes
-	if err != nil || rest < takenBytes || rest%takenBytes != 0 || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // it skips line ends
+	if err != nil || rest < takenBytes || rest%takenBytes != 0 || len(text) != base64.RawURLEncoding.EncodedLen(len(id)) { // the decoder skips line ends
 		return fail("it does not look like one")
 	}
 	body, sum := id[:len(id)-checksumBytes], id[len(id)-checksumBytes:]

@@ -6,15 +6,15 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// shares are what one node enforces of limits that are divided among the nodes while the store does
-// not answer. They are worked out once for the rules and the number of nodes.
+// shares are the parts of limits that one node enforces while the store does not answer and the limits are
+// divided among the nodes. They are computed once for the rules and the number of nodes.
 type shares struct {
 	of    *rules.Snapshot
 	nodes int
 	parts map[*algorithm.Meter]*algorithm.Meter
 }
 
-// sharesFor returns the shares under the rules, for as many nodes as there are now.
+// sharesFor returns the shares under the rules for the current number of nodes.
 func (e *Engine) sharesFor(s *rules.Snapshot) *shares {
 	nodes := 1
 	if e.nodes != nil {
@@ -52,19 +52,18 @@ func (s *shares) add(limits []*algorithm.Meter) {
 	}
 }
 
-// divide returns the n-th part of a limit, rounded up: n nodes let pass less than n more than one
-// would.
+// divide returns the n-th part of a limit, rounded up: n nodes allow less than n more than one would.
 func divide(l penstock.Limit, n int64) penstock.Limit {
 	part := func(x int64) int64 { return (x + n - 1) / n }
 	l.Count, l.Burst, l.Overdraft = part(l.Count), part(l.Burst), part(l.Overdraft)
 	if l.Algorithm == penstock.LeakyBucket {
-		l.Queue = part(l.Queue+1) - 1 // one beside those that wait
+		l.Queue = part(l.Queue+1) - 1 // one runs besides those that wait
 	}
 	return l
 }
 
-// state returns the state of a share that has its part of what was left: ⌈left/n⌉ for each node now, and
-// from the next window on its share of the whole limit. A bucket refills at the share's rate.
+// state returns the state of a share that has its part of what was left: ⌈left/n⌉ for each node now, and from
+// the next window on its share of the whole limit. A bucket refills at the share's rate.
 func (s *shares) state(m, part *algorithm.Meter, st algorithm.State, now penstock.Instant) algorithm.State {
 	if s.nodes == 1 {
 		return st
@@ -72,14 +71,14 @@ func (s *shares) state(m, part *algorithm.Meter, st algorithm.State, now penstoc
 	n := int64(s.nodes)
 	left := (m.Peek(st, now).Remaining + n - 1) / n
 	share := algorithm.State{At: st.At}
-	if m.Kind == algorithm.KindCounter { // what fades of the previous window goes on fading
+	if m.Kind == algorithm.KindCounter { // the previous window continues to fade
 		share.Previous = st.Previous / n
 	}
 	fading := part.Peek(share, now).Used
 	return part.Charge(share, max(0, part.Capacity-left-fading))
 }
 
-// meter returns what of a rule's limit this node enforces by itself. Its state is the limit's own.
+// meter returns the part of a rule's limit that this node enforces by itself. It uses the limit's own state.
 func (s *shares) meter(r *rules.Rule, m *algorithm.Meter) *algorithm.Meter {
 	if r.OnStoreError == rules.FailDivided {
 		if part := s.parts[m]; part != nil {

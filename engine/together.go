@@ -12,17 +12,17 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// DecideTogether answers calls that stand or fall together, as the parts of one request do. Verdicts
-// and errors are in the calls' order and as many. They all pass, and are charged, if every verdict
-// allows; if one denies, none is charged. A verdict tells of its own call: beside one that denies it
-// may allow, which says that this call did not stand in the way.
+// DecideTogether decides several requests atomically, such as the parts of one request. There is one verdict
+// and one error for each request, in their order. If every verdict allows, all pass and are charged; if one
+// denies, none is charged. Each verdict is about its own request: next to one that denies it may allow, which
+// means that this request was not the cause.
 //
-// Calls that are under the same rule with the same key are charged there as one, with the sum of their
-// costs. An invalid call denies all. What no ticket can hold is decided call by call, as by DecideEach:
-// more than [storage.MaxGroups] rules in all, and a rule that takes reservations or places, or
-// recognises repeats, asked twice about the same caller.
+// Requests under the same rule with the same key are charged there as one, with the sum of their costs. An
+// invalid request denies all. What does not fit into one ticket is decided one by one, as by DecideEach: more
+// than [storage.MaxGroups] rules in total, or several requests of one client under a rule that takes
+// reservations or permits, or recognises duplicates.
 func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
-	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than half way
+	verdicts, errs = verdicts[:len(calls)], errs[:len(calls)] // panics here rather than halfway
 	p := newParty(e, len(calls))
 	defer p.leave(e)
 	s := e.rules.Load()
@@ -48,25 +48,24 @@ func (e *Engine) DecideTogether(ctx context.Context, calls []penstock.Call, verd
 	}
 }
 
-// A party is calls that are decided together, and the ticket that is made of theirs. It is kept for the
-// next.
+// A party is a set of requests that are decided together, and their combined ticket. It is reused.
 type party struct {
 	members []member
 	apart   bool // none of their groups are added up
-	invalid bool // one of them is
-	denied  bool // one of them is, without the store
+	invalid bool // one of them is invalid
+	denied  bool // one of them is denied without the store
 	turn    storage.Turn
 	ends    []int // of the decisions of the ticket's groups
 }
 
-// A member is one call of a party.
+// A member is one request of a party.
 type member struct {
 	call    *penstock.Call
 	verdict *penstock.Verdict
 	err     error
 	work    *work
-	asks    bool  // the store
-	groups  []int // of the party's ticket, that its own became
+	asks    bool  // whether it asks the store
+	groups  []int // the groups of the party's ticket that its own became
 }
 
 func newParty(e *Engine, members int) *party {
@@ -79,7 +78,7 @@ func newParty(e *Engine, members int) *party {
 	return p
 }
 
-// enter adds a member that is prepared.
+// enter adds a prepared member.
 func (p *party) enter(m *member, settled bool, err error) {
 	m.asks, m.err = !settled, err
 	p.invalid = p.invalid || err != nil
@@ -95,7 +94,7 @@ func (p *party) leave(e *Engine) {
 	e.parties.Put(p)
 }
 
-// refuse denies all, as one of them is invalid.
+// refuse denies all, because one of them is invalid.
 func (p *party) refuse(e *Engine) {
 	for i := range p.members {
 		m := &p.members[i]
@@ -108,7 +107,7 @@ func (p *party) refuse(e *Engine) {
 	}
 }
 
-// join makes one ticket of those of the members that ask, and tells whether there can be one.
+// join combines the tickets of the members that ask the store into one, and reports whether that is possible.
 func (p *party) join() bool {
 	t := &p.turn.Ticket
 	*t = storage.Ticket{Denied: p.denied, MaxDelay: math.MaxInt64, Groups: t.Groups[:0]}
@@ -129,12 +128,12 @@ func (p *party) join() bool {
 
 func (p *party) asks() bool { return len(p.turn.Ticket.Groups) > 0 }
 
-// hold puts a group into the ticket, and returns which it became there.
+// hold adds a group to the ticket, and returns its index there.
 func (p *party) hold(g *storage.Group) int {
 	t := &p.turn.Ticket
 	for i := range t.Groups {
 		if have := &t.Groups[i]; !p.apart && addable(have, g) {
-			have.Charges = slices.Clone(have.Charges) // they are a member's own
+			have.Charges = slices.Clone(have.Charges) // the charges belong to a member
 			for j := range have.Charges {
 				have.Charges[j].Cost += g.Charges[j].Cost
 			}
@@ -145,13 +144,13 @@ func (p *party) hold(g *storage.Group) int {
 	return len(t.Groups) - 1
 }
 
-// addable tells groups that are as good as one, with the sum of their costs.
+// addable reports whether two groups can be charged as one, with the sum of their costs.
 func addable(a, b *storage.Group) bool {
 	return a.Subject == b.Subject && !a.Names() && !b.Names() && !a.Remembers() && !b.Remembers() &&
 		slices.EqualFunc(a.Charges, b.Charges, func(a, b algorithm.Charge) bool { return a.Meter == b.Meter })
 }
 
-// decide asks the store, or does what the rules say where it does not answer.
+// decide asks the store, or follows the rules' failure policies if it does not answer.
 func (p *party) decide(ctx context.Context, e *Engine) {
 	if !p.asks() {
 		return
@@ -178,7 +177,7 @@ func (p *party) decide(ctx context.Context, e *Engine) {
 	}
 }
 
-// full decides what a full store has refused.
+// full decides after a full store has refused the ticket.
 func (p *party) full(e *Engine) {
 	for i := range p.members {
 		if m := &p.members[i]; m.asks {
@@ -187,7 +186,7 @@ func (p *party) full(e *Engine) {
 	}
 }
 
-// share gives each member what was said of its own groups.
+// share gives each member the results of its own groups.
 func (p *party) share() {
 	all := &p.turn.Outcome
 	ends, end := p.ends[:0], 0
@@ -215,7 +214,7 @@ func (p *party) share() {
 	}
 }
 
-// clear gives up what shadow rules have taken for calls that would have passed, but for another.
+// clear releases what shadow rules have taken for requests that are denied only because of another one.
 func (p *party) clear(ctx context.Context, e *Engine, store penstock.Store) {
 	if p.turn.Outcome.Allowed {
 		return
@@ -228,8 +227,8 @@ func (p *party) clear(ctx context.Context, e *Engine, store penstock.Store) {
 	}
 }
 
-// without decides what the store did not: each rule says what then, and what the local store is to
-// count it counts for all or for none.
+// without decides what the store did not: each rule's failure policy says how, and the local store counts all
+// of its groups or none.
 func (p *party) without(e *Engine, uncharged bool) {
 	for i := range p.members {
 		m := &p.members[i]

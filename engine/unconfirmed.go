@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A release or settlement that the store did not confirm is sent again, with backoff, until the store
-// answers or what it is about has expired. It takes effect once, by its name. So is the release of a
+// A release or settlement that the store did not confirm is sent again, with backoff, until the store answers
+// or the reservation has expired. Its name makes it take effect once. The same goes for the release of a
 // ticket whose reply was lost: it may have taken a permit or a reservation that no request holds.
 
 const (
@@ -29,24 +29,24 @@ const (
 type unconfirmed struct {
 	settler    storage.Settler
 	settlement storage.Settlement
-	rule       *rules.Rule // whose local counters learn of the settled cost; nil: none do
+	rule       *rules.Rule // whose local counters learn the settled cost; nil: none do
 	expires    penstock.Instant
 }
 
-// A takenName names what one ticket took of one subject.
+// A takenName names what one ticket took from one subject.
 type takenName struct {
 	subject storage.Subject
 	nonce   uint64
 }
 
-// An unconfirmedSet is what is sent again, each by a goroutine of its own.
+// An unconfirmedSet holds the settlements that are sent again, each by its own goroutine.
 type unconfirmedSet struct {
 	mu      sync.Mutex
 	waiting map[takenName]struct{}
 	closing bool
 
-	flush, stop chan struct{} // closed when no time is left for backoff, and when no time is left
-	turns       chan struct{} // one for each attempt under way
+	flush, stop chan struct{} // closed when no time is left for backoff, and when no time is left at all
+	turns       chan struct{} // one for each running attempt
 	ended       sync.WaitGroup
 	dropped     atomic.Int64
 }
@@ -58,10 +58,10 @@ func newUnconfirmedSet() *unconfirmedSet {
 	}
 }
 
-// Stats count what the engine did since it was made.
+// Stats count what the engine has done since it was created.
 type Stats struct {
 	Unconfirmed int64 // releases and settlements that are being sent again
-	Dropped     int64 // of those, given up: there were too many, or they expired, or the engine was closed
+	Dropped     int64 // of those, dropped: there were too many, or they expired, or the engine was closed
 }
 
 // Stats returns the counts so far.
@@ -72,8 +72,8 @@ func (e *Engine) Stats() Stats {
 	return Stats{Unconfirmed: int64(len(s.waiting)), Dropped: s.dropped.Load()}
 }
 
-// confirmAll sends what waits once more, without backoff, until all is confirmed or the context ends.
-// What is not confirmed after that is dropped.
+// confirmAll sends all waiting settlements once more, without backoff, until all are confirmed or the context
+// ends. What is not confirmed by then is dropped.
 func (e *Engine) confirmAll(ctx context.Context) error {
 	s := e.unconfirmed
 	s.mu.Lock()
@@ -122,7 +122,7 @@ func (e *Engine) retry(u unconfirmed) {
 	})
 }
 
-// confirm reports whether the store answered in time. Any answer is final, a refusal too.
+// confirm reports whether the store answered in time. Any answer is final, including a refusal.
 func (e *Engine) confirm(u *unconfirmed) bool {
 	s := e.unconfirmed
 	for pause := firstPause; s.wait(pause); pause = min(2*pause, longestPause) {
@@ -143,7 +143,7 @@ func (e *Engine) confirm(u *unconfirmed) bool {
 	return false
 }
 
-// wait waits out a pause, a short one if the set is being flushed. It reports false if no time is left.
+// wait waits for a pause, a short one if the set is being flushed. It returns false if no time is left.
 func (s *unconfirmedSet) wait(pause time.Duration) bool {
 	select {
 	case <-time.After(pause):
@@ -161,7 +161,7 @@ func (s *unconfirmedSet) wait(pause time.Duration) bool {
 	}
 }
 
-// releaseLost releases what a ticket may have taken whose reply was lost.
+// releaseLost releases what a ticket whose reply was lost may have taken.
 func (e *Engine) releaseLost(t *storage.Ticket, err error) {
 	settler, ok := e.store.(storage.Settler)
 	if !ok || t.Nonce == 0 || errors.Is(err, storage.ErrNotTaken) {
@@ -186,7 +186,7 @@ func (e *Engine) releaseLost(t *storage.Ticket, err error) {
 func (e *Engine) settleLater(settler storage.Settler, s *storage.Settlement, r *rules.Rule) {
 	open := longestLease(s.Charges)
 	if !s.OnlyLeases() {
-		open = storage.MaxReserve // its own time to live is known to the store alone
+		open = storage.MaxReserve // only the store knows its time to live
 	}
 	e.retry(unconfirmed{settler: settler, settlement: *s, rule: r, expires: e.instant().Add(open)})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// fill makes the verdict of what a store said. Reason and quality stay as they are if no limit had a
-// say.
+// fill builds the verdict from the answer of a store. Reason and quality stay as they are if no limit
+// applied.
 func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store penstock.Store, q penstock.Quality) {
 	out := &w.turn.Outcome
 	v.Allowed, v.Now = out.Allowed, out.Now
@@ -44,7 +44,7 @@ func (e *Engine) fill(ctx context.Context, v *penstock.Verdict, w *work, store p
 	}
 }
 
-// quality is that of the store, unless permits let the call pass. No permit denies a call.
+// quality returns that of the store, unless a lease allowed the request. A lease never denies a request.
 func (w *work) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality {
 	for i := range w.asked {
 		if v.Allowed && w.asked[i].isLive() && w.turn.Outcome.Groups[i].Leased {
@@ -58,10 +58,10 @@ func (w *work) quality(v *penstock.Verdict, q penstock.Quality) penstock.Quality
 func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decision) {
 	g, a := &w.turn.Outcome.Groups[group], &w.asked[group]
 	charges := w.turn.Ticket.Groups[group].Charges
-	v.Allowed = v.Allowed && (g.Allowed || !a.isLive()) // the ticket does not say so of a group that is alone
+	v.Allowed = v.Allowed && (g.Allowed || !a.isLive()) // the ticket's outcome does not include groups that are alone
 	for j := range decisions {
 		if d := &decisions[j]; g.BannedUntil != 0 && !d.Allowed || charges[j].CannotWait(d) {
-			d.Remaining = 0 // what is left is not for this client now
+			d.Remaining = 0 // what is left is not available to this client now
 		}
 		if add(v, a.rule, a.policies[j], charges[j].Meter, &decisions[j]) {
 			v.BannedUntil = g.BannedUntil
@@ -73,7 +73,7 @@ func (w *work) report(v *penstock.Verdict, group int, decisions []penstock.Decis
 	}
 }
 
-// add reports one limit of a rule. It tells whether the limit speaks for the verdict.
+// add adds one limit of a rule. It reports whether the limit now determines the verdict's decision.
 func add(v *penstock.Verdict, r *rules.Rule, policy string, m *algorithm.Meter, d *penstock.Decision) (speaks bool) {
 	return v.Add(penstock.LimitVerdict{
 		Rule: r.Name, Policy: policy, Shadow: r.Mode == rules.Shadow,

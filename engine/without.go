@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// without decides a call that the store did not, by what each rule says of that.
+// without decides a request that the store did not, by the failure policy of each rule.
 func (e *Engine) without(v *penstock.Verdict, w *work) {
 	if !e.standIn(v, w) {
 		return
 	}
-	ctx := context.Background() // the call is to be answered even if its time is up: the local store does not wait
+	ctx := context.Background() // answer even if the deadline has passed: the local store does not wait
 	err := take(ctx, e.local, &w.turn)
 	if errors.Is(err, storage.ErrFull) && w.dropShadow() {
 		err = take(ctx, e.local, &w.turn)
@@ -29,8 +29,8 @@ func (e *Engine) without(v *penstock.Verdict, w *work) {
 	}
 }
 
-// standIn makes the verdict of the rules' failure policies, and tells whether the local store is still
-// to be asked; the ticket is then for it.
+// standIn fills in the verdict by the rules' failure policies, and reports whether the local store must still
+// be asked; the ticket is then for it.
 func (e *Engine) standIn(v *penstock.Verdict, w *work) (asksLocal bool) {
 	v.Allowed, v.Reason, v.Now = true, penstock.ReasonNoRule, e.instant()
 	if slices.ContainsFunc(w.asked, func(a asked) bool { return a.isLive() }) {
@@ -45,8 +45,8 @@ func (e *Engine) standIn(v *penstock.Verdict, w *work) (asksLocal bool) {
 	return e.local != nil && e.keepLocal(w)
 }
 
-// keepLocal leaves of the ticket the groups that are to be decided locally, with the limits that one
-// node enforces, and those that are known to be banned. It tells whether there are any.
+// keepLocal keeps the groups of the ticket that are decided locally, with the limits that one node enforces,
+// and those that are known to be banned. It reports whether there are any.
 func (e *Engine) keepLocal(w *work) bool {
 	shares := e.sharesFor(w.snapshot)
 	groups, kept := w.turn.Ticket.Groups[:0], w.asked[:0]

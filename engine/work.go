@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A work is what deciding one call takes, kept for the next.
+// A work is the memory for deciding one request, reused for the next.
 type work struct {
 	snapshot *rules.Snapshot
 	matched  rules.Match
@@ -19,15 +19,15 @@ type work struct {
 	charges []algorithm.Charge // of all groups
 
 	failures    []RuleFailure
-	refused     *rules.Rule // applies and failed, and its failure policy denies
+	refused     *rules.Rule // it applies and failed, and its failure policy denies
 	beyond      int
 	uncharged   bool // the shared store has certainly not charged the request
-	refunds     bool // what is charged may be given back, as the engine's options say
+	refunds     bool // charges may be given back, according to the engine's options
 	observation Observation
 	echo        echo
 }
 
-// asked is what a group of the ticket was made from.
+// asked is what a group of the ticket was built from.
 type asked struct {
 	rule     *rules.Rule
 	override int // or rules.NoOverride
@@ -36,7 +36,7 @@ type asked struct {
 
 func (a *asked) isLive() bool { return a.rule.Mode != rules.Shadow }
 
-// limits are those of the rule or its override, whatever part of them this node enforces.
+// limits returns those of the rule or its override in full, even if this node enforces only a part of them.
 func (a *asked) limits() []*algorithm.Meter {
 	if a.override == rules.NoOverride {
 		return a.rule.Limits
@@ -52,7 +52,7 @@ func (w *work) reset(s *rules.Snapshot) {
 	w.refused, w.beyond, w.uncharged = nil, 0, false
 }
 
-// match finds what applies, and notes whose expressions failed.
+// match finds the rules that apply, and notes those whose expressions failed.
 func (w *work) match(c *penstock.Call, now penstock.Instant) {
 	w.snapshot.Match(c, now, &w.matched)
 	for _, f := range w.matched.Failed {
@@ -60,7 +60,7 @@ func (w *work) match(c *penstock.Call, now penstock.Instant) {
 	}
 }
 
-// write makes the ticket, with one group for each rule that applies.
+// write builds the ticket, with one group for each rule that applies.
 func (w *work) write(c *penstock.Call) {
 	t := &w.turn.Ticket
 	t.MaxDelay = c.MaxDelay
@@ -83,7 +83,7 @@ func (w *work) write(c *penstock.Call) {
 	}
 }
 
-// roomForShadows is how many shadow rules can be asked beside those that have a say.
+// roomForShadows returns how many shadow rules fit into the ticket besides the live rules.
 func (w *work) roomForShadows() int {
 	room := storage.MaxGroups
 	if len(w.matched.Rules) <= room {
@@ -97,8 +97,8 @@ func (w *work) roomForShadows() int {
 	return room
 }
 
-// ask adds a rule's group to the ticket. If the rule cannot be evaluated, even by a panic, there is an
-// error and the ticket is as before.
+// ask adds a rule's group to the ticket. If the rule cannot be evaluated, or panics, it returns an error and
+// leaves the ticket unchanged.
 func (w *work) ask(c *penstock.Call, m *rules.Matched) (err error) {
 	from := len(w.charges)
 	defer func() {
