@@ -21,36 +21,36 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// Config says what a stack is made of. Rules or Origin must be given.
+// Config configures a stack. Rules or Origin is required.
 type Config struct {
-	Rules  string      // the file with the rules, or the folder of such files
-	Origin live.Origin // where else they are, such as a database: see package stack/database
+	Rules  string      // a file with rules, or a folder of such files
+	Origin live.Origin // another source of rules, such as a database: see package stack/database
 
-	// LastGood is the file that keeps the rules served last, for a start while Origin is down. It belongs
-	// to one process. "": none is kept.
+	// LastGood is a file that keeps the last rules served, for a start while Origin is down. It belongs to
+	// one process. "": rules are not kept.
 	LastGood string
 
-	// Redis has the counters that nodes share. Without addresses counters are in memory, and of this
-	// process alone.
+	// Redis holds the counters that nodes share. Without addresses, counters are in the memory of this
+	// process.
 	Redis  redisstore.Options
 	Memory memstore.Options
 
 	Secret string // keys the hashes of keys; the same on all nodes
 
-	// Nodes is how many share the limits, for rules that divide them while Redis is unavailable. 0: it is
-	// learned through Redis.
+	// Nodes is how many nodes share the limits, for rules that divide them while Redis is unavailable. With
+	// 0, the stack learns it through Redis.
 	Nodes int
 
 	Log *slog.Logger // by default slog.Default
 
-	// Observe sees every decision: see [engine.Options]. RulesChanged is told when other rules are served,
-	// or some are refused. StoreObserver measures what is sent to Redis.
+	// Observe sees every decision: see [engine.Options]. RulesChanged is called when other rules are served,
+	// or some are rejected. StoreObserver measures what is sent to Redis.
 	Observe       func(*engine.Observation)
 	RulesChanged  func(live.Status)
 	StoreObserver breaker.Observer
 }
 
-// A Stack decides as a node of penstock serve does. It is what httplimit.New and grpclimit.New take.
+// A Stack decides like a node of penstock serve. Pass it to httplimit.New and grpclimit.New.
 type Stack struct {
 	*engine.Engine
 	store   *storestack.Stack
@@ -66,9 +66,8 @@ var (
 	_ attribute.Checker  = (*Stack)(nil)
 )
 
-// Open starts to decide. It fails if there are no rules to decide by. It does not fail if Redis cannot be
-// reached: until it can, requests are decided by what the rules say for that case, on_store_error. The
-// context bounds the start.
+// Open starts a stack. It fails if there are no rules to decide by. It does not fail if Redis cannot be
+// reached: until then the rules' on_store_error decides. The context bounds the start.
 func Open(ctx context.Context, c Config) (_ *Stack, err error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Stack{config: c, started: time.Now()}
@@ -103,7 +102,7 @@ func (s *Stack) openRules(ctx context.Context) (err error) {
 	return err
 }
 
-// rulesChanged logs what is new about the rules.
+// rulesChanged logs changes of the rules.
 func (s *Stack) rulesChanged(now live.Status) {
 	switch log := s.config.Log.With("origin", s.config.Origin.String()); {
 	case now.Refused != nil:
@@ -135,7 +134,7 @@ func (s *Stack) openEngine(context.Context) (err error) {
 	return err
 }
 
-// nodes is how many share the limits, as far as it is known.
+// nodes returns how many nodes share the limits, as far as known.
 func (s *Stack) nodes() int {
 	if s.config.Nodes != 0 {
 		return s.config.Nodes
@@ -146,7 +145,7 @@ func (s *Stack) nodes() int {
 	return 1
 }
 
-// join tells other nodes of this one, and learns what they have reset.
+// join announces this node to the others, and learns what they have reset.
 func (s *Stack) join(context.Context) error {
 	name := storestack.NodeName()
 	members, err := s.store.Join(membership.Options{
@@ -165,18 +164,18 @@ func (s *Stack) join(context.Context) error {
 	return err
 }
 
-// shownChecksum is how much of a checksum tells rules apart.
+// shownChecksum is the length of the part of a checksum that is logged.
 const shownChecksum = 16
 
-// Rules are those that are served, and their status.
+// Rules returns the rules that are served, and their status.
 func (s *Stack) Rules() *live.Rules { return s.live }
 
-// closeWithin is how long a stack that ends has to return leases, and to tell Redis of what was decided
+// closeWithin is how long a stack that shuts down has to return leases, and to send Redis what was decided
 // without it.
 const closeWithin = time.Second
 
-// Close returns what was leased, tells Redis what was decided without it, and ends everything. No request
-// may be under way.
+// Close returns leases, sends Redis what was decided without it, and stops everything. No request may be
+// running.
 func (s *Stack) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()

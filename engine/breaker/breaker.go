@@ -13,47 +13,48 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options say when a breaker opens and how it closes.
+// Options configure when a breaker opens and how it closes.
 type Options struct {
 	Store storage.FullStore
 
-	// Probe tells whether the store serves again, in one of its zones: a real operation that harms nobody.
+	// Probe reports whether one of the store's zones works again, by a real operation that has no side
+	// effects for clients.
 	Probe func(ctx context.Context, zone int) error
 
-	// Zones are parts of the store that fail by themselves; by default there is one. The breaker opens
-	// for the zone that has failed, and calls that need no other do not notice. ZoneOf tells, from 0, in
-	// which one a subject is decided. A ticket may need several: an error then names the zone that has
-	// failed by a method Subject() storage.Subject, or is not counted.
+	// Zones are parts of the store that fail independently; the default is one. The breaker opens for the
+	// zone that has failed, and requests that need only other zones are not affected. ZoneOf returns the zone
+	// that decides a subject, counted from 0. A ticket may need several zones: an error then names the failed
+	// zone by a method Subject() storage.Subject, or is not counted.
 	Zones  int
 	ZoneOf func(storage.Subject) int
 
-	// Judge says how bad an error is of which the store is not innocent by itself (see innocent). By
-	// default it is a failure.
+	// Judge returns the severity of an error that may be the store's fault (see innocent). By default it is a
+	// failure.
 	Judge func(error) Severity
 
-	// Down, if not nil, says why the breaker is open from the beginning: the store is not there yet.
-	// It is probed at once.
+	// Down, if not nil, says why the breaker starts open: the store is not available yet. It is probed at
+	// once.
 	Down error
 
-	// OnChange is told when the first zone opens, and why, and when none is open any more. It is called
-	// by one goroutine at a time, in order, and holds up the next probe.
+	// OnChange is called when the first zone opens, with the cause, and when the last one closes. Calls are
+	// sequential and in order, and delay the next probe.
 	OnChange func(State, error)
 
-	// Observer, if not nil, sees what is sent to the store. What the breaker refuses is not.
+	// Observer, if not nil, sees what is sent to the store. It does not see what the breaker refuses.
 	Observer Observer
 
-	InARow   int           // failures that open it; default 20
+	InARow   int           // consecutive failures that open it; default 20
 	Interval time.Duration // between two probes; default 250 ms
 	Watch    time.Duration // between two probes while closed, so that failures are noticed without requests; default: none
-	Patience time.Duration // of one probe; default 1 s
+	Patience time.Duration // timeout of one probe; default 1 s
 }
 
-// An Observer measures what requests need of the store: take, settle and charge_late.
+// An Observer measures the operations that requests need from the store: take, settle and charge_late.
 type Observer interface {
 	// Begin is called before the operation, which gets the context it returns.
 	Begin(ctx context.Context, operation string) context.Context
 
-	// End gets that context and how the operation ended.
+	// End gets that context and the result of the operation.
 	End(ctx context.Context, operation string, took time.Duration, err error)
 }
 
@@ -61,25 +62,24 @@ type Observer interface {
 type Severity uint8
 
 const (
-	Innocent Severity = iota // says nothing about the store
-	Failure                  // one of several that make a store unfit
-	Down                     // by itself says that the store serves nobody
+	Innocent Severity = iota // does not mean anything about the store
+	Failure                  // several of them open the breaker
+	Down                     // opens the breaker by itself: the store is unavailable to all
 )
 
 // State of a breaker.
 type State uint8
 
 const (
-	Closed State = iota // calls go to the store
-	Open                // they do not
+	Closed State = iota // requests go to the store
+	Open                // requests are refused
 )
 
 func (s State) String() string { return [...]string{"closed", "open"}[s] }
 
-// A Breaker is a store that gives up on another one while that does not answer. It may be used by any
-// number of goroutines.
+// A Breaker is a store with a circuit breaker around another one. It is safe for concurrent use.
 type Breaker struct {
-	inner   // the store: operators' verbs pass through untouched
+	inner   // the store: operators' methods pass through unchanged
 	options Options
 
 	zones   []zone
@@ -87,7 +87,7 @@ type Breaker struct {
 	refused atomic.Int64
 
 	mu   sync.Mutex // around OnChange
-	open int        // zones, as far as told
+	open int        // zones that OnChange knows to be open
 
 	closing context.Context
 	close   context.CancelFunc
@@ -98,21 +98,21 @@ type inner = storage.FullStore
 
 var _ storage.FullStore = (*Breaker)(nil)
 
-// MaxZones is how many a store can have.
+// MaxZones is the maximum number of zones of a store.
 const MaxZones = 16
 
-// A zone is what opens and closes at once.
+// A zone is a part of the store that opens and closes as one.
 type zone struct{ phase atomic.Pointer[phase] }
 
-// A phase is the time between two changes. A call that began in one and ends in another has no say.
+// A phase is the time between two changes. An operation that began in one and ends in another is not counted.
 type phase struct {
-	refusal error // what calls get; nil: they go to the store
+	refusal error // what operations return; nil: they go to the store
 	cause   error // why it was opened
 	since   time.Time
 	tally   tally
 }
 
-// New returns a breaker. Close it to end its probes.
+// New returns a breaker. Close it to stop its probes.
 func New(o Options) (*Breaker, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Close ends the probes and returns when they have ended. The breaker stays as it is.
+// Close stops the probes and returns when they have ended. The breaker keeps its state.
 func (b *Breaker) Close() {
 	b.close()
 	b.ended.Wait()
@@ -208,7 +208,7 @@ func (b *Breaker) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	return err
 }
 
-// A call is an operation of the store under way, for the observer.
+// A call is a running operation of the store, for the observer.
 type call struct {
 	ctx       context.Context
 	operation string
@@ -222,7 +222,7 @@ func (b *Breaker) begin(ctx context.Context, operation string) call {
 	return call{b.options.Observer.Begin(ctx, operation), operation, time.Now()}
 }
 
-// end tells the observer how the call ended, and notes it. ctx is the client's own.
+// end reports the result of the call to the observer, and counts it. ctx is the client's own.
 func (b *Breaker) end(c *call, w *way, ctx context.Context, err error) {
 	if b.options.Observer != nil {
 		b.options.Observer.End(c.ctx, c.operation, time.Since(c.began), err)
@@ -230,7 +230,7 @@ func (b *Breaker) end(c *call, w *way, ctx context.Context, err error) {
 	b.note(w, ctx, err)
 }
 
-// A way is the zones that a call needs, each in the phase in which the call began; nil: it does not.
+// A way is the zones that a call needs, each in the phase in which the call began; nil: not needed.
 type way [MaxZones]*phase
 
 // enter adds a subject's zone, or refuses.
@@ -243,7 +243,7 @@ func (b *Breaker) enter(w *way, who storage.Subject) error {
 	return w[z].refusal
 }
 
-// note counts what became of a call, which may open the breaker.
+// note counts the result of a call, which may open the breaker.
 func (b *Breaker) note(w *way, ctx context.Context, err error) {
 	if err == nil {
 		for _, p := range w[:len(b.zones)] {
@@ -270,7 +270,7 @@ func (b *Breaker) note(w *way, ctx context.Context, err error) {
 	}
 }
 
-// blamed is the zone that an error is of; -1 if that is not known.
+// blamed returns the zone that caused an error; -1 if that is unknown.
 func (b *Breaker) blamed(w *way, err error) int {
 	var named interface{ Subject() storage.Subject }
 	if errors.As(err, &named) {
@@ -292,24 +292,24 @@ func (b *Breaker) blamed(w *way, err error) int {
 	return blamed
 }
 
-// innocent tells errors that say nothing about whether the store serves others:
-//   - ErrInvalid blames the call;
+// innocent reports whether an error says nothing about whether the store works for other requests:
+//   - ErrInvalid means that the request is invalid;
 //   - ErrFull and ErrCorrupt are answers, about one subject;
-//   - a caller that left, or whose own time was up, has not waited for what the store was given. Else
-//     callers in a hurry could close the store to everybody.
+//   - a client that disconnected, or whose own deadline passed, did not wait for the store's timeout.
+//     Otherwise impatient clients could open the breaker for all.
 func innocent(ctx context.Context, err error) bool {
 	return !errors.Is(err, penstock.ErrUnavailable) || errors.Is(err, penstock.ErrInvalid) ||
 		errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || ctx.Err() != nil
 }
 
-// Stats are what a breaker did since it was made.
+// Stats are the state of a breaker and its counts since it was created.
 type Stats struct {
-	State   State     // Open if any zone is
+	State   State     // Open if any zone is open
 	Zones   int       // that are open
 	Since   time.Time // in this state
 	Cause   error     // why a zone is open; nil if none is
-	Opened  int64     // how often any was
-	Refused int64     // calls that were not sent
+	Opened  int64     // how often any zone opened
+	Refused int64     // operations that were not sent
 }
 
 // Stats returns the state and the counts so far.

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// openZone ends a phase in which calls went to the store, unless somebody has already.
+// openZone ends a phase in which operations went to the store, unless another goroutine has done so already.
 func (b *Breaker) openZone(z int, p *phase, cause error, wait time.Duration) {
 	refusal := fmt.Errorf("not asked, as the store has failed: %w: %w", storage.ErrNotTaken, cause)
 	if b.zones[z].phase.CompareAndSwap(p, &phase{refusal: refusal, cause: cause, since: time.Now()}) {
@@ -17,7 +17,7 @@ func (b *Breaker) openZone(z int, p *phase, cause error, wait time.Duration) {
 	}
 }
 
-// recover probes until the zone serves again.
+// recover probes until the zone works again.
 func (b *Breaker) recover(z int, cause error, wait time.Duration) {
 	b.tell(1, Open, cause)
 	for {
@@ -31,12 +31,12 @@ func (b *Breaker) recover(z int, cause error, wait time.Duration) {
 		}
 		wait = b.options.Interval
 	}
-	b.tell(-1, Closed, nil) // before the next opening can be told
+	b.tell(-1, Closed, nil) // before the next opening can be reported
 	b.zones[z].phase.Store(&phase{since: time.Now()})
 }
 
-// watchFailures is how many failed probes in a row open a zone, unless one of them says that the store
-// is down.
+// watchFailures is how many consecutive failed probes open a zone, unless one of them says that the store is
+// down.
 const watchFailures = 3
 
 // watch probes a zone while it is closed.
@@ -69,7 +69,8 @@ func (b *Breaker) watch(z int) {
 	}
 }
 
-// tell counts a zone that has opened, or is about to close, and tells of the first and the last.
+// tell counts a zone that has opened, or is about to close, and reports the first opening and the last
+// closing.
 func (b *Breaker) tell(more int, now State, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

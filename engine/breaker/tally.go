@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// window is how many calls are looked back on: half of them failed is too many.
+// window is the number of recent operations that are counted: the breaker opens if half of them failed.
 const window = 100
 
-// A tally counts how calls end. While none fails it only reads, so that callers are not in each
-// other's way.
+// A tally counts the results of operations. While none fails it only reads, so that goroutines do not
+// contend.
 type tally struct {
-	troubled atomic.Bool // some of the last calls failed
+	troubled atomic.Bool // some of the last operations failed
 
 	mu     sync.Mutex
 	failed [window]bool // a ring
@@ -30,7 +30,7 @@ func (t *tally) success() {
 	}
 }
 
-// failure tells whether there were too many.
+// failure counts a failure, and reports whether there were too many.
 func (t *tally) failure(inARow int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Tickets of more than this always go to the store, so that answering needs no memory.
+// Larger tickets always go to the store, so that answering does not allocate.
 const (
 	maxGroups  = 8
 	maxCharges = 16
 )
 
-// answerable tells tickets whose denial may leave no trace: provided that those of their groups that
-// have guards are banned. What a limit that counts all would have counted is left out, as it is over
-// its limit already.
+// answerable reports whether the denial of a ticket may go uncounted, provided that those of its groups that
+// have guards are banned. A limit that counts all requests misses this one, which does not matter as it is
+// already over its limit.
 func answerable(t *storage.Ticket) bool {
 	charges := 0
 	for i := range t.Groups {
@@ -33,7 +33,7 @@ func answerable(t *storage.Ticket) bool {
 	return len(t.Groups) <= maxGroups && charges <= maxCharges
 }
 
-// learnable tells answers that another like it can be made from.
+// learnable reports whether further answers can be derived from this one.
 func learnable(t *storage.Ticket, out *storage.Outcome) bool {
 	if len(out.States) != len(out.Decisions) || !firm(t, out, out.Now) {
 		return false
@@ -55,7 +55,7 @@ func learnable(t *storage.Ticket, out *storage.Outcome) bool {
 	return true
 }
 
-// firm tells whether only an operator can turn the answer into a pass until after an instant: every group
+// firm reports whether only an operator can turn the answer into a pass until after an instant: every group
 // that is alone is denied, and so is one of the others, if there are any.
 func firm(t *storage.Ticket, out *storage.Outcome, beyond penstock.Instant) bool {
 	others, denied := false, false
@@ -69,15 +69,15 @@ func firm(t *storage.Ticket, out *storage.Outcome, beyond penstock.Instant) bool
 	return denied || !others
 }
 
-// lacksOne tells logs that are denied for want of a single unit: they stay as they are until the oldest
-// of their entries leaves, which is the one that the state names.
+// lacksOne reports whether a log denies because it lacks a single unit: such a log stays unchanged until its
+// oldest entry leaves, which is the one that the state names.
 func lacksOne(c *algorithm.Charge, s algorithm.State) bool {
 	return s.Used+c.Need()-c.Meter.Capacity == 1
 }
 
-// learn keeps what an answer was made of, except of subjects that were forgotten since it was asked for,
-// and except of peeks: a peek at a state that a wrong clock wrote is answered by a repaired one that the
-// store does not keep. A request has to reach the store to repair it.
+// learn keeps the states of an answer, except for subjects that were forgotten since the store was asked, and
+// except for peeks: for a state that a wrong clock wrote, a peek returns a repaired one that the store does
+// not keep. A request has to reach the store to repair it.
 func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when told, before *[maxGroups]uint64) {
 	states := out.States
 	for i := range t.Groups {
@@ -98,7 +98,7 @@ func (c *Cache) learn(t *storage.Ticket, out *storage.Outcome, when told, before
 	}
 }
 
-// A memory is what is known of a ticket.
+// A memory is what is known about a ticket.
 type memory struct {
 	found   [maxCharges]storage.Found
 	charges int
@@ -109,8 +109,7 @@ type memory struct {
 	now, latest penstock.Instant
 }
 
-// answer decides a ticket by what is known, if that is certain. If it is not, what the outcome
-// says is meaningless.
+// answer decides a ticket from the cache, if the result is certain. If it is not, the outcome is meaningless.
 func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 	var m memory
 	if !c.recall(t, &m) || !m.weigh(t) {
@@ -125,8 +124,8 @@ func (c *Cache) answer(t *storage.Ticket, out *storage.Outcome) bool {
 	return firm(t, out, m.latest)
 }
 
-// sights are what a store would have found for the guards, none of which are there but bans. How many
-// bans there were is not in them.
+// sights returns what a store would have found for the guards: only bans. They do not include the number of
+// bans.
 func (m *memory) sights(t *storage.Ticket, room []storage.Sight) []storage.Sight {
 	if !m.guarded {
 		return nil
@@ -141,7 +140,7 @@ func (m *memory) sights(t *storage.Ticket, room []storage.Sight) []storage.Sight
 	return sights
 }
 
-// recall fetches what is known of every group, and tells whether that is all there is to know.
+// recall fetches what is known of every group, and reports whether that is complete.
 func (c *Cache) recall(t *storage.Ticket, m *memory) bool {
 	clock := c.clock(t)
 	for i := range t.Groups {
@@ -180,7 +179,7 @@ func (m *memory) recall(s *set, t *storage.Ticket, i int, clock penstock.Instant
 	return true
 }
 
-// believes tells whether an entry is young enough, and what it says about the store's clock.
+// believes reports whether an entry is recent enough, and updates what is known of the store's clock.
 func (m *memory) believes(e *entry, clock, most penstock.Instant) bool {
 	if e == nil || clock < e.heard || clock >= e.sent+most {
 		return false
@@ -190,7 +189,7 @@ func (m *memory) believes(e *entry, clock, most penstock.Instant) bool {
 	return true
 }
 
-// weigh brings what is known up to now, and tells whether it can be.
+// weigh brings the states up to now, and reports whether that is possible.
 func (m *memory) weigh(t *storage.Ticket) bool {
 	at := 0
 	for i := range t.Groups {
@@ -203,7 +202,7 @@ func (m *memory) weigh(t *storage.Ticket) bool {
 			at++
 			if c.Meter.Kind != algorithm.KindLog {
 				f.State, f.Passes, _ = c.Meter.Weigh(f.State, m.now, c.Need(), t.MaxDelay)
-				f.Passes = f.Passes && !c.Meter.IsOver(f.State) // or it would be said to be charged
+				f.Passes = f.Passes && !c.Meter.IsOver(f.State) // otherwise it would be reported as charged
 			} else if !lacksOne(c, f.State) || m.latest >= f.State.FreeAt+penstock.Instant(c.Meter.Window) {
 				return false
 			}

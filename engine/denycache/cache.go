@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options of a Cache. The zero value is fit for use.
+// Options of a Cache. The zero value is ready to use.
 type Options struct {
 	// MaxEntries bounds the memory, at about 100 bytes each; 0 is DefaultMaxEntries. A denied
 	// subject takes one for each of its limits.
@@ -25,17 +25,17 @@ const (
 	MostEntries       = 1 << 24
 )
 
-// How long anything is believed, from when it was asked for.
+// How long an entry is valid, from when the store was asked.
 const (
-	// longest is what a lost message of a reset or a lift can cost.
+	// longest bounds how long a denial outlives a reset or a lift whose message was lost.
 	longest = penstock.Instant(time.Second / time.Microsecond)
 
-	// longestOver is for limits that count all requests. Nothing is given back under them, but somebody
-	// may have emptied the store.
+	// longestOver is for limits that count all requests. Nothing is given back under them, but the store may
+	// have been emptied.
 	longestOver = penstock.Instant(time.Minute / time.Microsecond)
 )
 
-// A Cache answers denials for a store. It may be used by any number of goroutines.
+// A Cache answers denials for a store. It is safe for concurrent use.
 type Cache struct {
 	inner // the store
 	table table
@@ -46,8 +46,8 @@ type Cache struct {
 
 type inner = storage.FullStore
 
-// New returns an empty cache in front of a store. It decides no batches: calls that are made at once do
-// better, as each may be answered here.
+// New returns an empty cache in front of a store. It does not decide batches: concurrent requests are faster,
+// because the cache may answer each of them.
 func New(store storage.FullStore, o Options) (*Cache, error) {
 	if o.MaxEntries == 0 {
 		o.MaxEntries = DefaultMaxEntries
@@ -65,7 +65,7 @@ func New(store storage.FullStore, o Options) (*Cache, error) {
 	return &Cache{inner: store, table: newTable(o.MaxEntries), began: time.Now()}, nil
 }
 
-// Take answers a ticket that is certainly denied, and asks the store about any other.
+// Take answers a ticket that is certainly denied, and asks the store for any other.
 func (c *Cache) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	out.Cached = false
 	if !answerable(t) || ctx.Err() != nil || t.Validate() != nil {
@@ -84,7 +84,7 @@ func (c *Cache) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 // ask asks the store, and learns from its answer.
 func (c *Cache) ask(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	before := c.table.generations(t)
-	out.States = out.States[:0] // of another ticket: not every store fills them in
+	out.States = out.States[:0] // left from another ticket: not every store fills them in
 	sent := c.clock(t)
 	if err := c.inner.Take(ctx, t, out); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (c *Cache) ask(ctx context.Context, t *storage.Ticket, out *storage.Outcome
 	return nil
 }
 
-// clock returns where time stands for a ticket: its own instant, or how long this cache has been
-// there, but never 0. Only differences between two of a kind are used.
+// clock returns the time for a ticket: its own instant, or how long this cache has existed, but never 0. Only
+// differences between two instants of the same kind are used.
 func (c *Cache) clock(t *storage.Ticket) penstock.Instant {
 	if t.Now != 0 {
 		return t.Now
@@ -104,14 +104,14 @@ func (c *Cache) clock(t *storage.Ticket) penstock.Instant {
 	return 1 + penstock.Instant(time.Since(c.began).Microseconds())
 }
 
-// Stats is what a cache has done and holds.
+// Stats are the counts and the size of a cache.
 type Stats struct {
 	Hits    int64 // tickets answered here
-	Misses  int64 // tickets that the store was asked about
-	Entries int64 // in use; those too old to be believed are among them until they are replaced
+	Misses  int64 // tickets that went to the store
+	Entries int64 // in use; expired entries are included until they are replaced
 }
 
-// Stats counts entries set by set: each count is exact, their sum is not of one instant.
+// Stats counts entries set by set: each count is exact, but their sum is not a snapshot.
 func (c *Cache) Stats() Stats {
 	return Stats{Hits: c.hits.Load(), Misses: c.misses.Load(), Entries: c.table.count()}
 }

@@ -1,52 +1,52 @@
-// Package denycache is a [penstock.Store] around a [penstock.Store]: once the store has said "not
-// before then", this node denies by itself, so that a caller who does not stop costs the store about
-// one call a second.
+// Package denycache is a [penstock.Store] around a [penstock.Store]: once the store has denied a request
+// until some instant, this node denies by itself. So a client that does not stop costs the store about one
+// request a second.
 //
-// It is separate because it knows nothing of rules or of how a store works: it hears the answers and
-// repeats what they imply.
+// It is separate because it knows nothing of rules or of how a store works: it sees the answers and repeats
+// what follows from them.
 //
 // # What is kept
 //
-// Of a denial that is firm the cache keeps the states that it was made of, each under its subject and
-// its limit's numbers. The next ticket is weighed against them with the same code that stores use, at
-// the instant that it now is. So retry-after shrinks, a larger cost is denied with its own numbers, a
-// smaller one that might pass goes to the store, and so does one under a limit that was changed.
+// For a firm denial the cache keeps the states that led to it, each under its subject and its limit's
+// numbers. The next ticket is decided against them at the current instant, with the same code that stores
+// use. So retry-after shrinks, a larger cost is denied with its own numbers, and a smaller one that might
+// pass goes to the store. So does one under a limit that was changed.
 //
-// What is kept is believed for one second from the moment its ticket was sent, and no denial for longer
-// than it is firm. What others were allowed meanwhile can only have used up more, so the denial is still
+// An entry is valid for one second from the moment its ticket was sent, and a denial never for longer than it
+// is firm. Requests that other nodes allowed in the meantime can only have used more, so the denial is still
 // right; used and remaining are up to a second old.
 //
 // # What always goes to the store
 //
-// Whatever a denied call changes, and whatever may pass sooner than its limits say: groups that are
-// alone (shadow rules count each call), strikes, count_denied, concurrency, reservations, calls that
-// may be repeats, and any ticket of which one group is not known. A limit that counts all requests is
+// Everything that a denied request changes, and everything that may pass sooner than its limits say: groups
+// that are alone (shadow rules count each request), strikes, count_denied, concurrency, reservations,
+// requests that may be duplicates, and any ticket with an unknown group. A limit that counts all requests is
 // answered although it is alone: while it is known to be over, requests are denied and not counted, which
-// matters only to a limit that is raised within the window. That is believed for a minute. A ban comes before all of
-// these within its group, so bans are answered, whatever else the rule has. A sliding log is known only while it
-// lacks a single unit: else its numbers would depend on entries that the cache has not seen.
+// matters only to a limit that is raised within the window. That entry is valid for a minute. Within its
+// group a ban comes before all of these, so bans are answered, whatever else the rule has. A sliding log is
+// known only while it lacks a single unit: otherwise its numbers would depend on entries that the cache has
+// not seen.
 //
 // # Operators
 //
-// A reset, a ban, a lift or a settlement through this node takes effect at once, also where a denial is
-// on its way. One through another node takes effect within the second, or when this node is told
-// ([Cache.Forget]). The same goes for whatever else another node gives back to a subject whose own
-// group says nothing of it: the reservation of a call that asked for one, permits that were taken ahead,
-// what a ticket across slots took and has to undo.
+// A reset, a ban, a lift or a settlement through this node takes effect at once, even if a denial is on its
+// way. One through another node takes effect within the second, or when this node learns of it
+// ([Cache.Forget]). The same goes for anything else that another node gives back to a subject without its own
+// group saying so: the reservation of a request that asked for one, leases, and what a ticket across slots
+// took and has to undo.
 //
 // # Memory
 //
-// A table of fixed size, without pointers: sets of eight entries, each with its lock. All that is known
-// of a subject is in one set, so it is found, and forgotten, with one lock. A general cache (otter)
-// would keep each entry on the heap, and could not drop all of a subject's at once or refuse what was
-// asked before that. A full set gives up what was asked for longest ago. Subjects are compared as a
-// whole: two that share a set are never taken for each other.
+// A table of fixed size, without pointers: sets of eight entries, each with its lock. All entries of a
+// subject are in one set, so finding and forgetting them takes one lock. A general cache (otter) would keep
+// each entry on the heap, and could not drop all entries of a subject at once or reject answers that were
+// asked for before that. A full set evicts the entry that was asked for longest ago. Subjects are compared in
+// full: two that share a set are never confused.
 //
 // # Time
 //
-// The store's clock decides, and this node's tells only how long ago that was: the store's instant
-// lies between sending and hearing. A denial ends by the earlier end of that span, so that it never
-// outlasts the store's; what a client is told to wait is counted from the later, so that it is never
-// too short. A ticket with an instant of its own is answered from what tickets with instants
-// were told.
+// The store's clock decides, and this node's clock only says how long ago that was: the store's instant lies
+// between sending and receiving. A denial ends by the earlier end of that span, so that it never outlasts the
+// store's. The wait that a client is told is counted from the later end, so that it is never too short. A
+// ticket with an instant of its own is answered only from the answers to such tickets.
 package denycache

@@ -9,18 +9,18 @@ import (
 
 var _ storage.FullStore = (*Cache)(nil)
 
-// Forget drops what is known of a subject, and refuses what the store was asked about it before: for
-// whoever hears that another node has reset it, or lifted its ban.
+// Forget drops what is known of a subject, and rejects answers that the store was asked for earlier. It is
+// called when another node has reset the subject or lifted its ban.
 func (c *Cache) Forget(s storage.Subject) { c.table.forget(s) }
 
-// Settle may give back, so what was denied may pass. Here and below the subject is forgotten after the
-// store is done, and after an error too, as it may have been done.
+// Settle settles through the store. It may give back, so what was denied may pass. Here and below the subject
+// is forgotten after the store has finished, even with an error, because it may have taken effect.
 func (c *Cache) Settle(ctx context.Context, s *storage.Settlement, out *storage.Settled) error {
 	defer c.Forget(s.Subject)
 	return c.inner.Settle(ctx, s, out)
 }
 
-// Ban bans through the store, or lifts.
+// Ban sets or lifts a ban through the store.
 func (c *Cache) Ban(ctx context.Context, b *storage.Ban) (until penstock.Instant, err error) {
 	defer c.Forget(b.Subject)
 	return c.inner.Ban(ctx, b)
@@ -32,7 +32,7 @@ func (c *Cache) Reset(ctx context.Context, g *storage.Group) error {
 	return c.inner.Reset(ctx, g)
 }
 
-// ChargeLate charges through the store. Denials stay right, but not the numbers that are cached with them.
+// ChargeLate charges through the store. Denials stay right, but the numbers cached with them do not.
 func (c *Cache) ChargeLate(ctx context.Context, late *storage.LateCharge) error {
 	defer c.Forget(late.Subject)
 	return c.inner.ChargeLate(ctx, late)

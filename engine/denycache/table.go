@@ -10,24 +10,24 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A key says whose state of which limit it is. All of a limit's numbers are in it: weighed by other
-// numbers, a state that was brought up to date would say something else.
+// A key identifies the state of one limit for one subject. It includes all numbers of the limit: under other
+// numbers, a state that was brought up to date would mean something else.
 type key struct {
 	subject     storage.Subject
-	fingerprint uint64 // 0: an entry that is free
+	fingerprint uint64 // 0: a free entry
 	count       int64
 	capacity    int64
 	overdraft   int64
 }
 
-const given = 1 << 63 // in a key's fingerprint, which has 56 bits: time is the tickets' own
+const given = 1 << 63 // in a key's fingerprint, which has 56 bits: the ticket has its own instant
 
 // keyOf returns the key of a charge's state.
 func keyOf(t *storage.Ticket, g *storage.Group, m *algorithm.Meter) key {
 	return key{g.Subject, timed(t, m.Fingerprint), m.Count, m.Capacity, m.Overdraft}
 }
 
-// banOf returns the key of a group's ban, whose state is its end and how many there were.
+// banOf returns the key of a group's ban. Its state is the end of the ban and the number of bans.
 func banOf(t *storage.Ticket, g *storage.Group) key {
 	return key{subject: g.Subject, fingerprint: timed(t, algorithm.PenaltyFingerprint)}
 }
@@ -39,7 +39,7 @@ func timed(t *storage.Ticket, fingerprint uint64) uint64 {
 	return fingerprint
 }
 
-// told says when the store answered: by its own clock, and by the cache's just before and after.
+// told says when the store answered: by its own clock, and by the cache's clock just before and after.
 type told struct {
 	at          penstock.Instant
 	sent, heard penstock.Instant
@@ -48,15 +48,15 @@ type told struct {
 type entry struct {
 	key
 	told
-	state algorithm.State // of a ban: At is its end, Used how many bans there were
+	state algorithm.State // of a ban: At is its end, Used the number of bans
 }
 
 const ways = 8
 
-// A set is all entries of the subjects that share it.
+// A set holds all entries of the subjects that share it.
 type set struct {
 	mu         sync.Mutex
-	generation uint64 // grows whenever a subject is forgotten
+	generation uint64 // increases whenever a subject is forgotten
 	entries    [ways]entry
 }
 
@@ -70,7 +70,7 @@ func (s *set) find(k key) *entry {
 	return nil
 }
 
-// put keeps an entry, in the place of the one asked for longest ago if it must be.
+// put stores an entry. If the set is full, it replaces the one asked for longest ago.
 func (s *set) put(e entry) {
 	at := s.find(e.key)
 	if at == nil {
@@ -79,7 +79,7 @@ func (s *set) put(e entry) {
 	*at = e
 }
 
-// oldest returns the entry that is missed least. One that is free was asked for before any other.
+// oldest returns the entry to replace. A free entry counts as older than any other.
 func (s *set) oldest() *entry {
 	at := &s.entries[0]
 	for i := range s.entries {
@@ -90,19 +90,19 @@ func (s *set) oldest() *entry {
 	return at
 }
 
-// A table is where entries are.
-type table struct{ sets []set } // a power of two
+// A table holds all entries.
+type table struct{ sets []set } // their number is a power of two
 
 func newTable(entries int) table {
 	return table{make([]set, 1<<(bits.Len(uint(entries/ways))-1))}
 }
 
-// of returns a subject's set. The end of a subject is a keyed hash; its beginning is its rule's.
+// of returns a subject's set. The end of a subject is a keyed hash; its beginning is the tag of its rule.
 func (t *table) of(s *storage.Subject) *set {
 	return &t.sets[binary.LittleEndian.Uint64(s[8:])&uint64(len(t.sets)-1)]
 }
 
-// generations returns those of the sets of a ticket's subjects.
+// generations returns the generations of the sets of a ticket's subjects.
 func (t *table) generations(ticket *storage.Ticket) (all [maxGroups]uint64) {
 	for i := range ticket.Groups {
 		s := t.of(&ticket.Groups[i].Subject)
@@ -113,7 +113,7 @@ func (t *table) generations(ticket *storage.Ticket) (all [maxGroups]uint64) {
 	return all
 }
 
-// forget drops all entries of a subject, and those that were asked for before now.
+// forget drops all entries of a subject, and rejects answers that were asked for before now.
 func (t *table) forget(subject storage.Subject) {
 	s := t.of(&subject)
 	s.mu.Lock()

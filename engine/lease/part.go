@@ -6,26 +6,26 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A part is what is done about one group of a ticket. The zero part leaves the group to the store.
+// A part is the plan for one group of a ticket. The zero part leaves the group to the store.
 type part struct {
-	shard *shard // nil: permits cannot decide the group
+	shard *shard // nil: a lease cannot decide the group
 	pool  *pool
-	owner uint64 // of the pool, which may have another one when the store has answered
+	owner uint64 // of the pool, which may have changed by the time the store answers
 
-	grant uint64           // that covers the group; 0: none
+	grant uint64           // the grant that covers the group; 0: none
 	at    penstock.Instant // when it was charged
 	now   penstock.Instant // by the store's clock
 	known [maxLimits]algorithm.State
 
 	fetch uint64 // names the lease to be taken
-	ahead int64  // its permits; 0: none
+	ahead int64  // its quota; 0: none
 	life  int64  // in µs
 	nonce uint64 // under which it is remembered; 0: it is not
 }
 
 func (p *part) covered() bool { return p.grant != 0 }
 
-// cover draws permits for a group, and finds out whether it is time for a lease.
+// cover draws quota for a group, and checks whether it is time for a lease.
 func (p *part) cover(table *table, t *storage.Ticket, group int, now penstock.Instant, mayFetch bool) {
 	g := &t.Groups[group]
 	cost := g.Charges[0].Cost
@@ -53,13 +53,13 @@ func (p *part) cover(table *table, t *storage.Ticket, group int, now penstock.In
 	}
 }
 
-// lock returns the pool, locked, if it is still the one it was.
+// lock locks and returns the pool, and reports whether it still has the same owner.
 func (p *part) lock() (_ *pool, same bool) {
 	p.shard.mu.Lock()
 	return p.pool, p.pool.owner == p.owner
 }
 
-// learn keeps what the store said about the group.
+// learn keeps the store's answer for the group.
 func (p *part) learn(g *storage.Group, taken bool, decisions []penstock.Decision, states []algorithm.State) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *part) learn(g *storage.Group, taken bool, decisions []penstock.Decision
 	}
 }
 
-// collect takes in the lease, if the store granted it and the pool still waits for it.
+// collect adds the lease to the pool, if the store granted it and the pool still waits for it.
 func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Decision, states []algorithm.State, sent, now, said penstock.Instant) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Deci
 	if waits {
 		pool.fetch = 0
 		pool.learn(decisions, states)
-		p.known = pool.known // also of the call that brought it
+		p.known = pool.known // also for the request that brought it
 	}
 	if !granted {
 		return
@@ -92,14 +92,14 @@ func (p *part) collect(g *storage.Group, granted bool, decisions []penstock.Deci
 	if !waits || now >= until {
 		p.shard.expired += p.ahead
 		if now-sent >= penstock.Instant(p.life) && same {
-			pool.lately = pace{} // the store is too slow for this: begin again with little
+			pool.lately = pace{} // the store is too slow for leases: start again with little
 		}
 		return
 	}
 	p.shard.expired += pool.add(grant{number: p.fetch, nonce: p.nonce, size: p.ahead, left: p.ahead, sent: sent, until: until, at: said})
 }
 
-// giveBack returns the permits to the grant they came from, or to nobody if that is gone.
+// giveBack returns the quota to the grant it came from, or drops it if that is gone.
 func (p *part) giveBack(cost int64) {
 	pool, same := p.lock()
 	defer p.shard.mu.Unlock()
@@ -109,7 +109,8 @@ func (p *part) giveBack(cost int64) {
 	}
 }
 
-// report says of a group that permits decided what the store would, if nobody else had called since.
+// report fills in the decisions of a group that a lease decided, as the store would if no other node had
+// asked since.
 func (p *part) report(g *storage.Group, taken bool, decisions []penstock.Decision, states []algorithm.State) {
 	for j := range decisions {
 		c, d := &g.Charges[j], &decisions[j]

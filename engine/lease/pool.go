@@ -6,18 +6,18 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A pool is what this node holds of one subject's limits, and what it knows of them. Its shard's
+// A pool is the quota that this node holds for one subject's limits, and what it knows of them. Its shard's
 // lock guards it.
 type pool struct {
-	meters  [maxLimits]*algorithm.Meter // nil where there are fewer
+	meters  [maxLimits]*algorithm.Meter // nil for those beyond the last
 	subject storage.Subject
-	owner   uint64 // a number that no other use of this memory has; 0: free
-	asked   uint64 // when last, in lookups of the shard
-	given   bool   // instants are tickets' own, not of this node's clock
+	owner   uint64 // a number that is unique to this use of the memory; 0: free
+	asked   uint64 // last use, in lookups of the shard
+	given   bool   // instants are the tickets' own, not of this node's clock
 
-	grants [2]grant // the older first
+	grants [2]grant // the older one first
 
-	// A fetch is under way until then. If its reply is later, the permits are of no use any more.
+	// A fetch is running until then. If its reply comes later, the quota has expired.
 	fetch            uint64
 	fetched, waiting penstock.Instant // from, to
 
@@ -25,12 +25,12 @@ type pool struct {
 	spent  pace // since
 	since  penstock.Instant
 
-	room  int64                      // that the store had left when it last spoke
-	known [maxLimits]algorithm.State // as it told them then
+	room  int64                      // what the store had left in its last answer
+	known [maxLimits]algorithm.State // as of that answer
 }
 
-// A grant is the permits of one lease. Sent and until are instants of the clock that the ticket went
-// by, at is the store's.
+// A grant is the quota of one lease. Sent and until are instants of the ticket's clock, at is one of the
+// store's.
 type grant struct {
 	number      uint64
 	nonce       uint64 // under which the store remembers it; 0: it does not
@@ -39,7 +39,8 @@ type grant struct {
 	at          penstock.Instant
 }
 
-// A pace is how much passes: many calls make a key hot, their cost says how many permits they need.
+// A pace is a rate of requests and of their cost: many requests make a key hot, and their cost says how much
+// quota they need.
 type pace struct{ calls, cost float64 }
 
 func (p *pace) add(calls, cost int64) {
@@ -47,10 +48,10 @@ func (p *pace) add(calls, cost int64) {
 	p.cost += float64(cost)
 }
 
-// storeTime is what the store's clock says now, or a little later: its answer was on the way.
+// storeTime returns the time of the store's clock, or a little later by the time its answer took.
 func (g *grant) storeTime(now penstock.Instant) penstock.Instant { return g.at + now - g.sent }
 
-// expire drops permits that are over and returns how many.
+// expire drops expired quota and returns how much.
 func (p *pool) expire(now penstock.Instant) (lost int64) {
 	for i := range p.grants {
 		if g := &p.grants[i]; now >= g.until {
@@ -61,8 +62,8 @@ func (p *pool) expire(now penstock.Instant) (lost int64) {
 	return lost
 }
 
-// draw takes the cost out of a grant, of the one that ends first if it can; what is over was dropped.
-// It returns nil if none has as much, or time has stepped back to before it was sent.
+// draw takes the cost from a grant, preferably from the one that ends first. Expired grants were dropped. It
+// returns nil if none has enough, or if the clock has stepped back to before it was sent.
 func (p *pool) draw(now penstock.Instant, cost int64) *grant {
 	for i := range p.grants {
 		if g := &p.grants[i]; g.left >= cost && g.sent <= now {
@@ -74,7 +75,7 @@ func (p *pool) draw(now penstock.Instant, cost int64) *grant {
 	return nil
 }
 
-// putBack returns what was drawn of a grant. It tells whether the grant is still there.
+// putBack returns quota to a grant, and reports whether the grant still exists.
 func (p *pool) putBack(number uint64, cost int64) bool {
 	p.spent.add(-1, -cost)
 	for i := range p.grants {
@@ -86,8 +87,8 @@ func (p *pool) putBack(number uint64, cost int64) bool {
 	return false
 }
 
-// ahead returns how many permits are to be taken now; 0 while there are enough, while they are
-// being fetched, and where a lease would not be worth it.
+// ahead returns how much quota to lease now; 0 if there is enough, if it is being fetched, or if a lease
+// would not be worth it.
 func (p *pool) ahead(now penstock.Instant, life, cost int64) int64 {
 	if p.fetch != 0 && p.fetched <= now && now < p.waiting {
 		return 0
@@ -108,7 +109,7 @@ func (p *pool) ahead(now penstock.Instant, life, cost int64) int64 {
 	return n
 }
 
-// remember brings the pace up to now: an average over the past that fades with two lives.
+// remember brings the pace up to now: a moving average that decays over two lives.
 func (p *pool) remember(now penstock.Instant, life int64) {
 	fade := 2 * float64(life)
 	span := fade + float64(max(0, now-p.since))
@@ -117,7 +118,7 @@ func (p *pool) remember(now penstock.Instant, life int64) {
 	p.spent, p.since = pace{}, now
 }
 
-// learn keeps what the store said of the group.
+// learn keeps the store's answer for the group.
 func (p *pool) learn(decisions []penstock.Decision, states []algorithm.State) {
 	p.room = decisions[0].Remaining
 	for i := range decisions {
@@ -126,8 +127,8 @@ func (p *pool) learn(decisions []penstock.Decision, states []algorithm.State) {
 	copy(p.known[:], states)
 }
 
-// add takes in the permits of a lease and returns how many others are lost by that: those of the lease
-// before the last, of which there are no more than one call could not use.
+// add adds the quota of a lease and returns how much other quota is lost by that: the rest of the lease
+// before the last, which is less than one request needs.
 func (p *pool) add(g grant) (lost int64) {
 	lost = p.grants[0].left
 	p.grants[0], p.grants[1] = p.grants[1], g

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	atOnce   = 64 // leases that are given back side by side: the store has them travel together
-	attempts = 3  // to give one back; the store does it once, however often it is told
+	atOnce   = 64 // leases that are given back concurrently, so that the store can batch them
+	attempts = 3  // to give one back; the store does it once, however often it is sent
 )
 
 // A remnant is what is left of a lease.
@@ -25,12 +25,12 @@ type remnant struct {
 	size, left int64
 }
 
-// Return gives back the permits that nobody has spent, and ends leasing: whatever is called from then
-// on, the store decides. It is for a node that ends. now is as a ticket's.
+// Return gives back the quota that was not spent, and stops leasing: from then on the store decides
+// everything. It is for a node that shuts down. now is as in a Ticket.
 //
-// No permit is both spent and given back, whoever calls meanwhile. Permits that come from the store
-// only now, or from a call that was under way and is denied, expire. So do those that the store has not taken
-// back by the end of the context; the error says how many and why.
+// No quota is both spent and given back, even with concurrent requests. Quota that arrives from the store
+// only now, or comes back from a running request that is denied, expires. So does quota that the store has
+// not taken back when the context ends; the error says how much and why.
 func (s *Store) Return(ctx context.Context, now penstock.Instant) error {
 	remnants := s.table.shut(s.instant(now), now != 0)
 	var next atomic.Int64
@@ -43,7 +43,7 @@ func (s *Store) Return(ctx context.Context, now penstock.Instant) error {
 				r := &remnants[n-1]
 				if err := s.giveBack(ctx, now, r); err != nil {
 					s.kept.Add(r.left)
-					errs[i] = err // the last says enough
+					errs[i] = err // the last error is enough
 				} else {
 					s.returned.Add(r.left)
 				}
@@ -76,7 +76,7 @@ func (s *Store) giveBack(ctx context.Context, now penstock.Instant, r *remnant) 
 	return err
 }
 
-// shut empties all pools for good, and returns what is left of leases that can be given back.
+// shut empties all pools permanently, and returns what is left of leases that can be given back.
 func (t *table) shut(now penstock.Instant, given bool) (remnants []remnant) {
 	for i := range t.shards {
 		sh := &t.shards[i]
@@ -90,7 +90,7 @@ func (t *table) shut(now penstock.Instant, given bool) (remnants []remnant) {
 					g.left = 0
 				}
 			}
-			sh.drop(p) // calls under way know it by its owner
+			sh.drop(p) // running requests identify it by its owner
 		}
 		sh.closed, sh.pools = true, nil
 		sh.mu.Unlock()

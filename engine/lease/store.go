@@ -24,10 +24,10 @@ const (
 	MaxPools     = 1 << 22
 )
 
-// A Store decides by permits where it has them, and asks the store it is around for everything else.
-// It may be used by any number of goroutines.
+// A Store decides from leases if it has them, and asks the wrapped store for everything else. It is safe for
+// concurrent use.
 type Store struct {
-	inner // what is not about leases is its own to do: nothing that was reserved or can be banned is leased
+	inner // handles everything else: nothing that is reserved or can be banned is leased
 	table table
 	began time.Time
 	works sync.Pool // of *work
@@ -37,13 +37,14 @@ type Store struct {
 	returned, kept atomic.Int64 // of what was to be returned
 }
 
-// Stats are what a store has done since it was made. Permits = spent + Expired + Returned + those still held.
+// Stats count what a store has done since it was created. Permits = spent + Expired + Returned + those still
+// held.
 type Stats struct {
-	Leased     int64 // groups decided by permits
+	Leased     int64 // groups decided from a lease
 	Exact      int64 // groups marked Leased that the store decided
 	StoreCalls int64 // for tickets with such groups
-	Permits    int64 // taken ahead, in units of cost
-	Expired    int64 // of them, never spent
+	Permits    int64 // leased, in units of cost
+	Expired    int64 // of them, not spent in time
 	Returned   int64 // of them, given back
 }
 
@@ -66,7 +67,7 @@ func New(store storage.FullStore, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Stats returns the counters; while calls are under way they may not add up.
+// Stats returns the counters; while requests are running they may not add up.
 func (s *Store) Stats() Stats {
 	st := s.table.stats()
 	st.StoreCalls, st.Exact = s.calls.Load(), s.exact.Load()
@@ -75,7 +76,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Take decides a ticket. If the store fails, so does the ticket, unless permits cover all of it.
+// Take decides a ticket. If the store fails, so does the ticket, unless leases cover all of it.
 func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if t.Denied || !marked(t) {
 		return s.inner.Take(ctx, t, out)
@@ -99,10 +100,11 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	return s.takeRest(ctx, t, out, w)
 }
 
-// Reset drops this node's permits too, also those on their way: they were charged to what is now forgotten.
+// Reset also drops this node's quota, even if it is still on its way: it was charged to the state that is now
+// cleared.
 func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	err := s.inner.Reset(ctx, g)
-	s.table.forget(&g.Subject) // whatever the error: it may have been done
+	s.table.forget(&g.Subject) // even with an error, because it may have taken effect
 	return err
 }
 
@@ -115,10 +117,10 @@ func marked(t *storage.Ticket) bool {
 	return false
 }
 
-// takeAll has the store decide the ticket as it is.
+// takeAll lets the store decide the unchanged ticket.
 func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
 	s.count(t, w)
-	out.States = out.States[:0] // of another ticket: not every store tells them
+	out.States = out.States[:0] // left from another ticket: not every store fills them in
 	err := s.inner.Take(ctx, t, out)
 	if err == nil && len(out.States) == len(out.Decisions) {
 		w.learn(t, out)
@@ -126,7 +128,7 @@ func (s *Store) takeAll(ctx context.Context, t *storage.Ticket, out *storage.Out
 	return err
 }
 
-// takeRest has the store decide what permits do not cover, and takes permits ahead on the way.
+// takeRest lets the store decide what leases do not cover, and takes leases with the same ticket.
 func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Outcome, w *work) error {
 	s.count(t, w)
 	w.write(t)
@@ -138,7 +140,7 @@ func (s *Store) takeRest(ctx context.Context, t *storage.Ticket, out *storage.Ou
 		w.giveBack(t, true)
 		return err
 	} else {
-		w.outcome.Allowed = true // only a lease was asked for: the call has its permits
+		w.outcome.Allowed = true // only a lease was asked for: the request has its quota
 	}
 	if !w.outcome.Allowed {
 		w.giveBack(t, false)
@@ -156,8 +158,8 @@ func (s *Store) count(t *storage.Ticket, w *work) {
 	}
 }
 
-// instant is the one that a ticket gives. The others' are of a clock of this node that never steps:
-// what counts is how long ago something was sent.
+// instant returns the instant of a ticket. Without one, it is that of a monotonic clock of this node: only
+// how long ago something was sent matters.
 func (s *Store) instant(given penstock.Instant) penstock.Instant {
 	if given != 0 {
 		return given

@@ -10,11 +10,11 @@ import (
 
 const (
 	shards = 64
-	ways   = 8 // pools that a subject can have its place among
+	ways   = 8 // pools in a set
 )
 
-// A table holds the pools: a fixed number, in sets of a few. A new one takes the place of the one in its
-// set that was asked least recently. Subjects are keyed hashes, so nobody can choose whom they displace.
+// A table holds the pools: a fixed number, in small sets. A new pool replaces the least recently used one of
+// its set. Subjects are keyed hashes, so a client cannot choose whose pool it displaces.
 type table struct {
 	sets   uint64 // of each shard
 	shards [shards]shard
@@ -22,26 +22,26 @@ type table struct {
 
 type shard struct {
 	mu     sync.Mutex
-	pools  []pool // nil until there is one
+	pools  []pool // nil until the first use
 	asked  uint64
-	number uint64 // given out last, to owners, grants and fetches
+	number uint64 // the last one used for owners, grants and fetches
 
 	leased, permits, expired int64
 
-	closed bool // there are no pools any more
+	closed bool // there are no more pools
 
-	_ [48]byte // a hot key's lock is on a cache line of its own
+	_ [48]byte // puts a hot key's lock on its own cache line
 }
 
-// of returns the shard of a subject, and where its set begins.
+// of returns the shard of a subject, and the start of its set.
 func (t *table) of(s *storage.Subject) (_ *shard, set uint64) {
 	n := binary.LittleEndian.Uint64(s[8:])
 	return &t.shards[n%shards], n / shards % t.sets * ways
 }
 
-// find returns the group's pool. A pool of instants of the other kind starts empty, and so does one
-// whose limits have other numbers now: a lease is spent only under the limits it was taken under.
-// The caller has the lock, and the shard is not closed.
+// find returns the group's pool. A pool with instants of the other kind starts empty, and so does one whose
+// limits now have other numbers: a lease is spent only under the limits it was taken under. The caller holds
+// the lock, and the shard is not closed.
 func (sh *shard) find(set, sets uint64, g *storage.Group, now penstock.Instant, given bool) *pool {
 	if sh.pools == nil {
 		sh.pools = make([]pool, sets*ways)
@@ -71,7 +71,7 @@ func (sh *shard) find(set, sets uint64, g *storage.Group, now penstock.Instant, 
 	return victim
 }
 
-// is tells whether the pool is of the group's counters.
+// is reports whether the pool belongs to the group's counters.
 func (p *pool) is(g *storage.Group) bool {
 	if p.subject != g.Subject {
 		return false
@@ -84,7 +84,7 @@ func (p *pool) is(g *storage.Group) bool {
 	return true
 }
 
-// unchanged tells whether the group's limits are those that the pool's permits were taken under.
+// unchanged reports whether the group's limits are those that the pool's quota was leased under.
 func (p *pool) unchanged(g *storage.Group) bool {
 	for i := range g.Charges {
 		if now := g.Charges[i].Meter; p.meters[i] != now && p.meters[i].Numbers != now.Numbers {

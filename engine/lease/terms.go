@@ -11,16 +11,16 @@ import (
 const (
 	maxLimits = 4 // of a group that is leased
 
-	partOf   = 100 // ℓ is one part in so many of a window
+	partOf   = 100 // ℓ is this fraction of a window
 	maxLife  = int64(time.Second / time.Microsecond)
-	minLife  = int64(5 * time.Millisecond / time.Microsecond) // below that a reply comes too late for too many
-	fewCalls = 8                                              // that a lease must be enough for, or it is not worth it
-	travel   = 250 * time.Millisecond                         // for what is given back
-	share    = 8                                              // of what is left, one lease takes at most one part in so many
+	minLife  = int64(5 * time.Millisecond / time.Microsecond) // with a shorter life, too many replies come too late
+	fewCalls = 8                                              // a lease that is enough for fewer requests is not worth it
+	travel   = 250 * time.Millisecond                         // time for a give-back to arrive
+	share    = 8                                              // one lease takes at most this fraction of what is left
 )
 
-// leasable tells whether permits can decide the group of a valid ticket: nothing but charges of one
-// cost, which a store does not have to see when the call is denied elsewhere.
+// leasable reports whether a lease can decide the group of a valid ticket: it has only charges, all of one
+// cost, which a store does not have to see if the request is denied elsewhere.
 func leasable(g *storage.Group) bool {
 	if !g.Leased || g.Penalty != nil || g.Reserve != 0 || g.Remembers() || len(g.Charges) > maxLimits {
 		return false
@@ -43,8 +43,8 @@ func leasable(g *storage.Group) bool {
 	return true
 }
 
-// lifeOf returns ℓ in µs: that of the shortest window. A calendar meter's Window is longer than
-// its periods may be, but a hundredth of the shortest one is more than maxLife.
+// lifeOf returns ℓ in µs: that of the shortest window. A calendar meter's Window may be longer than its
+// periods, but a hundredth of the shortest one is more than maxLife.
 func lifeOf(g *storage.Group) int64 {
 	life := maxLife
 	for i := range g.Charges {
@@ -53,14 +53,14 @@ func lifeOf(g *storage.Group) int64 {
 	return life
 }
 
-// reserve is how long the store remembers a lease, so that it can be given back: as long as its permits
-// live, and some time to travel.
+// reserve returns how long the store remembers a lease, so that it can be given back: the life of its quota,
+// and some time for the message to arrive.
 func reserve(life int64) time.Duration {
 	return time.Duration(life)*time.Microsecond + travel
 }
 
-// within cuts a life down so that the permits do not outlive their windows, of which the decisions
-// about them tell the end. It ends a microsecond early, as two clocks were rounded down.
+// within shortens a life so that the quota does not outlive its windows, whose end the decisions contain. It
+// ends a microsecond early, because two clocks were rounded down.
 func within(life int64, g *storage.Group, decisions []penstock.Decision) int64 {
 	for i := range decisions {
 		if k := g.Charges[i].Meter.Kind; k == algorithm.KindWindow || k == algorithm.KindCalendar {

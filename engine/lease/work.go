@@ -10,25 +10,25 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A work is what deciding one ticket takes, kept for the next.
+// A work is the memory for deciding one ticket, reused for the next.
 type work struct {
 	parts   []part // one for each group
 	asked   int    // groups that the store has to decide
-	fetches int    // leases to take on the way
+	fetches int    // leases to take with the ticket
 	now     penstock.Instant
 
-	// When permits decided, by the store's clock: the lowest of what their leases make of it, as none
-	// is too low.
+	// decided is when leases decided, by the store's clock: the lowest of their estimates, as none is too
+	// low.
 	decided penstock.Instant
 
-	// What the store is asked: the groups that permits do not cover, then the leases; and what
-	// it said.
+	// ticket is what the store is asked: the groups that leases do not cover, then the new leases. outcome is
+	// its answer.
 	ticket  storage.Ticket
 	charges []algorithm.Charge // of the leases
 	outcome storage.Outcome
 }
 
-// plan covers with permits what it can.
+// plan covers groups from leases where possible.
 func (w *work) plan(s *Store, t *storage.Ticket) {
 	w.now = s.instant(t.Now)
 	w.asked, w.fetches = 0, 0
@@ -51,7 +51,7 @@ func (w *work) plan(s *Store, t *storage.Ticket) {
 	}
 }
 
-// write makes the ticket for the store. Leases are named in it, so that the store can take them back.
+// write builds the ticket for the store. It names the leases, so that the store can take them back.
 func (w *work) write(t *storage.Ticket) {
 	w.ticket = storage.Ticket{Now: t.Now, MaxDelay: t.MaxDelay, Nonce: t.Nonce, Groups: w.ticket.Groups[:0]}
 	w.charges = slices.Grow(w.charges[:0], w.fetches*maxLimits) // groups point into it: it must not move
@@ -78,7 +78,7 @@ func (w *work) write(t *storage.Ticket) {
 	}
 }
 
-// guards tells whether the ticket has a guarded group of the subject: there can be only one.
+// guards reports whether the ticket has a guarded group of the subject: there can be only one.
 func (w *work) guards(s *storage.Subject) bool {
 	for i := range w.ticket.Groups {
 		if g := &w.ticket.Groups[i]; g.Subject == *s && g.Guarded() {
@@ -88,7 +88,7 @@ func (w *work) guards(s *storage.Subject) bool {
 	return false
 }
 
-// receive takes in what the store said: of the groups it decided, then of the leases.
+// receive reads the store's answer: first the groups it decided, then the leases.
 func (w *work) receive(t *storage.Ticket, now penstock.Instant) {
 	rest := w.learn(t, &w.outcome)
 	for i := range w.parts {
@@ -100,7 +100,7 @@ func (w *work) receive(t *storage.Ticket, now penstock.Instant) {
 	}
 }
 
-// learn keeps what the store said of the groups it decided, and returns the rest.
+// learn keeps the store's answer for the groups it decided, and returns the rest.
 func (w *work) learn(t *storage.Ticket, out *storage.Outcome) (rest said) {
 	rest = said{out.Groups, out.Decisions, out.States}
 	for i := range w.parts {
@@ -116,7 +116,7 @@ func (w *work) learn(t *storage.Ticket, out *storage.Outcome) (rest said) {
 	return rest
 }
 
-// said is what a store has said, read group by group. There may be no states.
+// said is a store's answer, read group by group. There may be no states.
 type said struct {
 	groups    []storage.GroupOutcome
 	decisions []penstock.Decision
@@ -132,8 +132,8 @@ func (s *said) next(charges int) (g *storage.GroupOutcome, decisions []penstock.
 	return g, decisions, states
 }
 
-// giveBack returns the permits of a call that is denied, or was not decided at all; then those of groups
-// that are alone too.
+// giveBack returns the quota of a request that is denied or was not decided. If it was not decided, that
+// includes groups that are alone.
 func (w *work) giveBack(t *storage.Ticket, all bool) {
 	for i := range w.parts {
 		if g := &t.Groups[i]; w.parts[i].covered() && (all || !g.Alone) {
@@ -142,7 +142,7 @@ func (w *work) giveBack(t *storage.Ticket, all bool) {
 	}
 }
 
-// answer puts together what the store said and what permits decided.
+// answer combines the store's answer and what leases decided.
 func (w *work) answer(t *storage.Ticket, out *storage.Outcome) {
 	charges := 0
 	for i := range t.Groups {
