@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// maxReply bounds the answer to a thousand calls under many rules.
+// maxReply bounds the reply to a thousand requests under many rules.
 const maxReply = 64 << 20
 
-// ask sends one request and returns the body of the answer.
+// ask sends one HTTP request and returns the body of the reply.
 func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte, most int) ([]byte, error) {
 	if len(body) > most {
 		return nil, fmt.Errorf("%w: the request has %d bytes; at most %d", penstock.ErrInvalid, len(body), most)
@@ -33,7 +33,7 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 	}
 	answer, err := h.client.Do(r)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // it repeats the URL, user and all
+		err = failed.Err // it repeats the URL, with the user
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
@@ -51,8 +51,8 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 	return reply, nil
 }
 
-// refusal says what an answer that is no verdict means. Only a problem of the service's own can blame
-// the call: anything else may stand between, or be something else altogether.
+// refusal converts a reply without a verdict into an error. Only a problem document of the service itself can
+// mean that the request is invalid: anything else may come from a proxy or another server.
 func refusal(answer *http.Response, body []byte, concluding bool) error {
 	if answer.Header.Get("Content-Type") != problem.MediaType {
 		return fmt.Errorf("%w: it answered %s", penstock.ErrUnavailable, answer.Status)

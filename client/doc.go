@@ -1,9 +1,9 @@
-// Package client asks a remote Penstock over HTTP. client/grpcclient asks over gRPC; it is separate
-// so that who asks over HTTP links no gRPC.
+// Package client asks a remote Penstock over HTTP. Package client/grpcclient asks over gRPC; it is separate
+// so that programs that use HTTP do not link gRPC.
 //
 // A client is a [penstock.Decider] like the engine: httplimit and grpclimit work with either, and an
-// application can begin with one and go on with the other.
+// application can switch from one to the other.
 //
-// A request is never sent twice, as a call whose answer was lost may have been charged. Without an
-// answer a call is allowed, or denied if the options say so; the error tells why.
+// A client never sends a request twice, because a request whose reply was lost may have been charged. Without
+// a reply a request is allowed, or denied if the options say so; the error says why.
 package client

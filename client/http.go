@@ -14,29 +14,29 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// OnError is what becomes of a call when the service does not answer.
+// OnError is what happens to a request if the service does not answer.
 type OnError = remote.OnError
 
 const (
-	Allow = remote.Allow // it goes on, unchecked
+	Allow = remote.Allow // it passes unchecked
 	Deny  = remote.Deny
 )
 
-// Options of a client. The zero value is fit for use.
+// Options of a client. The zero value is ready to use.
 type Options struct {
 	Timeout time.Duration // of one request; default 500 ms. The context may end it sooner.
 	OnError OnError       // default Allow
 
-	// Connections is how many are kept open for the next requests; default 64. There are as many
-	// as there are requests at the same time.
+	// Connections is how many idle connections are kept; default 64. The number of open connections is not
+	// limited: there are as many as concurrent requests.
 	Connections int
 
-	// Client sends the requests instead of one made for the purpose, for proxies, certificates
-	// and credentials. Connections is then its own matter.
+	// Client sends the requests instead of a built-in one, for proxies, certificates and credentials.
+	// Connections is then ignored.
 	Client *http.Client
 }
 
-// HTTP is a client of the decision API. It may be used by any number of goroutines.
+// HTTP is a client of the decision API. It is safe for concurrent use.
 type HTTP struct {
 	base    *url.URL
 	client  *http.Client
@@ -49,8 +49,8 @@ var (
 	_ penstock.Concluder = (*HTTP)(nil)
 )
 
-// NewHTTP returns a client of the service at a URL like http://penstock:8090. It does not connect
-// before the first call.
+// NewHTTP returns a client of the service at a URL like http://penstock:8090. It does not connect before the
+// first request.
 func NewHTTP(base string, o Options) (*HTTP, error) {
 	u, err := url.Parse(base)
 	switch {
@@ -67,7 +67,7 @@ func NewHTTP(base string, o Options) (*HTTP, error) {
 	} else {
 		h.client = &http.Client{Transport: transport(cmp.Or(o.Connections, 64))}
 	}
-	// To follow a redirection would be to send a charge twice.
+	// Do not follow redirects: that would send a charge twice.
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return h, nil
 }
@@ -76,20 +76,20 @@ func transport(connections int) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
 	t.DisableCompression = true
-	// Sooner than the service would: a charge on a connection that is just being closed is lost. It gives
-	// up after 5 s on a connection on which nothing has been asked yet, and such are made: a request that
-	// waits for one may be sent on another that comes free.
+	// Close idle connections before the service does: a charge on a connection that is being closed is lost.
+	// The service closes a connection without a first request after 5 s. Such connections exist, because a
+	// request that waits for a new one may be sent on another that becomes free.
 	t.IdleConnTimeout = 4 * time.Second
 	return t
 }
 
-// Close closes the connections that are not in use.
+// Close closes idle connections.
 func (h *HTTP) Close() error {
 	h.client.CloseIdleConnections()
 	return nil
 }
 
-// Decide asks for a verdict. Instants in it are of this machine's clock.
+// Decide asks for a verdict. Its instants are of this machine's clock.
 func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	at := []string{"v1", "check"}
 	if c.Reserve {
@@ -109,8 +109,8 @@ func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict
 	return err
 }
 
-// DecideEach asks for a verdict on each call, in as few requests as the service takes. Verdicts and
-// errors must be as many as the calls.
+// DecideEach asks for a verdict on each request, in as few HTTP requests as the service accepts. The slices
+// must have the same length.
 func (h *HTTP) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	together := func(b remote.Batch) error {
 		reply, err := h.ask(ctx, http.MethodPost, []string{"v1", "check", "batch"}, wire.AppendBatch(nil, b.Calls), wire.MaxBatchBody)
@@ -127,9 +127,9 @@ func (h *HTTP) DecideEach(ctx context.Context, calls []penstock.Call, verdicts [
 	})
 }
 
-// Conclude ends or prolongs a reservation. After an error that wraps [penstock.ErrUnavailable] it
-// may be sent again: it takes effect once. JSON has no place for a response: the cost that is sent is
-// c.Cost, also where c has one.
+// Conclude settles, releases or renews a reservation. After an error that wraps [penstock.ErrUnavailable] it
+// may be sent again: it takes effect once. The JSON API has no field for a response: Conclude sends c.Cost
+// even if c has a Response.
 func (h *HTTP) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
 	v.Reset()
 	method, at, body, err := conclusion(c)
@@ -161,7 +161,7 @@ func conclusion(c *penstock.Conclusion) (method string, at []string, body []byte
 	return "", nil, nil, fmt.Errorf("%w: the verb is unknown", penstock.ErrInvalid)
 }
 
-// unreadable blames the service for an answer that is not one.
+// unreadable returns an error for a reply that cannot be parsed.
 func unreadable(err error) error {
 	if err == nil {
 		return nil

@@ -86,8 +86,9 @@ func (e *Engine) refundGroup(ctx context.Context, c *penstock.Call, v *penstock.
 	return nil
 }
 
-// giveBack asks the shared store, or the local one if that is counting meanwhile. A release that the shared
-// store did not confirm is sent again. A refund is not, because it would take effect twice: the charge stays.
+// giveBack asks the shared store. Under a rule that this node counts itself, it also asks the local store,
+// except for a release that the shared store has answered. A release that the shared store did not confirm is
+// sent again. A refund is not, because it could take effect twice: the charge stays.
 func (e *Engine) giveBack(ctx context.Context, r *rules.Rule, s *storage.Settlement, out *storage.Settled) error {
 	shared, ok := e.store.(storage.Settler)
 	if !ok {

@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An answer is what a handler has answered so far: the cost of some rules comes with it.
+// An answer is what a handler has sent so far: some rules take their cost from it.
 type answer struct {
 	mu       sync.Mutex
 	metadata metadata.MD // headers and trailers
 	bytes    int64       // of the messages, as protobuf encodes them
 	begun    bool        // the header or a message was sent
-	unknown  bool        // a message is not of protobuf: nobody knows its size
+	unknown  bool        // a message is not protobuf, so its size is unknown
 }
 
 func (a *answer) set(md metadata.MD) {
@@ -37,7 +37,7 @@ func (a *answer) sent(message any) {
 	}
 }
 
-// sentHeader notes that the answer has begun, and with what metadata.
+// sentHeader notes that the answer has begun, and its metadata.
 func (a *answer) sentHeader(md metadata.MD) {
 	a.set(md)
 	a.mu.Lock()
@@ -51,8 +51,8 @@ func (a *answer) hasBegun() bool {
 	return a.begun
 }
 
-// response is what rules take their cost from. How long the answer would have been for a client that
-// left before its first byte, nobody knows.
+// response returns what rules take their cost from. The size is unknown if the client disconnected before the
+// first byte.
 func (a *answer) response(isGone bool) *penstock.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,11 +71,11 @@ func (a *answer) response(isGone bool) *penstock.Response {
 	}
 }
 
-// listen returns a context in which grpc.SetHeader and its like tell the answer.
+// listen returns a context in which grpc.SetHeader and similar functions update the answer.
 func (a *answer) listen(ctx context.Context) context.Context {
 	transport := grpc.ServerTransportStreamFromContext(ctx)
 	if transport == nil {
-		return ctx // not of a server: they fail
+		return ctx // not a server's context: those functions fail
 	}
 	return grpc.NewContextWithServerTransportStream(ctx, &transportAnswer{transport, a})
 }
@@ -100,7 +100,7 @@ func (t *transportAnswer) SetTrailer(md metadata.MD) error {
 	return t.ServerTransportStream.SetTrailer(md)
 }
 
-// A streamAnswer is a stream that tells the answer.
+// A streamAnswer is a stream that updates the answer.
 type streamAnswer struct {
 	grpc.ServerStream
 	ctx    context.Context

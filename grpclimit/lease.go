@@ -7,11 +7,11 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// concludeWithin is how long a conclusion may take. It is done even if the client is gone: somebody
-// else waits for the place.
+// concludeWithin is how long a conclusion may take. It is sent even if the client has disconnected: other
+// requests wait for the permit.
 const concludeWithin = 5 * time.Second
 
-// conclude ends what a call has reserved, if anything.
+// conclude concludes what a request has reserved, if anything.
 func (l *Limiter) conclude(ctx context.Context, method string, c *penstock.Conclusion) {
 	if l.concluder == nil || c.Reservation == "" {
 		return

@@ -21,17 +21,17 @@ func ByFunc(key func(ctx context.Context, fullMethod string) (string, error)) ht
 	return httplimit.ByFunc(func(r *http.Request) (string, error) { return key(r.Context(), r.URL.Path) })
 }
 
-// Limit returns interceptors that ask the limiter before a call goes on to its handler:
+// Limit returns interceptors that ask the limiter before a request reaches its handler:
 //
 //	limits := grpclimit.Limit(limiter, grpclimit.ByIP())
 //	grpc.NewServer(grpc.ChainUnaryInterceptor(limits.Unary()), grpc.ChainStreamInterceptor(limits.Stream()))
 //
-// It is [New] with the options' defaults. A call without a key ends with INVALID_ARGUMENT: it never passes
-// uncounted. While the store is down calls end with UNAVAILABLE, or go on if the limiter has
+// It is [New] with default options. A request without a key ends with INVALID_ARGUMENT: it never passes
+// uncounted. While the store is down requests end with UNAVAILABLE, or pass if the limiter has
 // [penstock.FailOpen].
 //
-// It panics, as [http.Handle] does, if the limiter is nil, or the key is the zero value or not the name of
-// a header.
+// Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value or
+// not the name of a header.
 func Limit(limiter *penstock.Limiter, key httplimit.Key) *Limiter {
 	if limiter == nil {
 		panic("grpclimit.Limit: the limiter is nil; was the error of penstock.New checked?")

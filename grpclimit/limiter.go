@@ -19,27 +19,27 @@ import (
 	"github.com/penstock-io/penstock/internal/renewal"
 )
 
-// Options say how calls are read and what clients are told. The zero value is fit for use, and knows
-// of a call its ip, method, host and path.
+// Options configure how requests are read and what clients are told. The zero value is ready to use; it reads
+// ip, method, host and path of a request.
 type Options struct {
-	httplimit.ReaderOptions // MaxDelay is what the rule's queue takes by default
+	httplimit.ReaderOptions // by default MaxDelay is what the rule's queue takes
 	httplimit.WriterOptions // the headers are sent as metadata
 
-	// MaxHeld bounds how many calls leaky buckets hold at the same time, by default 10,000, and
-	// MaxHeldBytes the memory that they take, by default 128 MiB: 16 KiB each and the message, for
-	// a stream 64 KiB. A rule may hold as much as is still free: one rule at most half of both. Calls
-	// beyond that end with UNAVAILABLE.
+	// MaxHeld bounds how many requests leaky buckets hold at the same time, by default 10,000. MaxHeldBytes
+	// bounds the memory that they take, by default 128 MiB: 16 KiB each and the message, for a stream 64 KiB.
+	// A rule may hold as much as is still free: one rule at most half of both. Requests beyond that end with
+	// UNAVAILABLE.
 	MaxHeld      int
 	MaxHeldBytes int64
 
-	// OnError sees what stood in the way of a decision or its conclusion. The verdict stands.
+	// OnError gets the errors of decisions and conclusions. They do not change the verdict.
 	OnError func(fullMethod string, err error)
 }
 
-// A Limiter asks for a decision before a call goes on to its handler.
+// A Limiter asks for a decision before a request reaches its handler.
 type Limiter struct {
 	decider   penstock.Decider
-	concluder penstock.Concluder // nil: the decider is none
+	concluder penstock.Concluder // nil: the decider is not a Concluder
 	reader    *httplimit.Reader
 	writer    *httplimit.Writer
 	onError   func(string, error)
@@ -48,8 +48,8 @@ type Limiter struct {
 	calls sync.Pool // of *call
 }
 
-// New returns a limiter. If the decider is a [penstock.Concluder] too, what a call has reserved is
-// renewed while it lasts and settled when it ends.
+// New returns a limiter. If the decider is also a [penstock.Concluder], what a request has reserved is
+// renewed while it runs and settled when it ends.
 func New(d penstock.Decider, o Options) (*Limiter, error) {
 	o.MaxDelay = cmp.Or(o.MaxDelay, penstock.AnyDelay)
 	reader, readerErr := httplimit.NewReaderFor(d, o.ReaderOptions)
@@ -71,14 +71,14 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// A call is what is kept of one while it runs.
+// A call is the state of one running request.
 type call struct {
 	penstock.Call
 	penstock.Verdict
 	method string
 }
 
-// Unary limits calls of one message each way.
+// Unary limits unary requests.
 func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 		err = l.run(ctx, info.FullMethod, request, func(answer *answer) error {
@@ -95,7 +95,7 @@ func (l *Limiter) Unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// Stream limits streams: each is one call, however many messages it has.
+// Stream limits streams: each is one request, however many messages it has.
 func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return l.run(stream.Context(), info.FullMethod, nil, func(answer *answer) error {
@@ -107,8 +107,8 @@ func (l *Limiter) Stream() grpc.StreamServerInterceptor {
 	}
 }
 
-// run decides a call and lets it go on if it may. The message is that of a unary call. The answer is to
-// be told what is answered; it is nil if nobody asks.
+// run decides a request and calls next if it is allowed. message is that of a unary request. next records in
+// the answer what the handler sends; the answer is nil if it is not needed.
 func (l *Limiter) run(ctx context.Context, method string, message any, next func(*answer) error) error {
 	c := l.calls.Get().(*call)
 	defer l.calls.Put(c)
@@ -125,9 +125,9 @@ func (l *Limiter) run(ctx context.Context, method string, message any, next func
 	return l.runReserved(ctx, c, message, next)
 }
 
-// runReserved runs a call that has reserved something, which is kept while it is held and runs, and
-// concluded however that ends. If next panics before it has answered anything, it is released: nothing
-// was served. A client that is gone pays: next may have done the work.
+// runReserved runs a request that has reserved something. It renews the reservation while the request is held
+// and runs, and concludes it in any case. If next panics before it has sent anything, the reservation is
+// released: nothing was served. A client that disconnects is charged: next may have done the work.
 func (l *Limiter) runReserved(ctx context.Context, c *call, message any, next func(*answer) error) error {
 	var answer answer
 	reached, returned := false, false
@@ -150,7 +150,8 @@ func (l *Limiter) runReserved(ctx context.Context, c *call, message any, next fu
 	return err
 }
 
-// admit returns nil if the call may go on, when its turn has come, or the status to end it with.
+// admit returns nil if the request may proceed, once it has been held for its delay, or the status to end it
+// with.
 func (l *Limiter) admit(ctx context.Context, c *call) error {
 	if err := l.read(ctx, c); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 		switch {
 		case errors.Is(err, penstock.ErrInvalid):
 			return status.Error(codes.InvalidArgument, "the call is not one that can be decided about")
-		case ctx.Err() != nil: // the client is gone: to give up must not be a way past the limits
+		case ctx.Err() != nil: // the client has disconnected: that must not be a way around the limits
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
@@ -171,13 +172,13 @@ func (l *Limiter) admit(ctx context.Context, c *call) error {
 	return nil
 }
 
-// Held tells which calls leaky buckets hold now, and how many were refused.
+// Held returns which requests leaky buckets hold now, and how many were refused.
 func (l *Limiter) Held() (s httplimit.HeldStats) {
 	s.Requests, s.Bytes, s.Refused = l.held.Stats()
 	return s
 }
 
-// hold lets a leaky bucket's call wait for its turn. One that goes away meanwhile never goes on.
+// hold delays the request of a leaky bucket. A request whose client disconnects meanwhile never proceeds.
 func (l *Limiter) hold(ctx context.Context, c *call, message any) error {
 	if c.Delay <= 0 {
 		return nil
@@ -195,8 +196,8 @@ func (l *Limiter) hold(ctx context.Context, c *call, message any) error {
 	return nil
 }
 
-// heldBytes estimates what a call takes in memory while it is held: that of its message, or what is
-// taken in of a stream before it is read.
+// heldBytes estimates the memory of a request while it is held: its message, or what is buffered of a stream
+// before it is read.
 func heldBytes(message any) int64 {
 	if m, ok := message.(proto.Message); ok {
 		return int64(held.BytesPerRequest + proto.Size(m))

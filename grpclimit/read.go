@@ -17,10 +17,10 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// read makes a call of what came in.
+// read converts the gRPC request into a penstock.Call.
 func (l *Limiter) read(ctx context.Context, c *call) error {
-	// Of a method that is not in its one form, a service behind an UnknownServiceHandler might make
-	// another than the rules do.
+	// Reject a method that is not in normal form: a service behind an UnknownServiceHandler might read it in
+	// another way than the rules do.
 	if normal, err := httplimit.NormalizePath(c.method); err != nil || normal != c.method {
 		return status.Error(codes.Unimplemented, "malformed method name")
 	}
@@ -36,14 +36,14 @@ func (l *Limiter) read(ctx context.Context, c *call) error {
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	// Who will not wait for so long is to be denied at once, and told when to come back.
+	// A client that does not wait that long is denied at once, and told when to retry.
 	if deadline, ok := ctx.Deadline(); ok {
 		c.MaxDelay = max(0, min(c.MaxDelay, time.Until(deadline)))
 	}
 	return nil
 }
 
-// requestOf is the HTTP request that a call is.
+// requestOf returns a gRPC request as an HTTP request.
 func requestOf(ctx context.Context, method string) *http.Request {
 	md, _ := metadata.FromIncomingContext(ctx)
 	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: method}, Header: make(http.Header, len(md))}

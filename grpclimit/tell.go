@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// tell sends the HTTP headers of a verdict as metadata, with whatever comes first.
+// tell sends the HTTP headers of a verdict as metadata, with the first thing that is sent.
 func (l *Limiter) tell(ctx context.Context, v *penstock.Verdict) {
 	h := make(http.Header, 3)
 	l.writer.Headers(h, v)
@@ -30,10 +30,10 @@ func (l *Limiter) tell(ctx context.Context, v *penstock.Verdict) {
 	for name, values := range h {
 		md.Append(name, values...)
 	}
-	_ = grpc.SetHeader(ctx, md) // fails only if they are out already, by an interceptor before us
+	_ = grpc.SetHeader(ctx, md) // fails only if an earlier interceptor has already sent them
 }
 
-// denial is the status that ends a denied call. It repeats nothing that the client sent.
+// denial returns the status that ends a denied request. It repeats nothing that the client sent.
 func denial(v *penstock.Verdict) error {
 	switch httplimit.Status(v) {
 	case http.StatusForbidden:
@@ -66,10 +66,10 @@ func denial(v *penstock.Verdict) error {
 	return detailed.Err()
 }
 
-// maxViolations bounds the details: they travel as a header, for which clients have little room.
+// maxViolations bounds the details: they are sent as a header, whose size clients limit.
 const maxViolations = 16
 
-// violationsOf names the limits that deny.
+// violationsOf lists the limits that deny.
 func violationsOf(v *penstock.Verdict) (out []*errdetails.QuotaFailure_Violation) {
 	for i := range v.Limits {
 		l := &v.Limits[i]

@@ -10,29 +10,28 @@ import (
 	"github.com/penstock-io/penstock/internal/ipform"
 )
 
-// ClientIP returns the caller's address: without zone, and IPv4 where it is an IPv4-mapped, NAT64
-// (64:ff9b::/96) or 6to4 (2002::/16) address with a public IPv4 address in it.
+// ClientIP returns the client's address, without zone. An IPv4-mapped, NAT64 (64:ff9b::/96) or 6to4
+// (2002::/16) address that contains a public IPv4 address is returned as that.
 //
-// It is the peer's, unless that is a trusted proxy. Then what proxies have added to the header is
-// walked from the right, over all its lines, for as long as the addresses are of trusted proxies
-// too: the first that is not is the caller. Nobody knows what stands further to the left, so it is
-// never looked at. What is no address ends the walk before it: such callers count together as the
-// proxy that let it through.
+// It is the peer's address, unless the peer is a trusted proxy. Then ClientIP reads what proxies have added
+// to the header from the right, over all its lines, as long as the addresses belong to trusted proxies too:
+// the first that does not is the client. Anything further to the left may be forged, so it is never read.
+// Text that is not an address ends the search: such clients count together as the proxy that passed it on.
 func (r *Reader) ClientIP(req *http.Request) (netip.Addr, error) {
 	caller, err := r.caller(req)
 	return ipform.Canonical(caller.addr), err
 }
 
-// Trusts tells whether an address is of a trusted proxy. A NAT64 or 6to4 address is trusted as it is
+// Trusts reports whether an address belongs to a trusted proxy. A NAT64 or 6to4 address is trusted as it is
 // written, not for the IPv4 address in it.
 func (r *Reader) Trusts(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	return slices.ContainsFunc(r.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// A proxyHeader is the header that proxies write addresses to.
+// A proxyHeader is the header in which proxies write addresses.
 type proxyHeader struct {
-	name string // in the form in which net/http keeps it
+	name string // in the canonical form of net/http
 	kind headerKind
 }
 
@@ -55,7 +54,7 @@ func proxyHeaderOf(name string) proxyHeader {
 	return h
 }
 
-// unmap returns a network in the form in which addresses are compared.
+// unmap returns a network in the form used for comparing addresses.
 func unmap(p netip.Prefix) (netip.Prefix, bool) {
 	if p.Addr().Is4In6() {
 		if p.Bits() < 96 {
@@ -81,13 +80,13 @@ func (r *Reader) caller(req *http.Request) (node, error) {
 	case forwarded:
 		return r.walkForwarded(peer, lines), nil
 	}
-	if len(lines) == 1 { // of several nobody knows which the proxy wrote
+	if len(lines) == 1 { // with several, it is unknown which one the proxy wrote
 		r.step(&peer, lines[0])
 	}
 	return peer, nil
 }
 
-// walkList returns the caller, given the last hop that is known.
+// walkList returns the client, given the last known hop.
 func (r *Reader) walkList(last node, lines []string) node {
 	for _, line := range slices.Backward(lines) {
 		for {
@@ -108,7 +107,7 @@ func (r *Reader) walkForwarded(last node, lines []string) node {
 	for _, line := range slices.Backward(lines) {
 		nodes, ok := parseForwarded(line)
 		if !ok {
-			return last // where its elements begin and end is anybody's guess
+			return last // the boundaries of its elements are ambiguous
 		}
 		for _, text := range slices.Backward(nodes) {
 			if r.step(&last, text) {
@@ -119,8 +118,8 @@ func (r *Reader) walkForwarded(last node, lines []string) node {
 	return last
 }
 
-// step goes on to the address before the last, and tells whether the walk ends there. It ends
-// without a step if there is no address.
+// step moves to the address before the last, and reports whether the search ends there. If there is no
+// address it ends without moving.
 func (r *Reader) step(last *node, text string) (end bool) {
 	n, ok := parseNode(strings.Trim(text, " \t"))
 	if !ok {
@@ -136,8 +135,8 @@ type node struct {
 	text string
 }
 
-// parseNode reads an address as proxies write them: 192.0.2.1, 192.0.2.1:80, 2001:db8::1,
-// [2001:db8::1] or [2001:db8::1]:80.
+// parseNode parses an address as proxies write them: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
+// [2001:db8::1]:80.
 func parseNode(text string) (n node, ok bool) {
 	host, port, hasPort := text, "", false
 	if inner, bracket := strings.CutPrefix(text, "["); bracket {
@@ -160,7 +159,7 @@ func parseNode(text string) (n node, ok bool) {
 	return node{addr.WithZone("").Unmap(), host}, true
 }
 
-// isPort takes the names that RFC 7239 lets proxies hide a port behind, too.
+// isPort also accepts the obfuscated ports of RFC 7239.
 func isPort(text string) bool {
 	if hidden, ok := strings.CutPrefix(text, "_"); ok {
 		return isToken(hidden)
@@ -168,8 +167,7 @@ func isPort(text string) bool {
 	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == ""
 }
 
-// network writes the address that stands for the caller's network, if possible without a new
-// string.
+// network formats the address of the client's network, without allocating a string if possible.
 func (n node) network(bits int) string {
 	addr := ipform.Network(n.addr, bits).Addr()
 	var buf [64]byte

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Status returns the status that a denied call is answered with: 429, 403 for one on the deny list or
-// for which a rule cannot be evaluated, and 503 where a failure policy denies.
+// Status returns the HTTP status of a denied request: 429, 403 if it is on the deny list or a rule cannot be
+// evaluated, and 503 if a failure policy denies.
 func Status(v *penstock.Verdict) int {
 	switch v.Reason {
 	case penstock.ReasonDenyList, penstock.ReasonRuleError:
@@ -20,18 +20,18 @@ func Status(v *penstock.Verdict) int {
 	return http.StatusTooManyRequests
 }
 
-// Detail returns the sentence that tells the client of a denied call why it was denied and what to do, as in
-// the body that [Writer.Deny] writes.
+// Detail returns the sentence that tells the client of a denied request why it was denied and what to do.
+// [Writer.Deny] writes it into the body.
 func Detail(v *penstock.Verdict) string { return denial(v).Detail }
 
-// Deny answers a call that was denied: with a problem (RFC 9457), or with a page if that is what
-// the client would rather have. It repeats nothing that the client sent.
+// Deny answers a denied request: with a problem document (RFC 9457), or with a page if the client prefers
+// that. It repeats nothing that the client sent.
 func (w *Writer) Deny(rw http.ResponseWriter, req *http.Request, v *penstock.Verdict) {
 	w.DenyWith(rw, req, v, Status(v))
 }
 
-// DenyWith is Deny with another status, for proxies that understand only some. Header
-// X-Penstock-Status then has the true one; the body stays as it is.
+// DenyWith is Deny with another status, for proxies that understand only some. The header X-Penstock-Status
+// then has the true one; the body does not change.
 func (w *Writer) DenyWith(rw http.ResponseWriter, req *http.Request, v *penstock.Verdict, status int) {
 	h := rw.Header()
 	w.Headers(h, v)
@@ -42,7 +42,7 @@ func (w *Writer) DenyWith(rw http.ResponseWriter, req *http.Request, v *penstock
 	p.write(rw, req, status)
 }
 
-// unavailable answers a call for which there is no room.
+// unavailable answers a request for which there is no room.
 func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why string) {
 	v := &penstock.Verdict{Reason: penstock.ReasonStoreError}
 	w.Headers(rw.Header(), v)
@@ -51,8 +51,8 @@ func (w *Writer) unavailable(rw http.ResponseWriter, req *http.Request, why stri
 	p.write(rw, req, p.Status)
 }
 
-// Refuse answers a request that [Reader.Read] could not read, or about which nothing could be
-// decided: with the status of a [*RequestError], else 400.
+// Refuse answers a request that [Reader.Read] could not read, or that could not be decided: with the status
+// of a [*RequestError], otherwise 400.
 func (w *Writer) Refuse(rw http.ResponseWriter, req *http.Request, err error) {
 	p := denialBody{Type: "about:blank", Status: http.StatusBadRequest, Detail: "The request is not one that can be decided about.", Error: "bad_request"}
 	var bad *RequestError
@@ -98,7 +98,7 @@ func denial(v *penstock.Verdict) denialBody {
 	return p
 }
 
-// appendCause says why the call was denied.
+// appendCause appends why the request was denied.
 func appendCause(b []byte, v *penstock.Verdict) []byte {
 	switch v.Reason {
 	case penstock.ReasonStoreError:
@@ -116,7 +116,7 @@ func appendCause(b []byte, v *penstock.Verdict) []byte {
 	return append(b, "Limit reached"...)
 }
 
-// appendLimit names a limit: 100 requests per 60 s (search), and what a bucket has beside its rate.
+// appendLimit appends a limit: 100 requests per 60 s (search), and a bucket's capacity besides its rate.
 func appendLimit(b []byte, l *penstock.LimitVerdict) []byte {
 	if !isBucket(l) || l.Count <= 0 {
 		b = appendRequests(b, l.Limit)
@@ -145,7 +145,7 @@ func appendRequests(b []byte, n int64) []byte {
 	return b
 }
 
-// appendAdvice says what the client can do.
+// appendAdvice appends what the client can do.
 func appendAdvice(b []byte, v *penstock.Verdict) []byte {
 	if wait, ok := retryAfter(v); ok {
 		return append(strconv.AppendInt(append(b, "retry in "...), ceilSeconds(wait), 10), " s."...)

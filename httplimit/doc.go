@@ -5,10 +5,10 @@
 // [Limit] is for a [penstock.Limiter], [New] for any [penstock.Decider]: an engine with rules, or a client
 // of a remote Penstock.
 //
-// A [Reader] makes calls of requests, a [Writer] tells clients what was decided, and a [Limiter]
-// is the middleware of both. The gateway and the decision API read and write with the same two:
-// nobody else writes rate-limit headers or the bodies of denials.
+// A [Reader] converts HTTP requests, a [Writer] tells clients what was decided, and a [Limiter] is the
+// middleware that uses both. The gateway and the decision API use the same two: no other code writes
+// rate-limit headers or the bodies of denials.
 //
-// It is separate from the engine so that an application that asks a remote Penstock links no rules:
-// it imports the root package and the standard library.
+// It is separate from the engine so that an application that asks a remote Penstock does not link the rules:
+// it imports only the root package and the standard library.
 package httplimit

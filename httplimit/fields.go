@@ -8,20 +8,19 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// maxListed bounds how many limits a response lists: the fields are for clients, which have little
-// room for headers.
+// maxListed bounds how many limits a response lists, because clients limit the size of headers.
 const maxListed = 32
 
-// maxInteger is the greatest that a structured field can hold.
+// maxInteger is the largest integer of a structured field.
 const maxInteger = 999_999_999_999_999
 
-// A field is one of the two that list every limit that applied. Limits that are only tried are
-// nobody's business.
+// A field is one of the two headers that list every limit that applied. Shadow limits are not shown to
+// clients.
 type field uint8
 
 const (
 	policyField field = iota // RateLimit-Policy: what the limits are
-	stateField               // RateLimit: how they stand
+	stateField               // RateLimit: what is left of them
 )
 
 func appendField(b []byte, f field, v *penstock.Verdict) []byte {
@@ -66,9 +65,9 @@ func appendState(b []byte, l *penstock.LimitVerdict) []byte {
 	return b
 }
 
-// windowSeconds returns the time in which the limit's quota comes back: of a bucket, in which all
-// of its capacity does, so that quota and window together are the rate it sustains. Not ok is a
-// bucket whose decider does not tell the rate: a window of another would promise too much.
+// windowSeconds returns the time in which the limit's quota comes back. For a bucket that is the time to
+// refill all of its capacity, so that quota and window together are its sustained rate. It is not ok for a
+// bucket whose decider does not report the rate: another window would promise too much.
 func windowSeconds(l *penstock.LimitVerdict) (_ int64, ok bool) {
 	switch {
 	case !isBucket(l) || l.Limit == l.Count:
@@ -76,7 +75,7 @@ func windowSeconds(l *penstock.LimitVerdict) (_ int64, ok bool) {
 	case l.Count <= 0:
 		return 0, false
 	}
-	seconds := float64(l.Limit) * l.Window.Seconds() / float64(l.Count) // an int64 might not hold the product
+	seconds := float64(l.Limit) * l.Window.Seconds() / float64(l.Count) // the product might overflow an int64
 	return max(1, int64(math.Ceil(min(seconds-1e-9, maxInteger)))), true
 }
 
@@ -84,10 +83,10 @@ func isBucket(l *penstock.LimitVerdict) bool {
 	return l.Algorithm == penstock.TokenBucket || l.Algorithm == penstock.LeakyBucket
 }
 
-// effectiveWindow returns for how long a client should make do with what remains; not ok if there
-// is nothing to say. It is exact for fixed windows, and for denials. Of a bucket that passed the
-// call it is when the next unit is there, and of a sliding window when this call's are back, which
-// is later than the first of others: a client that believes it is never denied.
+// effectiveWindow returns how long a client should make do with what remains; not ok if that is unknown. It
+// is exact for fixed windows, and for denials. For a bucket that allowed the request it is when the next unit
+// arrives. For a sliding window it is when this request leaves, which is later than the first of others: a
+// client that respects it is never denied.
 func effectiveWindow(l *penstock.LimitVerdict) (_ time.Duration, ok bool) {
 	switch {
 	case !l.Allowed:
@@ -100,7 +99,7 @@ func effectiveWindow(l *penstock.LimitVerdict) (_ time.Duration, ok bool) {
 	return min(l.ResetAfter, max(l.Window, 0)), true
 }
 
-// appendString appends a structured field's string, which has printable ASCII only.
+// appendString appends a structured field's string, which may hold only printable ASCII.
 func appendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	for i := range len(text) {

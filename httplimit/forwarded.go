@@ -2,9 +2,9 @@ package httplimit
 
 import "strings"
 
-// parseForwarded returns the node that each element of a line of Forwarded is for, from the left,
-// and "" for an element that does not say. It tells whether the line is what RFC 7239 defines: a
-// quotation that is never closed could hide an element, or make one up.
+// parseForwarded returns the for= node of each element of a Forwarded line, from the left, and "" for an
+// element without one. It reports whether the line follows RFC 7239: an unterminated quoted string could hide
+// an element, or forge one.
 func parseForwarded(line string) (nodes []string, ok bool) {
 	s := scanner(line)
 	for {
@@ -20,7 +20,7 @@ func parseForwarded(line string) (nodes []string, ok bool) {
 	}
 }
 
-// A scanner is what is still to be read of a line.
+// A scanner is the unread rest of a line.
 type scanner string
 
 // element reads the pairs up to a comma or the end.
@@ -57,8 +57,8 @@ func (s *scanner) space() { *s = scanner(strings.TrimLeft(string(*s), " \t")) }
 
 func (s *scanner) token() string { return s.upTo(" \t=;,\"") }
 
-// value reads a token or a quotation. Tokens may have the colons and brackets of an address, which
-// many proxies forget to quote.
+// value reads a token or a quoted string. Tokens may contain the colons and brackets of an address, which
+// many proxies do not quote.
 func (s *scanner) value() (text string, ok bool) {
 	if *s == "" || (*s)[0] != '"' {
 		text = s.upTo(" \t;,\"")
@@ -66,7 +66,7 @@ func (s *scanner) value() (text string, ok bool) {
 	}
 	for i := 1; i < len(*s); i++ {
 		switch (*s)[i] {
-		case '\\': // no address needs one, so the text is none either with it or without
+		case '\\': // no address needs one, so the text is not an address, with it or without
 			i++
 		case '"':
 			text, *s = string((*s)[1:i]), (*s)[i+1:]

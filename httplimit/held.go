@@ -16,25 +16,25 @@ const (
 	// maxReadAhead is how much of a held request's body is read while it is held.
 	maxReadAhead = 4 << 10
 
-	// bytesPerHeader is what net/http keeps of a header line beside its name and value.
+	// bytesPerHeader is what net/http keeps of a header line besides its name and value.
 	bytesPerHeader = 128
 )
 
-// HeldStats are about the requests that leaky buckets delay.
+// HeldStats describe the requests that leaky buckets delay.
 type HeldStats struct {
 	Requests int              // held now
-	Bytes    int64            // that they take, as counted for MaxHeldBytes
+	Bytes    int64            // the memory that they take, as counted for MaxHeldBytes
 	Refused  map[string]int64 // since the start, by rule: beyond MaxHeld or MaxHeldBytes
 }
 
-// Held tells what is held now, and what was refused.
+// Held returns what is held now, and what was refused.
 func (l *Limiter) Held() (s HeldStats) {
 	s.Requests, s.Bytes, s.Refused = l.held.Stats()
 	return s
 }
 
-// hold returns when the request may go on. With an error it may not: its client is gone, or there is
-// no room to hold it.
+// hold returns when the request may proceed. With an error it must not: its client has disconnected, or there
+// is no room to hold it.
 func (l *Limiter) hold(req *http.Request, v *penstock.Verdict) error {
 	departs := time.Now().Add(v.Delay)
 	place, err := l.held.Join(held.RuleOf(v), heldBytes(req))
@@ -51,7 +51,7 @@ func (l *Limiter) hold(req *http.Request, v *penstock.Verdict) error {
 	return nil
 }
 
-// heldBytes estimates what a request takes in memory while it is held.
+// heldBytes estimates the memory of a request while it is held.
 func heldBytes(req *http.Request) int64 {
 	n := int64(held.BytesPerRequest + len(req.RequestURI))
 	for name, lines := range req.Header {
@@ -64,15 +64,15 @@ func heldBytes(req *http.Request) int64 {
 	if req.ProtoMajor >= 2 {
 		body = held.MaxUnread
 	}
-	if req.ContentLength >= 0 { // else unknown
+	if req.ContentLength >= 0 { // otherwise unknown
 		body = min(body, req.ContentLength)
 	}
 	return n + body
 }
 
-// readAhead reads a body that is small, as net/http notices only then that the client of an HTTP/1.1
-// connection has gone. What is not read stays with the client, or in the system's buffers. One that is
-// too large is passed on as if it had not been touched. HTTP/2 needs none of this.
+// readAhead reads a small body, because only then does net/http notice that the client of an HTTP/1.1
+// connection has disconnected. What is not read stays with the client, or in the system's buffers. A body
+// that is too large is passed on as if it had not been read. HTTP/2 does not need this.
 func readAhead(req *http.Request) error {
 	if req.ProtoMajor >= 2 || req.Body == nil || req.Body == http.NoBody || req.ContentLength > maxReadAhead {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 )
 
-// A Key says what requests count by before a [penstock.Limiter]. A request without a key, because the
-// header is missing or the function returns "", is refused with 400: it never passes uncounted.
+// A Key is what a [penstock.Limiter] counts requests by. A request without a key, because the header is
+// missing or the function returns "", is rejected with 400: it never passes uncounted.
 type Key struct {
-	headers []string // that it reads
+	headers []string // the headers that it reads
 	of      func(*http.Request, *penstock.Call) (string, error)
 	proxies []netip.Prefix
-	missing string // what a client without a key is told
+	missing string // the error for a client without a key
 }
 
 // ByIP counts by the client's address, and by the /64 network of an IPv6 address: see
@@ -30,8 +30,8 @@ func ByIP(trustedProxies ...netip.Prefix) Key {
 	}}
 }
 
-// ByHeader counts by the value of a header, such as an API key. Only a value that something else verifies
-// identifies a client: a client that may send any value gets a fresh limit with each.
+// ByHeader counts by the value of a header, such as an API key. The value must be verified elsewhere to
+// identify a client: a client that may send any value gets a fresh limit with each.
 func ByHeader(name string) Key {
 	source := &attribute.Source{Attribute: penstock.KeyAttribute, Header: textproto.CanonicalMIMEHeaderKey(name)}
 	of := func(req *http.Request, _ *penstock.Call) (string, error) {
@@ -44,10 +44,10 @@ func ByHeader(name string) Key {
 	return Key{headers: []string{name}, of: of, missing: "the header " + name + " is missing"}
 }
 
-// ByFunc counts by what the function returns. An error refuses the request: a [*RequestError] with its
-// status and detail, any other with 400 and without telling the client why. A function that can tell
-// several kinds of key marks them, as in "user:"+id and "ip:"+address, or a client could choose a value
-// that is the key of another.
+// ByFunc counts by what the function returns. An error rejects the request: a [*RequestError] with its status
+// and detail, any other with 400 and without telling the client why. A function that returns several kinds of
+// key must mark them, as in "user:"+id and "ip:"+address. Otherwise a client could choose a value that is the
+// key of another.
 func ByFunc(key func(*http.Request) (string, error)) Key {
 	of := func(req *http.Request, _ *penstock.Call) (string, error) { return key(req) }
 	return Key{of: of, missing: "it cannot be attributed to a client"}
@@ -55,7 +55,7 @@ func ByFunc(key func(*http.Request) (string, error)) Key {
 
 func (k *Key) isSet() bool { return k.of != nil }
 
-// add makes the key an attribute of the call.
+// add adds the key to the attributes of the request.
 func (k *Key) add(req *http.Request, c *penstock.Call) error {
 	if !k.isSet() {
 		return nil
@@ -78,18 +78,18 @@ func (k *Key) refusal(err error) error {
 	return &RequestError{Status: http.StatusBadRequest, Detail: k.missing, Err: err}
 }
 
-// Limit returns middleware that asks the limiter before a request goes on to its handler:
+// Limit returns middleware that asks the limiter before a request reaches its handler:
 //
 //	http.ListenAndServe(":8080", httplimit.Limit(limiter, httplimit.ByIP())(handler))
 //
-// It is [New] and [Limiter.Wrap] with the options' defaults: denied requests are answered with 429,
-// Retry-After and a problem document, all responses have RateLimit headers, a leaky bucket's requests are
-// held until their turn, and permits of a concurrency limit are renewed while a request runs and released
-// when it ends. While the store is down requests are answered with 503, or let through if the limiter has
+// It is [New] and [Limiter.Wrap] with default options: denied requests are answered with 429, Retry-After and
+// a problem document, all responses have RateLimit headers, the requests of a leaky bucket are held until
+// they may proceed, and permits of a concurrency limit are renewed while a request runs and released when it
+// ends. While the store is down requests are answered with 503, or pass if the limiter has
 // [penstock.FailOpen]. With [New] such errors can be logged: see Options.OnError.
 //
-// It panics, as [http.Handle] does, if the limiter is nil, or the key is the zero value or not the name of
-// a header.
+// Like [http.Handle], it panics on invalid arguments: if the limiter is nil, or the key is the zero value or
+// not the name of a header.
 func Limit(limiter *penstock.Limiter, key Key) func(http.Handler) http.Handler {
 	if limiter == nil {
 		panic("httplimit.Limit: the limiter is nil; was the error of penstock.New checked?")

@@ -14,27 +14,28 @@ import (
 	"github.com/penstock-io/penstock/internal/renewal"
 )
 
-// Options of a Limiter. The zero value is fit for use.
+// Options of a Limiter. The zero value is ready to use.
 type Options struct {
 	ReaderOptions
 	WriterOptions
 
-	// MaxHeld bounds how many requests leaky buckets hold at the same time, by default 10,000, and
-	// MaxHeldBytes the memory that they take, by default 128 MiB: 16 KiB each, their headers, and of
-	// their bodies at most 4 KiB, over HTTP/2 64 KiB. For HTTP/2 this holds if the server's
-	// MaxReceiveBufferPerStream is 64 KiB. A rule may hold as much as is still free: one rule at most
-	// half of both. Requests beyond that are answered 503.
+	// MaxHeld bounds how many requests leaky buckets hold at the same time, by default 10,000. MaxHeldBytes
+	// bounds the memory that they take, by default 128 MiB: 16 KiB each, their headers, and of their bodies
+	// at most 4 KiB, over HTTP/2 64 KiB. For HTTP/2 this holds if the server's MaxReceiveBufferPerStream is
+	// 64 KiB. A rule may hold as much as is still free: one rule at most half of both. Requests beyond that
+	// are answered 503.
 	MaxHeld      int
 	MaxHeldBytes int64
 
-	// OnError gets the decider's errors. The verdict stands: it is what the rules say of them.
+	// OnError gets the decider's errors. They do not change the verdict, which already follows the failure
+	// policies.
 	OnError func(*http.Request, error)
 }
 
-// A Limiter stands before handlers. It may be used by any number of goroutines.
+// A Limiter is middleware in front of handlers. It is safe for concurrent use.
 type Limiter struct {
 	decider   penstock.Decider
-	concluder penstock.Concluder // nil: nothing that the decider reserves can be concluded
+	concluder penstock.Concluder // nil: what the decider reserves cannot be concluded
 	reader    *Reader
 	writer    *Writer
 	onError   func(*http.Request, error)
@@ -42,7 +43,7 @@ type Limiter struct {
 	turns     sync.Pool // of *turn
 }
 
-// A turn is what one call takes, kept for the next.
+// A turn is the memory for one request, reused for the next.
 type turn struct {
 	call    penstock.Call
 	verdict penstock.Verdict
@@ -70,25 +71,25 @@ func New(d penstock.Decider, o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Wrap returns a handler that lets calls through to next if they are allowed, and when they are:
-// those of a leaky bucket are held, and go on in the order of their departure. A client that gives
-// up while its request is held never reaches next; over HTTP/1.1 with a body above 4 KiB that is
-// noticed when the request goes on.
+// Wrap returns a handler that passes allowed requests to next. It holds the requests of a leaky bucket and
+// lets them proceed in the order of their departure. If a client disconnects while its request is held, the
+// request never reaches next; over HTTP/1.1 with a body above 4 KiB, that is noticed only when the request
+// proceeds.
 //
-// What a request reserved is renewed while it runs, and settled when next returns, with the cost that
-// the response tells. If next panics before it has answered, it is released: nothing was served. A
-// client that disconnects before the response begins pays the estimate: next may have done the work.
+// What a request reserved is renewed while it runs, and settled when next returns, with the cost that the
+// response contains. If next panics before it has answered, the reservation is released: nothing was served.
+// A client that disconnects before the response begins is charged the estimate: next may have done the work.
 func (l *Limiter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		t := l.turns.Get().(*turn)
 		if l.admit(rw, req, t) {
 			l.serve(next, rw, req, t)
 		}
-		l.turns.Put(t) // not after a panic: nobody knows who still looks at it
+		l.turns.Put(t) // not after a panic: another goroutine may still use it
 	})
 }
 
-// admit decides the call, and answers it if it must not go on.
+// admit decides the request, and answers it if it must not proceed.
 func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool {
 	if err := l.reader.Read(req, &t.call); err != nil {
 		l.writer.Refuse(rw, req, err)
@@ -101,7 +102,7 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 		case errors.Is(err, penstock.ErrInvalid):
 			l.writer.Refuse(rw, req, err)
 			return false
-		case req.Context().Err() != nil: // the client is gone: to give up must not be a way past the limits
+		case req.Context().Err() != nil: // the client has disconnected: that must not be a way around the limits
 			l.writer.unavailable(rw, req, "This call's time was up before it was decided")
 			return false
 		}
@@ -113,13 +114,13 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 	return true
 }
 
-// serve lets the call go on when its time has come, and concludes it however that ends.
+// serve passes the request to next after its delay, and concludes it in any case.
 func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Request, t *turn) {
 	v := &t.verdict
 	r := &response{ResponseWriter: rw, writer: l.writer, verdict: v, head: req.Method == http.MethodHead, unserved: true}
 	stop := l.keepReserved(req, v)
 	served := false
-	defer func() { // without recover, so that a panic is told with its own stack
+	defer func() { // without recover, so that a panic is reported with its own stack
 		stop()
 		if served {
 			r.begin(http.StatusOK)
@@ -143,9 +144,9 @@ func (l *Limiter) serve(next http.Handler, rw http.ResponseWriter, req *http.Req
 	served = true
 }
 
-// Unserved tells the limiter behind the response that nobody worked on the request, as the server that
-// a handler forwards to was never reached: what the request reserved is released, not settled. It is for
-// the handler's goroutine.
+// Unserved tells the limiter behind the response that the request was not processed, because the upstream
+// server was never reached: what the request reserved is released, not settled. Call it from the handler's
+// goroutine.
 func Unserved(rw http.ResponseWriter) {
 	for rw != nil {
 		if r, ok := rw.(*response); ok {
@@ -171,7 +172,7 @@ func (l *Limiter) keepReserved(req *http.Request, v *penstock.Verdict) (stop fun
 // concludeWithin is how long a conclusion may take: the client waits for the end of its response.
 const concludeWithin = 5 * time.Second
 
-// conclude is done even if the client is gone: somebody else waits for the place.
+// conclude runs even if the client has disconnected: other requests wait for the permit.
 func (l *Limiter) conclude(req *http.Request, c *penstock.Conclusion) {
 	if l.concluder == nil || c.Reservation == "" {
 		return

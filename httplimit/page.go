@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// The page is one response: it asks for nothing more, runs nothing, and its policy says so.
+// The page is self-contained: it loads nothing, runs no scripts, and its Content-Security-Policy says so.
 
 const pageStyle = `:root{color-scheme:light dark}` +
 	`body{font:1.05rem/1.6 system-ui,sans-serif;max-width:34rem;margin:18vh auto 0;padding:0 1.5rem}` +
@@ -45,13 +45,12 @@ func (p *denialBody) appendPage(b []byte) []byte {
 	return fmt.Appendf(b, page, html.EscapeString(p.Message), pageStyle, html.EscapeString(p.Detail), html.EscapeString(p.Title), p.Status)
 }
 
-// prefersPage tells whether a client would rather have HTML than JSON. Who does not say, or likes
-// all the same, gets JSON.
+// prefersPage reports whether a client prefers HTML to JSON. Without a preference it gets JSON.
 func prefersPage(accept string) bool {
 	if accept == "" || accept == "*/*" {
-		return false // what most programs say
+		return false // what most programs send
 	}
-	const read = 1 << 10 // bytes: what prefers a page says so early
+	const read = 1 << 10 // bytes: clients that prefer a page say so early
 	accept = accept[:min(len(accept), read)]
 	var page, data preference
 	for part := range strings.SplitSeq(accept, ",") {
@@ -69,13 +68,13 @@ func prefersPage(accept string) bool {
 	return page.q > data.q
 }
 
-// A preference is how much a client likes a kind of answer.
+// A preference is how much a client prefers a media type.
 type preference struct {
 	q     float64
-	exact int // how exactly it was named: the most exact word counts
+	exact int // how specific the media range is: the most specific one counts
 }
 
-// hear takes a media range into account. names are those of the kind, less exact ones first.
+// hear applies a media range. names are the names of the media type, less specific ones first.
 func (p *preference) hear(media string, q float64, names ...string) {
 	exact := 0
 	if media == "*/*" {

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// NormalizePath returns the one form of a path, as it stands in a request's first line, that is safe
-// to forward: servers take it for the path that rules have matched.
+// NormalizePath returns the normal form of a path as sent in a request line. It is safe to forward: servers
+// read it as the path that the rules have matched.
 //
 //   - Escapes of letters, digits and - . _ ~ are decoded. All others stay, with upper-case digits:
 //     %2F is not a slash, here and at the upstream.

@@ -11,18 +11,19 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// A denialBody is the body of a denial: RFC 9457, and what clients of older limiters look for. A flood
-// of calls is a flood of these, so they are written by hand, as encoding/json would.
+// A denialBody is the body of a denial: RFC 9457, and the fields that clients of older limiters expect. A
+// flood of requests means a flood of these, so they are encoded by hand, with the same result as
+// encoding/json.
 type denialBody struct {
-	Type, Title    string // plain text of ours, as are Error and Message
+	Type, Title    string // constant text, as are Error and Message
 	Status         int
-	Detail         string // may have names of the operator's
+	Detail         string // may contain names that the operator chose
 	Error, Message string
-	Limits         []penstock.LimitVerdict // those that deny are named
-	Wait           time.Duration           // until a client may try again; penstock.Never: at no time; 0: not told
+	Limits         []penstock.LimitVerdict // those that deny are listed
+	Wait           time.Duration           // until the client may retry; penstock.Never: it cannot; 0: unknown
 }
 
-// write answers with the problem.
+// write writes the response.
 func (p *denialBody) write(rw http.ResponseWriter, req *http.Request, status int) {
 	h := rw.Header()
 	body := bodies.Get().(*[]byte)
@@ -37,7 +38,7 @@ func (p *denialBody) write(rw http.ResponseWriter, req *http.Request, status int
 	h["Content-Length"] = []string{strconv.Itoa(len(*body))}
 	rw.WriteHeader(status)
 	if req.Method != http.MethodHead {
-		_, _ = rw.Write(*body) // a client that is gone needs no answer
+		_, _ = rw.Write(*body) // the client may have disconnected
 	}
 	bodies.Put(body)
 }
@@ -84,7 +85,7 @@ func (p *denialBody) appendViolated(b []byte) []byte {
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // no string fails
+			quoted, _ := json.Marshal(s) // marshalling a string cannot fail
 			return append(b, quoted...)
 		}
 	}

@@ -19,55 +19,54 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// ReaderOptions say how requests are read. The zero value is fit for use.
+// ReaderOptions configure how requests are read. The zero value is ready to use.
 type ReaderOptions struct {
-	Domain string // of the calls
+	Domain string // of the requests
 
-	// Key is what requests count by before a [penstock.Limiter]. Rules name their own attributes.
+	// Key is what a [penstock.Limiter] counts requests by. Rules name their own attributes.
 	Key Key
 
-	// Sources are what the rules want to know of a request, asked for every one. The slice it returns
-	// must not change; another one may be returned. Middleware of a decider that knows them, as an
-	// engine does, takes them from it, whatever is said here; a client of a remote Penstock does not.
+	// Sources returns what the rules read from a request, and is called for every request. The slice it
+	// returns must not change; it may return another one. If the decider knows them, as an engine does,
+	// middleware takes them from it and ignores this field; a client of a remote Penstock does not know them.
 	Sources func() []attribute.Source
 
-	// TrustedProxies are the peers whose word is taken for who the caller is, and none by default:
-	// the peer is the caller. ProxyHeader is the one header it is taken from: X-Forwarded-For (the
-	// default), Forwarded, or the name of one that holds a single address, such as X-Real-IP.
+	// TrustedProxies are the peers that are trusted to name the client. By default there are none: the peer
+	// is the client. ProxyHeader is the one header that names it: X-Forwarded-For (the default), Forwarded,
+	// or the name of a header that holds a single address, such as X-Real-IP.
 	TrustedProxies []netip.Prefix
 	ProxyHeader    string
 
-	// IPv6Prefix is how many bits of an IPv6 address tell callers apart, by default 64: whoever has
-	// a network has all its addresses.
+	// IPv6Prefix is how many bits of an IPv6 address distinguish clients, by default 64: a client usually
+	// controls all addresses of its network.
 	IPv6Prefix int
 
-	IDHeader string // of what makes a repeat recognisable; by default Idempotency-Key
+	IDHeader string // identifies a duplicate; by default Idempotency-Key
 
-	// Claims returns those of the request's verified token; nil, nil if it has none. It is asked
-	// where rules want a claim, and its error refuses the request: with 401, unless it is a
-	// [*RequestError].
+	// Claims returns the claims of the request's verified token; nil, nil if it has none. It is called if
+	// rules need a claim. Its error rejects the request: with 401, unless it is a [*RequestError].
 	Claims func(*http.Request) (Claims, error)
 
-	// MaxDelay is how long a call can be held for a leaky bucket; one that would have to wait longer is
-	// denied. By default a middleware holds for as long as the rule's queue takes; a reader by itself
-	// says that calls cannot be held.
+	// MaxDelay is how long a request can be held for a leaky bucket; one that would have to wait longer is
+	// denied. By default middleware holds a request for as long as the rule's queue takes; a reader by itself
+	// does not hold requests.
 	MaxDelay time.Duration
 }
 
-// Claims are what a verified token says.
+// Claims are the claims of a verified token.
 type Claims interface {
-	// Claim returns a claim as text, and whether there is one that can be written so. The name a.b
-	// means b within a.
+	// Claim returns a claim as text, and whether there is one that can be written as text. The name a.b means
+	// b within a.
 	Claim(name string) (string, bool)
 }
 
-// Bounds of what is read of a request. A request that exceeds them is refused.
+// Bounds of what is read of a request. A request that exceeds them is rejected.
 const (
-	MaxValue      = bounds.AttributeValue // bytes of an attribute, and of an id
-	MaxParameters = 1000                  // of a query, so that nobody who looks at it sees only a part
+	MaxValue      = bounds.AttributeValue // bytes of an attribute, and of an ID
+	MaxParameters = 1000                  // of a query: other servers may read only the first ones
 )
 
-// A Reader makes calls of requests. It may be used by any number of goroutines.
+// A Reader converts HTTP requests for a decider. It is safe for concurrent use.
 type Reader struct {
 	options     ReaderOptions
 	proxyHeader proxyHeader
@@ -76,8 +75,8 @@ type Reader struct {
 	wanted      atomic.Pointer[wanted]
 }
 
-// NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows
-// of, and fails if the decider reads one that it cannot provide: see [attribute.Checker].
+// NewReaderFor returns a reader of requests for a decider. It reads the attributes that the decider knows of,
+// and fails if the decider reads one that the reader cannot provide: see [attribute.Checker].
 func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 	if s, ok := d.(interface{ Sources() []attribute.Source }); ok {
 		o.Sources = s.Sources
@@ -94,7 +93,8 @@ func NewReaderFor(d penstock.Decider, o ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// checkAttribute says why requests never have an attribute, and what to do about it.
+// checkAttribute returns an error if requests never have an attribute. The error says why, and what to do
+// about it.
 func (r *Reader) checkAttribute(name string, from *attribute.Source) error {
 	switch o := &r.options; {
 	case slices.Contains(alwaysThere, name), name == penstock.KeyAttribute && o.Key.isSet():
@@ -145,19 +145,19 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// Read fills the call, in the memory it has. It has the attributes
+// Read fills in the call and reuses its memory. The call gets the attributes
 //
-//	ip      of the caller: see [Reader.ClientIP]; the first of its network if it is IPv6,
+//	ip      of the client: see [Reader.ClientIP]; for IPv6, the first address of its network:
 //	        2001:db8:1:2:: for every address of 2001:db8:1:2::/64. Rules that name a network match
-//	        it if that is no smaller
+//	        it if that network is at least as large
 //	method  as it was sent
 //	host    in lower case, without port and without a dot at the end; a Host header that is not a
-//	        host and an optional port is refused with 400
+//	        host and an optional port is rejected with 400
 //	path    as it was sent; rules normalise it by themselves
 //
 // and those of the sources that the request has, and [penstock.KeyAttribute] if there is a Key. A request
-// that has the header, cookie or parameter of a source twice is refused, as is one with a header that
-// servers take for that of a source. An error is a [*RequestError].
+// that has the header, cookie or parameter of a source twice is rejected, as is one with a header that
+// servers may read as that of a source. An error is a [*RequestError].
 func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	o := &r.options
 	*c = penstock.Call{Domain: o.Domain, Attributes: c.Attributes[:0], Cost: 1, MaxDelay: o.MaxDelay}
@@ -193,7 +193,7 @@ func (r *Reader) Read(req *http.Request, c *penstock.Call) error {
 	return o.Key.add(req, c)
 }
 
-// checkShape refuses what could be read in one way here and in another elsewhere.
+// checkShape rejects requests that other servers could read in another way.
 func checkShape(req *http.Request, id, idHeader string) error {
 	if req.URL.Opaque != "" {
 		return refuse(http.StatusBadRequest, "the request's target has no path")
@@ -210,7 +210,7 @@ func checkShape(req *http.Request, id, idHeader string) error {
 	return nil
 }
 
-// sources returns what the rules want to know, worked out when that last changed.
+// sources returns what the rules read, recomputed when that changes.
 func (r *Reader) sources() *wanted {
 	now := r.options.Sources()
 	w := r.wanted.Load()
@@ -222,8 +222,8 @@ func (r *Reader) sources() *wanted {
 	return w
 }
 
-// hostOf returns the host of a request in the form in which rules compare it. Requests of HTTP/1.0 may
-// have none, as may those that no server has read.
+// hostOf returns the host of a request in the form in which rules compare it. HTTP/1.0 requests may have
+// none, and neither may requests that were not read by a server.
 func hostOf(req *http.Request) (string, error) {
 	if req.Host == "" && !req.ProtoAtLeast(1, 1) {
 		return "", nil

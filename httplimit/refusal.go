@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A RequestError says why a request could not be made a call. It wraps [penstock.ErrInvalid].
+// A RequestError says why a request could not be read. It wraps [penstock.ErrInvalid].
 type RequestError struct {
 	Status int    // to answer with: 400, 401, 414 or 431
-	Detail string // what is wrong, for the client; of what it sent, only an invalid Host is repeated
+	Detail string // what is wrong, for the client; it repeats nothing the client sent, except an invalid Host
 	Err    error  // the cause, for the operator; may be nil
 }
 
@@ -32,7 +32,7 @@ func refuse(status int, format string, args ...any) *RequestError {
 	return &RequestError{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// badRequest refuses a request for a reason that may be told to the client.
+// badRequest rejects a request for a reason that the client may see.
 func badRequest(err error) *RequestError { return refuse(http.StatusBadRequest, "%s", err.Error()) }
 
 func tooLong(status int, what string, n int) *RequestError {

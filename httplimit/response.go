@@ -10,21 +10,21 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A response is what the handler writes to. It adds the headers at the last moment, so that they
-// come beside those of the handler, and counts what goes out.
+// A response is what the handler writes to. It adds the headers at the last moment, so that they are sent
+// with those of the handler, and counts what is sent.
 type response struct {
 	http.ResponseWriter
 	writer  *Writer
 	verdict *penstock.Verdict
 
-	begun    bool // the header is out, or the connection the handler's
+	begun    bool // the header was sent, or the handler took over the connection
 	hijacked bool // what is written is not counted
 	head     bool // of a HEAD request: what is written is not sent
-	unserved bool // nobody worked on the request
+	unserved bool // the request was not processed
 	bytes    int64
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *response) WriteHeader(status int) {
@@ -34,8 +34,7 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// begin adds the headers, though not to redirects: it is the response behind them that the client
-// asked for.
+// begin adds the headers, except to redirects: the client asked for the response behind them.
 func (r *response) begin(status int) {
 	if r.begun {
 		return
@@ -53,7 +52,7 @@ func (r *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets a file go from the disk to the network without a detour.
+// ReadFrom allows a file to be sent without copying it through user space.
 func (r *response) ReadFrom(src io.Reader) (n int64, err error) {
 	r.begin(http.StatusOK)
 	if to, ok := r.ResponseWriter.(io.ReaderFrom); ok {
@@ -71,13 +70,13 @@ func (r *response) count(n int64) {
 	}
 }
 
-// FlushError is for http.ResponseController.
+// FlushError supports http.ResponseController.
 func (r *response) FlushError() error {
 	r.begin(http.StatusOK)
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Flush is for handlers that know http.Flusher only, which has no room for an error.
+// Flush supports handlers that know only http.Flusher, which cannot return an error.
 func (r *response) Flush() { _ = r.FlushError() }
 
 // Hijack hands over the connection. What is written to it is not counted.
@@ -87,8 +86,8 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// said returns what the response was, for rules that take their cost from it. How long it would have been
-// for a client that left before its first byte, nobody knows.
+// said returns what rules take their cost from. The size is unknown if the client disconnected before the
+// first byte.
 func (r *response) said(isGone bool) *penstock.Response {
 	h, bytes := r.Header(), r.bytes
 	if r.hijacked || isGone && bytes == 0 && !r.head {

@@ -15,13 +15,13 @@ import (
 	"github.com/penstock-io/penstock/internal/onevalue"
 )
 
-// wanted is what the rules want to know of a request, ready to be read.
+// wanted is what the rules read from a request, prepared for reading.
 type wanted struct {
-	of     []attribute.Source // as it was given, to see that it is another
-	parts  []attribute.Source // each name once, headers in the form that net/http keeps them
+	of     []attribute.Source // as given, to detect a change
+	parts  []attribute.Source // each name once, headers in the canonical form of net/http
 	claims bool
 
-	headers []string // of the parts, of ids and of the key
+	headers []string // of the parts, of request IDs and of the key
 }
 
 // alwaysThere are the attributes of every request.
@@ -48,8 +48,8 @@ func newWanted(of []attribute.Source, idHeader string, keyHeaders []string) *wan
 	return w
 }
 
-// read adds the attributes that the request has. It refuses a request that has one of them twice: the
-// server behind might go by another than is counted.
+// read adds the attributes that the request has. It rejects a request that has one of them twice: the server
+// behind might use another one than is counted.
 func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
 	if c.ID != "" || len(w.headers) > 1 {
 		if err := onevalue.CheckAliases(req.Header, w.headers...); err != nil {
@@ -84,7 +84,7 @@ func (w *wanted) read(r *Reader, req *http.Request, c *penstock.Call) error {
 
 func readSource(s *attribute.Source, req *http.Request, claims Claims) (value string, ok bool, err error) {
 	switch {
-	case s.Header == "Host": // net/http keeps it elsewhere; in normal form, or its spellings would be different keys
+	case s.Header == "Host": // net/http keeps it elsewhere; normalised, or its spellings would be different keys
 		host, err := hostOf(req)
 		return host, host != "", err
 	case s.Header != "":
@@ -105,7 +105,7 @@ func readSource(s *attribute.Source, req *http.Request, claims Claims) (value st
 	return value, ok, nil
 }
 
-// nameOf says where a value came from.
+// nameOf returns where a value came from.
 func nameOf(s *attribute.Source) string {
 	switch {
 	case s.Header != "":
@@ -118,7 +118,7 @@ func nameOf(s *attribute.Source) string {
 	return "the attribute " + s.Attribute
 }
 
-// partOf returns "" for a part that the certificate does not have.
+// partOf returns a part of the certificate, or "" if it does not have it.
 func partOf(c *x509.Certificate, part attribute.CertificatePart) string {
 	switch part {
 	case attribute.CommonName:

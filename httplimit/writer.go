@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// WriterOptions say how clients are told of limits.
+// WriterOptions configure how clients learn about limits.
 type WriterOptions struct {
 	// Headers are the styles, by default "ietf"; several may be given:
 	//
@@ -28,7 +28,7 @@ const (
 	StyleNone       = "none"
 )
 
-// A Writer tells clients what was decided. It may be used by any number of goroutines.
+// A Writer tells clients what was decided. It is safe for concurrent use.
 type Writer struct{ ietf, legacy bool }
 
 // NewWriter returns a writer.
@@ -57,9 +57,9 @@ func NewWriter(o WriterOptions) (*Writer, error) {
 	return w, nil
 }
 
-// Headers adds what a client is to know: the limits in the writer's styles, and with a denial
-// Retry-After, unless no wait would help. RateLimit fields that are there already, an upstream's,
-// stay before ours; older ones that are there stay alone, as no client reads two.
+// Headers adds the headers for a verdict: the limits in the writer's styles, and with a denial Retry-After,
+// unless waiting would not help. RateLimit fields of an upstream server stay in front of ours. If it has set
+// older X-RateLimit fields they stay alone, because clients do not read two.
 func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
 	if w.legacy && (v.Decision.Limit > 0 || v.Reason == penstock.ReasonOverLimit) {
 		addLegacy(h, &v.Decision)
@@ -80,7 +80,7 @@ func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
 	}
 	all := string(text)
 	lines := &[...]string{all[:policies], all[policies:states], all[states:]}
-	if policies > 0 { // spelled as the draft does, which Set would not; HTTP knows no difference
+	if policies > 0 { // spelled as in the draft, which Set would not do; HTTP treats both alike
 		h["RateLimit-Policy"] = added(h["RateLimit-Policy"], lines[0:1:1])
 		h["RateLimit"] = added(h["RateLimit"], lines[1:2:2])
 	}
@@ -89,7 +89,7 @@ func (w *Writer) Headers(h http.Header, v *penstock.Verdict) {
 	}
 }
 
-// added returns the lines with one more, which is not copied if it is alone.
+// added returns the lines with one more. It does not copy a single line.
 func added(lines, line []string) []string {
 	if len(lines) == 0 {
 		return line
@@ -116,13 +116,13 @@ func addLegacy(h http.Header, d *penstock.Decision) {
 	}
 }
 
-// retryAfter returns when a denied client may try again; not ok if it need not.
+// retryAfter returns when a denied client may retry; not ok if there is nothing to wait for.
 func retryAfter(v *penstock.Verdict) (_ time.Duration, ok bool) {
 	wait := v.Decision.RetryAfter
 	switch {
 	case v.Allowed, v.Reason == penstock.ReasonDenyList, wait == penstock.Never:
 		return 0, false
-	case wait <= 0: // nobody knows
+	case wait <= 0: // unknown
 		return time.Second, true
 	}
 	return wait, true

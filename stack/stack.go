@@ -164,7 +164,7 @@ func (s *Stack) join(context.Context) error {
 	return err
 }
 
-// shownChecksum is the length of the part of a checksum that is logged.
+// shownChecksum is the length of the part of a checksum that a node announces: enough to distinguish rules.
 const shownChecksum = 16
 
 // Rules returns the rules that are served, and their status.

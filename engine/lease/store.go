@@ -13,8 +13,8 @@ import (
 
 // Options of a Store.
 type Options struct {
-	// Pools is how many keys can have permits at the same time, about; 0 is DefaultPools. Each takes
-	// 384 bytes. Where there are more hot keys, those used least recently lose theirs.
+	// Pools is roughly how many keys can have leases at the same time; 0 is DefaultPools. Each takes 384
+	// bytes. If there are more hot keys, the least recently used ones lose theirs.
 	Pools int
 }
 

@@ -13,22 +13,22 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// ErrFull is returned for a request that may not be held because too many are, or because they take
-// too much memory.
+// ErrFull is returned for a request that cannot be held because too many are held, or because they take too
+// much memory.
 var ErrFull = errors.New("too many requests are held")
 
 // Options bound a queue.
 type Options struct {
 	MaxRequests int   // default 10,000
-	MaxBytes    int64 // of what Join is told that requests take; default 128 MiB
+	MaxBytes    int64 // of the sizes passed to Join; default 128 MiB
 }
 
 const (
-	// BytesPerRequest is what a held request takes beside what its client sent: its goroutines and
-	// the buffers of its connection.
+	// BytesPerRequest is what a held request takes besides what its client sent: its goroutines and the
+	// buffers of its connection.
 	BytesPerRequest = 16 << 10
 
-	// MaxUnread is how much of the body of a request a server takes in over HTTP/2 before it is read.
+	// MaxUnread is how much of a request body a server buffers over HTTP/2 before it is read.
 	MaxUnread = 64 << 10
 )
 
@@ -39,15 +39,15 @@ type Queue struct {
 	mu      sync.Mutex
 	total   load
 	rules   map[string]*load // of rules that hold requests
-	refused map[string]int64 // by rule; the names are those of rules that were in force
+	refused map[string]int64 // by rule; only rules that were in force are in it
 
 	waiting departures
 	arrived uint64
-	leaving bool // a request was called and has not left yet
+	leaving bool // a request may depart and has not left yet
 	timer   *time.Timer
 }
 
-// A load is what some held requests take.
+// A load is the number and memory of some held requests.
 type load struct {
 	requests int
 	bytes    int64
@@ -78,17 +78,16 @@ func RuleOf(v *penstock.Verdict) string {
 	return v.Rule
 }
 
-// A Place is that of a request in the queue, from Join to Leave.
+// A Place is the position of a request in the queue, from Join to Leave.
 type Place struct {
 	queue  *Queue
 	rule   string
 	bytes  int64
-	called bool // its turn has come, and the next one waits for it to leave
+	called bool // it may depart, and the next one waits for it to leave
 }
 
-// Join takes a place for a request of a rule. A rule may hold as much as is still free, so one rule
-// holds at most half of the queue, and some of it is always free for another rule. The error wraps
-// ErrFull.
+// Join adds a request of a rule to the queue. A rule may hold as much as is still free, so one rule holds at
+// most half of the queue, and some of it is always free for another rule. The error wraps ErrFull.
 func (q *Queue) Join(rule string, bytes int64) (Place, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,8 +106,8 @@ func (q *Queue) Join(rule string, bytes int64) (Place, error) {
 	return Place{queue: q, rule: rule, bytes: bytes}, nil
 }
 
-// Wait returns when it is time to depart and requests that were to depart before have left, or with
-// the context's error.
+// Wait returns when it is time to depart and all requests with an earlier departure have left, or with the
+// context's error.
 func (p *Place) Wait(ctx context.Context, until time.Time) error {
 	d := p.queue.enter(until)
 	select {
@@ -116,10 +115,10 @@ func (p *Place) Wait(ctx context.Context, until time.Time) error {
 	case <-ctx.Done():
 	}
 	p.called = p.queue.isCalled(d)
-	return ctx.Err() // also of a request that was called at the same moment
+	return ctx.Err() // even if the request was called at the same moment
 }
 
-// Leave gives the place back and lets the next request go.
+// Leave removes the request from the queue and lets the next one go.
 func (p *Place) Leave() {
 	q := p.queue
 	q.mu.Lock()
@@ -135,8 +134,8 @@ func (p *Place) Leave() {
 	q.callNext()
 }
 
-// Stats tells how many requests are held, what they take, and how many were refused by rule since
-// the start.
+// Stats returns how many requests are held, the memory they take, and how many were refused by rule since the
+// start.
 func (q *Queue) Stats() (requests int, bytes int64, refused map[string]int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,7 +152,7 @@ func (q *Queue) enter(until time.Time) *departure {
 	return d
 }
 
-// isCalled tells whether a request was called. One that was not is taken out.
+// isCalled reports whether a request was called. If it was not, it is removed.
 func (q *Queue) isCalled(d *departure) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,10 +189,10 @@ func (q *Queue) callIn(wait time.Duration) {
 	})
 }
 
-// A departure is a request that waits.
+// A departure is a waiting request.
 type departure struct {
 	at     time.Time
-	number uint64 // of arrival, for those that depart at the same time
+	number uint64 // order of arrival, for requests that depart at the same time
 	index  int    // in the heap; -1: it was called
 	called chan struct{}
 }

@@ -16,7 +16,7 @@ func read(path string) (int64, error) {
 	}
 	defer file.Close()
 	text := make([]byte, 16)
-	length, _ := file.Read(text) // what is not there is no number
+	length, _ := file.Read(text) // a missing file holds no number
 	n, err := strconv.ParseInt(strings.TrimSpace(string(text[:length])), 10, 64)
 	if err != nil || n < 1 || n > Most {
 		return 0, fmt.Errorf("read the number of nodes from %s: %.16q is none from 1 to %d; delete the file: a new one is written", path, text[:length], Most)
@@ -24,7 +24,7 @@ func read(path string) (int64, error) {
 	return n, nil
 }
 
-// write replaces the file at once: who reads it finds the old number or the new one.
+// write replaces the file atomically: a reader finds the old number or the new one.
 func write(path string, n int) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err == nil {

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Believed is for how long a node counts that is not heard of any more: some beats may get lost.
+// Believed is how long a silent node still counts, because some heartbeats may get lost.
 const Believed = 10 * time.Second
 
-// A Known is a node that was heard of.
+// A Known is a node whose heartbeats were seen.
 type Known struct {
 	ID    string
-	Self  bool      // it is the one that is asked
-	Node  *Node     // nil: it says nothing that this version can read
-	Heard time.Time // when
+	Self  bool      // this node itself
+	Node  *Node     // nil: this version cannot read what it says
+	Heard time.Time // time of its last heartbeat
 }
 
-// Silent tells whether a node was not heard of for so long that it may be gone; or it is the place where
-// nodes look that is.
+// Silent reports whether there was no heartbeat of a node for so long that it may be gone, or that the shared
+// place may be unavailable.
 func (k *Known) Silent(now time.Time) bool { return !k.Self && now.Sub(k.Heard) > Believed }
 
-// All returns what is known of the nodes: this one, then those that say something by their names. It
-// may be less than [Members.Nodes] of them, as not all are told where there are very many, and none
-// before there was an answer. What was last heard stays while nobody can be asked.
+// All returns what is known of the nodes: this one, then those with facts, sorted by name. There may be fewer
+// than [Members.Nodes], because not all are reported if there are very many, and none before the first
+// answer. The last known ones stay while the shared place is unavailable.
 func (m *Members) All() []Known {
 	all := slices.Clone(*m.known.Load())
 	all[0].Heard = time.Now()
@@ -34,29 +34,29 @@ func (m *Members) itself(self *Node) Known {
 	return Known{ID: m.options.ID, Self: true, Node: self, Heard: time.Now()}
 }
 
-// hear replaces what was known by what is told now.
+// hear replaces what was known by the latest report.
 func (m *Members) hear(self *Node, peers []Peer) {
 	now := time.Now()
 	all := []Known{m.itself(self)}
 	for _, p := range peers {
-		if p.ID == m.options.ID || !IsWord(p.ID) { // what is no word no node has for an ID
+		if p.ID == m.options.ID || !IsWord(p.ID) { // no node has an ID that is not a word
 			continue
 		}
-		node, _ := readNode(p.About) // what cannot be read is not known
+		node, _ := readNode(p.About) // what cannot be read is left out
 		all = append(all, Known{ID: p.ID, Node: node, Heard: now.Add(-min(p.Ago, Believed))})
 	}
 	slices.SortFunc(all[1:], func(a, b Known) int { return cmp.Or(cmp.Compare(a.name(), b.name()), cmp.Compare(a.ID, b.ID)) })
 	m.known.Store(&all)
 }
 
-// rememberOthers replaces only what this node says of itself.
+// rememberOthers replaces only the facts of this node.
 func (m *Members) rememberOthers(self *Node) {
 	all := slices.Clone(*m.known.Load())
 	all[0] = m.itself(self)
 	m.known.Store(&all)
 }
 
-// name sorts those that say nothing behind the others.
+// name sorts nodes without facts behind the others.
 func (k *Known) name() string {
 	if k.Node == nil {
 		return "\xff"

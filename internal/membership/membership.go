@@ -14,40 +14,41 @@ import (
 	"github.com/penstock-io/penstock/internal/poll"
 )
 
-// Most is how many nodes are believed. What counts more is broken.
+// Most is the maximum plausible number of nodes. A larger count is an error.
 const Most = 10_000
 
 // Options of a membership.
 type Options struct {
-	// ID tells this node from all others, whatever they are called.
+	// ID distinguishes this node from all others, whatever their names.
 	ID string
 
-	// Self is asked before every beat what this node says of itself, by one goroutine at a time.
+	// Self returns the facts about this node. It is called before every heartbeat, by one goroutine at a
+	// time.
 	Self func() Node
 
-	// Beat passes on what this node says, and returns how many nodes are alive and what they say. nil:
-	// there is nowhere to look, and this node is alone.
+	// Beat sends the facts about this node, and returns how many nodes are alive and their facts. nil: there
+	// is no shared place, and this node is alone.
 	Beat func(ctx context.Context, about string) (nodes int, peers []Peer, err error)
 
-	// Leave says that this node ends; nil: the others notice a little later.
+	// Leave announces that this node shuts down; nil: the others notice a little later.
 	Leave func(context.Context) error
 
-	// File keeps the last number for the next start; "": it is not kept. Failed is told when it
-	// cannot be.
+	// File keeps the last number for the next start; "": it is not kept. Failed is called if it cannot be
+	// written.
 	File   string
 	Failed func(error)
 
-	Interval time.Duration // between two beats; default 3 s
+	Interval time.Duration // between two heartbeats; default 3 s
 	Timeout  time.Duration // of one; default 1 s
 }
 
-// A Peer is a node as Beat tells of it.
+// A Peer is a node as returned by Beat.
 type Peer struct {
 	ID, About string
-	Ago       time.Duration // since it was heard of
+	Ago       time.Duration // since its last heartbeat
 }
 
-// Members are the nodes there are. They may be asked by any number of goroutines.
+// Members are the current nodes. They are safe for concurrent use.
 type Members struct {
 	options Options
 	nodes   atomic.Int64
@@ -56,7 +57,7 @@ type Members struct {
 	ended   sync.WaitGroup
 }
 
-// Join begins to beat. Before the first beat the number is the last one on disk, or 1.
+// Join starts the heartbeats. Before the first one the number is the last one on disk, or 1.
 func Join(o Options) (*Members, error) {
 	if o.Self == nil || !IsWord(o.ID) || o.Interval < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("join the nodes: %w: it needs what to say of itself, an ID that is a word, not %.80q, and interval %v and timeout %v must be positive",
@@ -89,10 +90,10 @@ func Join(o Options) (*Members, error) {
 	return m, nil
 }
 
-// Nodes returns how many there are, this one included, as far as is known.
+// Nodes returns how many nodes there are, including this one, as far as known.
 func (m *Members) Nodes() int { return int(m.nodes.Load()) }
 
-// Close ends the beating, and tells the others.
+// Close stops the heartbeats, and tells the other nodes.
 func (m *Members) Close() {
 	m.stop()
 	m.ended.Wait()
@@ -101,11 +102,11 @@ func (m *Members) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), m.options.Timeout)
 	defer cancel()
-	_ = m.options.Leave(ctx) // they will notice
+	_ = m.options.Leave(ctx) // the others notice anyway
 }
 
-// beat leaves the number and what the others said as they are if nobody can be asked: that is when they
-// are needed.
+// beat keeps the number and the facts of the others if the shared place is unavailable: that is when they are
+// needed.
 func (m *Members) beat(ctx context.Context, self *Node) {
 	if m.options.Beat == nil {
 		m.hear(self, nil)
@@ -114,7 +115,7 @@ func (m *Members) beat(ctx context.Context, self *Node) {
 	ctx, cancel := context.WithTimeout(ctx, m.options.Timeout)
 	defer cancel()
 	n, peers, err := m.options.Beat(ctx, self.write())
-	if err != nil { // calls will notice too
+	if err != nil { // requests will notice too
 		cut := *self
 		cut.Quality = Degraded
 		m.rememberOthers(&cut)

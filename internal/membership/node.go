@@ -10,26 +10,26 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A Node is what a node says of itself. Its texts are words, see [Word].
+// A Node is the set of facts that a node announces about itself. Its texts are words, see [Word].
 type Node struct {
 	Name    string    // for people; several may have the same
 	Version string    // of Penstock
 	Started time.Time // in whole seconds
 
 	Rules    int64  // version of the rules that it serves; 0: they have none
-	Checksum string // of these rules, the beginning of it
+	Checksum string // the beginning of the checksum of these rules
 
-	Quality       string  // what its calls are decided on
-	Calls, Denied float64 // a second, of late
+	Quality       string  // what its verdicts are based on
+	Calls, Denied float64 // recent rates per second
 }
 
-// What a node's calls are decided on.
+// Values of Node.Quality.
 const (
 	Exact    = "exact"
 	Degraded = "degraded" // some without the shared state
 )
 
-// Bounds of what a node says.
+// Bounds of a node's facts.
 const (
 	maxWord  = 64
 	maxSaid  = 512
@@ -37,12 +37,12 @@ const (
 	lastTime = 253402300799 // of the year 9999
 )
 
-// format is the version of how nodes write what they say. Fields may be added to it, as who does not
-// know them leaves them out; where one is to mean something else it is another format, which nodes
-// before it cannot read, and show as a node that says nothing.
+// format is the version of the encoding of a node's facts. Fields may be added to it, because nodes that do
+// not know them ignore them. If the meaning of a field changes, the format changes: older nodes cannot read
+// it, and show a node without facts.
 const format = 1
 
-// said is a node as it is written.
+// said is the encoded form of a node.
 type said struct {
 	Format   int     `json:"v"`
 	Name     string  `json:"name"`
@@ -55,19 +55,19 @@ type said struct {
 	Denied   float64 `json:"denied"`
 }
 
-// write returns what a node says. What it cannot say is put so that it can: it is about itself.
+// write encodes the facts of a node. It replaces what is not valid.
 func (n *Node) write() string {
 	text, err := json.Marshal(said{
 		Format: format, Name: Word(n.Name), Version: Word(n.Version), Started: n.Started.Unix(),
 		Rules: n.Rules, Checksum: Word(n.Checksum), Quality: Word(n.Quality), Calls: round(n.Calls), Denied: round(n.Denied),
 	})
 	if err != nil {
-		return "" // words and finite numbers: it cannot be
+		return "" // cannot happen: there are only words and finite numbers
 	}
 	return string(text)
 }
 
-// round keeps three digits: nobody reads more.
+// round keeps three decimals, which is enough for people.
 func round(rate float64) float64 {
 	if !(rate > 0) {
 		return 0
@@ -75,8 +75,8 @@ func round(rate float64) float64 {
 	return math.Round(min(rate, maxRate)*1000) / 1000
 }
 
-// readNode reads what a node said. It fails on everything that no node would say: anybody who can write
-// where nodes look could have.
+// readNode decodes the facts of a node. It rejects everything that a node would not write: anyone with access
+// to the shared place could have written it.
 func readNode(text string) (*Node, error) {
 	if len(text) > maxSaid {
 		return nil, fmt.Errorf("read what a node says: %w: %d bytes, must be at most %d", penstock.ErrInvalid, len(text), maxSaid)
@@ -102,8 +102,8 @@ func readNode(text string) (*Node, error) {
 	}, nil
 }
 
-// IsWord tells whether a text is of 1 to 64 letters, digits and -._:+() of ASCII: what host names and
-// versions are made of, and nothing that anything could take for more.
+// IsWord reports whether a text has 1 to 64 ASCII letters, digits and -._:+() only: enough for host names and
+// versions, and safe in any context.
 func IsWord(text string) bool {
 	return text != "" && len(text) <= maxWord && strings.IndexFunc(text, unfit) < 0
 }
@@ -113,7 +113,7 @@ func unfit(r rune) bool {
 	return !letter && !strings.ContainsRune("-._:+()", r)
 }
 
-// Word makes a word of a text: what cannot be in one becomes a dash, and what is too much is cut off.
+// Word converts a text into a word: it replaces invalid characters by a dash, and cuts what is too long.
 func Word(text string) string {
 	word := strings.Map(func(r rune) rune {
 		if unfit(r) {

@@ -1,4 +1,4 @@
-// Package renewal keeps reservations open while their requests run: for every middleware, in one place.
+// Package renewal keeps reservations open while their requests run. All middleware uses it.
 package renewal
 
 import (
@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// perTTL is how often a reservation is renewed in its time: one renewal may fail.
+	// perTTL is how often a reservation is renewed within its time to live: one renewal may fail.
 	perTTL = 3
 
-	// unknownTTL is assumed where the verdict does not tell: a remote Penstock may be an older release.
+	// unknownTTL is assumed if the verdict has no ReservedFor: a remote Penstock may be an older release.
 	unknownTTL = 5 * time.Minute
 )
 
-// Keep renews what the verdict reserved until stop is called, which returns once no renewal is under
-// way. The verdict must name a reservation. A renewal that fails is told to onError and tried again. It reads the
-// verdict before it returns.
+// Keep renews what the verdict reserved until stop is called; stop returns once no renewal is running. The
+// verdict must name a reservation. A renewal that fails is reported to onError and tried again. Keep reads
+// the verdict before it returns.
 func Keep(ctx context.Context, c penstock.Concluder, v *penstock.Verdict, onError func(error)) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a client that is gone may still be served
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the handler may continue after the client has disconnected
 	k := keeper{c, v.Reservation, onError}
 	ttl := openFor(v)
 	var ended sync.WaitGroup
@@ -53,7 +53,7 @@ func (k *keeper) run(ctx context.Context, ttl time.Duration) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			k.onError(err) // and tries again: a store that was away may be back in time
+			k.onError(err) // then try again: an unavailable store may be back in time
 		case v.ReservedFor > 0:
 			ttl = v.ReservedFor // the rules may have changed
 		}

@@ -1,5 +1,5 @@
 // Package storestack assembles the stores that a node decides with: Redis behind a circuit breaker, leases
-// and a deny cache, and memory for while Redis is away; or memory alone.
+// and a deny cache, with memory as the fallback; or memory alone.
 //
-// It is separate so that the server and package stack, for Go programs, have the same.
+// It is separate so that the server and package stack, for Go programs, use the same.
 package storestack

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Join learns through Redis which nodes share the limits; in memory there is this one. The options' ID, Beat
-// and Leave are set here. forget is told what was reset or lifted on any node.
+// Join discovers through Redis which nodes share the limits; in memory there is only this one. It sets the
+// options' ID, Beat and Leave. forget is called for what was reset or lifted on any node.
 func (s *Stack) Join(o membership.Options, forget func(of storage.Subject, onlyBan bool, before penstock.Instant)) (*membership.Members, error) {
 	o.ID = rand.Text()
 	if s.Redis != nil {
@@ -26,7 +26,7 @@ func (s *Stack) Join(o membership.Options, forget func(of storage.Subject, onlyB
 	return membership.Join(o)
 }
 
-// beat tells Redis of this node and asks it for the others.
+// beat announces this node in Redis and reads the others.
 func (s *Stack) beat(ctx context.Context, node, about string) (nodes int, peers []membership.Peer, err error) {
 	nodes, alive, err := s.Redis.Beat(ctx, node, about, membership.Believed)
 	for _, p := range alive {
@@ -35,17 +35,16 @@ func (s *Stack) beat(ctx context.Context, node, about string) (nodes int, peers 
 	return nodes, peers, err
 }
 
-// forgetCleared forgets what was reset or lifted on any node. It asks with every beat for what happened
-// in the last minute, so that a node misses nothing if some of its beats fail. Forgetting it again
-// changes nothing.
+// forgetCleared forgets what was reset or lifted on any node. With every heartbeat it reads the resets of the
+// last minute, so that a node misses nothing if some heartbeats fail. Forgetting again changes nothing.
 func (s *Stack) forgetCleared(ctx context.Context, forget func(storage.Subject, bool, penstock.Instant)) {
-	cleared, _ := s.Redis.Clearings(ctx) // if Redis fails, the beat does too
+	cleared, _ := s.Redis.Clearings(ctx) // if Redis fails, the heartbeat does too
 	for _, c := range cleared {
 		forget(c.Subject, c.Lift, c.At)
 	}
 }
 
-// NodeName is the host's name, and letters that tell several nodes of one host apart.
+// NodeName returns the host's name, with letters that distinguish several nodes on one host.
 func NodeName() string {
 	host, _ := os.Hostname() // without one it is "node"
 	host, _, _ = strings.Cut(cmp.Or(host, "node"), ".")

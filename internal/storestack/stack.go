@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// Options say where counters are.
+// Options configure where counters live.
 type Options struct {
 	Memory memstore.Options
 	Redis  *redisstore.Options // nil: counters are in memory
@@ -26,10 +26,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// A Stack is the stores put together. Without Redis only Shared and Memory are set, to the same store.
+// A Stack is the assembled stores. Without Redis only Shared and Memory are set, to the same store.
 type Stack struct {
-	Shared penstock.Store // what the engine asks
-	Local  penstock.Store // what decides while Shared is unavailable
+	Shared penstock.Store // the store that the engine asks
+	Local  penstock.Store // the store that decides while Shared is unavailable
 
 	Memory  *memstore.Store
 	Redis   *redisstore.Store
@@ -37,21 +37,21 @@ type Stack struct {
 	Leases  *lease.Store     // around the breaker
 	Denied  *denycache.Cache // around the leases
 
-	Settled chan struct{} // closed when Redis has answered, or was given up on
+	Settled chan struct{} // closed when Redis has answered, or the start no longer waits for it
 
 	waited  *time.Timer
 	problem atomic.Pointer[error] // of the last probe of Redis
 }
 
-// patience is how long the start waits for Redis. Decisions do not: the rules' on_store_error decides
+// patience is how long the start waits for Redis. Decisions do not wait: the rules' on_store_error decides
 // meanwhile.
 const patience = time.Second
 
-// watchInterval is between two probes of a Redis that serves: an idle node notices within seconds that
-// it has failed.
+// watchInterval is the time between two probes of a working Redis, so that an idle node notices a failure
+// within seconds.
 const watchInterval = time.Second
 
-// Open returns at once, also if Redis cannot be reached: it is probed until it can.
+// Open returns at once, even if Redis cannot be reached: it is then probed until it can.
 func Open(o Options) (_ *Stack, err error) {
 	s := &Stack{Settled: make(chan struct{})}
 	if o.Redis != nil {
@@ -86,7 +86,7 @@ func Open(o Options) (_ *Stack, err error) {
 	return s, nil
 }
 
-// openBreaker starts to probe Redis.
+// openBreaker starts probing Redis.
 func (s *Stack) openBreaker(o *Options) (err error) {
 	s.problem.Store(&errNotProbed)
 	settle := sync.OnceFunc(func() { close(s.Settled) })
@@ -117,14 +117,14 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 
 var errNotProbed = errors.New("redis: there was no connection yet")
 
-// probe connects to Redis if nobody has, and tells whether it decides in a zone.
+// probe connects to Redis if there is no connection yet, and reports whether a zone decides.
 func (s *Stack) probe(ctx context.Context, zone int) error {
 	err := s.Redis.PingZone(ctx, zone)
 	s.problem.Store(&err)
 	return err
 }
 
-// judge says how bad an error of Redis is, for everybody.
+// judge returns how severe an error of Redis is.
 func (o *Options) judge(err error) breaker.Severity {
 	if redisstore.KindOf(err).Down(o.Redis.Mode) {
 		return breaker.Down
@@ -132,7 +132,7 @@ func (o *Options) judge(err error) breaker.Severity {
 	return breaker.Failure
 }
 
-// Problem is why the last probe of Redis failed; nil if it did not.
+// Problem returns why the last probe of Redis failed; nil if it succeeded.
 func (s *Stack) Problem() error {
 	if err := s.problem.Load(); err != nil {
 		return *err
@@ -140,7 +140,7 @@ func (s *Stack) Problem() error {
 	return nil
 }
 
-// Close ends the probes and the connections.
+// Close stops the probes and closes the connections.
 func (s *Stack) Close() {
 	if s.waited != nil {
 		s.waited.Stop()
@@ -149,7 +149,7 @@ func (s *Stack) Close() {
 		s.Breaker.Close()
 	}
 	if s.Redis != nil {
-		_ = s.Redis.Close() // neither fails
+		_ = s.Redis.Close() // neither returns an error
 	}
 	_ = s.Memory.Close()
 }
