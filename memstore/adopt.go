@@ -5,12 +5,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// latest is how much older than another answer, in µs, an answer can be that arrives after it. What
-// is dated further back was written after the other store's clock had stepped back.
+// latest is the largest age difference, in µs, between two answers that arrive out of order. An answer
+// older than that was written after the clock of the other store stepped back.
 const latest = algorithm.Instant(10_000_000)
 
-// Adopt implements [storage.Follower]. An adopted counter is dated by the instant at which it was
-// true, which every kind of state allows: this is how an answer that arrives out of order is known.
+// Adopt implements [storage.Follower]. An adopted counter carries the instant at which it was true, which
+// every kind of state allows. That is how Adopt recognises an answer that arrives out of order.
 func (s *Store) Adopt(k *storage.Knowledge) {
 	if k.Now <= 0 || k.Now > algorithm.MaxInstant {
 		return
@@ -33,7 +33,7 @@ func (s *Store) Adopt(k *storage.Knowledge) {
 	}
 }
 
-// layOutKnowledge makes the knowledge a ticket, so that the same code finds its state and makes room.
+// layOutKnowledge presents the knowledge as a ticket, so that the same code finds its state and makes room.
 func (w *work) layOutKnowledge(k *storage.Knowledge) {
 	w.ownCharge[0] = algorithm.Charge{Meter: k.Meter, Cost: 1}
 	w.ownGroup[0] = storage.Group{Subject: k.Subject, Charges: w.ownCharge[:]}
@@ -48,7 +48,7 @@ func (w *work) layOutKnowledge(k *storage.Knowledge) {
 func (w *work) adopt(k *storage.Knowledge) {
 	it, m := &w.items[0], k.Meter
 	s := it.look()
-	if s != nil && s.isShared() { // it stands in for others too, and is not theirs to replace
+	if s != nil && s.isShared() { // other keys share it too, so this answer must not replace it
 		s = nil
 	}
 	if m.Kind == algorithm.KindLog {
@@ -57,8 +57,8 @@ func (w *work) adopt(k *storage.Knowledge) {
 	}
 	at, st := max(k.Now, k.State.At), k.State
 	if s != nil {
-		// Answers of one instant are told apart by what they count. Where tickets bring their own
-		// instants, time may stand still, and the last answer is the latest.
+		// Of two answers with the same instant, the one that counts more wins. Where tickets bring their
+		// own instants, time may not advance, and the last answer to arrive is the latest.
 		if have := s.at(); have-at <= latest && (have > at || have == at && !k.Given) {
 			at = have
 			if usedAt(m, it.sh.load(s, m.Kind), at) >= usedAt(m, st, at) {
@@ -66,9 +66,9 @@ func (w *work) adopt(k *storage.Knowledge) {
 			}
 		}
 	} else if usedAt(m, st, at) == 0 {
-		return // as if never seen
+		return // nothing used: same as a key never seen
 	}
-	if w.makeRoom(true) != nil || it.shared { // there is room only in a counter that others share
+	if w.makeRoom(true) != nil || it.shared { // the only room is in a shared counter
 		return
 	}
 	st, _, _ = m.Weigh(st, at, 0, 0)
@@ -78,13 +78,13 @@ func (w *work) adopt(k *storage.Knowledge) {
 	date(it.slot(), at, &d, k.Given, at)
 }
 
-// usedAt returns how much of the limit a state holds at an instant.
+// usedAt returns how much of the limit a state has used at an instant.
 func usedAt(m *algorithm.Meter, st algorithm.State, at algorithm.Instant) int64 {
 	st, _, _ = m.Weigh(st, at, 0, 0)
 	return m.Peek(st, at).Used
 }
 
-// adoptLog adds what a denial by the other store's log proves.
+// adoptLog adds the entries that a denial by the other store's log proves.
 func (w *work) adoptLog(it *item, k *storage.Knowledge) {
 	m, from := k.Meter, k.State.FreeAt
 	if from <= 0 || from+algorithm.Instant(m.Window) <= k.Now || from > k.Now {
@@ -108,8 +108,8 @@ func (w *work) adoptLog(it *item, k *storage.Knowledge) {
 	date(s, it.at, &d, k.Given, k.Now)
 }
 
-// adoptBan replaces what is known of a ban. A ban is dated by its beginning: here, by when it was
-// heard of.
+// adoptBan replaces the known state of a ban. A ban is dated by its start, which here is when this store
+// learns of it.
 func (s *Store) adoptBan(k *storage.Knowledge) {
 	key, number := keyOf(&k.Subject, algorithm.PenaltyFingerprint, s.seed)
 	p := spot{key: key, sh: &s.shards[number>>s.shift]}
@@ -139,7 +139,8 @@ func (s *Store) adoptBan(k *storage.Knowledge) {
 	p.setPenalty(st, k.Penalty.Forgive, isBan, k.Given)
 }
 
-// Forget implements [storage.Follower]. Permits and reservations stay: they are this store's own.
+// Forget implements [storage.Follower]. It keeps permits and reservations, because they belong to this
+// store.
 func (s *Store) Forget(g *storage.Group, before algorithm.Instant) {
 	sh := s.shardOf(&g.Subject)
 	sh.mu.Lock()
@@ -165,7 +166,8 @@ func (s *Store) Forget(g *storage.Group, before algorithm.Instant) {
 	}
 }
 
-// forgetEntries drops the entries of a log from before an instant; its last is not one of them.
+// forgetEntries drops the entries of a log that are older than an instant. The last entry must not be
+// older.
 func (sh *shard) forgetEntries(s *slot, before algorithm.Instant) {
 	log := sh.list(s)
 	first := 1

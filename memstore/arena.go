@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// An arena holds the lists of one shard: logs, leases, and counters too large for a slot. Lists are
-// blocks of 4, 8, 16, … entries; blocks of one size share a page, large ones have a page each. An empty
-// page is given back.
+// An arena holds the lists of one shard: logs, permits, and counters too large for a slot. A list is a
+// block of 4, 8, 16, … entries. Blocks of one size share a page; a large block has its own page. Empty
+// pages are returned.
 type arena struct {
 	memory *memory
 	open   [classes]uint32 // first page of the class with a free block, linked by next and prev
@@ -17,7 +17,7 @@ type arena struct {
 
 const (
 	smallestBits = 2  // 4 entries
-	classes      = 17 // up to 262,144 entries: a log keeps up to twice MaxLog before it tidies up
+	classes      = 17 // up to 262,144 entries: a log grows to twice MaxLog before it is compacted
 	offsetBits   = 12
 
 	entrySize = int64(unsafe.Sizeof(algorithm.Entry{}))
@@ -30,7 +30,8 @@ type page struct {
 	class      uint8
 }
 
-// noBlock ends the list of free blocks of a page. No page is that long unless it is a single block.
+// noBlock ends the free list of a page. Only a page with a single block is long enough to reach this
+// offset.
 const noBlock = 1<<offsetBits - 1
 
 // A block is page << offsetBits | offset. 40 bits are enough.
@@ -68,7 +69,7 @@ func (a *arena) alloc(n int) block {
 	return block(i)<<offsetBits | block(offset)
 }
 
-// free gives a block back.
+// free returns a block to its page.
 func (a *arena) free(b block) {
 	i, offset := uint32(b>>offsetBits), uint16(b&noBlock)
 	p := a.page(i)
@@ -78,15 +79,15 @@ func (a *arena) free(b block) {
 	a.memory.frames.entries(i)[offset].Value = int64(p.free)
 	p.free = offset
 	p.taken--
-	// The last small page of its class stays until trim, or a list that comes and goes would cost a page
-	// each time.
+	// Keep the last small page of its class until trim, so that a list that comes and goes does not cost a
+	// page each time.
 	lonely := p.next == 0 && p.prev == 0
 	if p.taken == 0 && (!lonely || pageEntries(p.class) > frameEntries) {
 		a.dropPage(i)
 	}
 }
 
-// trim gives back the empty pages that free has kept.
+// trim returns the empty pages that free kept.
 func (a *arena) trim() {
 	for _, i := range a.open {
 		if i != 0 && a.page(i).taken == 0 {
@@ -95,7 +96,7 @@ func (a *arena) trim() {
 	}
 }
 
-// entries returns the first n entries of a block, with the rest of it as their capacity.
+// entries returns the first n entries of a block. Their capacity is the whole block.
 func (a *arena) entries(b block, n int) []algorithm.Entry {
 	i, offset := uint32(b>>offsetBits), int(b&noBlock)
 	return a.memory.frames.entries(i)[offset : offset+n : offset+classSize(int(a.page(i).class))]

@@ -7,15 +7,15 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A clock tells the wall-clock time by the monotonic clock, which is cheaper to read. It is exact: the
-// instant it returns lies between the call and the return. What it adds to the monotonic clock is
-// checked every anchorFor, so a step of the wall clock is noticed within that time.
+// A clock derives the wall-clock time from the monotonic clock, which is cheaper to read. It is exact: the
+// instant it returns lies between the call and the return. It checks its offset from the monotonic clock
+// every anchorFor, so it notices a step of the wall clock within that time.
 type clock struct {
-	start    time.Time    // the monotonic clock is read as the time since
-	anchored atomic.Int64 // ns since start when the offset was checked
-	offset   atomic.Int64 // ns from the time since start to the wall clock
+	start    time.Time    // origin of the monotonic readings
+	anchored atomic.Int64 // ns since start of the last offset check
+	offset   atomic.Int64 // ns to add to the time since start to get the wall clock
 
-	followed followed // the clock of the store that this one stands in for
+	followed followed // the clock of the store that this one replaces as a fallback
 }
 
 const anchorFor = 10 * time.Millisecond
@@ -39,10 +39,10 @@ func (c *clock) now() algorithm.Instant {
 	return algorithm.Instant((since + c.offset.Load()) / 1000)
 }
 
-// anchor checks the offset and returns the time since start. The two clocks cannot be read at once, and
-// the goroutine may lose its processor in between. So the wall clock is read between two readings of
-// the monotonic one: the offset moves only if it lies outside of what these allow, and no further
-// than they prove.
+// anchor checks the offset and returns the time since start. The two clocks cannot be read at the same
+// moment, and the goroutine may be descheduled between the readings. So anchor reads the wall clock between
+// two readings of the monotonic clock. It moves the offset only if it lies outside the range these allow,
+// and only to the edge of that range.
 func (c *clock) anchor() (since int64) {
 	before := int64(time.Since(c.start))
 	wall := time.Now().UnixNano()

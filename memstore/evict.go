@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	sampleSlots = 8  // among which the best victim is chosen
-	sampleMost  = 64 // looked at before giving up
+	sampleSlots = 8  // slots from which the victim is chosen
+	sampleMost  = 64 // slots to visit before evict fails
 )
 
 func anySlot(*slot) bool   { return true }
 func hasList(s *slot) bool { return s.isSpilled() }
 
-// evict removes, of some slots side by side at a random place, the record of a call that would be
-// forgotten soonest, but none of the ticket's own. It reports whether it found one. Forgetting a call
-// means that its duplicates are charged; nothing else can be forgotten without undercounting.
+// evict samples adjacent slots at a random position and removes the record of a request that would expire
+// first. It never removes a record of the ticket itself. It reports whether it found one. If a record is
+// forgotten, its duplicates are charged; forgetting anything else would undercount.
 func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 	size := sh.size()
 	if size == 0 {
@@ -54,7 +54,7 @@ func (sh *shard) evict(r *room, wanted func(*slot) bool) bool {
 	return true
 }
 
-// isOwn reports whether the slot is of a subject that the ticket charges, or of this very call.
+// isOwn reports whether the slot belongs to a subject that the ticket charges, or to this request.
 func (r *room) isOwn(s *slot) bool {
 	for i := range r.ticket.Groups {
 		g := &r.ticket.Groups[i]
@@ -71,12 +71,12 @@ func (r *room) isOwn(s *slot) bool {
 	return false
 }
 
-// full is why no slot can be had.
+// full returns the error of a shard that has no room for another slot.
 func (sh *shard) full() error {
 	return fmt.Errorf("make room in memory: %d bytes used: %w", sh.memory.used(), storage.ErrFull)
 }
 
-// refuse is full, of a ticket that cannot do without.
+// refuse counts a refused ticket and returns the error of full.
 func (sh *shard) refuse() error {
 	sh.memory.refused.Add(1)
 	return sh.full()

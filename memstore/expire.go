@@ -4,9 +4,9 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// Expire removes what tickets with instants of their own wrote and that says nothing any more at such an
-// instant. The real clock expires none of it, so a replay calls this now and then to hold only live keys.
-// Later tickets must not have earlier instants.
+// Expire removes expired state that was written by tickets with their own instants. The real clock never
+// expires it, so a replay calls Expire from time to time to hold only live keys. Later tickets must not
+// have earlier instants.
 func (s *Store) Expire(now algorithm.Instant) {
 	for i := range s.shards {
 		sh := &s.shards[i]

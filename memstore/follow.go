@@ -7,18 +7,18 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A followed is the clock of another store, as far as that store's answers tell. It runs by this
-// machine's monotonic clock, which does not step. It may be behind by as long as an answer was on its
-// way, and is never ahead unless the other clock stepped back.
+// A followed is an estimate of another store's clock, taken from its answers. It runs on this machine's
+// monotonic clock, which does not step. It may be behind by the transit time of an answer, and it is never
+// ahead unless the other clock stepped back.
 type followed struct {
 	began time.Time
-	ahead atomic.Int64 // µs from the time since began to the other clock; 0: nothing is followed
-	heard atomic.Int64 // the last instant that was compared
-	taken atomic.Int64 // when ahead was, in µs since began
+	ahead atomic.Int64 // µs to add to the time since began to get the other clock; 0: no clock is followed
+	heard atomic.Int64 // the last instant compared
+	taken atomic.Int64 // when ahead was set, in µs since began
 }
 
 const (
-	compareEvery = 1_000     // µs between two answers that are compared with the clock
+	compareEvery = 1_000     // µs between two comparisons with the clock
 	trustFor     = 1_000_000 // µs after which a later answer counts even if it is behind
 )
 
@@ -30,8 +30,8 @@ func (f *followed) now() (_ algorithm.Instant, ok bool) {
 	return algorithm.Instant(ahead + time.Since(f.began).Microseconds()), true
 }
 
-// hear compares the clock with an instant of an answer that has just arrived. Of the answers of about
-// a second the quickest counts, which is the one that is furthest ahead.
+// hear compares the clock with the instant of an answer that has just arrived. Of the answers within about
+// a second, only the fastest counts: it is the one furthest ahead.
 func (f *followed) hear(now algorithm.Instant) {
 	if since := int64(now) - f.heard.Load(); since >= 0 && since < compareEvery {
 		return

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// Frames are the memory of lists, in units of frameBytes. A page of an arena is one frame, or several
-// side by side. What is freed stays with the store, counted, until it is purged: taking memory from the
-// system and returning it costs more than all the rest.
+// Frames are the memory of lists, in units of frameBytes. A page of an arena is one frame or several
+// adjacent ones. Freed frames stay with the store, and count as used, until they are purged: taking memory
+// from the system and returning it costs more than everything else.
 type frames struct {
 	first unsafe.Pointer
-	pages []page   // by their first frame; frame 0 is never used, so that block 0 means none
-	used  []uint64 // a bit for each frame
-	freed []uint64 // a bit for each frame that is not in use and was not returned to the system
-	bytes int64    // of both
+	pages []page   // indexed by their first frame; frame 0 is never used, so block 0 means none
+	used  []uint64 // one bit per frame
+	freed []uint64 // one bit per frame that is free but not yet returned to the system
+	bytes int64    // of used and freed frames
 	low   int      // all words of used before it are full
 }
 
@@ -38,12 +38,12 @@ func (f *frames) init(first unsafe.Pointer, count, size int) {
 	adviseHuge(unsafe.Slice((*byte)(first), size), false)
 }
 
-// entries returns all entries of the frames of a page.
+// entries returns all entries in the frames of a page.
 func (f *frames) entries(i uint32) []algorithm.Entry {
 	return unsafe.Slice((*algorithm.Entry)(unsafe.Add(f.first, int64(i)*frameBytes)), pageEntries(f.pages[i].class))
 }
 
-// alloc returns the first of n frames side by side; 0 if there is no room.
+// alloc returns the first of n adjacent frames, or 0 if there is no room.
 func (m *memory) alloc(n int) uint32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,8 +75,8 @@ func (m *memory) free(i uint32, n int) {
 	f.low = min(f.low, int(i)/64)
 }
 
-// find returns the first of n unused frames: the first ones for a single frame, the last ones for
-// several, so that small pages do not leave gaps between large ones.
+// find returns the first of n adjacent free frames. It takes a single frame from the start and several from
+// the end, so that small pages do not leave gaps between large ones.
 func (f *frames) find(n int) int {
 	if n == 1 {
 		for ; f.low < len(f.used); f.low++ {
@@ -101,7 +101,7 @@ func (f *frames) find(n int) int {
 	return 0
 }
 
-// count counts the bits that are set from i on.
+// count counts the bits that are set in n bits from i on.
 func count(set []uint64, i, n int) (ones int) {
 	for j := i; j < i+n; j++ {
 		ones += int(set[j/64] >> (j % 64) & 1)
@@ -109,7 +109,7 @@ func count(set []uint64, i, n int) (ones int) {
 	return ones
 }
 
-// purge returns what was freed to the system, in whole pages, and tells how many frames that was.
+// purge returns freed frames to the system, in whole pages, and returns their number.
 func (f *frames) purge() (purged int) {
 	perPage := max(1, os.Getpagesize()/int(frameBytes))
 	for i := 0; i < len(f.freed)*64; i++ {
@@ -135,7 +135,7 @@ func (f *frames) purge() (purged int) {
 	return purged
 }
 
-// purge is called from time to time.
+// purge locks the memory and purges its frames. The janitor calls it from time to time.
 func (m *memory) purge() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

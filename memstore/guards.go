@@ -7,25 +7,25 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A guard is what a group asks beside its charges: where its subject's ban, its record, the budget
-// for repeats and its reservation are. All of it is in the subject's shard.
+// A guard locates what a group needs besides its charges: its subject's ban, its record, the budget for
+// duplicates and its reservation. All of them are in the subject's shard.
 type guard struct {
 	penalty, record, reservation spot
 
-	mended   bool          // a wrong clock wrote the penalty's state
+	mended   bool          // the penalty's state was written by a wrong clock
 	unstruck bool          // there is no room for a strike
-	budget   item          // what a duplicate is charged to
-	repeats  storage.Found // of the budget
+	budget   item          // duplicates are charged to it
+	repeats  storage.Found // the state of the budget
 }
 
-// guardSlots is how many slots a guard can add.
+// guardSlots is the largest number of slots that a guard can add.
 const guardSlots = 4
 
 func (v *guard) spots() [guardSlots]*spot {
 	return [...]*spot{&v.penalty, &v.record, &v.budget.spot, &v.reservation}
 }
 
-// newSlots counts the slots that the shard may have to add.
+// newSlots counts the slots that the shard may have to add for the guard.
 func (v *guard) newSlots(sh *shard) (n uint32) {
 	for _, p := range v.spots() {
 		if p.sh == sh && p.wanted && p.missing {
@@ -74,9 +74,9 @@ func (w *work) sightsOrNil() []storage.Sight {
 	return w.sights
 }
 
-// weighGuards looks for bans and repeats, and tells the charges: under a ban they leave no trace,
-// and those of a duplicate are only looked at, except for permits. No two groups have a guard in common, so it does not
-// matter that those that are alone are decided later.
+// weighGuards checks for bans and duplicates and marks the charges accordingly: under a ban they leave no
+// trace, and those of a duplicate are only read, except for permits. No two groups share a guard, so it
+// does not matter that independent groups are decided later.
 func (w *work) weighGuards() {
 	first := 0
 	for i := range w.guards {
@@ -105,7 +105,7 @@ func (w *work) weighGuard(g *storage.Group, v *guard, sight *storage.Sight) {
 			w.weigh(&v.budget, &v.repeats)
 			sight.Replay = v.repeats.Passes
 			if v.budget.missing && v.budget.sh.makeRoom(1, &room{w.ticket, w.store.seed, w.now}) != nil {
-				sight.Replay = false // what cannot be counted is charged
+				sight.Replay = false // a duplicate that cannot be counted is charged
 			}
 		}
 	}
@@ -114,8 +114,8 @@ func (w *work) weighGuard(g *storage.Group, v *guard, sight *storage.Sight) {
 	}
 }
 
-// planGuards notes what guards may write: of groups that are alone, which are not decided yet,
-// all they could. It counts the strikes of the others.
+// planGuards marks what the guards may write. For independent groups, which are not decided yet, it marks
+// everything they could write. For the others it counts the strikes.
 func (w *work) planGuards(taken bool) {
 	first := 0
 	for i := range w.guards {
@@ -135,8 +135,8 @@ func (w *work) planGuards(taken bool) {
 	}
 }
 
-// strike counts a strike if the group's own charges deny it, and notes whether the penalty's state
-// is to be written.
+// strike counts a strike if the group's own charges deny it, and marks the penalty's state if it must be
+// written.
 func (w *work) strike(i int, found []storage.Found) {
 	if len(w.guards) == 0 {
 		return
@@ -177,7 +177,7 @@ func (w *work) holdGuards(r *room) error {
 	return nil
 }
 
-// writeGuards writes what the outcome says about the guards.
+// writeGuards writes the guards according to the outcome.
 func (w *work) writeGuards(out *storage.Outcome) {
 	first := 0
 	for i := range w.guards {
@@ -204,7 +204,7 @@ func (w *work) chargeBudget(v *guard) {
 	w.date(&v.budget, &d)
 }
 
-// remember writes the record and the reservation of a call that was taken.
+// remember writes the record and the reservation of an admitted request.
 func (w *work) remember(g *storage.Group, v *guard, nonce uint64, decisions []algorithm.Decision) {
 	record := algorithm.Record{First: w.now, Nonce: nonce}
 	w.receipts = w.receipts[:0]

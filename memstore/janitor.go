@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A janitor removes expired state, whether or not there is traffic. Its goroutine starts with the first
-// key that can expire, and ends when the store is closed or is no longer in use.
+// A janitor removes expired state, with or without traffic. Its goroutine starts with the first key that
+// can expire and ends when the store is closed or no longer in use.
 type janitor struct {
 	started atomic.Bool
 	mu      sync.Mutex
@@ -18,8 +18,8 @@ type janitor struct {
 	ended   chan struct{} // nil if no goroutine was started
 }
 
-// A pass over all shards begins every passEvery, or later if passes take long: they use a fiftieth of
-// a processor, unless that would mean waiting for longer than passAtLatest.
+// A pass over all shards begins every passEvery, or later if passes take long: they use a fiftieth of a
+// processor, unless that means waiting longer than passAtLatest.
 const (
 	passEvery    = time.Second
 	passShare    = 50
@@ -52,7 +52,7 @@ func (j *janitor) close() {
 	}
 }
 
-// clean holds no pointer to the store while it waits, or the store could never be collected.
+// clean holds no pointer to the store while it waits; otherwise the store could never be collected.
 func clean(s weak.Pointer[Store], closed <-chan struct{}, ended chan<- struct{}) {
 	defer close(ended)
 	timer := time.NewTimer(passEvery)
@@ -87,7 +87,7 @@ func cleanOnce(s weak.Pointer[Store]) (took time.Duration, ok bool) {
 	return time.Since(began), true
 }
 
-// clean removes what is dead and returns the memory that is not needed any more.
+// clean removes expired state and returns unused memory.
 func (sh *shard) clean(now algorithm.Instant) {
 	if sh.chunks > 0 {
 		sh.shrink(func(s *slot) bool { return s.deadAt(now) }, 4)

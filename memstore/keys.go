@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Keys lists the subjects of a rule. Only their first 8 bytes are kept, so a listed key is what
-// those say of its text, and an ellipsis. Calls and reservations are not listed.
+// Keys lists the subjects of a rule. Slots keep only their first 8 bytes, so a listed key is the part of
+// its text that those bytes determine, and an ellipsis. Records of requests and reservations are not
+// listed.
 func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	at, err := s.parsePosition(cursor)
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, ab
 	return page, "", nil
 }
 
-// Size returns how many keys there are; what has expired is among them until it is noticed.
+// Size returns the number of keys. It includes expired keys that have not been removed yet.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, ended("count keys", err)
@@ -50,8 +51,8 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 	return s.Stats().Keys, nil
 }
 
-// walk looks at a chunk's worth of slots, from a place on, and lists each place that has a state
-// that lives. It returns where to go on. It takes the lock itself.
+// walk visits a chunk's worth of slots, starting at a place, and lists each place that has live state. It
+// returns where to continue. It takes the lock itself.
 func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64)) (looked int, next uint64, more bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -62,7 +63,7 @@ func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64
 			continue
 		}
 		if s.place != last {
-			if looked >= chunkSlots { // not before, or the rest of a place would be left out
+			if looked >= chunkSlots { // only between places, or the rest of a place would be left out
 				return looked, s.place, true
 			}
 			last, listed = s.place, false
@@ -76,14 +77,14 @@ func (sh *shard) walk(from uint64, now algorithm.Instant, list func(place uint64
 	return looked, 0, false
 }
 
-// A position is how far a listing came. Tables are sorted by place, the greatest first: so however
+// A position is how far a listing has come. Tables are sorted by place, the greatest first, so however
 // slots move between two pages, nothing that stays is left out.
 type position struct {
 	shard int
 	place uint64
 }
 
-// printPosition does not show the place itself, which would tell the seed.
+// printPosition hides the place itself, because it would reveal the seed.
 func (s *Store) printPosition(at position) string {
 	return fmt.Sprintf("%d:%x", at.shard, at.place*inverse(s.seed))
 }
@@ -101,8 +102,8 @@ func (s *Store) parsePosition(cursor string) (position, error) {
 	return position{int(shard), low * s.seed}, nil
 }
 
-// inverse returns what undoes a multiplication by an odd number; every step doubles the bits that
-// are right, beginning with three.
+// inverse returns the multiplicative inverse of an odd number. Each step doubles the number of correct
+// bits, starting with three.
 func inverse(odd uint64) uint64 {
 	n := odd
 	for range 5 {
@@ -111,7 +112,7 @@ func inverse(odd uint64) uint64 {
 	return n
 }
 
-// keyText is how the text of a subject that begins with these bytes begins.
+// keyText returns the beginning of the text of a subject that begins with these bytes.
 func keyText(low uint64) string {
 	const known = 10 // characters of base64 that 8 bytes determine
 	var subject storage.Subject

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// ChargeLate charges what was admitted elsewhere. It is one step under the lock of the subject's shard;
-// with an error nothing has changed.
+// ChargeLate charges what was admitted elsewhere. It is one step under the lock of the subject's shard; if
+// it returns an error, nothing has changed.
 func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	return nil
 }
 
-// layOutLate makes the charge a ticket, so that the same code finds its states and makes room.
+// layOutLate presents the charge as a ticket, so that the same code finds its states and makes room.
 func (w *work) layOutLate(c *storage.LateCharge) {
 	g := storage.Group{Subject: c.Subject, Charges: make([]algorithm.Charge, len(c.Amounts))}
 	for i, a := range c.Amounts {
@@ -43,10 +43,10 @@ func (w *work) layOutLate(c *storage.LateCharge) {
 	w.list()
 }
 
-// A lateItem is what becomes of an item's state.
+// A lateItem is the new state of an item.
 type lateItem struct {
 	state   algorithm.State
-	entries []algorithm.Entry // to insert, of a log
+	entries []algorithm.Entry // to insert into a log
 }
 
 func (w *work) chargeLate(c *storage.LateCharge) error {
@@ -75,13 +75,13 @@ func (w *work) chargeLate(c *storage.LateCharge) error {
 			w.saveLate(&w.items[i], &after[i])
 		}
 	}
-	w.report(&storage.Settled{}) // which dates what was written
+	w.report(&storage.Settled{}) // report also dates what was written
 	s := record.slotApart()
 	s.head = head(w.now, w.now+algorithm.Instant(c.TTL()), apart|givenFlag(w.isGiven()))
 	return nil
 }
 
-// makeRoomForLate makes room for everything that is written, and for the record of the charge.
+// makeRoomForLate makes room for all writes, including the record of the charge.
 func (w *work) makeRoomForLate(after []lateItem) error {
 	r := &room{w.ticket, w.store.seed, w.now}
 	n := uint32(1)
@@ -115,8 +115,8 @@ func (w *work) saveLate(it *item, after *lateItem) {
 	it.setList(s, it.Meter.InsertLate(it.list(s), after.entries, w.now))
 }
 
-// lateKey names the slot that a late charge leaves behind, so that it takes effect once.
+// lateKey returns the key of the slot that a late charge leaves behind, so that it takes effect only once.
 func lateKey(s *storage.Subject, nonce, seed uint64) key {
-	const late = 0x6c61746520636867 // "late chg", where a call has half of its id
+	const late = 0x6c61746520636867 // "late chg", in place of half of a request's id
 	return keyApart(s, nonce, late, seed)
 }

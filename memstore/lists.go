@@ -5,10 +5,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// spills tells charges whose state is a list, or may be.
+// spills reports whether the charge's state is a list, or may become one.
 func (it *item) spills() bool { return !it.shared && (!it.Meter.Kind.Fixed() || isWide(it.Meter)) }
 
-// list returns the entries of the item's slot, which may be a shared one; nil of no slot.
+// list returns the entries of the item's slot, which may be a shared one, or nil without a slot.
 func (it *item) list(s *slot) []algorithm.Entry {
 	if s == nil || !s.isShared() {
 		return it.sh.list(s)
@@ -20,8 +20,8 @@ func (it *item) list(s *slot) []algorithm.Entry {
 	return log
 }
 
-// makeBlock sees to it that the list has room for what a ticket with so many lists can add: an entry
-// for each, should all be of the same state, and one that a log begins with.
+// makeBlock ensures that the list has room for what a ticket with this number of lists can add: one entry
+// for each, in case all have the same state, and one that a log begins with.
 func (it *item) makeBlock(lists int, r *room) error {
 	sh := it.sh
 	sh.needLists()
@@ -45,8 +45,8 @@ func (it *item) makeBlock(lists int, r *room) error {
 	return nil
 }
 
-// doWithout makes do where there is no room for a longer list: a log that is there becomes coarser, and
-// one that is new is shared. Permits cannot be kept otherwise.
+// doWithout handles a list that cannot grow: an existing log becomes coarser, and a new one is shared.
+// Permits cannot be kept in any other way, so they are refused.
 func (it *item) doWithout(n int, r *room) error {
 	s := it.slot()
 	if s == nil && it.canShare() && !it.reserved && it.share(r, new(uint32)) {
@@ -61,15 +61,15 @@ func (it *item) doWithout(n int, r *room) error {
 	return it.sh.refuse()
 }
 
-// needLists makes the arena when it is first needed.
+// needLists creates the arena on first use.
 func (sh *shard) needLists() {
 	if sh.lists == nil {
 		sh.lists = &arena{memory: sh.memory}
 	}
 }
 
-// allocEvicting returns a block for n entries, at the price of other lists if need be; 0 if even
-// that did not help.
+// allocEvicting returns a block for n entries, evicting other lists if necessary, or 0 if even that does
+// not help.
 func (sh *shard) allocEvicting(n int, r *room) block {
 	const tries = 8
 	b := sh.lists.alloc(n)
@@ -87,7 +87,7 @@ func (sh *shard) allocEvicting(n int, r *room) block {
 	return 0
 }
 
-// adopt makes the item's block the slot's and moves what the slot holds there.
+// adopt gives the item's block to the slot and moves the slot's contents into it.
 func (it *item) adopt(s *slot) {
 	sh := it.sh
 	n := 0
@@ -128,13 +128,14 @@ func (it *item) add() *slot {
 	return it.sh.add(s)
 }
 
-// wrote notes that the slot is to be dated. Until then it is as long-lived as can be.
+// wrote notes that the slot has to be dated. Until then it has the longest possible life.
 func (it *item) wrote(s *slot, at algorithm.Instant) {
 	it.written, it.at = true, at
 	s.head = head(at, at+algorithm.Instant(it.Meter.Life), s.head&sortMask)
 }
 
-// applyList is apply for logs and leases. It weighs anew: an expired list may have made room.
+// applyList is apply for logs and permits. It weighs again, because expired lists may have been removed to
+// make room.
 func (w *work) applyList(it *item, f *storage.Found, taken bool) {
 	s := it.slot()
 	if it.writes(taken) {
@@ -155,7 +156,7 @@ func (w *work) applyList(it *item, f *storage.Found, taken bool) {
 	f.State = it.sum(it.list(s), w.now, it.Need(), f.Passes)
 }
 
-// setList notes that the slot's list has changed; it is not empty.
+// setList notes that the slot's list has changed. The list must not be empty.
 func (it *item) setList(s *slot, list []algorithm.Entry) {
 	if s.isShared() {
 		s.setSharedLog(list, it.Meter)
@@ -165,7 +166,7 @@ func (it *item) setList(s *slot, list []algorithm.Entry) {
 	it.wrote(s, list[len(list)-1].At)
 }
 
-// sum is what a list says to a cost.
+// sum returns the state of a list for a cost.
 func (it *item) sum(list []algorithm.Entry, now algorithm.Instant, cost int64, passes bool) algorithm.State {
 	if it.Meter.Kind == algorithm.KindLog {
 		return it.Meter.LogState(list, now, cost, passes)
@@ -173,7 +174,7 @@ func (it *item) sum(list []algorithm.Entry, now algorithm.Instant, cost int64, p
 	return it.Meter.LeaseState(list, now, cost, passes)
 }
 
-// record adds to a log what is taken, or counted though denied; else it is only mended.
+// record adds to a log what is admitted, or counted although denied; otherwise it only repairs the log.
 func (w *work) record(it *item, log []algorithm.Entry, taken bool) (_ []algorithm.Entry, amount int64) {
 	m := it.Meter
 	weight := m.WeighLog(log, w.now, it.Need())
@@ -193,8 +194,8 @@ func (w *work) lease(m *algorithm.Meter, leases []algorithm.Entry, taken bool) [
 	return m.MendLeases(leases, w.now)
 }
 
-// tighten moves a list that has become much shorter into a smaller block, if there is one. Not before
-// the end of a ticket, for which the room was made.
+// tighten moves a list that has become much shorter into a smaller block, if one is available. It runs only
+// at the end of a ticket, because room was made for the ticket.
 func (it *item) tighten(s *slot) {
 	if it.Meter.Kind.Fixed() || s.isShared() {
 		return

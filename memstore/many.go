@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// work is the scratch of a ticket with several charges, with lists or with guards, and of a settlement.
+// work is the scratch space of a settlement, and of a ticket with several charges, lists or guards.
 type work struct {
 	store    *Store
 	ticket   *storage.Ticket
@@ -20,7 +20,7 @@ type work struct {
 	shards   []uint64 // distinct, ascending, locked
 	receipts []algorithm.Receipt
 
-	own       storage.Ticket // as which a settlement or adopted knowledge is laid out
+	own       storage.Ticket // holds a settlement or adopted knowledge, presented as a ticket
 	ownGroup  [1]storage.Group
 	ownCharge [1]algorithm.Charge
 }
@@ -30,15 +30,15 @@ type item struct {
 	spot
 	algorithm.Charge
 	tag      uint32            // of the subject's rule
-	carried  []algorithm.Entry // what a shared log says, for a log that is added
+	carried  []algorithm.Entry // the contents of the shared log, for a log that is added
 	alone    bool
 	reserved bool // it can be settled, so its counter cannot be shared
-	shared   bool // it is charged to a counter that it shares
-	own      key  // of an item that is shared, which has the shared counter's
-	barred   bool // by a ban: it is weighed, but leaves no trace
+	shared   bool // it is charged to a shared counter
+	own      key  // the item's own key, if key is that of a shared counter
+	barred   bool // by a ban: it is weighed but leaves no trace
 	repaired bool
 	written  bool
-	at       algorithm.Instant // of what was written
+	at       algorithm.Instant // the date of what was written
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -55,7 +55,7 @@ func (s *Store) takeMany(t *storage.Ticket, out *storage.Outcome) error {
 	return err
 }
 
-// list lays the charges and guards out.
+// list fills in the items and guards.
 func (w *work) list() {
 	guarded := false
 	for i := range w.ticket.Groups {
@@ -75,7 +75,7 @@ func (w *work) list() {
 	}
 }
 
-// lock takes the locks in ascending order, so that tickets that share shards do not wait in a ring.
+// lock takes the locks in ascending order, so that tickets that share shards cannot deadlock.
 func (w *work) lock() {
 	if len(w.shards) > 1 {
 		slices.Sort(w.shards)
@@ -99,7 +99,7 @@ func (w *work) unlock() {
 }
 
 func (w *work) forget() {
-	clear(w.items) // of their pointers
+	clear(w.items) // drops their pointers
 	clear(w.guards)
 	*w = work{items: w.items[:0], found: w.found[:0], guards: w.guards[:0], sights: w.sights[:0], shards: w.shards[:0], receipts: w.receipts[:0]}
 }
@@ -124,8 +124,8 @@ func (w *work) decide(out *storage.Outcome) error {
 	return nil
 }
 
-// dateAll dates what was written by what the caller is told, and has what was only looked at kept as
-// long as that says.
+// dateAll dates what was written by the decisions, and extends the life of what was only read to match
+// them.
 func (w *work) dateAll(decisions []algorithm.Decision) {
 	for i := range w.items {
 		it, d := &w.items[i], &decisions[i]
@@ -146,7 +146,7 @@ func (w *work) date(it *item, d *algorithm.Decision) {
 
 func (w *work) isGiven() bool { return w.ticket.Now != 0 }
 
-// weighAll weighs every charge and tells whether those that go together pass.
+// weighAll weighs every charge and reports whether the charges that are decided together pass.
 func (w *work) weighAll() (passes bool) {
 	for i := range w.items {
 		w.weigh(&w.items[i], &w.found[i])
@@ -170,17 +170,17 @@ func (w *work) weigh(it *item, f *storage.Found) {
 	}
 }
 
-// writes tells whether a charge that was weighed leaves a trace.
+// writes reports whether a weighed charge leaves a trace.
 func (it *item) writes(taken bool) bool {
 	return it.Cost > 0 && !it.barred && it.Meter.CanEver(it.Need()) && (taken || it.repaired || it.Meter.CountDenied)
 }
 
-// mayWrite is writes before a group that is alone was decided.
+// mayWrite is writes for use before independent groups are decided.
 func (it *item) mayWrite(taken bool) bool { return it.writes(taken || it.alone) }
 
-// makeRoom sees to it that everything that may be written can be. It changes no state of the
-// ticket's, so nothing is half charged if there is no room. Tables come first: what is dead may
-// vanish there, and lists are looked up anew after that.
+// makeRoom ensures that everything the ticket may write has room. It does not change any state of the
+// ticket, so nothing is half charged if there is no room. Tables come first: expired slots may disappear
+// there, so lists are looked up again afterwards.
 func (w *work) makeRoom(taken bool) error {
 	r := &room{w.ticket, w.store.seed, w.now}
 	for _, index := range w.shards {
@@ -224,7 +224,7 @@ func (w *work) newSlots(sh *shard, taken bool) (n uint32) {
 	return n
 }
 
-// decideAlone decides the groups that are alone, one after the other.
+// decideAlone decides the independent groups, one after the other.
 func (w *work) decideAlone() {
 	first := 0
 	for g := range w.ticket.Groups {
@@ -244,7 +244,7 @@ func (w *work) decideAlone() {
 	}
 }
 
-// sight returns what was found for the guards of a group, nil if no group has any.
+// sight returns the sight of a group's guards, or nil if no group has any.
 func (w *work) sight(g int) *storage.Sight {
 	if len(w.sights) == 0 {
 		return nil
@@ -252,7 +252,7 @@ func (w *work) sight(g int) *storage.Sight {
 	return &w.sights[g]
 }
 
-// apply carries a charge out that was weighed: taken, or denied by itself or another.
+// apply carries out a weighed charge: admitted, or denied by itself or by another charge.
 func (w *work) apply(it *item, f *storage.Found, taken bool) {
 	m := it.Meter
 	if !m.Kind.Fixed() {
@@ -272,7 +272,7 @@ func (w *work) apply(it *item, f *storage.Found, taken bool) {
 	st := f.State
 	if !it.repaired && (m.Kind == algorithm.KindCounter || m.Kind == algorithm.KindInterval) {
 		if s := it.slot(); s != nil {
-			st.At = max(st.At, s.at()) // what was adopted is dated within its window
+			st.At = max(st.At, s.at()) // an adopted state is dated within its window
 		}
 	}
 	it.save(st)

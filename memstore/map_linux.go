@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// reserve makes the mapping address space only: the system sets no memory aside for it.
+// reserve makes the mapping address space only: the system does not commit memory for it.
 const reserve = syscall.MAP_NORESERVE
 
-// adviseHuge asks for huge pages, or for none. Whether there are any is up to the system.
+// adviseHuge turns huge pages on or off. The system decides whether there are any.
 func adviseHuge(memory []byte, huge bool) {
 	advice := syscall.MADV_NOHUGEPAGE
 	if huge {
@@ -18,7 +18,7 @@ func adviseHuge(memory []byte, huge bool) {
 	syscall.Madvise(memory, advice)
 }
 
-// release returns the whole pages of a part of the mapping to the system. They read as zero then.
+// release returns the whole pages of a part of the mapping to the system. They read as zero afterwards.
 func release(first unsafe.Pointer, size int) {
 	page := uintptr(os.Getpagesize())
 	skip := -uintptr(first) & (page - 1)

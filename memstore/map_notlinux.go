@@ -8,6 +8,5 @@ const reserve = 0
 
 func adviseHuge([]byte, bool) {}
 
-// release does nothing: the standard library knows no way to return memory on these systems. What is
-// freed is used again.
+// release does nothing: the standard library cannot return memory on these systems. Freed memory is reused.
 func release(unsafe.Pointer, int) {}

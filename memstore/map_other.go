@@ -4,7 +4,7 @@ package memstore
 
 import "errors"
 
-// mapMemory allocates ordinary memory, which the runtime takes from the system where it is touched.
+// mapMemory allocates ordinary memory. The runtime takes it from the system where it is touched.
 func mapMemory(size int64) ([]byte, error) {
 	if size > largestHeap {
 		return nil, errors.ErrUnsupported
@@ -12,7 +12,7 @@ func mapMemory(size int64) ([]byte, error) {
 	return make([]byte, size), nil
 }
 
-// largestHeap keeps a large MaxBytes from ending the process.
+// largestHeap keeps a large MaxBytes from crashing the process.
 const largestHeap = 4 << 30
 
 func unmapMemory([]byte) {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// mapMemory returns empty memory that takes no room before it is touched.
+// mapMemory returns zeroed memory that takes no room until it is touched.
 func mapMemory(size int64) ([]byte, error) {
 	if size > math.MaxInt {
 		return nil, syscall.ENOMEM

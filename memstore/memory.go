@@ -10,27 +10,27 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A memory is where all state of a store is: one mapping of address space, which takes memory only
-// where it is in use. It lies outside of the garbage-collected heap, so it costs the collector nothing,
-// and it can be returned to the system.
+// A memory holds all state of a store: one mapping of address space, which takes memory only where it is in
+// use. It lies outside the garbage-collected heap, so it costs the collector nothing and can be returned to
+// the system.
 //
-// First come the tables. Chunk c of every shard lies beside chunk c of the others:
+// The tables come first. Chunk c of every shard lies next to chunk c of the others:
 //
 //	chunk 0 of shard 0 | chunk 0 of shard 1 | … | chunk 1 of shard 0 | chunk 1 of shard 1 | …
 //
-// Subjects spread evenly, so all tables are of about the same length and fill the mapping from its
-// beginning. Where a slot lies is computed, not looked up. Memory is taken from the system, and
-// counted, in extents. In a large store an extent is a huge page: a lookup goes to a random address, and
-// with small pages finding the page costs as much as reading it.
+// Subjects spread evenly, so all tables have about the same length and fill the mapping from its beginning.
+// The address of a slot is computed, not looked up. Memory is taken from the system, and counted, in
+// extents. In a large store an extent is a huge page: a lookup goes to a random address, and with small
+// pages the address translation costs as much as the read.
 //
-// Then come the frames of the lists, in small pages, and what is known of each frame.
+// The frames of the lists follow, in small pages, and then the bookkeeping of each frame.
 type memory struct {
 	store  *Store
 	mapped *mapping
 
-	first     unsafe.Pointer // of the tables
+	first     unsafe.Pointer // start of the tables
 	stride    uintptr        // from one chunk of a shard to its next
-	maxChunks uint32         // of a shard: no table may be longer
+	maxChunks uint32         // maximum length of a shard's table
 	extent    uintptr        // bytes
 
 	neighbourhoods uint64 // see sharedKey
@@ -41,8 +41,8 @@ type memory struct {
 	// mu is locked last, when a table or a list changes its size.
 	mu     sync.Mutex
 	tables int64    // bytes of the extents in use
-	chunks []uint32 // in use, of each extent
-	base   int      // extents of every shard's first chunk, which are always counted
+	chunks []uint32 // chunks in use in each extent
+	base   int      // extents of the first chunks of all shards, which always count
 	frames frames
 
 	evicted atomic.Int64
@@ -50,20 +50,20 @@ type memory struct {
 	helped  atomic.Uint64 // see nextToHelp
 }
 
-// Parts of the memory, as divisors.
+// Shares of the memory, as divisors.
 const (
-	// keptApart is what neither tables nor lists can take from the other: a flood of one kind of
+	// keptApart is the share that neither tables nor lists can take from the other: a flood of one kind of
 	// limit leaves room for a few of the other.
 	keptApart = 16
 
-	// keptForShared is what only shared counters can take, see share.go.
+	// keptForShared is the share reserved for shared counters, see share.go.
 	keptForShared = 8
 )
 
 const (
 	smallestExtent = 4 << 10
 	hugePage       = 2 << 20
-	smallestPage   = 4 << 10 // of any system
+	smallestPage   = 4 << 10 // on any system
 )
 
 func newMemory(maxBytes int64, shards int) (*memory, error) {
@@ -90,7 +90,7 @@ func newMemory(maxBytes int64, shards int) (*memory, error) {
 	m.chunks = make([]uint32, tables/int64(m.extent))
 	m.base = int((m.stride + m.extent - 1) / m.extent)
 	m.fixed = int64(shards)*int64(unsafe.Sizeof(shard{})+unsafe.Sizeof(arena{})) + int64(len(m.chunks))*4 + pages + count/4
-	// Tables overflow into another chunk without asking. That takes one chunk of each shard at most.
+	// Tables overflow into another chunk without a check. That takes at most one chunk of each shard.
 	m.max = maxBytes - m.fixed - int64(m.stride+m.extent)
 	m.tables = int64(m.base) * int64(m.extent)
 	return m, nil
@@ -108,10 +108,10 @@ func (m *memory) extentOf(t *table, chunk uint32) int {
 	return int((uintptr(t.first) - uintptr(m.first) + uintptr(chunk)*m.stride) / m.extent)
 }
 
-// extend takes memory for the chunks of a table from one index to another. It reports whether there
-// was enough; if not, nothing was taken. Extents in use cost nothing, but there must be room all the
-// same, or tables could grow into what others have overflowed into, and overflow in turn. The first
-// chunk can always be had.
+// extend takes memory for the chunks of a table from one index to another. It reports whether there was
+// enough; if not, it takes nothing. Extents in use cost nothing, but there must still be room for them.
+// Otherwise tables could grow into the chunks that others overflowed into, and overflow in turn. The first
+// chunk is always available.
 func (m *memory) extend(t *table, from, to uint32, forShared bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *memory) extend(t *table, from, to uint32, forShared bool) bool {
 	return true
 }
 
-// couldExtend is extend without taking anything.
+// couldExtend reports whether extend would succeed, without taking anything.
 func (m *memory) couldExtend(t *table, from, to uint32, forShared bool) bool {
 	if to+overflow > m.maxChunks {
 		return false
@@ -133,7 +133,7 @@ func (m *memory) couldExtend(t *table, from, to uint32, forShared bool) bool {
 	return m.hasRoom(m.tables, m.missing(t, from, to), forShared)
 }
 
-// overflowInto takes memory for one chunk, which has been kept for this.
+// overflowInto takes memory for one chunk from what is reserved for overflow.
 func (m *memory) overflowInto(t *table, chunk uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +159,7 @@ func (m *memory) take(t *table, from, to uint32) {
 	}
 }
 
-// cut gives back the chunks of a table from one index to another. They must be empty.
+// cut returns the chunks of a table from one index to another. They must be empty.
 func (m *memory) cut(t *table, from, to uint32) {
 	if from >= to {
 		return
@@ -194,12 +194,12 @@ func (m *memory) used() int64 {
 	return m.fixed + m.tables + m.frames.bytes
 }
 
-// A mapping is what a memory was cut from. It has no pointer to the store, so that it can be unmapped
-// when the store is collected.
+// A mapping is the address space of a memory. It has no pointer to the store, so it can be unmapped when
+// the store is collected.
 type mapping struct{ memory []byte }
 
 func (m *mapping) unmap() { unmapMemory(m.memory) }
 
-// overflow is how many chunks may hang over the end of a table. One is more than chance gives; this is
+// overflow is the number of chunks by which a table may overflow. Chance alone needs less than one; this is
 // what one ticket could add.
 const overflow = storage.MaxGroups*(storage.MaxCharges+guardSlots)/chunkSlots + 1

@@ -61,8 +61,8 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	return nil
 }
 
-// Reservations returns what a subject has reserved, in the order of nonces. It looks through the
-// subject's shard, about a MiB.
+// Reservations returns a subject's reservations, ordered by nonce. It scans the subject's shard, about a
+// MiB.
 func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, subject storage.Subject, most int) (some []storage.Reservation, total int64, err error) {
 	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err

@@ -4,8 +4,8 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A penalty's state is the payload of a slot: Length << penaltyBits | Packed. A ban is dated by its beginning,
-// Length before its end, which may lie later than instants go.
+// The state of a penalty is the payload of a slot: Length << penaltyBits | Packed. A ban is dated by its
+// start, Length before its end, because its end may be later than the last instant.
 const penaltyBits = 19
 
 // penalty returns the state of a penalty. The slot may be nil.

@@ -6,8 +6,7 @@ import "unsafe"
 
 const canPrefetch = true
 
-// prefetch begins to fetch the cache lines from the address on, without waiting for them. Any
-// address will do.
+// prefetch starts to fetch the cache lines at the address without waiting for them. Any address is valid.
 //
 //go:noescape
 func prefetch(address unsafe.Pointer)

@@ -4,7 +4,7 @@ package memstore
 
 import "unsafe"
 
-// Under the race detector it is off, because it reads a table's outline without the lock.
+// Prefetching is off under the race detector, because it reads the size of a table without the lock.
 const canPrefetch = false
 
 func prefetch(unsafe.Pointer) {}

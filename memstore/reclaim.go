@@ -1,17 +1,17 @@
 package memstore
 
-// When there is no memory left, expired state is removed before anything that lives is forgotten or
-// refused, and without the grace that it is kept for otherwise. Looking at all slots of a shard takes
-// about as long as a hundred decisions, so that is done at most once in a reclaimUnit.
+// When there is no memory left, expired state is removed before any live state is forgotten or refused, and
+// without the usual grace period. Visiting all slots of a shard takes about as long as a hundred decisions,
+// so it happens at most once per reclaimUnit.
 
-// reclaimUnit is the grain, as a shift, of the instants at which shards were reclaimed: 131 ms.
+// reclaimUnit is the granularity, as a shift, of the instants at which shards were reclaimed: 131 ms.
 const reclaimUnit = 17
 
-// helpShards is how many shards one ticket reclaims beside its own. A small store has no more.
+// helpShards is how many other shards one ticket reclaims. A small store has no more.
 const helpShards = 16
 
-// reclaimFor removes expired state until there is enough, first in this shard and then in others. It
-// reports whether there is. The table of this shard shrinks by no more than the share says.
+// reclaimFor removes expired state until there is enough room, first in this shard and then in others. It
+// reports whether there is enough. share limits how much the table of this shard shrinks.
 func (sh *shard) reclaimFor(r *room, share uint32, enough func() bool) bool {
 	if sh.reclaim(r, share) && enough() {
 		return true
@@ -25,7 +25,7 @@ func (sh *shard) reclaimFor(r *room, share uint32, enough func() bool) bool {
 		switch {
 		case r.holds(other):
 			done = other.reclaim(r, noShare)
-		case other.mu.TryLock(): // waiting for it with other locks in hand could be a deadlock
+		case other.mu.TryLock(): // waiting for it while holding other locks could deadlock
 			done = other.reclaim(r, anyShare)
 			other.mu.Unlock()
 		}
@@ -36,7 +36,7 @@ func (sh *shard) reclaimFor(r *room, share uint32, enough func() bool) bool {
 	return false
 }
 
-// holds reports whether the ticket has the lock of a shard.
+// holds reports whether the ticket holds the lock of a shard.
 func (r *room) holds(sh *shard) bool {
 	for i := range r.ticket.Groups {
 		if sh.memory.store.shardOf(&r.ticket.Groups[i].Subject) == sh {
@@ -46,7 +46,7 @@ func (r *room) holds(sh *shard) bool {
 	return false
 }
 
-// nextToHelp returns the shards one after the other, each once in a unit; nil if that was all.
+// nextToHelp returns the shards one after the other, each once per unit, and nil after the last.
 func (m *memory) nextToHelp(unit uint32) *shard {
 	next := m.helped.Load()
 	if uint32(next>>32) != unit {
@@ -59,9 +59,9 @@ func (m *memory) nextToHelp(unit uint32) *shard {
 	return nil
 }
 
-// reclaim removes all that has expired, except what the ticket itself looks at. It reports whether
-// it did so now. At an instant of the ticket's own, what the real clock wrote goes first: such instants
-// may go back, and then a state that had expired counts again.
+// reclaim removes all expired state except what the ticket itself uses. It reports whether it ran. At an
+// instant that the ticket brings, state written by the real clock goes first: such instants may go back,
+// and then state that had expired counts again.
 func (sh *shard) reclaim(r *room, share uint32) bool {
 	unit := uint32(r.now >> reclaimUnit)
 	if sh.reclaimed == unit || sh.chunks == 0 {

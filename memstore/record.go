@@ -4,8 +4,8 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A record of a call is the payload of a slot, Departs << replayBits | Replays, dated by its first
-// sight. With a nonce it is a block of one entry: the same, and the nonce.
+// The record of a request is the payload of a slot, Departs << replayBits | Replays, dated by the first
+// time the request was seen. With a nonce it is a block of one entry: the same value, and the nonce.
 const replayBits = 8
 
 func (sh *shard) record(s *slot) algorithm.Record {
@@ -21,7 +21,7 @@ func (sh *shard) record(s *slot) algorithm.Record {
 	return r
 }
 
-// setRecord writes a record that is new. A block for its nonce must have been held.
+// setRecord writes a new record. A block for its nonce must be held.
 func (p *spot) setRecord(r algorithm.Record, ttl int64, isGiven bool) {
 	s := p.slotApart()
 	packed, flags := uint64(r.Departs)<<replayBits|uint64(r.Replays), apart|givenFlag(isGiven)
@@ -35,7 +35,7 @@ func (p *spot) setRecord(r algorithm.Record, ttl int64, isGiven bool) {
 	s.head = head(r.First, r.First+algorithm.Instant(ttl), flags)
 }
 
-// countReplay adds one to the replays of a record, which are below all others.
+// countReplay adds one to the replays of a record, which are its lowest bits.
 func (sh *shard) countReplay(s *slot) {
 	if s.isSpilled() {
 		sh.list(s)[0].At++

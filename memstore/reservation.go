@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A reservation is a list: its subject, then when it ends, whether it is closed and its nonce, then
-// two entries for each receipt. It can be told from the list of a call, which has one entry. It is
+// A reservation is a list: its subject, then its end, whether it is closed and its nonce, then two entries
+// for each receipt. The list of a record has one entry, so the two can be told apart. A reservation is
 // dated by when it was made or renewed.
 const (
 	reservationHeader = 2
@@ -31,7 +31,7 @@ func subjectEntry(s *storage.Subject) algorithm.Entry {
 	return algorithm.Entry{At: algorithm.Instant(binary.LittleEndian.Uint64(s[:8])), Value: int64(binary.LittleEndian.Uint64(s[8:]))}
 }
 
-// reservation returns what a slot holds, with its receipts in the given slice.
+// reservation returns the reservation in a slot, with its receipts in the given slice.
 func (sh *shard) reservation(s *slot, receipts []algorithm.Receipt) storage.Reservation {
 	list := sh.list(s)
 	ends := list[1]
@@ -41,7 +41,7 @@ func (sh *shard) reservation(s *slot, receipts []algorithm.Receipt) storage.Rese
 	return storage.Reservation{Nonce: uint64(ends.Value), Until: ends.At >> 1, Closed: ends.At&1 != 0, Receipts: receipts}
 }
 
-// setReservation writes a reservation. A block for it must have been held.
+// setReservation writes a reservation. A block for it must be held.
 func (p *spot) setReservation(subject *storage.Subject, r *storage.Reservation, now algorithm.Instant, isGiven bool) {
 	s := p.slotApart()
 	list := p.entries(s, reservationEntries(len(r.Receipts)))
@@ -58,8 +58,7 @@ func (p *spot) setReservation(subject *storage.Subject, r *storage.Reservation, 
 	s.head = head(now, r.Until, apart|spilled|givenFlag(isGiven))
 }
 
-// reservations returns those of a subject that live, in the order of their nonces. It walks the
-// whole shard.
+// reservations returns the live reservations of a subject, ordered by nonce. It scans the whole shard.
 func (sh *shard) reservations(subject *storage.Subject, now algorithm.Instant) (live []storage.Reservation) {
 	for i := range sh.size() {
 		s := sh.at(i)
@@ -74,11 +73,11 @@ func (sh *shard) reservations(subject *storage.Subject, now algorithm.Instant) (
 	return live
 }
 
-// forgetReservations removes all of a subject. It walks the whole shard.
+// forgetReservations removes all reservations of a subject. It scans the whole shard.
 func (sh *shard) forgetReservations(subject *storage.Subject) {
 	for i := uint32(0); i < sh.size(); {
 		if sh.isReservation(sh.at(i), subject) {
-			sh.drop(i) // and look at what moves here
+			sh.drop(i) // and visit the slot that moves here
 		} else {
 			i++
 		}

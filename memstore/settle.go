@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Settle closes or prolongs what a group took under a nonce. It is one step under the lock of the
-// subject's shard; with an error nothing has changed.
+// Settle closes or renews what a group took under a nonce. It is one step under the lock of the subject's
+// shard; if it returns an error, nothing has changed.
 func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *storage.Settled) error {
 	if err := what.Validate(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *stora
 	return nil
 }
 
-// layOut makes the settlement a ticket with a reservation, so that the same code finds its states and
+// layOut presents the settlement as a ticket with a reservation, so that the same code finds its states and
 // makes room.
 func (w *work) layOut(what *storage.Settlement) {
 	w.ownGroup[0] = storage.Group{Subject: what.Subject, Charges: what.Charges, Reserve: storage.MaxReserve}
@@ -74,7 +74,7 @@ func (w *work) settle(what *storage.Settlement, out *storage.Settled) error {
 	return nil
 }
 
-// refund gives back of the counters that are there.
+// refund returns cost to the counters that exist.
 func (w *work) refund() {
 	for i := range w.items {
 		it := &w.items[i]
@@ -89,7 +89,7 @@ func (w *work) refund() {
 	}
 }
 
-// reserved returns the reservation that is meant; the zero one if there is none.
+// reserved returns the settlement's reservation, or the zero value if there is none.
 func (w *work) reserved() storage.Reservation {
 	p := &w.guards[0].reservation
 	s := p.look()
@@ -101,7 +101,7 @@ func (w *work) reserved() storage.Reservation {
 	return r
 }
 
-// settleLeases settles what needs no reservation.
+// settleLeases settles permits that have no reservation.
 func (w *work) settleLeases(what *storage.Settlement, out *storage.Settled) error {
 	if !what.OnlyLeases() {
 		return storage.ErrNoReservation
@@ -133,13 +133,13 @@ func (w *work) holds(it *item) bool {
 	return it.Meter.HoldsLease(it.sh.list(it.slot()), w.now, w.ticket.Nonce)
 }
 
-// renewLease takes the lease anew, which needs no more room.
+// renewLease takes the permit again, which needs no additional room.
 func (w *work) renewLease(it *item) {
 	s := it.slot()
 	it.setList(s, it.Meter.TakeLease(it.sh.list(s), w.now, w.ticket.Nonce))
 }
 
-// dropLease gives back the lease, if there is one.
+// dropLease releases the permit, if there is one.
 func (w *work) dropLease(it *item) {
 	s := it.slot()
 	if s == nil {
@@ -149,7 +149,7 @@ func (w *work) dropLease(it *item) {
 	it.setOrDrop(s, leases)
 }
 
-// setOrDrop is setList for a list of which nothing may be left.
+// setOrDrop is setList for a list that may be empty.
 func (it *item) setOrDrop(s *slot, list []algorithm.Entry) {
 	if len(list) == 0 {
 		it.sh.drop(it.sh.index(s))
@@ -158,7 +158,7 @@ func (it *item) setOrDrop(s *slot, list []algorithm.Entry) {
 	it.setList(s, list)
 }
 
-// renew prolongs an open reservation and its leases, if it still has them all.
+// renew extends an open reservation and its permits, if it still has all of them.
 func (w *work) renew(what *storage.Settlement, r *storage.Reservation, out *storage.Settled) error {
 	isReserved := func(it *item) bool {
 		return it.Meter.Kind == algorithm.KindLeases && r.Receipt(it.Meter).Cost > 0
@@ -179,12 +179,12 @@ func (w *work) renew(what *storage.Settlement, r *storage.Reservation, out *stor
 	return nil
 }
 
-// close charges the true costs instead of the estimates, all or none.
+// close replaces the estimates with the actual costs, all or none.
 func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *storage.Settled) error {
 	for i := range w.items {
 		if it := &w.items[i]; it.Meter.Kind != algorithm.KindLeases {
 			more, ok := w.resettles(it, r.Receipt(it.Meter), what.Overage)
-			it.wanted = more > 0 || it.Meter.Kind.Fixed() // which is dated, even if it is new
+			it.wanted = more > 0 || it.Meter.Kind.Fixed() // it is dated, even if it is new
 			if !ok {
 				w.found[i].Amount = more
 				out.Allowed = false
@@ -208,7 +208,7 @@ func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *stor
 	return nil
 }
 
-// resettles tells how much more than the receipt says is to be charged, and whether it may be.
+// resettles returns how much to charge beyond the receipt, and whether that is allowed.
 func (w *work) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overage) (more int64, ok bool) {
 	m, s := it.Meter, it.look()
 	more = it.Cost - receipt.Cost
@@ -219,8 +219,8 @@ func (w *work) resettles(it *item, receipt algorithm.Receipt, o algorithm.Overag
 	return more, ok
 }
 
-// makeRoomToClose is makeRoom for a settlement: for what is charged more, and for the costs that the
-// reservation is closed with.
+// makeRoomToClose is makeRoom for a settlement: it makes room for the additional charges and for the costs
+// that a closed reservation remembers.
 func (w *work) makeRoomToClose() error {
 	r := &room{w.ticket, w.store.seed, w.now}
 	sh := &w.store.shards[w.shards[0]]
@@ -249,10 +249,10 @@ func (w *work) makeRoomToClose() error {
 	return w.guards[0].reservation.holdBlock(reservationEntries(costs), r)
 }
 
-// closesWith tells charges whose cost a closed reservation remembers.
+// closesWith reports whether a closed reservation remembers the cost of the charge.
 func (it *item) closesWith() bool { return it.Meter.Kind != algorithm.KindLeases && it.Cost > 0 }
 
-// resettle charges or gives back the difference. Of a log that is gone there is nothing to give back.
+// resettle charges or returns the difference. If a log is gone, there is nothing to return.
 func (w *work) resettle(it *item, receipt algorithm.Receipt, o algorithm.Overage) {
 	m, s := it.Meter, it.slot()
 	if s == nil && !it.wanted {
@@ -270,7 +270,7 @@ func (w *work) resettle(it *item, receipt algorithm.Receipt, o algorithm.Overage
 	it.save(st)
 }
 
-// keepClosed keeps the reservation to its end, with what it was closed with.
+// keepClosed keeps the closed reservation until its end, with its final costs.
 func (w *work) keepClosed(what *storage.Settlement, r *storage.Reservation) {
 	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true, Receipts: r.Receipts[:0]}
 	for i := range w.items {
@@ -282,7 +282,7 @@ func (w *work) keepClosed(what *storage.Settlement, r *storage.Reservation) {
 	w.guards[0].reservation.setReservation(&what.Subject, &closed, w.now, w.isGiven())
 }
 
-// report tells the numbers as they are now, as a peek would, except for what was refused.
+// report fills in the current numbers, as a peek would, except for what was refused.
 func (w *work) report(out *storage.Settled) {
 	out.Decisions = slices.Grow(out.Decisions[:0], len(w.items))[:len(w.items)]
 	for i := range w.items {

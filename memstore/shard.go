@@ -8,12 +8,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A shard is a part of the subjects under one lock. All methods need the lock. It is exactly one
-// cache line long, so that neighbours do not slow each other down.
+// A shard holds a part of the subjects under one lock. All methods need the lock. It is exactly one cache
+// line long, so that neighbours do not slow each other down.
 type shard struct {
 	mu sync.Mutex
 	table
-	lists     *arena // made when first needed
+	lists     *arena // created on first use
 	memory    *memory
 	reclaimed uint32 // when the shard was reclaimed, see reclaimUnit
 	shared    uint32 // slots that are shared
@@ -21,8 +21,8 @@ type shard struct {
 
 var _ = [1]struct{}{}[unsafe.Sizeof(shard{})-64]
 
-// sweepSlots is how many slots are looked at for each new key. With four, a table under constant
-// arrival and expiry holds about a quarter of dead slots.
+// sweepSlots is how many slots are swept for each new key. With four, about a quarter of the slots in a
+// table under constant arrival and expiry are expired.
 const sweepSlots = 4
 
 // load returns the state of a fixed-size kind. The slot may be nil.
@@ -37,7 +37,7 @@ func (sh *shard) load(s *slot, kind algorithm.Kind) algorithm.State {
 	return unpack(kind, s.at(), s.payload)
 }
 
-// list returns the entries of a spilled slot, nil of no slot.
+// list returns the entries of a spilled slot, or nil without a slot.
 func (sh *shard) list(s *slot) []algorithm.Entry {
 	if s == nil {
 		return nil
@@ -68,7 +68,7 @@ func (sh *shard) add(s slot) *slot {
 	return at
 }
 
-// room is for whom and when room is made.
+// room says for which ticket and at which instant room is made.
 type room struct {
 	ticket *storage.Ticket
 	seed   uint64
@@ -77,8 +77,8 @@ type room struct {
 
 func (r *room) isGiven() bool { return r.ticket.Now != 0 }
 
-// clock returns the instant at which state may be forgotten; 0, before everything, if the ticket's
-// instant is its own.
+// clock returns the instant at which state may be forgotten. If the ticket brings its own instant, that is
+// 0, which is before everything.
 func (r *room) clock() algorithm.Instant {
 	if r.isGiven() {
 		return 0
@@ -86,7 +86,7 @@ func (r *room) clock() algorithm.Instant {
 	return r.now
 }
 
-// makeRoom sees to it that n keys can be added. It moves slots.
+// makeRoom ensures that n keys can be added. It moves slots.
 func (sh *shard) makeRoom(n uint32, r *room) error {
 	now := r.clock()
 	if janitor := &sh.memory.store.janitor; now != 0 && !janitor.started.Load() {
@@ -105,9 +105,9 @@ func (sh *shard) makeRoom(n uint32, r *room) error {
 	return nil
 }
 
-// hasRoom reports whether n keys fit. Some slots are kept for shared counters: the memory that other
-// shards have left may not be enough for another chunk when the first is needed. While there are
-// shared counters, an eighth of the table is theirs.
+// hasRoom reports whether n keys fit. Some slots are reserved for shared counters: when the first is
+// needed, other shards may not have left enough memory for another chunk. While there are shared counters,
+// an eighth of the table is theirs.
 func (sh *shard) hasRoom(n uint32) bool { return n <= sh.free() }
 
 func (sh *shard) free() uint32 {
@@ -118,12 +118,12 @@ func (sh *shard) free() uint32 {
 	return uint32(max(0, free))
 }
 
-// chunksToHold returns how many chunks a shard needs for n keys and what is kept beside them.
+// chunksToHold returns how many chunks a shard needs for n keys and the slots reserved beside them.
 func chunksToHold(n uint32) uint32 { return chunksFor(n + n/48 + keptSlots + 1) }
 
-// grow makes the table larger by a sixteenth, or as large as n more keys need; or only rids it of
-// the dead if those are an eighth of it. If there is not enough memory, less will do. For shared
-// counters there is memory that others cannot have.
+// grow enlarges the table by a sixteenth, or to the size that n more keys need. If an eighth of the table
+// has expired, it only removes the expired slots. With too little memory, it grows by less. Some memory is
+// reserved for shared counters.
 func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
 	have := sh.chunks
 	if have == 0 {
@@ -132,7 +132,7 @@ func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
 	dead := uint32(0)
 	for step := max(1, have/16); step > 0; step /= 2 {
 		if !sh.memory.couldExtend(&sh.table, have, have+step, forShared) {
-			continue // before looking at every slot
+			continue // before visiting every slot
 		}
 		if dead == 0 {
 			dead = sh.dead(now)
@@ -151,7 +151,7 @@ func (sh *shard) grow(n uint32, now algorithm.Instant, forShared bool) bool {
 }
 
 // growTo gives the table more chunks, if there is memory for them. While it grows, a table that has
-// overflowed needs more than it will have.
+// overflowed needs more chunks than it ends up with.
 func (sh *shard) growTo(chunks uint32, now algorithm.Instant, forShared bool) bool {
 	have, top := sh.chunks, max(chunks, sh.chunks)
 	if have > 0 {
@@ -165,7 +165,7 @@ func (sh *shard) growTo(chunks uint32, now algorithm.Instant, forShared bool) bo
 	return true
 }
 
-// dropping returns a function for rebuild that drops what is not wanted, with its list.
+// dropping returns a function for rebuild that drops unwanted slots, with their lists.
 func (sh *shard) dropping(unwanted func(*slot) bool) func(*slot) bool {
 	return func(s *slot) bool {
 		if !unwanted(s) {
@@ -176,8 +176,8 @@ func (sh *shard) dropping(unwanted func(*slot) bool) func(*slot) bool {
 	}
 }
 
-// shrink drops what is not wanted and makes the table smaller if it has chunks to spare. It is worth
-// moving everything only if that frees a share of the chunks: one in so many.
+// shrink drops unwanted slots and makes the table smaller if it has chunks to spare. Moving everything is
+// worth it only if that frees at least one chunk in share.
 func (sh *shard) shrink(unwanted func(*slot) bool, share uint32) {
 	have, rows := sh.chunks, sh.rows()
 	left := sh.count - sh.matching(unwanted)
@@ -195,7 +195,7 @@ func (sh *shard) shrink(unwanted func(*slot) bool, share uint32) {
 	sh.memory.cut(&sh.table, sh.chunks, have)
 }
 
-// sweep looks at the next n slots and removes those that say nothing any more.
+// sweep visits the next n slots and removes the expired ones.
 func (sh *shard) sweep(n int, now algorithm.Instant) {
 	if now == 0 || sh.chunks == 0 {
 		return
@@ -205,7 +205,7 @@ func (sh *shard) sweep(n int, now algorithm.Instant) {
 			sh.cursor = 0
 		}
 		if s := sh.at(sh.cursor); s.head != 0 && s.deadAt(now) {
-			sh.drop(sh.cursor) // and look at the slot that moves here the next time
+			sh.drop(sh.cursor) // and visit the slot that moves here next
 		} else {
 			sh.cursor++
 		}
@@ -218,7 +218,7 @@ func (sh *shard) drop(i uint32) {
 	sh.remove(i)
 }
 
-// discard gives back what belongs to a slot that is removed.
+// discard frees what belongs to a slot that is removed.
 func (sh *shard) discard(s *slot) {
 	sh.release(s)
 	if s.isShared() {
@@ -226,14 +226,14 @@ func (sh *shard) discard(s *slot) {
 	}
 }
 
-// release gives back the list of a slot.
+// release frees the list of a slot.
 func (sh *shard) release(s *slot) {
 	if s.isSpilled() {
 		sh.lists.free(s.block())
 	}
 }
 
-// save writes the state of a fixed-size kind; date has to follow.
+// save writes the state of a fixed-size kind. date must follow.
 func (sh *shard) save(s *slot, kind algorithm.Kind, st algorithm.State) {
 	if s.isSpilled() {
 		sh.list(s)[0] = algorithm.Entry{At: algorithm.Instant(st.Used), Value: st.Previous}
@@ -242,7 +242,7 @@ func (sh *shard) save(s *slot, kind algorithm.Kind, st algorithm.State) {
 	s.payload = pack(kind, st)
 }
 
-// date writes when the state is of and when it may be forgotten, as the decision tells the caller.
+// date writes the instant of the state and when it may be forgotten, as the decision reports it.
 func date(s *slot, at algorithm.Instant, d *algorithm.Decision, isGiven bool, now algorithm.Instant) {
 	s.head = head(at, now.Add(d.ResetAfter), s.head&sortMask|givenFlag(isGiven))
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A full store keeps limiting. It never forgets a live counter to make room; a key for which there is
-// no room shares a counter with other keys of its limit. The meter decides by that counter as by any
-// other, so it never undercounts: what the counter holds is at least what each of its keys has
-// consumed. Keys that share may be denied because of each other.
+// A full store keeps limiting. It never forgets a live counter to make room. Instead, a key for which there
+// is no room shares a counter with other keys of its limit. The meter decides by that counter as by any
+// other, so it never undercounts: the counter holds at least what each of its keys has consumed. Keys that
+// share may be denied because of each other.
 //
-// A key shares the counter of its neighbourhood: of the keys whose places lie in the same part of all.
-// There are four levels, each tried if the one before has no room for another counter: the keys of a
-// rule and limit in a small neighbourhood; in a larger one; of all rules with such a limit; and of
-// all of these in the whole shard. A counter that is added, shared or of one key, starts with what the
-// counter holds that stood in for it.
+// A key shares the counter of its neighbourhood: the keys whose places lie in the same range. There are
+// four levels, each tried if the one before has no room for another counter: the keys of a rule and limit
+// in a small neighbourhood; in a larger one; of all rules with such a limit; and of all of these in the
+// whole shard. A new counter, shared or for one key, starts with the value of the shared counter that was
+// used in its place.
 //
-// One row of counters is enough. A count-min sketch has several and goes by the least of a key's
-// counters, which helps if there are more counters than heavy keys. With ten times more keys than
-// fit there are not, and then more rows make it worse.
+// One row of counters is enough. A count-min sketch has several and uses the smallest of a key's counters,
+// which helps if there are more counters than heavy keys. With ten times more keys than fit there are
+// fewer, and then more rows make it worse.
 
 const (
 	sharedLevels = 4
-	larger       = 64 // small neighbourhoods are in a larger one
+	larger       = 64 // small neighbourhoods in a larger one
 )
 
-// neighbourhoods returns how many small ones there are in a shard that can have so many chunks: as many
-// as the memory that is kept for shared counters has room for.
+// neighbourhoods returns the number of small neighbourhoods in a shard with at most this many chunks: as
+// many as the memory reserved for shared counters has room for.
 func neighbourhoods(chunks int64) uint64 {
 	return uint64(chunks) * chunkSlots * 9 / (16 * keptForShared)
 }
@@ -49,7 +49,7 @@ func (m *memory) sharedKey(k key, fingerprint uint64, tag uint32, level int) key
 
 func (s *slot) isShared() bool { return s.head&sortMask == shared }
 
-// findShared returns the counter that stands in for a key that has none of its own, or nil.
+// findShared returns the shared counter of a key that has no counter of its own, or nil.
 func (sh *shard) findShared(k key, fingerprint uint64, tag uint32) *slot {
 	for level := range sharedLevels {
 		if s := sh.find(sh.memory.sharedKey(k, fingerprint, tag, level)); s != nil {
@@ -59,8 +59,8 @@ func (sh *shard) findShared(k key, fingerprint uint64, tag uint32) *slot {
 	return nil
 }
 
-// share returns the key of the counter to charge instead of the key's own. There is one, or there is
-// room to add it, beside others that are about to be added.
+// share returns the key of the counter to charge instead of the key's own. That counter exists, or there is
+// room to add it beside others that are about to be added.
 func (sh *shard) share(k key, fingerprint uint64, tag uint32, r *room, adding *uint32) (_ key, ok bool) {
 	for level := range sharedLevels {
 		other := sh.memory.sharedKey(k, fingerprint, tag, level)
@@ -75,10 +75,10 @@ func (sh *shard) share(k key, fingerprint uint64, tag uint32, r *room, adding *u
 	return key{}, false
 }
 
-// keptSlots is the least that a table keeps for shared counters.
+// keptSlots is the minimum number of slots that a table reserves for shared counters.
 const keptSlots = 8
 
-// keptRoom returns how many slots are kept for the levels after this one.
+// keptRoom returns how many slots are reserved for the levels after this one.
 func (sh *shard) keptRoom(level int) uint32 {
 	kept := max(keptSlots, sh.homes/64)
 	return [sharedLevels]uint32{kept, kept * 3 / 4, kept / 2, 0}[level]
@@ -106,12 +106,12 @@ func (sh *shard) placeOne(k key, fingerprint uint64, tag uint32, r *room) (*slot
 	return sh.add(slot{key: other, head: shared}), nil
 }
 
-// canShare tells charges whose counter may be a shared one: not permits, as each can be released, and
-// not what does not fit into a slot.
+// canShare reports whether the charge may use a shared counter. Permits may not, because each can be
+// released, nor may states that do not fit into a slot.
 func (it *item) canShare() bool { return it.Meter.Kind != algorithm.KindLeases && !isWide(it.Meter) }
 
-// slot is [spot.slot]. Another group of the ticket may have added the key's own counter since the item
-// was made to share one.
+// slot is [spot.slot]. Another group of the ticket may have added the key's own counter after the item was
+// assigned a shared one.
 func (it *item) slot() *slot {
 	if it.shared {
 		if s := it.sh.find(it.own); s != nil {
@@ -121,8 +121,8 @@ func (it *item) slot() *slot {
 	return it.spot.slot()
 }
 
-// look is slot, noting whether there is one. Of a key that has no counter of its own, it returns the
-// one that stands in.
+// look is slot, and notes whether there is one. For a key without its own counter, it returns the shared
+// one.
 func (it *item) look() *slot {
 	s := it.slot()
 	it.missing = s == nil
@@ -145,10 +145,10 @@ func (it *item) share(r *room, adding *uint32) bool {
 	return ok
 }
 
-// divide shares out what room there is in a shard for a ticket that needs more. Reservations, permits
-// and very large counters need slots of their own, or the ticket is refused. Other limits get shared
-// counters. Last come strikes and records of calls, without which one can do: a key beyond capacity is
-// limited but not banned, as a ban must not fall on others, and its duplicates are charged.
+// divide distributes the room in a shard for a ticket that needs more. Reservations, permits and very large
+// counters need their own slots, or the ticket is refused. Other limits get shared counters. Strikes and
+// records of requests come last, because the limits work without them: a key beyond capacity is limited but
+// not banned, since a ban must not affect others, and its duplicates are charged.
 func (w *work) divide(sh *shard, taken bool, r *room) error {
 	free, adding := sh.free(), uint32(0)
 	first := 0
@@ -181,7 +181,8 @@ func (w *work) divide(sh *shard, taken bool, r *room) error {
 	return nil
 }
 
-// divideAmongGuards gives the free slots to strikes and records of calls, and takes back those that get none.
+// divideAmongGuards gives the free slots to strikes and records of requests, and withdraws those that get
+// none.
 func (w *work) divideAmongGuards(sh *shard, free uint32) {
 	for g := range w.guards {
 		v := &w.guards[g]
@@ -198,14 +199,14 @@ func (w *work) divideAmongGuards(sh *shard, free uint32) {
 	}
 }
 
-// leaveUnstruck takes back a strike for which there is no room.
+// leaveUnstruck withdraws a strike for which there is no room.
 func (w *work) leaveUnstruck(g int) {
 	v := &w.guards[g]
 	v.penalty.wanted, v.unstruck = false, true
 	w.sights[g].Penalty, _, _ = w.ticket.Groups[g].Penalty.Weigh(algorithm.PenaltyState{}, w.now)
 }
 
-// newSlots returns 1 if the spot needs a slot that is not there.
+// newSlots returns 1 if the spot needs a new slot, and 0 otherwise.
 func (p *spot) newSlots() uint32 {
 	if p.wanted && p.missing {
 		return 1
@@ -213,9 +214,10 @@ func (p *spot) newSlots() uint32 {
 	return 0
 }
 
-// A shared log is a slot: what was recorded in the window of its date, windows being counted from the
-// epoch, and in the one before. Nothing older counts. It is read as a log that has all of the
-// first at that date and all of the other at the end of its window: never earlier than it was.
+// A shared log is a slot with two counts: what was recorded in the window of its date and in the window
+// before, with windows counted from the epoch. Nothing older counts. It is read as a log with all of the
+// first count at that date and all of the second at the end of its window, so no entry is earlier than it
+// was.
 
 // sharedLog returns the log of a shared slot, with room for more entries.
 func sharedLog(s *slot, window int64) []algorithm.Entry {
@@ -244,7 +246,7 @@ func (s *slot) setSharedLog(log []algorithm.Entry, m *algorithm.Meter) {
 		}
 	}
 	most := int64(math.MaxUint32)
-	if m.CountDenied { // of what was denied, no more is kept than makes one above the limit
+	if m.CountDenied { // keep denied requests only up to one above the limit
 		most = m.Most + 1
 	}
 	current = min(current, most)
@@ -252,9 +254,9 @@ func (s *slot) setSharedLog(log []algorithm.Entry, m *algorithm.Meter) {
 	s.payload = uint64(current)<<32 | uint64(before)
 }
 
-// coarsen makes room for n more entries in a log that cannot grow: the last entry of a stretch of time
-// stands for all of it. Stretches are as short as possible. It returns nil if there is no room even if
-// all is one.
+// coarsen makes room for n more entries in a log that cannot grow: the last entry of a period replaces all
+// entries in it. Periods are as short as possible. It returns nil if there is no room even with a single
+// period.
 func coarsen(log []algorithm.Entry, n int, window algorithm.Instant) []algorithm.Entry {
 	newest := log[len(log)-1]
 	first := 1

@@ -9,27 +9,26 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A slot is the state of one meter for one subject, or what is remembered of one of its calls. A
+// A slot is the state of one meter for one subject, or the record of one of its requests or reservations. A
 // slot whose head is 0 is empty.
 type slot struct {
 	key
 	head    uint64 // State.At << 12 | life code << 4 | given | sort
-	payload uint64 // see shard.load; of a spilled slot, block << lengthBits | entries in it
+	payload uint64 // see shard.load; in a spilled slot, block << lengthBits | entries in it
 }
 
 const slotSize = 32
 
-// The sorts of slots. Those that have a list are spilled too: the sort is then as here, with that
-// bit.
+// The sorts of slots. A slot with a list is spilled too: it has the sort below and that bit.
 const (
-	apart   = 1 // a call or a reservation: its place is not its subject's
+	apart   = 1 // a request or a reservation: its place is not its subject's
 	state   = 2 // of a subject: a limit, or its strikes
-	shared  = 3 // a state of several subjects that have none of their own, see share.go. It is never a list.
-	banned  = 4 // a ban. It is never a list.
+	shared  = 3 // shared by several subjects that have no state of their own, see share.go; never a list
+	banned  = 4 // a ban; never a list
 	spilled = 4 // with a sort above: a block in the arena
 
 	sortMask = 7
-	given    = 8 // written at a ticket's own instant: the real clock must not expire it
+	given    = 8 // written at an instant that a ticket brought: the real clock must not expire it
 
 	flagBits   = 4
 	lifeBits   = 8
@@ -40,41 +39,41 @@ const (
 func (s *slot) isApart() bool   { return s.head&3 == apart }
 func (s *slot) isSpilled() bool { return s.head&sortMask > banned }
 
-// isRecord tells records of calls from reservations, whose lists are longer.
+// isRecord reports whether the slot is the record of a request. Reservations have longer lists.
 func (s *slot) isRecord() bool {
 	return s.isApart() && (!s.isSpilled() || s.payload&(1<<lengthBits-1) < reservationHeader)
 }
 
-// A key names a slot: the subject and the meter's fingerprint, 128 bits together. Pairs with the
-// same subject always differ; others do except with probability 2^-128. Fingerprints and subjects
-// may each be alike but for one bit: multiplied, the one cannot make up for the other.
+// A key identifies a slot: the subject and the meter's fingerprint, 128 bits together. Keys with the same
+// subject always differ; others differ except with probability 2^-128. Fingerprints and subjects may differ
+// in a single bit, so they are multiplied to keep one from cancelling the other.
 type key struct {
-	place uint64 // of the subject alone, so that all its limits are neighbours; tables are sorted by it
+	place uint64 // from the subject alone, so that all its limits are adjacent; tables are sorted by it
 	name  uint64
 }
 
-// keyOf returns the key and the number that picks the shard. The seed is random and odd:
-// multiplying loses nothing, and nobody outside can aim many subjects at one place, even where
-// the hash of subjects has no secret.
+// keyOf returns the key and the number that selects the shard. The seed is random and odd: multiplying by
+// it loses nothing, and an attacker cannot aim many subjects at one place, even if the hash of subjects has
+// no secret.
 func keyOf(s *storage.Subject, fingerprint, seed uint64) (k key, shard uint64) {
 	low, high := binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:])
 	return key{place: low * seed, name: high ^ fingerprint*seed}, high * seed
 }
 
-// A subject may have any number of calls and reservations, so they must not pile up in its place.
-// They stay in its shard.
+// A subject may have any number of requests and reservations, so they must not pile up at its place. They
+// stay in its shard.
 
 func callKey(s *storage.Subject, call *storage.CallID, seed uint64) key {
 	return keyApart(s, binary.LittleEndian.Uint64(call[:8]), binary.LittleEndian.Uint64(call[8:]), seed)
 }
 
 func reservationKey(s *storage.Subject, nonce, seed uint64) key {
-	const reservation = 0x7265736572766564 // "reserved", where a call has half of its id
+	const reservation = 0x7265736572766564 // "reserved", in place of half of a request's id
 	return keyApart(s, nonce, reservation, seed)
 }
 
-// keyApart multiplies what goes into the name, or subjects and ids that are small numbers would
-// cancel each other out.
+// keyApart multiplies the parts of the key. Otherwise subjects and ids that are small numbers would cancel
+// each other out.
 func keyApart(s *storage.Subject, low, high, seed uint64) key {
 	const odd = 0x9e3779b97f4a7c15
 	name := (bits.RotateLeft64(high*odd, 32) ^ low) * odd
@@ -90,17 +89,17 @@ func (s *slot) life() algorithm.Instant {
 	return algorithm.Instant(algorithm.CodeLife(uint8(s.head >> flagBits)))
 }
 
-// grace is how long a state that says nothing any more is kept, if nobody else needs the room. A
-// caller that comes back soon finds its slot, and to update one is much cheaper than to add one.
+// grace is how long expired state is kept if its room is not needed. A client that returns soon finds its
+// slot, and updating a slot is much cheaper than adding one.
 const grace = algorithm.Instant(5_000_000)
 
-// deadAt reports whether the state has said nothing for a while, at an instant of the real clock; 0 is
-// before everything.
+// deadAt reports whether the state expired more than grace before an instant of the real clock. Instant 0
+// is before everything.
 func (s *slot) deadAt(now algorithm.Instant) bool {
 	return s.head&given == 0 && s.at()+s.life()+grace <= now
 }
 
-// extend has the state kept until the limit in force is clear: one that drained faster may have
+// extend keeps the state until the current limit is clear, because a limit that drained faster may have
 // written it. Given and real instants cannot be compared. The slot may be nil.
 func (s *slot) extend(clear algorithm.Instant, isGiven bool) {
 	if s == nil || isGiven != (s.head&given != 0) || s.at()+s.life() >= clear {
@@ -109,8 +108,8 @@ func (s *slot) extend(clear algorithm.Instant, isGiven bool) {
 	s.head = head(s.at(), clear, s.head&(1<<flagBits-1))
 }
 
-// left returns how long the state still says something. An instant that a ticket brought along
-// and one of the real clock cannot be compared: there it is as if just written.
+// left returns how long the state still has an effect. An instant that a ticket brought cannot be compared
+// with the real clock; in that case the state counts as just written.
 func (s *slot) left(now algorithm.Instant, isGiven bool) algorithm.Instant {
 	if isGiven != (s.head&given != 0) {
 		return max(1, s.life())
@@ -118,14 +117,14 @@ func (s *slot) left(now algorithm.Instant, isGiven bool) algorithm.Instant {
 	return s.at() + s.life() - now
 }
 
-// head packs what is common to all states. clear is when the state will say nothing any more; flags
-// are the sort, and given.
+// head packs what all states have in common. clear is when the state expires; flags are the sort, and
+// given.
 func head(at, clear algorithm.Instant, flags uint64) uint64 {
-	at = min(at, algorithm.MaxInstant) // a lease may end later than instants go
+	at = min(at, algorithm.MaxInstant) // a permit may end later than the last instant
 	return uint64(at)<<atShift | uint64(algorithm.LifeCode(int64(clear-at)))<<flagBits | flags
 }
 
-// givenFlag returns the flag of what is written at an instant of the ticket's own.
+// givenFlag returns the flag of state written at an instant that the ticket brought.
 func givenFlag(isGiven bool) uint64 {
 	if isGiven {
 		return given
@@ -133,7 +132,7 @@ func givenFlag(isGiven bool) uint64 {
 	return 0
 }
 
-// isWide tells meters whose state may need more than the payload of a slot.
+// isWide reports whether the meter's state may need more than the payload of a slot.
 func isWide(m *algorithm.Meter) bool {
 	return m.Kind == algorithm.KindCounter && m.Most >= math.MaxUint32
 }

@@ -4,26 +4,26 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A spot is where a ticket looks for a slot. Slots move, so it is found anew by its key.
+// A spot is where a ticket expects a slot. Slots move, so the spot finds its slot by key each time.
 type spot struct {
 	key
 	sh      *shard
 	missing bool  // no slot was found
 	wanted  bool  // it may be written
-	block   block // for a list that is new, until it has a slot
+	block   block // for a new list, until it has a slot
 }
 
 func (p *spot) slot() *slot { return p.sh.find(p.key) }
 
-// look is slot, noting whether there is one.
+// look is slot, and notes whether there is one.
 func (p *spot) look() *slot {
 	s := p.slot()
 	p.missing = s == nil
 	return s
 }
 
-// slotApart returns the slot of a call or a reservation, which is added if there is none. Room
-// must have been made.
+// slotApart returns the slot of a request or a reservation, and adds it if there is none. Room must have
+// been made.
 func (p *spot) slotApart() *slot {
 	if s := p.slot(); s != nil {
 		return s
@@ -31,7 +31,7 @@ func (p *spot) slotApart() *slot {
 	return p.sh.add(slot{key: p.key, head: apart})
 }
 
-// holdBlock sees to it that a list of n entries can take the place of what is there.
+// holdBlock ensures that a list of n entries can replace what the slot holds.
 func (p *spot) holdBlock(n int, r *room) error {
 	p.sh.needLists()
 	if s := p.slot(); s != nil && s.isSpilled() && n <= cap(p.sh.list(s)) {
@@ -43,7 +43,7 @@ func (p *spot) holdBlock(n int, r *room) error {
 	return nil
 }
 
-// entries makes the slot a list of n entries, which are to be written. The block must have been held.
+// entries turns the slot into a list of n entries for the caller to write. The block must be held.
 func (p *spot) entries(s *slot, n int) []algorithm.Entry {
 	if p.block != 0 {
 		p.sh.release(s)
@@ -55,7 +55,7 @@ func (p *spot) entries(s *slot, n int) []algorithm.Entry {
 	return p.sh.list(s)
 }
 
-// letGo gives back a block that was held in vain.
+// letGo frees a block that was held but not used.
 func (p *spot) letGo() {
 	if p.block != 0 {
 		p.sh.lists.free(p.block)

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options of a Store. The zero value is fit for use.
+// Options of a Store. The zero value is ready for use.
 type Options struct {
 	// MaxBytes bounds the resident memory of all state; 0 is DefaultMaxBytes. A key with a fixed-size
 	// limit takes about 36 bytes, and a seventh more if the store is full. About twice as much address
@@ -27,10 +27,10 @@ const (
 	MinBytes        = 64 << 10
 )
 
-// A Store keeps state in memory. It may be used by any number of goroutines.
+// A Store keeps state in memory. It is safe for concurrent use.
 type Store struct {
 	shards  []shard
-	shift   int    // of the subject's number that picks the shard
+	shift   int    // applied to the subject's number to select the shard
 	seed    uint64 // see keyOf
 	memory  *memory
 	clock   clock
@@ -43,8 +43,8 @@ var (
 	_ storage.Follower   = (*Store)(nil)
 )
 
-// New returns an empty store. Close it to end the goroutine it may start. It fails if the system does
-// not grant the address space.
+// New returns an empty store. Close it to end the goroutine it may start. It fails if the system does not
+// grant the address space.
 func New(o Options) (*Store, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -68,16 +68,16 @@ func New(o Options) (*Store, error) {
 		s.shards[i].table = s.memory.table(i)
 	}
 	// Slots are used only under the lock of their shard, and shards point to the memory, so the mapping
-	// lives for as long as a slot is in use, even if nobody else knows the store any more.
+	// lives as long as a slot is in use, even if nothing else refers to the store.
 	runtime.AddCleanup(s.memory, (*mapping).unmap, s.memory.mapped)
 	s.clock.init()
 	s.janitor.closed = make(chan struct{})
 	return s, nil
 }
 
-// shardCount returns a power of two: one shard for each MiB, so that rebuilding a table is a
-// matter of some hundred microseconds, but enough to keep processors out of each other's way, and
-// not so many that their first chunks are more than a sixteenth of the budget.
+// shardCount returns a power of two: one shard per MiB, so that rebuilding a table takes some hundred
+// microseconds. There are enough shards to avoid contention, and few enough that their first chunks take at
+// most a sixteenth of the budget.
 func shardCount(maxBytes int64) int {
 	n := min(max(maxBytes>>20, 16), 4096)
 	n = min(n, maxBytes/(16*chunkSlots*slotSize))
@@ -95,15 +95,16 @@ func (s *Store) Close() error {
 func (s *Store) InProcess() bool { return true }
 
 // Take decides a ticket. A ticket with a permit or a reservation for which there is no room fails with
-// [storage.ErrFull], and one whose context has ended with its error; nothing has been charged then.
+// [storage.ErrFull], and one whose context has ended fails with the error of the context. In both cases
+// nothing has been charged.
 func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	s.fetchAhead(t)
 	return s.take(ctx, t, out, 0)
 }
 
-// TakeEach decides each turn by itself, in order. While one is decided, the states of those that
-// follow are being fetched: with many subjects, most of a decision's time is waiting for memory. The
-// clock is read once for several turns. What it says still lies between the call and the return.
+// TakeEach decides each turn by itself, in order. While one is decided, the states of those that follow are
+// fetched: with many subjects, a decision spends most of its time waiting for memory. The clock is read
+// once for several turns. Its instant still lies between the call and the return.
 func (s *Store) TakeEach(ctx context.Context, turns []storage.Turn) {
 	const ahead = 8
 	for i := range min(ahead, len(turns)) {
@@ -121,7 +122,7 @@ func (s *Store) TakeEach(ctx context.Context, turns []storage.Turn) {
 	}
 }
 
-// take decides a ticket. A plain one is decided at the given instant, if that is not 0.
+// take decides a ticket. It decides a plain ticket at the given instant, unless that is 0.
 func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcome, now algorithm.Instant) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (s *Store) take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	return s.takeMany(t, out)
 }
 
-// ended says what was not even begun, as the context had ended.
+// ended returns the error of an operation that did not start because its context had ended.
 func ended(what string, err error) error {
 	return fmt.Errorf("%s in memory: %w: %w", what, storage.ErrUnavailable, err)
 }
@@ -149,11 +150,11 @@ func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.I
 	k, index := s.locate(&g.Subject, m)
 	sh := &s.shards[index]
 
-	// Before the lock, as others wait for it meanwhile.
+	// Read the clock before taking the lock, because others wait for the lock.
 	if now == 0 || t.Now != 0 {
 		now = s.instant(t)
 	}
-	sh.mu.Lock() // without defer: its price is a part of a decision's
+	sh.mu.Lock() // without defer, which is a noticeable part of a decision's cost
 	at := sh.find(k)
 	from := at
 	if at == nil && sh.shared > 0 {
@@ -161,7 +162,7 @@ func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.I
 	}
 	before := sh.load(from, m.Kind)
 	if before.At > now && t.Now == 0 {
-		now = s.clock.now() // the wait for the lock was long: the instant would look like a clock that was set back
+		now = s.clock.now() // the wait for the lock was long: the old instant would look like a clock that was set back
 	}
 	var found [1]storage.Found
 	st, passes, repaired := m.Weigh(before, now, cost, t.MaxDelay)
@@ -178,7 +179,7 @@ func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.I
 	if write {
 		sh.save(at, m.Kind, st)
 		if !repaired {
-			st.At = max(st.At, before.At) // what was adopted is dated within its window
+			st.At = max(st.At, before.At) // an adopted state is dated within its window
 		}
 		date(at, st.At, &out.Decisions[0], t.Now != 0, now)
 	} else {
@@ -188,8 +189,8 @@ func (s *Store) takeOne(t *storage.Ticket, out *storage.Outcome, now algorithm.I
 	return nil
 }
 
-// fetchAhead begins to fetch the slots of a ticket's subjects, without waiting for them: while the
-// ticket is checked and the lock taken, they are on their way.
+// fetchAhead starts to fetch the slots of a ticket's subjects without waiting for them. They arrive while
+// the ticket is checked and the lock is taken.
 func (s *Store) fetchAhead(ticket *storage.Ticket) {
 	if !canPrefetch {
 		return
@@ -197,13 +198,13 @@ func (s *Store) fetchAhead(ticket *storage.Ticket) {
 	for i := range ticket.Groups {
 		k, number := keyOf(&ticket.Groups[i].Subject, 0, s.seed)
 		t := &s.shards[number>>s.shift].table
-		if homes := atomic.LoadUint32(&t.homes); homes != 0 { // without the lock it may be an old number
+		if homes := atomic.LoadUint32(&t.homes); homes != 0 { // read without the lock, so it may be out of date
 			prefetch(unsafe.Pointer(t.at(homeOf(k.place, homes))))
 		}
 	}
 }
 
-// tagOf returns what the subjects of a rule have in common.
+// tagOf returns the part that all subjects of a rule have in common.
 func tagOf(s *storage.Subject) uint32 { return binary.LittleEndian.Uint32(s[:4]) }
 
 // locate returns a state's key and the index of its shard.
@@ -220,7 +221,7 @@ func (s *Store) instant(t *storage.Ticket) algorithm.Instant {
 	return s.clock.now()
 }
 
-// charge returns what a call makes of a state that was weighed, and whether that is to be written.
+// charge returns the weighed state after a request, and whether it must be written.
 func charge(m *algorithm.Meter, st algorithm.State, cost int64, taken, repaired bool) (_ algorithm.State, write bool) {
 	switch {
 	case cost == 0 || !m.CanEver(cost):

@@ -13,25 +13,26 @@ const (
 	chunkSlots = 1 << chunkBits
 	chunkBytes = int64(unsafe.Sizeof(chunk{}))
 
-	// tailSlots at the end are nobody's home: they take what the last homes overflow by.
+	// tailSlots is the number of slots at the end that are not the home of any key. They take the overflow
+	// of the last homes.
 	tailSlots = 24
 )
 
 type chunk [chunkSlots]slot
 
-// A table is a hash table with ordered linear probing: slots lie at or after their home, sorted by
-// place, the greatest first. So a search ends at the first slot that sorts behind, deleting leaves no
-// marks, and rebuilding at another size is one pass from left to right.
+// A table is a hash table with ordered linear probing: slots lie at or after their home, sorted by place,
+// the greatest first. So a search ends at the first slot that sorts later, deleting needs no tombstones,
+// and rebuilding at another size is one pass from left to right.
 type table struct {
 	first  unsafe.Pointer // chunk; the others follow in strides
 	stride uintptr
 	chunks uint32
-	homes  uint32 // places are mapped onto this many slots, evenly
+	homes  uint32 // places are mapped evenly onto this many slots
 	count  uint32 // slots in use
-	cursor uint32 // where sweeping goes on
+	cursor uint32 // where sweeping continues
 }
 
-// rows returns how many chunks the table has, without those that its end has overflowed into.
+// rows returns how many chunks the table has, without those it has overflowed into.
 func (t *table) rows() uint32 { return (t.homes + tailSlots) >> chunkBits }
 
 func (t *table) size() uint32 { return t.chunks << chunkBits }
@@ -69,8 +70,8 @@ func (t *table) find(k key) *slot {
 	return nil
 }
 
-// insert puts a slot whose key is not there yet and returns where it is. What is behind it moves
-// on by one, up to the first empty slot. If there is none, the table gets a chunk more at its end.
+// insert adds a slot whose key is not in the table and returns its address. The slots after it move on by
+// one, up to the first empty slot. If there is none, the table gets another chunk at its end.
 func (t *table) insert(s slot) (_ *slot, grown bool) {
 	i, size := t.home(s.place), t.size()
 	for i < size && t.at(i).head != 0 && t.at(i).place >= s.place {
@@ -90,7 +91,7 @@ func (t *table) insert(s slot) (_ *slot, grown bool) {
 	return at, grown
 }
 
-// remove empties slot i; what had been pushed behind it moves back by one.
+// remove empties slot i. The slots that were pushed behind it move back by one.
 func (t *table) remove(i uint32) {
 	end, size := i+1, t.size()
 	for end < size && t.at(end).head != 0 && t.home(t.at(end).place) != end {
@@ -131,10 +132,10 @@ func (t *table) moveBack(i, end uint32) {
 	}
 }
 
-// rebuild gives the table the given number of chunks, or more if its end overflows, and drops what
-// the function says. It works in place: if the table grows, all slots are first moved up by as much,
-// so that no slot is written where one has not been read yet. A home moves up by no more than the
-// number of homes grows by.
+// rebuild gives the table the given number of chunks, or more if its end overflows, and drops the slots
+// that drop selects. It works in place: if the table grows, it first moves all slots up by as much, so that
+// it never overwrites a slot it has not read yet. A home moves up by no more than the number of added
+// homes.
 func (t *table) rebuild(chunks uint32, drop func(*slot) bool) {
 	homes := chunks<<chunkBits - tailSlots
 	shift := uint32(0) // in chunks, as homes grow by whole ones
@@ -147,13 +148,13 @@ func (t *table) rebuild(chunks uint32, drop func(*slot) bool) {
 	first, end := shift<<chunkBits, (t.chunks+shift)<<chunkBits
 	atomic.StoreUint32(&t.homes, homes) // fetchAhead reads it without the lock
 	t.count, t.cursor = 0, 0
-	next := uint32(0) // the first slot that is not written yet
+	next := uint32(0) // the first slot not written yet
 	for i := first; i < end; i++ {
 		from := t.at(i)
 		if from.head == 0 || drop(from) {
 			continue
 		}
-		s := *from // only now: what drop is given would be on the heap
+		s := *from // copied only now: the argument of drop would escape to the heap
 		place := max(next, t.home(s.place))
 		for ; next < place; next++ {
 			*t.at(next) = slot{}
@@ -168,18 +169,18 @@ func (t *table) rebuild(chunks uint32, drop func(*slot) bool) {
 	}
 }
 
-// empty makes a table without slots one without chunks, as it was in the beginning.
+// empty turns a table without slots into one without chunks, its initial state.
 func (t *table) empty() {
 	t.chunks, t.cursor = 0, 0
 	atomic.StoreUint32(&t.homes, 0)
 }
 
-// dead counts what the instant has made meaningless.
+// dead counts the slots that have expired at the instant.
 func (t *table) dead(now algorithm.Instant) uint32 {
 	return t.matching(func(s *slot) bool { return s.deadAt(now) })
 }
 
-// matching counts the slots for which the function is true.
+// matching counts the slots for which is returns true.
 func (t *table) matching(is func(*slot) bool) (n uint32) {
 	for i := range t.size() {
 		if s := t.at(i); s.head != 0 && is(s) {
@@ -189,7 +190,7 @@ func (t *table) matching(is func(*slot) bool) (n uint32) {
 	return n
 }
 
-// Of a table's homes, 7 in 8 may be in use: the slots between a key and its home are then mostly
+// At most 7 in 8 of a table's homes may be in use. The slots between a key and its home are then mostly
 // within the lines that fetchAhead asks for, and a key still takes less than 40 bytes.
 
 func (t *table) hasRoom(n uint32) bool { return uint64(t.count+n)*8 <= uint64(t.homes)*7 }
