@@ -135,7 +135,7 @@ func (f *frames) purge() (purged int) {
 	return purged
 }
 
-// purge locks the memory and purges its frames. The janitor calls it from time to time.
+// purge returns freed frames to the system. The janitor and Expire call it.
 func (m *memory) purge() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

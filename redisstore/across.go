@@ -14,18 +14,17 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// On a cluster a script runs within one slot. A ticket whose subjects live in several is decided
-// slot after slot, in ascending order so that two such tickets do not deny each other for ever.
-// What it takes is held: remembered under a random number, so that it can be undone once, whatever
-// got lost, if a later slot denies. No limit is ever exceeded, and nothing stays charged while this
-// process lives and Redis answers within holdTime; should it die in between, what its calls under
-// way have taken stays charged, as with a lost reply. Another call may be denied by a charge that
-// is undone a moment later.
+// On a cluster a script runs within one slot. A ticket whose subjects live in several slots is decided slot
+// by slot, in ascending order, so that two such tickets do not deny each other forever. What it takes is
+// held: recorded under a random number, so that it can be undone exactly once if a later slot denies,
+// whichever replies are lost. No limit is ever exceeded. Nothing stays charged while this process lives and
+// Redis answers within holdTime. If the process dies in between, what its tickets in flight have taken
+// stays charged, as with a lost reply. A charge that is undone a moment later may deny another request.
 
-// holdTime is how long a hold is remembered, and how long this process tries to undo it.
+// holdTime is how long Redis keeps a hold, and how long this process tries to undo it.
 const holdTime = 30 * time.Second
 
-// A holdID names what one group of a ticket took.
+// A holdID identifies what one group of a ticket took.
 type holdID [9]byte
 
 func newHoldID(hold uint64, group int) (id holdID) {
@@ -34,14 +33,14 @@ func newHoldID(hold uint64, group int) (id holdID) {
 	return id
 }
 
-// A part is what of a ticket lives in one slot.
+// A part is the part of a ticket that lives in one slot.
 type part struct {
 	slot    int
 	ticket  storage.Ticket
-	groups  []int // of the whole ticket
+	groups  []int // indexes into the whole ticket
 	outcome storage.Outcome
 
-	now    algorithm.Instant // of what the script found
+	now    algorithm.Instant // from the script's reply
 	found  []storage.Found
 	sights []storage.Sight
 }
@@ -56,7 +55,7 @@ func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.
 		p := &together[i]
 		if err := s.takePart(ctx, p, hold); err != nil {
 			if !p.ticket.Denied {
-				go s.undoAll(together[:i+1], hold) // this one too: its reply may have been lost
+				go s.undoAll(together[:i+1], hold) // including this one: its reply may have been lost
 			}
 			if i == 0 {
 				return proven(err)
@@ -66,7 +65,7 @@ func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.
 		if p.outcome.Allowed || p.ticket.Denied {
 			continue
 		}
-		for j := range together { // those that follow are told, those before are undone
+		for j := range together { // tell the parts that follow, undo those before
 			together[j].ticket.Denied = true
 		}
 		if err := s.undo(ctx, together[:i], hold); err != nil {
@@ -77,7 +76,7 @@ func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.
 	alone := partsOf(t, true)
 	for i := range alone {
 		if err := s.takePart(ctx, &alone[i], 0); err != nil {
-			if len(together) > 0 && !together[0].ticket.Denied { // else nothing is left of it
+			if len(together) > 0 && !together[0].ticket.Denied { // otherwise nothing is left of it
 				go s.undoAll(together, hold)
 			}
 			return err
@@ -87,8 +86,8 @@ func (s *Store) takeAcross(ctx context.Context, t *storage.Ticket, out *storage.
 	return nil
 }
 
-// partsOf divides the groups that go together, or those that are alone, by their slots. Their charges
-// are copies: what fails is undone when the ticket is its caller's again.
+// partsOf splits the groups that are decided together, or the independent ones, by slot. It copies their
+// charges, because an undo may run after the ticket has returned to its caller.
 func partsOf(t *storage.Ticket, alone bool) (parts []part) {
 	for i := range t.Groups {
 		g := &t.Groups[i]
@@ -129,7 +128,7 @@ func (s *Store) takePart(ctx context.Context, p *part, hold uint64) error {
 
 func (p *part) settle() { p.outcome.Settle(&p.ticket, p.now, p.found, p.sights) }
 
-// join puts the parts' outcomes together.
+// join merges the outcomes of the parts.
 func join(t *storage.Ticket, parts []part, out *storage.Outcome) {
 	out.Allowed = !t.Denied
 	out.Groups = slices.Grow(out.Groups[:0], len(t.Groups))[:len(t.Groups)]
@@ -155,8 +154,7 @@ func join(t *storage.Ticket, parts []part, out *storage.Outcome) {
 	}
 }
 
-// undo gives back what the parts have taken, and tells their outcomes anew: they pass, and are
-// denied elsewhere.
+// undo returns what the parts have taken and rewrites their outcomes: they pass, but are denied elsewhere.
 func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 	for i := range parts {
 		p := &parts[i]
@@ -168,7 +166,7 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 				if err != nil && !errors.Is(err, storage.ErrNoReservation) {
 					return err
 				}
-				if err == nil { // else an operator has reset the subject in between
+				if err == nil { // otherwise an operator has reset the subject in between
 					p.now = r.now
 					for k := range g.Charges {
 						p.found[at+k].State = unpackItem(r.charges[k*chargeSize:]).state(g.Charges[k].Meter)
@@ -182,8 +180,7 @@ func (s *Store) undo(ctx context.Context, parts []part, hold uint64) error {
 	return nil
 }
 
-// undoGroup gives back what a group has taken. It takes effect once: there is no reservation to be
-// found the second time.
+// undoGroup returns what a group has taken. It takes effect once: the second time, there is no reservation.
 func (s *Store) undoGroup(ctx context.Context, t *storage.Ticket, i int, hold uint64) (amended, error) {
 	g := &t.Groups[i]
 	a := amendment{now: t.Now, verb: verbUndo, nonce: t.Nonce, hold: newHoldID(hold, i), length: holdTime.Microseconds()}
@@ -203,8 +200,8 @@ func (s *Store) undoGroup(ctx context.Context, t *storage.Ticket, i int, hold ui
 	return r, nil
 }
 
-// undoAll gives back what the parts of a call that failed have taken, for as long as it can be done.
-// Of the last it is not known whether it has taken anything, or will.
+// undoAll returns what the parts of a failed ticket have taken, and retries as long as that is possible. It
+// is not known whether the last part has taken anything, or will.
 func (s *Store) undoAll(parts []part, hold uint64) {
 	end := time.Now().Add(holdTime)
 	for i := range parts {

@@ -14,25 +14,24 @@ import (
 
 var beatText = assemble("beat")
 
-// Bounds of beats, in bytes and in nodes.
+// Bounds of heartbeats, in bytes and in nodes.
 const (
 	MaxNodeName  = 64
-	MaxNodeAbout = 512 // of what a node says of itself
-	MaxPeers     = 200 // that are told; all of them count
+	MaxNodeAbout = 512 // of a node's description of itself
+	MaxPeers     = 200 // returned; all of them count
 )
 
-// A Peer is a node that was heard of lately. All of it is what others have written: it has bounds, and
-// no other promises.
+// A Peer is a node that sent a heartbeat recently. Other nodes write all its fields: they are bounded, but
+// not otherwise checked.
 type Peer struct {
 	Name  string
-	About string        // what it says of itself; "": nothing, as a version that has nothing to say
-	Ago   time.Duration // since it was heard of
+	About string        // the node's description of itself; "" if it has none, as in versions that do not send one
+	Ago   time.Duration // since its last heartbeat
 }
 
-// Beat says that a node is alive and what there is to know about it, and returns how many are: those
-// that have beaten within the time, in whole seconds, by the server's clock. Names that a wrong clock
-// has written far ahead are dropped. The peers are those of them that were heard of last, this node
-// among them.
+// Beat records that a node is alive, with its description, and returns how many nodes are alive: those that
+// sent a heartbeat within the time, in whole seconds, by the server's clock. It drops names that a wrong
+// clock has dated far ahead. The peers are the nodes with the latest heartbeats, including this one.
 func (s *Store) Beat(ctx context.Context, node, about string, within time.Duration) (nodes int, peers []Peer, err error) {
 	if node == "" || len(node) > MaxNodeName || len(about) > MaxNodeAbout || within < time.Second {
 		return 0, nil, fmt.Errorf("%w beat: a name of %d bytes, must be from 1 to %d; about it %d bytes, must be at most %d; within %v, must be at least 1s",
@@ -54,8 +53,7 @@ func (s *Store) Beat(ctx context.Context, node, about string, within time.Durati
 	return nodes, peers, nil
 }
 
-// Leave says that a node is not alive any more, so that the others need not wait for it to fall
-// silent.
+// Leave records that a node has stopped, so that the others need not wait for its heartbeat to expire.
 func (s *Store) Leave(ctx context.Context, node string) error {
 	if err := s.checkConnected(); err != nil {
 		return err
@@ -72,7 +70,7 @@ func (s *Store) Leave(ctx context.Context, node string) error {
 	return nil
 }
 
-// beatKeys are in one slot: the second has the whole of the first for its tag.
+// beatKeys returns two keys in one slot: the hash tag of the second is the whole first.
 func (s *Store) beatKeys() (names, abouts string) {
 	names = s.prefix + "nodes"
 	return names, s.prefix + "{" + names + "}"

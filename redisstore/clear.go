@@ -12,22 +12,22 @@ import (
 
 var clearText = assemble("clear")
 
-// Announcements of resets and lifted bans are kept for as long as any node that is alive needs to ask
-// for them, and no more of them than a node reads at once.
+// Announcements of resets and lifted bans are kept as long as any live node needs to ask for them, and at
+// most as many as a node reads at once.
 const (
 	MaxClearings = 1_000
 	clearingLife = time.Minute
 )
 
-// A Clearing says that a key was reset, or its ban lifted: nodes forget what they know of it from
-// before that instant.
+// A Clearing says that a key was reset or its ban lifted. Nodes then forget what they knew of it before
+// that instant.
 type Clearing struct {
 	Subject storage.Subject
 	At      algorithm.Instant
 	Lift    bool // only the ban
 }
 
-// announcement is how a clearing is written: what was done, and to which subject.
+// announcement encodes a clearing: what was done, and to which subject.
 func (c *Clearing) announcement() string {
 	if c.Lift {
 		return "l" + string(c.Subject[:])
@@ -37,7 +37,7 @@ func (c *Clearing) announcement() string {
 
 func (s *Store) clearingsKey() string { return s.prefix + "{cleared}" }
 
-// announce tells all nodes of a clearing.
+// announce publishes a clearing to all nodes.
 func (s *Store) announce(ctx context.Context, c Clearing) error {
 	args := []string{strconv.FormatInt(int64(c.At), 10), c.announcement(), strconv.Itoa(MaxClearings), strconv.FormatInt(clearingLife.Microseconds(), 10)}
 	client := s.conns.Load().pipelined
@@ -48,8 +48,8 @@ func (s *Store) announce(ctx context.Context, c Clearing) error {
 	return nil
 }
 
-// Clearings returns the resets and lifted bans of about the last minute, the oldest first. If there
-// were more than MaxClearings, it returns the newest.
+// Clearings returns the resets and lifted bans of about the last minute, the oldest first. If there were
+// more than MaxClearings, it returns the newest.
 func (s *Store) Clearings(ctx context.Context) (all []Clearing, err error) {
 	if err := s.checkConnected(); err != nil {
 		return nil, err

@@ -13,25 +13,25 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// connections are those of a store, made at the first attempt that succeeds. After that the client library
-// makes new ones where some are lost.
+// connections are the connections of a store, made by the first attempt that succeeds. After that the
+// client library replaces lost ones.
 type connections struct {
-	// A run has a connection for itself, written and read in place, so that one which is given up on
-	// and closed is nobody else's. Everything else shares pipelined connections; on a cluster, where
-	// there is a lane for every slot, runs do too and the two clients are the same.
+	// A run has its own connection, written and read in place, so closing it after a timeout affects no
+	// other request. Everything else shares pipelined connections. On a cluster, where there is a lane for
+	// every slot, runs share them too, and the two clients are the same.
 	direct, pipelined rueidis.Client
-	wires, pipes      *links       // of the two
+	wires, pipes      *links       // links of the two clients
 	idle              atomic.Int64 // connections for runs that are not in use
-	checking          atomic.Bool  // whether they work
+	checking          atomic.Bool  // a check of the idle connections is running
 
 	lifetime context.Context // of the store
 }
 
-// suspicion is after how long without a word a connection is asked whether it is still one. Not all that
-// are lost say so.
+// suspicion is how long a connection may be silent before a keep-alive probe checks it. Not every lost
+// connection reports an error.
 const suspicion = 250 * time.Millisecond
 
-// checkConnected returns an error that says why there are no connections. Nobody may use s.conns before.
+// checkConnected returns an error that says why there are no connections. Call it before using s.conns.
 func (s *Store) checkConnected() error {
 	if s.conns.Load() != nil {
 		return nil
@@ -39,7 +39,7 @@ func (s *Store) checkConnected() error {
 	return fmt.Errorf("redis: not connected: %w: %w", storage.ErrNotTaken, *s.problem.Load())
 }
 
-// connect connects, unless that is done. All who call it meanwhile share the attempt.
+// connect connects, unless the store is connected. Concurrent callers share one attempt.
 func (s *Store) connect() error {
 	if s.conns.Load() != nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *Store) connect() error {
 			return nil, err
 		}
 		s.conns.Store(c)
-		if s.open.Err() != nil { // closed meanwhile
+		if s.open.Err() != nil { // closed in the meantime
 			c.close()
 		}
 		return nil, nil
@@ -63,9 +63,9 @@ func (s *Store) connect() error {
 	return err
 }
 
-// dial makes connections and finds out how far away Redis is.
+// dial makes connections and measures the round trip to Redis.
 func (s *Store) dial() (*connections, error) {
-	s.limit.max.Store(int64(s.patience)) // connecting has more time
+	s.limit.max.Store(int64(s.patience)) // connecting may take longer
 	c := &connections{lifetime: s.open}
 	err := c.open(s)
 	if err == nil {
@@ -84,8 +84,8 @@ func (c *connections) open(s *Store) (err error) {
 	c.pipes = newLinks(func() time.Duration { return s.patience }, s.limit.observe, o.ConnectTimeout)
 	option.DialCtxFn = c.pipes.dialer(o.Dial)
 	option.ConnWriteTimeout = s.patience
-	// Without it the first command on a connection puts its deadline on it and closes it then, with the
-	// commands that wait behind it.
+	// Without it, the first command on a connection sets its own deadline on the connection, and its expiry
+	// closes the connection with the commands queued behind it.
 	option.AlwaysPipelining = true
 	if c.pipelined, err = rueidis.NewClient(option); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *connections) open(s *Store) (err error) {
 	if o.Mode != Cluster {
 		c.wires = newLinks(s.limit.get, s.limit.observe, o.ConnectTimeout)
 		option.DialCtxFn = c.wires.dialer(o.Dial)
-		option.ConnWriteTimeout = o.Timeout + s.patience // links judge sooner
+		option.ConnWriteTimeout = o.Timeout + s.patience // links time out sooner
 		option.AlwaysPipelining, option.DisableAutoPipelining = false, true
 		if c.direct, err = rueidis.NewClient(option); err != nil {
 			return err
@@ -103,12 +103,12 @@ func (c *connections) open(s *Store) (err error) {
 	return nil
 }
 
-// measure finds out how long a round trip takes.
+// measure measures the round trip time.
 func (c *connections) measure(s *Store) error {
 	ctx, cancel := context.WithTimeout(s.open, s.patience)
 	defer cancel()
-	key := s.prefix + "{" + s.tagIn(rand.IntN(s.mode.Zones())) + "}" // PING would go to any address, gone or not
-	for range 3 {                                                    // the first has a connection to make
+	key := s.prefix + "{" + s.tagIn(rand.IntN(s.mode.Zones())) + "}" // PING would go to any address, reachable or not
+	for range 3 {                                                    // the first one has to connect
 		start := time.Now()
 		if err := c.ask(ctx, c.direct, c.direct.B().Exists().Key(key).Build()).Error(); err != nil {
 			return err
@@ -134,18 +134,18 @@ func (c *connections) ask(ctx context.Context, client rueidis.Client, cmd rueidi
 	return reply
 }
 
-// checkIdle finds out, after a connection has failed, whether those that are not in use work. The
-// client library closes those that do not. Else each would be noticed by a request that fails.
+// checkIdle checks the idle connections after a connection has failed. The client library closes those that
+// do not work. Otherwise a failed request would have to find each of them.
 func (c *connections) checkIdle() {
 	defer c.checking.Store(false)
 	var all sync.WaitGroup
-	for range c.idle.Load() { // at the same time, so that each gets another one
+	for range c.idle.Load() { // concurrently, so that each probe gets a different connection
 		all.Go(func() { c.ask(c.lifetime, c.direct, c.direct.B().Ping().Build()) })
 	}
 	all.Wait()
 }
 
-// close ends the connections; calls under way fail.
+// close closes the connections. Requests in flight fail.
 func (c *connections) close() {
 	for _, client := range []rueidis.Client{c.pipelined, c.direct} {
 		if client != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// brief is a timeout so short that a run need not end sooner because its caller is gone.
+// brief is the longest timeout at which a run need not end early when its caller is gone.
 const brief = 50 * time.Millisecond
 
-// A callerDeadline is a context that has its caller's deadline and no timer. The client library puts the
+// A callerDeadline is a context with its caller's deadline but without a timer. The client library sets the
 // deadline on the connection.
 type callerDeadline struct {
 	context.Context
@@ -18,7 +18,7 @@ type callerDeadline struct {
 
 func (u *callerDeadline) Deadline() (time.Time, bool) { return u.at, !u.at.IsZero() }
 
-// within returns a context for a run of this call alone.
+// within returns a context for a run that carries only this ticket.
 func (c *call) within(ctx context.Context) context.Context {
 	c.until = callerDeadline{Context: context.Background()}
 	if at, ok := ctx.Deadline(); ok {
@@ -27,11 +27,11 @@ func (c *call) within(ctx context.Context) context.Context {
 	return &c.until
 }
 
-// A replyWait is the wait for a reply of Redis.
+// A replyWait is the wait for a reply from Redis.
 type replyWait struct {
 	links      *links
 	since, due time.Time
-	end        time.Time // of all patience
+	end        time.Time // the longest wait in total
 }
 
 func (s *Store) replyWait(links *links, since time.Time) replyWait {
@@ -39,9 +39,9 @@ func (s *Store) replyWait(links *links, since time.Time) replyWait {
 	return replyWait{links: links, since: since, due: since.Add(limit), end: since.Add(limit + s.patience)}
 }
 
-// extend returns how much longer to wait once the wait was due; 0 or less: no longer. It is over
-// when Redis has owed a reply, to this request or to another one before it, for the limit. As long as
-// Redis owes nothing, the request waits for this process, or for its turn.
+// extend returns how much longer to wait when the wait is due, or 0 or less to stop. The wait ends when
+// Redis has owed a reply, to this request or to an earlier one, for the limit. While Redis owes nothing,
+// the request is waiting for this process or for its turn.
 func (v *replyWait) extend(limit time.Duration) time.Duration {
 	now := time.Now()
 	if !now.Before(v.end) {
@@ -49,7 +49,7 @@ func (v *replyWait) extend(limit time.Duration) time.Duration {
 	}
 	late := now.Sub(v.due)
 	rest := min(late, limit)
-	if late <= jitter { // else this process was not running
+	if late <= jitter { // otherwise this process was not running
 		silent := v.links.silence()
 		if silent >= limit {
 			v.links.observe(silent)
@@ -61,7 +61,7 @@ func (v *replyWait) extend(limit time.Duration) time.Duration {
 	return rest
 }
 
-// wait waits for what becomes of the call, as long as its caller does and Redis is not silent.
+// wait waits for the result of the ticket, until its caller gives up or Redis exceeds its limit.
 func (c *call) wait(ctx context.Context, s *Store) error {
 	if c.finished() {
 		return nil
@@ -83,7 +83,7 @@ func (c *call) wait(ctx context.Context, s *Store) error {
 		case <-c.alarm.C:
 			err = context.DeadlineExceeded
 		}
-		if c.finished() { // meanwhile
+		if c.finished() { // it finished in the meantime
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -106,7 +106,7 @@ func (c *call) finished() bool {
 	}
 }
 
-// attend returns a context that ends when Redis is silent.
+// attend returns a context that ends when Redis exceeds its limit.
 func (s *Store) attend(ctx context.Context, links *links) (context.Context, context.CancelFunc) {
 	v := s.replyWait(links, time.Now())
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -128,7 +128,7 @@ func (s *Store) attend(ctx context.Context, links *links) (context.Context, cont
 	}
 }
 
-// attended is a context whose end by silence is a timeout and not a cancellation.
+// attended is a context that reports a silent Redis as a timeout, not as a cancellation.
 type attended struct{ context.Context }
 
 func (a attended) Err() error {

@@ -18,14 +18,15 @@ const (
 	guardHolds
 )
 
-// What is added to the form of an item that is not a plain charge.
+// Offsets added to the form of an item that is not a plain charge.
 const (
 	formPenal     = 4
 	formBudget    = 8
 	formOverdrawn = 12
 )
 
-// guardBits says what the group is beside its charges; one without guards is at most alone.
+// guardBits encodes which guards the group has. Without guards, it can only have the bit for an independent
+// group.
 func guardBits(g *storage.Group) (bits byte) {
 	if g.Alone {
 		bits = guardAlone
@@ -48,7 +49,7 @@ func guardBits(g *storage.Group) (bits byte) {
 	return bits
 }
 
-// itemsOf counts the states that the group is decided by.
+// itemsOf counts the states that decide the group.
 func itemsOf(g *storage.Group) int {
 	n := len(g.Charges)
 	if g.Penalty != nil {
@@ -60,7 +61,7 @@ func itemsOf(g *storage.Group) int {
 	return n
 }
 
-// appendGuard writes what the script has to know of a group beside its items.
+// appendGuard writes what the script needs to know about a group besides its items.
 func (r *request) appendGuard(b []byte, g *storage.Group, bits byte, nonce uint64, prefix string) []byte {
 	if bits&(guardRemembers|guardReserves) == 0 {
 		return b
@@ -82,7 +83,7 @@ func (r *request) appendGuard(b []byte, g *storage.Group, bits byte, nonce uint6
 	return binary.BigEndian.AppendUint64(b, nonce)
 }
 
-// appendHold asks the script to remember what the group takes, so that it can be undone.
+// appendHold asks the script to record what the group takes, so that it can be undone.
 func (r *request) appendHold(b []byte, s storage.Subject, hold holdID, prefix string) []byte {
 	key := r.otherKey(func(text []byte) []byte { return appendReservationsKey(text, prefix, s) })
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
@@ -90,8 +91,8 @@ func (r *request) appendHold(b []byte, s storage.Subject, hold holdID, prefix st
 	return append(b, hold[:]...)
 }
 
-// penalty packs a penalty once, in the form of a limit: so many strikes within a window, and its
-// bans behind it.
+// penalty packs a penalty once, in the form of a limit: a number of strikes within a window, followed by
+// its bans.
 func (r *request) penalty(p *algorithm.Penalty) int {
 	if i, ok := r.terms[p]; ok {
 		return i
@@ -118,18 +119,18 @@ func appendPenalty(b []byte, p *algorithm.Penalty) []byte {
 	return b
 }
 
-// appendRecordKey writes the key of what is remembered of a call.
+// appendRecordKey writes the key of the record of a request.
 func appendRecordKey(b []byte, prefix string, s storage.Subject, call storage.CallID) []byte {
 	b = append(appendSubjectKey(b, prefix, s), 'd')
 	return base64.RawURLEncoding.AppendEncode(b, call[:])
 }
 
-// appendReservationsKey writes the key of the hash of all reservations of a subject.
+// appendReservationsKey writes the key of the hash that holds all reservations of a subject.
 func appendReservationsKey(b []byte, prefix string, s storage.Subject) []byte {
 	return append(appendSubjectKey(b, prefix, s), 'r')
 }
 
-// unpackSight reads what the script found of a group's guards, and returns the rest of the reply.
+// unpackSight reads the state of a group's guards from the reply, and returns the rest of the reply.
 func unpackSight(b string, g *storage.Group) (s storage.Sight, rest string) {
 	if g.Penalty != nil {
 		penalty := unpackItem(b)

@@ -14,26 +14,25 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Kind is why Redis has not answered, in a word: for counting failures, and for judging how bad
-// they are.
+// A Kind is the reason why Redis has not answered, for counting failures and judging their severity.
 type Kind string
 
 const (
-	KindTimeout Kind = "timeout" // whether the call was charged is not known
-	KindRefused Kind = "refused" // nobody listens there
-	KindLost    Kind = "lost"    // the connection ended in between
-	KindDenied  Kind = "denied"  // the user may not do that, or is none
-	KindCorrupt Kind = "corrupt" // one subject's state is not ours
+	KindTimeout Kind = "timeout" // it is unknown whether the request was charged
+	KindRefused Kind = "refused" // no server listens at the address
+	KindLost    Kind = "lost"    // the connection was lost in between
+	KindDenied  Kind = "denied"  // the user is unknown or lacks the permission
+	KindCorrupt Kind = "corrupt" // the state of one subject is not valid Penstock state
 	KindOther   Kind = "other"
 
-	// The server is there and says that it cannot decide.
+	// The server answers, but says that it cannot decide.
 	KindReadOnly    Kind = "readonly" // a replica
 	KindLoading     Kind = "loading"
 	KindClusterDown Kind = "clusterdown"
 	KindMasterDown  Kind = "masterdown"
 	KindOutOfMemory Kind = "oom"
-	KindNotSaved    Kind = "misconf" // it takes no writes because it cannot save them
-	KindBusy        Kind = "busy"    // with somebody's endless script
+	KindNotSaved    Kind = "misconf" // it rejects writes because it cannot save them
+	KindBusy        Kind = "busy"    // running an endless script
 )
 
 // codes are the first words of the server's errors.
@@ -43,8 +42,8 @@ var codes = map[string]Kind{
 	"NOAUTH": KindDenied, "WRONGPASS": KindDenied, "NOPERM": KindDenied,
 }
 
-// Down tells failures after which asking again at once is in vain, whatever is asked. What one server
-// of a cluster says is not said for the others.
+// Down reports whether any other request would fail too, so that retrying at once is pointless. The error
+// of one server of a cluster says nothing about the others.
 func (k Kind) Down(m Mode) bool {
 	switch k {
 	case KindClusterDown, KindDenied:
@@ -55,8 +54,8 @@ func (k Kind) Down(m Mode) bool {
 	return false
 }
 
-// KindOf returns the kind of an error of a Store; "" if it does not blame Redis: the call was invalid,
-// or given up on by its caller.
+// KindOf returns the kind of an error of a Store, or "" if Redis is not at fault: the request was invalid,
+// or its caller gave up.
 func KindOf(err error) Kind {
 	var said *rueidis.RedisError
 	var timed net.Error
@@ -78,8 +77,8 @@ func KindOf(err error) Kind {
 	return KindOther
 }
 
-// kindOfText reads the server's own words, which begin with a code. Before Redis 7 what a command in a
-// script said stands within the script's error, behind a hyphen.
+// kindOfText reads the server's error text, which begins with a code. Before Redis 7, the error of a
+// command in a script appears within the script's error, after a hyphen.
 func kindOfText(text string) Kind {
 	code, rest, _ := strings.Cut(text, " ")
 	if kind, ok := codes[code]; ok {
@@ -93,7 +92,8 @@ func kindOfText(text string) Kind {
 	return KindOther
 }
 
-// proven marks an error of a ticket that proves that nothing was charged: it was never sent, or neverRan.
+// proven marks an error of a ticket that proves that nothing was charged: the ticket was never sent, or
+// neverRan.
 func proven(err error) error {
 	if errors.Is(err, errNotSent) || neverRan(err) {
 		return fmt.Errorf("%w: %w", storage.ErrNotTaken, err)
@@ -101,9 +101,9 @@ func proven(err error) error {
 	return err
 }
 
-// neverRan reports whether an error proves that Redis has not changed anything: there was no
-// connection, or the server refused the script, or its first write. After a first write a server
-// refuses none for these reasons.
+// neverRan reports whether an error proves that Redis has not changed anything: there was no connection, or
+// the server rejected the script or its first write. After a first write, a server does not reject further
+// writes for these reasons.
 func neverRan(err error) bool {
 	var said *rueidis.RedisError
 	var dial *net.OpError

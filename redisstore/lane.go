@@ -10,25 +10,25 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A call is a ticket on its way. It holds a copy, because a caller that gives up may reuse its
-// ticket while a run still carries it.
+// A call is a ticket in flight. It holds a copy, because a caller that gives up may reuse its ticket while
+// a run still carries it.
 type call struct {
 	ticket storage.Ticket
 	flat   []algorithm.Charge // backs ticket.Groups
 	since  time.Time
 	until  callerDeadline
-	alarm  *time.Timer // nil until it first had to wait
+	alarm  *time.Timer // nil until the first wait
 
-	items     int  // states it is decided by
-	replySize int  // of what the script says about them
-	guarded   bool // some group is more than its charges
+	items     int  // states that decide it
+	replySize int  // bytes of the script's reply for them
+	guarded   bool // some group has guards
 
-	hold uint64 // names what is taken, so that it can be undone; 0: it need not be
+	hold uint64 // identifies what is taken, so that it can be undone; 0: not needed
 
 	now    algorithm.Instant
 	reply  string
 	err    error
-	done   chan struct{} // one token, when reply or err is set
+	done   chan struct{} // one token, once reply or err is set
 	found  []storage.Found
 	sights []storage.Sight
 }
@@ -63,7 +63,7 @@ func newCall(t *storage.Ticket) *call {
 	return c
 }
 
-// settle fills the outcome of the ticket from what the script found.
+// settle fills the outcome of the ticket from the script's reply.
 func (c *call) settle(t *storage.Ticket, out *storage.Outcome) {
 	sights := c.sights
 	if !c.guarded {
@@ -79,9 +79,9 @@ type lane struct {
 	running int
 }
 
-// enter queues the call and reports whether the caller is to lead: to send a run itself, because
-// fewer than enough are under way. A run takes what is waiting when it starts, so that calls
-// gather only while they would have to wait anyway.
+// enter queues the call and reports whether its caller must lead: send a run itself, because fewer than
+// enough runs are in flight. A run takes everything that is waiting when it starts, so calls gather only
+// while they would have to wait anyway.
 func (l *lane) enter(c *call, enough int) (lead, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,18 +93,18 @@ func (l *lane) enter(c *call, enough int) (lead, alone bool) {
 	return false, false
 }
 
-// lead sends the run that the caller's own call leaves with. What has gathered meanwhile is left
-// to a goroutine: nobody works for others after his own answer is there. A lone call travels
-// under its caller's context; a run with company does not end because one of them gives up, and
-// nobody is held by it longer than he can wait.
+// lead sends the run that the caller's own call leaves with. A goroutine sends what has gathered in the
+// meantime, so no caller works for others after its own answer has arrived. A single call runs under its
+// caller's context. A shared run does not end when one of its callers gives up, and it holds no caller
+// longer than that caller can wait.
 func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
 	r := s.requests.Get().(*request)
 	batch := l.next(r)
-	if len(batch) == 0 { // another run has taken the call along
+	if len(batch) == 0 { // another run has taken the call
 		s.requests.Put(r)
 		return
 	}
-	if len(batch) > 1 || batch[0] != c { // not the caller's alone, so not under the caller's deadline
+	if len(batch) > 1 || batch[0] != c { // the run is shared, so the caller's deadline does not apply
 		go l.run(s, r, batch)
 		return
 	}
@@ -119,7 +119,7 @@ func (l *lane) lead(ctx context.Context, s *Store, c *call, alone bool) {
 	s.requests.Put(r)
 }
 
-// run sends runs until nothing waits.
+// run sends runs until the queue is empty.
 func (l *lane) run(s *Store, r *request, batch []*call) {
 	for len(batch) > 0 {
 		s.send(context.Background(), r, batch)
@@ -128,7 +128,7 @@ func (l *lane) run(s *Store, r *request, batch []*call) {
 	s.requests.Put(r)
 }
 
-// leave takes a call back that has not been sent; it reports whether that was so.
+// leave removes a call that has not been sent, and reports whether it did.
 func (l *lane) leave(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,16 +162,16 @@ func (l *lane) next(r *request) []*call {
 	return batch
 }
 
-// send decides the calls in one script run and tells each what became of it. It returns how long
-// the answer took, 0 if there was none. Calls that have waited long are sent all the same: whoever
-// has given up has left.
+// send decides the calls in one script run and gives each its result. It returns how long the answer took,
+// or 0 if there was none. It also sends calls that have waited long: a call whose caller has given up has
+// left the queue.
 func (s *Store) send(ctx context.Context, r *request, batch []*call) (took time.Duration) {
 	now := time.Now()
 	s.runs.Add(1)
 	s.tickets.Add(int64(len(batch)))
 	keys, arg := r.pack(batch, s.prefix, algorithm.InstantOf(now))
 	conn := s.conns.Load()
-	if conn.direct == conn.pipelined { // else the connection has a deadline
+	if conn.direct == conn.pipelined { // otherwise the connection has a deadline
 		var cancel context.CancelFunc
 		ctx, cancel = s.attend(ctx, conn.wires)
 		defer cancel()

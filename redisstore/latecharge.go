@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Further verbs of amend.lua.
+// More verbs of amend.lua.
 const (
 	verbLate   = verbUndo + 1
 	verbRefund = verbUndo + 2
@@ -33,7 +33,7 @@ func (s *Store) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	return nil
 }
 
-// late adds an amount: of a log its entries, each with its cost; of any other limit a state.
+// late adds an amount: for a log its entries, each with its cost, and for any other limit a state.
 func (a *amendment) late(prefix string, who storage.Subject, amount *storage.LateAmount) {
 	m := amount.Meter
 	if m.Kind != algorithm.KindLog {
@@ -56,7 +56,7 @@ func appendUint48(b []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(v))
 }
 
-// appendLateKey writes the key that a late charge leaves behind, so that it takes effect once.
+// appendLateKey writes the key that a late charge leaves behind, so that it takes effect only once.
 func appendLateKey(b []byte, prefix string, s storage.Subject, nonce uint64) []byte {
 	b = append(appendSubjectKey(b, prefix, s), 'a')
 	return base64.RawURLEncoding.AppendEncode(b, binary.BigEndian.AppendUint64(nil, nonce))

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// A limit is how long Redis may owe a reply. It follows the slowest reply of late, so that a Redis
-// that has always been quick is not waited for as long as one that is far away: multiple times that,
-// at least a floor, at most the configured timeout. Until there are enough replies to go by it is the
-// timeout, and after a reply that did not come it soon is again.
+// A limit is how long Redis may owe a reply. It follows the slowest recent reply, so that a Redis that is
+// always fast gets less time than one that is far away. It is a multiple of that reply, at least a floor
+// and at most the configured timeout. Until there are enough replies it is the timeout, and after a missing
+// reply it soon is again.
 type limit struct {
 	max     atomic.Int64 // the timeout, in ns
 	current atomic.Int64 // number of the window
-	windows [2]struct {  // the current one, and the one before it at the other place
+	windows [2]struct {  // the current one, and the previous one in the other place
 		slowest, replies atomic.Int64
 	}
 }
 
 const (
 	limitFloor   = 10 * time.Millisecond // or a fifth of the timeout, if that is more
-	limitFactor  = 8                     // times the slowest reply
-	limitReplies = 100                   // that say enough
-	limitWindow  = 5 * time.Second       // to remember replies for, once or twice
+	limitFactor  = 8                     // multiple of the slowest reply
+	limitReplies = 100                   // replies before the limit adapts
+	limitWindow  = 5 * time.Second       // replies are remembered for one to two windows
 )
 
-// window returns the number of the window that it is.
+// window returns the number of the current window.
 func window() int64 { return clock() / int64(limitWindow) }
 
-// observe takes the time that a reply took.
+// observe records how long a reply took.
 func (l *limit) observe(took time.Duration) { l.observeAt(window(), took) }
 
 func (l *limit) observeAt(now int64, took time.Duration) {
@@ -41,8 +41,8 @@ func (l *limit) observeAt(now int64, took time.Duration) {
 	}
 }
 
-// turn forgets windows that are over, and returns the number of the current one. Racing observers may
-// lose a reply, which does not matter.
+// turn forgets past windows and returns the number of the current one. Racing observers may lose a reply,
+// which is harmless.
 func (l *limit) turn(now int64) int64 {
 	was := l.current.Load()
 	if now <= was || !l.current.CompareAndSwap(was, now) {
@@ -56,7 +56,7 @@ func (l *limit) turn(now int64) int64 {
 	return now
 }
 
-// get returns the limit.
+// get returns the current limit.
 func (l *limit) get() time.Duration { return l.at(window()) }
 
 func (l *limit) at(now int64) time.Duration {

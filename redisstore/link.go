@@ -16,40 +16,40 @@ import (
 // links are the connections of one client to Redis.
 type links struct {
 	limit   func() time.Duration // how long Redis may owe a reply
-	observe func(time.Duration)  // is told how long a reply took
+	observe func(time.Duration)  // receives how long a reply took
 	connect time.Duration        // how long connecting may take
 
 	mu  sync.Mutex
 	all map[*link]struct{}
 
-	heard     atomic.Int64 // when Redis last sent something, see clock
-	owesSince atomic.Int64 // since when it owes replies to links that were closed for it; 0: it does not
+	heard     atomic.Int64 // when Redis last sent anything, see clock
+	owesSince atomic.Int64 // since when it has owed replies to links that were closed because of that; 0: none
 }
 
-// A link is a connection that knows since when Redis owes it a reply. It corrects the deadlines of
-// the client library, which also expire while this process waits for CPU: Redis is not late with a
-// reply to a command that was not written yet, nor with a reply that was not read yet.
+// A link is a connection that tracks since when Redis has owed it a reply. It corrects the deadlines of the
+// client library, which also expire while this process waits for CPU. Redis is not late if the command has
+// not been written yet, or if the reply has not been read yet.
 type link struct {
 	net.Conn // set once connected
 	set      *links
 
 	mu        sync.Mutex
-	socket    syscall.RawConn // nil where there is none
+	socket    syscall.RawConn // nil if the connection has none
 	connected bool
 	since     int64  // when the oldest unanswered command was written, or connecting began; 0: neither
-	reads     int64  // that returned something
-	bytes     uint64 // that they returned
+	reads     int64  // reads that returned something
+	bytes     uint64 // bytes they returned
 
-	// For the goroutine that reads. A pipelined connection has no deadline.
+	// Used by the goroutine that reads. A pipelined connection has no deadline.
 	end    time.Time // set by the client library; a caller's own deadline arrives here
 	armed  time.Time // set on the connection
-	looked bool      // into the socket, after the deadline
+	looked bool      // whether the socket was checked after the deadline
 }
 
 const (
-	// jitter is how late a timer may fire on a machine with free CPU.
+	// jitter is how late a timer may fire on a machine with idle CPU.
 	jitter = time.Millisecond
-	// glance is the deadline of a read that only takes what is in the socket already.
+	// glance is the deadline of a read that only takes what is already in the socket.
 	glance = time.Millisecond
 )
 
@@ -64,14 +64,14 @@ func newLinks(limit func() time.Duration, observe func(time.Duration), connect t
 	return &links{limit: limit, observe: observe, connect: connect, all: map[*link]struct{}{}}
 }
 
-// dialer returns a function that makes links. Several requests may wait for a connection and more
-// will use it, so the deadline of the first one does not apply.
+// dialer returns a function that makes links. Several requests may wait for a connection and more will use
+// it, so the deadline of the first one does not apply.
 func (s *links) dialer(custom dialFunc) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.connect)
 		defer cancel()
 		l := &link{set: s, since: clock()}
-		if d.KeepAlive == suspicion { // else it is one to a sentinel, which decides nothing
+		if d.KeepAlive == suspicion { // otherwise it goes to a sentinel, which decides nothing
 			s.mu.Lock()
 			s.all[l] = struct{}{}
 			s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *links) dialer(custom dialFunc) dialFunc {
 	}
 }
 
-// networkOf tells how to connect to an address: host:port, or unix:///path.
+// networkOf returns how to connect to an address: host:port, or unix:///path.
 func networkOf(addr string) (network, to string) {
 	if path, ok := strings.CutPrefix(addr, "unix://"); ok {
 		return "unix", path
@@ -112,7 +112,7 @@ func networkOf(addr string) (network, to string) {
 	return "tcp", addr
 }
 
-// secure makes the connection TLS. The link stays below it, where the socket's bytes are counted.
+// secure adds TLS to the connection. The link stays below it, where it counts the socket's bytes.
 func (l *link) secure(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
 	if config.ServerName == "" {
 		host, _, err := net.SplitHostPort(addr)
@@ -141,7 +141,7 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// Write starts the time that Redis has once the command is on its way.
+// Write starts the time limit of Redis once the command is written.
 func (l *link) Write(b []byte) (n int, err error) {
 	l.mu.Lock()
 	reads := l.reads
@@ -156,14 +156,14 @@ func (l *link) Write(b []byte) (n int, err error) {
 		l.arm(time.Now().Add(l.set.limit())) // the deadline was set for the reply
 	}
 	l.mu.Lock()
-	if l.since == 0 && l.reads == reads { // else the reply may be here already
+	if l.since == 0 && l.reads == reads { // otherwise the reply may have arrived already
 		l.since = clock()
 	}
 	l.mu.Unlock()
 	return n, err
 }
 
-// Read returns a reply that has arrived, whatever the time is.
+// Read returns a reply that has arrived, even after the deadline.
 func (l *link) Read(b []byte) (n int, err error) {
 	for {
 		n, err = l.Conn.Read(b)
@@ -177,7 +177,7 @@ func (l *link) Read(b []byte) (n int, err error) {
 	}
 }
 
-// hear notes that Redis has sent something.
+// hear records that Redis has sent something.
 func (l *link) hear(n int) {
 	now := clock()
 	l.mu.Lock()
@@ -195,7 +195,7 @@ func (l *link) hear(n int) {
 	}
 }
 
-// SetDeadline takes the deadline of the client library. Redis has at most the limit, see extend.
+// SetDeadline takes the deadline of the client library. Redis gets at most the limit, see extend.
 func (l *link) SetDeadline(t time.Time) error {
 	l.end = t
 	if !t.IsZero() {
@@ -211,21 +211,21 @@ func (l *link) arm(t time.Time) error {
 	return l.Conn.SetDeadline(t)
 }
 
-// extend reports whether to go on reading after the deadline has passed: Redis has its limit from
-// when the command was written; if the timer fired late, this process was not running and Redis
-// gets as much time again; and the last read finds a reply that is in the socket.
+// extend reports whether to continue reading after the deadline. Redis has its limit from the time the
+// command was written. If the timer fired late, this process was not running, and Redis gets the same time
+// again. The last read finds a reply that is already in the socket.
 func (l *link) extend() bool {
 	now, limit := time.Now(), l.set.limit()
 	l.mu.Lock()
 	since := l.since
 	l.mu.Unlock()
-	if since == 0 { // a part of the reply is here
+	if since == 0 { // part of the reply has arrived
 		since = l.set.heard.Load()
 	}
 	due := epoch.Add(time.Duration(since)).Add(limit)
 	late := now.Sub(l.armed)
 	switch {
-	case !now.Before(l.end): // the caller's time is up, or too much was granted
+	case !now.Before(l.end): // the caller's time is up, or the extensions are used up
 		if l.looked {
 			break
 		}
@@ -255,13 +255,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// mute keeps in mind, beyond the end of a link, since when Redis is silent.
+// mute remembers since when Redis has been silent, after the link is gone.
 func (s *links) mute(since int64) {
 	s.owesSince.CompareAndSwap(0, max(since, s.heard.Load()))
 }
 
-// silence returns for how long Redis has owed a reply. A reply that waits in a socket, to be read by
-// this process, has been given.
+// silence returns for how long Redis has owed a reply. A reply that waits in a socket for this process to
+// read it does not count as owed.
 func (s *links) silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *links) silence() time.Duration {
 	return time.Duration(clock() - oldest)
 }
 
-// owed returns since when Redis owes a reply, 0 if it does not.
+// owed returns since when Redis has owed a reply, or 0 if it owes none.
 func (l *link) owed() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrived reports whether the kernel has something for this process that it has not taken notice
-// of: a connection that is made, or more bytes than were read. Of a Unix socket it knows only whether
-// bytes wait.
+// arrived reports whether the kernel has something that this process has not seen yet: an established
+// connection, or more bytes than were read. For a Unix socket, the kernel knows only whether bytes are
+// waiting.
 func arrived(socket syscall.RawConn, connected bool, read uint64) bool {
 	var info *unix.TCPInfo
 	var err, unknown error

@@ -4,5 +4,6 @@ package redisstore
 
 import "syscall"
 
-// arrived would report what the kernel has received and this process has not read.
+// arrived returns false: only on Linux can it report what the kernel has received and this process has not
+// read.
 func arrived(syscall.RawConn, bool, uint64) bool { return false }

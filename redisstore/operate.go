@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Reset forgets what the group names, and announces that to all nodes. What is damaged or is not ours
-// under its keys goes too.
+// Reset forgets what the group names, and announces that to all nodes. It also removes corrupt or foreign
+// data under these keys.
 func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	if err := g.ValidateReset(); err != nil {
 		return err
@@ -36,8 +36,8 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	for _, m := range meters {
 		a.meter(s.prefix, g.Subject, m, 0)
 	}
-	a.charge(0, formPenal, 0)                            // last: the script does not read the bans behind it
-	a.body = appendPenalty(a.body, &algorithm.Penalty{}) // whatever its terms are, it has one state
+	a.charge(0, formPenal, 0)                            // last: the script does not read the bans after it
+	a.body = appendPenalty(a.body, &algorithm.Penalty{}) // a penalty has one state, whatever its terms are
 	reply, err := s.run(ctx, &a, 0)
 	if err == nil {
 		err = s.announce(ctx, Clearing{Subject: g.Subject, At: reply.now})
@@ -48,7 +48,7 @@ func (s *Store) Reset(ctx context.Context, g *storage.Group) error {
 	return nil
 }
 
-// do sends an operator's command, within the caller's time and the store's patience.
+// do sends an operator's command, within the caller's deadline and the store's patience.
 func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	var m rueidis.RedisMessage
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
@@ -65,7 +65,7 @@ func (s *Store) do(ctx context.Context, client rueidis.Client, cmd rueidis.Compl
 		}
 		return "", timedOut(err, s.patience)
 	})
-	if err != nil { // the command may still be under way
+	if err != nil { // the command may still be in flight
 		return rueidis.RedisMessage{}, err
 	}
 	return m, nil
@@ -81,9 +81,9 @@ func said(what string, err error) error {
 	return fmt.Errorf("redis: %s: %w: %w", what, storage.ErrUnavailable, err)
 }
 
-// Reservations returns some of the subject's reservations, in order of their nonces, and how many
-// there are. Where more are asked for than it has, that is exact; else it is what Redis holds, those
-// among them that are over and not yet noticed.
+// Reservations returns some of the subject's reservations, ordered by nonce, and their number. The number
+// is exact if the request asks for more than there are. Otherwise it is what Redis holds, including expired
+// reservations that have not been removed yet.
 func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who storage.Subject, most int) ([]storage.Reservation, int64, error) {
 	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err
@@ -121,7 +121,7 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 		}
 	}
 	slices.SortFunc(found, func(a, b storage.Reservation) int { return cmp.Compare(a.Nonce, b.Nonce) })
-	// HSCAN may come by a field twice.
+	// HSCAN may return a field twice.
 	found = slices.CompactFunc(found, func(a, b storage.Reservation) bool { return a.Nonce == b.Nonce })
 	if whole {
 		total = int64(len(found))
@@ -129,7 +129,8 @@ func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who sto
 	return found[:min(most, len(found))], total, nil
 }
 
-// appendLive adds the reservations in a page of names and values that have not expired at an instant, all of them at 0.
+// appendLive adds the reservations in a page of names and values that have not expired at an instant; at 0
+// it adds all.
 func appendLive(found []storage.Reservation, page []string, now algorithm.Instant) ([]storage.Reservation, error) {
 	for i := 0; i+1 < len(page); i += 2 {
 		if len(page[i]) == len(holdID{}) {
@@ -163,9 +164,9 @@ func unpackReservation(nonce, text string) (r storage.Reservation, err error) {
 	return r, nil
 }
 
-// Keys lists subjects with SCAN, which looks at so many keys at a time and keeps nobody waiting; on
-// a cluster one master after the other. A subject with several keys may be listed more than once.
-// The cursor is the address of a master and the place in it.
+// Keys lists subjects with SCAN, which visits a bounded number of keys at a time and blocks no other
+// client; on a cluster it visits one master after the other. A subject with several keys may be listed more
+// than once. The cursor is the address of a master and the position in it.
 func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, about int) (page []string, next string, err error) {
 	if about < 1 {
 		return nil, "", fmt.Errorf("%w listing: about %d keys asked for, must be 1 or more", algorithm.ErrInvalid, about)
@@ -181,7 +182,7 @@ func (s *Store) Keys(ctx context.Context, tag storage.RuleTag, cursor string, ab
 	addresses := slices.Sorted(maps.Keys(masters))
 	i, there := slices.BinarySearch(addresses, address)
 	if !there {
-		place = 0 // the next one, should this one be gone
+		place = 0 // continue with the next one if this one is gone
 	}
 	if i == len(addresses) {
 		return nil, "", nil
@@ -225,8 +226,8 @@ func readCursor(cursor string) (address string, place uint64, err error) {
 	return cursor[:i], place, nil
 }
 
-// pattern matches the keys of subjects that begin with the tag. Four bytes are five characters and
-// a bit of base64; the rest is compared when a key is read.
+// pattern matches the keys of subjects that begin with the tag. Four bytes are five and a third characters
+// of base64; the rest is compared when a key is read.
 func (s *Store) pattern(tag storage.RuleTag) string {
 	var b strings.Builder
 	for i := range len(s.prefix) {
@@ -241,7 +242,7 @@ func (s *Store) pattern(tag storage.RuleTag) string {
 	return b.String()
 }
 
-// subjectOf reads the subject from a key of ours.
+// subjectOf reads the subject from a key of this store.
 func (s *Store) subjectOf(key string) (who storage.Subject, ok bool) {
 	key, ok = strings.CutPrefix(key, s.prefix+"{")
 	tag, _, closed := strings.Cut(key, "}")
@@ -278,7 +279,7 @@ func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) 
 	return masters, nil
 }
 
-// Size returns how many keys the servers hold, whoever's they are.
+// Size returns how many keys the servers hold, including keys of other applications.
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
 	masters, err := s.masters(ctx)
 	if err != nil {

@@ -35,18 +35,18 @@ type Options struct {
 
 	KeyPrefix string // default "pen:"; must not contain { or }
 
-	// Timeout is how long Redis may owe a reply at most; default 1s. Where Redis has been quick it is
-	// less, down to 10ms or a fifth of it. Delays of this process do not count: a call waits longer as
-	// long as Redis owes nothing, for ConnectTimeout at most. ConnectTimeout is also what connecting,
-	// Open, Ping and operators' listings have; default 1s, or the Timeout if that is longer.
+	// Timeout is the longest time that Redis may owe a reply; default 1s. If Redis has been fast, it is
+	// less, down to 10ms or a fifth of it. Delays of this process do not count: while Redis owes nothing, a
+	// request waits longer, up to ConnectTimeout. ConnectTimeout also bounds connecting, Open, Ping and
+	// operators' listings; default 1s, or the Timeout if that is longer.
 	Timeout        time.Duration
 	ConnectTimeout time.Duration
 
-	// Dial replaces the dialer, for tests that put something between.
+	// Dial replaces the dialer, for tests that intercept the connection.
 	Dial func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
 }
 
-// client returns the options of the client library, without how it dials.
+// client returns the options of the client library, without the dialer.
 func (o *Options) client() rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:       o.Addresses,
@@ -55,7 +55,7 @@ func (o *Options) client() rueidis.ClientOption {
 		TLSConfig:         o.TLS,
 		ForceSingleClient: o.Mode == Single,
 		DisableRetry:      true, // a charge whose reply was lost may have been taken
-		DisableCache:      true, // counters change with every call; tracking them needs rights we do not ask for
+		DisableCache:      true, // counters change with every request; tracking them needs extra permissions
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 	}
 	option.Dialer.Timeout = o.ConnectTimeout
@@ -68,10 +68,10 @@ func (o *Options) client() rueidis.ClientOption {
 	return option
 }
 
-// Validate reports why [Open] would refuse the options, without connecting.
+// Validate reports why [Open] would reject the options, without connecting.
 func (o Options) Validate() error { return o.validate() }
 
-// validate also sets what was left out.
+// validate also sets the defaults.
 func (o *Options) validate() error {
 	errs := o.validateServers()
 	if o.KeyPrefix == "" {
@@ -134,7 +134,7 @@ func (o *Options) validateServers() (errs []error) {
 	return errs
 }
 
-// validateAddress does not repeat the address: it may hold a password.
+// validateAddress does not repeat the address, because it may contain a password.
 func (o *Options) validateAddress(address string) error {
 	if network, path := networkOf(address); network == "unix" {
 		if !strings.HasPrefix(path, "/") || o.TLS != nil || o.Mode == Sentinel || o.Mode == Cluster {

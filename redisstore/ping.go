@@ -14,13 +14,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Ping asks Redis to do what decisions need: to write. A server that cannot, as it is a replica or
-// has no memory left, would answer PING all the same. On a cluster it asks some master, another one
-// every time. It makes the connections that are not there, which decisions have less time for: all of
-// them, if there are none yet.
+// Ping asks Redis to do what decisions need: a write. A server that cannot write, because it is a replica
+// or out of memory, would still answer PING. On a cluster it asks a random master each time. It also makes
+// missing connections, for which decisions have less time: all of them, if there are none yet.
 func (s *Store) Ping(ctx context.Context) error { return s.PingZone(ctx, rand.IntN(s.mode.Zones())) }
 
-// PingZone is Ping for a zone, see [Mode.Zones]: for another slot of it every time.
+// PingZone is Ping for a zone, see [Mode.Zones]. It uses a different slot of the zone each time.
 func (s *Store) PingZone(ctx context.Context, zone int) error {
 	if zone < 0 || zone >= s.mode.Zones() {
 		return fmt.Errorf("redis: ping: %w: zone %d, must be from 0 to %d", algorithm.ErrInvalid, zone, s.mode.Zones()-1)
@@ -29,7 +28,7 @@ func (s *Store) PingZone(ctx context.Context, zone int) error {
 		return err
 	}
 	key, conn := s.prefix+"{"+s.tagIn(zone)+"}", s.conns.Load()
-	var all errgroup.Group // at the same time: each may have to find out that its connection is lost
+	var all errgroup.Group // concurrently: each may first have to detect that its connection is lost
 	for _, client := range slices.Compact([]rueidis.Client{conn.direct, conn.pipelined}) {
 		all.Go(func() error {
 			_, err := s.do(ctx, client, client.B().Set().Key(key).Value("").PxMilliseconds(1000).Build())
@@ -42,7 +41,7 @@ func (s *Store) PingZone(ctx context.Context, zone int) error {
 	return nil
 }
 
-// tagIn is a hash tag in some slot of the zone.
+// tagIn returns a hash tag in a random slot of the zone.
 func (s *Store) tagIn(zone int) string {
 	for {
 		tag := "ping" + strconv.Itoa(rand.IntN(slots))

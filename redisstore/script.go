@@ -10,11 +10,11 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// A luaScript is a script's text and the name Redis knows it by.
+// A luaScript is the text of a script and the SHA-1 that Redis knows it by.
 type luaScript struct{ text, sha string }
 
-// The scripts of this store: the twins of the root package's algorithms, set into the part that
-// decides tickets with them, and into the part that changes what was decided.
+// The scripts of this store: the Lua versions of the root package's algorithms, included in the script that
+// decides tickets and in the one that amends earlier decisions.
 var (
 	takeScript  = newScript(assemble("take"))
 	amendScript = newScript(assemble("amend"))
@@ -25,8 +25,8 @@ func newScript(text string) luaScript {
 	return luaScript{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// assemble returns a script with what it includes, without comments and indentation: on NOSCRIPT
-// the text travels.
+// assemble returns a script with its includes, without comments and indentation, because NOSCRIPT makes the
+// client send the text.
 func assemble(name string) string {
 	text, err := luaFiles.ReadFile("lua/" + name + ".lua")
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Further verbs of amend.lua, behind those of a settlement.
+// More verbs of amend.lua, after those of a settlement.
 const (
 	verbBan   = byte(storage.Renew) + 1
 	verbReset = byte(storage.Renew) + 2
 	verbUndo  = byte(storage.Renew) + 3
 )
 
-// The statuses an amendment can have beside those of a ticket.
+// The statuses of an amendment, besides those of a ticket.
 const (
 	statusUnknown = 3
 	statusClosed  = 4
 )
 
-// Settle closes or prolongs a reservation, or leases, in one round trip. Except for a refund, it may be sent
+// Settle closes or renews a reservation, or permits, in one round trip. Except for a refund, it may be sent
 // again after an error: it takes effect once.
 func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.Settled) error {
 	if err := t.Validate(); err != nil {
@@ -79,8 +79,8 @@ type amendment struct {
 	overage algorithm.Overage
 	nonce   uint64
 	hold    holdID
-	length  int64 // µs, of a renewal, a ban, a hold, or for which a lost ticket is remembered
-	record  int   // the number of its key, where a call is to be forgotten
+	length  int64 // µs, of a renewal, a ban or a hold, or how long to remember a lost ticket
+	record  int   // the number of its key, if a record is to be forgotten
 
 	keys    keyList
 	charges byte
@@ -94,7 +94,7 @@ func (k *keyList) add(key []byte) int {
 	return len(*k)
 }
 
-// charge begins a charge; its limit has to follow in the body.
+// charge begins a charge. Its limit must follow in the body.
 func (a *amendment) charge(cost int64, form byte, list int) {
 	a.charges++
 	a.body = binary.BigEndian.AppendUint16(a.body, uint16(cost>>32))
@@ -103,7 +103,7 @@ func (a *amendment) charge(cost int64, form byte, list int) {
 	a.body = binary.BigEndian.AppendUint16(a.body, uint16(list))
 }
 
-// meter adds a charge of the subject. Its first two keys must be there.
+// meter adds a charge of the subject. The first two keys must already be there.
 func (a *amendment) meter(prefix string, who storage.Subject, m *algorithm.Meter, cost int64) {
 	list := 0
 	if !m.Kind.Fixed() {
@@ -113,7 +113,7 @@ func (a *amendment) meter(prefix string, who storage.Subject, m *algorithm.Meter
 	a.body = appendLimit(a.body, m, a.around())
 }
 
-// around returns the instant to look up calendar periods around.
+// around returns the instant around which to look up calendar periods.
 func (a *amendment) around() algorithm.Instant {
 	if a.now != 0 {
 		return a.now
@@ -144,12 +144,12 @@ const (
 	chargeSize  = itemSize + amountSize
 )
 
-// run sends an amendment and reads the reply, which tells of so many charges.
+// run sends an amendment and reads the reply, which covers this many charges.
 func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, err error) {
 	if err := s.checkConnected(); err != nil {
 		return r, err
 	}
-	conn, script := s.conns.Load(), s.amend // it may still be running when this has returned
+	conn, script := s.conns.Load(), s.amend // it may still be running after this returns
 	ctx, cancel := s.attend(ctx, conn.pipes)
 	defer cancel()
 	reply, err := s.await(ctx, func(ctx context.Context) (string, error) {
@@ -192,8 +192,8 @@ func (r *amended) settle(t *storage.Settlement, out *storage.Settled) {
 	}
 }
 
-// await comes back when the context ends. What it runs does not end with it, as others may wait for
-// the same connection.
+// await returns when the context ends. The function it runs continues, because others may wait for the same
+// connection.
 func (s *Store) await(ctx context.Context, do func(context.Context) (string, error)) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -213,7 +213,7 @@ func (s *Store) await(ctx context.Context, do func(context.Context) (string, err
 	case <-ctx.Done():
 	}
 	select {
-	case a := <-done: // meanwhile
+	case a := <-done: // it finished in the meantime
 		return a.text, a.err
 	default:
 		return "", ctx.Err()

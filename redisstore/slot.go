@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// slotOf returns the slot of Redis Cluster in which everything of the subject lives: CRC-16
-// (polynomial 0x1021) of the hash tag.
+// slotOf returns the Redis Cluster slot that holds everything of the subject: the CRC-16 (polynomial
+// 0x1021) of the hash tag.
 func slotOf(s storage.Subject) int {
 	var tag [22]byte
 	base64.RawURLEncoding.Encode(tag[:], s[:])

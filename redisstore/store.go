@@ -15,19 +15,19 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Store decides in Redis. It is safe for use by any number of goroutines.
+// Store decides in Redis. It is safe for concurrent use.
 type Store struct {
 	options    Options
-	conns      atomic.Pointer[connections] // nil until Redis was reached
+	conns      atomic.Pointer[connections] // nil until Redis is reached
 	connecting singleflight.Group
-	problem    atomic.Pointer[error] // of the last attempt to connect
+	problem    atomic.Pointer[error] // error of the last attempt to connect
 
 	script   luaScript // decides
 	amend    luaScript // settles and bans
 	mode     Mode
 	prefix   string
 	limit    limit
-	patience time.Duration // of whoever may wait for a connection, and beyond the limit while Redis owes nothing
+	patience time.Duration // longest wait for a connection, and beyond the limit while Redis owes nothing
 	pace     pace
 	lanes    []lane // one, or one for each slot of a cluster
 	requests sync.Pool
@@ -41,13 +41,13 @@ type Store struct {
 
 var _ storage.FullStore = (*Store)(nil)
 
-// slots is how many a Redis Cluster has.
+// slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
 var errNotTried = errors.New("redis: there was no attempt to connect yet")
 
-// New returns a store that connects to Redis with the first [Store.Ping]. Until a ping succeeds, the store
-// is unavailable, and its errors wrap [storage.ErrNotTaken].
+// New returns a store that connects to Redis on the first [Store.Ping]. Until a ping succeeds, the store is
+// unavailable, and its errors wrap [storage.ErrNotTaken].
 func New(o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Open connects to Redis.
+// Open returns a store that is connected to Redis.
 func Open(o Options) (*Store, error) {
 	s, err := New(o)
 	if err != nil {
@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the connections; calls under way fail.
+// Close closes the connections. Requests in flight fail.
 func (s *Store) Close() error {
 	s.close()
 	if c := s.conns.Load(); c != nil {
@@ -88,8 +88,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Take decides the ticket in one round trip. On a cluster, where its subjects live in several
-// slots, see takeAcross.
+// Take decides the ticket in one round trip. On a cluster, if its subjects live in several slots, see
+// takeAcross.
 func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (s *Store) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcom
 	return nil
 }
 
-// exchange sends a call with others of its lane and waits for what becomes of it. After an error
-// the call may not be used again: a run may still hold it.
+// exchange sends a call with others of its lane and waits for its result. After an error the call must not
+// be reused: a run may still hold it.
 func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	c.since = time.Now()
 	if lead, alone := l.enter(c, s.pace.runs()); lead {
@@ -140,12 +140,11 @@ func (s *Store) exchange(ctx context.Context, l *lane, c *call) error {
 	return nil
 }
 
-// errNotSent is wrapped by errors of calls that were never sent.
+// errNotSent is wrapped by the errors of tickets that were never sent.
 var errNotSent = errors.New("not sent")
 
 // inPlace reports whether a caller may send a run itself, without a goroutine for it: there is a
-// connection, and the run ends when the context does or soon enough. The client library knows
-// deadlines only.
+// connection, and the run ends with the context or soon enough. The client library supports only deadlines.
 func (s *Store) inPlace(ctx context.Context) bool {
 	if s.conns.Load().idle.Load() == 0 {
 		return false
@@ -154,7 +153,7 @@ func (s *Store) inPlace(ctx context.Context) bool {
 	return deadline || ctx.Done() == nil || s.limit.max.Load() <= int64(brief)
 }
 
-// lane returns where the ticket's first subject travels, and whether all of them can.
+// lane returns the lane of the ticket's first subject, and whether all subjects share it.
 func (s *Store) lane(t *storage.Ticket) (_ *lane, one bool) {
 	if len(s.lanes) == 1 {
 		return &s.lanes[0], true
@@ -172,8 +171,8 @@ func (s *Store) laneAt(slot int) *lane {
 	return &s.lanes[min(slot, len(s.lanes)-1)]
 }
 
-// eval runs the script, by its name or, where the server does not know it, by its text. A server
-// that does not know it has not run it, so this sends no charge twice.
+// eval runs the script by its hash or, if the server does not know it, by its text. A server that does not
+// know it has not run it, so this sends no charge twice.
 func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScript, keys []string, arg string) (string, error) {
 	conn, b := s.conns.Load(), client.B()
 	reply := conn.ask(ctx, client, b.Evalsha().Sha1(script.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(arg).Build())
@@ -185,8 +184,8 @@ func (s *Store) eval(ctx context.Context, client rueidis.Client, script *luaScri
 	return text, timedOut(err, s.limit.get())
 }
 
-// timedOut says of a connection's timeout what a context's would say: which of the two comes first is
-// a matter of chance.
+// timedOut turns a timeout of a connection into the error that a context would return, because it is a
+// matter of chance which comes first.
 func timedOut(err error, after time.Duration) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("no answer within %v: %w: %w", after, context.DeadlineExceeded, err)
@@ -194,10 +193,10 @@ func timedOut(err error, after time.Duration) error {
 	return err
 }
 
-// Stats count what the store did since it was opened.
+// Stats counts what the store has done since it was opened.
 type Stats struct {
 	Tickets  int64 // sent
-	Runs     int64 // round trips they took
+	Runs     int64 // round trips for them
 	NoScript int64 // runs that had to be sent again with the script's text
 }
 

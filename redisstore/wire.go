@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Bounds of a run: how long others wait behind it. A single ticket may exceed the second.
+// Bounds of a run, because others wait behind it. A single ticket may exceed the second.
 const (
 	maxRunTickets = 128
 	maxRunItems   = 1024
@@ -24,13 +24,13 @@ const headSize = 9 // subjects, tickets, extras, where the tickets start
 type request struct {
 	subjects map[storage.Subject]int    // index among the subjects' keys, from 1
 	lists    map[listID]int             // index among the other keys, from 1
-	limits   map[*algorithm.Meter]int   // where in the request they start, from 1 as Lua counts
+	limits   map[*algorithm.Meter]int   // where in the request they start, from 1 as in Lua
 	terms    map[*algorithm.Penalty]int // likewise
 
 	batch                 []*call
 	subjectKeys, listKeys keyText
 	limitBuf, ticketBuf   []byte
-	extras                byte // whether the script needs its rarer parts
+	extras                byte // whether the script needs its less common parts
 }
 
 type listID struct {
@@ -38,7 +38,7 @@ type listID struct {
 	fingerprint uint64
 }
 
-// keyText holds keys one after the other, so that all of them become strings at once.
+// keyText holds keys back to back, so that all of them become strings with one allocation.
 type keyText struct {
 	text []byte
 	ends []int
@@ -53,8 +53,8 @@ func newRequest() *request {
 	}
 }
 
-// pack packs the tickets of a run. now is this node's clock: calendar periods are looked up
-// around it for tickets that name no instant of their own.
+// pack packs the tickets of a run. now is this node's clock: for tickets without their own instant,
+// calendar periods are looked up around it.
 func (r *request) pack(calls []*call, prefix string, now algorithm.Instant) (keys []string, arg string) {
 	clear(r.subjects)
 	clear(r.lists)
@@ -127,7 +127,7 @@ func (r *request) packTicket(t *storage.Ticket, hold uint64, prefix string, now 
 	r.ticketBuf = b
 }
 
-// appendItem writes one state that a group is decided by: its limit, its cost, how it is kept.
+// appendItem writes one state that decides a group: its limit, its cost and its form.
 func appendItem(b []byte, limit int, cost int64, form byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(limit))
 	b = binary.BigEndian.AppendUint16(b, uint16(cost>>32))
@@ -135,7 +135,7 @@ func appendItem(b []byte, limit int, cost int64, form byte) []byte {
 	return append(b, form)
 }
 
-// appendList writes where the item's log or permits are, if it keeps a list.
+// appendList writes where the item's log or permits are, if it has a list.
 func (r *request) appendList(b []byte, m *algorithm.Meter, s storage.Subject, nonce uint64, prefix string) []byte {
 	if m.Kind.Fixed() {
 		return b
@@ -144,7 +144,7 @@ func (r *request) appendList(b []byte, m *algorithm.Meter, s storage.Subject, no
 	return binary.BigEndian.AppendUint64(b, nonce)
 }
 
-// keepsSlots tells whether the group has a state that is kept in its subject's value.
+// keepsSlots reports whether the group has a state that is kept in its subject's value.
 func keepsSlots(g *storage.Group) bool {
 	if g.Penalty != nil || g.Remembers() {
 		return true
@@ -184,7 +184,7 @@ func (r *request) otherKey(appendKey func([]byte) []byte) int {
 	return r.listKeys.end()
 }
 
-// limit packs each limit once, but a calendar anew for every instant that a ticket names.
+// limit packs each limit once, but a calendar again for every instant that a ticket brings.
 func (r *request) limit(m *algorithm.Meter, given, now algorithm.Instant) int {
 	once := given == 0 || m.Kind != algorithm.KindCalendar
 	if once {
@@ -216,7 +216,7 @@ func appendNumbers(b []byte, m *algorithm.Numbers) []byte {
 		flags = 1
 	}
 	if full == 0 {
-		full = m.Capacity // levels are not multiplied with time
+		full = m.Capacity // levels are not multiplied by time
 	}
 	b = append(b, byte(m.Kind), flags)
 	b = appendUint56(b, int64(m.Fingerprint))
@@ -233,8 +233,8 @@ func appendNumbers(b []byte, m *algorithm.Numbers) []byte {
 	return append(b, code)
 }
 
-// keptFor returns for how many µs after its date a state is kept. Where a change of the limit may change
-// that, it is what the life code stands for: a state that was kept with the same code then lives long
+// keptFor returns how many µs after its date a state is kept. If a change of the limit may change that, it
+// is the duration that the life code encodes: a state that was kept with the same code then lives long
 // enough, and one with a smaller code does not.
 func keptFor(m *algorithm.Numbers, code uint8) int64 {
 	switch m.Kind {
@@ -244,7 +244,7 @@ func keptFor(m *algorithm.Numbers, code uint8) int64 {
 	return m.Life
 }
 
-// formOf says how take.lua has to read a charge of the kind.
+// formOf returns the form in which take.lua reads a charge of the kind.
 func formOf(k algorithm.Kind) byte {
 	switch k {
 	case algorithm.KindCalendar:
@@ -267,7 +267,7 @@ func uint56(b string) int64 {
 
 func (k *keyText) reset() { k.text, k.ends = k.text[:0], k.ends[:0] }
 
-// end closes the key that was appended to text and returns its number, from 1.
+// end completes the key that was appended to text and returns its number, from 1.
 func (k *keyText) end() int {
 	k.ends = append(k.ends, len(k.text))
 	return len(k.ends)
@@ -282,14 +282,14 @@ func (k *keyText) appendTo(keys []string) []string {
 	return keys
 }
 
-// appendSubjectKey writes the key of a subject's fixed-size states. Everything a subject owns
-// shares the hash tag, and so the slot.
+// appendSubjectKey writes the key of a subject's fixed-size states. Everything a subject owns shares the
+// hash tag, and therefore the slot.
 func appendSubjectKey(b []byte, prefix string, s storage.Subject) []byte {
 	b = append(append(b, prefix...), '{')
 	return append(base64.RawURLEncoding.AppendEncode(b, s[:]), '}')
 }
 
-// appendListKey writes the key of a log or a set of leases. Its letter also stands for the format.
+// appendListKey writes the key of a log or a set of permits. Its letter also identifies the format.
 func appendListKey(b []byte, prefix string, s storage.Subject, m *algorithm.Meter) []byte {
 	b = appendSubjectKey(b, prefix, s)
 	if m.Kind == algorithm.KindLog {
@@ -311,10 +311,10 @@ const (
 
 const (
 	itemSize   = 1 + 3*7 // passes, at, a, b
-	amountSize = 6       // behind it, of a charge that overdraws
+	amountSize = 6       // after it, for a charge that overdraws
 )
 
-// split cuts a reply into its tickets' parts.
+// split divides a reply into the parts of its tickets.
 func split(reply string, calls []*call) error {
 	if len(reply) < 7 {
 		return errReply(reply)
@@ -357,7 +357,7 @@ func errStatus(reply string) error {
 	return errReply(reply)
 }
 
-// unpack turns a ticket's part of the reply into what the script found.
+// unpack decodes a ticket's part of the reply.
 func (c *call) unpack() error {
 	if c.reply[0] != statusDecided {
 		return errStatus(c.reply)
@@ -389,7 +389,7 @@ func unpackAmount(b string) int64 {
 	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
 }
 
-// An item is one state as the scripts tell it: whether its cost passes, and three integers.
+// An item is one state as the scripts encode it: whether its cost passes, and three integers.
 type item struct {
 	passes bool
 	at     algorithm.Instant
@@ -400,5 +400,5 @@ func unpackItem(b string) item {
 	return item{b[0] == 1, algorithm.Instant(uint56(b[1:])), uint56(b[8:]), uint56(b[15:])}
 }
 
-// state reads the item of a meter.
+// state decodes the item for a meter.
 func (i item) state(m *algorithm.Meter) algorithm.State { return m.Kind.StateOf(i.at, i.x, i.y) }

@@ -4,11 +4,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Zones are parts of a cluster that are likely to fail together: masters have ranges of slots. Which,
-// changes under way; so zones are ranges of a fixed size, smaller than those of most masters. Who gives
-// up on a zone, and not on the cluster, goes on with the masters that are there.
+// Zones are parts of a cluster that are likely to fail together, because masters own ranges of slots. These
+// ranges change at run time, so zones are ranges of a fixed size, smaller than those of most masters. A
+// circuit breaker that opens for a zone, and not for the whole cluster, keeps using the masters that still
+// work.
 
-// Zones is how many zones servers arranged in this mode have.
+// Zones returns how many zones there are in this mode.
 func (m Mode) Zones() int {
 	if m == Cluster {
 		return 16
@@ -16,12 +17,12 @@ func (m Mode) Zones() int {
 	return 1
 }
 
-// ZoneOf tells in which zone, from 0, a subject is decided.
+// ZoneOf returns the zone, from 0, in which a subject is decided.
 func (m Mode) ZoneOf(who storage.Subject) int { return m.zoneAt(slotOf(who)) }
 
 func (m Mode) zoneAt(slot int) int { return slot * m.Zones() / slots }
 
-// A partError says for whom a ticket across slots has failed.
+// A partError says which subjects a ticket across slots has failed for.
 type partError struct {
 	error
 	who storage.Subject

@@ -1,5 +1,5 @@
-// Package child runs the servers that tests need: each is waited for as soon as it starts, so that its end is always
-// known, and none outlives the process that started it.
+// Package child runs the servers that tests need. It waits for each child from its start, so that its exit
+// is always noticed, and no child outlives the process that started it.
 package child
 
 import (
@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// Process is a child that runs, or has run.
+// Process is a child process that is running or has exited.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed once the child has ended and been reaped
+	done chan struct{} // closed once the child has exited and been reaped
 }
 
-// Start starts a command that prints to the end of a log file.
+// Start starts a command that appends its output to a log file.
 func Start(cmd *exec.Cmd, logFile string) (*Process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -30,13 +30,13 @@ func Start(cmd *exec.Cmd, logFile string) (*Process, error) {
 	}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // killed is the usual end; the log tells of any other
+		_ = cmd.Wait() // killed is the usual end; the log explains any other
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// Run runs a command to its end and returns what it printed.
+// Run runs a command to its end and returns its output.
 func Run(cmd *exec.Cmd) ([]byte, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -52,8 +52,9 @@ type startRequest struct {
 	result chan error
 }
 
-// The kernel's parent-death signal fires when the *thread* that forked the child ends, and the Go runtime ends threads
-// as it likes. So every child is forked from one goroutine that owns its thread and lives as long as the process.
+// The kernel's parent-death signal fires when the *thread* that forked the child ends, and the Go runtime
+// may end threads at any time. So every child is forked from one goroutine that owns its thread and lives
+// as long as the process.
 var startRequests = sync.OnceValue(func() chan<- startRequest {
 	requests := make(chan startRequest)
 	go func() {
@@ -75,13 +76,13 @@ func start(cmd *exec.Cmd) error {
 	return <-r.result
 }
 
-// Pid is the process id.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed once the child has ended.
+// Done returns a channel that is closed once the child has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exited tells whether it has.
+// Exited reports whether the child has exited.
 func (p *Process) Exited() bool {
 	select {
 	case <-p.done:
@@ -91,13 +92,14 @@ func (p *Process) Exited() bool {
 	}
 }
 
-// Kill ends the child, paused or not, and returns when it is gone.
+// Kill kills the child, paused or not, and returns when it is gone.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails only if it has ended already
+	_ = p.cmd.Process.Kill() // fails only if it has already exited
 	<-p.done
 }
 
-// Signal sends a signal. It returns once a stop has taken effect: the kernel only promises that it will.
+// Signal sends a signal. For a stop, it returns once the stop has taken effect: the kernel only promises
+// that it will.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		return err
@@ -108,7 +110,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// LogTail is the end of a log file, which says why a server did not start.
+// LogTail returns the end of a log file, which says why a server did not start.
 func LogTail(file string) string {
 	log, err := os.ReadFile(file)
 	if err != nil {

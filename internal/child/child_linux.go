@@ -17,7 +17,7 @@ func (p *Process) awaitStopped() error {
 		if err != nil {
 			return err
 		}
-		// "pid (name) state ...", where the name may hold anything, parentheses too.
+		// "pid (name) state ...", where the name may contain anything, including parentheses.
 		_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
 		if bytes.HasPrefix(rest, []byte("T")) {
 			return nil

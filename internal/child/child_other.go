@@ -4,8 +4,8 @@ package child
 
 import "syscall"
 
-// Only Linux kills a child with its parent; elsewhere a killed test leaves its servers behind.
+// Only Linux kills a child with its parent. On other systems a killed test leaves its servers running.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// Elsewhere there is no portable way to ask whether a child has stopped; it does within a moment.
+// Other systems have no portable way to ask whether a child has stopped; it stops within a moment.
 func (p *Process) awaitStopped() error { return nil }

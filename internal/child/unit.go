@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// SkipUnit skips a test that needs an installed program, if only those that need none are to run.
+// SkipUnit skips a test that needs an installed program, if only tests that need none are to run.
 func SkipUnit(t testing.TB) {
 	t.Helper()
 	if os.Getenv("PENSTOCK_TEST_UNIT") != "" {

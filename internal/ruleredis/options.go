@@ -27,10 +27,10 @@ type Options struct {
 	TLS                                *tls.Config
 
 	KeyPrefix string        // default "pen:"
-	Timeout   time.Duration // of one exchange, connection included; default 5 s
+	Timeout   time.Duration // of one exchange, including the connection; default 5 s
 }
 
-// validate sets the defaults and reports every option that cannot be used.
+// validate sets the defaults and reports every invalid option.
 func (o *Options) validate() error {
 	o.KeyPrefix = cmp.Or(o.KeyPrefix, "pen:")
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
@@ -55,7 +55,8 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// isAddress reports whether a server can be reached at an address. Only a single server can have a Unix socket.
+// isAddress reports whether the text is a valid address of a server. Only a single server can have a Unix
+// socket.
 func isAddress(address string, isSingle bool) bool {
 	if _, isUnix := redisdial.UnixPath(address); isUnix && isSingle {
 		return true
@@ -64,7 +65,7 @@ func isAddress(address string, isSingle bool) bool {
 	return err == nil && !strings.Contains(address, "@")
 }
 
-// isKeyPrefix reports whether keys can begin with a text. Braces would choose their slot.
+// isKeyPrefix reports whether keys may begin with the text. Braces would determine their slot.
 func isKeyPrefix(text string) bool {
 	return len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f })
 }
@@ -77,10 +78,10 @@ func (o *Options) client() rueidis.ClientOption {
 		TLSConfig:         o.TLS,
 		ConnWriteTimeout:  o.Timeout,
 		ForceSingleClient: o.Master == "" && !o.Cluster,
-		DisableRetry:      true, // who looks again anyway should hear of it
-		DisableCache:      true, // it would need further rights
+		DisableRetry:      true, // the reader retries by itself and should see the error
+		DisableCache:      true, // it would need more permissions
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
-		PipelineMultiplex: -1, // one connection will do
+		PipelineMultiplex: -1, // one connection is enough
 	}
 	redisdial.Unix(&option)
 	option.Dialer.Timeout = o.Timeout

@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// Rules are the rules in Redis: to publish, and as an origin to follow. The server is connected to when it is first
-// needed, and tried again until that succeeds: a node starts while it is down. An error for which Redis and not the
-// input is at fault wraps penstock.ErrUnavailable.
+// Rules are the rules in Redis, to publish and to follow. The connection is made when it is first needed
+// and retried until it succeeds, so a node can start while Redis is down. If Redis and not the input is at
+// fault, the error wraps penstock.ErrUnavailable.
 type Rules struct {
 	options Options
 	key     string // and channel
@@ -26,12 +26,12 @@ type Rules struct {
 	mu     sync.Mutex
 	client rueidis.Client // nil until connected
 	closed bool
-	last   *live.Text // read last, so that it is not fetched again
+	last   *live.Text // the last text read, so that it is not fetched again
 }
 
 var _ live.Origin = (*Rules)(nil)
 
-// New returns the rules in the Redis that the options name, without a look at it.
+// New returns the rules in the Redis that the options name, without connecting.
 func New(o Options) (*Rules, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -39,12 +39,12 @@ func New(o Options) (*Rules, error) {
 	return &Rules{options: o, key: o.KeyPrefix + "rules"}, nil
 }
 
-// String says where they are.
+// String returns the location of the rules.
 func (r *Rules) String() string {
 	return fmt.Sprintf("redis://%s %s", strings.Join(r.options.Addresses, ","), r.key)
 }
 
-// Close ends the connections; what is under way fails.
+// Close closes the connections. Requests in flight fail.
 func (r *Rules) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *Rules) Close() {
 	}
 }
 
-// failed says what was attempted where. Whoever asked no longer may be the reason.
+// failed wraps an error with what was attempted and where. The cause may be that the caller gave up.
 func (r *Rules) failed(attempt string, err error) error {
 	if said, ok := rueidis.IsRedisErr(err); ok && isForbidden(said.Error()) {
 		err = fmt.Errorf("%w: %w", ErrForbidden, err)
@@ -62,16 +62,16 @@ func (r *Rules) failed(attempt string, err error) error {
 	return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrUnavailable, err)
 }
 
-// ErrForbidden is wrapped when the Redis user lacks the rights that docs/redis.md lists for rules.
+// ErrForbidden is wrapped if the Redis user lacks the permissions that docs/redis.md lists for rules.
 var ErrForbidden = errors.New("the Redis user lacks the rights")
 
-// isForbidden knows what Redis says of missing rights: outside of scripts, in scripts since 7.0, and
-// before.
+// isForbidden recognises the errors of Redis for missing permissions: outside scripts, in scripts since
+// 7.0, and in scripts before.
 func isForbidden(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || strings.Contains(text, "user executing the script can't")
 }
 
-// connect returns the client. What it makes reconnects by itself later.
+// connect returns the client. The client reconnects by itself later.
 func (r *Rules) connect() (rueidis.Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,17 +91,17 @@ func (r *Rules) connect() (rueidis.Client, error) {
 //go:embed publish.lua
 var publishText string
 
-// publishScript travels with every text: it is much smaller.
+// publishScript is sent with every text: it is much smaller than the text.
 var publishScript = rueidis.NewLuaScriptNoSha(publishText)
 
-// maxVersion is the last integer that Lua's numbers tell from the next.
+// maxVersion is the last integer that Lua numbers can tell from the next.
 const maxVersion = 1 << 53
 
-// ErrNewer is wrapped when Redis has a later version than the one to publish.
+// ErrNewer is wrapped if Redis has a later version than the one to publish.
 var ErrNewer = errors.New("a newer version is published")
 
-// Publish makes the text what nodes read, and tells them, unless it is there already. A later version is not replaced;
-// then the error wraps ErrNewer.
+// Publish makes the text the one that nodes read, and notifies them, unless it is there already. It does
+// not replace a later version; then the error wraps ErrNewer.
 func (r *Rules) Publish(ctx context.Context, text *live.Text) error {
 	attempt := fmt.Sprintf("publish version %d of the rules to", text.Version)
 	if text.Version < 1 || text.Version >= maxVersion {
@@ -128,7 +128,7 @@ func (r *Rules) Publish(ctx context.Context, text *live.Text) error {
 	return nil
 }
 
-// Read returns what was published last.
+// Read returns the text that was published last.
 func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 	const attempt = "read the rules from"
 	client, err := r.connect()
@@ -155,7 +155,7 @@ func (r *Rules) Read(ctx context.Context) (*live.Text, error) {
 		return last, nil
 	}
 	data, err := client.Do(ctx, client.B().Hget().Key(r.key).Field("text").Build()).AsBytes()
-	if rueidis.IsRedisNil(err) { // deleted just now
+	if rueidis.IsRedisNil(err) { // deleted in the meantime
 		return nil, fmt.Errorf("%s %v: %w", attempt, r, live.ErrNoRules)
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *Rules) lastRead() *live.Text {
 	return r.last
 }
 
-// says tells whether a reply consists of these texts.
+// says reports whether a reply consists of these texts.
 func says(reply []rueidis.RedisMessage, want ...string) bool {
 	if len(reply) != len(want) {
 		return false
@@ -190,7 +190,7 @@ func says(reply []rueidis.RedisMessage, want ...string) bool {
 	return true
 }
 
-// Watch listens to the channel, and when the connection is lost listens again, less and less eagerly.
+// Watch listens to the channel. If the connection is lost, it listens again, with increasing delays.
 func (r *Rules) Watch(ctx context.Context, changed func(), failed func(error)) {
 	poll.Listen(ctx, r.listen, changed, func(err error) { failed(r.failed("listen to", err)) })
 }
