@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An answer is what a store says to a step. Which of the fields say something depends on the step.
+// An answer is a store's reply to a step. Which fields are set depends on the step.
 type answer struct {
 	outcome storage.Outcome
 	settled storage.Settled
 	until   algorithm.Instant // of a ban
-	refusal error             // one of refusals: the store could answer, and this is what it said
+	refusal error             // one of refusals: the store answered with this error
 }
 
-// refusals are the errors in which stores must agree, the narrower ones first.
+// refusals are the errors on which stores must agree, the narrower ones first.
 var refusals = []error{storage.ErrNoReservation, storage.ErrClosed, algorithm.ErrInvalid}
 
 func refusalOf(err error) error {
@@ -43,7 +43,7 @@ func sameSettled(a, b *storage.Settled) bool {
 	return a.Now == b.Now && a.Allowed == b.Allowed && a.Again == b.Again && a.Until == b.Until && slices.Equal(a.Decisions, b.Decisions)
 }
 
-// difference says where two answers differ, or is empty.
+// difference describes where two answers differ, or is empty.
 func difference(want, got *answer) string {
 	if want.same(got) {
 		return ""
@@ -64,8 +64,8 @@ func difference(want, got *answer) string {
 	return gocmp.Diff(read(want), read(got))
 }
 
-// canonical brings reservations into a form in which stores must agree: those that can be
-// believed, in order, and of closed ones only what they were closed with.
+// canonical brings reservations into a form on which stores must agree: the credible ones, in order, and
+// for closed ones only their final costs.
 func canonical(rs []storage.Reservation, now algorithm.Instant) []storage.Reservation {
 	var all []storage.Reservation
 	for _, r := range rs {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Edges checks what callers do wrong or in excess: nothing of it may be charged, mixed up or fatal.
+// Edges checks invalid and excessive use: none of it may be charged, mixed up or fatal.
 func (s Suite) Edges(t *testing.T) {
 	nodes := s.open(t, fleet)
 	for _, e := range edges {
@@ -30,7 +30,7 @@ func (s Suite) Edges(t *testing.T) {
 
 type edge struct {
 	name  string
-	able  bool // more is asked than decisions
+	able  bool // needs more than decisions
 	check func(nodes []storage.Store) error
 }
 
@@ -58,7 +58,7 @@ var edges = []edge{
 	{"guards at the first and last instants", true, checkGuardedExtremes},
 }
 
-// everyKind is one meter of each kind, of three a day or so.
+// everyKind returns one meter of each kind, of about three a day.
 func everyKind() []*algorithm.Meter {
 	const window = 24 * time.Hour
 	limits := []algorithm.Limit{
@@ -81,7 +81,7 @@ func everyKind() []*algorithm.Meter {
 	return meters
 }
 
-// forEachKind runs a check for every meter and says for which it failed.
+// forEachKind runs a check for every meter and says for which one it failed.
 func forEachKind(check func(m *algorithm.Meter) error) error {
 	var errs []error
 	for _, m := range everyKind() {
@@ -92,8 +92,8 @@ func forEachKind(check func(m *algorithm.Meter) error) error {
 	return errors.Join(errs...)
 }
 
-// unnoticed plays a past twice, once with further steps in between, and demands that a call
-// afterwards is answered the same: the steps left no trace.
+// unnoticed plays a history twice, once with extra steps in between, and requires the same answer to a
+// later request: the extra steps left no trace.
 func unnoticed(nodes []storage.Store, past, between []step, question step) error {
 	want, err := afterwards(nodes, past, &question)
 	if err != nil {
@@ -122,7 +122,7 @@ func checkPeek(nodes []storage.Store) error {
 	return forEachKind(func(m *algorithm.Meter) error {
 		ask := one(now, m, 1, algorithm.AnyDelay, 99)
 		later := one(now+day, m, 1, algorithm.AnyDelay, 99)
-		ahead := calls(3, now+400*day, m, 1) // a wrong clock: only a call may date it anew
+		ahead := calls(3, now+400*day, m, 1) // a wrong clock: only a request may date it again
 		return errors.Join(
 			unnoticed(nodes, nil, calls(5, now, m, 0), ask),
 			unnoticed(nodes, calls(2, now, m, 1), calls(5, now+1, m, 0), ask),
@@ -177,7 +177,7 @@ func checkContext(nodes []storage.Store) error {
 	})
 }
 
-// untouched checks that the subject has used nothing of the meter.
+// untouched checks that the subject has used none of the meter.
 func untouched(nodes []storage.Store, who storage.Subject, m *algorithm.Meter) error {
 	peek := one(scenarioStart, m, 0, 0, 0)
 	out, err := take(nodes, []storage.Subject{who}, &peek)
@@ -190,8 +190,8 @@ func untouched(nodes []storage.Store, who storage.Subject, m *algorithm.Meter) e
 	return nil
 }
 
-// checkClock asks for an instant of the store's own: some time in the present, which this check,
-// knowing of no other clock's error, takes to begin in 2020.
+// checkClock asks for the store's own instant. It must be in the present, which this check assumes to begin
+// in 2020, because it has no other clock to compare with.
 func checkClock(nodes []storage.Store) error {
 	present := algorithm.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	return forEachKind(func(m *algorithm.Meter) error {
@@ -207,7 +207,7 @@ func checkClock(nodes []storage.Store) error {
 	})
 }
 
-// checkReuse gives the store an outcome that still holds what another store might have left.
+// checkReuse passes the store an outcome that still holds what another store might have left.
 func checkReuse(nodes []storage.Store) error {
 	stale := storage.Outcome{
 		Now: 1, Allowed: true,
@@ -235,8 +235,8 @@ func checkReuse(nodes []storage.Store) error {
 	})
 }
 
-// checkSharing has callers with subjects of their own on one node at once: nobody may be told what
-// another asked.
+// checkSharing runs clients with their own subjects concurrently on one node: no client may receive the
+// answer of another.
 func checkSharing(nodes []storage.Store) error {
 	meters := everyKind()
 	var wg sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// checkBans bans in ways that no store could.
+// checkBans requests bans that are invalid for every store.
 func checkBans(nodes []storage.Store) error {
 	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
 	m := perMinute(5)
@@ -48,7 +48,7 @@ func checkBans(nodes []storage.Store) error {
 	return errors.Join(errs...)
 }
 
-// checkEndedContexts does everything but calls with a context that has ended: nothing comes of it.
+// checkEndedContexts does everything except requests with a context that has ended: nothing may change.
 func checkEndedContexts(nodes []storage.Store) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -94,8 +94,8 @@ func checkEndedContexts(nodes []storage.Store) error {
 	return errors.Join(append(errs, stillReserved(nodes, who, m))...)
 }
 
-// checkInvalidResets resets what no store can, and forgets nothing; and resets a subject that is banned
-// by a rule without a penalty any more, which lifts the ban.
+// checkInvalidResets makes resets that are invalid for every store and must forget nothing. It also resets
+// a banned subject whose rule no longer has a penalty, which lifts the ban.
 func checkInvalidResets(nodes []storage.Store) error {
 	m := perMinute(5)
 	reset := func(g storage.Group) error {
@@ -146,7 +146,7 @@ func checkResetLifts(nodes []storage.Store, reset func(storage.Group) error) err
 	return nil
 }
 
-// checkInspection asks for some of several reservations, of one subject beside another.
+// checkInspection asks for some of several reservations of one subject next to another.
 func checkInspection(nodes []storage.Store) error {
 	const several = 5
 	who, m, err := reserved(nodes)
@@ -189,7 +189,7 @@ func checkInspection(nodes []storage.Store) error {
 	return nil
 }
 
-// checkSettledReuse gives the store a Settled that still holds what another settlement left.
+// checkSettledReuse passes the store a Settled that still holds what another settlement left.
 func checkSettledReuse(nodes []storage.Store) error {
 	who, m, err := reserved(nodes)
 	if err != nil {
@@ -215,7 +215,7 @@ func checkSettledReuse(nodes []storage.Store) error {
 	return nil
 }
 
-// checkIDs sends ids as hostile as keys: each is its own call and no other.
+// checkIDs sends ids as hostile as the keys: each identifies its own request and no other.
 func checkIDs(nodes []storage.Store) error {
 	const long = 10 << 20
 	g := group(perMinute(100), 1)
@@ -241,7 +241,7 @@ func checkIDs(nodes []storage.Store) error {
 	return nil
 }
 
-// checkGuardedExtremes does everything at the ends of the time that can be told.
+// checkGuardedExtremes does everything at both ends of the range of instants.
 func checkGuardedExtremes(nodes []storage.Store) error {
 	p := must(algorithm.PenaltyTerms{After: 2, Within: algorithm.MaxWindow, Bans: []time.Duration{time.Millisecond, algorithm.MaxWindow}, ForgiveAfter: algorithm.MaxWindow}.Compile())
 	d := repeats(algorithm.MaxDedupTTL, algorithm.MaxReplays, 3, algorithm.MaxWindow)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// checkKeys fills the limit of every hostile key and demands that each had all of it to itself.
+// checkKeys exhausts the limit of every hostile key and requires that each had its full limit.
 func checkKeys(nodes []storage.Store) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Hour}.MustCompile()
 	domain := newcomer().String()
@@ -35,8 +35,8 @@ func checkKeys(nodes []storage.Store) error {
 	return errors.Join(errs...)
 }
 
-// hostile are keys as a caller could choose them to be taken for another, to be no key at all, or
-// to be too much. The last are subjects whose bytes are special in some store.
+// hostile returns keys that a client could choose to be mistaken for another key, to be no valid key, or to
+// be too long. The last ones are subjects whose bytes are special in some store.
 func hostile(domain string) map[string]storage.Subject {
 	key := func(parts ...string) storage.Subject {
 		var attributes []storage.Attribute
@@ -80,7 +80,7 @@ func hostile(domain string) map[string]storage.Subject {
 		"another rule":      hasher.Subject(domain, "rule2"),
 		"another domain":    hasher.Subject(domain+"r", "ule"),
 	}
-	// The bytes of a subject are anything at all, with a run of its own in the middle.
+	// A subject may consist of any bytes, with a run of its own in the middle.
 	for _, b := range []byte{0, '{', '}', '\r', '\n', ' ', '*', 0xff} {
 		s := newcomer()
 		for i := range s {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// checkInvalidLate sends what no store can charge late: an error says what is wrong, and nothing is
-// charged.
+// checkInvalidLate sends late charges that are invalid for every store: an error says what is wrong, and
+// nothing is charged.
 func checkInvalidLate(nodes []storage.Store) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
 	log := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: 24 * time.Hour}.MustCompile()
@@ -67,8 +67,8 @@ func checkInvalidLate(nodes []storage.Store) error {
 	return errors.Join(errs...)
 }
 
-// checkLongLog charges late before, between and behind the many entries of a log: what would have to
-// be inserted before more than the last MaxLateEntries of them is not charged, and all else is.
+// checkLongLog charges late before, between and after the many entries of a log. What would have to be
+// inserted before more than the last MaxLateEntries of them is not charged; everything else is.
 func checkLongLog(nodes []storage.Store) error {
 	const entries = algorithm.MaxLateEntries + 200
 	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 5000, Window: time.Hour}.MustCompile()
@@ -85,7 +85,7 @@ func checkLongLog(nodes []storage.Store) error {
 	} {
 		who := []storage.Subject{newcomer()}
 		for i := range algorithm.Instant(entries) {
-			s := one(start+1+i, m, 1, 0, 0) // one each µs, from the first on
+			s := one(start+1+i, m, 1, 0, 0) // one each µs, starting with the first
 			if _, err := take(nodes, who, &s); err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func checkLongLog(nodes []storage.Store) error {
 		if _, err := play(nodes, who, &s); err != nil {
 			return err
 		}
-		// The sum tells how much was charged, and how it falls with time tells where.
+		// The sum shows how much was charged, and how it falls over time shows where.
 		admitted := slices.Clone(v.late[len(v.late)-kept(v.late, v.charged):])
 		for i := range algorithm.Instant(entries) {
 			admitted = append(admitted, flow{start + 1 + i, 1})
@@ -121,7 +121,7 @@ func checkLongLog(nodes []storage.Store) error {
 	return nil
 }
 
-// kept is how many of the newest make up a sum.
+// kept returns how many of the newest entries make up a sum.
 func kept(late []flow, sum int64) (n int) {
 	for i := len(late) - 1; i >= 0 && sum > 0; i-- {
 		sum -= late[i].amount

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// reserved makes a newcomer with a reservation of 3 of 100 a day, nonce 7, for an hour.
+// reserved returns a new subject with a reservation of 3 out of 100 a day, nonce 7, for an hour.
 func reserved(nodes []storage.Store) (who []storage.Subject, m *algorithm.Meter, err error) {
 	m = algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour}.MustCompile()
 	g := group(m, 3)
@@ -23,7 +23,7 @@ func reserved(nodes []storage.Store) (who []storage.Subject, m *algorithm.Meter,
 	return who, m, err
 }
 
-// stillReserved checks that the reservation is as it was: 3 are used, and can be released once.
+// stillReserved checks that the reservation is unchanged: 3 are used, and can be released once.
 func stillReserved(nodes []storage.Store, who []storage.Subject, m *algorithm.Meter) error {
 	peek := one(scenarioStart, m, 0, 0, 0)
 	out, err := take(nodes, who, &peek)
@@ -41,8 +41,8 @@ func stillReserved(nodes []storage.Store, who []storage.Subject, m *algorithm.Me
 	return nil
 }
 
-// checkInvalidSettlements sends what no store could settle: an error says what is wrong, and the
-// reservation stays as it was.
+// checkInvalidSettlements sends settlements that are invalid for every store: an error says what is wrong,
+// and the reservation is unchanged.
 func checkInvalidSettlements(nodes []storage.Store) error {
 	leaky := algorithm.Limit{Algorithm: algorithm.LeakyBucket, Count: 5, Window: time.Hour}.MustCompile()
 	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: algorithm.MaxReservedLog + 1, Window: time.Hour}.MustCompile()
@@ -100,8 +100,8 @@ func safely(do func() error) (err error) {
 	return do()
 }
 
-// checkRefusedSettlements settles what is not there: each is refused in its own way, and the
-// reservation stays as it was.
+// checkRefusedSettlements settles what does not exist: each is refused with its own error, and the
+// reservation is unchanged.
 func checkRefusedSettlements(nodes []storage.Store) error {
 	other := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
 	end := scenarioStart.Add(time.Hour)

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// checkInvalid sends tickets that no store could decide. Each also holds a sound charge, which
-// must not be taken.
+// checkInvalid sends tickets that are invalid for every store. Each also holds a valid charge, which must
+// not be taken.
 func checkInvalid(nodes []storage.Store) error {
 	sound := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: time.Hour}.MustCompile()
 	other := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: time.Hour, Ordinal: 1}.MustCompile()
@@ -101,7 +101,7 @@ func takeInvalid(node storage.Store, t *storage.Ticket) error {
 	return nil
 }
 
-// checkLargest sends as many groups with as many charges as a ticket may hold.
+// checkLargest sends the largest number of groups and charges that a ticket may hold.
 func checkLargest(nodes []storage.Store) error {
 	model, cast := NewModel(), newcomers(1)
 	s := step{ticket: storage.Ticket{Now: scenarioStart, Nonce: 1, MaxDelay: algorithm.AnyDelay}}
@@ -116,7 +116,7 @@ func checkLargest(nodes []storage.Store) error {
 		s.ticket.Groups = append(s.ticket.Groups, g)
 		s.who = append(s.who, 0)
 	}
-	for i := range 6 { // the fifth and sixth are denied by some
+	for i := range 6 { // some limits deny the fifth and sixth
 		s.ticket.Nonce++
 		want, got, err := both(model, nodes, cast, &s)
 		if err != nil {
@@ -129,7 +129,7 @@ func checkLargest(nodes []storage.Store) error {
 	return nil
 }
 
-// checkExtremes decides at the ends of the time that can be told.
+// checkExtremes decides at both ends of the range of instants.
 func checkExtremes(nodes []storage.Store) error {
 	return forEachKind(func(m *algorithm.Meter) error {
 		model, cast := NewModel(), newcomers(1)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Exactly releases many callers at once, spread over a fleet, and demands that exactly as many
-// pass as the limit allows: not one more, not one fewer, every time.
+// Exactly starts many clients at once, spread over a fleet, and requires that exactly as many pass as the
+// limit allows: not one more, not one fewer, every time.
 func (s Suite) Exactly(t *testing.T) {
 	n := size(50, 1_000, 100_000)
 	nodes := s.open(t, fleet)
@@ -50,16 +50,16 @@ func (s Suite) Exactly(t *testing.T) {
 	})
 }
 
-// A rush is a limit on which many callers fall at once. On the real clock its window is so long
-// that nothing comes back while the callers are at it.
+// A rush is a limit that many clients hit at once. On the real clock its window is so long that nothing
+// becomes free during the rush.
 type rush struct {
 	name     string
 	limit    algorithm.Limit
-	prepare  []step // before the callers come
+	prepare  []step // before the clients start
 	now      algorithm.Instant
 	maxDelay time.Duration
 	others   []algorithm.Limit // wider limits charged along with it
-	apart    bool              // to another subject
+	apart    bool              // for another subject
 }
 
 var rushes = []rush{
@@ -80,8 +80,8 @@ var wide = []algorithm.Limit{
 	{Algorithm: algorithm.TokenBucket, Count: 1000, Window: algorithm.MaxWindow},
 }
 
-// trials lets 10·L callers rush in, for limits of 5 to 10, again and again for newcomers, and
-// among them 50 and 100 callers at a limit of 10.
+// trials starts 10·L clients for limits of 5 to 10, repeatedly and with new subjects, and includes 50 and
+// 100 clients at a limit of 10.
 func (r rush) trials(nodes []storage.Store, n int) error {
 	return trials(n, 8, func(i int) error {
 		trial := r
@@ -101,7 +101,7 @@ func (r rush) trials(nodes []storage.Store, n int) error {
 	})
 }
 
-// minuteRush is the rush as people tell it, ten a minute, at an instant of the ticket's own.
+// minuteRush is the textbook rush, ten a minute, at an instant that the ticket brings.
 func minuteRush(nodes []storage.Store, n int) error {
 	algorithms := []algorithm.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindowLog, algorithm.SlidingWindowCounter, algorithm.TokenBucket}
 	return trials(n, 8, func(i int) error {
@@ -113,7 +113,7 @@ func minuteRush(nodes []storage.Store, n int) error {
 	})
 }
 
-// fadingRush: eight in the previous window, two in this, a quarter overlaps, limit 5, two nodes at
+// fadingRush: eight in the previous window, two in this one, a quarter overlaps, limit 5, two nodes at
 // once: exactly one passes.
 func fadingRush(nodes []storage.Store, n int) error {
 	limit := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 8, Window: time.Minute}
@@ -126,10 +126,11 @@ func fadingRush(nodes []storage.Store, n int) error {
 	return trials(n, 8, func(int) error { return r.once(nodes, 2, 1) })
 }
 
-// errTornWindow means that the real clock entered another window during the rush: nothing was shown.
+// errTornWindow means that the real clock entered another window during the rush, so the rush proves
+// nothing.
 var errTornWindow = errors.New("the window ended during the rush")
 
-// once is one rush of newcomers' callers.
+// once runs one rush of clients on new subjects.
 func (r rush) once(nodes []storage.Store, callers, admitted int) error {
 	for {
 		if err := r.attempt(nodes, callers, admitted); !errors.Is(err, errTornWindow) {
@@ -178,7 +179,7 @@ func (r rush) attempt(nodes []storage.Store, callers, admitted int) error {
 	return r.leftBehind(nodes[0], groups, int64(admitted))
 }
 
-// release makes all calls at once, from as many goroutines, over all nodes.
+// release makes all requests at once, from as many goroutines, over all nodes.
 func (r rush) release(nodes []storage.Store, callers int, groups []storage.Group) ([]storage.Outcome, error) {
 	outs := make([]storage.Outcome, callers)
 	err := atOnce(callers, func(i int) error {
@@ -202,7 +203,7 @@ func torn(m *algorithm.Meter, outs []storage.Outcome) bool {
 	return false
 }
 
-// inOrder checks that no two of the callers that passed are to start at the same time.
+// inOrder checks that no two of the clients that passed start at the same time.
 func inOrder(m *algorithm.Meter, outs []storage.Outcome) error {
 	var starts []algorithm.Instant
 	for i := range outs {
@@ -213,7 +214,7 @@ func inOrder(m *algorithm.Meter, outs []storage.Outcome) error {
 	slices.SortFunc(starts, cmp.Compare)
 	apart := algorithm.Instant(m.Window / m.Count)
 	for i := 1; i < len(starts); i++ {
-		// Starts fall on ticks, except the first, which falls anywhere within one.
+		// Starts fall on ticks, except the first, which falls anywhere within a tick.
 		if starts[i]-starts[i-1] < apart-algorithm.Instant(2*m.Tick) {
 			return fmt.Errorf("%v: two start %v apart", m, starts[i].Sub(starts[i-1]))
 		}
@@ -221,10 +222,10 @@ func inOrder(m *algorithm.Meter, outs []storage.Outcome) error {
 	return nil
 }
 
-// leftBehind checks that what passed, and nothing else, is charged to every limit.
+// leftBehind checks that every limit is charged for what passed and nothing else.
 func (r rush) leftBehind(node storage.Store, groups []storage.Group, admitted int64) error {
 	if len(r.prepare) > 0 {
-		return nil // more was charged than this rush
+		return nil // the charges are not only from this rush
 	}
 	var out storage.Outcome
 	peek := &storage.Ticket{Now: r.now}

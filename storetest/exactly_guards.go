@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A storm is many callers at once on what is around the charges, on the real clock.
+// A storm is many concurrent clients that exercise the guards, on the real clock.
 type storm struct {
 	name string
-	able bool // more is asked than decisions
+	able bool // needs more than decisions
 	once func(nodes []storage.Store, trial int) error
 }
 
@@ -43,7 +43,7 @@ func (s storm) trials(nodes []storage.Store, n int) error {
 	})
 }
 
-// atOnce lets callers go at the same time.
+// atOnce starts all clients at the same time.
 func atOnce(callers int, call func(i int) error) error {
 	errs := make([]error, callers)
 	start := make(chan struct{})
@@ -59,7 +59,7 @@ func atOnce(callers int, call func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// takeAtOnce has every caller ask for a group of its own.
+// takeAtOnce makes every client ask for its own group.
 func takeAtOnce(nodes []storage.Store, callers int, groupOf func(i int) storage.Group) ([]storage.Outcome, error) {
 	outs := make([]storage.Outcome, callers)
 	err := atOnce(callers, func(i int) error {
@@ -69,7 +69,7 @@ func takeAtOnce(nodes []storage.Store, callers int, groupOf func(i int) storage.
 	return outs, err
 }
 
-// perHour passes so many in any hour.
+// perHour returns a meter that passes count in any hour.
 func perHour(count int64) *algorithm.Meter {
 	return algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: time.Hour}.MustCompile()
 }
@@ -82,8 +82,8 @@ func fourTimesAtOnce(nodes []storage.Store, trial int) error {
 	return repeatsAtOnce(nodes, trial, 80, func(i int) int { return i % 20 })
 }
 
-// repeatsAtOnce: exactly the limit is charged, and no more repeats pass than the budget has. With
-// one id there are always enough repeats to use it up.
+// repeatsAtOnce: exactly the limit is charged, and at most as many duplicates pass as the budget allows.
+// With a single id there are always enough duplicates to exhaust the budget.
 func repeatsAtOnce(nodes []storage.Store, trial, callers int, id func(i int) int) error {
 	const limit = 10
 	budget := int64(1 + trial%4)
@@ -141,10 +141,10 @@ func permitsAtOnce(nodes []storage.Store, trial int) error {
 	return nil
 }
 
-// strikesAtOnce: every denial is a strike, so that the last one bans, and only that.
+// strikesAtOnce: every denial is a strike, so the last one bans, and only that one.
 func strikesAtOnce(nodes []storage.Store, trial int) error {
 	const limit, callers = 10, 50
-	after := int64(callers - limit + trial%2) // one strike short every other time
+	after := int64(callers - limit + trial%2) // every other time it is one strike short
 	g := group(perHour(limit), 1)
 	g.Subject = newcomer()
 	g.Penalty = must(algorithm.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Hour}, ForgiveAfter: time.Hour}.Compile())
@@ -169,7 +169,7 @@ func strikesAtOnce(nodes []storage.Store, trial int) error {
 	return nil
 }
 
-// releasesAtOnce: what everybody releases at once is given back once.
+// releasesAtOnce: what all clients release at once is returned once.
 func releasesAtOnce(nodes []storage.Store, trial int) error {
 	const callers = 30
 	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Hour}.MustCompile()
@@ -212,8 +212,8 @@ func releasesAtOnce(nodes []storage.Store, trial int) error {
 	return nil
 }
 
-// leasesAtOnce: callers take a lease and give it back again and again; never do more hold one than
-// there are, and in the end nobody does.
+// leasesAtOnce: clients take a permit and release it repeatedly. There are never more holders than permits,
+// and in the end there are none.
 func leasesAtOnce(nodes []storage.Store, trial int) error {
 	const callers, rounds = 12, 8
 	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: int64(1 + trial%4), Window: time.Hour}.MustCompile()

@@ -11,18 +11,18 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Expiry checks on the store's own clock that a counter whose limit changes lives as long as the new
-// limit needs, once anything has looked at it: a denied request, a peek, a request that was denied
-// elsewhere. What nothing has looked at may expire when the limit that wrote it no longer needs it.
+// Expiry checks on the store's own clock that a counter whose limit changes lives as long as the new limit
+// needs, once a request has read it: a denied request, a peek, or a request that was denied elsewhere. A
+// counter that no request has read may expire when the limit that wrote it no longer needs it.
 func (s Suite) Expiry(t *testing.T) {
 	if err := expiry(s.open(t, 1)); err != nil {
 		t.Error(err)
 	}
 }
 
-// expiry plays all cases beside each other, and waits once for all of them.
+// expiry plays all cases side by side, and waits once for all of them.
 func expiry(nodes []storage.Store) error {
-	const tries = 20 // a busy machine may look too late
+	const tries = 20 // a busy machine may read too late
 	cases := lowered()
 	for range tries {
 		var again []*loweredLimit
@@ -52,17 +52,17 @@ func expiry(nodes []storage.Store) error {
 	return fmt.Errorf("of %d counters, none could be looked at within %v of being written", len(cases), spentLife)
 }
 
-// spentLife is how long the limits need that the counters are written by.
+// spentLife is how long the limits that write the counters need them.
 const spentLife = time.Second
 
-// A loweredLimit is a counter that one group writes and another, of a lower limit, looks at.
+// A loweredLimit is a counter that one group writes and another group, with a lower limit, reads.
 type loweredLimit struct {
 	name        string
 	spends, now storage.Group
-	denied      bool // the look is of a ticket that was denied elsewhere
+	denied      bool // the ticket that reads was denied elsewhere
 
 	subject storage.Subject
-	since   algorithm.Instant // when it was written; 0: not seen in time
+	since   algorithm.Instant // when it was written; 0: not read in time
 }
 
 func lowered() (all []*loweredLimit) {
@@ -106,7 +106,7 @@ func (c *loweredLimit) ask(node storage.Store, g storage.Group, denied bool) (ou
 	return out, nil
 }
 
-// spend writes the counter and looks at it by the lowered limit, and tells whether it was in time.
+// spend writes the counter, reads it with the lowered limit, and reports whether that was in time.
 func (c *loweredLimit) spend(node storage.Store) (seen bool, err error) {
 	c.subject, c.since = newcomer(), 0
 	out, err := c.ask(node, c.spends, false)
@@ -128,7 +128,7 @@ func (c *loweredLimit) spend(node storage.Store) (seen bool, err error) {
 	return c.since != 0, nil
 }
 
-// left checks that an answer knows what was written.
+// left checks that an answer includes what was written.
 func (c *loweredLimit) left(out *storage.Outcome) error {
 	if c.spends.Penalty != nil {
 		if n := out.Groups[0].Strikes; n != 1 {
@@ -136,14 +136,14 @@ func (c *loweredLimit) left(out *storage.Outcome) error {
 		}
 		return nil
 	}
-	const most = 990 // drained by 1 a second, and looked at within a few
+	const most = 990 // drains by 1 a second, and is read within a few seconds
 	if used := out.Decisions[0].Used; used < most && out.Now.Sub(c.since) < (1000-most)*time.Second || used == 0 {
 		return fmt.Errorf("%s: %d are used after %v", c.name, used, out.Now.Sub(c.since))
 	}
 	return nil
 }
 
-// check looks again when the limit that wrote it no longer needs the counter.
+// check reads the counter again when the limit that wrote it no longer needs it.
 func (c *loweredLimit) check(node storage.Store) error {
 	peek := c.now
 	peek.Charges = []algorithm.Charge{{Meter: c.now.Charges[0].Meter}}

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A generator makes up a trace step by step, with one eye on the answers: the instants and costs
-// that matter are those at which an answer changes.
+// A generator makes up a trace step by step and watches the answers, because the instants and costs that
+// matter are those at which an answer changes.
 type generator struct {
 	r          *rand.Rand
 	nodes      int
@@ -18,13 +18,13 @@ type generator struct {
 	meters     []*algorithm.Meter
 	now        algorithm.Instant
 	steps      int
-	from       algorithm.Instant // no earlier than this
-	calm       bool              // the clock hardly steps, so that lists grow long
+	from       algorithm.Instant // earliest instant
+	calm       bool              // the clock hardly steps, so lists grow long
 	nonces     []uint64
 
-	rule *rule // nil: limits alone
+	rule *rule // nil: limits only
 
-	found *storage.Outcome // of the last call
+	found *storage.Outcome // of the last request
 }
 
 // Instants of traces stay where periods can be computed on both sides.
@@ -33,7 +33,7 @@ var (
 	latest   = algorithm.InstantOf(time.Date(2105, 1, 1, 0, 0, 0, 0, time.UTC))
 )
 
-// turns are instants near which calendars are hard: clocks going forward, back and over midnight.
+// turns are instants near which calendars are hard: clocks go forward, back and over midnight.
 var turns = []time.Time{
 	time.Date(2024, 3, 31, 0, 59, 0, 0, time.UTC),   // Berlin forward
 	time.Date(2024, 10, 27, 0, 30, 0, 0, time.UTC),  // Berlin back
@@ -77,7 +77,7 @@ func newGenerator(r *rand.Rand, nodes int, oneSubject bool) *generator {
 	return g
 }
 
-// deep makes it a long trace over a list of hundreds of entries.
+// deep makes the trace a long one over a list of hundreds of entries.
 func (g *generator) deep() {
 	l := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100 + g.r.Int64N(1000), Window: time.Hour}
 	if often(g.r, 30) {
@@ -87,7 +87,7 @@ func (g *generator) deep() {
 	g.steps, g.calm, g.cast = 1500, true, 1
 }
 
-// next returns the next step. seen tells it the answer.
+// next returns the next step. The caller passes the answer to seen.
 func (g *generator) next() step {
 	g.now = g.when()
 	if often(g.r, 2) && (!g.calm || often(g.r, 5)) {
@@ -116,7 +116,7 @@ func (g *generator) next() step {
 	return s
 }
 
-// seen tells what became of the step.
+// seen receives the answer to the step.
 func (g *generator) seen(s *step, a *answer) {
 	if len(a.outcome.Decisions) > 0 {
 		g.found = &a.outcome
@@ -126,7 +126,7 @@ func (g *generator) seen(s *step, a *answer) {
 	}
 }
 
-// charges are some of the meters, in any order, none twice.
+// charges returns some of the meters, in any order, without repetition.
 func (g *generator) charges() []algorithm.Charge {
 	n := 1
 	if often(g.r, 40) {
@@ -148,7 +148,7 @@ func (g *generator) pickCharges(n int) []algorithm.Charge {
 	return charges
 }
 
-// dropTwice drops groups that would charge the same state as an earlier one they stand together with.
+// dropTwice drops groups that would charge the same state as an earlier group decided together with them.
 func (g *generator) dropTwice(s *step) {
 	standIns := make([]storage.Subject, g.cast)
 	for i := range standIns {
@@ -172,7 +172,7 @@ func (g *generator) cost(m *algorithm.Meter) int64 {
 		return pick(g.r, algorithm.MaxCount, g.r.Int64N(algorithm.MaxCount))
 	case 4, 5, 6:
 		return min(upTo(g.r, m.Capacity), algorithm.MaxCount)
-	case 7, 8: // just what is left, and one more
+	case 7, 8: // exactly what is left, or one more
 		if g.found != nil && len(g.found.Decisions) > 0 {
 			return min(pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), algorithm.MaxCount)
 		}

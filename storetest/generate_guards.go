@@ -9,19 +9,19 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A rule is what a generator puts around the charges, and what it remembers of it to come back to.
+// A rule is the guards that a generator adds to the charges, and what it remembers to use again.
 type rule struct {
 	penalty *algorithm.Penalty
 	dedup   *algorithm.Dedup
 	reserve time.Duration
-	calls   []storage.CallID // few, so that repeats are common
-	plain   bool             // calls only: nothing is settled, banned or reset
+	calls   []storage.CallID // few, so that duplicates are common
+	plain   bool             // requests only: nothing is settled, banned or reset
 
-	named   []named             // what may be given back, the newest last
+	named   []named             // what can be settled or released, the newest last
 	moments []algorithm.Instant // at which answers change, the newest last
 	settled *step               // the last settlement
 	charged *step               // the last late charge
-	called  algorithm.Instant   // when the last call was made
+	called  algorithm.Instant   // when the last request was made
 }
 
 // named is what was taken under a nonce.
@@ -31,13 +31,13 @@ type named struct {
 	charges []algorithm.Charge
 }
 
-// guard puts guards around the charges from now on.
+// guard adds guards to the charges from now on.
 func (g *generator) guard(plain bool) {
 	g.rule = &rule{plain: plain}
 	if often(g.r, 20) && !g.calm {
 		g.meters = append(g.meters, anyMeter(g.r, algorithm.KindLeases))
 	}
-	for len(g.meters) < 3 && !g.calm { // for groups of one subject with limits of their own
+	for len(g.meters) < 3 && !g.calm { // for groups of one subject with their own limits
 		g.meters = append(g.meters, anyMeter(g.r, pick(g.r, kinds...)))
 	}
 	for i := range g.meters {
@@ -59,19 +59,19 @@ func indebted(r *rand.Rand, m *algorithm.Meter) *algorithm.Meter {
 	return m
 }
 
-// overdrawn is true now and then where it may be.
+// overdrawn is sometimes true where an overdraft is allowed.
 func overdrawn(r *rand.Rand, m *algorithm.Meter) bool {
 	return often(r, 20) && m.Kind != algorithm.KindLeaky && m.Kind != algorithm.KindLeases
 }
 
-// changeRule gives the rule other terms. What was counted under the old ones is kept.
+// changeRule gives the rule other terms. Existing counts are kept.
 func (g *generator) changeRule() {
 	g.rule.penalty = g.anyPenalty()
 	g.rule.dedup = g.anyDedup()
 	g.rule.reserve = min(pick(g.r, g.span(), storage.MaxReserve), storage.MaxReserve)
 }
 
-// span is a length that matters beside the windows of the limits.
+// span returns a length that matters in addition to the windows of the limits.
 func (g *generator) span() time.Duration {
 	if often(g.r, 30) {
 		return pick(g.r, windows...)
@@ -92,7 +92,7 @@ func (g *generator) anyPenalty() *algorithm.Penalty {
 func (g *generator) anyDedup() *algorithm.Dedup {
 	terms := algorithm.DedupTerms{TTL: min(g.span(), algorithm.MaxDedupTTL), MaxReplays: pick[int64](g.r, 1, 1, 2, 3, algorithm.MaxReplays), Budget: g.r.Int64N(6)}
 	terms.Beside = anyMeter(g.r, pick(g.r, kinds...)).Limit()
-	if often(g.r, 70) { // mostly of a length that matters
+	if often(g.r, 70) { // mostly a length that matters
 		terms.Beside = pick(g.r, g.meters...).Limit()
 	}
 	return must(terms.Compile())
@@ -100,7 +100,7 @@ func (g *generator) anyDedup() *algorithm.Dedup {
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(err) // what a generator makes up is sound
+		panic(err) // the generator makes only valid terms
 	}
 	return v
 }
@@ -137,7 +137,7 @@ func (g *generator) around(s step) step {
 		}
 	case n < 37:
 		s.reset = &storage.Group{Charges: g.pickCharges(g.r.IntN(len(g.meters) + 1))}
-		if often(g.r, 50) { // the ban is forgotten also without
+		if often(g.r, 50) { // the ban is also forgotten without a penalty
 			s.reset.Penalty = g.rule.penalty
 		}
 		if often(g.r, 80) {
@@ -154,7 +154,7 @@ func (g *generator) guardGroups(s *step) {
 	for i := range s.ticket.Groups {
 		group := &s.ticket.Groups[i]
 		if i > 0 && (often(g.r, 30) || slices.Contains(s.who[:i], s.who[i]) && often(g.r, 95)) {
-			continue // a subject may be guarded once
+			continue // a subject may be guarded only once
 		}
 		if often(g.r, 70) {
 			group.Penalty = g.rule.penalty
@@ -178,7 +178,8 @@ func (g *generator) guardGroups(s *step) {
 	g.dropTwice(s)
 }
 
-// settlement is of something that was taken, or was not; false if nothing can be.
+// settlement returns a settlement of something that was or was not taken, or false if nothing can be
+// settled.
 func (g *generator) settlement() (step, bool) {
 	if g.rule.called != 0 && often(g.r, 50) {
 		g.now = min(max(g.rule.called+g.wobble(), g.from), latest) // while it is still open
@@ -201,7 +202,7 @@ func (g *generator) settlement() (step, bool) {
 	if often(g.r, 3) {
 		taken.who = g.r.IntN(g.cast)
 	}
-	if often(g.r, 5) { // of another group, as it were
+	if often(g.r, 5) { // as if it were another group's
 		taken.charges = g.charges()
 	}
 	s := storage.Settlement{
@@ -218,7 +219,7 @@ func (g *generator) settlement() (step, bool) {
 	return step{settle: &s, who: []int{taken.who}, node: g.r.IntN(g.nodes)}, len(s.Charges) > 0
 }
 
-// refund gives back of counters that exist or do not; false if none of them can.
+// refund returns a refund of counters that may or may not exist, or false if none of them can be refunded.
 func (g *generator) refund() (step, bool) {
 	s := storage.Settlement{Now: g.now, Verb: storage.Refund}
 	for _, c := range g.charges() {
@@ -236,7 +237,7 @@ func settlement(s storage.Settlement) storage.Settlement {
 	return s
 }
 
-// current returns the meter as it is by now.
+// current returns the meter in its current form.
 func (g *generator) current(m *algorithm.Meter) *algorithm.Meter {
 	for _, other := range g.meters {
 		if other.Fingerprint == m.Fingerprint {
@@ -246,7 +247,7 @@ func (g *generator) current(m *algorithm.Meter) *algorithm.Meter {
 	return m
 }
 
-// trueCost is near the estimate, or anything.
+// trueCost returns a cost near the estimate, or any other.
 func (g *generator) trueCost(c algorithm.Charge) int64 {
 	switch g.r.IntN(6) {
 	case 0:
@@ -255,7 +256,7 @@ func (g *generator) trueCost(c algorithm.Charge) int64 {
 		return upTo(g.r, c.Cost)
 	case 2, 3:
 		return min(c.Cost+g.r.Int64N(8), algorithm.MaxCount)
-	case 4: // up to the last that is left, and one more
+	case 4: // up to the last one left, or one more
 		if g.found != nil && len(g.found.Decisions) > 0 {
 			return min(c.Cost+pick(g.r, g.found.Decisions...).Remaining+g.r.Int64N(2), algorithm.MaxCount)
 		}
@@ -263,7 +264,7 @@ func (g *generator) trueCost(c algorithm.Charge) int64 {
 	return g.cost(c.Meter)
 }
 
-// learn remembers what there is to come back to.
+// learn remembers what later steps may use again.
 func (g *generator) learn(s *step, a *answer) {
 	r := g.rule
 	switch {
@@ -285,7 +286,7 @@ func (g *generator) learn(s *step, a *answer) {
 			}
 			if group.Reserve != 0 && out.Taken {
 				g.moment(g.now.Add(group.Reserve))
-				g.moment(g.now + algorithm.Instant(group.Charges[0].Meter.Window)) // a lease's end, or nearly a window's
+				g.moment(g.now + algorithm.Instant(group.Charges[0].Meter.Window)) // the end of a permit, or nearly of a window
 			}
 			if group.Dedup != nil && out.Taken && !out.Replay {
 				g.moment(g.now + algorithm.Instant(group.Dedup.TTL))
@@ -300,7 +301,7 @@ func (g *generator) learn(s *step, a *answer) {
 	}
 }
 
-// takenBy returns what can be given back: of a duplicate, its own permits.
+// takenBy returns what can be settled or released; for a duplicate, only its own permits.
 func takenBy(g *storage.Group, out *storage.GroupOutcome) []algorithm.Charge {
 	if !out.Replay {
 		return g.Charges

@@ -15,8 +15,8 @@ var windows = []time.Duration{
 	10*time.Hour + time.Second, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, algorithm.MaxWindow,
 }
 
-// zones: none, whole hours, quarters, half-hour clock changes, clocks that skip midnight or a day,
-// and (until 2011 in St. John's) clocks that went back over midnight.
+// zones: none, whole hours, quarters, half-hour clock changes, clocks that skip midnight or a day, and
+// (until 2011 in St. John's) clocks that went back over midnight.
 var zones = []string{
 	"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Beirut",
 	"Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns",
@@ -24,10 +24,10 @@ var zones = []string{
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// often is true with the given chance in a hundred.
+// often returns true with the given percentage.
 func often(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
 
-// up to and including most, small values as likely as all larger ones.
+// upTo returns a number up to and including most. Small values are as likely as all larger ones together.
 func upTo(r *rand.Rand, most int64) int64 {
 	if most <= 0 {
 		return 0
@@ -40,7 +40,7 @@ func upTo(r *rand.Rand, most int64) int64 {
 
 // anyMeter returns a random meter of the kind.
 func anyMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
-	for { // not every combination is sound; most are
+	for { // most combinations are valid, but not all
 		l := algorithm.Limit{Window: pick(r, windows...), Count: anyCount(r), Ordinal: pick[uint8](r, 0, 0, 0, 1, algorithm.MaxOrdinal)}
 		countDenied := often(r, 30)
 		switch kind {
@@ -69,7 +69,7 @@ func anyMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
 	}
 }
 
-// anyCount is small enough to be reached most of the time, and now and then as large as it gets.
+// anyCount returns a count that is usually small enough to be reached, and sometimes the largest allowed.
 func anyCount(r *rand.Rand) int64 {
 	switch r.IntN(20) {
 	case 0:
@@ -84,7 +84,7 @@ func anyCount(r *rand.Rand) int64 {
 	return 1 + r.Int64N(10)
 }
 
-// changed returns the limit with other numbers that keep its state, or the same if none are sound.
+// changed returns the limit with other numbers that keep its state, or the same limit if none are valid.
 func changed(r *rand.Rand, m *algorithm.Meter) *algorithm.Meter {
 	l := m.Limit()
 	switch {

@@ -29,26 +29,26 @@ func (g *generator) when() algorithm.Instant {
 		then += algorithm.Instant(g.r.Int64N(2 * m.Window))
 	case n < 86:
 		then = g.promised() + g.wobble()
-	case n < 92: // about the edge of a window, a tick or a period
+	case n < 92: // near the edge of a window, a tick or a period
 		then = g.edge(m) + g.wobble()
 	case n < 95: // back a little
 		then -= algorithm.Instant(g.r.Int64N(m.Window) + 1)
-	case n < 97: // about as far back as a stored instant is believed
+	case n < 97: // about as far back as a stored instant is still believed
 		then -= window + g.wobble()
 	case n < 98:
 		then -= algorithm.Instant(g.r.Int64N(int64(400 * day)))
 	case n < 99:
 		then += algorithm.Instant(g.r.Int64N(int64(400 * day)))
-	default: // far back or forth, and exactly by days
+	default: // far back or forth, and by exact days
 		then += algorithm.Instant(g.r.Int64N(9)-4) * day
 	}
 	return min(max(then, g.from), latest)
 }
 
-// wobble is one microsecond early, on the spot, or one late.
+// wobble returns a microsecond early, exact, or a microsecond late.
 func (g *generator) wobble() algorithm.Instant { return algorithm.Instant(g.r.IntN(3) - 1) }
 
-// promised is an instant that the last answer named.
+// promised returns an instant that the last answer named.
 func (g *generator) promised() algorithm.Instant {
 	if g.found == nil {
 		return g.now

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Guards checks what is promised around the charges whatever happens: bans, repeats, reservations,
-// leases and overdrafts, judged by arithmetic of its own on random traces.
+// Guards checks the promises of bans, duplicates, reservations, permits and overdrafts on random traces,
+// with its own arithmetic.
 func (s Suite) Guards(t *testing.T) {
 	nodes := s.open(t, fleet)
 	n := size(20, 100, 20_000)
@@ -28,7 +28,7 @@ func (s Suite) Guards(t *testing.T) {
 // A guard is one promise, tested by a random trace.
 type guard struct {
 	name string
-	able bool // more is asked than decisions
+	able bool // needs more than decisions
 	tell func(t *tale) error
 }
 
@@ -64,7 +64,7 @@ func (g guard) hold(nodes []storage.Store, seed uint64, n int) error {
 	})
 }
 
-// A tale is a trace that is made up while it is played for newcomers.
+// A tale is a trace that is made up while it is played for new subjects.
 type tale struct {
 	r     *rand.Rand
 	nodes []storage.Store
@@ -80,7 +80,7 @@ func (t *tale) play(s step) (*answer, error) {
 	return &a, err
 }
 
-// ask makes a call of one group for the first of the cast.
+// ask makes a request of one group for the first subject of the cast.
 func (t *tale) ask(g storage.Group) (*storage.Outcome, error) {
 	s := asked(t.now, t.r.Uint64()|1, g)
 	s.ticket.MaxDelay = algorithm.AnyDelay
@@ -100,7 +100,7 @@ func (t *tale) peek(m *algorithm.Meter) (algorithm.Decision, error) {
 	return out.Decisions[0], nil
 }
 
-// wait lets some time pass: none, a little, up to twice the span, or just the span.
+// wait advances time: not at all, a little, up to twice the span, or by exactly the span.
 func (t *tale) wait(span time.Duration) {
 	µs := span.Microseconds()
 	switch t.r.IntN(6) {
@@ -124,7 +124,7 @@ func perMinute(count int64) *algorithm.Meter {
 	return algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: count, Window: time.Minute}.MustCompile()
 }
 
-// returning is a small meter that takes give-backs and has room for more.
+// returning returns a small meter that supports refunds and has room for more.
 func returning(r *rand.Rand) *algorithm.Meter {
 	for {
 		if m := smallMeter(r, pick(r, kinds...)); m.Returns() == nil && m.Kind != algorithm.KindLeases {

@@ -59,7 +59,7 @@ func strikesAsListed(t *tale) error {
 	return nil
 }
 
-// penalty has terms that a trace of some dozen calls goes all the way through.
+// penalty returns terms that a trace of some dozen requests exhausts completely.
 func (t *tale) penalty() *algorithm.Penalty {
 	terms := algorithm.PenaltyTerms{
 		After: 1 + t.r.Int64N(4), Within: pick(t.r, time.Second, time.Minute, 5*time.Minute),
@@ -72,13 +72,13 @@ func (t *tale) penalty() *algorithm.Penalty {
 	return must(terms.Compile())
 }
 
-// bansUnderAnyClock: whatever the clock does, what is left of a ban is no more than its length,
-// and its length is one of the rule's, or was set by hand.
+// bansUnderAnyClock: whatever the clock does, the rest of a ban never exceeds its length, and its length is
+// one of the rule's or was set manually.
 func bansUnderAnyClock(t *tale) error {
 	m, p := perMinute(1), t.penalty()
 	longest := slices.Max(p.Terms().Bans)
 	var bans int64
-	straight := true // the clock has not stepped yet, and nobody was banned by hand
+	straight := true // the clock has not stepped yet, and there was no manual ban
 	for range 60 {
 		t.wait(time.Minute)
 		step := t.r.IntN(20)
@@ -108,7 +108,7 @@ func bansUnderAnyClock(t *tale) error {
 		if o.BannedUntil != 0 && (left <= 0 || left > longest) {
 			return fmt.Errorf("banned for another %v, longest ban %v", left, longest)
 		}
-		if straight && o.Bans > bans && !slices.Contains(p.Terms().Bans, left) { // this call has brought it on
+		if straight && o.Bans > bans && !slices.Contains(p.Terms().Bans, left) { // this request caused it
 			return fmt.Errorf("banned for %v, which is none of %v", left, p.Terms().Bans)
 		}
 		bans = o.Bans
@@ -116,7 +116,7 @@ func bansUnderAnyClock(t *tale) error {
 	return nil
 }
 
-// bannedTouchesNothing: after a ban all is as if nobody had called meanwhile.
+// bannedTouchesNothing: after a ban, the state is as if there had been no requests during it.
 func bannedTouchesNothing(t *tale) error {
 	r := t.r
 	m := smallMeter(r, kinds[r.IntN(len(kinds))])
@@ -149,7 +149,7 @@ func bannedTouchesNothing(t *tale) error {
 	return unnoticed(t.nodes, past, between, guarded(now.Add(length)+algorithm.Instant(r.IntN(2)), 1, 99))
 }
 
-// foreignDenials: denials by another rule, and of what could never pass, are no strikes.
+// foreignDenials: denials by another rule, and of costs that can never pass, are not strikes.
 func foreignDenials(t *tale) error {
 	p := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Minute}.Compile())
 	own, foreign := perMinute(2), algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 0, Window: time.Minute}.MustCompile()
@@ -160,7 +160,7 @@ func foreignDenials(t *tale) error {
 		s.who = []int{0, 0}
 		return s
 	}
-	for _, cost := range []int64{1, 2, 3, algorithm.MaxCount} { // the other never passes
+	for _, cost := range []int64{1, 2, 3, algorithm.MaxCount} { // the other rule never passes
 		a, err := t.play(both(cost))
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func foreignDenials(t *tale) error {
 			return fmt.Errorf("pass is %v, want %v", out.Allowed, want)
 		}
 	}
-	a, err := t.play(both(1)) // its own limit is full as well now, and it is banned already
+	a, err := t.play(both(1)) // its own limit is now full too, and it is already banned
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func foreignDenials(t *tale) error {
 	return nil
 }
 
-// bansByHand: denied to the last microsecond, and a lift is at once.
+// bansByHand: denied to the last microsecond, and a lift takes effect at once.
 func bansByHand(t *tale) error {
 	m, p := perMinute(100), t.penalty()
 	g := group(m, 1)
@@ -230,7 +230,7 @@ func bansByHand(t *tale) error {
 	return nil
 }
 
-// resetForgets: after a reset a subject is as if never seen, except for the calls it made.
+// resetForgets: after a reset a subject is like new, except for the records of its requests.
 func resetForgets(t *tale) error {
 	m := smallMeter(t.r, kinds[t.r.IntN(len(kinds))])
 	p := t.penalty()

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// lateMeter is a small meter that can be charged late, with or without an overdraft.
+// lateMeter returns a small meter that can be charged late, with or without an overdraft.
 func (t *tale) lateMeter() *algorithm.Meter {
 	for {
 		l := smallMeter(t.r, pick(t.r, kinds...)).Limit()
@@ -34,8 +34,8 @@ func (t *tale) admitBefore(m *algorithm.Meter) (lateAmount, []flow) {
 	return a, admitted
 }
 
-// lateCountsOnce charges late what a list of admissions says, and compares what is used then with
-// what counts of that list by other arithmetic.
+// lateCountsOnce charges a list of admissions late, and compares the resulting usage with what still counts
+// of that list by independent arithmetic.
 func lateCountsOnce(t *tale) error {
 	m := t.lateMeter()
 	most := m.Capacity + m.Overdraft
@@ -64,9 +64,9 @@ func lateCountsOnce(t *tale) error {
 			}
 			least, atMost := before.Used+int64(math.Floor(counts-1e-6)), before.Used+int64(math.Ceil(counts-1e-6))
 			switch m.Kind {
-			case algorithm.KindBucket: // what is used is rounded up twice
+			case algorithm.KindBucket: // the usage is rounded up twice
 				least--
-			case algorithm.KindCounter: // of the previous window, what it had no room for is cut
+			case algorithm.KindCounter: // what the previous window had no room for is cut off
 				current, _ := held(perWindow(m), admitted, t.now)
 				least = before.Used + current
 			}
@@ -80,12 +80,13 @@ func lateCountsOnce(t *tale) error {
 	return nil
 }
 
-// perWindow is a fixed window of the same length.
+// perWindow returns a fixed window of the same length.
 func perWindow(m *algorithm.Meter) *algorithm.Meter {
 	return algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: m.Count, Window: m.Limit().Window}.MustCompile()
 }
 
-// stillCounts is how much of what was admitted, in order, counts at an instant that is not before.
+// stillCounts returns how much of the admissions, which are in order, counts at an instant that is not
+// earlier.
 func stillCounts(m *algorithm.Meter, admitted []flow, now algorithm.Instant) (sum float64) {
 	windows := func(at algorithm.Instant) int64 { return int64(at) / m.Window }
 	last := now
@@ -118,7 +119,7 @@ func stillCounts(m *algorithm.Meter, admitted []flow, now algorithm.Instant) (su
 	return sum
 }
 
-// drained is what is left of a bucket's level.
+// drained returns what is left of a bucket's level.
 func drained(m *algorithm.Meter, level float64, from, to algorithm.Instant) float64 {
 	if m.Kind == algorithm.KindInterval {
 		return max(0, level-float64(m.Count*(int64(to)/m.Window-int64(from)/m.Window)))
@@ -135,9 +136,9 @@ func (t *tale) chargeLate(s step) error {
 	return err
 }
 
-// lateHarmsNobody charges late what a wrong clock dated: nobody has less used than before, or more
-// than the overdraft allows, nothing is blocked for longer than the limit could, and others notice
-// nothing.
+// lateHarmsNobody charges late with the dates of a wrong clock. Usage never falls, nor exceeds what the
+// overdraft allows; nothing is blocked longer than the limit could block it; and other subjects are not
+// affected.
 func lateHarmsNobody(t *tale) error {
 	m := t.lateMeter()
 	if _, err := t.ask(group(m, m.Capacity)); err != nil {

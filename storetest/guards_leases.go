@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// leasesAsHeld keeps who holds a lease until when: never more than the limit, nobody is denied while
-// there are fewer, and only a lease that lives is released or renewed.
+// leasesAsHeld tracks who holds a permit and until when: never more than the limit, no denial while there
+// are fewer, and only a live permit is released or renewed.
 func leasesAsHeld(t *tale) error {
 	const ttl = time.Minute
 	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1 + t.r.Int64N(4), Window: ttl}.MustCompile()

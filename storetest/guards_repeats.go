@@ -8,12 +8,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// repeats are the terms of a rule that recognises them.
+// repeats returns the terms of a rule that recognises duplicates.
 func repeats(ttl time.Duration, replays, budget int64, window time.Duration) *algorithm.Dedup {
 	return must(algorithm.DedupTerms{TTL: ttl, MaxReplays: replays, Budget: budget, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: window}}.Compile())
 }
 
-// repeatsAsAgreed keeps the first sight of each id and counts its repeats.
+// repeatsAsAgreed records when each id was first seen and counts its duplicates.
 func repeatsAsAgreed(t *tale) error {
 	m := perMinute(3 + t.r.Int64N(5))
 	ttl, replays, budget := pick(t.r, time.Second, time.Minute, 3*time.Minute), 1+t.r.Int64N(3), t.r.Int64N(5)
@@ -69,7 +69,7 @@ func everyIDFourTimes(t *tale) error {
 	return t.burst(10, budget, 3, 200, func(i int) int { return i / 4 }, 10+budget)
 }
 
-// burst makes calls at one instant and counts those that pass.
+// burst makes requests at one instant and counts those that pass.
 func (t *tale) burst(limit, budget, replays int64, calls int, id func(i int) int, want int64) error {
 	g := group(perMinute(limit), 1)
 	g.Dedup = repeats(time.Minute, replays, budget, time.Minute)
@@ -91,7 +91,7 @@ func (t *tale) burst(limit, budget, replays int64, calls int, id func(i int) int
 	return nil
 }
 
-// repeatsForMinutes: in no minute pass more than the limit and the budget, whatever the ids.
+// repeatsForMinutes: in any minute, at most the limit plus the budget pass, whatever the ids.
 func repeatsForMinutes(t *tale) error {
 	const limit = 10
 	budget, ids := 1+t.r.Int64N(3), 1+t.r.IntN(40)
@@ -114,7 +114,7 @@ func repeatsForMinutes(t *tale) error {
 	return nil
 }
 
-// duplicatesOverLogs: beside a sliding log no trailing window holds more than limit and budget, wherever
+// duplicatesOverLogs: with a sliding log, no trailing window holds more than limit plus budget, wherever
 // fixed windows begin.
 func duplicatesOverLogs(t *tale) error {
 	const limit, window = 10, time.Minute
@@ -139,8 +139,8 @@ func duplicatesOverLogs(t *tale) error {
 	return nil
 }
 
-// duplicatesHoldPermits: however many ids are sent twice, no more requests run than there are permits.
-// A duplicate is charged nothing, and releasing what it took leaves the original's permit taken.
+// duplicatesHoldPermits: however many ids are sent twice, no more requests run than there are permits. A
+// duplicate is charged nothing, and releasing what it took does not release the original's permit.
 func duplicatesHoldPermits(t *tale) error {
 	const ttl = time.Minute
 	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1 + t.r.Int64N(3), Window: ttl}.MustCompile()
@@ -179,7 +179,7 @@ func duplicatesHoldPermits(t *tale) error {
 			return err
 		}
 		o, pass := a.outcome.Groups[0], int64(len(running)) < permits.Count
-		if o.BannedUntil != 0 && !replay { // by the strike of an original that found no permit
+		if o.BannedUntil != 0 && !replay { // by the strike of an original that got no permit
 			t.now = o.BannedUntil
 			if pass {
 				return fmt.Errorf("banned with %d of %d permits taken", len(running), permits.Count)
@@ -208,7 +208,7 @@ func duplicatesHoldPermits(t *tale) error {
 	return nil
 }
 
-// endOne releases the permit of one request that runs, and no other.
+// endOne releases the permit of one running request, and no other.
 func (t *tale) endOne(running map[uint64]algorithm.Instant, permits *algorithm.Meter) error {
 	for nonce := range running {
 		a, err := t.play(settled(storage.Settlement{Now: t.now, Nonce: nonce, Verb: storage.Release, Charges: group(permits, 1).Charges}))
@@ -224,7 +224,8 @@ func (t *tale) endOne(running map[uint64]algorithm.Instant, permits *algorithm.M
 	return nil
 }
 
-// deniedIDs: a denied call leaves nothing to be taken for a repeat of, and passes when it was told.
+// deniedIDs: a denied request leaves no record, so its retry is not a duplicate, and it passes after its
+// retry-after.
 func deniedIDs(t *tale) error {
 	m := smallMeter(t.r, pick(t.r, algorithm.KindWindow, algorithm.KindBucket, algorithm.KindLog, algorithm.KindCounter))
 	g := group(m, 1)

@@ -21,9 +21,8 @@ type open struct {
 	at    algorithm.Instant
 }
 
-// settlesWithin reserves and settles at random and keeps a list of what was charged and given back.
-// By that list no limit is ever exceeded, and nobody is refused without cause where the algorithm
-// is exact.
+// settlesWithin reserves and settles at random and keeps a list of charges and refunds. According to that
+// list no limit is ever exceeded, and no request is denied without cause where the algorithm is exact.
 func settlesWithin(t *tale) error {
 	m := returning(t.r)
 	var flows []flow
@@ -93,7 +92,7 @@ func (t *tale) reserveOrSettle(m *algorithm.Meter, opened *[]open, flows *[]flow
 	return a.settled.Decisions[0], nil
 }
 
-// counts tells whether what was charged at one instant can still be given back at another.
+// counts reports whether a charge at one instant can still be refunded at another.
 func counts(m *algorithm.Meter, at, now algorithm.Instant) bool {
 	switch m.Kind {
 	case algorithm.KindWindow, algorithm.KindCalendar:
@@ -106,7 +105,8 @@ func counts(m *algorithm.Meter, at, now algorithm.Instant) bool {
 	return at+algorithm.Instant(m.Window) > now
 }
 
-// givenBack is dated when it is given back, except where the algorithm takes it from its own date.
+// givenBack returns the flow of a refund. It is dated at the time of the refund, except where the algorithm
+// uses the date of the charge.
 func givenBack(m *algorithm.Meter, at, now algorithm.Instant, amount int64) flow {
 	if m.Kind == algorithm.KindLog || m.Kind == algorithm.KindCounter {
 		return flow{at, amount}
@@ -147,7 +147,7 @@ func exceeded(m *algorithm.Meter, flows []flow, now algorithm.Instant) error {
 	return nil
 }
 
-// held is what counts at an instant, where the algorithm is exact.
+// held returns what counts at an instant, where the algorithm is exact.
 func held(m *algorithm.Meter, flows []flow, now algorithm.Instant) (sum int64, exact bool) {
 	for _, f := range flows {
 		switch m.Kind {
@@ -166,7 +166,8 @@ func held(m *algorithm.Meter, flows []flow, now algorithm.Instant) (sum int64, e
 	return sum, true
 }
 
-// givenBackOnce: settling is done once, the same again changes nothing, and anything else is refused.
+// givenBackOnce: a settlement takes effect once, the same one again changes nothing, and any other is
+// refused.
 func givenBackOnce(t *tale) error {
 	m := returning(t.r)
 	cost := 1 + t.r.Int64N(m.Capacity)
@@ -208,7 +209,7 @@ func givenBackOnce(t *tale) error {
 	return nil
 }
 
-// overdraftEnds: it passes if one is left, takes what there is room for, and no more.
+// overdraftEnds: a request passes if one is left, takes what there is room for, and no more.
 func overdraftEnds(t *tale) error {
 	var m *algorithm.Meter
 	for m == nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A hearing is one group on its way through the ledger: its guards, around its charges.
+// A hearing is one group while the ledger decides it: its guards, around its charges.
 type hearing struct {
 	*storage.Group
 	ticket  *storage.Ticket
@@ -13,8 +13,8 @@ type hearing struct {
 	charges []*weighing
 
 	sight        storage.Sight
-	wrongPenalty bool      // a wrong clock wrote the penalty's state
-	budget       *weighing // of a duplicate
+	wrongPenalty bool      // the penalty's state was written by a wrong clock
+	budget       *weighing // for a duplicate
 }
 
 func newHearing(t *storage.Ticket, g *storage.Group, now algorithm.Instant) *hearing {
@@ -29,7 +29,8 @@ func (h *hearing) weighing(c algorithm.Charge) *weighing {
 	return &weighing{Charge: c, account: account{h.Subject, c.Meter.Fingerprint}, now: h.now, ticket: h.ticket, cost: c.Need()}
 }
 
-// hear looks at everything and writes nothing: the ban, then whether it is a repeat, then charges.
+// hear checks everything and writes nothing: first the ban, then whether it is a duplicate, then the
+// charges.
 func (h *hearing) hear(l ledger) {
 	if h.Penalty != nil {
 		state := l.balances[h.penaltyAccount()].penalty
@@ -49,7 +50,7 @@ func (h *hearing) hear(l ledger) {
 	}
 	for _, w := range h.charges {
 		if h.sight.Replay && !w.TakesPermit() {
-			w.cost = 0 // is only looked at
+			w.cost = 0 // only read
 		}
 		w.weigh(l.balances[w.account])
 	}
@@ -66,7 +67,7 @@ func (h *hearing) found() (found []storage.Found) {
 	return found
 }
 
-// conclude writes what follows from the verdict on all groups that stand or fall together.
+// conclude writes the result of the verdict on all groups that are decided together.
 func (h *hearing) conclude(l ledger, pass bool) {
 	isNew := !h.sight.Banned && !h.sight.Replay
 	for _, w := range h.charges {

@@ -20,16 +20,16 @@ const (
 
 // A plot says what happens in a history.
 type plot struct {
-	guarded bool // there is more to a group than its charges
-	several bool // tickets are of several subjects
-	plain   bool // calls are made, and nothing else
+	guarded bool // groups have guards
+	several bool // tickets have several subjects
+	plain   bool // requests only
 }
 
 // A history is what clients of a few subjects did on the real clock.
 type history struct {
 	plot
 	cast       []storage.Subject
-	groups     []storage.Group // as the rule of each subject has them
+	groups     []storage.Group // one per subject, from its rule
 	operations []porcupine.Operation
 
 	mu    sync.Mutex
@@ -38,14 +38,14 @@ type history struct {
 	began time.Time
 }
 
-// An act is a step, and between which instants it was made.
+// An act is a step and the instants between which it was made.
 type act struct {
 	step
 	called, returned algorithm.Instant
 }
 
-// recordHistory lets clients call for a few subjects, with windows so short that what was taken
-// comes back meanwhile.
+// recordHistory lets clients make requests for a few subjects, with windows so short that quota becomes
+// free during the history.
 func recordHistory(nodes []storage.Store, r *rand.Rand, p plot) (*history, error) {
 	h := &history{plot: p, cast: newcomers(historyKeys), began: time.Now()}
 	for range h.cast {
@@ -91,8 +91,8 @@ func (h *history) make(nodes []storage.Store, client int, a *act) {
 	}
 }
 
-// next is a call, or with guards now and then a settlement of anybody's or a ban. A lift is not
-// among them, as nothing tells when it was.
+// next returns a request or, with guards, sometimes a settlement by any client or a ban. It never returns a
+// lift, because a lift does not report its instant.
 func (h *history) next(r *rand.Rand) step {
 	if h.guarded && !h.plain {
 		switch n := r.IntN(100); {
@@ -149,7 +149,7 @@ func (h *history) settlement(r *rand.Rand) (step, bool) {
 	return step{settle: &s, who: []int{taken.who}}, len(s.Charges) > 0
 }
 
-// shortLimits are one to three limits of different kinds.
+// shortLimits returns one to three limits of different kinds.
 func shortLimits(r *rand.Rand) []algorithm.Charge {
 	var charges []algorithm.Charge
 	for _, k := range r.Perm(len(kinds))[:1+r.IntN(3)] {
@@ -180,7 +180,7 @@ func shortSpan(r *rand.Rand) time.Duration {
 	return pick(r, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)
 }
 
-// shortGuards puts guards around a group that begin and end many times in a history.
+// shortGuards adds guards to a group that begin and end many times in a history.
 func shortGuards(r *rand.Rand, g *storage.Group) {
 	if often(r, 60) {
 		g.Penalty = must(algorithm.PenaltyTerms{

@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Invariants checks on random traces what each algorithm promises whatever happens, judged by
-// arithmetic of its own and not by the algorithm's formulas: bounds on what passes, no denial
-// without cause, and how decisions after the same past relate to each other.
+// Invariants checks on random traces what each algorithm promises, with its own arithmetic and not with the
+// algorithm's formulas: bounds on what passes, no denial without cause, and how decisions after the same
+// history relate to each other.
 func (s Suite) Invariants(t *testing.T) {
 	nodes := s.open(t, fleet)
 	n := size(20, 200, 20_000)
@@ -27,7 +27,7 @@ func (s Suite) Invariants(t *testing.T) {
 	}
 }
 
-// A call is a step of a trace and what became of it.
+// A call is a step of a trace and its result.
 type call struct {
 	at    algorithm.Instant
 	cost  int64
@@ -35,7 +35,7 @@ type call struct {
 	algorithm.Decision
 }
 
-// A bound is what an algorithm promises about any trace of one meter in which time runs forward.
+// A bound is what an algorithm promises about any trace of one meter in which time moves forward.
 type bound struct {
 	name   string
 	kind   algorithm.Kind
@@ -74,7 +74,7 @@ func callsOf(steps []step, outs []storage.Outcome) []call {
 	return calls
 }
 
-// smallMeter is one whose numbers a trace of some dozen calls exhausts again and again.
+// smallMeter returns a meter that a trace of some dozen requests exhausts several times.
 func smallMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
 	for {
 		m := anyMeter(r, kind)
@@ -83,13 +83,13 @@ func smallMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
 			continue
 		}
 		if l.Period == algorithm.Hour || l.Location == location("America/St_Johns") {
-			continue // what comes twice has no name of its own to judge by
+			continue // duplicates have no name of their own to check by
 		}
 		return m
 	}
 }
 
-// forward is a trace of single charges in which time never runs back.
+// forward returns a trace of single charges in which time never goes back.
 func forward(r *rand.Rand, m *algorithm.Meter, n int) []step {
 	now := algorithm.InstantOf(pick(r, turns...))
 	var steps []step

@@ -18,7 +18,7 @@ var bounds = []bound{
 	{"concurrency", algorithm.KindLeases, leaseBound},
 }
 
-// windowBound: in each window at most L pass, and who is denied would have made it more.
+// windowBound: in each window at most L pass, and a denied request would have exceeded that.
 func windowBound(m *algorithm.Meter, calls []call) error {
 	passed := map[string]int64{}
 	for i, c := range calls {
@@ -51,7 +51,7 @@ func windowName(m *algorithm.Meter, at algorithm.Instant) string {
 	return local.Format("2006")
 }
 
-// exact checks a call against what had passed and still counted.
+// exact checks a request against what had passed and still counted.
 func exact(i int, c call, counted, limit int64) error {
 	if fits := counted+c.cost <= limit; fits != c.Allowed {
 		return fmt.Errorf("call %d costs %d on top of %d of %d: pass is %v, want %v", i, c.cost, counted, limit, c.Allowed, fits)
@@ -59,7 +59,7 @@ func exact(i int, c call, counted, limit int64) error {
 	return nil
 }
 
-// logBound: in any trailing window at most L pass, and who is denied would have made it more.
+// logBound: in any trailing window at most L pass, and a denied request would have exceeded that.
 func logBound(m *algorithm.Meter, calls []call) error {
 	for i, c := range calls {
 		if err := exact(i, c, trailing(m, calls[:i], c.at), m.Count); err != nil {
@@ -79,7 +79,7 @@ func trailing(m *algorithm.Meter, calls []call, at algorithm.Instant) (sum int64
 	return sum
 }
 
-// counterBound: with P passed in the previous window and a fraction f of this one gone, a trailing
+// counterBound: with P passed in the previous window and a fraction f of this one elapsed, a trailing
 // window holds at most L + P·f, and so less than 2·L.
 func counterBound(m *algorithm.Meter, calls []call) error {
 	for i, c := range calls {
@@ -103,7 +103,7 @@ func counterBound(m *algorithm.Meter, calls []call) error {
 	return nil
 }
 
-// bucketBound: between any two calls at most B + r·T pass.
+// bucketBound: between any two requests at most B + r·T pass.
 func bucketBound(m *algorithm.Meter, calls []call) error {
 	return burstBound(calls, func(from, to call) (most, unit int64) {
 		ticks := int64(to.at)/m.Tick - int64(from.at)/m.Tick
@@ -111,7 +111,7 @@ func bucketBound(m *algorithm.Meter, calls []call) error {
 	})
 }
 
-// intervalBound: between any two calls at most B, and L for each refill between them.
+// intervalBound: between any two requests at most B pass, plus L for each refill between them.
 func intervalBound(m *algorithm.Meter, calls []call) error {
 	return burstBound(calls, func(from, to call) (most, unit int64) {
 		refills := int64(to.at)/m.Window - int64(from.at)/m.Window
@@ -119,8 +119,8 @@ func intervalBound(m *algorithm.Meter, calls []call) error {
 	})
 }
 
-// burstBound checks every stretch of a trace: what passes, in units, is at most most. A call is
-// denied only if it would have broken the bound of some stretch that ends with it.
+// burstBound checks every section of a trace: what passes, in units, is at most most. A request is denied
+// only if it would have broken the bound of some section that ends with it.
 func burstBound(calls []call, bound func(from, to call) (most, unit int64)) error {
 	for j, to := range calls {
 		sum, fits := int64(0), true
@@ -138,8 +138,8 @@ func burstBound(calls []call, bound func(from, to call) (most, unit int64)) erro
 	return nil
 }
 
-// leakyBound: starts come in the order of arrival, W/L for each unit of cost apart, and nobody
-// waits longer than the queue is long.
+// leakyBound: starts follow the order of arrival, W/L apart for each unit of cost, and no request waits
+// longer than the queue is long.
 func leakyBound(m *algorithm.Meter, calls []call) error {
 	longest := (m.Capacity*m.Ticks + m.Count - 1) / m.Count * m.Tick
 	var before []call
@@ -167,7 +167,7 @@ func leakyBound(m *algorithm.Meter, calls []call) error {
 	return nil
 }
 
-// leaseBound: never more than N live, and nobody is denied while there are fewer.
+// leaseBound: never more than N are live, and no request is denied while there are fewer.
 func leaseBound(m *algorithm.Meter, calls []call) error {
 	for i, c := range calls {
 		var live int64

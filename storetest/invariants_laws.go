@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A law relates decisions after the same past, which is played anew for each of them.
+// A law relates decisions after the same history, which is played again for each of them.
 type law struct {
 	name   string
 	broken func(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []step, now algorithm.Instant) error
@@ -46,7 +46,7 @@ func raising(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []ste
 	}
 	raised, err := higher.Compile()
 	if err != nil {
-		return nil // at the end of what can be had
+		return nil // at the end of the range
 	}
 	cost := 1 + r.Int64N(m.Capacity)
 	ask, askRaised := one(now, m, cost, algorithm.AnyDelay, 1), one(now, raised, cost, algorithm.AnyDelay, 1)
@@ -66,7 +66,7 @@ func raising(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []ste
 
 func splitting(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []step, now algorithm.Instant) error {
 	if m.Kind == algorithm.KindLeases {
-		return nil // takes one whatever the cost
+		return nil // takes one, whatever the cost
 	}
 	cost := 1 + r.Int64N(m.Capacity)
 	whole := one(now, m, 2*cost, algorithm.AnyDelay, 1)
@@ -93,7 +93,7 @@ func splitting(nodes []storage.Store, r *rand.Rand, m *algorithm.Meter, past []s
 	return nil
 }
 
-// isolation plays the past among the traffic of others, who differ from its subject in one bit.
+// isolation plays the history among the traffic of others whose subjects differ in one bit.
 func isolation(nodes []storage.Store, r *rand.Rand, _ *algorithm.Meter, past []step, _ algorithm.Instant) error {
 	_, alone, err := replay(nodes, past)
 	if err != nil {

@@ -31,7 +31,7 @@ func (l ledger) chargeLate(c *storage.LateCharge, now algorithm.Instant) {
 	}
 }
 
-// seeLate counts what becomes of a late amount.
+// seeLate counts the result of a late amount.
 func (l ledger) seeLate(a *storage.LateAmount, b balance, now algorithm.Instant) {
 	if l.tally == nil {
 		return
@@ -56,7 +56,7 @@ func (l ledger) seeLate(a *storage.LateAmount, b balance, now algorithm.Instant)
 	l.tally.see("late charge to a state dated anew", added && repaired)
 }
 
-// lateAmount is what a node has admitted under a meter by itself: a counter of its own.
+// lateAmount is what a node has admitted by itself under a meter: its own counter.
 type lateAmount struct {
 	meter *algorithm.Meter
 	state algorithm.State
@@ -80,7 +80,7 @@ func (a *lateAmount) amount() storage.LateAmount {
 	return storage.LateAmount{Meter: a.meter, State: a.state, Log: a.log}
 }
 
-// lateStep charges the first of the cast late.
+// lateStep charges the first subject of the cast late.
 func lateStep(now algorithm.Instant, nonce uint64, amounts ...lateAmount) step {
 	c := &storage.LateCharge{Now: now, Nonce: nonce}
 	for i := range amounts {
@@ -89,7 +89,7 @@ func lateStep(now algorithm.Instant, nonce uint64, amounts ...lateAmount) step {
 	return step{late: c, who: []int{0}}
 }
 
-// late makes up what a node admitted around now; false if no limit can be charged late.
+// late makes up what a node admitted around now, or returns false if no limit can be charged late.
 func (g *generator) late() (step, bool) {
 	if again := g.rule.charged; again != nil && often(g.r, 20) { // the same again, or nearly
 		c := *again.late
@@ -111,8 +111,8 @@ func (g *generator) late() (step, bool) {
 	return s, len(s.late.Amounts) > 0
 }
 
-// admitAll admits some requests, the last of them around now: in order, and now and then by a clock
-// that is ahead.
+// admitAll admits some requests, the last of them around now. They are in order, and sometimes dated by a
+// clock that is ahead.
 func (g *generator) admitAll(a *lateAmount) {
 	m := a.meter
 	requests, now := 1+g.r.Int64N(6), g.now

@@ -8,42 +8,41 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An account is what one state belongs to. Limits that differ in count, burst or queue alone share
-// one, so that changing them keeps what was consumed.
+// An account is what one state belongs to. Limits that differ only in count, burst or queue share one, so
+// that changing them keeps what was consumed.
 type account struct {
 	subject     storage.Subject
 	fingerprint uint64
 }
 
-// A balance is what is kept of an account: a state, the entries of a log or of leases, or a penalty's
-// state. Balances are never changed, only replaced, so ledgers may share them.
+// A balance is the content of an account: a state, the entries of a log or of permits, or the state of a
+// penalty. Balances are never changed, only replaced, so ledgers may share them.
 type balance struct {
 	state   algorithm.State
 	entries []algorithm.Entry
 	penalty algorithm.PenaltyState
 }
 
-// callOf names what is remembered of an allowed call.
+// callOf identifies the record of an admitted request.
 type callOf struct {
 	subject storage.Subject
 	call    storage.CallID
 }
 
-// takenUnder names a reservation.
+// takenUnder identifies a reservation.
 type takenUnder struct {
 	subject storage.Subject
 	nonce   uint64
 }
 
-// A ledger is the whole state of a store and says in sequence what a ticket, a settlement, a ban or a
-// late charge does to it. It is what [Model] guards with a lock, and what the linearizability check steps
-// through.
+// A ledger is the whole state of a store. It defines, sequentially, what a ticket, a settlement, a ban or a
+// late charge does to it. [Model] guards it with a lock, and the linearizability check steps through it.
 type ledger struct {
 	balances     map[account]balance
 	calls        map[callOf]algorithm.Record
 	reservations map[takenUnder]storage.Reservation
 	late         map[takenUnder]bool // late charges that have taken effect
-	tally        *tally              // nil: nobody counts
+	tally        *tally              // nil: no counting
 }
 
 func newLedger() ledger {
@@ -70,8 +69,8 @@ func sameReservation(a, b storage.Reservation) bool {
 	return a.Nonce == b.Nonce && a.Until == b.Until && a.Closed == b.Closed && slices.Equal(a.Receipts, b.Receipts)
 }
 
-// take decides a valid ticket: first the groups that stand or fall together, then those that are
-// alone, one after the other, each seeing what was written before it.
+// take decides a valid ticket: first the groups that are decided together, then the independent ones, one
+// after the other, each seeing what was written before it.
 func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outcome) {
 	var all, together []*hearing
 	for i := range t.Groups {
@@ -102,8 +101,8 @@ func (l ledger) take(t *storage.Ticket, now algorithm.Instant, out *storage.Outc
 	l.remember(t, all, out)
 }
 
-// decide hears groups that pass all or not at all before it writes anything of them. They may have
-// been denied elsewhere.
+// decide hears groups that pass all or none before it writes any of them. They may have been denied
+// elsewhere.
 func (l ledger) decide(groups []*hearing, denied bool) {
 	pass := !denied
 	for _, h := range groups {
@@ -115,7 +114,7 @@ func (l ledger) decide(groups []*hearing, denied bool) {
 	}
 }
 
-// remember keeps what the outcome says can be repeated, settled or released.
+// remember keeps what can be repeated, settled or released according to the outcome.
 func (l ledger) remember(t *storage.Ticket, all []*hearing, out *storage.Outcome) {
 	decisions := out.Decisions
 	for i, h := range all {

@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Linearizable records what concurrent callers on several nodes asked and were told, on the real
-// clock, and looks for an order of the calls, respecting real time, in which a sequential store
-// would have given just those answers, down to every field. If there is none, two calls came
-// between each other. Every other history has guards, and settlements and bans among its calls.
+// Linearizable records the requests of concurrent clients on several nodes and their answers, on the real
+// clock. It looks for an order of the requests, respecting real time, in which a sequential store would
+// have given the same answers in every field. If there is none, two requests interfered with each other.
+// Every other history has guards, and settlements and bans among its requests.
 func (s Suite) Linearizable(t *testing.T) {
 	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error {
@@ -34,9 +34,9 @@ func (s Suite) linearizable(nodes []storage.Store, seed uint64, i int) error {
 	return linearizable(nodes, random(seed, i), plot{guarded: i%2 == 1, several: several, plain: s.Plain})
 }
 
-// linearizable makes one history and checks it, for each subject by itself, or with tickets of
-// several subjects as a whole. The order of instants is not used: a store may answer from a clock
-// that is a little behind. The step is applied at the instant that its answer names.
+// linearizable makes one history and checks it, for each subject by itself, or as a whole with tickets of
+// several subjects. It does not use the order of instants, because a store may answer from a clock that is
+// slightly behind. It applies each step at the instant that its answer names.
 func linearizable(nodes []storage.Store, r *rand.Rand, p plot) error {
 	h, err := recordHistory(nodes, r, p)
 	if err != nil {
@@ -63,12 +63,12 @@ func linearizable(nodes []storage.Store, r *rand.Rand, p plot) error {
 
 var errNotLinearizable = errors.New("not linearizable")
 
-// step tells whether the ledger gives the answer too, and what it is then.
+// step reports whether the ledger gives the same answer, and returns the ledger after the step.
 func (h *history) step(before ledger, a *act, got *answer) (bool, ledger) {
 	after := before.clone()
 	var want answer
 	switch who := h.cast[a.who[0]]; {
-	case got.refusal != nil: // names no instant: any while the call was made will do
+	case got.refusal != nil: // names no instant: any instant during the request is valid
 		settlement := *a.settle
 		settlement.Subject = who
 		refused := func(at algorithm.Instant) bool {

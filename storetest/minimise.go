@@ -2,8 +2,8 @@ package storetest
 
 import "slices"
 
-// minimise drops steps from a failing trace while it still fails, in ever smaller pieces. It gives
-// up early rather than late: a trace of a few steps is readable, the shortest is not needed.
+// minimise drops steps from a failing trace, in ever smaller pieces, while it still fails. It stops early:
+// a trace of a few steps is readable, and the shortest one is not needed.
 func minimise(steps []step, fails func([]step) bool) []step {
 	budget := 400
 	for piece := len(steps) / 2; piece > 0; piece /= 2 {

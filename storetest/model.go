@@ -10,9 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Model is the obviously correct store: one lock, Go maps, the root package's pure functions,
-// and no forgetting. Other stores are compared with it; it is far too slow and too greedy for
-// anything else.
+// A Model is the obviously correct store: one lock, Go maps, the root package's pure functions, and no
+// expiry. Other stores are compared with it. It is far too slow and uses too much memory for anything else.
 type Model struct {
 	mu     sync.Mutex
 	ledger ledger
@@ -20,7 +19,7 @@ type Model struct {
 
 var _ Able = (*Model)(nil)
 
-// NewModel returns a Model that has seen nobody.
+// NewModel returns an empty Model.
 func NewModel() *Model { return &Model{ledger: newLedger()} }
 
 // Take implements [storage.Store].
@@ -103,7 +102,7 @@ func (m *Model) locked(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// instantOf is the instant a store without a clock of its own decides at.
+// instantOf returns the instant at which a store without its own clock decides.
 func instantOf(now algorithm.Instant) algorithm.Instant {
 	if now != 0 {
 		return now

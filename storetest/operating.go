@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// ban sets or lifts a ban by hand and returns its end.
+// ban sets or lifts a manual ban and returns its end.
 func (l ledger) ban(b *storage.Ban, now algorithm.Instant) algorithm.Instant {
 	a := account{b.Subject, algorithm.PenaltyFingerprint}
 	state := b.Apply(l.balances[a].penalty, now)
@@ -19,7 +19,7 @@ func (l ledger) ban(b *storage.Ban, now algorithm.Instant) algorithm.Instant {
 	return state.At
 }
 
-// reset forgets everything of a subject but the calls that it made.
+// reset forgets everything of a subject except the records of its requests.
 func (l ledger) reset(g *storage.Group) {
 	for _, c := range g.Charges {
 		delete(l.balances, account{g.Subject, c.Meter.Fingerprint})
@@ -35,7 +35,7 @@ func (l ledger) reset(g *storage.Group) {
 	}
 }
 
-// reserved returns the reservations of a subject that can be believed, in the order of nonces.
+// reserved returns the credible reservations of a subject, ordered by nonce.
 func (l ledger) reserved(now algorithm.Instant, s storage.Subject) (live []storage.Reservation) {
 	for name, r := range l.reservations {
 		if name.subject == s && r.Live(now) {

@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Promise brings newcomers into random states and holds the store to the numbers it then reports:
-// a lone retry passes after retry-after and not a microsecond sooner, also where strikes have made a
-// ban of it, and after reset-after (and not sooner) the subject's limit is as if never seen.
+// Promise brings new subjects into random states and checks the numbers that the store then reports. A
+// single retry passes after retry-after and not a microsecond sooner, even where strikes have led to a ban.
+// After reset-after, and not sooner, the subject's limit is like new.
 func (s Suite) Promise(t *testing.T) {
 	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error { return promises(nodes, seed, size(50, 300, 10_000)) })
@@ -45,9 +45,9 @@ func promises(nodes []storage.Store, seed uint64, n int) error {
 	})
 }
 
-// binding reports whether the last answer binds the store. What a wrong clock wrote is dated anew
-// by the next call; one that writes nothing (a peek, an impossible cost, a banned call) reports
-// numbers as if it had, and they hold from that next call on.
+// binding reports whether the last answer binds the store. The next request dates again what a wrong clock
+// wrote. A request that writes nothing (a peek, an impossible cost, a banned request) reports numbers as if
+// it had, and they hold from that next request on.
 func binding(steps []step, out *storage.Outcome) bool {
 	final := steps[len(steps)-1].ticket
 	if c := final.Groups[0].Charges[0]; c.Cost > 0 && c.Meter.CanEver(c.Need()) && out.Groups[0].BannedUntil == 0 {
@@ -76,8 +76,8 @@ func playAlone(nodes []storage.Store, g *generator, p *algorithm.Penalty) ([]ste
 	return steps, g.found, nil
 }
 
-// testPromise replays the trace for a newcomer before each question, because a question may
-// change the state: a pass is charged, and a denial may be counted.
+// testPromise replays the trace for a new subject before each question, because a question may change the
+// state: a pass is charged, and a denial may be counted.
 func testPromise(nodes []storage.Store, steps []step, last algorithm.Decision) error {
 	final := &steps[len(steps)-1]
 	asked := final.ticket.Groups[0].Charges[0]
@@ -114,7 +114,7 @@ func testPromise(nodes []storage.Store, steps []step, last algorithm.Decision) e
 	return nil
 }
 
-// afterwards plays the trace for a newcomer, then the question, and returns its decision.
+// afterwards plays the trace for a new subject, then the question, and returns its decision.
 func afterwards(nodes []storage.Store, steps []step, question *step) (algorithm.Decision, error) {
 	cast, _, err := replay(nodes, steps)
 	if err != nil {
@@ -127,7 +127,7 @@ func afterwards(nodes []storage.Store, steps []step, question *step) (algorithm.
 	return out.Decisions[0], nil
 }
 
-// likeNew checks that the question is answered as it is for somebody the store has never seen.
+// likeNew checks that the question gets the same answer as for a subject the store has never seen.
 func likeNew(nodes []storage.Store, steps []step, question *step) error {
 	got, err := afterwards(nodes, steps, question)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 //go:embed testdata/*.scenario
 var scenarioFiles embed.FS
 
-// Scenarios plays every file of testdata: the algorithms and their edges as a person would tell
-// them. The format is described in the package comment.
+// Scenarios plays every file of testdata: examples of the algorithms and their edge cases. The package
+// comment describes the format.
 func (s Suite) Scenarios(t *testing.T) {
 	nodes := s.open(t, 2)
 	files, err := fs.Glob(scenarioFiles, "testdata/*.scenario")
@@ -47,18 +47,18 @@ func (s Suite) Scenarios(t *testing.T) {
 	}
 }
 
-// A scenario is a story of one subject.
+// A scenario is a sequence of events for one subject.
 type scenario struct {
 	events []event
 }
 
-// able tells whether more is asked than decisions.
+// able reports whether the scenario needs more than decisions.
 func (sc *scenario) able() bool {
 	return slices.ContainsFunc(sc.events, func(e event) bool { return e.around != nil })
 }
 
-// An event is one line: a limit or a guard appears or changes, calls are made, or something is done
-// around them.
+// An event is one line: a limit or a guard appears or changes, requests are made, or another operation is
+// done.
 type event struct {
 	line   string // file:line
 	limit  *limitEvent
@@ -68,7 +68,7 @@ type event struct {
 }
 
 type limitEvent struct {
-	index int // of the limit among all
+	index int // of the limit among all limits
 	meter *algorithm.Meter
 	alone bool
 }
@@ -78,14 +78,14 @@ type callsEvent struct {
 	count    int
 	cost     int64
 	maxDelay time.Duration
-	nonce    uint64 // 0: each call its own
+	nonce    uint64 // 0: each request has its own
 	id       string // "": none
 	overdraw bool
 	pass     bool
 	expect   []expectation
 }
 
-// An expectation is checked on the answer to the last of the calls.
+// An expectation is checked against the answer to the last request.
 type expectation struct {
 	text  string
 	limit int                                                              // index, or everyLimit
@@ -95,7 +95,7 @@ type expectation struct {
 
 const everyLimit = -1
 
-// check holds expectations against an answer. Without a group nothing is expected of it.
+// check compares an answer with expectations. Without a group, expectations about the group are skipped.
 func check(expect []expectation, decisions []algorithm.Decision, group *storage.GroupOutcome, now algorithm.Instant) error {
 	for _, x := range expect {
 		var got any
@@ -117,7 +117,7 @@ func check(expect []expectation, decisions []algorithm.Decision, group *storage.
 	return nil
 }
 
-// A narrator tells a scenario to a store, from node to node.
+// A narrator plays a scenario on a store, moving from node to node.
 type narrator struct {
 	nodes   []storage.Store
 	subject storage.Subject
@@ -168,8 +168,8 @@ func (n *narrator) next() storage.Store {
 	return n.nodes[n.made%len(n.nodes)]
 }
 
-// ticket puts the limits that stand together into one group, and each that is alone into its own,
-// behind it: so decisions come in the order of the limits. The guards are the first group's.
+// ticket puts the limits that are decided together into one group, and each independent limit into its own
+// group after it, so that decisions come in the order of the limits. The guards belong to the first group.
 func (n *narrator) ticket(c *callsEvent) *storage.Ticket {
 	t := &storage.Ticket{Now: c.at, MaxDelay: c.maxDelay, Nonce: c.nonce}
 	if t.Nonce == 0 {

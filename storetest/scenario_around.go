@@ -10,10 +10,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// An aroundEvent is something done around the calls: a settlement, a ban, a reset or a late
-// charge.
+// An aroundEvent is an operation other than a request: a settlement, a ban, a reset or a late charge.
 type aroundEvent struct {
-	settle  *storage.Settlement // without charges, which are the limits' at that time
+	settle  *storage.Settlement // without charges, which come from the limits at that time
 	cost    int64
 	verdict string
 
@@ -31,7 +30,7 @@ type aroundEvent struct {
 
 var verdicts = []string{"passes", "again", "denied", "closed", "unknown"}
 
-// verdictOf names what became of a settlement.
+// verdictOf names the result of a settlement.
 func verdictOf(out *storage.Settled, refusal error) string {
 	switch {
 	case refusal == storage.ErrClosed:
@@ -46,7 +45,7 @@ func verdictOf(out *storage.Settled, refusal error) string {
 	return "passes"
 }
 
-// play does it for the group that the limits are now.
+// play performs the operation for the group of the current limits.
 func (e *aroundEvent) play(node Able, g storage.Group) error {
 	ctx := context.Background()
 	switch {
@@ -78,7 +77,7 @@ func (e *aroundEvent) play(node Able, g storage.Group) error {
 	return check(e.expect, out.Decisions, nil, out.Now)
 }
 
-// lateCharge is of all limits of the group that can be charged late.
+// lateCharge returns a late charge of all limits of the group that can be charged late.
 func (e *aroundEvent) lateCharge(g *storage.Group) *storage.LateCharge {
 	c := &storage.LateCharge{Now: e.at, Subject: g.Subject, Nonce: e.nonce}
 	for i := range g.Charges {
@@ -127,8 +126,8 @@ func (e *aroundEvent) parseLate(clauses []string) error {
 	return nil
 }
 
-// parseGuard reads "penalty after 3 within 10m bans 1m,5m forgive 1h", "dedup ttl 5m replays 1
-// budget 1/60s beside sliding_window_log" or "reserve 10m": what the group has from then on.
+// parseGuard reads "penalty after 3 within 10m bans 1m,5m forgive 1h", "dedup ttl 5m replays 1 budget 1/60s
+// beside sliding_window_log" or "reserve 10m". The group has the guard from then on.
 func parseGuard(kind string, w *words) (func(g *storage.Group), error) {
 	switch kind {
 	case "penalty":
@@ -195,9 +194,9 @@ func parseDedup(w *words) (*algorithm.Dedup, error) {
 	return t.Compile()
 }
 
-// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again",
-// "renew nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with
-// nonce 9"; false if it is none of them.
+// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again", "renew
+// nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with
+// nonce 9". It returns false for anything else.
 func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
 	w := &words{left: strings.Fields(clauses[0])}
 	e := &aroundEvent{at: at}

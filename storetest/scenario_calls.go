@@ -171,8 +171,8 @@ func (x *expectation) parseWhat(w *words, several bool) (err error) {
 	return fmt.Errorf("unknown word %q", what)
 }
 
-// parseGroup reads what is expected of the group: "repeated", "not repeated", "banned for 1m", "not
-// banned", "strikes 2" or "bans 1"; false if it is none of them.
+// parseGroup reads an expectation about the group: "repeated", "not repeated", "banned for 1m", "not
+// banned", "strikes 2" or "bans 1". It returns false for anything else.
 func (x *expectation) parseGroup(what string, w *words) (ok bool, err error) {
 	not := what == "not"
 	if not {
@@ -212,7 +212,7 @@ func (x *expectation) groupNumber(w *words, of func(*storage.GroupOutcome) int64
 	return err
 }
 
-// parseRetry reads "after 10s" or "never". Of several limits, the one that holds longest counts.
+// parseRetry reads "after 10s" or "never". With several limits, the longest counts.
 func (x *expectation) parseRetry(w *words) error {
 	want := algorithm.Never
 	if !w.skip("never") {

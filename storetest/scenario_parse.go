@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// scenarioStart is what offsets count from: a day whose number since the epoch, 20,160, is a
-// multiple of 1 to 10, so that windows of so many days start there, and all shorter ones.
+// scenarioStart is the origin of offsets: a day whose number since the epoch, 20,160, is a multiple of 1 to
+// 10, so that windows of 1 to 10 days, and all shorter ones, start there.
 var scenarioStart = algorithm.InstantOf(time.Unix(0, 0).AddDate(0, 0, 20160))
 
-// parseScenario reads a scenario. Whatever it does not understand is an error that names the line.
+// parseScenario reads a scenario. Anything it does not understand is an error that names the line.
 func parseScenario(file, text string) (*scenario, error) {
 	p := scenarioParser{}
 	var problems []error
@@ -42,7 +42,7 @@ type scenarioParser struct {
 	scenario scenario
 	limits   int
 	called   bool
-	alone    bool // a limit that is alone was seen: only such may follow
+	alone    bool // an independent limit was seen: only more of them may follow
 }
 
 func (p *scenarioParser) parseLine(line string) (event, error) {
@@ -160,7 +160,7 @@ func parseRate(s string) (count int64, window time.Duration, period algorithm.Pe
 	return count, window, period, nil
 }
 
-// words are read from the left.
+// words are consumed from the left.
 type words struct{ left []string }
 
 func (w *words) next() string {
@@ -192,7 +192,7 @@ func parseNumber(s string) (int64, error) {
 	return n, nil
 }
 
-// parseDuration reads what package time does, after a number of days: "7d", "1d2h", "-30d".
+// parseDuration reads the format of package time after an optional number of days: "7d", "1d2h", "-30d".
 func parseDuration(s string) (time.Duration, error) {
 	days, rest, ok := strings.Cut(s, "d")
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// settle does what a valid settlement asks, or nothing of it.
+// settle carries out a valid settlement, all of it or nothing.
 func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storage.Settled) error {
 	*out = storage.Settled{Now: now, Allowed: true}
 	w := settling{Settlement: s, now: now, ledger: l, out: out}
@@ -35,7 +35,7 @@ func (l ledger) settle(s *storage.Settlement, now algorithm.Instant, out *storag
 	return nil
 }
 
-// refund gives back what the counters hold now.
+// refund returns cost to the current counters.
 func (w *settling) refund() {
 	for i, c := range w.Charges {
 		before, _, _ := c.Meter.Weigh(w.balances[i].state, w.now, 0, 0)
@@ -48,7 +48,7 @@ func (w *settling) refund() {
 	w.report(nil)
 }
 
-// A settling is a settlement on its way through the ledger.
+// A settling is a settlement while the ledger processes it.
 type settling struct {
 	*storage.Settlement
 	now      algorithm.Instant
@@ -78,7 +78,7 @@ func (w *settling) dropLease(i int) (held bool) {
 	return held
 }
 
-// leases settles what needs no reservation.
+// leases settles permits that have no reservation.
 func (w *settling) leases() error {
 	if !w.OnlyLeases() {
 		return storage.ErrNoReservation
@@ -105,7 +105,7 @@ func (w *settling) leases() error {
 	return nil
 }
 
-// renew prolongs an open reservation and its leases, if it still has them all.
+// renew extends an open reservation and its permits, if it still has all of them.
 func (w *settling) renew(r storage.Reservation) error {
 	var leases []int
 	for i, c := range w.Charges {
@@ -132,9 +132,9 @@ func (w *settling) keep(r storage.Reservation) {
 	w.ledger.reservations[takenUnder{w.Subject, w.Nonce}] = r
 }
 
-// close charges the true costs instead of the estimates, all or none.
+// close replaces the estimates with the actual costs, all or none.
 func (w *settling) close(r storage.Reservation) {
-	refused := map[int]int64{} // by how much more was asked
+	refused := map[int]int64{} // how much more was asked for
 	after := make([]balance, len(w.Charges))
 	closed := storage.Reservation{Nonce: r.Nonce, Until: r.Until, Closed: true}
 	for i, c := range w.Charges {
@@ -178,7 +178,7 @@ func (w *settling) resettled(i int, receipt algorithm.Receipt) (_ balance, ok bo
 	return balance{state: state}, ok
 }
 
-// report tells the numbers as they are now, as a peek would, except for what was refused.
+// report fills in the current numbers, as a peek would, except for what was refused.
 func (w *settling) report(refused map[int]int64) {
 	w.out.Decisions = nil
 	for i, c := range w.Charges {

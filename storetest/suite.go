@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Open returns n independent clients of one fresh, shared state: the nodes of a fleet. What it
-// starts it ends through t.Cleanup.
+// Open returns n independent clients of one new, shared state: the nodes of a fleet. It ends what it starts
+// through t.Cleanup.
 type Open func(t testing.TB, nodes int) []storage.Store
 
 // Run checks the whole contract, as subtests.
@@ -21,16 +21,16 @@ func Run(t *testing.T, open Open) { Suite{Open: open}.Run(t) }
 type Suite struct {
 	Open Open
 
-	// OneSubject keeps every ticket to one subject: for stores that take several subjects one
-	// after the other, as a Redis Cluster does where they live in different slots.
+	// OneSubject restricts every ticket to one subject, for stores that decide several subjects one after
+	// the other, as a Redis Cluster does if they live in different slots.
 	OneSubject bool
 
-	// Plain is for stores that decide tickets and are not asked for more: nothing is settled,
-	// banned by hand, reset, inspected or charged late. Without it a store must be [Able].
+	// Plain is for stores that only decide tickets: the suite does not settle, ban manually, reset, inspect
+	// or charge late. Without it a store must be [Able].
 	Plain bool
 }
 
-// Able is a store with all abilities that the suite asks for.
+// Able is a store with all abilities that the suite needs.
 type Able interface {
 	storage.Store
 	storage.Settler
@@ -40,7 +40,7 @@ type Able interface {
 	storage.LateCharger
 }
 
-// Full returns a store with every ability, for what stands before stores: calling one that the store lacks
+// Full returns a store with every ability, for wrappers of stores. Using an ability that the store lacks
 // panics.
 func Full(s storage.Store) storage.FullStore {
 	if full, ok := s.(storage.FullStore); ok {
@@ -65,7 +65,7 @@ func Full(s storage.Store) storage.FullStore {
 	return full
 }
 
-// open returns the nodes, if they can do what will be asked of them.
+// open returns the nodes, if they have the abilities that the suite needs.
 func (s Suite) open(t testing.TB, n int) []storage.Store {
 	nodes := s.Open(t, n)
 	if err := s.able(nodes); err != nil {
@@ -96,10 +96,10 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("Twin", s.Twin)
 }
 
-// fleet is how many nodes share the state where concurrency matters.
+// fleet is how many nodes share the state in concurrent tests.
 const fleet = 3
 
-// size picks how much a part does: with -short, by default, or with PENSTOCK_TEST_LONG=1.
+// size returns the size of a part: with -short, by default, or with PENSTOCK_TEST_LONG=1.
 func size(short, normal, release int) int {
 	switch {
 	case longRun():
@@ -125,8 +125,8 @@ func numberFrom(t testing.TB, variable string, otherwise int) int {
 	return n
 }
 
-// seeded calls check with a seed: always the same, so that a change breaks the tests and not the
-// day; in a long run a new one each time; or PENSTOCK_TEST_SEED to repeat a run.
+// seeded calls check with a seed. It is always the same, so that only a change can break the tests; in a
+// long run it is new each time; PENSTOCK_TEST_SEED repeats a run.
 func seeded(t *testing.T, check func(seed uint64) error) {
 	t.Helper()
 	seed := 1

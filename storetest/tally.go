@@ -8,17 +8,17 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// kinds are all ways of keeping state.
+// kinds are all kinds of state.
 var kinds = []algorithm.Kind{
 	algorithm.KindWindow, algorithm.KindCalendar, algorithm.KindCounter, algorithm.KindBucket,
 	algorithm.KindInterval, algorithm.KindLeaky, algorithm.KindLog, algorithm.KindLeases,
 }
 
-// A tally counts what traces came upon, so that a generator which no longer reaches a case is
-// noticed instead of passing everything.
+// A tally counts the cases that traces reach, so that a generator that no longer reaches a case is noticed
+// instead of passing everything.
 type tally struct {
 	kinds  [algorithm.KindLeases + 1]reached
-	around map[string]int // what became of steps with guards, and around calls
+	around map[string]int // results of steps with guards, and of other operations
 }
 
 type reached struct {
@@ -81,7 +81,7 @@ func (t *tally) merge(other *tally) {
 	}
 }
 
-// missing names every case that was not reached and ought to have been.
+// missing names every required case that was not reached.
 func (t *tally) missing(plain bool) error {
 	problems := t.missingAround(plain)
 	for _, k := range kinds {
@@ -95,7 +95,7 @@ func (t *tally) missing(plain bool) error {
 		need("denied call", r.denied)
 		need("peek", r.peeks)
 		need("state dated anew", r.repaired)
-		if k != algorithm.KindLeases { // takes one whatever the cost, and dates every lease ahead
+		if k != algorithm.KindLeases { // takes one whatever the cost, and dates every permit ahead
 			need("impossible cost", r.never)
 			need("frozen clock", r.frozen)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// What traces with guards have to come upon: in calls, and in what is done around them.
+// The cases that traces with guards must reach: in requests, and in other operations.
 var (
 	guardedCalls = []string{
 		"strike", "ban", "second ban", "banned call", "banned peek", "forgiven", "penalty dated anew", "ban in another's denial",
@@ -40,7 +40,7 @@ func (t *tally) missingAround(plain bool) (problems []error) {
 	return problems
 }
 
-// see counts what was seen around the charges.
+// see counts a case of the guards.
 func (t *tally) see(what string, seen bool) {
 	if t == nil || !seen {
 		return
@@ -51,7 +51,7 @@ func (t *tally) see(what string, seen bool) {
 	t.around[what]++
 }
 
-// answered counts what became of a step.
+// answered counts the result of a step.
 func (t *tally) answered(s *step, a *answer) {
 	switch {
 	case s.settle != nil:

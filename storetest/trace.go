@@ -11,15 +11,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A step of a trace is one call, or one thing done around the calls. Whom it is about is an index
-// into a cast, so that the same trace can be played again for subjects that the store has never
-// seen.
+// A step of a trace is one request or one other operation. Its subjects are indexes into a cast, so that
+// the same trace can be played again for subjects that the store has never seen.
 type step struct {
 	ticket storage.Ticket // its subjects are filled in by on
-	who    []int          // of each group
+	who    []int          // one per group
 	node   int
 
-	// At most one of these is done instead of the ticket, for the first in who.
+	// At most one of these is done instead of the ticket, for the first subject in who.
 	settle *storage.Settlement
 	ban    *storage.Ban
 	reset  *storage.Group
@@ -36,22 +35,22 @@ func (s *step) on(cast []storage.Subject) *storage.Ticket {
 	return &t
 }
 
-// one returns a step of a single charge for the first of the cast.
+// one returns a step of a single charge for the first subject of the cast.
 func one(now algorithm.Instant, m *algorithm.Meter, cost int64, maxDelay time.Duration, nonce uint64) step {
 	s := asked(now, nonce, storage.Group{Charges: []algorithm.Charge{{Meter: m, Cost: cost}}})
 	s.ticket.MaxDelay = maxDelay
 	return s
 }
 
-// asked returns a step of a single group for the first of the cast.
+// asked returns a step of a single group for the first subject of the cast.
 func asked(now algorithm.Instant, nonce uint64, g storage.Group) step {
 	return step{ticket: storage.Ticket{Now: now, Nonce: nonce, Groups: []storage.Group{g}}, who: []int{0}}
 }
 
-// settled returns a step that settles for the first of the cast.
+// settled returns a step that settles for the first subject of the cast.
 func settled(s storage.Settlement) step { return step{settle: &s, who: []int{0}} }
 
-// banned returns a step that bans the first of the cast, or lifts the ban.
+// banned returns a step that bans the first subject of the cast, or lifts the ban.
 func banned(now algorithm.Instant, p *algorithm.Penalty, length time.Duration) step {
 	return step{ban: &storage.Ban{Now: now, Penalty: p, Length: length}, who: []int{0}}
 }
@@ -83,12 +82,12 @@ func play(nodes []storage.Store, cast []storage.Subject, s *step) (a answer, err
 		return a, fmt.Errorf("%v: the store could not answer: %w", s, err)
 	}
 	if a.refusal != nil {
-		a = answer{refusal: a.refusal} // the rest is meaningless
+		a = answer{refusal: a.refusal} // the rest is undefined
 	}
 	return a, nil
 }
 
-// take plays a step that is a call.
+// take plays a step that is a request.
 func take(nodes []storage.Store, cast []storage.Subject, s *step) (storage.Outcome, error) {
 	a, err := play(nodes, cast, s)
 	if err == nil && a.refusal != nil {
@@ -97,7 +96,7 @@ func take(nodes []storage.Store, cast []storage.Subject, s *step) (storage.Outco
 	return a.outcome, err
 }
 
-// replay plays steps for newcomers and returns who they were and the outcomes.
+// replay plays steps for new subjects and returns these subjects and the outcomes.
 func replay(nodes []storage.Store, steps []step) ([]storage.Subject, []storage.Outcome, error) {
 	cast := newcomers(castOf(steps))
 	outs := make([]storage.Outcome, len(steps))

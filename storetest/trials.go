@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// workers is how many trials run at once: enough for a store behind a network to take many calls
-// in one round trip.
+// workers is how many trials run at once: enough for a store behind a network to take many requests in one
+// round trip.
 const workers = 128
 
-// trials runs f for 0 to n-1 on several goroutines and returns the first error. After an error no
-// further trial starts.
+// trials runs f for 0 to n-1 on several goroutines and returns the first error. After an error no further
+// trial starts.
 func trials(n, atOnce int, f func(i int) error) error {
 	var next atomic.Int64
 	var first atomic.Pointer[error]
@@ -39,12 +39,12 @@ func trials(n, atOnce int, f func(i int) error) error {
 	return nil
 }
 
-// random is the source of a trial: the same for the same seed and trial, on any machine.
+// random returns the random source of a trial: the same for the same seed and trial, on any machine.
 func random(seed uint64, trial int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(trial))) }
 
 var (
 	hasher = storage.NewHasher("storetest")
-	run    = rand.Uint64() // tells runs against one lasting store apart
+	run    = rand.Uint64() // distinguishes runs against one lasting store
 	serial atomic.Uint64
 )
 
@@ -53,7 +53,7 @@ func newcomer() storage.Subject {
 	return hasher.Subject("storetest", fmt.Sprintf("%x-%d", run, serial.Add(1)))
 }
 
-// newcomers are as alike as subjects can be: they differ in one bit from the first of them.
+// newcomers returns subjects as similar as possible: each differs from the first in one bit.
 func newcomers(n int) []storage.Subject {
 	cast := make([]storage.Subject, n)
 	cast[0] = newcomer()

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Twin plays random traces on the store and on the [Model] and compares every field of every
-// answer: all kinds, several limits and groups, peeks, impossible costs, limits that change,
-// clocks that step back and forth, and instants a microsecond around every edge. Every other trace
-// has guards around its charges, and settlements, bans and resets among its calls.
+// Twin plays random traces on the store and on the [Model] and compares every field of every answer: all
+// kinds, several limits and groups, peeks, impossible costs, limits that change, clocks that step back and
+// forth, and instants a microsecond around every edge. Every other trace has guards around its charges, and
+// settlements, bans and resets among its requests.
 //
-// PENSTOCK_TEST_TWIN_STEPS says how many steps; PENSTOCK_TEST_SEED repeats a run.
+// PENSTOCK_TEST_TWIN_STEPS sets the number of steps; PENSTOCK_TEST_SEED repeats a run.
 func (s Suite) Twin(t *testing.T) {
-	const enough = 50_000 // to come upon everything
+	const enough = 50_000 // to reach every case
 	steps := numberFrom(t, "PENSTOCK_TEST_TWIN_STEPS", size(enough, 1_000_000, 100_000_000))
 	nodes := s.open(t, fleet)
 	seeded(t, func(seed uint64) error {
@@ -55,7 +55,7 @@ func (s Suite) twin(nodes []storage.Store, seed uint64, steps int) (*tally, erro
 		mu.Lock()
 		total.merge(reached)
 		mu.Unlock()
-		if explain == nil || failed.Swap(true) { // to explain one is enough
+		if explain == nil || failed.Swap(true) { // explaining one is enough
 			return nil
 		}
 		return fmt.Errorf("trace %d: %w", trial, explain())
@@ -63,8 +63,8 @@ func (s Suite) twin(nodes []storage.Store, seed uint64, steps int) (*tally, erro
 	return &total, err
 }
 
-// playTwin plays one trace of a generator on the store and on a model of its own. If they differ it
-// returns what says how.
+// playTwin plays one trace of a generator on the store and on its own model. If they differ, it returns a
+// function that explains the difference.
 func playTwin(nodes []storage.Store, g *generator) (_ *tally, explain func() error) {
 	model, reached := NewModel(), new(tally)
 	model.ledger.tally = reached
@@ -102,7 +102,7 @@ func both(model *Model, nodes []storage.Store, cast []storage.Subject, s *step) 
 	return &w, &o, err
 }
 
-// explainTwin makes a difference readable: the shortest trace it can find that still shows one.
+// explainTwin makes a difference readable: it returns the shortest trace it can find that still shows one.
 func explainTwin(nodes []storage.Store, played []step, want, got *answer) error {
 	lastFew := max(0, len(played)-5)
 	text := fmt.Sprintf("step %d: store and model differ (-model +store):\n%s\nthe last steps:\n%s",
@@ -110,7 +110,7 @@ func explainTwin(nodes []storage.Store, played []step, want, got *answer) error 
 	return fmt.Errorf("%s%s", text, shortest(played, func(steps []step) string { return differs(nodes, steps) }))
 }
 
-// explainReservations does the same where all answers agreed.
+// explainReservations does the same if all answers agreed but the reservations differ.
 func explainReservations(nodes []storage.Store, played []step, now algorithm.Instant, diff string) error {
 	text := fmt.Sprintf("after %d steps the reservations differ %s (-model +store):\n%s", len(played), when(now), diff)
 	return fmt.Errorf("%s%s", text, shortest(played, func(steps []step) string {
@@ -133,7 +133,7 @@ func shortest(played []step, differs func([]step) string) string {
 	return "\nplayed again for new subjects, they agree: the store's answer depends on more than the trace"
 }
 
-// differs plays steps for newcomers and returns the first difference, or nothing.
+// differs plays steps for new subjects and returns the first difference, or "".
 func differs(nodes []storage.Store, steps []step) string {
 	model, cast := NewModel(), newcomers(castOf(steps))
 	for i := range steps {
@@ -148,7 +148,7 @@ func differs(nodes []storage.Store, steps []step) string {
 	return ""
 }
 
-// unlikeReservations compares what the model and the store have reserved for each of the cast.
+// unlikeReservations compares the reservations of each subject of the cast in the model and in the store.
 func unlikeReservations(model *Model, nodes []storage.Store, cast []storage.Subject, now algorithm.Instant) string {
 	const most = 1000 // more than a trace makes
 	ctx := context.Background()

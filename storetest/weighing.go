@@ -7,17 +7,17 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A weighing is one charge on its way through the ledger. The three kinds of state (fixed size,
-// log, leases) differ only here.
+// A weighing is one charge while the ledger decides it. The three kinds of state (fixed size, log, permits)
+// differ only here.
 type weighing struct {
 	algorithm.Charge
 	account account
 	now     algorithm.Instant
 	ticket  *storage.Ticket
 
-	cost     int64               // what it is weighed with
+	cost     int64               // the cost to weigh
 	balance  balance             // up to date for fixed-size states, as it was found for lists
-	log      algorithm.LogWeight // of a log only
+	log      algorithm.LogWeight // for a log only
 	frozen   bool                // the state is dated after now, and believed
 	repaired bool
 	found    storage.Found
@@ -39,10 +39,10 @@ func (w *weighing) weigh(b balance) {
 	}
 }
 
-// conclude returns what is kept after the verdict on everything weighed together, and whether it
-// is to be written. Of a banned request nothing is, of a duplicate only permits are. A peek and a cost that can never
-// pass touch nothing. A denied call writes only where it counts as a call, or to keep what a wrong clock wrote from
-// blocking any longer.
+// conclude returns the state to keep after the verdict on everything weighed together, and whether it must
+// be written. A banned request writes nothing, and a duplicate writes only permits. A peek and a cost that
+// can never pass touch nothing. A denied request writes only if denied requests count, or to keep what a
+// wrong clock wrote from blocking any longer.
 func (w *weighing) conclude(pass, touchable bool) (after balance, write bool) {
 	switch {
 	case !touchable || w.cost == 0 || !w.Meter.CanEver(w.cost):
@@ -68,7 +68,7 @@ func (w *weighing) charged() balance {
 	}
 }
 
-// took notes how much is taken where that is not just the cost.
+// took notes how much is taken, if that is not just the cost.
 func (w *weighing) took(amount int64) int64 {
 	if w.Overdraw {
 		w.found.Amount = amount
@@ -94,12 +94,12 @@ func (w *weighing) mended() balance {
 	}
 }
 
-// report sums up the state as the call left it.
+// report sums up the state after the request.
 func (w *weighing) report(after balance) {
 	w.found.State = after.summary(w.Meter, w.now, w.cost, w.found.Passes)
 }
 
-// summary is the state of a balance whose fixed-size state is up to date.
+// summary returns the state of a balance whose fixed-size state is up to date.
 func (b balance) summary(m *algorithm.Meter, now algorithm.Instant, cost int64, passes bool) algorithm.State {
 	switch m.Kind {
 	case algorithm.KindLog:

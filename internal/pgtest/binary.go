@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// binDirEnv names the directory of another PostgreSQL than the one that would be found.
+// binDirEnv is the environment variable with the directory of the PostgreSQL to use instead of the default.
 const binDirEnv = "PENSTOCK_TEST_POSTGRES_BIN"
 
-// Debian keeps every release in a directory of its own, none of them on PATH.
+// Debian keeps every release in its own directory, and none of them on PATH.
 const debianBinDirs = "/usr/lib/postgresql/*/bin"
 
-// findBinary is a program of PostgreSQL: in PENSTOCK_TEST_POSTGRES_BIN, or on PATH, or of the newest release where
-// Debian keeps them.
+// findBinary returns the path of a PostgreSQL program: in PENSTOCK_TEST_POSTGRES_BIN, on PATH, or in the
+// newest release in Debian's directories.
 func findBinary(name string) (string, error) {
 	if dir := os.Getenv(binDirEnv); dir != "" {
 		path, err := exec.LookPath(filepath.Join(dir, name))
@@ -26,7 +26,7 @@ func findBinary(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
-	dirs, _ := filepath.Glob(debianBinDirs) // the pattern is sound; sorted, and releases have two digits
+	dirs, _ := filepath.Glob(debianBinDirs) // the pattern is valid; the result is sorted, and releases have two digits
 	for i := len(dirs) - 1; i >= 0; i-- {
 		if path, err := exec.LookPath(filepath.Join(dirs[i], name)); err == nil {
 			return path, nil

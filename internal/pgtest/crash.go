@@ -12,16 +12,17 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// crash ends a server and its children, as a crash of the machine would, and returns when all are gone.
+// crash kills a server and its children, as a crash of the machine would, and returns when all are gone.
 //
-// Each of its children leads a session, so that no signal to a group finds them. Left alone they would finish what they
-// are at and keep the memory a restarted server waits for. The server is stopped first, lest it starts others or tidies
-// up after those that died. They are waited for, as what the last of them does in its data may hinder who removes it.
+// Each child leads its own session, so a signal to the process group does not reach them. Left alone they
+// would finish their work and keep the memory that a restarted server waits for. crash stops the server
+// first, so that it neither starts other children nor cleans up after dead ones. It waits for the children,
+// because their last writes to the data directory could interfere with its removal.
 func crash(p *child.Process) {
 	var children []int
 	if !p.Exited() {
 		_ = p.Signal(syscall.SIGSTOP)
-		// Only Linux has this file; elsewhere the children end by themselves soon after the server.
+		// Only Linux has this file. On other systems the children end by themselves soon after the server.
 		list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.Pid(), p.Pid()))
 		for pid := range strings.FieldsSeq(string(list)) {
 			if pid, err := strconv.Atoi(pid); err == nil {
@@ -36,7 +37,7 @@ func crash(p *child.Process) {
 	}
 }
 
-// runs tells whether a process is there, and not only its name, until whoever has inherited it takes note.
+// runs reports whether a process is running, and is not a zombie that waits for its new parent to reap it.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, found := strings.Cut(string(stat), ") ")

@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// owner is the user a server runs as. The zero owner is ourselves.
+// owner is the user a server runs as. The zero owner is the current user.
 type owner struct {
 	other    bool
 	uid, gid int
 }
 
-// serverOwner is ourselves, or a user without rights if we are root.
+// serverOwner returns the current user, or an unprivileged user if that is root.
 func serverOwner() (owner, error) {
 	if os.Geteuid() != 0 {
 		return owner{}, nil
@@ -40,13 +40,13 @@ func serverOwner() (owner, error) {
 
 // run makes a command run as the owner.
 func (o owner) run(cmd *exec.Cmd) {
-	cmd.Dir = "/" // ours may be closed to the owner
+	cmd.Dir = "/" // the owner may have no access to the current directory
 	if o.other {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}}
 	}
 }
 
-// give makes everything below dir the owner's.
+// give changes the owner of everything below dir.
 func (o owner) give(dir string) error {
 	if !o.other {
 		return nil

@@ -20,10 +20,10 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// startLimit bounds the wait for a server to answer or to end, where the caller's context does not end sooner.
+// startLimit bounds the wait for a server to answer or to end, unless the caller's context ends sooner.
 const startLimit = 60 * time.Second
 
-// Server is a running PostgreSQL. Its methods may be called from several goroutines.
+// Server is a running PostgreSQL server. Its methods are safe for concurrent use.
 type Server struct {
 	URL string // of the database postgres, as the superuser; the same after Restart
 
@@ -36,9 +36,9 @@ type Server struct {
 	closed bool
 }
 
-// Launch starts a server with settings as in postgresql.conf, e.g. "max_connections=5", and returns when it answers.
-// It does not wait for the disk, which only the power failing would tell; "fsync=on" makes it.
-// The context bounds the start, not the server's life: that ends with Close.
+// Launch starts a server with settings as in postgresql.conf, e.g. "max_connections=5", and returns when it
+// answers. The server does not wait for the disk, which matters only in a power failure; "fsync=on" makes
+// it wait. The context bounds the start, not the server's life, which ends with Close.
 func Launch(ctx context.Context, settings ...string) (*Server, error) {
 	s, err := create(ctx, settings)
 	if err != nil {
@@ -53,8 +53,8 @@ func Launch(ctx context.Context, settings ...string) (*Server, error) {
 	return s, nil
 }
 
-// Start is Launch for a test, which fails if there is no server to run, and closes the server when it ends.
-// It skips only under `make unit`: a suite that passes without its server says nothing.
+// Start is Launch for a test. The test fails if the server cannot start, and closes the server when it
+// ends. It is skipped only under `make unit`: a suite that passes without its server proves nothing.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	child.SkipUnit(t)
@@ -70,7 +70,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// create prepares the directory of a server and does not start it.
+// create prepares the directory of a server without starting it.
 func create(ctx context.Context, settings []string) (*Server, error) {
 	as, err := serverOwner()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
 func (s *Server) databaseURL(name string) string {
-	// A server without its processor for seconds is not gone.
+	// A server that gets no CPU for seconds is not gone.
 	query := url.Values{"host": {s.dir}, "user": {superuser}, "connect_timeout": {fmt.Sprint(startLimit.Seconds())}}
 	return "postgres:///" + name + "?" + query.Encode()
 }
@@ -112,7 +112,7 @@ func (s *Server) startLocked(ctx context.Context) error {
 	for _, setting := range append([]string{
 		"unix_socket_directories=" + s.dir,
 		"listen_addresses=",
-		"dynamic_shared_memory_type=mmap", // in the data directory, so that it goes with it
+		"dynamic_shared_memory_type=mmap", // in the data directory, so that it is removed with it
 		"fsync=off",
 		"full_page_writes=off",
 		"max_wal_size=64MB",
@@ -133,7 +133,8 @@ func (s *Server) startLocked(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady waits until the server answers. The socket is in our directory, so whoever answers is ours.
+// awaitReady waits until the server answers. The socket is in its own directory, so no other server can
+// answer.
 func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		if s.proc.Exited() {
@@ -165,7 +166,7 @@ func (s *Server) Database(ctx context.Context) (string, error) {
 	return s.databaseURL(name), nil
 }
 
-// Pid is the process id, or 0 if the server is not running.
+// Pid returns the process id, or 0 if the server is not running.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *Server) Pid() int {
 	return s.proc.Pid()
 }
 
-// Kill ends the server and every process of it at once (SIGKILL), as a crash would, and returns when the server is
+// Kill kills the server and all its processes (SIGKILL), as a crash would, and returns when the server is
 // gone. Killing a dead server is not an error.
 func (s *Server) Kill() error {
 	s.mu.Lock()
@@ -186,19 +187,20 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Stop ends the server as an administrator would: it closes its clients' connections and leaves nothing to recover.
+// Stop stops the server as an administrator would: it closes its clients' connections and leaves nothing to
+// recover.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.endLocked(syscall.SIGINT)
 }
 
-// endLocked asks the server to end, in the way the signal stands for, and waits until it has.
+// endLocked sends the server a signal to end, and waits until it has ended.
 func (s *Server) endLocked(sig syscall.Signal) error {
 	if s.proc == nil || s.proc.Exited() {
 		return nil
 	}
-	_ = s.proc.Signal(sig) // fails only if it has ended already
+	_ = s.proc.Signal(sig) // fails only if it has already ended
 	select {
 	case <-s.proc.Done():
 		return nil
@@ -208,7 +210,7 @@ func (s *Server) endLocked(sig syscall.Signal) error {
 	}
 }
 
-// Restart kills the server if it runs and starts it again with the data it had.
+// Restart kills the server if it is running and starts it again with its data.
 func (s *Server) Restart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +218,8 @@ func (s *Server) Restart() error {
 		return fmt.Errorf("restart PostgreSQL in %s: it is closed", s.dir)
 	}
 	crash(s.proc)
-	// A killed server's last children may outlive it by a moment, and no other starts while they do.
+	// The last children of a killed server may outlive it for a moment, and no other server starts while
+	// they do.
 	for deadline := time.Now().Add(startLimit); ; {
 		err := s.startLocked(context.Background())
 		if err == nil || time.Now().After(deadline) || !strings.Contains(child.LogTail(s.logFile()), "pre-existing shared memory") {
@@ -236,7 +239,7 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
-	err := s.endLocked(syscall.SIGQUIT) // at once, and unlike a killed server it gives its shared memory back
+	err := s.endLocked(syscall.SIGQUIT) // immediate, and unlike SIGKILL it frees the shared memory
 	if removal := os.RemoveAll(s.dir); removal != nil {
 		err = errors.Join(err, fmt.Errorf("remove the data of PostgreSQL in %s: %w", s.dir, removal))
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// superuser owns every server's databases.
+// superuser owns the databases of every server.
 const superuser = "penstock"
 
-// template is a data directory as initdb leaves it, some thirty megabytes. It is made once per process, because initdb
-// takes longer than all else, and kept in memory, because nobody would remove it from a disk.
+// template is a data directory as initdb leaves it, some thirty megabytes. It is made once per process,
+// because initdb takes longer than everything else. It is kept in memory, because no process would remove
+// it from the disk.
 var template struct {
 	sync.Mutex
-	files []templateFile // in the order of a walk: a directory before what is in it
+	files []templateFile // in walk order: a directory before its contents
 }
 
 type templateFile struct {
@@ -28,7 +29,7 @@ type templateFile struct {
 	data []byte
 }
 
-// createData fills dir, which exists and is the owner's, with a new data directory.
+// createData fills dir, which exists and belongs to the owner, with a new data directory.
 func createData(ctx context.Context, dir string, as owner) error {
 	template.Lock()
 	defer template.Unlock()
@@ -57,7 +58,7 @@ func initdb(ctx context.Context, dir string, as owner) error {
 	cmd := exec.CommandContext(ctx, binary, "--pgdata", dir, "--username", superuser, "--auth", "trust",
 		"--encoding", "UTF8", "--no-locale", "--no-sync", "--wal-segsize", "1")
 	as.run(cmd)
-	// initdb asks its environment for a locale, and a test's may name one that is not installed.
+	// initdb takes the locale from its environment, and a test's may name one that is not installed.
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	if out, err := child.Run(cmd); err != nil {
 		return fmt.Errorf("run %s: %w\n%s", binary, err, out)

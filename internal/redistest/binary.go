@@ -7,7 +7,8 @@ import (
 	"os/exec"
 )
 
-// findBinary is the server to run: PENSTOCK_TEST_REDIS_SERVER, or redis-server on PATH or where Debian keeps servers.
+// findBinary returns the server to run: PENSTOCK_TEST_REDIS_SERVER, or redis-server on PATH or where Debian
+// keeps servers.
 func findBinary() (string, error) {
 	if name := os.Getenv("PENSTOCK_TEST_REDIS_SERVER"); name != "" {
 		path, err := exec.LookPath(name)

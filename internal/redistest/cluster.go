@@ -13,20 +13,20 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// formLimit bounds the wait for servers to agree, where the caller's context does not end sooner.
+// formLimit bounds the wait for servers to agree, unless the caller's context ends sooner.
 const formLimit = 2 * time.Minute
 
 const slots = 16384
 
-// Cluster is a Redis Cluster of masters, the slots dealt evenly in the order of Addrs.
+// Cluster is a Redis Cluster of masters with the slots distributed evenly in the order of Addrs.
 type Cluster struct {
 	Addrs    []string
-	Nodes    []*Server // to kill, pause and restart; a restarted node finds its cluster again
+	Nodes    []*Server // to kill, pause and restart; a restarted node rejoins its cluster
 	Replicas []*Server // one for each of Nodes, or none
 }
 
-// LaunchCluster starts the masters and returns when every one of them sees all of them and all the slots.
-// The context bounds the start only.
+// LaunchCluster starts the masters and returns when each of them sees all of them and all slots. The
+// context bounds the start only.
 func LaunchCluster(ctx context.Context, masters int) (*Cluster, error) {
 	if masters < 1 || masters > slots {
 		return nil, fmt.Errorf("launch a cluster: masters must be from 1 to %d, got %d", slots, masters)
@@ -63,8 +63,8 @@ func closeAll(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// nodeTimeout, in milliseconds, is when a silent node counts as dead, and the cluster with it. A busy machine may leave
-// a node without its processor for seconds.
+// nodeTimeout, in milliseconds, is when a silent node counts as dead, and the cluster with it. On a busy
+// machine a node may get no CPU for seconds.
 const nodeTimeout = "60000"
 
 func (c *Cluster) form(ctx context.Context, masters int, args ...string) error {
@@ -75,7 +75,7 @@ func (c *Cluster) form(ctx context.Context, masters int, args ...string) error {
 		}
 		c.Nodes = append(c.Nodes, s)
 		c.Addrs = append(c.Addrs, s.Addr)
-		// ADDSLOTS and not ADDSLOTSRANGE: servers before 7.0 know only the former.
+		// ADDSLOTS and not ADDSLOTSRANGE: servers before 7.0 support only the former.
 		add := []string{"CLUSTER", "ADDSLOTS"}
 		for slot := i * slots / masters; slot < (i+1)*slots/masters; slot++ {
 			add = append(add, strconv.Itoa(slot))
@@ -83,11 +83,11 @@ func (c *Cluster) form(ctx context.Context, masters int, args ...string) error {
 		if _, err := command(ctx, s.Addr, add...); err != nil {
 			return err
 		}
-		// Distinct epochs from the start spare the nodes resolving a conflict over who is newer.
+		// Distinct epochs from the start save the nodes from resolving a conflict over which is newer.
 		if _, err := command(ctx, s.Addr, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
 			return err
 		}
-		// Each meets all before it: gossip would find them too, a second or so later.
+		// Each node meets all earlier ones. Gossip would find them too, but a second or so later.
 		for _, earlier := range c.Nodes[:i] {
 			if _, err := command(ctx, s.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(earlier.port)); err != nil {
 				return err
@@ -108,8 +108,8 @@ func (c *Cluster) awaitAgreement(ctx context.Context) error {
 	return nil
 }
 
-// inCluster is nil when the node at addr serves as one of known nodes, all known to it by name, of which so many are
-// masters.
+// inCluster returns nil if the node at addr is part of a cluster of known nodes, knows all of them by name,
+// and counts this many masters.
 func inCluster(ctx context.Context, addr string, known, masters int) error {
 	info, err := command(ctx, addr, "CLUSTER", "INFO")
 	if err != nil {
@@ -128,7 +128,7 @@ func inCluster(ctx context.Context, addr string, known, masters int) error {
 	return nil
 }
 
-// hasLines names the first of the wanted lines that text lacks.
+// hasLines returns an error that names the first of the wanted lines missing from text.
 func hasLines(text string, wanted ...string) error {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })
 next:
@@ -143,7 +143,7 @@ next:
 	return nil
 }
 
-// await polls until ready returns nil, or gives ready's last complaint when ctx ends.
+// await polls until ready returns nil. If ctx ends first, it returns the last error of ready.
 func await(ctx context.Context, ready func() error) error {
 	for {
 		complaint := ready()

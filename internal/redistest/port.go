@@ -10,22 +10,23 @@ import (
 // A cluster node also listens on its port + busOffset.
 const busOffset = 10000
 
-// Ports are drawn from [firstPort, firstPort+busOffset), so that the bus ports follow in the next ten thousand and
-// both lie below 32768, where Linux begins to hand ports to outgoing connections. A dead server's port must not be
-// given to a client: not only could the server not return, a client dialling it could even connect to itself.
+// Ports are drawn from [firstPort, firstPort+busOffset), so that the bus ports follow in the next ten
+// thousand and both lie below 32768, where Linux starts to assign ports to outgoing connections. The port
+// of a dead server must not be assigned to a client: the server could not come back, and a client that
+// dials the port could even connect to itself.
 const firstPort = 11000
 
-// A claim keeps a port for one server, dead or alive, until that is closed: in a test of what happens without a server
-// nobody else's must answer there, and a server that returns must find its port free. The tests of other packages run
-// in other processes, so the claim is one that the kernel knows of and ends with ours: the UDP port of that number,
-// which Redis has no use for.
+// A claim reserves a port for one server, dead or alive, until the server is closed. In a test of what
+// happens without a server, no other server may answer there, and a server that comes back must find its
+// port free. The tests of other packages run in other processes, so the claim is one that the kernel knows
+// and that ends with this process: the UDP port of the same number, which Redis does not use.
 type claim struct {
 	port int
 	udp  net.PacketConn
 }
 
-// claimPort finds a port that nobody has claimed and that is free along with its bus port. Who makes no claims may
-// still bind it before the server does; launch then tries again.
+// claimPort finds an unclaimed port that is free together with its bus port. A process that does not claim
+// ports may still bind it before the server does; launch then tries again.
 func claimPort() (claim, error) {
 	const attempts = 200
 	for range attempts {

@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// LaunchReplicatedCluster starts as many masters, each with a replica that takes over when it is gone, with further
-// redis-server arguments, e.g. "--cluster-node-timeout", "2000". It returns when all know each other and every replica
-// follows its master. The context bounds the start only.
+// LaunchReplicatedCluster starts this many masters, each with a replica that takes over if it fails, with
+// additional redis-server arguments, e.g. "--cluster-node-timeout", "2000". It returns when all know each
+// other and every replica follows its master. The context bounds the start only.
 func LaunchReplicatedCluster(ctx context.Context, masters int, args ...string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, formLimit)
 	defer cancel()
 	c := &Cluster{}
-	// Without the delay, in which a master waits for further replicas, the first sync starts at once.
+	// A master delays the first sync to wait for more replicas. Without the delay it starts at once.
 	args = append([]string{"--repl-diskless-sync-delay", "0", "--cluster-node-timeout", nodeTimeout}, args...)
 	err := c.form(ctx, masters, args...)
 	if err == nil {

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Command sends one command on a connection of its own and returns the reply as text: the elements of an array, nested
-// ones too, one per line, and "(nil)" for nothing. An error reply is an error. It gives up after half a minute.
+// Command sends one command on its own connection and returns the reply as text: the elements of an array,
+// including nested ones, one per line, and "(nil)" for nil. An error reply is an error. It times out after
+// half a minute.
 func Command(addr string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -38,7 +39,7 @@ func roundTrip(ctx context.Context, addr string, args []string) (string, error) 
 		return "", err
 	}
 	defer conn.Close()
-	// Closing the connection is how the end of ctx interrupts a read from a server that does not answer.
+	// When ctx ends, closing the connection interrupts a read from a server that does not answer.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
 	var request strings.Builder

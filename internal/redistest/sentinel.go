@@ -12,16 +12,16 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// MasterName is what the sentinels call the master they watch.
+// MasterName is the sentinels' name for the master they watch.
 const MasterName = "penstock"
 
 const sentinels = 3
 
-// downAfter, in milliseconds, is when a silent server counts as dead, unless a test is in a Hurry. A busy machine may
-// leave a server without its processor for seconds, and there would be another master than the test believes.
+// downAfter, in milliseconds, is when a silent server counts as dead, unless a test calls Hurry. On a busy
+// machine a server may get no CPU for seconds, and then the master would not be the one the test expects.
 const downAfter = "60000"
 
-// Sentinel is a master and its replica, watched by three sentinels of which two must agree to fail over.
+// Sentinel is a master and its replica, watched by three sentinels, two of which must agree to fail over.
 type Sentinel struct {
 	Addrs  []string // of the sentinels
 	Master string   // address of the first master; after a failover ask CurrentMaster
@@ -30,8 +30,8 @@ type Sentinel struct {
 	Sentinels []*Server // in the order of Addrs
 }
 
-// LaunchSentinel starts the five servers and returns when every sentinel knows the other two and the replica, and the
-// replica follows the master. The context bounds the start only.
+// LaunchSentinel starts the five servers and returns when every sentinel knows the other two and the
+// replica, and the replica follows the master. The context bounds the start only.
 func LaunchSentinel(ctx context.Context) (*Sentinel, error) {
 	ctx, cancel := context.WithTimeout(ctx, formLimit)
 	defer cancel()
@@ -57,7 +57,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 // Close kills all servers, the sentinels first, and removes their data.
 func (s *Sentinel) Close() error { return closeAll(slices.Concat(s.Sentinels, s.Servers)) }
 
-// Hurry makes the sentinels fail over from a master that is silent for a second, instead of a minute.
+// Hurry makes the sentinels fail over from a master after one second of silence instead of a minute.
 func (s *Sentinel) Hurry() error {
 	for _, addr := range s.Addrs {
 		if _, err := Command(addr, "SENTINEL", "SET", MasterName, "down-after-milliseconds", "1000"); err != nil {
@@ -67,7 +67,7 @@ func (s *Sentinel) Hurry() error {
 	return nil
 }
 
-// CurrentMaster is the address that the sentinel at addr gives for the master.
+// CurrentMaster returns the master's address according to the sentinel at addr.
 func CurrentMaster(addr string) (string, error) {
 	reply, err := Command(addr, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
 	if err != nil {
@@ -81,7 +81,7 @@ func CurrentMaster(addr string) (string, error) {
 }
 
 func (s *Sentinel) form(ctx context.Context) error {
-	// Without the delay, in which a master waits for further replicas, the first sync starts at once.
+	// A master delays the first sync to wait for more replicas. Without the delay it starts at once.
 	master, err := Launch(ctx, "--repl-diskless-sync-delay", "0")
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *Sentinel) form(ctx context.Context) error {
 		return err
 	}
 	s.Servers = append(s.Servers, replica)
-	// Before the sentinels start: they look for replicas at once and then only every ten seconds.
+	// Wait before the sentinels start: they look for replicas at once and then only every ten seconds.
 	if err := await(ctx, func() error { return follows(ctx, replica.Addr, master.Addr) }); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Sentinel) form(ctx context.Context) error {
 	return nil
 }
 
-// follows is nil when the replica is in step with its master and the master counts it.
+// follows returns nil if the replica is in sync with its master and the master counts it.
 func follows(ctx context.Context, replica, master string) error {
 	info, err := command(ctx, replica, "INFO", "replication")
 	if err != nil {
@@ -134,7 +134,7 @@ func follows(ctx context.Context, replica, master string) error {
 	return nil
 }
 
-// knowsAll is nil when the sentinel at addr knows the replica and the other sentinels.
+// knowsAll returns nil if the sentinel at addr knows the replica and the other sentinels.
 func knowsAll(ctx context.Context, addr string) error {
 	reply, err := command(ctx, addr, "SENTINEL", "MASTER", MasterName)
 	if err != nil {

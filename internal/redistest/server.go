@@ -17,13 +17,14 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// startLimit bounds the wait for one server to answer, where the caller's context does not end sooner.
+// startLimit bounds the wait for one server to answer, unless the caller's context ends sooner.
 const startLimit = time.Minute
 
-// errPortTaken means that another process bound the port between our look at it and the server's.
+// errPortTaken means that another process bound the port after it was checked and before the server bound
+// it.
 var errPortTaken = errors.New("port was taken by another process")
 
-// Server is a running redis-server. Its methods may be called from several goroutines.
+// Server is a running redis-server. Its methods are safe for concurrent use.
 type Server struct {
 	Addr string // 127.0.0.1:port; the same after Restart
 
@@ -36,14 +37,14 @@ type Server struct {
 	closed bool
 }
 
-// Launch starts a server with extra redis-server arguments, e.g. "--maxmemory", "1mb", and returns when it answers.
-// The context bounds the start, not the server's life: that ends with Close.
+// Launch starts a server with extra redis-server arguments, e.g. "--maxmemory", "1mb", and returns when it
+// answers. The context bounds the start, not the server's life, which ends with Close.
 func Launch(ctx context.Context, args ...string) (*Server, error) {
 	return launch(ctx, "save \"\"\nappendonly no\n", args...)
 }
 
-// Start is Launch for a test, which fails if there is no server to run, and closes the server when it ends.
-// It skips only under `make unit`: a suite that passes without its server says nothing.
+// Start is Launch for a test. The test fails if the server cannot start, and closes the server when it
+// ends. It is skipped only under `make unit`: a suite that passes without its server proves nothing.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	child.SkipUnit(t)
@@ -63,7 +64,8 @@ func closeAfter(t testing.TB, close func() error) {
 	})
 }
 
-// launch starts a server whose configuration file has the given lines beside those that say where it lives.
+// launch starts a server whose configuration file has the given lines in addition to those for its port and
+// directory.
 func launch(ctx context.Context, config string, args ...string) (*Server, error) {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
@@ -84,7 +86,7 @@ func launch(ctx context.Context, config string, args ...string) (*Server, error)
 	}
 }
 
-// create prepares the port and the directory of a server and does not start it.
+// create prepares the port and the directory of a server without starting it.
 func create(config string, args []string) (*Server, error) {
 	claim, err := claimPort()
 	if err != nil {
@@ -122,15 +124,15 @@ func (s *Server) startLocked(ctx context.Context) error {
 	return nil
 }
 
-// Prefer has the kernel run the server before ordinary processes, for tests that are about a busy machine and not about
-// a slow server. It reports whether this user may do that.
+// Prefer makes the kernel run the server before ordinary processes, for tests that are about a busy machine
+// and not about a slow server. It reports whether this user is allowed to do that.
 func (s *Server) Prefer() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return exec.Command("chrt", "--rr", "--pid", "1", strconv.Itoa(s.proc.Pid())).Run() == nil
 }
 
-// awaitReady waits until the server on our port answers and is ours: another process may have won the port.
+// awaitReady waits until this server answers on its port: another process may have bound the port first.
 func (s *Server) awaitReady(ctx context.Context) error {
 	ours := "config_file:" + s.configFile()
 	var last error
@@ -148,7 +150,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case err == nil:
 			last = errors.New("a server we did not start answers there")
 		case strings.Contains(err.Error(), "NOAUTH"):
-			return nil // started with a password: it serves, and whose it is we cannot ask
+			return nil // started with a password: it serves, but we cannot ask whose it is
 		default:
 			last = err
 		}
@@ -158,14 +160,15 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// whoAnswers does not wait for ever: whoever won the port may never answer, and by then ours has ended.
+// whoAnswers does not wait forever: a process that took the port may never answer, and by then our server
+// has ended.
 func (s *Server) whoAnswers(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return command(ctx, s.Addr, "INFO", "server")
 }
 
-// pause waits for d or for the end of ctx, whose error it returns.
+// pause waits for d or until ctx ends, and returns the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -175,7 +178,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Pid is the process id, or 0 if the server is not running.
+// Pid returns the process id, or 0 if the server is not running.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +188,8 @@ func (s *Server) Pid() int {
 	return s.proc.Pid()
 }
 
-// Kill ends the server at once (SIGKILL), as a crash would, and returns when it is gone. Its port stays its own, so
-// that Restart brings it back where clients look for it. Killing a dead server is not an error.
+// Kill kills the server (SIGKILL), as a crash would, and returns when it is gone. It keeps its port, so
+// Restart brings it back where clients expect it. Killing a dead server is not an error.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +199,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Restart kills the server if it runs and starts it again on the same port. Its data is gone: nothing is saved.
+// Restart kills the server if it is running and starts it again on the same port. Its data is lost, because
+// nothing is saved.
 func (s *Server) Restart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +214,7 @@ func (s *Server) Restart() error {
 // Pause stops the server (SIGSTOP): it keeps its connections, accepts new ones in the kernel, and answers nothing.
 func (s *Server) Pause() error { return s.signal("pause", syscall.SIGSTOP) }
 
-// Resume continues a paused server, which then answers what arrived meanwhile.
+// Resume continues a paused server, which then answers what arrived while it was paused.
 func (s *Server) Resume() error { return s.signal("resume", syscall.SIGCONT) }
 
 func (s *Server) signal(verb string, sig syscall.Signal) error {
