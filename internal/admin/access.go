@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// A Role is what a caller may do. Each may do what those before it may.
+// A Role is what a client of the API may do. Each role includes the ones before it.
 type Role uint8
 
 const (
-	nobody   Role = iota // a route that names no role is refused to all
+	nobody   Role = iota // a route without a role is refused to everyone
 	Anybody              // no token is needed
-	Viewer               // looks
+	Viewer               // reads
 	Operator             // changes
 )
 
@@ -28,29 +28,29 @@ func (r Role) String() string {
 // MarshalText writes the role as String does.
 func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A caller is who asks.
+// A caller is the client of the admin API that sent a request.
 type caller struct {
 	role    Role
-	token   string     // which one it showed: the beginning of its hash
+	token   string     // identifies its token: the first bytes of the hash
 	address netip.Addr // of its connection
-	session *session   // nil: it shows its token each time
+	session *session   // nil: it sends its token with every request
 }
 
-// String names the caller in the audit: role, token and address.
+// String identifies the client in the audit log: role, token and address.
 func (c *caller) String() string { return fmt.Sprintf("%v %s at %v", c.role, c.token, c.address) }
 
 type digest = [sha256.Size]byte
 
-// A grant is a token, as its hash, and what it is good for.
+// A grant is the hash of a token and the role it gives.
 type grant struct {
 	token digest
 	role  Role
 }
 
-// name tells tokens apart without telling them.
+// name identifies a token without revealing it.
 func (g *grant) name() string { return hex.EncodeToString(g.token[:4]) }
 
-// access tells who is let in.
+// access decides who may use the API.
 type access struct {
 	grants   []grant
 	sessions *sessions
@@ -65,8 +65,8 @@ func newAccess(operator, viewer string, s *sessions, l *logins) *access {
 	return a
 }
 
-// granted finds what a token is good for; nil if nothing. Hashes are compared, and all of them, so
-// that the time it takes says nothing about any.
+// granted returns the grant of a token, or nil if the token is unknown. It compares hashes, and always all of them,
+// so that timing reveals nothing about the tokens.
 func (a *access) granted(token string) (found *grant) {
 	got := sha256.Sum256([]byte(token))
 	for i := range a.grants {
@@ -77,8 +77,8 @@ func (a *access) granted(token string) (found *grant) {
 	return found
 }
 
-// admit finds out who asks, and whether that is enough for the role. The caller is there with a
-// problem too, as far as it is known.
+// admit identifies the client and checks that it has the role. With a problem, it still returns what is known of the
+// client.
 func (a *access) admit(r *http.Request, role Role) (caller, *Problem) {
 	who := caller{role: Anybody, address: addressOf(r)}
 	if role == Anybody {
@@ -93,7 +93,7 @@ func (a *access) admit(r *http.Request, role Role) (caller, *Problem) {
 	return who, nil
 }
 
-// recognise fills in the role by the token or the session that the request shows.
+// recognise sets the role from the request's token or session.
 func (a *access) recognise(r *http.Request, who *caller) *Problem {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := strings.CutPrefix(header, "Bearer ")
@@ -112,7 +112,8 @@ func (a *access) recognise(r *http.Request, who *caller) *Problem {
 	return nil
 }
 
-// addressOf is where a connection comes from. No header is believed: nothing stands before this door.
+// addressOf returns the address of the connection. It trusts no header, since no proxy is expected in front of the
+// admin API.
 func addressOf(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -18,42 +18,41 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options are what the API shows and changes.
+// Options are the parts of a node that the API reads and changes.
 type Options struct {
-	Token       string // of operators
-	ViewerToken string // of those who may only look; "": there are none
+	Token       string // for operators
+	ViewerToken string // for viewers, who can only read; "": there are none
 	Hosts       webguard.Hosts
 
 	Status func() Status
-	Nodes  func() []membership.Known // that share the limits, this one first
-	Ready  func() error              // why calls should not be sent here; nil: they should
+	Nodes  func() []membership.Known // nodes that share the limits, this one first
+	Ready  func() error              // why no requests should be sent to this node; nil: it is ready
 
 	Rules   Rules
 	Store   Store
-	Local   penstock.Store // what counts while Store does not answer; nil: none
-	Forget  Forget         // what else this node knows of a key; nil: nothing
+	Local   penstock.Store // counts while Store is unavailable; nil: none
+	Forget  Forget         // drops what else this node holds about a key; nil: nothing
 	Traffic *traffic.Traffic
 	Metrics http.Handler // nil: none
-	Demo    Demo         // nil: this is none
+	Demo    Demo         // nil: not a demo
 
-	// Scratch makes a store that is empty, in memory: for limiting logins, and for trying rules out.
+	// Scratch returns an empty in-memory store, for limiting logins and for trying out rules.
 	Scratch func() (Scratch, error)
 
-	// Console answers for what is not of the API; nil: nothing does. It needs no token, so it must
-	// not tell anything.
+	// Console serves all paths outside the API; nil: not found. It needs no token, so it must not reveal anything.
 	Console http.Handler
 
 	Log *slog.Logger     // nil: nothing is logged
-	Now func() time.Time // for tests; nil: the clock
+	Now func() time.Time // for tests; nil: time.Now
 }
 
-// Rules are the rules of a node and where they come from.
+// Rules are the rules of a node and their origin.
 type Rules struct {
 	Live   Live
 	Origin live.Origin
 	Kind   Kind
 
-	// Service changes them; nil: they can only be read here.
+	// Service changes the rules; nil: they are read-only here.
 	Service *ruleservice.Service
 
 	Compile rules.Options // as the node compiles them
@@ -65,17 +64,17 @@ type Live interface {
 	Status() live.Status
 }
 
-// A Kind is where rules come from.
+// A Kind is the origin of rules.
 type Kind string
 
 const (
 	Database Kind = "database"
 	Files    Kind = "files"
-	Redis    Kind = "redis"           // published there by a node that has the database
+	Redis    Kind = "redis"           // published by a node that has the database
 	Envoy    Kind = "envoy_ratelimit" // limits in the format of envoyproxy/ratelimit, from files or a management server
 )
 
-// A Store is one that can be looked into and operated.
+// A Store is a store that can be inspected and operated.
 type Store interface {
 	penstock.Store
 	storage.Banner
@@ -84,17 +83,17 @@ type Store interface {
 	storage.Lister
 }
 
-// A Forget drops what a node knows of a key from before an instant, or only of its ban.
+// A Forget drops what a node holds about a key from before an instant, or only its ban.
 type Forget func(s storage.Subject, onlyBan bool, before penstock.Instant)
 
-// A Scratch is a store for a while.
+// A Scratch is a temporary store.
 type Scratch interface {
 	penstock.Store
 	storage.Settler
 	Close() error
 }
 
-// An Admin is the API. It is the handler of the whole door.
+// An Admin is the admin API, and the handler of its whole listener.
 type Admin struct {
 	Options
 	handler  http.Handler
@@ -103,17 +102,17 @@ type Admin struct {
 	logins   *logins
 	veil     *veil
 	reveals  *reveals
-	turns    *turns        // of work that takes long
-	beat     time.Duration // between two signs of life of a stream
+	turns    *turns        // for expensive work
+	beat     time.Duration // between two heartbeats of a stream
 
-	overviews, tails places // streams that are open
+	overviews, tails places // open streams
 	lookEvery        time.Duration
 
 	draining context.Context
 	drain    context.CancelFunc
 }
 
-// New returns the API. It ends with Close.
+// New returns the API. Close must be called when it is no longer needed.
 func New(o Options) (*Admin, error) {
 	var errs []error
 	need := func(missing bool, what string) {
@@ -156,10 +155,10 @@ func New(o Options) (*Admin, error) {
 
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
-// Drain ends the streams, so that the door can close.
+// Drain ends the streams, so that the listener can close.
 func (a *Admin) Drain() { a.drain() }
 
-// Close gives back what the API holds.
+// Close releases the API's resources.
 func (a *Admin) Close() error {
 	a.drain()
 	a.reveals.writing.Wait()

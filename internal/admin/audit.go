@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruledb"
 )
 
-// A Deed is one line of the audit.
+// A Deed is one entry of the audit log.
 type Deed struct {
 	Number  int64     `json:"number"`
 	At      time.Time `json:"at"`
@@ -18,13 +18,13 @@ type Deed struct {
 	Detail  Detail    `json:"detail"`
 }
 
-// A Detail says what was done, in words. Callers are in it as name="value".
+// A Detail describes the change in words. It contains the attributes of clients as name="value".
 type Detail string
 
-// Deeds are a page of the audit.
+// Deeds are a page of the audit log.
 type Deeds struct {
-	Events []Deed `json:"events"`         // the last first
-	Next   int64  `json:"next,omitempty"` // before which the next page is
+	Events []Deed `json:"events"`         // newest first
+	Next   int64  `json:"next,omitempty"` // the next page starts before this one
 }
 
 func (a *Admin) audit(x *exchange) (any, error) {
@@ -46,8 +46,8 @@ func (a *Admin) audit(x *exchange) (any, error) {
 	return page, nil
 }
 
-// record writes down what somebody did, where the rules are kept or, if that is no database, in the
-// log. It was done: that it cannot be written down undoes nothing.
+// record adds a change to the audit log, which is in the rules database or, without a database, in the server log.
+// The change has already been made, so a failure to record it is not an error.
 func (a *Admin) record(x *exchange, action, detail string) {
 	if len(detail) > ruledb.MaxMessage {
 		detail = strings.ToValidUTF8(detail[:ruledb.MaxMessage], "")

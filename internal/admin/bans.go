@@ -11,27 +11,27 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Bans are a page of the bans that hold now.
+// Bans are a page of the active bans.
 type Bans struct {
 	Bans    []Ban  `json:"bans"`
-	Unknown int    `json:"unknown"`        // clients in the page that this node cannot identify, so that they were not checked
+	Unknown int    `json:"unknown"`        // clients in the page that this node cannot identify and so did not check
 	Next    string `json:"next,omitempty"` // the cursor of the next page
 }
 
-// A Ban is one of a client by a rule.
+// A Ban is the ban of one client by one rule.
 type Ban struct {
 	Rule    string     `json:"rule"`
-	Subject string     `json:"subject"`       // a hash of the key
+	Subject string     `json:"subject"`       // hash of the key
 	Key     Attributes `json:"key,omitempty"` // if this node has seen the client recently
 	Until   time.Time  `json:"until"`
-	Bans    int64      `json:"bans"` // of this client so far, until they are forgiven
+	Bans    int64      `json:"bans"` // of this client until now, as far as they are not forgiven
 }
 
-// bansPerPage is about how many clients a page checks: each takes a question to the store.
+// bansPerPage is about how many clients a page checks. Each one takes a query to the store.
 const bansPerPage = 200
 
-// listBans lists the bans that hold, a page at a time over the clients of all rules with a penalty. A page may have
-// none and not be the last.
+// listBans lists the active bans, in pages over the clients of all rules with a penalty. A page can be empty without
+// being the last.
 func (a *Admin) listBans(x *exchange) (any, error) {
 	q := x.query()
 	cursor, err := url.ParseQuery(q.text("cursor"))
@@ -70,7 +70,7 @@ func (a *Admin) listBans(x *exchange) (any, error) {
 	return told, nil
 }
 
-// bansOf adds a page of the bans of one rule, and returns where the next one begins.
+// bansOf adds a page of the bans of one rule and returns the cursor of the next page.
 func (a *Admin) bansOf(x *exchange, r *rules.Rule, cursor string, told *Bans) (next string, err error) {
 	page, next, err := a.Store.Keys(x.r.Context(), r.Subjects.Tag(), cursor, bansPerPage)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *Admin) bansOf(x *exchange, r *rules.Rule, cursor string, told *Bans) (n
 	return next, nil
 }
 
-// parseSubject reads a subject that a store has listed. It fails if the store knows only its beginning.
+// parseSubject parses a subject listed by a store. It fails if the store only knows a prefix.
 func parseSubject(r *rules.Rule, text string) (s subject, ok bool) {
 	s.Rule = r
 	s.Override = rules.NoOverride
@@ -108,14 +108,14 @@ func parseSubject(r *rules.Rule, text string) (s subject, ok bool) {
 	return s, err == nil && copy(s.id[:], raw) == len(s.id)
 }
 
-// subjects are the clients of a rule that this node has seen recently, by their text as stores list it, which may
-// be only the beginning.
+// subjects returns the clients of a rule that this node has seen recently. They are keyed by their text as stores
+// list it, which may be a prefix.
 func (a *Admin) subjects(r *rules.Rule) map[string]subject {
-	const known = 10 // characters, where a store does not know all
+	const known = 10 // characters, where a store only knows a prefix
 	found := map[string]subject{}
 	for _, e := range a.Traffic.Recent(traffic.Filter{Rule: r.Name}, maxNames) {
 		for _, k := range e.Keys {
-			if k.Rule == r.Name { // of an earlier rule of the name no subject is listed
+			if k.Rule == r.Name { // subjects of an earlier rule with this name are not listed
 				s := newSubject(rules.Considered{Rule: r, Key: k.Key, Override: rules.NoOverride})
 				text := s.id.String()
 				found[text], found[text[:known]+"…"] = s, s

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// A Demo sends calls of made-up callers to the node's own gateway, for a server that is only tried
-// out. To turn it on twice is to turn it on.
+// A Demo sends requests of made-up clients to the node's own gateway, for trying out a server. Turning it on twice
+// has no further effect.
 type Demo interface {
 	Turn(on bool)
 	Status() DemoStatus
@@ -17,13 +17,13 @@ type Demo interface {
 type DemoStatus struct {
 	Running bool       `json:"running"`
 	Since   *time.Time `json:"since,omitempty"` // while it runs
-	Rate    int        `json:"per_second"`      // about how many calls it makes
+	Rate    int        `json:"per_second"`      // about how many requests it sends
 	Allowed int64      `json:"allowed"`
 	Denied  int64      `json:"denied"`
-	Failed  int64      `json:"failed"` // that had no answer, or another
+	Failed  int64      `json:"failed"` // that got no response, or an unexpected one
 }
 
-// demoRoutes are there only where there is a demo.
+// demoRoutes returns the routes of the demo, if there is one.
 func (a *Admin) demoRoutes() []route {
 	return []route{
 		{"GET", "/v1/demo", Viewer, a.showDemo},

@@ -1,10 +1,10 @@
-// Package admin is the door of those who run Penstock: the API behind the console and the commands
-// that look into a running server. It tells how a node is and what it decides, shows and changes
-// rules, and looks after single callers: their counters, bans and reservations.
+// Package admin is the admin API: the API behind the console and behind the commands that inspect a running server.
+// It reports the state of a node and its decisions, shows and changes rules, and manages single clients: their
+// counters, bans and reservations.
 //
-// Every route names the role that it takes; one that named none would be for nobody. A caller is
-// known by a bearer token, or by a session that was begun with one.
+// Every route names the role it requires; a route without one is refused to everyone. A client authenticates with a
+// bearer token, or with a session that it started with one.
 //
-// It is separate from the doors of calls: it is handed the parts of a node and takes no part in
-// deciding. Which store there is, is chosen by who puts the node together.
+// The package is separate from the decision APIs. It is handed the parts of a node and does not take part in
+// decisions. The code that assembles the node chooses the store.
 package admin

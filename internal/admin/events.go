@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
-// An Event is one decided call.
+// An Event is one decided request.
 type Event struct {
 	At         time.Time        `json:"at"`
 	Domain     string           `json:"domain"`
@@ -21,23 +21,23 @@ type Event struct {
 	Duplicate  bool             `json:"duplicate"`
 	Reason     penstock.Reason  `json:"reason"`
 	Quality    penstock.Quality `json:"quality"`
-	Rule       string           `json:"rule"` // that decided
+	Rule       string           `json:"rule"` // the rule that decided
 	RetryAfter *int64           `json:"retry_after_ms"`
 	Limits     []LimitState     `json:"limits"`
-	Keys       []EventKey       `json:"keys"`   // whom each rule took the caller for
-	Shadow     []string         `json:"shadow"` // rules that are only tried and would have denied it
+	Keys       []EventKey       `json:"keys"`   // the client's key under each rule
+	Shadow     []string         `json:"shadow"` // shadow rules that would have denied it
 	Version    int64            `json:"rules_version"`
-	Weight     int64            `json:"weight"` // how many calls it stands for: of very many few are kept
+	Weight     int64            `json:"weight"` // number of requests it represents: at high rates only a sample is kept
 }
 
-// An EventKey is whom a rule took a caller for, and what it said.
+// An EventKey is the client's key under one rule, and the rule's decisions.
 type EventKey struct {
 	Rule   string     `json:"rule"`
 	Key    Attributes `json:"key"`
 	Result string     `json:"result"`
 }
 
-// A LimitState is one limit of one rule, as a caller stands to it.
+// A LimitState is the state of one limit of one rule for a client.
 type LimitState struct {
 	Rule       string             `json:"rule"`
 	Policy     string             `json:"policy"`
@@ -62,7 +62,7 @@ func limitState(l *penstock.LimitVerdict) LimitState {
 	}
 }
 
-// milliseconds are rounded up, so that who waits has waited long enough; nil is never.
+// milliseconds rounds up, so that a client that waits this long has waited long enough. It returns nil for never.
 func milliseconds(d time.Duration) *int64 {
 	if d == penstock.Never {
 		return nil
@@ -102,12 +102,12 @@ func (x *exchange) filter(q *query) traffic.Filter {
 	return f
 }
 
-// maxEvents is how many of the last calls are told at once.
+// maxEvents bounds the number of recent requests in one response.
 const maxEvents = 1000
 
-// Events are some of the last calls.
+// Events are some of the recent requests.
 type Events struct {
-	Events []Event `json:"events"` // the last first
+	Events []Event `json:"events"` // newest first
 }
 
 func (a *Admin) recent(x *exchange) (any, error) {
@@ -124,11 +124,11 @@ func (a *Admin) recent(x *exchange) (any, error) {
 	return told, nil
 }
 
-// maxBatch is how many events are written before they are sent.
+// maxBatch is the number of events written before a flush.
 const maxBatch = 256
 
-// follow streams calls as they are decided, as server-sent events: verdict, each with one call, and
-// dropped, with how many were missed so far. It ends with the session, or when the server stops.
+// follow streams requests as they are decided, as server-sent events: verdict, with one request each, and dropped,
+// with the number missed since the start. It ends with the session, or when the server stops.
 func (a *Admin) follow(x *exchange) (any, error) {
 	q := x.query()
 	filter := x.filter(q)
@@ -155,11 +155,11 @@ func (a *Admin) follow(x *exchange) (any, error) {
 	return answered{}, nil
 }
 
-// A follower is a stream of calls.
+// A follower is a stream of decided requests.
 type follower struct {
 	*stream
 	tail *traffic.Tail
-	told int64 // of those dropped
+	told int64 // number of dropped events already reported
 }
 
 func (f *follower) run() {
@@ -179,7 +179,7 @@ func (f *follower) run() {
 	}
 }
 
-// write writes an event and those that have come meanwhile.
+// write writes an event and the events that have arrived since.
 func (f *follower) write(e *traffic.Event) {
 	f.event("verdict", eventOf(e))
 	for range maxBatch {

@@ -11,22 +11,22 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// Bounds of what is read.
+// Bounds of request bodies.
 const (
-	maxBody        = 256 << 10 // the largest call fits
-	viewerDocument = 4 << 20   // what others than operators may have compiled
+	maxBody        = 256 << 10 // fits the largest request description
+	viewerDocument = 4 << 20   // largest document that viewers may have compiled
 )
 
-// An exchange is one request and its answer.
+// An exchange is one request to the API and its response.
 type exchange struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	who   caller
 	admin *Admin
-	named bool // callers: that is written down already
+	named bool // naming clients: already recorded in the audit log
 }
 
-// exchange serves a route to those who may have it.
+// exchange returns the handler of a route, which checks the role first.
 func (a *Admin) exchange(to route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, refused := a.access.admit(r, to.role)
@@ -51,8 +51,8 @@ func (a *Admin) exchange(to route) http.Handler {
 	})
 }
 
-// seen is an answer, or an event of a stream, as who asks may see it: viewers through a veil. That
-// somebody else was shown who calls is written down.
+// seen returns a response, or an event of a stream, as the client may see it: for viewers, values are masked by the
+// veil. For others, it records that they were shown the names of clients.
 func (x *exchange) seen(answer any) any {
 	if x.who.role < Operator {
 		return x.admin.veil.over(answer)
@@ -68,14 +68,14 @@ func reply(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer) // who went away is not told
+	_ = encoder.Encode(answer) // a client that has gone away needs no error
 }
 
-// read takes the body of the request, a JSON object, into a struct. What the struct does not know, or
-// is there twice, is a mistake; all are told.
+// read decodes the body of the request, a JSON object, into a struct. Unknown and duplicate fields are errors. It
+// reports all errors at once.
 func (x *exchange) read(into any) error { return x.readUpTo(maxBody, into) }
 
-// readDocument is read where the body may hold rules. Escaped, line ends take twice the room.
+// readDocument is read for bodies that contain rules. It allows for line ends, which take two bytes when escaped.
 func (x *exchange) readDocument(into any) error { return x.readUpTo(2*int64(x.maxDocument()), into) }
 
 // maxDocument is how many bytes of rules the client may send.
@@ -86,7 +86,7 @@ func (x *exchange) maxDocument() int {
 	return ruledb.MaxDocument
 }
 
-// begin waits for a turn to do work that takes long; end must follow.
+// begin waits for a turn to do expensive work. The caller must call end.
 func (x *exchange) begin() (end func(), err error) {
 	return x.admin.turns.begin(x.r.Context(), x.who.role)
 }

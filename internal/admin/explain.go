@@ -10,34 +10,34 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// An Explanation is what every rule makes of a call.
+// An Explanation says how every rule applies to a request.
 type Explanation struct {
-	List  string       `json:"list,omitempty"` // allow or deny: it decides, and no rule applies
+	List  string       `json:"list,omitempty"` // allow or deny: the list decides, and no rule applies
 	Entry int          `json:"entry,omitempty"`
 	Rules []Considered `json:"rules"`
 }
 
-// A Considered is what one rule makes of it.
+// A Considered says how one rule applies.
 type Considered struct {
 	Rule      string   `json:"rule"`
 	Applies   bool     `json:"applies"`
 	Mode      string   `json:"mode"`
-	Reason    string   `json:"reason,omitempty"` // what stands in the way
+	Reason    string   `json:"reason,omitempty"` // why the rule does not apply
 	Why       string   `json:"why,omitempty"`
 	Key       Echo     `json:"key,omitempty"`
 	Limits    []string `json:"limits,omitempty"`
 	Unlimited bool     `json:"unlimited,omitempty"`
 	Override  *int     `json:"override,omitempty"`     // counted from 0
-	Own       bool     `json:"own_counters,omitempty"` // the override's, not the rule's
-	Failures  []string `json:"failures,omitempty"`     // expressions that could not be evaluated, and what follows
-	Refuses   bool     `json:"refuses,omitempty"`      // the call, because of one of them
+	Own       bool     `json:"own_counters,omitempty"` // the override has its own counters
+	Failures  []string `json:"failures,omitempty"`     // expressions that could not be evaluated, and the consequence
+	Refuses   bool     `json:"refuses,omitempty"`      // the request, because of such a failure
 }
 
-// An Echo is what was asked, told back. Other than [Attributes] it is told to everybody as it is: to
-// veil it would tell viewers what stands for a value of their choice.
+// An Echo repeats the attributes that the client sent. Unlike [Attributes] it is shown to everyone unmasked: masking
+// it would tell viewers the masked form of a value of their choice.
 type Echo map[string]string
 
-// Explain tells which rules apply to a call, and why the others do not.
+// Explain reports which rules apply to a request, and why the others do not.
 func Explain(s *rules.Snapshot, call *penstock.Call, now penstock.Instant) *Explanation {
 	found := s.Explain(call, now)
 	e := &Explanation{Entry: found.Entry, Rules: []Considered{}}
@@ -71,13 +71,13 @@ func consider(c *rules.Considered) Considered {
 	return r
 }
 
-// asked is how a caller or a call is described.
+// asked describes a client or a request.
 type asked struct {
 	Domain     string     `json:"domain"`
 	Attributes Attributes `json:"attributes"`
 }
 
-// call makes a call of it. What is wrong is added to the mistakes.
+// call converts the description to a call. It appends errors to mistakes.
 func (q *asked) call(mistakes *[]wire.Mistake) *penstock.Call {
 	fail := func(at, format string, args ...any) {
 		*mistakes = append(*mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})

@@ -6,11 +6,11 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// policy lets a page of this door load what is of this door, and nothing else.
+// policy lets a page of this origin load resources of this origin only.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// guard sets the headers of every response and refuses requests of foreign pages.
+// guard sets the headers of every response and refuses cross-origin requests.
 func (a *Admin) guard(next http.Handler) http.Handler {
 	next = webguard.Handler(next, webguard.Options{
 		Hosts: a.Hosts, Pages: true, Open: []string{"/healthz", "/readyz"},

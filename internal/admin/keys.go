@@ -14,22 +14,22 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Key is a caller that a rule keeps state of.
+// A Key is a client that a rule keeps state for.
 type Key struct {
-	Subject string     `json:"subject"`       // a hash; its beginning, where the store knows no more
-	Key     Attributes `json:"key,omitempty"` // who that is, if it called this node of late
+	Subject string     `json:"subject"`       // hash of the key, or a prefix of it if the store has no more
+	Key     Attributes `json:"key,omitempty"` // the key itself, if the client sent requests to this node recently
 }
 
-// Keys are a page of callers.
+// Keys are a page of clients.
 type Keys struct {
 	Keys []Key  `json:"keys"`
 	Next string `json:"next,omitempty"` // the cursor of the next page
 }
 
-// aboutKeys is how many a page of a listing looks at.
+// aboutKeys is about how many keys one page scans.
 const aboutKeys = 1000
 
-// listKeys lists the callers of a rule, a page at a time. A page may hold none and not be the last.
+// listKeys lists the clients of a rule in pages. A page can be empty without being the last.
 func (a *Admin) listKeys(x *exchange) (any, error) {
 	q := x.query()
 	name, cursor := q.text("rule"), q.text("cursor")
@@ -67,8 +67,8 @@ func (a *Admin) rule(name string) (*rules.Rule, error) {
 	return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("there is no rule %.64q", name))
 }
 
-// names are who the subjects of a rule are, of those that called of late: by their text as stores
-// list it, which may be only the beginning.
+// names returns the keys of recent clients of a rule. They are keyed by subject, as stores list it, which may be a
+// prefix.
 func (a *Admin) names(r *rules.Rule) map[string]Attributes {
 	found := map[string]Attributes{}
 	for text, s := range a.subjects(r) {
@@ -77,50 +77,50 @@ func (a *Admin) names(r *rules.Rule) map[string]Attributes {
 	return found
 }
 
-// maxNames is how many calls are looked at for names.
+// maxNames is how many recent requests are searched for names.
 const maxNames = 10_000
 
-// KeyStates are all that is known of a caller.
+// KeyStates are all that is known about a client.
 type KeyStates struct {
 	Keys   []KeyState `json:"keys"`
-	Recent []Event    `json:"recent"` // the last calls that this node kept, the last first
+	Recent []Event    `json:"recent"` // recent requests that this node kept, newest first
 }
 
-// A KeyState is what one rule knows of a caller.
+// A KeyState is what one rule knows about a client.
 type KeyState struct {
 	Rule         string        `json:"rule"`
 	Mode         string        `json:"mode"`
 	Key          Attributes    `json:"key"`
 	Subject      string        `json:"subject"`
-	Override     *int          `json:"override,omitempty"` // whose limits hold, counted from 0
+	Override     *int          `json:"override,omitempty"` // the override that applies, counted from 0
 	Unlimited    bool          `json:"unlimited,omitempty"`
 	Limits       []LimitState  `json:"limits"`
-	Others       []Counters    `json:"other_counters,omitempty"` // that have counted something
-	CanBan       bool          `json:"can_ban"`                  // it has a penalty
+	Others       []Counters    `json:"other_counters,omitempty"` // counters with something counted
+	CanBan       bool          `json:"can_ban"`                  // the rule has a penalty
 	BannedUntil  *time.Time    `json:"banned_until,omitempty"`
 	Strikes      int64         `json:"strikes"`
-	Bans         int64         `json:"bans"` // so far, until they are forgiven
+	Bans         int64         `json:"bans"` // until now, as far as they are not forgiven
 	Reservations []Reservation `json:"reservations"`
-	Reserved     int64         `json:"reserved"` // how many there are
+	Reserved     int64         `json:"reserved"` // number of reservations
 }
 
-// Counters are those of a rule, or of one of its overrides, that hold for other requests of a client.
+// Counters are those of a rule, or of one of its overrides, that apply to other requests of a client.
 type Counters struct {
 	Override *int         `json:"override,omitempty"` // counted from 0; none: the rule's own
 	Limits   []LimitState `json:"limits"`
 }
 
-// A Reservation is one of a caller.
+// A Reservation is one reservation of a client.
 type Reservation struct {
 	Until  time.Time `json:"until"`
 	Closed bool      `json:"closed"` // settled or released
-	Cost   int64     `json:"cost"`   // of the limit that it takes most of
+	Cost   int64     `json:"cost"`   // for the limit it takes most of
 }
 
-// shownReservations is how many of a caller are told.
+// shownReservations is the number of reservations shown for a client.
 const shownReservations = 20
 
-// showKey tells all that is known of a caller.
+// showKey returns all that is known about a client.
 func (a *Admin) showKey(x *exchange) (any, error) {
 	found, err := a.readSubjects(x)
 	if err != nil {
@@ -192,8 +192,7 @@ func (s *subject) limitStates(charges []algorithm.Charge, policies []string, dec
 	return told
 }
 
-// others looks at the counters of a client that its attributes do not select, and returns those that have
-// counted something.
+// others reads the counters of a client that its attributes do not select, and returns those with something counted.
 func (a *Admin) others(ctx context.Context, s *subject, banned bool) (told []Counters, err error) {
 	for some := range slices.Chunk(s.otherCounters(), storage.MaxGroups) {
 		var t storage.Ticket

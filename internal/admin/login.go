@@ -15,15 +15,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// maxAttempts failed logins are answered in each attemptWindow, for each network: an IPv4 address or
-// an IPv6 /64.
+// Each network (an IPv4 address or an IPv6 /64) may fail maxAttempts logins in each attemptWindow.
 const (
 	maxAttempts   = 10
 	attemptWindow = time.Minute
 	ipv6Network   = 64
 )
 
-// logins limits failed logins, by session and by bearer token alike.
+// logins limits failed logins, both for new sessions and with bearer tokens.
 type logins struct {
 	store  Scratch
 	meter  *algorithm.Meter
@@ -45,9 +44,9 @@ func newLogins(o Options, r *refusals) (*logins, error) {
 	return &logins{store: store, meter: meter, hasher: storage.NewHasher(rand.Text()), now: o.Now, refusals: r}, nil
 }
 
-// wrong refuses a token that is not known, and counts the failure. After maxAttempts failures of a
-// network it answers 429 and closes the connection, so that every further guess costs a new one. Good
-// tokens never get here: a network full of guesses does not lock its operators out.
+// wrong refuses an unknown token and counts the failure. After maxAttempts failures of a network it answers 429 and
+// closes the connection, so that every further guess costs a new one. Valid tokens never get here, so guesses from a
+// network do not lock out its operators.
 func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
 	network := ipform.Network(from, ipv6Network)
 	who := l.hasher.Subject("", "login", penstock.Attribute{Name: "network", Value: network.String()})
@@ -70,12 +69,12 @@ func (l *logins) wrong(ctx context.Context, from netip.Addr) *Problem {
 	return p
 }
 
-// A Session is what is told of one.
+// A Session is the public state of a session.
 type Session struct {
 	Role    Role       `json:"role"`
-	Session bool       `json:"session"`           // by its cookie; otherwise by a token
+	Session bool       `json:"session"`           // authenticated by cookie; otherwise by token
 	Since   *time.Time `json:"since,omitempty"`   // of a session
-	Expires *time.Time `json:"expires,omitempty"` // if it is not used before that
+	Expires *time.Time `json:"expires,omitempty"` // unless it is used before then
 }
 
 func (a *Admin) login(x *exchange) (any, error) {

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// What names callers in an answer has one of these types, and nothing else does.
+// Everything in a response that names a client has one of these types, and nothing else has.
 var (
 	attributesType = reflect.TypeFor[Attributes]()
 	detailType     = reflect.TypeFor[Detail]()
 )
 
-// eachName visits what names callers in an answer, where it can be set, and returns the answer. What
-// an answer leads to was made for it: it may be changed.
+// eachName visits all values in a response that name a client, and returns the response. The values are settable.
+// Everything the response refers to was made for it, so it may be changed.
 func eachName(answer any, visit func(reflect.Value)) any {
 	if answer == nil {
 		return nil
@@ -24,7 +24,7 @@ func eachName(answer any, visit func(reflect.Value)) any {
 }
 
 func visitNames(at reflect.Value, visit func(reflect.Value)) {
-	if !mayName(at.Type()) { // or every point of every series would be looked at
+	if !mayName(at.Type()) { // saves visiting every point of every series
 		return
 	}
 	if t := at.Type(); t == attributesType || t == detailType {
@@ -55,7 +55,7 @@ func visitNames(at reflect.Value, visit func(reflect.Value)) {
 	}
 }
 
-// visitValues visits the values of a map, by way of copies: the values themselves cannot be set.
+// visitValues visits the values of a map. It visits copies, since map values are not settable.
 func visitValues(at reflect.Value, visit func(reflect.Value)) {
 	for _, key := range at.MapKeys() {
 		value := reflect.New(at.Type().Elem()).Elem()
@@ -65,9 +65,9 @@ func visitValues(at reflect.Value, visit func(reflect.Value)) {
 	}
 }
 
-var naming sync.Map // of types, whether they may name callers
+var naming sync.Map // by type: whether it can name clients
 
-// mayName tells whether a value of a type can lead to what names callers. Of an interface nobody knows.
+// mayName reports whether a value of a type can contain the name of a client. For an interface it has to assume so.
 func mayName(t reflect.Type) bool {
 	if known, ok := naming.Load(t); ok {
 		return known.(bool)
@@ -82,7 +82,7 @@ func leadsToNames(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return true
 	}
 	if seen[t] {
-		return false // whoever is looking at it will find out
+		return false // the outer call that is still checking the type decides
 	}
 	seen[t] = true
 	switch t.Kind() {

@@ -6,38 +6,38 @@ import (
 	"github.com/penstock-io/penstock/internal/membership"
 )
 
-// Nodes are those that share the limits, as far as this one knows.
+// Nodes are the nodes that share the limits, as far as this one knows.
 type Nodes struct {
 	Nodes []Node `json:"nodes"` // this one first
 }
 
-// A Node is one of them.
+// A Node is one of the nodes.
 type Node struct {
 	ID     string     `json:"id"`
-	Self   bool       `json:"self"`   // the one that answers
-	Silent bool       `json:"silent"` // not heard of for longer than a node is believed to be there
+	Self   bool       `json:"self"`   // the node that answers
+	Silent bool       `json:"silent"` // not heard from for longer than a node counts as alive
 	Heard  float64    `json:"heard_ago_seconds"`
-	About  *NodeAbout `json:"about"` // null: it says nothing that this one can read, as an older version
+	About  *NodeAbout `json:"about"` // null: this node cannot read it, for example because the other one is older
 }
 
-// A NodeAbout is what a node says of itself.
+// A NodeAbout is what a node reports about itself.
 type NodeAbout struct {
 	Name          string    `json:"name"`
 	Version       string    `json:"version"`
 	Started       time.Time `json:"started"`
 	RulesVersion  int64     `json:"rules_version"`
-	RulesChecksum string    `json:"rules_checksum"` // the beginning of it
+	RulesChecksum string    `json:"rules_checksum"` // a prefix of it
 	Rules         string    `json:"rules"`
 	Quality       string    `json:"quality"`
 	Calls         float64   `json:"calls_per_second"`
 	Denied        float64   `json:"denied_per_second"`
 }
 
-// How a node's rules stand to the newest that a node serves which is heard of.
+// How a node's rules compare to the newest rules of any live node.
 const (
 	rulesCurrent   = "current"
 	rulesBehind    = "behind"
-	rulesDifferent = "different" // and nobody can tell which are newer
+	rulesDifferent = "different" // and it is unknown which are newer
 )
 
 func (a *Admin) nodes(*exchange) (any, error) { return nodesOf(a.Nodes(), time.Now()), nil }
@@ -60,7 +60,7 @@ func nodesOf(all []membership.Known, now time.Time) Nodes {
 	return told
 }
 
-// newestOf is a node with the newest rules: the first of them, which is this one if it has them.
+// newestOf returns the first node with the newest rules, which is this one if it has them.
 func newestOf(all []membership.Known, now time.Time) (newest *membership.Node) {
 	for i := range all {
 		if n := all[i].Node; n != nil && !all[i].Silent(now) && (newest == nil || n.Rules > newest.Rules) {

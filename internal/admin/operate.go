@@ -14,19 +14,19 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Done is what was done to a caller, of each rule.
+// A Done is what was changed for a client, by rule.
 type Done struct {
 	Keys []DoneKey `json:"keys"`
 }
 
-// A DoneKey is one rule's state of a caller that was changed.
+// A DoneKey is the state of a client under one rule that was changed.
 type DoneKey struct {
 	Rule        string     `json:"rule"`
 	Key         Echo       `json:"key"`
 	BannedUntil *time.Time `json:"banned_until,omitempty"`
 }
 
-// resetKey forgets a caller: what was counted, strikes and ban, and reservations.
+// resetKey deletes the state of a client: counters, strikes, ban and reservations.
 func (a *Admin) resetKey(x *exchange) (any, error) {
 	found, err := a.readSubjects(x)
 	if err != nil {
@@ -46,8 +46,8 @@ func (a *Admin) resetKey(x *exchange) (any, error) {
 	})
 }
 
-// everything is all that a rule may have counted of a subject, whichever override held. A group has
-// only so many charges.
+// everything returns all counters that a rule can have for a subject, whichever override applied. It returns several
+// groups because the number of charges in a group is bounded.
 func (s *subject) everything() []storage.Group {
 	meters := map[uint64]*algorithm.Meter{}
 	add := func(limits []*algorithm.Meter, dedup *algorithm.Dedup) {
@@ -97,7 +97,7 @@ func (a *Admin) lift(x *exchange) (any, error) {
 	return a.banFor(x, &asked, "lift", 0)
 }
 
-// banFor bans by the rules that can, or lifts.
+// banFor bans the client under the rules that have a penalty, or lifts the bans.
 func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration, mistakes ...wire.Mistake) (any, error) {
 	found, err := a.find(w, mistakes...)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *Admin) banFor(x *exchange, w *whom, action string, length time.Duration
 	})
 }
 
-// operate does something to each of the subjects, and writes down for which it was done.
+// operate runs do for each subject, and records in the audit log for which ones it succeeded.
 func (a *Admin) operate(x *exchange, action, detail string, found []subject, do func(*subject) (*time.Time, error)) (any, error) {
 	done := Done{Keys: []DoneKey{}}
 	defer func() {
@@ -147,7 +147,7 @@ func (a *Admin) operate(x *exchange, action, detail string, found []subject, do 
 	return done, nil
 }
 
-// String is the rule and the key, for the audit: quoted, as anybody may have chosen the values.
+// String returns the rule and the key for the audit log. Values are quoted, since clients choose them.
 func (k *DoneKey) String() string {
 	parts := []string{"rule " + k.Rule}
 	for _, name := range slices.Sorted(maps.Keys(k.Key)) {

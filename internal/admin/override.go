@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// addOverride gives some callers of a rule another limit, as a version of its own: the document stays
-// as it was written, comments included, but for what is added.
+// addOverride gives some clients of a rule a different limit, as a new version. The rest of the document stays as it
+// was written, comments included.
 func (a *Admin) addOverride(x *exchange) (any, error) {
 	var asked override
 	if err := x.read(&asked); err != nil {
@@ -46,12 +46,12 @@ func (a *Admin) addOverride(x *exchange) (any, error) {
 	return a.save(x, ruledb.Change{Base: base, Message: asked.Message, Document: []byte(text)})
 }
 
-// An override is a limit for some callers of a rule.
+// An override is a different limit for some clients of a rule.
 type override struct {
 	Match   map[string]string `json:"match"` // attributes; values may have wildcards
 	Limit   string            `json:"limit"` // 100/1m, or unlimited
 	Expires time.Time         `json:"expires"`
-	Base    *int64            `json:"base"` // the version that is current; not given: whichever is
+	Base    *int64            `json:"base"` // the version it is based on; omitted: the current one
 	Message string            `json:"message"`
 }
 
@@ -70,8 +70,8 @@ func (o *override) mistakes(now time.Time) (all []wire.Mistake) {
 	return all
 }
 
-// addTo returns a document in which the override comes before all others of the rule, so that it is
-// the one that holds. Whether it is sound is for who compiles it to say.
+// addTo returns a document in which the override precedes all others of the rule, so that it takes effect. It does
+// not validate the override; compiling the document does.
 func (o *override) addTo(text, rule string) (string, error) {
 	var doc rules.Document
 	reading := rules.Read(document, []byte(text), &doc)
@@ -95,8 +95,8 @@ func (o *override) addTo(text, rule string) (string, error) {
 	return edited, nil
 }
 
-// added tells whether a text is a document with one more override, the first of the rule, and nothing
-// else is different.
+// added reports whether a text is the document with one more override, the first of the rule, and no other
+// difference.
 func added(doc *rules.Document, rule int, text string) bool {
 	var now rules.Document
 	if rules.Read(document, []byte(text), &now); rule >= len(now.Rules) || len(now.Rules[rule].Overrides) == 0 {
@@ -106,13 +106,13 @@ func added(doc *rules.Document, rule int, text string) bool {
 	return bytes.Equal(now.JSON(), doc.JSON())
 }
 
-// An editor adds to a text where a rule stands, in the way that it is written.
+// An editor inserts text at a rule, in the style in which the rule is written.
 type editor struct {
 	text string
 	json bool
 }
 
-// write returns an override on one line.
+// write returns the override on one line.
 func (e *editor) write(o *override) string {
 	match := make([]string, 0, len(o.Match))
 	for _, name := range slices.Sorted(maps.Keys(o.Match)) {
@@ -129,7 +129,7 @@ func (e *editor) write(o *override) string {
 	return text + "}"
 }
 
-// name writes the name of a field.
+// name returns the name of a field, quoted in a JSON document.
 func (e *editor) name(field string) string {
 	if e.json {
 		return quote(field)
@@ -137,16 +137,16 @@ func (e *editor) name(field string) string {
 	return field
 }
 
-// quote writes a text so that both YAML and JSON read the same.
+// quote quotes a text in a way that YAML and JSON read alike.
 func quote(text string) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string: it cannot fail
+	_ = encoder.Encode(text) // encoding a string cannot fail
 	return strings.TrimSpace(b.String())
 }
 
-// before adds an item to a list, before the one at a place.
+// before inserts an item into a list, before the one at a position.
 func (e *editor) before(at rules.Place, item string) string {
 	line, offset := e.line(at)
 	before := []rune(line)[:at.Column-1]
@@ -157,8 +157,8 @@ func (e *editor) before(at rules.Place, item string) string {
 	return e.text[:offset] + item + ", " + e.text[offset:]
 }
 
-// within adds the field overrides to a rule that has none: after its name, or if the rule is written
-// in braces, after the first.
+// within adds the field overrides to a rule that has none: after its name or, if the rule is written in braces, after
+// the opening one.
 func (e *editor) within(rule, name rules.Place, item string) string {
 	line, offset := e.line(rule)
 	before := string([]rune(line)[:rule.Column-1])
@@ -172,7 +172,7 @@ func (e *editor) within(rule, name rules.Place, item string) string {
 	return e.text[:end] + "\n" + indent + "overrides:\n" + indent + "  - " + item + e.text[end:]
 }
 
-// line returns the line of a place, and where it begins.
+// line returns the line of a position, and its offset.
 func (e *editor) line(at rules.Place) (string, int) {
 	offset := 0
 	for range at.Line - 1 {

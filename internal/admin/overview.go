@@ -5,8 +5,8 @@ import "time"
 // lookEvery is how often the overview is sent.
 const lookEvery = time.Second
 
-// overview streams what there is to see at a glance, anew every second: stats, status and nodes, each
-// with what the route of that name answers.
+// overview streams an overview every second: stats, status and nodes, each with the response of the route of that
+// name.
 func (a *Admin) overview(x *exchange) (any, error) {
 	last, err := x.last()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// parse reads a JSON object field by field, so that one mistake does not hide the next.
+// parse reads a JSON object field by field, so that one error does not hide the next.
 func parse(body []byte, into any) error {
 	if !utf8.Valid(body) {
 		return invalid("the body must be JSON in UTF-8, has bytes that are not")
@@ -45,7 +45,7 @@ func parse(body []byte, into any) error {
 	return mistaken(mistakes)
 }
 
-// eachMember calls visit for every member of the object that a text is, until visit says no.
+// eachMember calls visit for every member of a JSON object, until visit returns false.
 func eachMember(text []byte, visit func(name string, value json.RawMessage, again bool) bool) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
@@ -75,7 +75,7 @@ func eachMember(text []byte, visit func(name string, value json.RawMessage, agai
 	return nil
 }
 
-// fieldsOf are the fields of a struct, and of those within it, by their names in JSON.
+// fieldsOf returns the fields of a struct and of its embedded structs, by JSON name.
 func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -89,7 +89,7 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	return fields
 }
 
-// readField returns what is wrong with a value; "" if nothing.
+// readField decodes a value into a field. It returns what is wrong with the value, or "".
 func readField(field reflect.Value, value json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.DisallowUnknownFields()
@@ -103,7 +103,7 @@ func readField(field reflect.Value, value json.RawMessage) string {
 	return ""
 }
 
-// kindOf names a type as JSON does.
+// kindOf returns the JSON name of a type.
 func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	maxStreams      = 16 // of one kind at a time
-	operatorStreams = 4  // of these, kept for operators
+	maxStreams      = 16 // of each kind, at a time
+	operatorStreams = 4  // of maxStreams, reserved for operators
 )
 
-// places counts streams of one kind. Viewers cannot take all of them.
+// places counts the open streams of one kind. Viewers cannot take all of them.
 type places struct {
 	mu  sync.Mutex
 	all int
 }
 
-// begin takes a place; end must follow.
+// begin takes a place. The caller must call end.
 func (p *places) begin(role Role) (end func(), err error) {
 	most := maxStreams
 	if role < Operator {

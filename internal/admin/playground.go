@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// maxGame is how many bytes a game may have: the most arrivals fit twice.
+// maxGame bounds the bytes of a request to the playground: twice what the largest number of arrivals takes.
 const maxGame = 1 << 20
 
-// play decides arrivals by several limits side by side. It touches nothing that counts.
+// play decides arrivals by several limits side by side. It does not touch any real counter.
 func (a *Admin) play(x *exchange) (any, error) {
 	end, err := x.begin()
 	if err != nil {

@@ -12,43 +12,42 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Preview is what two sets of rules make of the calls of late that this node has kept: each of them
-// once, at its instant, beginning with nothing used. Where there were more calls than were kept, it
-// is a sample, and both sets deny less than they would.
+// A Preview compares what two sets of rules decide for the recent requests that this node has kept. Each request is
+// replayed once, at its original time, starting with empty counters. If there were more requests than were kept, they
+// are a sample, and both sets deny less than they really would.
 type Preview struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 
-	Calls     int   `json:"calls"`      // that were replayed
-	StandsFor int64 `json:"stands_for"` // how many there were about
+	Calls     int   `json:"calls"`      // replayed requests
+	StandsFor int64 `json:"stands_for"` // about how many requests they represent
 
 	Current  Counts `json:"current"`
 	Proposed Counts `json:"proposed"`
 
-	NewlyDenied  int `json:"newly_denied"`  // that pass now
-	NewlyAllowed int `json:"newly_allowed"` // that do not
+	NewlyDenied  int `json:"newly_denied"`  // allowed by the current rules
+	NewlyAllowed int `json:"newly_allowed"` // denied by the current rules
 
 	Rules    []RulePreview  `json:"rules"`
-	Keys     []KeyPreview   `json:"keys"`     // for whom it changes most
+	Keys     []KeyPreview   `json:"keys"`     // clients with the largest change
 	Problems rules.Problems `json:"problems"` // warnings
 }
 
-// Counts are of verdicts.
+// Counts are numbers of verdicts.
 type Counts struct {
 	Allowed int `json:"allowed"`
 	Denied  int `json:"denied"`
-	Shadow  int `json:"shadow"` // that rules which are only tried would have denied
+	Shadow  int `json:"shadow"` // that shadow rules would have denied
 }
 
-// A RulePreview is what one rule decides: how often it is what denies, or would if it were not
-// only tried.
+// A RulePreview is how often one rule denies, or would deny if it were not a shadow rule.
 type RulePreview struct {
 	Rule     string  `json:"rule"`
-	Current  *Counts `json:"current"` // null: the rule is not in these
+	Current  *Counts `json:"current"` // null: the rule is not in this set
 	Proposed *Counts `json:"proposed"`
 }
 
-// A KeyPreview is how often a rule denies one caller, shadow rules included.
+// A KeyPreview is how often a rule denies one client, shadow rules included.
 type KeyPreview struct {
 	Rule     string     `json:"rule"`
 	Key      Attributes `json:"key"`
@@ -118,7 +117,7 @@ func (a *Admin) compare(ctx context.Context, calls []traffic.Event, current, pro
 	return p, nil
 }
 
-// rulesOf are those of either, in the order of the proposed ones.
+// rulesOf returns the rules of both sets, in the order of the proposed set.
 func rulesOf(before, after *replay) []RulePreview {
 	all := []RulePreview{}
 	for _, rule := range after.rules.Rules {
@@ -132,7 +131,7 @@ func rulesOf(before, after *replay) []RulePreview {
 	return all
 }
 
-// keysOf are those for whom most changes, and then those who are denied most.
+// keysOf returns the clients with the largest change, then those denied most.
 func keysOf(before, after *replay) []KeyPreview {
 	found := map[storage.Subject]*KeyPreview{}
 	add := func(r *replay, count func(*KeyPreview) *int) {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Code says for programs why something was refused.
+// A Code is the machine-readable reason of a refusal.
 type Code = string
 
 const (
@@ -28,13 +28,13 @@ const (
 	Internal     Code = "internal"
 )
 
-// A Problem is the body of an answer that is not what was asked for (RFC 9457), of type about:blank.
+// A Problem is the body of an error response (RFC 9457), of type about:blank.
 type Problem struct {
 	problem.Document
 
-	Problems rules.Problems `json:"problems,omitempty"` // with rules, in their places
-	Current  *Version       `json:"current,omitempty"`  // that a change collided with
-	Diff     string         `json:"diff,omitempty"`     // of what others changed meanwhile
+	Problems rules.Problems `json:"problems,omitempty"` // in the rules, with positions
+	Current  *Version       `json:"current,omitempty"`  // the version a change conflicts with
+	Diff     string         `json:"diff,omitempty"`     // what others have changed since
 }
 
 func refuse(status int, code Code, detail string) *Problem {
@@ -47,7 +47,7 @@ func invalid(format string, args ...any) *Problem {
 	return refuse(http.StatusBadRequest, Invalid, fmt.Sprintf(format, args...))
 }
 
-// mistaken is about what was asked, with all that is wrong with it; nil if nothing is.
+// mistaken returns an error with everything that is wrong with a request, or nil if nothing is.
 func mistaken(mistakes []wire.Mistake) error {
 	if len(mistakes) == 0 {
 		return nil
@@ -58,7 +58,7 @@ func mistaken(mistakes []wire.Mistake) error {
 	return p
 }
 
-// problemOf says what an error means to who asked. Of what should not happen it tells nothing.
+// problemOf returns the problem for an error. It reveals nothing about unexpected errors.
 func problemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -85,14 +85,14 @@ func problemOf(err error) *Problem {
 	return refuse(http.StatusInternalServerError, Internal, "this is a fault of the server, whose log says more")
 }
 
-// fail answers with a problem.
+// fail writes a problem as the response.
 func fail(w http.ResponseWriter, p *Problem) {
 	h := w.Header()
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if p.Status == http.StatusTooManyRequests {
-		h.Set("Connection", "close") // every further guess takes a new connection, of which a client has few
+		h.Set("Connection", "close") // every further guess takes one of the few connections of a client
 	}
 	problem.Write(w, p.Status, p)
 }

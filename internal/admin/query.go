@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// A query is the parameters of a request, each read once.
+// A query is the query parameters of a request. Each is read once.
 type query struct {
 	given    url.Values
 	mistakes []wire.Mistake
@@ -18,7 +18,7 @@ type query struct {
 
 func (x *exchange) query() *query { return &query{given: x.r.URL.Query()} }
 
-// text takes a parameter; "" if it was not given.
+// text returns a parameter, or "" if it is missing.
 func (q *query) text(name string) string {
 	values := q.given[name]
 	delete(q.given, name)
@@ -31,7 +31,7 @@ func (q *query) text(name string) string {
 	return values[0]
 }
 
-// number takes a parameter that is a number within bounds.
+// number returns a numeric parameter within bounds.
 func (q *query) number(name string, otherwise, least, most int64) int64 {
 	text := q.text(name)
 	if text == "" {
@@ -56,7 +56,7 @@ func (q *query) fail(name, message string) {
 	q.mistakes = append(q.mistakes, wire.Mistake{At: fmt.Sprintf("%.64s", name), Message: message})
 }
 
-// err is all that was wrong, parameters among it that nobody took.
+// err returns all errors, including parameters that were never read.
 func (q *query) err() error {
 	for name := range q.given {
 		if len(q.mistakes) < wire.MaxMistakes {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A refusal is why somebody was not let in.
+// A refusal is the reason why a client was not let in.
 type refusal uint8
 
 const (
@@ -18,8 +18,8 @@ const (
 
 func (r refusal) String() string { return [...]string{"wrong_token", "too_many_attempts"}[r] }
 
-// refusals counts who was not let in. Of many it logs some: whoever tries tokens is not to fill the
-// log, from however many addresses.
+// refusals counts refused logins. It logs only some of them, so that guessing tokens does not fill the log, from
+// however many addresses.
 type refusals struct {
 	log  *slog.Logger
 	veil *veil
@@ -28,10 +28,10 @@ type refusals struct {
 	mu     sync.Mutex
 	counts [refusalKinds]int64
 	logged time.Time
-	unsaid int // since then
+	unsaid int // not logged since then
 }
 
-// refusalLogEvery is how often there is a line at most.
+// refusalLogEvery is the shortest time between two log lines.
 const refusalLogEvery = 10 * time.Second
 
 func (r *refusals) add(why refusal, from netip.Addr) {
@@ -47,7 +47,7 @@ func (r *refusals) add(why refusal, from netip.Addr) {
 	r.logged, r.unsaid = now, 0
 }
 
-// RefusedLogins are how many were not let in since the start, by why. Every reason is there.
+// RefusedLogins returns the number of refused logins since the start, by reason. Every reason is present.
 func (a *Admin) RefusedLogins() map[string]int64 {
 	r := a.logins.refusals
 	r.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A replay is rules that decide again what was decided.
+// A replay decides recorded requests again by other rules.
 type replay struct {
 	rules  *rules.Snapshot
 	store  Scratch
@@ -26,7 +26,7 @@ type replay struct {
 	verdict penstock.Verdict
 }
 
-// A deniedKey is a caller that a rule denies.
+// A deniedKey is a client that a rule denies.
 type deniedKey struct {
 	rule  string
 	key   []penstock.Attribute
@@ -49,7 +49,7 @@ func (a *Admin) newReplay(s *rules.Snapshot) (*replay, error) {
 	return r, err
 }
 
-// decide decides a call again, and tells whether it passes.
+// decide decides a request again, and reports whether it is allowed.
 func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
 	r.now = penstock.InstantOf(e.At)
 	call := penstock.Call{Domain: e.Domain, Attributes: e.Attributes, Cost: e.Cost, MaxDelay: penstock.AnyDelay}
@@ -90,7 +90,7 @@ func (r *replay) decide(ctx context.Context, e *traffic.Event) (bool, error) {
 	return v.Allowed, nil
 }
 
-// says tells whether all limits of a rule let the call pass, and whether it was asked.
+// says reports whether all limits of a rule allow the request, and whether the rule was asked.
 func says(v *penstock.Verdict, rule string) (allowed, asked bool) {
 	allowed = true
 	for i := range v.Limits {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// reveals are when operators were last shown who calls. It is written down once an hour of each, by
-// token and address: what they look at in between is no news.
+// reveals records when operators were last shown the names of clients. Each operator, by token and address, gets one
+// audit entry an hour.
 type reveals struct {
 	admin *Admin
 
@@ -17,13 +17,13 @@ type reveals struct {
 
 const (
 	revealEvery = time.Hour
-	maxReveals  = 1000 // that are remembered
+	maxReveals  = 1000 // entries that are kept
 )
 
 func newReveals(a *Admin) *reveals { return &reveals{admin: a, at: map[string]time.Time{}} }
 
-// note writes down that who asks is shown callers. The answer does not wait for it: while the
-// database is away, calls must still be looked at.
+// note records that the client is shown names. The response does not wait for it: requests must be visible even while
+// the database is unavailable.
 func (r *reveals) note(x *exchange) {
 	if !r.due(x.who.String(), r.admin.Now()) {
 		return
@@ -38,7 +38,7 @@ func (r *reveals) due(actor string, now time.Time) bool {
 		return false
 	}
 	if len(r.at) >= maxReveals {
-		clear(r.at) // rather too often than not
+		clear(r.at) // rather records too often than not at all
 	}
 	r.at[actor] = now
 	return true

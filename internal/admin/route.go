@@ -8,20 +8,19 @@ import (
 	"github.com/penstock-io/penstock/docs"
 )
 
-// A route is one thing that can be asked, at a path of the OpenAPI document. What it returns is the
-// answer, as JSON, or why there is none.
+// A route is one operation of the OpenAPI document. Its function returns the response, as JSON, or an error.
 type route struct {
 	method, path string
 	role         Role
 	serve        func(*exchange) (any, error)
 }
 
-// answered is returned where the answer was written already.
+// answered is returned by functions that have already written the response.
 type answered struct{}
 
-// routes are all there are. A role stands with each, so that none is open by oversight. What answers
-// from calls to a question that the caller chose, as a preview does, is for operators: a viewer could
-// guess with it until he knew who calls.
+// routes returns all routes. Each names its role, so that none is open by oversight. Routes that answer a freely
+// chosen question from recorded requests, as a preview does, are for operators only: a viewer could use them to guess
+// who the clients are.
 func (a *Admin) routes() []route {
 	all := []route{
 		{"GET", "/healthz", Anybody, a.healthy},
@@ -77,7 +76,8 @@ func (a *Admin) mux() *http.ServeMux {
 	return mux
 }
 
-// nothing answers where no route does: there may be one for other methods, or the console has it.
+// nothing serves paths without a route: it answers 405 if there is a route for another method, passes the request to
+// the console if it can be for it, and else answers 404.
 func (a *Admin) nothing(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {

@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// document is what problems call the one that was sent.
+// document is the file name that problems give to the document of the request.
 const document = "document"
 
-// A Validation is what is wrong with a document, or may be.
+// A Validation is the errors and warnings of a document.
 type Validation struct {
 	Valid    bool           `json:"valid"`
 	Rules    int            `json:"rules"`
-	Problems rules.Problems `json:"problems"` // mistakes, then warnings
+	Problems rules.Problems `json:"problems"` // errors, then warnings
 }
 
 func (a *Admin) validateRules(x *exchange) (any, error) {
@@ -42,8 +42,8 @@ func (a *Admin) validateRules(x *exchange) (any, error) {
 	return told, nil
 }
 
-// proposed waits for a turn, and reads the document that is to be compiled; end gives the turn up. In
-// this order, documents that wait take no memory.
+// proposed waits for a turn and then reads the document to compile; end gives the turn back. In this order, waiting
+// documents take no memory.
 func (a *Admin) proposed(x *exchange) (files []rules.File, end func(), err error) {
 	end, err = x.begin()
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *Admin) proposed(x *exchange) (files []rules.File, end func(), err error
 	return files, end, nil
 }
 
-// given returns a document that must be there.
+// given returns a required document.
 func (x *exchange) given(text *string) (string, error) {
 	switch most := x.maxDocument(); {
 	case text == nil:
@@ -88,7 +88,7 @@ func (a *Admin) diffRules(x *exchange) (any, error) {
 	}
 	defer end()
 	var asked struct {
-		From     int64   `json:"from"` // 0: what is there now
+		From     int64   `json:"from"` // 0: the current rules
 		To       int64   `json:"to"`
 		Document *string `json:"document"`
 	}
@@ -116,7 +116,7 @@ func (a *Admin) diffRules(x *exchange) (any, error) {
 	return rulediff.Of(x.r.Context(), before, after)
 }
 
-// filesAt are the rules of a version; of 0, those that are there now.
+// filesAt returns the rules of a version, or the current rules for 0.
 func (a *Admin) filesAt(ctx context.Context, version int64) ([]rules.File, error) {
 	if version == 0 {
 		now, err := a.Rules.now(ctx)
@@ -139,10 +139,10 @@ func (a *Admin) filesAt(ctx context.Context, version int64) ([]rules.File, error
 	return []rules.File{{Name: fmt.Sprintf("version %d", version), Data: found.Document}}, nil
 }
 
-// A Saved is a version that was made.
+// A Saved is the result of saving a version.
 type Saved struct {
 	Version   Version           `json:"version"`
-	Changed   bool              `json:"changed"` // false: these rules were there already
+	Changed   bool              `json:"changed"` // false: the rules are the same as before
 	Changes   []rulediff.Change `json:"changes"`
 	Problems  rules.Problems    `json:"problems"`            // warnings
 	Published string            `json:"published,omitempty"` // why nodes that read from Redis do not have it yet
@@ -170,7 +170,7 @@ func (a *Admin) saveRules(x *exchange) (any, error) {
 	return a.save(x, ruledb.Change{Base: *asked.Base, Message: asked.Message, Document: []byte(text)})
 }
 
-// save makes a version of a change, unless that is what there is.
+// save makes a version of a change, unless nothing changes.
 func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
 	end, before, err := a.beginChange(x)
 	if err != nil {
@@ -188,7 +188,7 @@ func (a *Admin) save(x *exchange, change ruledb.Change) (*Saved, error) {
 	return a.saved(x, before, &applied), nil
 }
 
-// beginChange waits for a turn and reads the rules that are to be changed; end must follow.
+// beginChange waits for a turn and reads the rules to change. The caller must call end.
 func (a *Admin) beginChange(x *exchange) (end func(), before *state, err error) {
 	if end, err = x.begin(); err != nil {
 		return nil, nil, err
@@ -205,7 +205,7 @@ func (a *Admin) saved(x *exchange, before *state, applied *ruleservice.Applied) 
 		Version: versionOf(&applied.Version), Changed: true, Changes: []rulediff.Change{},
 		Problems: append(rules.Problems{}, applied.Warnings...),
 	}
-	if changes, err := rulediff.Changes(before.files, applied.Version.Text().Files); err == nil { // else the old ones no longer parse
+	if changes, err := rulediff.Changes(before.files, applied.Version.Text().Files); err == nil { // else the old rules no longer parse
 		told.Changes = changes
 	}
 	if applied.PublishErr != nil {

@@ -17,51 +17,51 @@ import (
 type RuleSet struct {
 	Kind     Kind   `json:"kind"`
 	Origin   string `json:"origin"`
-	Editable bool   `json:"editable"`         // here
+	Editable bool   `json:"editable"`         // through this API
 	Reason   string `json:"reason,omitempty"` // why not
 
-	Version  *Version   `json:"version,omitempty"` // none where versions are not kept, or before the first
+	Version  *Version   `json:"version,omitempty"` // omitted if the origin keeps no versions, or has none yet
 	Checksum string     `json:"checksum"`
 	Document string     `json:"document"`        // empty if there are several files
-	Files    []RuleFile `json:"files,omitempty"` // several that are one set
+	Files    []RuleFile `json:"files,omitempty"` // several files that form one set
 
 	Served   RulesStatus    `json:"served"` // what this node decides by, which may be older
 	Rules    []RuleView     `json:"rules"`
-	Problems rules.Problems `json:"problems"` // warnings, and mistakes for which it is not served
+	Problems rules.Problems `json:"problems"` // warnings, and the errors that keep it from being served
 }
 
-// A RuleFile is one of several.
+// A RuleFile is one file of several.
 type RuleFile struct {
 	Name     string `json:"name"`
 	Document string `json:"document"`
 }
 
-// A Version is one state of the rules.
+// A Version is one revision of the rules.
 type Version struct {
 	Number   int64     `json:"version"`
 	At       time.Time `json:"at"`
 	Author   string    `json:"author"`
 	Message  string    `json:"message"`
-	Restores int64     `json:"restores,omitempty"` // the version whose document this is again
+	Restores int64     `json:"restores,omitempty"` // the version whose document this one restores
 	Size     int       `json:"bytes"`
-	Document string    `json:"document,omitempty"` // where one is asked for
+	Document string    `json:"document,omitempty"` // only where a single version is requested
 }
 
 func versionOf(v *ruledb.Version) Version {
 	return Version{Number: v.Number, At: v.At, Author: v.Author, Message: v.Message, Restores: v.Restores, Size: v.Size}
 }
 
-// A state is what the origin has now.
+// A state is the current rules of the origin.
 type state struct {
 	files    []rules.File
 	checksum string
-	version  *ruledb.Version // nil: it keeps none, or has none yet
+	version  *ruledb.Version // nil: the origin keeps no versions, or has none yet
 }
 
-// none is a document before the first.
+// none is the document before the first version.
 var none = rules.File{Name: "rules", Data: []byte("rules: []\n")}
 
-// now reads the rules where they are kept.
+// now reads the rules from their origin.
 func (r *Rules) now(ctx context.Context) (*state, error) {
 	if r.Service != nil {
 		db, err := r.Service.Database.DB(ctx)
@@ -92,7 +92,7 @@ func stateOf(v ruledb.Version) *state {
 	return &state{files: text.Files, checksum: text.Checksum(), version: &v}
 }
 
-// number of the version; 0 if there is none.
+// number returns the number of the version, or 0 if there is none.
 func (s *state) number() int64 {
 	if s.version == nil {
 		return 0
@@ -100,7 +100,7 @@ func (s *state) number() int64 {
 	return s.version.Number
 }
 
-// compile returns what this node has compiled already if it is that.
+// compile compiles rules. It returns this node's own snapshot if that has the same checksum.
 func (a *Admin) compile(ctx context.Context, files []rules.File, checksum string) (*rules.Snapshot, rules.Problems, error) {
 	if served := a.Rules.Live.Load(); checksum != "" && served.Checksum == checksum {
 		return served, a.Rules.Live.Status().Warnings, nil
@@ -135,12 +135,12 @@ func (a *Admin) readRules(x *exchange) (any, error) {
 		}
 	}
 	if a.Rules.Kind == Envoy {
-		return set, nil // these are not rules: there is nothing to compile
+		return set, nil // not in the format of rules: there is nothing to compile
 	}
 	return set, a.show(x, now, set)
 }
 
-// show adds the single rules, as they are compiled.
+// show adds the single rules, as compiled.
 func (a *Admin) show(x *exchange, now *state, set *RuleSet) error {
 	end, err := x.begin()
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *Admin) show(x *exchange, now *state, set *RuleSet) error {
 	return err
 }
 
-// notHere says that rules are not changed here, and where they are.
+// notHere returns the problem that rules cannot be changed here, and says where they can.
 func (a *Admin) notHere() *Problem {
 	where := map[Kind]string{
 		Files: "files: change them there", Envoy: "elsewhere, in the format of envoyproxy/ratelimit: change them there",
@@ -169,7 +169,7 @@ func (a *Admin) notHere() *Problem {
 	return refuse(http.StatusConflict, Conflict, fmt.Sprintf("the rules come from %s (%v)", where, a.Rules.Origin))
 }
 
-// database returns where versions and the audit are.
+// database returns the database with the versions and the audit log.
 func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 	if a.Rules.Service == nil {
 		return nil, refuse(http.StatusNotFound, NotFound, fmt.Sprintf("versions and audit are kept in a database, and the rules come from %v", a.Rules.Origin))
@@ -177,10 +177,10 @@ func (a *Admin) database(ctx context.Context) (*ruledb.DB, error) {
 	return a.Rules.Service.Database.DB(ctx)
 }
 
-// maxPage is how many versions or lines of the audit are told at once.
+// maxPage bounds the number of versions or audit entries in one response.
 const maxPage = 200
 
-// page reads which part of a list is asked for, and where the list is.
+// page reads which part of a list is requested, and returns the database to read it from.
 func (a *Admin) page(x *exchange) (db *ruledb.DB, before int64, limit int, err error) {
 	q := x.query()
 	before, limit = q.number("before", 0, 0, 1<<53), int(q.number("limit", 50, 1, maxPage))
@@ -193,8 +193,8 @@ func (a *Admin) page(x *exchange) (db *ruledb.DB, before int64, limit int, err e
 
 // Versions are a page of the history.
 type Versions struct {
-	Versions []Version `json:"versions"`       // the newest first
-	Next     int64     `json:"next,omitempty"` // before which the next page is
+	Versions []Version `json:"versions"`       // newest first
+	Next     int64     `json:"next,omitempty"` // the next page starts before this one
 }
 
 func (a *Admin) versions(x *exchange) (any, error) {

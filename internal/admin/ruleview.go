@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A RuleView is one rule, for people.
+// A RuleView is one rule, for display.
 type RuleView struct {
 	Name         string          `json:"name"`
 	Domain       string          `json:"domain"`
@@ -22,7 +22,7 @@ type RuleView struct {
 	Key          []string        `json:"key"`
 	Limits       []LimitView     `json:"limits"`
 	Overrides    []OverrideView  `json:"overrides"`
-	Penalty      bool            `json:"penalty"` // whether it bans: bans by hand need that
+	Penalty      bool            `json:"penalty"` // whether it bans: manual bans need that
 	OnStoreError string          `json:"on_store_error"`
 	Leased       bool            `json:"leased"`
 	Owner        string          `json:"owner,omitempty"`
@@ -43,16 +43,16 @@ type LimitView struct {
 	Window    int64              `json:"window_ms"`
 }
 
-// An OverrideView is what holds for some callers instead.
+// An OverrideView is the limits that apply to some clients instead.
 type OverrideView struct {
 	Match     string      `json:"match"`
 	Unlimited bool        `json:"unlimited"`
 	Limits    []LimitView `json:"limits"`
-	Own       bool        `json:"own_counters"` // it does not share the rule's
+	Own       bool        `json:"own_counters"` // it does not share the rule's counters
 	Expires   *time.Time  `json:"expires_at,omitempty"`
 }
 
-// views are the rules of some files, which were compiled to the snapshot.
+// views returns the rules of the files that were compiled to the snapshot.
 func views(files []rules.File, s *rules.Snapshot) ([]RuleView, error) {
 	compiled := make(map[string]*rules.Rule, len(s.Rules))
 	for _, r := range s.Rules {
@@ -72,7 +72,7 @@ func views(files []rules.File, s *rules.Snapshot) ([]RuleView, error) {
 			t := &doc.Rules[i]
 			r := compiled[t.Name]
 			if r == nil {
-				continue // the text is another than the snapshot's
+				continue // the text does not belong to the snapshot
 			}
 			v := view(r, t)
 			place, _ := reading.Place("rules", i)
@@ -121,7 +121,7 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// words say what a call must be like.
+// words describes in words which requests match.
 func words(m *rules.MatchTerms) string {
 	var parts []string
 	add := func(text string) {

@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// How long a session lasts, and how many there are at most: then the one goes that was used longest
-// ago.
+// How long a session lasts, and how many there are at most. Beyond that, the least recently used one ends.
 const (
 	sessionLife = 12 * time.Hour
 	sessionIdle = 30 * time.Minute
 	maxSessions = 1000
 )
 
-// A session is that of somebody who showed a token once.
+// A session belongs to a client that authenticated with a token once.
 type session struct {
 	role  Role
-	token string // as a caller's
+	token string // as in caller
 
 	id    digest
 	since time.Time
 	used  time.Time // guarded by sessions.mu
 }
 
-// sessions are those under way on this node. What is kept of the secret in a cookie is its hash.
+// sessions are the open sessions of this node. It keeps only the hash of the secret in a cookie.
 type sessions struct {
 	now func() time.Time
 
@@ -38,7 +37,7 @@ func newSessions(now func() time.Time) *sessions {
 	return &sessions{now: now, all: map[digest]*session{}}
 }
 
-// begin starts a session and returns its secret. The one that the caller had before ends.
+// begin starts a session and returns its secret. The client's previous session ends.
 func (s *sessions) begin(g *grant, before string) (*session, string) {
 	secret := rand.Text() + rand.Text()
 	now := s.now()
@@ -51,7 +50,7 @@ func (s *sessions) begin(g *grant, before string) (*session, string) {
 	return begun, secret
 }
 
-// makeRoom drops what is over and, if that is not enough, what was used longest ago.
+// makeRoom drops expired sessions and, if that is not enough, the least recently used ones.
 func (s *sessions) makeRoom(now time.Time) {
 	var oldest *session
 	for id, one := range s.all {
@@ -70,7 +69,7 @@ func (s *session) over(now time.Time) bool {
 	return now.Sub(s.since) >= sessionLife || now.Sub(s.used) >= sessionIdle
 }
 
-// find returns the session of a secret, which is thereby used; nil if there is none.
+// find returns the session of a secret and marks it as used. It returns nil if there is none.
 func (s *sessions) find(secret string) *session {
 	if secret == "" {
 		return nil
@@ -88,7 +87,7 @@ func (s *sessions) find(secret string) *session {
 	return found
 }
 
-// lasts tells whether a session goes on. To ask is no use of it.
+// lasts reports whether a session is still open. It does not mark the session as used.
 func (s *sessions) lasts(one *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +100,7 @@ func (s *sessions) end(one *session) {
 	delete(s.all, one.id)
 }
 
-// until is when a session ends if nobody uses it again.
+// until returns when a session ends if it is not used again.
 func (s *sessions) until(one *session) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,11 +111,11 @@ func (s *sessions) until(one *session) time.Time {
 	return end
 }
 
-// The cookie of a session. A browser takes one called __Host- only over TLS, for this host and the
-// whole of it.
+// The session cookie. A browser accepts a name with the prefix __Host- only over TLS, for this host and for all its
+// paths.
 const (
 	secureCookie = "__Host-penstock"
-	plainCookie  = "penstock_session" // without TLS, which is on loopback only
+	plainCookie  = "penstock_session" // without TLS, which is allowed on loopback only
 )
 
 func cookieName(r *http.Request) string {
@@ -126,7 +125,7 @@ func cookieName(r *http.Request) string {
 	return plainCookie
 }
 
-// sessionOf is the secret that a request shows; "" if none.
+// sessionOf returns the secret in the request's cookie, or "".
 func sessionOf(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
@@ -135,7 +134,7 @@ func sessionOf(r *http.Request) string {
 	return cookie.Value
 }
 
-// newCookie has no end of its own: it goes with the browser, or when the session does.
+// newCookie returns a cookie without an expiry: it lasts until the browser closes, or until the session ends.
 func newCookie(r *http.Request, secret string) *http.Cookie {
 	c := &http.Cookie{
 		Name: cookieName(r), Value: secret, Path: "/",

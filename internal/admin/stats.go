@@ -9,27 +9,27 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Stats are what this node decided within some time.
+// Stats are what this node decided in a period.
 type Stats struct {
 	From    time.Time        `json:"from"`
 	To      time.Time        `json:"to"`
 	Step    int64            `json:"step_ms"` // between the points of a series
 	Total   traffic.Counts   `json:"total"`
 	Series  []traffic.Counts `json:"series"`
-	Rules   []RuleStats      `json:"rules"` // those denied most first
+	Rules   []RuleStats      `json:"rules"` // most denied first
 	Latency Latency          `json:"latency"`
 }
 
-// RuleStats are what came under one rule.
+// RuleStats are the decisions of one rule.
 type RuleStats struct {
 	Rule         string           `json:"rule"`
 	Total        traffic.Counts   `json:"total"`
 	Series       []traffic.Counts `json:"series"`
 	DistinctKeys int64            `json:"distinct_keys"` // estimated
-	Top          []KeyStats       `json:"top"`           // callers that are denied most
+	Top          []KeyStats       `json:"top"`           // clients denied most
 }
 
-// KeyStats are estimates for one caller.
+// KeyStats are estimates for one client.
 type KeyStats struct {
 	Key     Attributes `json:"key"`
 	Allowed int64      `json:"allowed"`
@@ -62,7 +62,7 @@ func (a *Admin) stats(x *exchange) (any, error) {
 	return statsOf(a.Traffic.Stats(last)), nil
 }
 
-// last is how far back is asked for, which is all that may be.
+// last reads how far back to report. It allows no other parameter.
 func (x *exchange) last() (time.Duration, error) {
 	q := x.query()
 	last := 15 * time.Minute

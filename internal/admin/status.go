@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/readiness"
 )
 
-// A Status is what a node says of itself.
+// A Status is what a node reports about itself.
 type Status struct {
 	Node      string                   `json:"node"` // its name
 	Build     Build                    `json:"build"`
@@ -27,24 +27,24 @@ type Status struct {
 // A Build says what the program was built from.
 type Build = buildinfo.Info
 
-// A StoreStatus is how the store is.
+// A StoreStatus is the state of the store.
 type StoreStatus struct {
 	Kind      string         `json:"kind"` // memory or redis
 	Connected bool           `json:"connected"`
 	Error     string         `json:"error,omitempty"`
 	Breaker   *BreakerStatus `json:"breaker,omitempty"`
-	Nodes     int            `json:"nodes"` // that share the limits, as far as is known
+	Nodes     int            `json:"nodes"` // nodes that share the limits, as far as is known
 }
 
-// A BreakerStatus tells whether a store that failed is left alone.
+// A BreakerStatus is the state of the store's circuit breaker.
 type BreakerStatus struct {
-	State   string    `json:"state"` // closed: calls go to the store; open: they do not
+	State   string    `json:"state"` // closed: requests go to the store; open: they do not
 	Since   time.Time `json:"since"`
 	Opened  int64     `json:"opened"`
-	Refused int64     `json:"refused"` // calls that were not sent
+	Refused int64     `json:"refused"` // requests that were not sent
 }
 
-// A RulesStatus is which rules are served, and what stands in the way of newer ones.
+// A RulesStatus is which rules are served, and what prevents newer ones from being served.
 type RulesStatus struct {
 	Origin   string    `json:"origin"`
 	Rules    int       `json:"rules"`
@@ -56,7 +56,7 @@ type RulesStatus struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// Status tells which rules these are.
+// Status returns which rules are served.
 func (r *Rules) Status() RulesStatus {
 	now := r.Live.Status()
 	found := RulesStatus{
@@ -88,8 +88,8 @@ func plain(x *exchange, status int, text string) (any, error) {
 	return answered{}, nil
 }
 
-// metrics take a token, on loopback too: to be on this machine is not to be trusted, and they tell
-// the names of all rules. Prometheus sends one by authorization.credentials_file.
+// metrics requires a token, on loopback too: other processes on this machine are not trusted, and metrics contain the
+// names of all rules. Prometheus sends a token with authorization.credentials_file.
 func (a *Admin) metrics(x *exchange) (any, error) {
 	if a.Metrics == nil {
 		return nil, refuse(http.StatusNotFound, NotFound, "there are no metrics")

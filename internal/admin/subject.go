@@ -13,19 +13,19 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A subject is a caller as one rule sees it.
+// A subject is a client as one rule identifies it.
 type subject struct {
 	rules.Considered
 	id storage.Subject
 }
 
-// whom is how a request says whom it is about.
+// whom selects the client that a request is about.
 type whom struct {
 	asked
-	Rule string `json:"rule"` // "": all that keep state of the caller
+	Rule string `json:"rule"` // "": all that keep state for the client
 }
 
-// readSubjects reads whom a request is about.
+// readSubjects reads which client a request is about.
 func (a *Admin) readSubjects(x *exchange) ([]subject, error) {
 	var asked whom
 	if err := x.read(&asked); err != nil {
@@ -34,9 +34,9 @@ func (a *Admin) readSubjects(x *exchange) ([]subject, error) {
 	return a.find(&asked)
 }
 
-// find returns whom a request is about, as rules see the caller: the one that is named, or else all
-// whose key the attributes fill, except where that tells nobody apart. There must be one. What else
-// is wrong with the request is told along with it.
+// find returns the subjects of the client that a request is about: that of the named rule, or else those of all rules
+// whose key the attributes fill, except rules that do not distinguish clients. There must be at least one. It reports
+// other errors of the request along with its own.
 func (a *Admin) find(w *whom, mistakes ...wire.Mistake) ([]subject, error) {
 	call := w.call(&mistakes)
 	if len(call.Attributes) == 0 && w.Rule == "" {
@@ -66,7 +66,7 @@ func newSubject(c rules.Considered) subject {
 	return subject{c, c.Rule.Subjects.Subject(values...)}
 }
 
-// unknown says why no rule keeps state of somebody.
+// unknown returns the error that no rule keeps state for a client.
 func (a *Admin) unknown(rule string) error {
 	if rule == "" {
 		return refuse(http.StatusNotFound, NotFound, "no rule tells callers apart by these attributes")
@@ -79,18 +79,18 @@ func (a *Admin) unknown(rule string) error {
 		fmt.Sprintf("rule %s tells callers apart by %v, which is not given; or it is off, has expired, or is of another domain", rule, r.Key))
 }
 
-// made tells whether a call was this subject's.
+// made reports whether a request came from this subject.
 func (s *subject) made(e *traffic.Event) bool {
 	return slices.ContainsFunc(e.Keys, func(k traffic.RuleKey) bool {
 		return k.Rule == s.Rule.Name && slices.Equal(k.Key, s.Key)
 	})
 }
 
-// group is what the rule's limits, as they hold for this subject, would be asked.
+// group returns what the store would be asked for the rule's limits, as they apply to this subject.
 func (s *subject) group() storage.Group {
 	g := storage.Group{Subject: s.id, Penalty: s.Rule.Penalty, Alone: true}
 	limits := s.Limits
-	if len(limits) == 0 { // unlimited: what was counted before is still there
+	if len(limits) == 0 { // unlimited: earlier counters still exist
 		limits = s.Rule.Limits
 	}
 	for _, m := range limits {
@@ -99,15 +99,14 @@ func (s *subject) group() storage.Group {
 	return g
 }
 
-// counters are those of a rule's limits or of an override's.
+// counters are those of a rule's own limits or of an override.
 type counters struct {
 	override int // or rules.NoOverride
 	limits   []*algorithm.Meter
 	policies []string
 }
 
-// otherCounters are those of the rule and of its overrides with counters of their own, except the ones
-// that group asks about.
+// otherCounters returns the counters of the rule and of its overrides with their own counters, except those in group.
 func (s *subject) otherCounters() (all []counters) {
 	const ofTheRule = 0
 	asked := uint64(ofTheRule)

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Compiling and replaying take long, and requests are decided meanwhile: only a few do so at a time.
+// Compiling and replaying are expensive, and requests are decided at the same time. So only a few run concurrently.
 const (
 	maxTurns      = 2
-	operatorTurns = 1 // of these, kept for operators
-	maxWaiting    = 8 // viewers that wait for a turn
+	operatorTurns = 1 // of these, reserved for operators
+	maxWaiting    = 8 // viewers waiting for a turn
 	viewersWait   = 10 * time.Second
 )
 
-// turns are what work that takes long has to wait for. Viewers can neither take all of them nor wait
-// in any number.
+// turns limits expensive work. Viewers can neither take all turns nor wait in unbounded numbers.
 type turns struct{ all, viewers, waiting chan struct{} }
 
 func newTurns() *turns {
 	return &turns{make(chan struct{}, maxTurns), make(chan struct{}, maxTurns-operatorTurns), make(chan struct{}, maxWaiting)}
 }
 
-// begin waits for a turn; end must follow.
+// begin waits for a turn. The caller must call end.
 func (t *turns) begin(ctx context.Context, role Role) (end func(), err error) {
 	if role >= Operator {
 		return acquire(ctx, t.all)
@@ -57,7 +56,7 @@ func acquire(ctx context.Context, of chan struct{}) (release func(), err error) 
 	}
 }
 
-// busy is the answer to who cannot have a turn now.
+// busy returns the problem for a client that cannot have a turn now.
 func busy(why string) *Problem {
 	p := refuse(http.StatusServiceUnavailable, Unavailable, "the server is busy: "+why)
 	p.RetryAfter = int64(viewersWait / time.Second)

@@ -11,36 +11,36 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A veil is what viewers see callers through: in the place of a value stands a part of a keyed hash
-// of it. The same caller has the same on every screen and node, so that he can be followed but
-// not named. Every answer passes it, whichever route made it.
+// A veil masks the values that identify clients: viewers see a part of a keyed hash instead. A client has the same
+// hash on every screen and node, so viewers can follow it but not identify it. Every response passes through the
+// veil, whichever route made it.
 //
-// It would be of no use if a viewer could ask what is behind it. So no route that tells viewers about
-// calls takes a value that they chose: see unveiled, and the roles in routes.
+// It would be useless if viewers could look up the hash of a value. So no route that shows viewers requests takes a
+// value of their choice: see unveiled, and the roles in routes.
 type veil struct{ hasher storage.Hasher }
 
-// plainAttributes are those whose values tell nobody apart. Of all others, paths among them, nobody
-// knows what callers write there.
+// plainAttributes are those whose values do not identify clients. All others, paths included, can contain anything a
+// client chooses.
 var plainAttributes = []string{"method"}
 
-// veiled marks what is not a value but stands for one: six bytes of a hash follow.
+// veiled marks a masked value: six bytes of a hash follow.
 const veiled = "#"
 
 func newVeil(secret string) *veil { return &veil{storage.NewHasher(secret)} }
 
-// unveiled tells whether viewers see the values of an attribute.
+// unveiled reports whether viewers see the values of an attribute.
 func unveiled(attribute string) bool { return slices.Contains(plainAttributes, attribute) }
 
-// value is what viewers see of an attribute's value.
+// value returns what viewers see of an attribute's value.
 func (v *veil) value(attribute, value string) string {
 	if unveiled(attribute) || value == "" {
 		return value
 	}
 	hash := v.hasher.Subject("", "veil", penstock.Attribute{Name: attribute, Value: value})
-	return veiled + base64.RawURLEncoding.EncodeToString(hash[len(hash)-6:]) // it begins with what is the same for all
+	return veiled + base64.RawURLEncoding.EncodeToString(hash[len(hash)-6:]) // the start of the hash is the same for all
 }
 
-// named is a caller's attribute as a Detail has it. A detail that was cut off may lack the last quote.
+// named matches an attribute of a client in a Detail. A truncated detail can lack the closing quote.
 var named = regexp.MustCompile(`([\w.-]+)="(?:[^"\\]|\\.)*(?:"|\\?$)`)
 
 func (v *veil) detail(d Detail) Detail {
@@ -55,7 +55,7 @@ func (v *veil) detail(d Detail) Detail {
 	}))
 }
 
-// over returns an answer as viewers see it.
+// over returns a response as viewers see it.
 func (v *veil) over(answer any) any {
 	return eachName(answer, func(at reflect.Value) {
 		switch who := at.Interface().(type) {
@@ -71,7 +71,7 @@ func (v *veil) over(answer any) any {
 	})
 }
 
-// namesSomebody tells whether an answer has what viewers do not see.
+// namesSomebody reports whether a response contains values that viewers do not see.
 func namesSomebody(answer any) (found bool) {
 	eachName(answer, func(at reflect.Value) {
 		switch who := at.Interface().(type) {

@@ -18,28 +18,28 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// A Batcher decides many calls sooner than one by one.
+// A Batcher decides many requests faster than one by one.
 type Batcher interface {
 	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 }
 
-// Options are what the API asks and is limited to.
+// Options configure the API.
 type Options struct {
 	Decider   penstock.Decider
 	Concluder penstock.Concluder
-	Batch     Batcher // nil: the calls of a batch are decided one after the other
+	Batch     Batcher // nil: the requests of a batch are decided one after another
 
-	// Reader and Writer serve forward-auth. Only proxies that the reader trusts are answered.
+	// Reader and Writer serve forward-auth. The API answers only proxies that the reader trusts.
 	Reader *httplimit.Reader
 	Writer *httplimit.Writer
 
-	// Envoy answers Envoy's rate limit service as JSON, at /json; nil: nothing does.
+	// Envoy serves Envoy's rate limit service as JSON, at /json; nil: not found.
 	Envoy http.Handler
 
-	// Ready tells whether requests should be sent here; nil: always.
+	// Ready reports whether requests should be sent to this node; nil: always.
 	Ready func() readiness.State
 
-	Hosts  webguard.Hosts // under which the API is reached
+	Hosts  webguard.Hosts // names under which the API is reached
 	Limits Limits
 	Log    *slog.Logger // nil: nothing is logged
 }
@@ -54,10 +54,10 @@ type api struct {
 	Options
 	exchanges sync.Pool // of *exchange
 
-	untrusted, foreign sync.Once // the first is logged: the others would only repeat it
+	untrusted, foreign sync.Once // only the first is logged: the others would repeat it
 }
 
-// A route is one thing that can be asked, at a path of the OpenAPI document.
+// A route is one operation of the OpenAPI document.
 type route struct {
 	method string // "": any
 	path   string
@@ -101,7 +101,7 @@ func New(o Options) (http.Handler, error) {
 	}), nil
 }
 
-// forwardAuth is where proxies ask. They pass on headers of their clients, Origin among them.
+// forwardAuth is the endpoint for proxies. They forward headers of their clients, including Origin.
 const forwardAuth = "/v1/auth"
 
 func (a *api) routes() []route {
@@ -137,7 +137,7 @@ func (a *api) mux() *http.ServeMux {
 	return mux
 }
 
-// otherMethod answers at a path that has only one method.
+// otherMethod answers requests with a wrong method.
 func otherMethod(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		allow := allowed
@@ -154,14 +154,15 @@ func openAPI(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(docs.OpenAPI)
 }
 
-// healthy says that the process serves.
+// healthy reports that the process is serving.
 func healthy(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// healthcheck says whether the node is ready, as probes of envoyproxy/ratelimit expect it: with 500 if not.
+// healthcheck reports whether the node is ready, in the way that probes of envoyproxy/ratelimit expect: with 500 if
+// it is not.
 func (a *api) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

@@ -13,13 +13,11 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// auth answers a proxy that asks about a request of its client: 200, or what the client is to be
-// told.
+// auth answers a proxy that asks about a request of its client: with 200, or with the response for the client.
 //
-// The proxy does not come back when the response is over, so that nothing can be concluded: a place
-// under a concurrency limit is free again when its time to live is over, and a cost that only the
-// response tells stays unknown. Nor is a call held for a leaky bucket, as proxies do not wait for
-// long: one that would have to wait is denied.
+// The proxy does not come back at the end of the response, so nothing can be settled or released: a permit is free
+// again when its time to live ends, and a cost that only the response shows stays unknown. Nor are requests held for
+// a leaky bucket, as proxies do not wait for long: a request that would have to wait is denied.
 func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	x := a.begin()
 	defer a.end(x)
@@ -50,8 +48,8 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// denyStatus is what a proxy wants in place of every denial's own status; 0 if it wants none. Of
-// several the first counts: a proxy that adds its client's query to its own adds it at the end.
+// denyStatus returns the status that a proxy wants for every denial, or 0 to keep the original status. The first of
+// several values counts: a proxy that adds its client's query to its own adds it at the end.
 func denyStatus(u *url.URL) (int, error) {
 	text := u.Query().Get("deny_status")
 	switch text {
@@ -63,7 +61,7 @@ func denyStatus(u *url.URL) (int, error) {
 	return 0, fmt.Errorf("deny_status is %.20q; it can be 401, 403 or 429", text)
 }
 
-// disguised is the status to send. The true one is then in a header.
+// disguised returns the status to send. If it is not the original one, that one is sent in a header.
 func disguised(w http.ResponseWriter, status, deny int) int {
 	if deny == 0 {
 		return status
@@ -72,7 +70,7 @@ func disguised(w http.ResponseWriter, status, deny int) int {
 	return deny
 }
 
-// refuse answers what cannot be decided. It is a denial to the proxy.
+// refuse answers a request that cannot be decided. To the proxy it is a denial.
 func refuse(w http.ResponseWriter, err error, deny int) {
 	p := problemOf(http.StatusBadRequest, err)
 	if bad, ok := errors.AsType[*httplimit.RequestError](err); ok {
@@ -81,7 +79,7 @@ func refuse(w http.ResponseWriter, err error, deny int) {
 	problem.Write(w, disguised(w, p.Status, deny), p)
 }
 
-// trust tells why a peer is not believed.
+// trust returns why a peer is not trusted.
 func (a *api) trust(r *http.Request) error {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -96,9 +94,9 @@ func (a *api) trust(r *http.Request) error {
 	return &httplimit.RequestError{Status: http.StatusForbidden, Detail: detail}
 }
 
-// original is the request that a trusted proxy asks about. What a proxy does not set itself it may
-// pass on from its client: where two headers say the same thing they must agree, or a client could
-// choose what it is counted as.
+// original returns the request that a trusted proxy asks about. Headers that a proxy does not set itself can come
+// from its client. So headers with the same meaning must agree; otherwise a client could choose what it is counted
+// as.
 func original(r *http.Request) (*http.Request, error) {
 	uri, errURI := one(r.Header, "X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url")
 	method, errMethod := one(r.Header, "X-Forwarded-Method", "X-Original-Method")
@@ -121,7 +119,7 @@ func original(r *http.Request) (*http.Request, error) {
 	return &asked, nil
 }
 
-// one is what the headers that are there say, which must be one thing.
+// one returns the value of the headers that are present, which must all agree.
 func one(h http.Header, names ...string) (string, error) {
 	found := ""
 	for _, name := range names {
@@ -149,7 +147,7 @@ func atMostOne(h http.Header, name string) (string, error) {
 	return h.Get(name), nil
 }
 
-// parseTarget reads a path with a query, or the whole URL.
+// parseTarget parses a path with a query, or a whole URL.
 func parseTarget(uri string) (*url.URL, error) {
 	target, err := url.ParseRequestURI(uri)
 	if err != nil || target.Opaque != "" {

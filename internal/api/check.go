@@ -30,7 +30,7 @@ func (a *api) decide(w http.ResponseWriter, r *http.Request, parse func([]byte, 
 	x.reply(w)
 }
 
-// blamed keeps the errors that blame the call. With any other the verdict stands.
+// blamed returns errors that are about the request, and drops all others: with those, the verdict is still valid.
 func blamed(err error) error {
 	if errors.Is(err, penstock.ErrInvalid) {
 		return err

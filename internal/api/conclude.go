@@ -26,7 +26,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request) {
 	a.conclude(w, r, penstock.Release, nil)
 }
 
-// conclude ends or prolongs a reservation. parse is nil where there is no body.
+// conclude settles, releases or renews a reservation. parse is nil if there is no body.
 func (a *api) conclude(w http.ResponseWriter, r *http.Request, verb penstock.Verb, parse func([]byte, *penstock.Conclusion) error) {
 	x := a.begin()
 	defer a.end(x)
@@ -54,7 +54,7 @@ func (a *api) notConcluded(w http.ResponseWriter, r *http.Request, verb penstock
 		failWith(w, status, err)
 		return
 	}
-	// The error may name servers: it is for the log.
+	// The error can name servers, so it is only logged.
 	a.Log.LogAttrs(r.Context(), slog.LevelError, "reservation not concluded", slog.String("verb", verb.String()), slog.Any("error", err))
 	w.Header().Set("Retry-After", "1")
 	fail(w, status, "the store did not answer; this can be sent again, as it takes effect once")

@@ -1,8 +1,7 @@
-// Package api is the HTTP door of programs and proxies that ask: the decision API in JSON, and
-// forward-auth.
+// Package api is the decision API over HTTP, for programs and proxies: JSON, and forward-auth.
 //
-// It is handed a [penstock.Decider] and knows nothing of how it decides. What is said in JSON is
-// package wire's; how a request of a proxy becomes a call, and what its client is told, is
-// httplimit's. Both verdicts of a check are a success of this API: a store that is gone is answered
-// by the rules' failure policies, and only what concludes a reservation can be unavailable.
+// It gets a [penstock.Decider] and does not know how that decides. Package wire defines the JSON; httplimit reads the
+// request that a proxy asks about and writes the response for its client. An allowed and a denied check are both
+// successful requests to this API. If the store is unavailable, the rules' failure policies decide; only settling,
+// releasing and renewing a reservation can be unavailable.
 package api

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// An exchange is the memory of one request, used again for later ones.
+// An exchange is the memory for one request. It is reused for later ones.
 type exchange struct {
 	body    bytes.Buffer
 	call    penstock.Call
@@ -19,7 +19,7 @@ type exchange struct {
 	answer  []byte
 }
 
-// maxKept is how much memory an exchange may keep: a large batch must not stay for ever.
+// maxKept bounds the memory that an exchange keeps, so that the memory of a large batch is freed.
 const maxKept = 64 << 10
 
 func (a *api) begin() *exchange { return a.exchanges.Get().(*exchange) }
@@ -31,8 +31,8 @@ func (a *api) end(x *exchange) {
 	a.exchanges.Put(x)
 }
 
-// read takes the body of a request, which must be JSON of so many bytes. If it is not, read has
-// answered.
+// read reads the body of a request, which must be JSON of at most the given number of bytes. If it is not, read has
+// sent a response.
 func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool {
 	if err := webguard.CheckJSON(r.Header); err != nil {
 		w.Header().Set("Accept-Post", "application/json")
@@ -54,8 +54,8 @@ func (x *exchange) read(w http.ResponseWriter, r *http.Request, most int64) bool
 
 var jsonType = []string{"application/json"}
 
-// reply sends the answer.
+// reply sends the response.
 func (x *exchange) reply(w http.ResponseWriter) {
 	problem.Header(w.Header(), jsonType)
-	_, _ = w.Write(x.answer) // who went away is not told
+	_, _ = w.Write(x.answer) // a client that has gone away needs no error
 }

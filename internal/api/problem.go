@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// fail answers with a problem.
+// fail responds with a problem.
 func fail(w http.ResponseWriter, status int, detail string) {
 	problem.Write(w, status, problem.New(status, detail))
 }
 
-// failWith answers that what was asked is wrong, with all that is.
+// failWith responds with a problem that lists everything that is wrong with a request.
 func failWith(w http.ResponseWriter, status int, err error) {
 	problem.Write(w, status, problemOf(status, err))
 }
@@ -27,8 +27,8 @@ func problemOf(status int, err error) *problem.Document {
 	return p
 }
 
-// statusOf a conclusion that failed. Of several rules' errors the one counts that another try can
-// mend.
+// statusOf returns the status for a failed settlement, release or renewal. If rules return different errors, the one
+// that a retry can fix counts.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, penstock.ErrUnavailable):

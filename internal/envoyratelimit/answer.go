@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// answer says what became of each descriptor. An ordinary limit that is over denies the request;
-// those in quota mode deny it only if all of them are over; one in shadow mode never does. In global quota
-// mode a descriptor without a limit counts as one that is not over, as in envoyproxy/ratelimit.
+// answer sets the result of each descriptor. An ordinary limit that is exceeded denies the request; limits in quota
+// mode deny it only if all of them are exceeded; a limit in shadow mode never denies. In global quota mode a
+// descriptor without a limit counts as not exceeded, as in envoyproxy/ratelimit.
 func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) error {
 	a.Allowed = true
 	var quotas quotaTally
@@ -24,10 +24,10 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 		switch {
 		case isCounted:
 			limit.tell(each)
-		case parts[i].Rule != nil && parts[i].Err != nil: // nothing could count it: Envoy decides what becomes of it
+		case parts[i].Rule != nil && parts[i].Err != nil: // no engine could count it: Envoy decides what happens
 			return parts[i].Err
 		}
-		over := isCounted && !each.Verdict.Allowed // a rule that could not be evaluated was reported by the engine
+		over := isCounted && !each.Verdict.Allowed // the engine has already reported a rule that could not be evaluated
 		each.Quota = l.Quota || limit != nil && limit.quota
 		switch {
 		case each.Quota:
@@ -42,7 +42,7 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 	return nil
 }
 
-// quotaTally counts descriptors in quota mode, and those of them that are over.
+// quotaTally counts descriptors in quota mode, and the exceeded ones among them.
 type quotaTally struct{ all, over int }
 
 func (q *quotaTally) add(over bool) {
@@ -54,8 +54,8 @@ func (q *quotaTally) add(over bool) {
 
 func (q *quotaTally) isSpent() bool { return q.all > 0 && q.over == q.all }
 
-// tell has the answer tell of the limit, in shadow mode too. A fixed window ends when it does, whether
-// or not anything was counted in it.
+// tell adds the limit to the answer, in shadow mode too. A fixed window ends at its usual time, whether or not
+// anything was counted in it.
 func (l *limit) tell(a *rls.Answer) {
 	v := &a.Verdict
 	a.Name, a.Told = l.name, &v.Limits[0]

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Compile makes a rule of each limit in the files, for the engine to decide by. The snapshot's Matcher
-// is the *Config. It is for Options.Read of package rules/live.
+// Compile compiles each limit in the files to a rule for the engine. The snapshot's Matcher is the *Config. It is
+// meant for Options.Read of package rules/live.
 func (o Options) Compile(files []rules.File, r rules.Options) (*rules.Snapshot, rules.Problems, error) {
 	c, warnings, err := Load(files, o)
 	if err != nil {
@@ -35,7 +35,7 @@ type compiler struct {
 	bans     bool
 }
 
-// level compiles what is at a depth and below it.
+// level compiles the descriptors of one level and all levels below.
 func (c *compiler) level(l *level, above []*descriptor) error {
 	for _, d := range l.all {
 		way := append(above[:len(above):len(above)], d)
@@ -57,7 +57,7 @@ func (c *compiler) level(l *level, above []*descriptor) error {
 	return nil
 }
 
-// nameStats notes what the statistics of the limit are called by.
+// nameStats records how the statistics of the limit are named.
 func (l *limit) nameStats(way []*descriptor) {
 	l.way, l.isByValue = way, l.isDetailed
 	for _, d := range way {
@@ -66,12 +66,12 @@ func (l *limit) nameStats(way []*descriptor) {
 	}
 }
 
-// compile makes the limit at the end of a way a rule. It counts what a descriptor is, not which entry of
-// the files it was found by: those can change and what was counted stays.
+// compile makes a rule of the limit at the end of a path of descriptors. The rule counts by the entries of the
+// request, not by the entry of the files that matched: the files can change without losing counters.
 //
-// Unless it is charged together with others or has another algorithm than fixed windows, it counts every
-// request: a cost that comes with the response is counted even if it is more than is left. Both kinds share
-// their state.
+// The rule counts every request, unless it is charged together with others or uses another algorithm than fixed
+// windows: a cost that comes with the response is counted even if it exceeds what remains. Both kinds share their
+// state.
 func (l *limit) compile(h storage.Hasher, domain string, way []*descriptor, together bool) error {
 	l.alone = !together || l.shadow || l.quota
 	meter, err := l.terms().Compile()
@@ -92,7 +92,7 @@ func (l *limit) compile(h storage.Hasher, domain string, way []*descriptor, toge
 			shared |= 1 << i
 		}
 	}
-	counted := "envoy ratelimit" // no rule of ours can be called so
+	counted := "envoy ratelimit" // cannot be the name of an ordinary rule
 	if shared != 0 {
 		counted += " shared " + strconv.FormatUint(shared, 2)
 	}

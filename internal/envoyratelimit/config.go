@@ -9,14 +9,13 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Config is files that were found sound. It is immutable and may be shared by any number of
-// goroutines.
+// A Config is a set of valid files. It is immutable and safe for concurrent use.
 type Config struct {
 	domains map[string]*level
 	order   []string // of the domains, as in the files
 }
 
-// A level is what descriptors may be at one depth.
+// A level is the descriptors at one depth.
 type level struct {
 	all   []*descriptor // in the file's order
 	exact map[penstock.Attribute]*descriptor
@@ -24,18 +23,18 @@ type level struct {
 	bare  map[string]*descriptor
 }
 
-// A descriptor is an entry, or many, and what holds for what ends with it.
+// A descriptor matches one entry, or many, and has the limit for descriptors that end with it.
 type descriptor struct {
 	key, value string
 	wild       bool // the value has a *
-	shared     bool // what fits it is counted as one
+	shared     bool // all values that match are counted as one
 	limit      *limit
 	below      *level // never nil
 
 	isNamedByValue bool // value_to_metric
 }
 
-// A limit is a rate_limit, with what else is said of its descriptor.
+// A limit is a rate_limit with the other settings of its descriptor.
 type limit struct {
 	path      string // domain.key_value.key
 	name      string // may be empty
@@ -52,18 +51,18 @@ type limit struct {
 	isDetailed bool // detailed_metric
 
 	// Of a limit in a file, for statistics.
-	way       []*descriptor // to the limit and with it
-	isShared  bool          // some of the way are
-	isByValue bool          // its statistics are called by values of the request
+	way       []*descriptor // the descriptors that lead to the limit, including its own
+	isShared  bool          // some of them are shared
+	isByValue bool          // the names of its statistics contain values of the request
 	counted   atomic.Pointer[Series]
 
-	// Of a limit that is compiled, unless it is unlimited.
-	rule     *rules.Rule // that the engine decides by
-	patterns []string    // that entries are counted as, one for each; "": as their own value
-	alone    bool        // it is charged whatever other limits say
+	// Of a compiled limit, unless it is unlimited.
+	rule     *rules.Rule // the engine decides by it
+	patterns []string    // what each entry is counted as; "": as its own value
+	alone    bool        // it is charged regardless of other limits
 }
 
-// policy is what clients are told that the limit is called.
+// policy is the name of the limit that clients see.
 func (l *limit) policy() string {
 	if l.name != "" {
 		return l.name
@@ -71,7 +70,7 @@ func (l *limit) policy() string {
 	return l.path
 }
 
-// terms are the limit for the engine. One in fixed windows that is charged by itself counts every request.
+// terms returns the limit for the engine. A limit in fixed windows that is charged by itself counts every request.
 func (l *limit) terms() penstock.Limit {
 	algorithm := cmp.Or(l.algorithm, penstock.FixedWindow)
 	return penstock.Limit{
@@ -81,7 +80,7 @@ func (l *limit) terms() penstock.Limit {
 
 const day = 24 * time.Hour
 
-// windows are how long the units are. A month is 30 days, whatever the calendar says.
+// windows are the lengths of the units. A month is always 30 days.
 var windows = map[string]time.Duration{
 	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
 	"day": day, "week": 7 * day, "month": 30 * day, "year": 365 * day,
@@ -91,7 +90,7 @@ func newLevel() *level {
 	return &level{exact: map[penstock.Attribute]*descriptor{}, wild: map[string][]*descriptor{}, bare: map[string]*descriptor{}}
 }
 
-// have returns the descriptor of the same key and value, nil if there is none.
+// have returns the descriptor with the same key and value, or nil if there is none.
 func (l *level) have(d *descriptor) *descriptor {
 	if d.value == "" {
 		return l.bare[d.key]
@@ -105,7 +104,7 @@ func (l *level) add(d *descriptor) {
 		l.bare[d.key] = d
 		return
 	}
-	l.exact[penstock.Attribute{Name: d.key, Value: d.value}] = d // a * too: who sends one means it
+	l.exact[penstock.Attribute{Name: d.key, Value: d.value}] = d // also a *, for requests that send a literal one
 	if d.wild {
 		l.wild[d.key] = append(l.wild[d.key], d)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Convert says the same in rules of ours, as far as those can: one rule for each limit. Notes are
-// about what they cannot.
+// Convert converts the limits to Penstock rules as far as possible: one rule for each limit. The notes list what
+// cannot be converted.
 func (c *Config) Convert() (doc *rules.Document, notes []string) {
 	v := &converter{names: map[string]bool{}, attributes: map[string][]string{}}
 	for _, domain := range c.order {
@@ -28,12 +28,12 @@ func (c *Config) Convert() (doc *rules.Document, notes []string) {
 type converter struct {
 	rules []converted
 	notes []string
-	names map[string]bool // that are taken
+	names map[string]bool // names in use
 
-	attributes map[string][]string // that descriptors of each domain have
+	attributes map[string][]string // attributes of the descriptors of each domain
 }
 
-// converted is a rule and the way to the limit that it says.
+// converted is a rule and the path to the limit it was made from.
 type converted struct {
 	rules.RuleTerms
 	way way
@@ -47,8 +47,8 @@ func (w way) has(attribute string) bool {
 	return slices.ContainsFunc(w, func(s step) bool { return s.attribute == attribute })
 }
 
-// A step is an entry on the way to a limit: a descriptor, the attribute that it is of, and what goes
-// before it at its level.
+// A step is an entry on the path to a limit: a descriptor, its attribute, and the values that precede it at its
+// level.
 type step struct {
 	*descriptor
 	attribute string
@@ -65,14 +65,14 @@ func (v *converter) level(domain string, l *level, to way) {
 		if a := on.last().attribute; !slices.Contains(v.attributes[domain], a) {
 			v.attributes[domain] = append(v.attributes[domain], a)
 		}
-		if d.limit != nil && !d.limit.unlimited { // nothing limits what no rule is for
+		if d.limit != nil && !d.limit.unlimited { // without a rule there is no limit
 			v.rule(domain, on)
 		}
 		v.level(domain, d.below, on)
 	}
 }
 
-// attribute returns the name under which [rls.Calls] knows the entry of a key that follows the way.
+// attribute returns the name that [rls.Calls] gives to an entry of a key at the end of the path.
 func (w way) attribute(key string) string {
 	nth := 1
 	for i := range w {
@@ -83,7 +83,7 @@ func (w way) attribute(key string) string {
 	return rls.AttributeName(key, nth)
 }
 
-// before returns the values of the same key that a request is matched with before it is with d.
+// before returns the values of the same key that requests are matched with before d.
 func (l *level) before(d *descriptor) (values []string) {
 	for _, other := range l.all {
 		if other.key == d.key && other.value != "" && !other.wild && (d.value == "" || d.wild && fits(d.value, other.value)) {
@@ -119,7 +119,7 @@ func (v *converter) rule(domain string, to way) {
 	v.rules = append(v.rules, r)
 }
 
-// step adds what one entry must be like.
+// step adds the conditions for one entry.
 func (v *converter) step(r *rules.RuleTerms, s *step) {
 	if s.value != "" {
 		r.Match.Attributes[s.attribute] = rules.Values{s.value}
@@ -146,7 +146,7 @@ func (v *converter) document() *rules.Document {
 	return doc
 }
 
-// drop leaves out rules that could not be used.
+// drop removes rules that do not compile.
 func (v *converter) drop() {
 	if usable(v.document().Rules...) == nil {
 		return
@@ -160,7 +160,7 @@ func (v *converter) drop() {
 	})
 }
 
-// usable tells what is wrong with rules at first.
+// usable returns the first error of rules.
 func usable(all ...rules.RuleTerms) error {
 	_, _, err := rules.Compile(&rules.Document{Rules: all}, rules.Options{})
 	if problems, ok := errors.AsType[rules.Problems](err); ok {
@@ -169,7 +169,8 @@ func usable(all ...rules.RuleTerms) error {
 	return err
 }
 
-// depths keep rules from calls that have more entries: there, a limit is for as many as it has.
+// depths restricts rules to requests with as many entries as the limit has: a limit does not apply to requests with
+// more.
 func (v *converter) depths() {
 	nameable := v.nameable()
 	for i := range v.rules {
@@ -191,7 +192,7 @@ func (v *converter) depths() {
 	}
 }
 
-// nameable are the attributes that expressions know, as some rule speaks of them, and can name.
+// nameable returns the attributes that expressions can name: those that some rule mentions.
 func (v *converter) nameable() map[string]bool {
 	known := map[string]bool{}
 	for i := range v.rules {
@@ -204,7 +205,7 @@ func (v *converter) nameable() map[string]bool {
 	return known
 }
 
-// termsOf is the limit as rules write it.
+// termsOf returns the limit as it is written in rules.
 func termsOf(l *limit) rules.LimitTerms {
 	if l.algorithm == penstock.Concurrency {
 		return rules.LimitTerms{Concurrent: l.count, TTL: rules.Duration(l.window)}
@@ -219,7 +220,7 @@ func nameable(attribute string) bool {
 	}) == nil
 }
 
-// leftOut tells what the rule does not say.
+// leftOut notes what the rule does not express.
 func (v *converter) leftOut(name string, l *limit, s *step) {
 	if l.quota {
 		v.note("%s: quota_mode: it denies by itself, not only if all others of that mode do", name)
@@ -238,9 +239,9 @@ func (v *converter) leftOut(name string, l *limit, s *step) {
 	}
 }
 
-// name makes one that rules can have.
+// name returns a valid and unused name for a rule.
 func (v *converter) name(l *limit) string {
-	const most = 56 // which leaves room to tell it from others
+	const most = 56 // leaves room for a suffix that makes it unique
 	base := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':

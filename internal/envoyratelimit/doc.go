@@ -1,7 +1,7 @@
-// Package envoyratelimit serves and converts the configuration of envoyproxy/ratelimit: what that
-// service would have answered is answered here, from the same files.
+// Package envoyratelimit serves and converts the configuration of envoyproxy/ratelimit: from the same files, it gives
+// the answers that that service would give.
 //
-// It is separate from rules, as its matching (by depth, the most specific alone) and its charging
-// (every descriptor by itself, denied ones too) are not ours. What it finds is decided by the engine,
-// as rules are, and internal/rls speaks to Envoy.
+// It is separate from package rules because matching and charging differ. Matching goes by depth, and only the most
+// specific descriptor counts; every descriptor is charged by itself, even if it is denied. The engine decides the
+// matched limits, as it does rules, and internal/rls speaks Envoy's protocol.
 package envoyratelimit

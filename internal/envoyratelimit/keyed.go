@@ -11,7 +11,7 @@ import (
 
 var _ rules.KeyedMatcher = (*Config)(nil)
 
-// Keyed returns the limits that count clients with these attributes: those on whose way every entry has an
+// Keyed returns the limits that count clients with these attributes: those for which every entry on the path has an
 // attribute, or a value in the file.
 func (c *Config) Keyed(call *penstock.Call) (found []rules.Considered) {
 	for _, domain := range c.order {
@@ -34,8 +34,8 @@ func (c *Config) keyed(found []rules.Considered, domain string, at *level, call 
 	return found
 }
 
-// entriesOf returns the descriptor that attributes make on the way to the limit, nil if they make none or if
-// none of them is on the way. An attribute is called as rules call it.
+// entriesOf returns the descriptor that the attributes form on the path to the limit. It returns nil if they form
+// none, or if none of them is on the path. Attributes have the names that rules use.
 func (l *limit) entriesOf(call *penstock.Call) []penstock.Attribute {
 	entries := make([]penstock.Attribute, len(l.way))
 	nth, isAbout := map[string]int{}, len(call.Attributes) == 0
@@ -60,7 +60,7 @@ func (l *limit) entriesOf(call *penstock.Call) []penstock.Attribute {
 	return entries
 }
 
-// considered is the limit with the key by which it counts a descriptor.
+// considered returns the limit with the key it counts a descriptor by.
 func (l *limit) considered(entries []penstock.Attribute) rules.Considered {
 	c := rules.Considered{Rule: l.rule, Matches: true, Override: rules.NoOverride, Limits: l.rule.Limits}
 	for i, value := range l.appendKey(nil, rls.Countable(entries)) {
@@ -69,13 +69,13 @@ func (l *limit) considered(entries []penstock.Attribute) rules.Considered {
 	return c
 }
 
-// byHand is a penalty that no request brings on: operators ban.
+// byHand is a penalty that requests never trigger: only operators ban.
 var byHand = func() *algorithm.Penalty {
 	p, err := algorithm.PenaltyTerms{
 		After: algorithm.MaxStrikes, Within: algorithm.MinWindow, Bans: []time.Duration{algorithm.MinWindow}, ForgiveAfter: algorithm.MinWindow,
 	}.Compile()
 	if err != nil {
-		panic(err) // the terms are sound
+		panic(err) // the terms are valid
 	}
 	return p
 }()

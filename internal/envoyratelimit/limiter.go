@@ -14,27 +14,27 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// LimiterOptions say what a limiter decides by.
+// LimiterOptions configure a limiter.
 type LimiterOptions struct {
 	Engine Engine
 
-	// PerSecond decides by limits whose window is a second; nil: Engine does. Its counters are elsewhere, so
-	// nothing is charged together with those of Engine.
+	// PerSecond decides limits whose window is a second; nil: Engine does. Its counters are separate, so nothing is
+	// charged together with those of Engine.
 	PerSecond Engine
 
-	// Rules are those of the files, as [Options.Compile] makes them. Under any others, only what
-	// descriptors bring themselves limits them.
+	// Rules are those of the files, as [Options.Compile] makes them. With any other rules, only limits in the
+	// descriptors themselves apply.
 	Rules engine.Rules
 
-	// Together charges the limits that descriptors bring together with the others or not at all. It is
-	// that of the files' [Options].
+	// Together charges limits in the descriptors atomically with the others. It must equal that of the files'
+	// [Options].
 	Together bool
 
-	// UnlessOver charges, of a request that would exceed some of its limits, only the descriptors under
-	// those, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does.
+	// UnlessOver changes what a request that exceeds some of its limits is charged: only the descriptors under those
+	// limits, as with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT.
 	UnlessOver bool
 
-	Stats *Stats // count what is decided; nil: none do
+	Stats *Stats // count decisions; nil: none
 
 	// Quota treats every limit as one in quota mode, as QUOTA_MODE does.
 	Quota bool
@@ -47,12 +47,12 @@ type Engine interface {
 	RefundPart(ctx context.Context, s *rules.Snapshot, part *engine.Part)
 }
 
-// A Limiter answers as envoyproxy/ratelimit does. It may be used by any number of goroutines.
+// A Limiter answers like envoyproxy/ratelimit. It is safe for concurrent use.
 type Limiter struct{ LimiterOptions }
 
 var _ rls.Limiter = (*Limiter)(nil)
 
-// NewLimiter returns a limiter.
+// NewLimiter returns a limiter, or an error if the options are incomplete.
 func NewLimiter(o LimiterOptions) (*Limiter, error) {
 	if o.Engine == nil || o.Rules == nil {
 		return nil, errors.New("limit by descriptors: it needs an engine and rules")
@@ -73,7 +73,7 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	var keys []string
 	for i, limit := range limits {
 		d, p := &r.Descriptors[i], &parts[i]
-		entries := rls.Countable(d.Entries) // which have been matched as they are
+		entries := rls.Countable(d.Entries) // the original entries have already been matched
 		p.Call = penstock.Call{Domain: r.Domain, Attributes: entries, Cost: d.Cost, ID: d.ID, Named: d.ID != ""}
 		p.Verdict = &a.Each[i].Verdict
 		if limit != nil && !limit.unlimited {
@@ -98,7 +98,7 @@ func (l *Limiter) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, erro
 	return a, nil
 }
 
-// decide charges and gives back, on each engine in the order of the descriptors.
+// decide charges and refunds, on each engine in the order of the descriptors.
 func (l *Limiter) decide(ctx context.Context, s *rules.Snapshot, r *rls.Request, parts []engine.Part) {
 	if l.PerSecond == nil {
 		decideOn(ctx, l.Engine, s, r.Descriptors, parts)
@@ -157,9 +157,9 @@ func (l *Limiter) engineOf(p *engine.Part) Engine {
 	return l.Engine
 }
 
-// chargeOnlyOver looks at all counters first. If the request would exceed any of its limits, the parts under
-// the other limits cost nothing. Requests in between may charge the same counters, as in envoyproxy/ratelimit:
-// counters that count everything never admit more than their limits.
+// chargeOnlyOver first reads all counters. If the request would exceed any of its limits, the parts under the other
+// limits cost nothing. Other requests can charge the same counters in between, as in envoyproxy/ratelimit: counters
+// that count everything never admit more than their limits.
 func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, r *rls.Request, parts []engine.Part) {
 	peeks, verdicts := slices.Clone(parts), make([]penstock.Verdict, len(parts))
 	counted := 0
@@ -173,7 +173,7 @@ func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, r *rls.
 		}
 	}
 	if counted < 2 {
-		return // a limit by itself is charged either way
+		return // a single limit is charged either way
 	}
 	l.onEach(peeks, func(e Engine, _ []int, parts []engine.Part) { e.PeekParts(ctx, s, parts) })
 	isOver := make([]bool, len(parts))
@@ -192,7 +192,7 @@ func (l *Limiter) chargeOnlyOver(ctx context.Context, s *rules.Snapshot, r *rls.
 	}
 }
 
-// match finds the limit of each descriptor, nil if there is none, without those that another replaces.
+// match finds the limit of each descriptor, nil if there is none, and leaves out limits that another one replaces.
 func (l *Limiter) match(s *rules.Snapshot, r *rls.Request, limits []*limit) ([]*limit, error) {
 	c, _ := s.Matcher.(*Config)
 	var replaced []string
@@ -213,8 +213,7 @@ func (l *Limiter) match(s *rules.Snapshot, r *rls.Request, limits []*limit) ([]*
 	return limits, nil
 }
 
-// find prefers the limit that comes with a descriptor, in a domain that is known. The configuration is
-// nil if there are no files.
+// find prefers the limit in the descriptor, if the domain is known. The configuration is nil if there are no files.
 func (l *Limiter) find(s *rules.Snapshot, c *Config, domain string, d *rls.Descriptor) (*limit, error) {
 	switch {
 	case d.Limit == nil && c == nil:
@@ -236,7 +235,7 @@ func (l *Limiter) find(s *rules.Snapshot, c *Config, domain string, d *rls.Descr
 	return own, nil
 }
 
-// separate leaves alone what is counted a second time in a request: a ticket weighs each state once.
+// separate charges by itself what is counted a second time in a request: a ticket can charge each state only once.
 func separate(parts []engine.Part) {
 	type counter struct {
 		subject     storage.Subject

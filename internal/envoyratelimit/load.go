@@ -10,20 +10,19 @@ import (
 
 // Options say how files are read.
 type Options struct {
-	// MergeDomains lets several files say something of the same domain.
+	// MergeDomains allows several files for the same domain.
 	MergeDomains bool
 
-	// Together charges the descriptors of a request together or not at all. Otherwise each is charged by
-	// itself, and denied ones too, as by the service whose files these are.
+	// Together charges the descriptors of a request atomically. Otherwise each is charged by itself, even if it is
+	// denied, as in envoyproxy/ratelimit.
 	Together bool
 
-	// Bans lets operators ban keys. Every request then looks for a ban, and denials are not cached.
+	// Bans lets operators ban keys. Every request then checks for a ban, and denials are not cached.
 	Bans bool
 }
 
-// Load reads files, of which each is about one domain. Its error is [rules.Problems]: every mistake
-// of all files, where it was made. Warnings are of what means nothing there, as it does to the
-// service whose files they are.
+// Load reads files, one domain each. Its error is [rules.Problems]: all errors of all files, with their positions.
+// Warnings are about fields without effect, which envoyproxy/ratelimit ignores too.
 func Load(files []rules.File, o Options) (_ *Config, warnings rules.Problems, _ error) {
 	c := &Config{domains: map[string]*level{}}
 	var mistakes rules.Problems
@@ -50,7 +49,7 @@ func Load(files []rules.File, o Options) (_ *Config, warnings rules.Problems, _ 
 	return c, warnings, nil
 }
 
-// load adds what a file says of its domain.
+// load adds the contents of a file to its domain.
 func (f *file) load(c *Config, root node, o Options) {
 	if root.Kind != mapping && root.Kind != nothing {
 		f.fail(root.At, "error loading config file: it must be a mapping, not %v", root.Kind)
@@ -105,8 +104,8 @@ func (f *file) level(into *level, n *node, parent string) {
 	}
 }
 
-// hides returns a wildcard that matches, before d, every value that d stands for; nil if there is none. It
-// compares d with the first wildcards only: there may be very many.
+// hides returns a wildcard that matches every value of d before d does, or nil if there is none. It compares d with
+// the first wildcards only, since there can be very many.
 func (l *level) hides(d *descriptor) *descriptor {
 	const most = 256
 	before := l.wild[d.key]
@@ -118,7 +117,7 @@ func (l *level) hides(d *descriptor) *descriptor {
 	return nil
 }
 
-// composite is what the service calls a descriptor. It is for people: two can have the same.
+// composite returns the name that the service gives to a descriptor. It is for display: it need not be unique.
 func (d *descriptor) composite() string {
 	if d.value == "" {
 		return d.key
@@ -126,7 +125,7 @@ func (d *descriptor) composite() string {
 	return d.key + "_" + d.value
 }
 
-// mappings are the items of a list, which can be nothing else.
+// mappings returns the items of a list, all of which must be mappings.
 func (f *file) mappings(n *node) (items []*node) {
 	switch n.Kind {
 	case nothing:

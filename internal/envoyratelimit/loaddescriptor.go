@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// descriptor reads one and all below it; nil if it has no key.
+// descriptor reads a descriptor and all below it. It returns nil if there is no key.
 func (f *file) descriptor(n *node, parent string) *descriptor {
 	d := &descriptor{below: newLevel()}
 	var rate, share, below *node
@@ -70,7 +70,7 @@ func (f *file) limit(l *limit, n *node) {
 		"name":              func(n *node) { l.name = f.text(n) },
 		"replaces":          func(n *node) { replaces = n },
 
-		// These are ours.
+		// Extensions of Penstock.
 		"unit_multiplier": func(n *node) { multiplier = f.uint32(n) },
 		"algorithm":       func(n *node) { l.algorithm = f.algorithm(n) },
 		"burst":           func(n *node) { l.burst = f.uint32(n) },
@@ -95,7 +95,7 @@ func (f *file) limit(l *limit, n *node) {
 	}
 }
 
-// algorithm reads how requests are counted.
+// algorithm reads the algorithm.
 func (f *file) algorithm(n *node) (a penstock.Algorithm) {
 	if err := a.UnmarshalText([]byte(f.text(n))); err != nil {
 		f.fail(n.At, "%v", err)

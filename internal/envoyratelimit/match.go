@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// find walks down one level for each entry: by its value to the letter, else by the first wildcard
-// that fits, else by its key. There is no way back, and only a limit at the depth of the last entry
-// counts. It returns nil if there is none.
+// find walks down one level for each entry: by its exact value, else by the first wildcard that matches, else by its
+// key. It does not backtrack, and only a limit at the depth of the last entry counts. It returns nil if there is
+// none.
 func (c *Config) find(domain string, entries []penstock.Attribute) (found *limit) {
 	at := c.domains[domain]
 	if at == nil {
@@ -24,8 +24,8 @@ func (c *Config) find(domain string, entries []penstock.Attribute) (found *limit
 	return found
 }
 
-// appendKey appends what a descriptor is counted by: its values, or the pattern where all that fit it
-// are counted as one.
+// appendKey appends the key that a descriptor is counted by: its values, or the pattern if all values that match are
+// counted as one.
 func (l *limit) appendKey(key []string, entries []penstock.Attribute) []string {
 	for i := range entries {
 		if l.patterns[i] != "" {
@@ -49,8 +49,7 @@ func (l *level) find(e penstock.Attribute) *descriptor {
 	return l.bare[e.Name]
 }
 
-// fits tells whether a value is as a pattern says, in which each * stands for any characters, also
-// none.
+// fits reports whether a value matches a pattern, in which each * matches any characters, or none.
 func fits(pattern, value string) bool {
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]

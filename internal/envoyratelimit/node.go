@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A node is a part of a file and where it stands.
+// A node is a part of a file and its position.
 type node = strictdoc.Node
 
 const (
@@ -24,7 +24,7 @@ const (
 
 type spot = strictdoc.Spot
 
-// Bounds of a file. Aliases can make a short text a large tree.
+// Bounds of a file. Aliases can turn a short text into a large tree.
 const (
 	maxFile     = 4 << 20
 	maxNodes    = 1_000_000
@@ -33,7 +33,7 @@ const (
 	maxProblems = 1000
 )
 
-// A file is one that is being read, and what is wrong with it.
+// A file is one that is being read, and the problems found in it.
 type file struct {
 	name     string
 	lines    *strictdoc.Lines
@@ -53,7 +53,7 @@ func (f *file) add(severity rules.Severity, at spot, format string, args ...any)
 	if f.untold {
 		return
 	}
-	if f.untold = len(f.problems) == maxProblems; f.untold { // too many to be sure of the rest
+	if f.untold = len(f.problems) == maxProblems; f.untold { // too many to trust the rest
 		f.problems = append(f.problems, rules.Problem{Place: rules.Place{File: f.name}, Message: fmt.Sprintf("checking stopped after %d problems; more are not shown", maxProblems)})
 		return
 	}
@@ -66,9 +66,9 @@ func (f *file) add(severity rules.Severity, at spot, format string, args ...any)
 	f.problems = append(f.problems, p)
 }
 
-// parse returns the root of a text; nothing if it is empty or cannot be read.
+// parse returns the root of a text, or an empty node if the text is empty or invalid.
 func (f *file) parse(data []byte) node {
-	text := strings.TrimPrefix(string(data), "\ufeff") // a byte order mark, which some editors write
+	text := strings.TrimPrefix(string(data), "\ufeff") // byte order mark, which some editors write
 	f.lines = strictdoc.NewLines(text)
 	root, err := strictdoc.Read(context.Background(), text, strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxNodes, MaxDepth: maxDepth, Anchors: true})
 	switch e := (*strictdoc.Error)(nil); {
@@ -83,7 +83,7 @@ func (f *file) parse(data []byte) node {
 	return node{At: spot{Line: 1, Column: 1}}
 }
 
-// merge replaces the merge keys at and below a node by the fields they stand for.
+// merge replaces the merge keys at and below a node by the fields they refer to.
 func merge(n *node) {
 	mixed := false
 	for i := range n.Items {
@@ -109,7 +109,7 @@ func merge(n *node) {
 			from = item.Items
 		}
 		for k := range from {
-			for _, field := range from[k].Items { // of two that are merged the first wins, and what is written before both
+			for _, field := range from[k].Items { // the first of two merged fields wins, and a field written out wins over both
 				if !own[field.Key] {
 					own[field.Key] = true
 					items = append(items, field)
@@ -124,7 +124,7 @@ func isMerge(n, item *node) bool {
 	return n.Kind == mapping && item.Key == "<<" && item.KeyStyle == strictdoc.Plain
 }
 
-// isString tells a key that is a string from one that YAML takes for something else.
+// isString reports whether a key is a string, not something else to YAML.
 func isString(item *node) bool {
 	if item.KeyStyle != strictdoc.Plain {
 		return true

@@ -14,13 +14,13 @@ var (
 	reserved = strings.NewReplacer(":", "_", "|", "_") // characters of statsd
 )
 
-// sanitize returns the name of a statistic without characters that mean something else there.
+// sanitize replaces characters that have a meaning in names of statistics.
 func sanitize(name string) string {
 	return ipv4.ReplaceAllStringFunc(reserved.Replace(name), func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })
 }
 
-// statName is what envoyproxy/ratelimit calls the statistics of a limit for a descriptor: the way to it, with
-// the descriptor's own values where detailed_metric or value_to_metric want them.
+// statName returns the name that envoyproxy/ratelimit gives to the statistics of a limit for a descriptor: the path
+// to it, with the descriptor's own values if detailed_metric or value_to_metric ask for them.
 func (l *limit) statName(domain string, entries []attribute) string {
 	if l.way == nil {
 		return domain + "." + ownName(entries)
@@ -38,7 +38,7 @@ func (l *limit) statName(domain string, entries []attribute) string {
 	return b.String()
 }
 
-// statValue is what an entry is called by; always: also if that is nothing.
+// statValue returns the value of an entry in the name; always: even if it is empty.
 func (l *limit) statValue(i int, value string) (_ string, always bool) {
 	d := l.way[i]
 	switch {
@@ -52,8 +52,8 @@ func (l *limit) statValue(i int, value string) (_ string, always bool) {
 	return d.value, false
 }
 
-// ownName names the statistics of a limit that comes with its descriptor. What is empty at the beginning has no
-// dot behind it.
+// ownName returns the name for the statistics of a limit in a descriptor. Empty parts at the start are not followed
+// by a dot.
 func ownName(entries []attribute) string {
 	name := ""
 	for _, e := range entries {

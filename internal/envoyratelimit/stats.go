@@ -10,17 +10,17 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// StatsOptions say what statistics count.
+// StatsOptions configure statistics.
 type StatsOptions struct {
-	NearLimit float32 // part of a limit from which hits are near it
-	MaxSeries int     // labels that are counted by themselves; hits under any further ones count under Other
+	NearLimit float32 // fraction of a limit from which hits count as near
+	MaxSeries int     // labels that are counted separately; hits under further ones count under Other
 }
 
 // Other is the domain and key under which hits count once there are too many labels.
 const Other = "other"
 
-// Labels are what envoyproxy/ratelimit's mapping for Prometheus makes of the name of a statistic, which is the
-// domain, keys and values with dots between them: its first three parts.
+// Labels are what envoyproxy/ratelimit's mapping for Prometheus makes of the name of a statistic: its first three
+// parts. The name is the domain, keys and values, separated by dots.
 type Labels struct{ Domain, Key1, Key2 string }
 
 // Stats are the statistics of envoyproxy/ratelimit. They count hits, not requests. A nil *Stats counts nothing.
@@ -37,7 +37,7 @@ type Series struct {
 	TotalHits, WithinLimit, NearLimit, OverLimit, OverLimitWithLocalCache, ShadowMode, TotalNegativeHits atomic.Int64
 }
 
-// NewStats returns statistics in which nothing was counted.
+// NewStats returns empty statistics.
 func NewStats(o StatsOptions) *Stats {
 	return &Stats{options: o, series: map[Labels]*Series{}, unknown: map[string]*atomic.Int64{}}
 }
@@ -51,7 +51,7 @@ func (s *Stats) Each(do func(Labels, *Series)) {
 	}
 }
 
-// UnknownDomains returns how many descriptors there were of each domain that no file has.
+// UnknownDomains returns the number of descriptors for each domain that is in no file.
 func (s *Stats) UnknownDomains() map[string]int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -62,7 +62,7 @@ func (s *Stats) UnknownDomains() map[string]int64 {
 	return counts
 }
 
-// entry returns what a map has under a key, and adds it if there is room. It is under other if there is not.
+// entry returns the entry of a map for a key, and adds it if there is room. Otherwise it returns the one for other.
 func entry[K comparable, V any](s *Stats, m map[K]*V, key, other K) *V {
 	s.mu.RLock()
 	found := m[key]
@@ -81,7 +81,7 @@ func entry[K comparable, V any](s *Stats, m map[K]*V, key, other K) *V {
 	return m[key]
 }
 
-// of returns the series of a statistic's name.
+// of returns the series for the name of a statistic.
 func (s *Stats) of(name string) *Series {
 	return entry(s, s.series, labelsOf(name), Labels{Domain: Other, Key1: Other})
 }
@@ -92,8 +92,7 @@ func labelsOf(name string) Labels {
 	return Labels{parts[0], parts[1], parts[2]}
 }
 
-// count counts a request that was decided. Costs are those that the descriptors asked for, whether or not they
-// were charged.
+// count counts a decided request. It counts the costs that the descriptors ask for, whether or not they were charged.
 func (s *Stats) count(c *Config, r *rls.Request, limits []*limit, parts []engine.Part) {
 	if s == nil {
 		return
@@ -118,12 +117,12 @@ func (s *Stats) count(c *Config, r *rls.Request, limits []*limit, parts []engine
 	}
 }
 
-// near is how many hits are not near the limit, with the arithmetic of envoyproxy/ratelimit.
+// near returns how many hits are not yet near the limit, with the arithmetic of envoyproxy/ratelimit.
 func (l *limit) near(ratio float32) int64 {
 	return int64(math.Floor(float64(float32(l.count) * ratio)))
 }
 
-// series returns where hits of the limit count, which is remembered unless it depends on the request.
+// series returns the series of the limit. It is cached unless it depends on the request.
 func (l *limit) series(s *Stats, domain string, entries []attribute) *Series {
 	if l.way != nil && !l.isByValue {
 		if known := l.counted.Load(); known != nil {
@@ -136,8 +135,8 @@ func (l *limit) series(s *Stats, domain string, entries []attribute) *Series {
 	return s.of(l.statName(domain, entries))
 }
 
-// count counts hits under a limit, which hold used with them. Of hits that cross a threshold, those beyond it
-// count as near or over the limit.
+// count counts hits under a limit; used includes them. If hits cross a threshold, those beyond it count as near or
+// over the limit.
 func (s *Series) count(hits, used, limit, near int64, cached, shadow bool) {
 	before, over := max(0, used-hits), int64(0)
 	switch {

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// known are all keys, wherever they mean something.
+// known are all keys, wherever they are valid.
 var known = []string{
 	"domain", "descriptors", "key", "value", "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces",
 	"shadow_mode", "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata",
-	"unit_multiplier", "algorithm", "burst", // which are ours
+	"unit_multiplier", "algorithm", "burst", // extensions of Penstock
 }
 
-// fields hands each field to who reads it. One that belongs elsewhere means nothing, as it does to
-// the service whose files they are; that is hardly what somebody wanted.
+// fields passes each field to its reader. A field in the wrong place has no effect, as in envoyproxy/ratelimit; it
+// gets a warning, since it is hardly intended.
 func (f *file) fields(n *node, read map[string]func(*node)) {
 	seen := map[string]bool{}
 	for i := range n.Items {
@@ -38,7 +38,7 @@ func (f *file) fields(n *node, read map[string]func(*node)) {
 	}
 }
 
-// text is any single value, as it is written.
+// text returns any scalar value, as written.
 func (f *file) text(n *node) string {
 	if n.Kind != scalar && n.Kind != nothing {
 		f.fail(n.At, "error loading config file: %s must be a single value, not %v", n.Key, n.Kind)
@@ -46,7 +46,7 @@ func (f *file) text(n *node) string {
 	return n.Text
 }
 
-// bool knows all that YAML 1.1 takes for one.
+// bool accepts all booleans of YAML 1.1.
 func (f *file) bool(n *node) bool {
 	if n.Kind == nothing {
 		return false
@@ -74,7 +74,7 @@ func (f *file) uint32(n *node) int64 {
 	return int64(number)
 }
 
-// metadata reads anything that JSON can say.
+// metadata reads any value that JSON can express.
 func (f *file) metadata(n *node) map[string]any {
 	if n.Kind == nothing {
 		return nil

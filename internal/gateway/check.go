@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/poll"
 )
 
-// startChecks asks all servers that have a health check how they are, until the context ends.
+// startChecks probes all servers that have a health check, until the context ends.
 func (g *Gateway) startChecks(ctx context.Context, ended *sync.WaitGroup) {
 	for _, r := range g.routes {
 		if r.health == nil {
@@ -41,7 +41,7 @@ func (r *route) keepChecking(ctx context.Context, s *server) {
 	poll.Every(ctx, r.health.Interval, nil, probe)
 }
 
-// check asks a server once.
+// check probes a server once.
 func (r *route) check(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, r.health.Timeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (r *route) check(ctx context.Context, s *server) error {
 		return err
 	}
 	defer res.Body.Close()
-	io.CopyN(io.Discard, res.Body, 64<<10) // read to its end, the connection serves again
+	io.CopyN(io.Discard, res.Body, 64<<10) // a body read to its end lets the connection be reused
 	want := r.health.Status
 	if want != 0 && res.StatusCode != want || want == 0 && (res.StatusCode < 200 || res.StatusCode > 399) {
 		return fmt.Errorf("GET %s: status %d", r.health.Path, res.StatusCode)

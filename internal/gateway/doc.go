@@ -1,13 +1,12 @@
-// Package gateway is Penstock in front of servers: a reverse proxy that asks before it forwards.
+// Package gateway is a reverse proxy that asks the limiter before it forwards a request.
 //
-//	screen    what no rule needs to see: bad paths, queries and headers, bodies too large
+//	screen    refuse what no rule needs to see: bad paths, queries and headers, oversized bodies
 //	limit     httplimit: decide, deny or hold
-//	forward   to a server of the route that works, and its answer back
+//	forward   send it to a healthy server of the route, and return the response
 //
-// What the limiter saw is what the server gets: path, query and headers are brought into their one
-// form first, and forwarded in that form. What a client says about where it comes from is believed
-// from trusted proxies only.
+// The server gets exactly what the limiter saw: path, query and headers are first normalised, and forwarded in that
+// form. Headers about a client's origin are trusted only if they come from trusted proxies.
 //
-// It is separate from httplimit, which applications embed: they need no upstreams, health checks or
+// The package is separate from httplimit, which applications embed: they need no upstreams, health checks or
 // certificates.
 package gateway

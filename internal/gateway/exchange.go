@@ -12,22 +12,22 @@ import (
 	"github.com/penstock-io/penstock/internal/reqbody"
 )
 
-// An exchange is what the gateway knows of one request and its response. It passes the limiter with
-// the response's writer. From there on it is the request's context, which takes a copy of the
-// request; most that are denied do without.
+// An exchange is what the gateway knows about one request and its response. It reaches the limiter along with the
+// response writer. After that it is the context of the request, which requires a copy of the request; most denied
+// requests do not need one.
 type exchange struct {
 	context.Context
-	owns    bool       // it is a request's context
+	owns    bool       // it is the context of a request
 	trusted bool       // the peer may say where the request comes from
 	peer    netip.Addr // invalid if the connection has no such address
-	name    string     // of the host, in normal form
-	route   *route     // nil: there is none
+	name    string     // of the host, normalised
+	route   *route     // nil: no route matches
 	writer  pacedWriter
 	body    reqbody.Body
-	reached atomic.Bool // a connection to a server was had: it may have got the request
+	reached atomic.Bool // a connection to a server was established: the server may have received the request
 
-	id                []string  // lines of headers; the response keeps this one
-	host, scheme, way [1]string // and its own request these
+	id                []string  // header lines; the response keeps this one
+	host, scheme, way [1]string // and the copied request keeps these
 }
 
 type exchangeKey struct{}
@@ -80,8 +80,8 @@ func (g *Gateway) begin(rw http.ResponseWriter, req *http.Request) *exchange {
 	return x
 }
 
-// end keeps an exchange for the next one, unless others may still have it: a transport the request
-// whose context it is.
+// end recycles an exchange, unless something may still use it: a transport may still hold the request whose context
+// it is.
 func (g *Gateway) end(x *exchange) {
 	if !x.owns {
 		*x = exchange{}
@@ -89,19 +89,19 @@ func (g *Gateway) end(x *exchange) {
 	}
 }
 
-// traceConnection notes when a connection to a server is had.
+// traceConnection records when a connection to a server is established.
 func (x *exchange) traceConnection() {
 	x.Context = httptrace.WithClientTrace(x.Context, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.reached.Store(true) }})
 }
 
-// limitTime bounds the time of the exchange. The function it returns ends that.
+// limitTime bounds the duration of the exchange. The caller must call the returned function at the end.
 func (x *exchange) limitTime(d time.Duration) context.CancelFunc {
 	var cancel context.CancelFunc
 	x.Context, cancel = context.WithTimeout(x.Context, d)
 	return cancel
 }
 
-// requestID is what a trusted peer calls the request, or a new name.
+// requestID returns the request ID from a trusted peer, or a new one.
 func requestID(trusted bool, req *http.Request) string {
 	if ids := req.Header["X-Request-Id"]; trusted && len(ids) == 1 && isRequestID(ids[0]) {
 		return ids[0]
@@ -109,8 +109,8 @@ func requestID(trusted bool, req *http.Request) string {
 	return newRequestID()
 }
 
-// newRequestID returns 128 bits that no other request has. They are no secret: the client and the
-// server are told them.
+// newRequestID returns 128 bits that are unique to the request. They are not secret: the client and the server see
+// them.
 func newRequestID() string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	var id [26]byte
@@ -124,7 +124,7 @@ func newRequestID() string {
 	return string(id[:])
 }
 
-// isRequestID tells names that can be written to any log.
+// isRequestID reports whether an ID is safe to write to any log.
 func isRequestID(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

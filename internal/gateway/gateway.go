@@ -15,11 +15,11 @@ import (
 	"github.com/penstock-io/penstock/internal/reqbody"
 )
 
-// A Gateway forwards what the limiter lets pass.
+// A Gateway forwards the requests that the limiter allows.
 type Gateway struct {
 	limits   Limits
 	timeouts Timeouts
-	routes   []*route // the first that fits has the request
+	routes   []*route // the first match gets the request
 	reader   *httplimit.Reader
 	sources  func() []attribute.Source
 	tls      *listener.Certificates // nil: plain HTTP
@@ -27,7 +27,7 @@ type Gateway struct {
 
 	keepSlashes bool
 
-	around func(http.Handler) http.Handler // nil: nothing
+	around func(http.Handler) http.Handler // nil: none
 
 	log *slog.Logger
 
@@ -45,11 +45,11 @@ type Gateway struct {
 
 	serving     atomic.Bool
 	draining    atomic.Bool
-	connections atomic.Int64 // open, but for those that were switched to another protocol
-	requests    atomic.Int64 // under way
+	connections atomic.Int64 // open connections, except those switched to another protocol
+	requests    atomic.Int64 // in flight
 }
 
-// New returns a gateway. The error names every mistake in the options.
+// New returns a gateway. The error lists everything that is wrong with the options.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{limits: o.Limits, timeouts: o.Timeouts, reader: o.Reader, sources: o.Sources, tls: o.TLS, h2c: o.H2C, keepSlashes: o.KeepEscapedSlashes, log: o.Log}
 	g.around, g.trace = o.Around, o.Trace
@@ -104,7 +104,7 @@ func validate(o *Options) error {
 	return errors.Join(errs...)
 }
 
-// Handler is what Serve serves.
+// Handler returns the handler that Serve serves.
 func (g *Gateway) Handler() http.Handler {
 	if g.around != nil {
 		return g.around(http.HandlerFunc(g.receive))
@@ -124,7 +124,7 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 	if hasBody(req) {
 		x.body.Start(rw, req, g.bodies)
 		defer x.body.End()
-		req = x.own(req) // in the end net/http goes by the body of its own
+		req = x.own(req) // at the end of a request net/http checks the body of its own copy
 		req.Body = &x.body
 	}
 	if p := g.screen(x, req); p != nil {
@@ -141,8 +141,8 @@ func (g *Gateway) receive(rw http.ResponseWriter, req *http.Request) {
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// isLast tells whether the request's connection is to end with it: while draining, and where others
-// wait for a connection. One that is to be a WebSocket ends by itself.
+// isLast reports whether the connection should close after the request: while draining, and while other clients wait
+// for a connection. A request that becomes a WebSocket closes its connection anyway.
 func (g *Gateway) isLast(req *http.Request) bool {
 	full := g.limits.MaxConnections > 0 && g.connections.Load() >= int64(g.limits.MaxConnections)
 	return (full || g.draining.Load()) && len(req.Header["Upgrade"]) == 0

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// A meaning is what the gateway has to know of a header.
+// A meaning is what the gateway has to know about a header.
 type meaning uint8
 
 const (
 	plain    meaning = iota
-	ours             // Penstock says these, to clients and servers; nobody else does
-	whence           // says where a request comes from: believed of trusted peers
-	single           // says who asks or for what: once, as servers differ in which one of several counts
-	override         // makes servers take the request for another one than was counted: dropped
+	ours             // only Penstock sets these, for clients and servers
+	whence           // says where a request comes from: trusted peers only
+	single           // identifies the client or the resource: once, as servers differ in which one they use
+	override         // makes servers treat the request as a different one than was counted: dropped
 )
 
 func (g *Gateway) meaningOf(name string) meaning {
@@ -30,7 +30,7 @@ func (g *Gateway) meaningOf(name string) meaning {
 	switch name {
 	case g.proxyHeader:
 		return whence
-	case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Http-Host-Override", "Proxy": // the last becomes HTTP_PROXY of CGI programs
+	case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Http-Host-Override", "Proxy": // the last becomes HTTP_PROXY in CGI programs
 		return override
 	case "Ratelimit", "Ratelimit-Policy":
 		return ours
@@ -53,8 +53,8 @@ func (g *Gateway) meaningOf(name string) meaning {
 	return plain
 }
 
-// checkForwarded returns the names of headers that are forwarded though they would be dropped. Those
-// that the gateway itself writes or reads the client's address from cannot be among them.
+// checkForwarded returns the headers that are forwarded although they would be dropped by default. They cannot
+// include headers that the gateway itself writes, or that it reads the client's address from.
 func (g *Gateway) checkForwarded(names []string) (map[string]bool, error) {
 	forwarded := map[string]bool{}
 	for _, name := range names {
@@ -70,8 +70,8 @@ func (g *Gateway) checkForwarded(names []string) (map[string]bool, error) {
 	return forwarded, nil
 }
 
-// screenHeader leaves of the headers what the limiter and the server are to see. The limiter refuses
-// headers that rules read if they are sent more than once.
+// screenHeader removes all headers that the limiter and the server must not see. The limiter refuses requests that
+// repeat a header that rules read.
 func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem.Document {
 	g.dropListed(h)
 	for name, lines := range h {
@@ -85,14 +85,14 @@ func (g *Gateway) screenHeader(x *exchange, h http.Header) *problem.Document {
 		}
 	}
 	if upgrade := h["Upgrade"]; upgrade != nil && (len(upgrade) != 1 || !strings.EqualFold(upgrade[0], "websocket")) {
-		delete(h, "Upgrade") // of HTTP/2 for one: calls inside it would pass uncounted
+		delete(h, "Upgrade") // for example to HTTP/2: requests inside it would not be counted
 	}
 	h["X-Request-Id"] = x.id
 	return nil
 }
 
-// dropListed removes the headers that Connection lists, before the limiter counts by one that the
-// server does not get. Those that say where a request comes from cannot be listed away.
+// dropListed removes the headers that Connection lists, so that the limiter does not count by a header that the
+// server does not get. Headers that say where a request comes from cannot be removed this way.
 func (g *Gateway) dropListed(h http.Header) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -107,7 +107,7 @@ func (g *Gateway) dropListed(h http.Header) {
 	}
 }
 
-// isOption tells what belongs into Connection.
+// isOption reports whether a name in Connection is an option, not a header.
 func isOption(name string) bool {
 	switch len(name) {
 	case len("close"):
@@ -120,8 +120,8 @@ func isOption(name string) bool {
 	return false
 }
 
-// isAlias tells a name that servers which turn headers into variables cannot tell from one that
-// means something: X_Forwarded_For and X.Forwarded.For become HTTP_X_FORWARDED_FOR like the real one.
+// isAlias reports whether servers that turn headers into variables would confuse a name with a header that matters:
+// X_Forwarded_For and X.Forwarded.For become HTTP_X_FORWARDED_FOR, like the real one.
 func (g *Gateway) isAlias(name string) bool {
 	if !strings.ContainsFunc(name, isOdd) || g.isRead(name) {
 		return false
@@ -141,7 +141,7 @@ func isOdd(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// isRead tells whether rules read the header.
+// isRead reports whether rules read the header.
 func (g *Gateway) isRead(name string) bool {
 	for _, source := range g.sources() {
 		if source.Header != "" && strings.EqualFold(source.Header, name) {

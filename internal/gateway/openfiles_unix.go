@@ -4,8 +4,9 @@ package gateway
 
 import "syscall"
 
-// connectionsForOpenFiles leaves each client one connection to a server, and some files for the
-// rest of the process, other doors among it. 0 is no bound.
+// connectionsForOpenFiles returns how many connections the limit on open files allows. It reserves a server
+// connection for each client connection, and some files for the rest of the process, including its other listeners. 0
+// means unbounded.
 func connectionsForOpenFiles() int {
 	const (
 		rest   = 64

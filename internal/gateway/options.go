@@ -10,106 +10,104 @@ import (
 	"github.com/penstock-io/penstock/internal/listener"
 )
 
-// Options of a gateway. Upstreams, Limiter and Reader must be given.
+// Options configure a gateway. Upstreams, Limiter and Reader are required.
 type Options struct {
 	Upstreams []Upstream
 	Limiter   *httplimit.Limiter
-	Reader    *httplimit.Reader // tells which peers are trusted; the limiter's, or one like it
+	Reader    *httplimit.Reader // knows which peers are trusted; the limiter's, or an equivalent one
 
-	// Sources has the headers that rules read, as the reader's: headers that servers take for one of
-	// them are dropped. It is asked for every request.
+	// Sources returns the headers that rules read, as in the reader. Headers that servers confuse with one of them
+	// are dropped. It is called for every request.
 	Sources func() []attribute.Source
 
-	// ProxyHeader is the reader's, if it is one of its own: servers get it from trusted peers only.
+	// ProxyHeader is the reader's, if that has its own: servers get it only from trusted peers.
 	ProxyHeader string
 
 	Limits   Limits
 	Timeouts Timeouts
 	TLS      *listener.Certificates // nil: plain HTTP
-	H2C      bool                   // HTTP/2 without TLS, for clients that know
+	H2C      bool                   // HTTP/2 without TLS, with prior knowledge
 
-	// KeepEscapedSlashes lets paths with %2F pass, as they are. Servers that take it for a slash, as
-	// nginx does, then serve under one path what was limited under another.
+	// KeepEscapedSlashes lets paths with %2F pass unchanged. Servers that decode it to a slash, as nginx does, then
+	// serve a different path than the one that was limited.
 	KeepEscapedSlashes bool
 
-	// ForwardHeaders are forwarded from all clients though by default they are dropped, such as
+	// ForwardHeaders are forwarded from all clients, although by default they are dropped, such as
 	// X-HTTP-Method-Override, or dropped unless the peer is trusted, such as X-Original-Host.
 	ForwardHeaders []string
 
-	Trace bool // forward TRACE and TRACK, which servers answer with the headers they got
+	Trace bool // forward TRACE and TRACK, which servers answer with the headers they received
 
-	// Around, if not nil, stands before everything that the gateway does.
+	// Around, if not nil, wraps the whole handler of the gateway.
 	Around func(http.Handler) http.Handler
 
 	Log *slog.Logger
 }
 
-// An Upstream is one or more servers that answer alike, and which requests are theirs. Of those
-// that fit a request, the one with the longest host has it, and of these the one with the longest
-// path.
+// An Upstream is one or more equivalent servers, and the requests they get. If several upstreams match a request, the
+// one with the longest host gets it, and among these the one with the longest path.
 type Upstream struct {
-	Host string   // "": any; *.example.com: all below it
-	Path string   // "" or /: any; /api: itself and what is below it
-	URLs []string // http, https or h2c (HTTP/2 without TLS), host and port; requests go round
+	Host string   // "": any; *.example.com: all subdomains
+	Path string   // "" or /: any; /api: itself and everything below
+	URLs []string // http, https or h2c (HTTP/2 without TLS), host and port; used in rotation
 
-	RewriteHost bool   // send the URL's host rather than the one the client asked for
-	RootCAs     string // a PEM file that https servers are verified with; "": the system's
+	RewriteHost bool   // send the URL's host instead of the one the client requested
+	RootCAs     string // PEM file for verifying https servers; "": the system's
 	MaxBody     int64  // instead of Limits.MaxBody
 	Health      *HealthCheck
 
-	// Count5xx makes responses of status 500, 502, 503 and 504 failures of the server, beside
-	// connections that cannot be established and timeouts.
+	// Count5xx makes responses of status 500, 502, 503 and 504 failures of the server, in addition to failed
+	// connections and timeouts.
 	Count5xx bool
 
-	// ResponseHeader, Request: instead of those of Timeouts.
+	// ResponseHeader and Request replace those of Timeouts.
 	ResponseHeader time.Duration
 	Request        time.Duration
 }
 
-// A HealthCheck probes each server of an upstream. Its result overrules what the requests say of a
-// server. Without one, requests alone decide: see ejectRequests.
+// A HealthCheck probes each server of an upstream. Its result overrides the outcome of requests. Without a health
+// check, requests alone decide: see ejectRequests.
 type HealthCheck struct {
-	Path      string        // asked with GET
+	Path      string        // requested with GET
 	Interval  time.Duration // default 5 s
 	Timeout   time.Duration // default 2 s
-	Status    int           // the answer of a healthy server; 0: any from 200 to 399
-	Healthy   int           // so many good answers bring it back; default 2
-	Unhealthy int           // so many bad ones put it out; default 3
+	Status    int           // of a healthy server; 0: any from 200 to 399
+	Healthy   int           // consecutive successful probes that bring a server back; default 2
+	Unhealthy int           // consecutive failed probes that take it out; default 3
 }
 
-// Limits bound what one client can make the gateway hold. 0 is the default, a negative number none.
+// Limits bound the resources that one client can use. 0 is the default, a negative number unlimited.
 type Limits struct {
 	MaxHeaderBytes       int   // of a request; default 16 KiB; always bounded
 	MaxBody              int64 // bytes of a request; default 1 MiB
 	MaxQueryParameters   int   // default 1000; always bounded
-	MaxConnections       int   // at a time, the others wait; default: what open files allow
-	ClientShare          int   // percent of MaxConnections from one IPv4 address or IPv6 /64, but for trusted peers; default 50
+	MaxConnections       int   // at a time, others wait; default: what open files allow
+	ClientShare          int   // percent of MaxConnections per IPv4 address or IPv6 /64, except trusted peers; default 50
 	MaxConcurrentStreams int   // of an HTTP/2 connection; default 100; always bounded
-	MaxUpstream          int   // connections to one server at a time; default none
-	MinBodyRate          int64 // bytes per second of a request's body, on average, after Timeouts.Body; default 1 KiB
+	MaxUpstream          int   // connections to one server at a time; default unlimited
+	MinBodyRate          int64 // average bytes per second of a request's body, after Timeouts.Body; default 1 KiB
 }
 
-// Timeouts bound how long one client or server can make others wait. 0 is the default, a negative
-// duration none.
+// Timeouts bound how long one client or server can make others wait. 0 is the default, a negative duration unlimited.
 type Timeouts struct {
 	ReadHeader time.Duration // of a request; default 5 s
 	Idle       time.Duration // of a connection between requests; default 60 s
-	Body       time.Duration // between two pieces of a request's body; default 30 s
-	Tunnel     time.Duration // of a WebSocket on which nothing is sent, either way; default 10 min
-	Write      time.Duration // until the client takes a piece of the response; default 30 s
+	Body       time.Duration // between two reads of a request's body; default 30 s
+	Tunnel     time.Duration // of a WebSocket without traffic in either direction; default 10 min
+	Write      time.Duration // until the client accepts a part of the response; default 30 s
 
 	Dial           time.Duration // default 3 s
 	ResponseHeader time.Duration // from the end of the request to the response's header; default 60 s
-	Request        time.Duration // a whole request; default none, for those that stream
+	Request        time.Duration // a whole request; default unlimited, for streaming
 
-	Linger time.Duration // how long connections are kept for one last request when draining; default 1 s
-	Drain  time.Duration // how long requests may take to end when draining; default 30 s
+	Linger time.Duration // how long draining keeps connections open for one last request; default 1 s
+	Drain  time.Duration // how long draining waits for requests to end; default 30 s
 }
 
-// Connections returns how many connections Limits.MaxConnections of this value allow; 0 is no bound.
+// Connections returns how many connections a value of Limits.MaxConnections allows; 0 means unbounded.
 func Connections(configured int) int { return defaulted(configured, connectionsForOpenFiles()) }
 
-// streamBuffer is how much of a request's body is taken in over HTTP/2 before somebody reads it.
+// streamBuffer is how much of a request's body HTTP/2 buffers before it is read.
 const streamBuffer = 64 << 10
 
 const defaultBodyTimeout = 30 * time.Second
@@ -147,7 +145,7 @@ func (c *HealthCheck) setDefaults() {
 
 type number interface{ ~int | ~int64 }
 
-// defaulted makes 0 the default, and none, which is negative, 0.
+// defaulted replaces 0 by the default, and a negative value, which means none, by 0.
 func defaulted[N number](n, standard N) N {
 	switch {
 	case n < 0:
@@ -158,7 +156,7 @@ func defaulted[N number](n, standard N) N {
 	return n
 }
 
-// positive makes the default of what is not.
+// positive returns the default for values that are not positive.
 func positive[N number](n, standard N) N {
 	if n > 0 {
 		return n

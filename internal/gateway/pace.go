@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A client that takes its bytes slowly holds a connection to a server. A deadline is therefore set for
-// each piece: a stream may last, but it must go on. On HTTP/2 a deadline that passes ends the stream
-// even if nobody waits for the client at that time, so there it is taken back after each piece.
+// A client that reads slowly holds a connection to a server. So each write has its own deadline: a stream may last
+// long, but it must progress. On HTTP/2, a deadline that passes ends the stream even if no write is waiting at that
+// time, so there it is cleared after each write.
 
-// pacedWriter is a response that the client must keep taking.
+// A pacedWriter is a response whose client must keep reading.
 type pacedWriter struct {
 	http.ResponseWriter
 	exchange *exchange     // whose response it is
-	patience time.Duration // 0: any
-	tunnel   time.Duration // a tunnel may rest; 0: any
+	patience time.Duration // 0: unlimited
+	tunnel   time.Duration // idle time of a tunnel; 0: unlimited
 	streams  bool          // HTTP/2
-	waits    time.Time     // since when
+	waits    time.Time     // start of the wait
 }
 
-// Deadlines are not to be had of every ResponseWriter. Without them the client is not paced.
+// Not every ResponseWriter supports deadlines. Without them the client is not paced.
 
-// wait leaves alone a deadline that is nearly as far away as a new one would be.
+// wait sets a new deadline, unless the current one is nearly as late.
 func (w *pacedWriter) wait() {
 	if w.patience == 0 {
 		return
@@ -42,8 +42,8 @@ func (w *pacedWriter) client() *http.ResponseController {
 	return http.NewResponseController(w.ResponseWriter)
 }
 
-// WriteHeader leaves it to net/http to tell the client to continue, which it does when the body is
-// read: that the server says so too would be a second time.
+// WriteHeader drops 100 Continue from the server: net/http sends it to the client itself when the body is read, and
+// it must not be sent twice.
 func (w *pacedWriter) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// problemOf is why the gateway itself does not forward a request.
+// problemOf returns the problem for a request that the gateway itself refuses to forward.
 func problemOf(status int, detail string) *problem.Document {
 	p := problem.New(status, detail)
 	p.Type = "about:blank"

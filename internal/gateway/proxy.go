@@ -26,14 +26,14 @@ func (g *Gateway) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-// toRoute sends each request the way of its exchange.
+// toRoute sends each request to the route of its exchange.
 type toRoute struct{}
 
 func (toRoute) RoundTrip(req *http.Request) (*http.Response, error) {
 	return exchangeOf(req).route.RoundTrip(req)
 }
 
-// forward is what the limiter lets requests through to.
+// forward handles the requests that the limiter allows.
 func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 	x := exchangeBehind(rw)
 	if x.route == nil {
@@ -44,8 +44,8 @@ func (g *Gateway) forward(rw http.ResponseWriter, req *http.Request) {
 	g.proxy.ServeHTTP(rw, x.own(req))
 }
 
-// rewrite adds what the server is told beyond what the client said. Trailers of requests end here:
-// they come after the limiter has decided.
+// rewrite adds what the server is told in addition to the client's headers. It drops request trailers: they arrive
+// after the limiter has decided.
 func rewrite(r *httputil.ProxyRequest) {
 	x, out := exchangeOf(r.In), r.Out
 	out.URL.User, out.URL.Opaque = nil, ""
@@ -57,7 +57,7 @@ func rewrite(r *httputil.ProxyRequest) {
 	if r.In.TLS != nil {
 		scheme = "https"
 	}
-	h, said := out.Header, r.In.Header // what an untrusted peer has said is gone from both
+	h, said := out.Header, r.In.Header // headers of an untrusted peer are already removed from both
 	x.host[0], x.scheme[0] = r.In.Host, scheme
 	h["X-Forwarded-Host"] = firstOf(said["X-Forwarded-Host"], x.host[:])
 	h["X-Forwarded-Proto"] = firstOf(said["X-Forwarded-Proto"], x.scheme[:])
@@ -89,8 +89,8 @@ func joined(lines []string, last string) string {
 	return strings.Join(lines, ", ") + ", " + last
 }
 
-// modifyResponse keeps the request's id the one the client is told. An informational response
-// before this one has cleared the headers.
+// modifyResponse keeps the request ID that the client is told. An informational response before this one has cleared
+// the headers.
 func modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request)
 	res.Header.Del("X-Request-Id")
@@ -98,10 +98,10 @@ func modifyResponse(res *http.Response) error {
 	return nil
 }
 
-// statusClientLeft reaches nobody. nginx logs the same number.
+// statusClientLeft is never sent. nginx logs the same number.
 const statusClientLeft = 499
 
-// answerFailure answers a request that no server has.
+// answerFailure answers a request that no server has answered.
 func (g *Gateway) answerFailure(rw http.ResponseWriter, req *http.Request, err error) {
 	x := exchangeOf(req)
 	if broken := x.body.Err(); broken != nil {
@@ -147,7 +147,7 @@ func problemOfServer(err error) *problem.Document {
 	return problemOf(http.StatusBadGateway, "The upstream server could not be reached, or its answer was invalid.")
 }
 
-// buffers are what responses are copied through.
+// buffers are for copying responses.
 type buffers struct{ pool sync.Pool }
 
 type buffer [32 << 10]byte

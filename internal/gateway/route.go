@@ -16,11 +16,11 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// A route is an upstream at work.
+// A route is an upstream in use.
 type route struct {
 	host    string // lower case; "": any
-	below   string // .example.com of *.example.com; "" if host is meant as it is
-	path    string // without a slash at the end; "": any
+	below   string // .example.com of *.example.com; "": host is an exact name
+	path    string // without a trailing slash; "": any
 	servers []*server
 	turn    atomic.Uint32
 
@@ -29,8 +29,8 @@ type route struct {
 
 	transport   *http.Transport
 	rewriteHost bool
-	maxBody     int64         // 0: any
-	request     time.Duration // 0: any
+	maxBody     int64         // 0: unlimited
+	request     time.Duration // 0: unlimited
 	health      *HealthCheck
 }
 
@@ -70,7 +70,7 @@ func (g *Gateway) newRoutes(upstreams []Upstream) ([]*route, error) {
 	return routes, errors.Join(errs...)
 }
 
-// newRoute returns every mistake of an upstream.
+// newRoute returns the route of an upstream, or everything that is wrong with it.
 func (g *Gateway) newRoute(u *Upstream) (_ *route, errs []error) {
 	r := &route{host: strings.ToLower(u.Host), path: strings.TrimSuffix(u.Path, "/"), rewriteHost: u.RewriteHost}
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -130,7 +130,7 @@ func parseServer(text string) (*url.URL, error) {
 	address, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("invalid URL %q", urlform.Redact(text)) // the error would repeat parts of a password
+		return nil, fmt.Errorf("invalid URL %q", urlform.Redact(text)) // err can contain parts of a password
 	case address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "h2c":
 		return nil, fmt.Errorf("URL %q: must begin with http://, https:// or h2c://", urlform.Redact(text))
 	case address.Hostname() == "":
@@ -141,7 +141,7 @@ func parseServer(text string) (*url.URL, error) {
 	return address, nil
 }
 
-// routeFor returns the route of a request for a host, nil if there is none.
+// routeFor returns the route of a request to a host, or nil if there is none.
 func (g *Gateway) routeFor(host string, req *http.Request) *route {
 	path := req.URL.EscapedPath()
 	for _, r := range g.routes {

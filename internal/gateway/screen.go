@@ -13,9 +13,8 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// screen refuses what has no one meaning or is too large, and brings the rest into the form that is
-// both limited and forwarded: URL and header are changed in place. A request with a body must be the
-// exchange's own copy.
+// screen refuses requests that are ambiguous or too large. It normalises the others in place, URL and headers, so
+// that the limiter and the server see the same. A request with a body must be the exchange's own copy.
 func (g *Gateway) screen(x *exchange, req *http.Request) *problem.Document {
 	if !httpguts.ValidHeaderFieldName(req.Method) { // a token, like the name of a header
 		return problemOf(http.StatusBadRequest, fmt.Sprintf("invalid method %.64q", req.Method))
@@ -74,7 +73,7 @@ func pathUnclear() *problem.Document {
 	return problemOf(http.StatusBadRequest, "The path has no normal form: servers could take it for different ones.")
 }
 
-// screenQuery refuses what servers read in different ways.
+// screenQuery refuses queries that servers interpret differently.
 func (g *Gateway) screenQuery(req *http.Request) *problem.Document {
 	query := req.URL.RawQuery
 	if query == "" {

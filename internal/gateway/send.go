@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// errNoServer: the health checks of all servers of the route fail.
+// An errNoServer says that the health checks of all servers of the route fail.
 type errNoServer struct{ wait time.Duration }
 
 func (e *errNoServer) Error() string {
 	return fmt.Sprintf("no healthy upstream server; next attempt in %v", e.wait)
 }
 
-// RoundTrip sends a request to the next server in rotation, or to an ejected one if none is in
-// rotation. The request goes on to another server only if it certainly reached none: no connection
-// was established, and nothing of a body was read.
+// RoundTrip sends a request to the next server in rotation, or to an ejected one if none is in rotation. It tries
+// another server only if the request certainly reached none: no connection was established, and no part of a body was
+// read.
 func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req)
 	first, n := r.turn.Add(1), uint32(len(r.servers))
@@ -32,7 +32,7 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 			continue
 		}
 		if failure != nil {
-			req = req.Clone(req.Context()) // a transport may not be done with the one it was given
+			req = req.Clone(req.Context()) // a transport may still use the one it was given
 			if req.Body != nil {
 				req.Body = &x.body // the one it was given is closed
 			}
@@ -51,9 +51,9 @@ func (r *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, failure
 }
 
-// judge records what the outcome of a request says about the server: an established connection that
-// the server answers in time is a success, a connection that cannot be established and a timeout are
-// failures. Anything else can be the doing of the client who chose the request, and says nothing.
+// judge records what the outcome of a request says about the server. A response in time on an established connection
+// is a success. A connection that cannot be established and a timeout are failures. Anything else can be caused by
+// the client that chose the request, and says nothing about the server.
 func (r *route) judge(s *server, req *http.Request, res *http.Response, err error) {
 	switch {
 	case err == nil && r.count5xx && isServerError(res.StatusCode):
@@ -75,8 +75,8 @@ func (r *route) failed(s *server, err error) {
 	}
 }
 
-// eject takes a server out of rotation if at least half of the servers stay: whatever makes requests
-// fail, be it a client, it cannot take out more, and never the only server.
+// eject takes a server out of rotation if at least half of the servers remain. So nothing that makes requests fail,
+// such as a client, can take out more than that, and never the only server.
 func (r *route) eject(s *server) {
 	r.ejecting.Lock()
 	defer r.ejecting.Unlock()
@@ -91,8 +91,7 @@ func (r *route) eject(s *server) {
 	}
 }
 
-// isServerError tells the statuses that a server in trouble answers with. 501 and 505 are about the
-// request.
+// isServerError reports whether a status is one that a server in trouble returns. 501 and 505 are about the request.
 func isServerError(status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -101,7 +100,7 @@ func isServerError(status int) bool {
 	return false
 }
 
-// isDialError tells errors of connecting to a server, other than for want of local files or ports.
+// isDialError reports whether an error comes from connecting to a server, except for a lack of local files or ports.
 func isDialError(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && !outOfFiles(err) && !errors.Is(err, syscall.EADDRNOTAVAIL)

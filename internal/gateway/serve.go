@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
-// Serve serves the listener until the context ends, and then drains: no connection is accepted any
-// more, those that are open end with their next response, and requests under way, held ones
-// included, are finished. WebSockets are closed when all else is done. Serve returns when nothing
-// of it is left; the error says what had to be cut off, or that somebody else closed the listener.
+// Serve serves the listener until the context ends, and then drains: it accepts no more connections, closes the open
+// ones after their next response, and finishes the requests in flight, including held ones. It closes WebSockets
+// last. Serve returns when all of that is done. The error says what had to be cut off, or that the listener was
+// closed by other code.
 //
 // A gateway serves one listener at a time, and none after it has drained.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
@@ -93,11 +93,11 @@ func (g *Gateway) count(state http.ConnState) {
 	}
 }
 
-// endWithin is how long requests have to end that were cut off.
+// endWithin is how long requests that were cut off have to end.
 const endWithin = 10 * time.Second
 
-// drain ends a server. Idle connections are first kept for a while: a client that has just sent its
-// next request on one must not find it closed, and learns with the answer that it was the last.
+// drain shuts a server down. It first keeps idle connections open for a while: a client that has just sent its next
+// request must not find its connection closed. The response tells it that this was the last one.
 func (g *Gateway) drain(server *http.Server, l net.Listener, abandon context.CancelFunc) error {
 	g.draining.Store(true)
 	l.Close() // it may be closed already
@@ -126,8 +126,8 @@ func (g *Gateway) drain(server *http.Server, l net.Listener, abandon context.Can
 	return err
 }
 
-// A patientListener is never given up: whatever is short, files or memory, others will let go of it.
-// net/http waits and tries again after errors that say they are temporary.
+// A patientListener never fails for lack of resources: files and memory will become free again. net/http waits and
+// retries after errors that say they are temporary.
 type patientListener struct {
 	net.Listener
 	log *slog.Logger

@@ -10,10 +10,9 @@ import (
 
 // A server is one upstream server and what is known about its health.
 //
-// Requests judge it passively: it is ejected for a while when too many of its recent requests failed,
-// if enough other servers are left (see route.eject). When the back-off is over, one request is let
-// through as a probe; if that succeeds, the server is back. An active health check overrules this in
-// both directions.
+// Requests judge it passively: it is ejected for a while when too many of its recent requests failed, if enough other
+// servers remain (see route.eject). After the back-off, one request is let through as a probe; if it succeeds, the
+// server is back. An active health check overrides this in both directions.
 type server struct {
 	address *url.URL
 	url     string // as configured
@@ -23,31 +22,30 @@ type server struct {
 
 	mu        sync.Mutex
 	recent    outcomes
-	failures  int   // in a row
-	last      error // of the failures in a row, or of the health check
+	failures  int   // consecutive
+	last      error // of the consecutive failures, or of the health check
 	ejected   bool
 	until     time.Time // end of the ejection
 	backOff   time.Duration
-	probing   bool // a request is under way to see whether the server is back
+	probing   bool // a request is in flight to find out whether the server is back
 	unhealthy bool // according to its health check
 }
 
 const (
-	// ejectWindow, ejectRequests: a server is ejected when at least half of its requests of the last
-	// ten seconds failed, and these were at least ten.
+	// ejectWindow, ejectRequests: a server is ejected when at least half of its requests of the last ten seconds
+	// failed, and there were at least ten.
 	ejectWindow   = 10 * time.Second
 	ejectRequests = 10
 
 	minBackOff = time.Second
 	maxBackOff = 30 * time.Second
 
-	// failuresToReport is how many failures in a row make a server count as down in Health. It may
-	// get requests all the same.
+	// failuresToReport is the number of consecutive failures after which Health reports a server as down. It may
+	// still get requests.
 	failuresToReport = 3
 )
 
-// admit reports whether the server may be sent a request. If so, one of succeeded, failed and left
-// must follow.
+// admit reports whether the server may be sent a request. If so, the caller must then call succeeded, failed or left.
 func (s *server) admit() bool {
 	if !s.out.Load() {
 		return true
@@ -66,8 +64,7 @@ func (s *server) admit() bool {
 	return true
 }
 
-// admitEjected is admit for requests that no server in rotation is left for: only a failed health
-// check keeps them away.
+// admitEjected is admit for requests without a server in rotation: only a failed health check refuses them.
 func (s *server) admitEjected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +102,7 @@ func (s *server) failed(err error) bool {
 		s.log.Warn("upstream server fails", "url", s.url, "error", err)
 	}
 	if s.ejected {
-		if !now.Before(s.until) { // otherwise the request was under way before the ejection
+		if !now.Before(s.until) { // otherwise the request was in flight before the ejection
 			s.extend(now)
 		}
 		return false
@@ -140,7 +137,7 @@ func (s *server) left() {
 	s.probing = false
 }
 
-// checked records the result of health checks. A passing one ends an ejection, too.
+// checked records the result of health checks. A successful one also ends an ejection.
 func (s *server) checked(healthy bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +155,7 @@ func (s *server) checked(healthy bool, err error) {
 	s.out.Store(true)
 }
 
-// wait returns the time until the server may get a request again, 0 if that is unknown.
+// wait returns the time until the server may get a request again, or 0 if that is unknown.
 func (s *server) wait() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +199,7 @@ type UpstreamHealth struct {
 	Path     string    `json:"path,omitempty"`
 	URL      string    `json:"url"`
 	Up       bool      `json:"up"`              // false: ejected, unhealthy, or the last requests all failed
-	Failures int       `json:"failures"`        // in a row
+	Failures int       `json:"failures"`        // consecutive
 	Until    time.Time `json:"until,omitzero"`  // end of the ejection; zero if there is none
 	Error    string    `json:"error,omitempty"` // the last
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/listener"
 )
 
-// newTransport returns the connections to the servers of an upstream.
+// newTransport returns the transport to the servers of an upstream.
 func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 	roots, err := listener.ReadRoots(u.RootCAs)
 	if err != nil {
@@ -26,7 +26,7 @@ func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 		ResponseHeaderTimeout:  defaulted(u.ResponseHeader, g.timeouts.ResponseHeader),
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        60 * time.Second,
-		MaxIdleConnsPerHost:    1024, // as many as were needed at a time stay for the next
+		MaxIdleConnsPerHost:    1024, // keeps as many connections as were needed at a time
 		MaxConnsPerHost:        g.limits.MaxUpstream,
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true, // encodings are between client and server
@@ -39,8 +39,8 @@ func (g *Gateway) newTransport(u *Upstream, h2c bool) (*http.Transport, error) {
 	return t, nil
 }
 
-// maxDials is how many connections to one server may be dialled at a time. A server that does not
-// answer holds a dial for its whole timeout, and must not take the files that others need.
+// maxDials returns how many connections to one server may be dialled at a time. A server that does not answer holds a
+// dial for its whole timeout, and must not take the files that others need.
 func (g *Gateway) maxDials() int {
 	const most, least = 128, 8
 	if n := g.limits.MaxConnections; n > 0 {
@@ -49,8 +49,8 @@ func (g *Gateway) maxDials() int {
 	return most
 }
 
-// A boundedDialer dials only so many connections to one address at a time. The others wait for their
-// turn, no longer than a dial may take.
+// A boundedDialer limits the concurrent dials to one address. Further dials wait their turn, for at most the timeout
+// of a dial.
 type boundedDialer struct {
 	*net.Dialer
 	most  int

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Hijack gives the client's connection away, for a WebSocket. It is closed when nothing was sent on it
-// for a while, either way.
+// Hijack takes over the client's connection for a WebSocket. The connection is closed after a period without traffic
+// in either direction.
 func (w *pacedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil && w.tunnel > 0 {
@@ -19,7 +19,7 @@ func (w *pacedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// A tunnel is a connection with a deadline that moves with every byte.
+// A tunnel is a connection whose deadline moves with every byte.
 type tunnel struct {
 	net.Conn
 	rests time.Duration
@@ -40,7 +40,7 @@ func (t *tunnel) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// CloseWrite ends one direction, as the other side has ended it.
+// CloseWrite closes one direction, after the other side has closed it.
 func (t *tunnel) CloseWrite() error {
 	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

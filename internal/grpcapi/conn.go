@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/internal/connlimit"
 )
 
-// connCredentials are none: they let interceptors know the connection of a request.
+// connCredentials do not secure anything: they give interceptors the connection of a request.
 type connCredentials struct {
 	credentials.TransportCredentials
 }
@@ -34,7 +34,7 @@ type connInfo struct {
 
 func (connInfo) AuthType() string { return "insecure" }
 
-// connOf returns the connection of a request, nil if it is not known.
+// connOf returns the connection of a request, or nil if it is unknown.
 func connOf(ctx context.Context) net.Conn {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -44,12 +44,12 @@ func connOf(ctx context.Context) net.Conn {
 	return info.conn
 }
 
-// A gate is what every request passes when its headers have arrived.
+// A gate checks every request when its headers have arrived.
 type gate struct{ maxDuration time.Duration }
 
-// enter refuses requests of connections on the listener's reserve, except health checks, and ends
-// requests that take too long, also those that are not received completely by then. Only Watch, of the
-// health service, may take as long as the connection lasts.
+// enter refuses requests on connections in the listener's reserve, except health checks. It also ends requests that
+// take too long, including those not completely received by then. Only Watch, of the health service, may take as long
+// as the connection lasts.
 func (g gate) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if info.FullMethodName != grpc_health_v1.Health_Check_FullMethodName && !connlimit.Admitted(connOf(ctx)) {
 		return nil, status.Error(codes.Unavailable, "the server has too many connections")
@@ -58,6 +58,6 @@ func (g gate) enter(ctx context.Context, info *tap.Info) (context.Context, error
 		return ctx, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.maxDuration)
-	_ = cancel // ctx ends with its parent, which is the stream's
+	_ = cancel // ctx ends with its parent, the stream's context
 	return ctx, nil
 }

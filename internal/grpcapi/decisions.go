@@ -13,7 +13,7 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// A server answers the methods of Decisions.
+// A server implements Decisions.
 type server struct {
 	penstockv1.UnimplementedDecisionsServer
 	Options
@@ -45,7 +45,7 @@ func (s *server) decide(ctx context.Context, c *penstock.Call, m *mistakes) (*pe
 		return nil, err
 	}
 	var v penstock.Verdict
-	// Any other error than that of a bad call has been answered by the rules' failure policies.
+	// Only an invalid request is an error here. After any other error the rules' failure policies have decided.
 	if err := s.Decider.Decide(ctx, c, &v); errors.Is(err, penstock.ErrInvalid) {
 		m.blame(err)
 		return nil, m.err()
@@ -122,7 +122,7 @@ func (s *server) conclude(ctx context.Context, c *penstock.Conclusion, m *mistak
 	}
 	switch code := codeOf(err); code {
 	case codes.Unavailable:
-		// The error may name servers: it is for the log.
+		// The error can name servers, so it is only logged.
 		s.Log.ErrorContext(ctx, "reservation not concluded", "verb", c.Verb.String(), "error", err)
 		return nil, status.Error(code, "the store did not answer; this can be sent again, as it takes effect once")
 	case codes.InvalidArgument:
@@ -133,7 +133,8 @@ func (s *server) conclude(ctx context.Context, c *penstock.Conclusion, m *mistak
 	}
 }
 
-// codeOf a conclusion that failed. Of several rules' errors the one counts that another try can mend.
+// codeOf returns the code for a failed settlement, release or renewal. If rules return different errors, the one that
+// a retry can fix counts.
 func codeOf(err error) codes.Code {
 	switch {
 	case errors.Is(err, penstock.ErrUnavailable):
@@ -148,12 +149,12 @@ func codeOf(err error) codes.Code {
 	return codes.Unavailable
 }
 
-// verdictOf says what was decided.
+// verdictOf converts a verdict.
 func verdictOf(v *penstock.Verdict) *penstockv1.Verdict {
 	out := &penstockv1.Verdict{
 		Allowed: v.Allowed, Rule: v.Rule, Duplicate: v.Duplicate, RulesVersion: v.RulesVersion,
 		Reservation: v.Reservation, OriginalReservation: v.OriginalReservation, ReservedForMs: milliseconds(v.ReservedFor),
-		Reason:  penstockv1.Reason(v.Reason) + 1, // the names agree: a test of proto/penstock/v1
+		Reason:  penstockv1.Reason(v.Reason) + 1, // the numbers agree: proto/penstock/v1 has a test
 		Quality: penstockv1.Quality(v.Quality) + 1,
 		Limit:   v.Decision.Limit, Remaining: v.Decision.Remaining,
 		RetryAfterMs: unlessNever(v.Decision.RetryAfter), ResetAfterMs: unlessNever(v.Decision.ResetAfter), DelayMs: milliseconds(v.Delay),
@@ -173,7 +174,7 @@ func verdictOf(v *penstock.Verdict) *penstockv1.Verdict {
 	return out
 }
 
-// milliseconds rounds up, so that who waits for so long has waited long enough.
+// milliseconds rounds up, so that a client that waits this long has waited long enough.
 func milliseconds(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if d > time.Duration(ms)*time.Millisecond {

@@ -20,31 +20,29 @@ import (
 )
 
 const (
-	// maxDecoded is how much memory decoded messages may take until they are answered. Further
-	// messages wait. Messages that take up to smallDecoded are not counted: their number is bounded by
-	// what connlimit counts for their streams.
+	// maxDecoded bounds the memory of decoded messages that are not yet answered. Further messages wait. Messages up
+	// to smallDecoded are not counted: connlimit already bounds their number through their streams.
 	maxDecoded   = 64 << 20
 	smallDecoded = 32 << 10
 
-	fieldCost = 128 // bytes that a field takes beyond those it is sent in
+	fieldCost = 128 // bytes of memory for a field, in addition to its encoding
 	maxFields = 100_000
 	maxDepth  = 100
 )
 
-// A decoder is a codec that bounds the memory of decoded messages. Without it 1 MiB of empty
-// descriptors becomes 70 MiB, in every stream at once.
+// A decoder is a codec that bounds the memory of decoded messages. Without it, 1 MiB of empty descriptors becomes 70
+// MiB, in every stream at once.
 type decoder struct {
 	encoding.CodecV2
 	room  *semaphore.Weighted
-	taken sync.Map // message → int64 of room
+	taken sync.Map // message → int64, its share of room
 }
 
 func newDecoder() *decoder {
 	return &decoder{CodecV2: encoding.GetCodecV2(proto.Name), room: semaphore.NewWeighted(maxDecoded)}
 }
 
-// Unmarshal waits until there is room for the message. The message must be released when it has been
-// answered.
+// Unmarshal waits until there is room for the message. The message must be released after the response.
 func (d *decoder) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(protobuf.Message)
 	if !ok {
@@ -75,11 +73,11 @@ func (d *decoder) reserve(b []byte, m protobuf.Message) error {
 	if err != nil {
 		return err
 	}
-	size := int64(fields)*fieldCost + 2*int64(len(b)) // the message as received, and the strings in it
+	size := int64(fields)*fieldCost + 2*int64(len(b)) // the received message, and the strings in it
 	if size <= smallDecoded {
 		return nil
 	}
-	if err := d.room.Acquire(context.Background(), size); err != nil { // the others end by their deadlines
+	if err := d.room.Acquire(context.Background(), size); err != nil { // other messages end by their deadlines
 		return err
 	}
 	d.taken.Store(m, size)
@@ -93,7 +91,7 @@ func (d *decoder) release(v any) {
 	}
 }
 
-// unary releases the request when it has been answered.
+// unary releases the request after the response.
 func (d *decoder) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	defer d.release(request)
 	return handler(ctx, request)
@@ -114,8 +112,8 @@ func (s releasingStream) RecvMsg(m any) error {
 	return s.ServerStream.RecvMsg(m)
 }
 
-// countFields counts the fields of a message and of all messages in it. It stops where the message is
-// malformed, which Unmarshal reports.
+// countFields counts the fields of a message and of all messages in it. It stops where the message is malformed,
+// which Unmarshal then reports.
 func countFields(b []byte, of protoreflect.MessageDescriptor, most, depth int) (int, error) {
 	if depth == 0 {
 		return 0, fmt.Errorf("messages within messages are more than %d deep", maxDepth)
@@ -152,9 +150,9 @@ func countFields(b []byte, of protoreflect.MessageDescriptor, most, depth int) (
 	return count, nil
 }
 
-// unmarshalReplacing decodes a message again that failed with err, with ! in place of every byte that is
-// not UTF-8 in its strings. Envoy copies such bytes from headers, and lets a request pass if its decision
-// fails. If there are none, unmarshalReplacing returns err.
+// unmarshalReplacing decodes a message again that failed with err. It replaces every invalid UTF-8 byte in strings by
+// an exclamation mark. Envoy copies such bytes from headers, and lets a request pass if its decision fails. If there
+// are no such bytes, unmarshalReplacing returns err.
 func unmarshalReplacing(b []byte, m protobuf.Message, err error) error {
 	b = bytes.Clone(b)
 	if !replaceInvalid(b, m.ProtoReflect().Descriptor(), maxDepth) {
@@ -163,7 +161,7 @@ func unmarshalReplacing(b []byte, m protobuf.Message, err error) error {
 	return protobuf.Unmarshal(b, m)
 }
 
-// replaceInvalid reports whether there was anything to replace.
+// replaceInvalid replaces the bytes in b, and reports whether there were any.
 func replaceInvalid(b []byte, of protoreflect.MessageDescriptor, depth int) (replaced bool) {
 	for len(b) > 0 && depth > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -194,7 +192,7 @@ func replaceInvalid(b []byte, of protoreflect.MessageDescriptor, depth int) (rep
 	return replaced
 }
 
-// uncompressed refuses compressed messages: they grow up to a thousandfold in memory.
+// uncompressed refuses compressed messages: they can grow a thousandfold in memory.
 type uncompressed struct{}
 
 func (uncompressed) Do(io.Reader) ([]byte, error) {

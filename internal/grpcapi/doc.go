@@ -1,6 +1,6 @@
 // Package grpcapi serves the decision API over gRPC: proto/penstock/v1.
 //
-// It is a door: it knows how calls arrive and nothing of how they are decided. It is separate from
-// internal/api, the same in JSON, as the two share bounds and words (internal/wire) but no code: one
-// checks what JSON can get wrong, the other what protobuf can.
+// It only translates requests and responses, and does not know how requests are decided. It is separate from
+// internal/api, the same API in JSON. The two share bounds and wording (internal/wire) but no code: one checks for
+// the errors that JSON allows, the other for those of protobuf.
 package grpcapi

@@ -22,10 +22,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// mistakes are all that is wrong with what was asked, each with its place.
+// mistakes are all errors of a request, each with its position.
 type mistakes struct {
 	list []*errdetails.BadRequest_FieldViolation
-	more int // that are not listed
+	more int // not listed
 }
 
 func (m *mistakes) add(at, format string, args ...any) {
@@ -36,14 +36,14 @@ func (m *mistakes) add(at, format string, args ...any) {
 	m.list = append(m.list, &errdetails.BadRequest_FieldViolation{Field: at, Description: fmt.Sprintf(format, args...)})
 }
 
-// blame adds what a decider found wrong: a joined error says all of it, one a line.
+// blame adds the errors that a decider found. A joined error has one per line.
 func (m *mistakes) blame(err error) {
 	for line := range strings.Lines(err.Error()) {
 		m.add("", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// err is the status that tells them all, in its message too; nil if there are none.
+// err returns a status with all errors, in its message too, or nil if there are none.
 func (m *mistakes) err() error {
 	if len(m.list) == 0 {
 		return nil
@@ -63,8 +63,8 @@ func (m *mistakes) err() error {
 	return detailed.Err()
 }
 
-// check refuses what is too long, and fields that this version does not know: whoever sends one asks
-// for something that would silently not be done.
+// check refuses requests that are too long, and fields that this version does not know: what they ask for would
+// silently not be done.
 func (m *mistakes) check(r proto.Message, most int) {
 	if size := proto.Size(r); size > most {
 		m.add("", "the message has %d bytes; at most %d", size, most)
@@ -96,9 +96,9 @@ func (m *mistakes) batch(r *penstockv1.CheckBatchRequest) []penstock.Call {
 	return calls
 }
 
-// call reads a call.
+// call reads a request.
 func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call) {
-	if at != "" { // else it is the message, which was checked
+	if at != "" { // otherwise it is the whole message, which is already checked
 		m.known(at, r)
 	}
 	c.Domain, c.ID, c.Cost = r.Domain, r.Id, 1
@@ -111,7 +111,7 @@ func (m *mistakes) call(at string, r *penstockv1.CheckRequest, c *penstock.Call)
 	m.attributes(within(at, "attributes"), r.Attributes, c)
 }
 
-// attributes takes them in the order of their names, so that the same mistakes are told in the same way.
+// attributes reads the attributes in the order of their names, so that the same errors are always reported alike.
 func (m *mistakes) attributes(at string, attributes map[string]string, c *penstock.Call) {
 	if len(attributes) > bounds.Attributes {
 		m.add(at, "%d attributes; at most %d", len(attributes), bounds.Attributes)

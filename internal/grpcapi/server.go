@@ -21,39 +21,39 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// Options say who answers.
+// Options configure the server.
 type Options struct {
 	Decider   penstock.Decider
 	Concluder penstock.Concluder
-	Batch     BatchDecider // nil: the calls of a batch are decided one after another
+	Batch     BatchDecider // nil: the requests of a batch are decided one after another
 
-	// Health is what NewServer registers; nil: one that always says that it serves. Who drains
-	// a server tells it first.
+	// Health is the health service to register; nil: one that always reports serving. Code that drains the server
+	// must update it first.
 	Health *health.Server
 	Log    *slog.Logger // nil: nothing is logged
 
 	MaxDuration time.Duration // of a request, from its first byte to the response; default 30 s
 
-	// MaxConnectionAge is how long a connection serves before its client is told to open another, so that
-	// clients spread over nodes that were added; 0: as long as it lasts.
+	// MaxConnectionAge is how long a connection serves before its client is told to open another one, so that clients
+	// spread over added nodes; 0: unlimited.
 	MaxConnectionAge time.Duration
 }
 
-// A BatchDecider decides many calls, each by itself. Verdicts and errors are as many as the calls.
+// A BatchDecider decides many requests independently. There are as many verdicts and errors as requests.
 type BatchDecider interface {
 	DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 }
 
-// NewServer returns a server with the decision API and the health service, whose limits keep one
-// client from using it up. Further services can be registered before it serves. Its listener should be
-// a connlimit.HTTP2Listener, which bounds what requests that have not been received completely hold.
+// NewServer returns a server with the decision API and the health service. Its limits keep one client from exhausting
+// it. Further services can be registered before it serves. Its listener should be a connlimit.HTTP2Listener, which
+// bounds the memory of partly received requests.
 func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	decoder := newDecoder()
 	s := grpc.NewServer(append([]grpc.ServerOption{
-		grpc.MaxRecvMsgSize(wire.MaxBatchBody), // what is no batch has less: see check
+		grpc.MaxRecvMsgSize(wire.MaxBatchBody), // other requests have a lower bound: see check
 		grpc.MaxHeaderListSize(16 << 10),
 		grpc.MaxConcurrentStreams(100),
 		grpc.Creds(newConnCredentials()),
@@ -84,8 +84,7 @@ func NewServer(o Options, more ...grpc.ServerOption) (*grpc.Server, error) {
 	return s, nil
 }
 
-// Register adds the decision API to a server, whose own limit on messages must be at least that of a
-// batch, 1 MiB.
+// Register adds the decision API to a server, whose own limit on messages must be at least that of a batch, 1 MiB.
 func Register(s *grpc.Server, o Options) error {
 	if o.Decider == nil || o.Concluder == nil {
 		return errors.New("serve decisions over gRPC: it needs a decider and a concluder")
@@ -97,7 +96,7 @@ func Register(s *grpc.Server, o Options) error {
 	return nil
 }
 
-// contain makes a panic the failure of one call. grpc would let it end the process.
+// contain turns a panic into the failure of one request. grpc would let it end the process.
 func contain(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 		defer func() {

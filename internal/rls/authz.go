@@ -20,12 +20,10 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// checks is the external authorization service: a request as the client sent it becomes a
-// call.
+// checks is the external authorization service. It decides requests as the client sent them.
 //
-// Envoy does not come back when the response is over, so that nothing can be concluded: a place
-// under a concurrency limit is free again when its time to live is over. Nor is a call held for a
-// leaky bucket: one that would have to wait is denied.
+// Envoy does not come back at the end of the response, so nothing can be settled or released: a permit is free again
+// when its time to live ends. Nor are requests held for a leaky bucket: a request that would have to wait is denied.
 type checks struct {
 	authv3.UnimplementedAuthorizationServer
 	s *Server
@@ -48,7 +46,7 @@ func (a checks) Check(ctx context.Context, r *authv3.CheckRequest) (*authv3.Chec
 	ctx, cancel := inTime(ctx)
 	defer cancel()
 	var v penstock.Verdict
-	// Any other error than that of a bad call has been answered by the rules' failure policies.
+	// Only an invalid request is an error here. After any other error the rules' failure policies have decided.
 	if err := a.s.Decider.Decide(ctx, &c, &v); errors.Is(err, penstock.ErrInvalid) {
 		return a.refuse(ctx, asked, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: err.Error()}), nil
 	}
@@ -73,8 +71,8 @@ func (a checks) refuse(ctx context.Context, r *http.Request, err error) *authv3.
 	return denied(&told)
 }
 
-// original is the request that Envoy asks about. Its address is the one that Envoy takes for the
-// client's. A RequestError blames the client, any other error Envoy.
+// original returns the request that Envoy asks about. Its address is the client's address as Envoy sees it. A
+// RequestError is the client's fault, any other error Envoy's.
 func original(r *authv3.CheckRequest) (*http.Request, error) {
 	h := r.GetAttributes().GetRequest().GetHttp()
 	if h == nil {
@@ -82,7 +80,7 @@ func original(r *authv3.CheckRequest) (*http.Request, error) {
 	}
 	target, err := url.ParseRequestURI(h.Path)
 	if err != nil {
-		return nil, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: "the path is neither a path nor a URL", Err: errors.Unwrap(err)} // which repeats no path
+		return nil, &httplimit.RequestError{Status: http.StatusBadRequest, Detail: "the path is neither a path nor a URL", Err: errors.Unwrap(err)} // does not repeat the path
 	}
 	peer := r.GetAttributes().GetSource().GetAddress().GetSocketAddress()
 	if peer == nil {
@@ -94,8 +92,8 @@ func original(r *authv3.CheckRequest) (*http.Request, error) {
 	}, nil
 }
 
-// headersOf reads them as they come: every line by itself, or joined to one of each name. Names that
-// begin with a colon are HTTP/2's.
+// headersOf reads headers in either form: one entry per line, or joined by name. Names that begin with a colon belong
+// to HTTP/2.
 func headersOf(h *authv3.AttributeContext_HttpRequest) http.Header {
 	out := make(http.Header, len(h.Headers))
 	add := func(name, value string) {
@@ -114,7 +112,7 @@ func headersOf(h *authv3.AttributeContext_HttpRequest) http.Header {
 	return out
 }
 
-// denied has Envoy send what was written.
+// denied makes Envoy send the reply.
 func denied(told *reply) *authv3.CheckResponse {
 	code := codes.PermissionDenied
 	switch told.status {
@@ -133,7 +131,7 @@ func denied(told *reply) *authv3.CheckResponse {
 	}
 }
 
-// options are headers that stand beside those of an upstream, as lists may.
+// options returns headers that are added to those of an upstream, as is allowed for lists.
 func options(told *reply) []*corev3.HeaderValueOption {
 	return eachHeader(told, func(name, value string) *corev3.HeaderValueOption {
 		action := corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD

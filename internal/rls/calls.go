@@ -10,23 +10,22 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An Engine decides calls, and such that stand or fall together. *engine.Engine is one.
+// An Engine decides requests, singly or several atomically. *engine.Engine is one.
 type Engine interface {
 	penstock.Decider
 	DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error)
 	Refund(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error
 }
 
-// Calls is a Limiter by rules of our own: each descriptor is a call, whose attributes are its entries.
-// The rules that match any descriptor of a request are charged together or not at all. Of a key that
-// is there several times the second is known as key_2. What rules call path, ip and domain is not what
-// an entry of that key says: its value is known as path_1, too. Rules cannot name an empty key: such an
-// entry is left out.
+// Calls is a Limiter for Penstock rules: each descriptor is decided like a request, with its entries as the
+// attributes. All rules that match any descriptor of a request are charged atomically. If a key occurs several times,
+// the second entry is named key_2. Rules use path, ip and domain for something other than an entry of that key: the
+// value of the entry is also available as path_1. Rules cannot name an empty key, so such an entry is left out.
 type Calls struct {
 	Engine Engine
 
-	// Overrides answers descriptors that bring a limit of their own, which is not for rules to
-	// say. They are charged whatever the others say.
+	// Overrides answers descriptors that contain their own limit, to which rules do not apply. They are charged
+	// regardless of the others.
 	Overrides Limiter
 }
 
@@ -49,7 +48,7 @@ func (c *Calls) Limit(ctx context.Context, r *Request) (*Answers, error) {
 	return out, nil
 }
 
-// decide answers the descriptors that rules are for.
+// decide answers the descriptors that rules apply to.
 func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 	calls := make([]penstock.Call, 0, len(r.Descriptors))
 	for i := range r.Descriptors {
@@ -71,7 +70,7 @@ func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 		if !r.Descriptors[i].isDecided() {
 			continue
 		}
-		// Any other error than that of a bad call has been answered by the rules' failure policies.
+		// Only an invalid request is an error here. After any other error the rules' failure policies have decided.
 		if errors.Is(errs[0], penstock.ErrInvalid) {
 			invalid = append(invalid, fmt.Errorf("descriptors[%d]: %w", i, errs[0]))
 		}
@@ -83,14 +82,14 @@ func (c *Calls) decide(ctx context.Context, r *Request, out *Answers) error {
 	return errors.Join(invalid...)
 }
 
-// isDecided reports whether rules decide the descriptor: it brings no limit and gives nothing back.
+// isDecided reports whether rules decide the descriptor: it has no limit of its own and is not a refund.
 func (d *Descriptor) isDecided() bool { return d.Limit == nil && !d.Refund }
 
 func callOf(r *Request, d *Descriptor) penstock.Call {
 	return penstock.Call{Domain: r.Domain, Attributes: attributesOf(d.Entries), Cost: d.Cost, ID: d.ID, Named: d.ID != ""}
 }
 
-// tellSpeaker tells Envoy of the limit whose numbers the verdict has.
+// tellSpeaker sets the limit to report to Envoy: the one whose numbers the verdict has.
 func (a *Answer) tellSpeaker() {
 	if a.Verdict.Rule != "" {
 		a.Told = speaker(&a.Verdict)
@@ -100,7 +99,7 @@ func (a *Answer) tellSpeaker() {
 	}
 }
 
-// refund gives back what descriptors with negative hits say. It never denies.
+// refund refunds descriptors with negative hits. It never denies.
 func (c *Calls) refund(ctx context.Context, r *Request, out *Answers) error {
 	for i := range r.Descriptors {
 		d, a := &r.Descriptors[i], &out.Each[i]
@@ -117,7 +116,7 @@ func (c *Calls) refund(ctx context.Context, r *Request, out *Answers) error {
 	return nil
 }
 
-// override answers the descriptors that bring a limit.
+// override answers the descriptors that contain a limit.
 func (c *Calls) override(ctx context.Context, r *Request, out *Answers) error {
 	own := Request{Domain: r.Domain}
 	var at []int
@@ -139,7 +138,7 @@ func (c *Calls) override(ctx context.Context, r *Request, out *Answers) error {
 	return nil
 }
 
-// speaker is the limit whose numbers the verdict has; nil if a rule decided without one.
+// speaker returns the limit whose numbers the verdict has, or nil if a rule decided without a limit.
 func speaker(v *penstock.Verdict) *penstock.LimitVerdict {
 	for i := range v.Limits {
 		if l := &v.Limits[i]; !l.Shadow && l.Rule == v.Rule && l.Decision == v.Decision {
@@ -149,10 +148,10 @@ func speaker(v *penstock.Verdict) *penstock.LimitVerdict {
 	return nil
 }
 
-// builtin are attributes that rules compare in a form of their own, or that are not the entry's at all.
+// builtin are attributes that rules compare in a special form, or that do not come from the entry at all.
 var builtin = []string{"path", "ip", "domain"}
 
-// AttributeName returns the name under which rules find exactly the value of a key's nth entry, from 1 on.
+// AttributeName returns the name under which rules find the exact value of a key's nth entry, counted from 1.
 func AttributeName(key string, nth int) string {
 	if nth == 1 && !slices.Contains(builtin, key) {
 		return key
@@ -160,7 +159,7 @@ func AttributeName(key string, nth int) string {
 	return key + "_" + strconv.Itoa(nth)
 }
 
-// attributesOf numbers entries of the same key, as a call has no attribute twice.
+// attributesOf numbers entries with the same key, since a request cannot have an attribute twice.
 func attributesOf(entries []penstock.Attribute) []penstock.Attribute {
 	entries = Countable(entries)
 	out := make([]penstock.Attribute, 0, len(entries))

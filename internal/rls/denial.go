@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// A Body is what a client finds in a denial.
+// A Body is the kind of body of a denial.
 type Body string
 
 const (
@@ -23,8 +23,8 @@ func (s *Server) deny(to *reply, r *http.Request, v *penstock.Verdict) {
 	s.replaceBody(to, httplimit.Detail(v))
 }
 
-// replaceBody writes another body than a problem, if that is wanted. It has no Content-Type: Envoy adds
-// text/plain, and makes the body the grpc-message of a gRPC response, which must stay application/grpc.
+// replaceBody writes a body other than a problem, if configured. It sets no Content-Type: Envoy adds text/plain, and
+// makes the body the grpc-message of a gRPC response, which must stay application/grpc.
 func (s *Server) replaceBody(to *reply, sentence string) {
 	if s.DenialBody == ProblemBody {
 		return
@@ -36,8 +36,8 @@ func (s *Server) replaceBody(to *reply, sentence string) {
 	}
 }
 
-// keepLimits removes what only a denial has: Retry-After, Content-Type, Cache-Control and others. Envoy adds
-// the headers to the upstream's response if it does not enforce the denial.
+// keepLimits removes the headers that only a denial has: Retry-After, Content-Type, Cache-Control and others. Envoy
+// adds the headers to the upstream's response if it does not enforce the denial.
 func keepLimits(h http.Header) {
 	for name := range h {
 		if !strings.HasPrefix(strings.TrimPrefix(strings.ToLower(name), "x-"), "ratelimit") {

@@ -1,7 +1,6 @@
-// Package rls serves what Envoy asks: its rate limit service v3, over gRPC and as JSON, and its
-// external authorization v3.
+// Package rls serves Envoy's protocols: the rate limit service v3, over gRPC and as JSON, and external authorization
+// v3.
 //
-// It is a door: it reads requests strictly, hands them to a [Limiter] and says the answers as Envoy
-// wants to hear them. It is separate from internal/grpcapi, as that speaks our own protocol and
-// links nothing of Envoy's.
+// It validates requests strictly, passes them to a [Limiter] and formats the answers for Envoy. It is separate from
+// internal/grpcapi, which serves Penstock's own protocol and does not link Envoy's packages.
 package rls

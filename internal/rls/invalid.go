@@ -13,22 +13,22 @@ const (
 	authorization = "authorization"
 )
 
-// logInterval is how often invalid requests of a service are logged. Clients can cause many.
+// logInterval is the shortest time between two log lines about invalid requests of a service. Clients can cause many.
 const logInterval = 10 * time.Second
 
-// invalidRequests counts requests to one service that were refused as a whole or in part.
+// invalidRequests counts requests to one service that were refused entirely or in part.
 type invalidRequests struct {
 	count  atomic.Int64
-	logged atomic.Int64 // when, as Unix nanoseconds
+	logged atomic.Int64 // when the last line was logged, in Unix nanoseconds
 }
 
-// InvalidRequests returns how many requests, of each service, were refused as a whole or in part because
-// they are invalid.
+// InvalidRequests returns, for each service, how many requests were refused entirely or in part because they were
+// invalid.
 func (s *Server) InvalidRequests() map[string]int64 {
 	return map[string]int64{rateLimit: s.invalidLimits.count.Load(), authorization: s.invalidChecks.count.Load()}
 }
 
-// add counts a request, and logs it unless another one was logged a moment ago.
+// add counts a request, and logs it unless another one was logged within logInterval.
 func (i *invalidRequests) add(ctx context.Context, s *Server, service string, err error) {
 	count, now, before := i.count.Add(1), time.Now().UnixNano(), i.logged.Load()
 	if now-before < int64(logInterval) || !i.logged.CompareAndSwap(before, now) {

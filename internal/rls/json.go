@@ -15,12 +15,12 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// maxObjects bounds what a body is decoded into: an object of three bytes takes a hundred times as much
-// memory. It leaves room for braces within values.
+// maxObjects bounds the objects in a body: an object of three bytes takes a hundred times as much memory when
+// decoded. It leaves room for braces within values.
 const maxObjects = 4 * 64 * 64
 
-// JSON answers the rate limit service's request as JSON, for who has no gRPC: 200 or 429, each with
-// the whole response.
+// JSON serves the rate limit service as JSON, for clients without gRPC: it answers 200 or 429, each with the whole
+// response.
 func (s *Server) JSON(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -75,5 +75,5 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *rlsv3.R
 	if response.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	_, _ = w.Write(out) // a client that is gone needs no answer
+	_, _ = w.Write(out) // a client that has gone away needs no error
 }

@@ -15,8 +15,8 @@ type LimitHeaders struct {
 	Reset     string // seconds
 }
 
-// of returns the headers about the descriptor that is closest to its limit: the last one that denies the
-// request, else the first of those with the least remaining. There are none without a limit.
+// of returns the headers for the descriptor that is closest to its limit: the last one that denies the request, else
+// the first of those with the least remaining. Without a limit there are none.
 func (h *LimitHeaders) of(a *Answers, statuses []*rlsv3.RateLimitResponse_DescriptorStatus) []*corev3.HeaderValue {
 	var closest *rlsv3.RateLimitResponse_DescriptorStatus
 	least := uint32(math.MaxUint32)

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-io/penstock/internal/bounds"
 )
 
-// keptBytes is how much of a long value remains at its beginning and at its end, for patterns to match.
+// keptBytes is how much of a long value remains at its start and at its end, for patterns to match.
 const keptBytes = 4000
 
-// Countable returns entries whose values the engine accepts. A longer value becomes its beginning, its
-// SHA-256 and its end, so it is counted like any other: clients choose values, and Envoy lets requests
-// pass that are answered with an error.
+// Countable returns entries whose values the engine accepts. It shortens a longer value to its start, its SHA-256 and
+// its end, so that it is counted like any other. An error would not do: clients choose the values, and Envoy lets
+// requests pass if the answer is an error.
 func Countable(entries []penstock.Attribute) []penstock.Attribute {
 	isLong := func(e penstock.Attribute) bool { return len(e.Value) > bounds.AttributeValue }
 	if !slices.ContainsFunc(entries, isLong) {

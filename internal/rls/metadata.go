@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// metadata returns Envoy's dynamic metadata, in the shape that envoyproxy/ratelimit gives it: the metadata
-// of the limits that were not exceeded under "metadata", and the request beside it if that is wanted.
-// What we have to say is under "penstock". It is nil if there is nothing to say, which is usual.
+// metadata returns Envoy's dynamic metadata in the format of envoyproxy/ratelimit: the metadata of the limits that
+// were not exceeded under "metadata", and the request next to it if configured. Penstock's own remarks are under
+// "penstock". It returns nil if there is nothing to report, which is usual.
 func (s *Server) metadata(r *rlsv3.RateLimitRequest, a *Answers, v *penstock.Verdict) *structpb.Struct {
 	fields := map[string]*structpb.Value{}
 	if s.RequestMetadata {
@@ -20,7 +20,7 @@ func (s *Server) metadata(r *rlsv3.RateLimitRequest, a *Answers, v *penstock.Ver
 		if len(a.Each[i].Metadata) == 0 {
 			continue
 		}
-		// What cannot be said is left out: it is beside the answer, which must not fail for it.
+		// Metadata that cannot be converted is left out: the answer must not fail because of it.
 		if of, err := structpb.NewStruct(a.Each[i].Metadata); err == nil {
 			merge(fields, map[string]*structpb.Value{"metadata": structpb.NewStructValue(of)})
 		}
@@ -34,7 +34,7 @@ func (s *Server) metadata(r *rlsv3.RateLimitRequest, a *Answers, v *penstock.Ver
 	return &structpb.Struct{Fields: fields}
 }
 
-// addRequest adds what was asked.
+// addRequest adds the request.
 func addRequest(fields map[string]*structpb.Value, r *rlsv3.RateLimitRequest) {
 	fields["domain"] = structpb.NewStringValue(r.Domain)
 	descriptors := make([]*structpb.Value, len(r.Descriptors))
@@ -62,7 +62,7 @@ func descriptorFields(d *descriptorv3.RateLimitDescriptor) map[string]*structpb.
 	return fields
 }
 
-// merge adds fields that are not there yet, at every depth.
+// merge adds fields that are not present yet, at every depth.
 func merge(into, from map[string]*structpb.Value) {
 	for name, value := range from {
 		have, ok := into[name]
@@ -79,14 +79,13 @@ func structOf(fields map[string]*structpb.Value) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
-// remarks are what is out of the ordinary: a denial, one that is only tried, and what was decided
-// without the store.
+// remarks returns what is out of the ordinary: a denial, a denial by a shadow rule, and a decision without the store.
 func remarks(a *Answers, all *penstock.Verdict) map[string]*structpb.Value {
 	own := map[string]*structpb.Value{}
 	var shadow []*structpb.Value
 	for i := range a.Each {
 		v := &a.Each[i].Verdict
-		if v.Quality > penstock.QualityLeased { // permits that were taken ahead are nothing unusual
+		if v.Quality > penstock.QualityLeased { // leased quota is normal
 			own["quality"] = structpb.NewStringValue(v.Quality.String())
 		}
 		for k := range v.Limits {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A reply is what httplimit would have sent to the client, for Envoy to send instead.
+// A reply is the response that httplimit would have sent to the client, for Envoy to send instead.
 type reply struct {
 	header http.Header
 	status int
@@ -24,11 +24,10 @@ func (r *reply) WriteHeader(status int) { r.status = status }
 
 func (r *reply) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// anyRequest is one of which nothing is known.
+// anyRequest is an unknown request.
 var anyRequest = &http.Request{Method: http.MethodGet, Header: http.Header{}}
 
-// eachHeader makes something of every header, by their names. The length of the body is Envoy's to
-// say.
+// eachHeader converts every header, sorted by name. It leaves out the length of the body, which Envoy sets.
 func eachHeader[T any](r *reply, of func(name, value string) T) []T {
 	names := make([]string, 0, len(r.header))
 	for name := range r.header {

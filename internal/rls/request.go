@@ -24,12 +24,12 @@ const (
 	MaxEntries     = 64                                // of a descriptor
 	MaxKey         = bounds.AttributeName - len("_64") // room for the number of a repeated key
 
-	maxHits = algorithm.MaxCount // more than that counts as so much; no limit of Envoy's is as large
+	maxHits = algorithm.MaxCount // larger values are reduced to it; no limit of Envoy's is as large
 )
 
 const day = 24 * time.Hour
 
-// units are how long Envoy's are. The numbers of units in requests and in responses are the same.
+// units are the lengths of Envoy's units. Requests and responses use the same numbers for units.
 var units = map[rlsv3.RateLimitResponse_RateLimit_Unit]time.Duration{
 	rlsv3.RateLimitResponse_RateLimit_SECOND: time.Second,
 	rlsv3.RateLimitResponse_RateLimit_MINUTE: time.Minute,
@@ -40,7 +40,7 @@ var units = map[rlsv3.RateLimitResponse_RateLimit_Unit]time.Duration{
 	rlsv3.RateLimitResponse_RateLimit_YEAR:   365 * day,
 }
 
-// unitsOf are the units of windows.
+// unitsOf are the units by the length of the window.
 var unitsOf = func() map[time.Duration]rlsv3.RateLimitResponse_RateLimit_Unit {
 	of := map[time.Duration]rlsv3.RateLimitResponse_RateLimit_Unit{}
 	for unit, window := range units {
@@ -49,10 +49,10 @@ var unitsOf = func() map[time.Duration]rlsv3.RateLimitResponse_RateLimit_Unit {
 	return of
 }()
 
-// mistakes are all that is wrong with a request.
+// mistakes are all errors of a request.
 type mistakes struct {
 	wire.Mistakes
-	found int // also those that are not listed
+	found int // including those that are not listed
 }
 
 func (m *mistakes) add(at, format string, args ...any) {
@@ -64,9 +64,9 @@ func (m *mistakes) add(at, format string, args ...any) {
 	m.List = append(m.List, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// read checks a request. It leaves out descriptors that cannot be counted: positions then has the
-// positions of the others, and is nil if there is no such descriptor. The mistakes are nil if there are
-// none. Without a Request nothing can be decided.
+// read checks a request. It leaves out descriptors that cannot be counted: positions then has the positions of the
+// others, and is nil if none is left out. The errors are nil if there are none. If the Request is nil, nothing can be
+// decided.
 func (s *Server) read(r *rlsv3.RateLimitRequest) (out *Request, positions []int, _ *wire.Mistakes) {
 	var m mistakes
 	if n := len(r.Domain); n == 0 || n > MaxDomain {
@@ -124,7 +124,7 @@ func (m *mistakes) descriptor(i int, d *descriptorv3.RateLimitDescriptor, out *D
 	}
 }
 
-// identify takes the request's id out of the entries.
+// identify takes the request's ID out of the entries.
 func (d *Descriptor) identify(key string) {
 	if key == "" {
 		return
@@ -158,8 +158,7 @@ func (m *mistakes) override(i int, l *descriptorv3.RateLimitDescriptor_RateLimit
 	return &Override{Count: int64(l.RequestsPerUnit), Window: window}
 }
 
-// cost is what a descriptor counts for: its own hits, of which none are a peek, else those of the
-// request, of which none are one.
+// cost returns the cost of a descriptor: its own hits, where 0 is a peek, else those of the request, where 0 means 1.
 func cost(hits uint32, d *descriptorv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.Value, maxHits))

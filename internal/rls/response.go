@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// response says the answers as Envoy wants to hear them.
+// response formats the answers for Envoy.
 func (s *Server) response(r *rlsv3.RateLimitRequest, a *Answers) *rlsv3.RateLimitResponse {
 	v := whole(a)
 	out := &rlsv3.RateLimitResponse{
@@ -48,7 +48,7 @@ func codeOf(allowed bool) rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OVER_LIMIT
 }
 
-// statusOf tells of one descriptor. Without a limit Envoy leaves it out of its headers.
+// statusOf returns the status of one descriptor. Without a limit, Envoy leaves it out of its headers.
 func statusOf(a *Answer) *rlsv3.RateLimitResponse_DescriptorStatus {
 	status := &rlsv3.RateLimitResponse_DescriptorStatus{Code: codeOf(a.Verdict.Allowed)}
 	if a.Unlimited {
@@ -61,15 +61,15 @@ func statusOf(a *Answer) *rlsv3.RateLimitResponse_DescriptorStatus {
 	status.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: a.Name, RequestsPerUnit: clamp(l.Limit), Unit: unitOf(l)}
 	status.LimitRemaining = clamp(l.Remaining)
 	if reset := resetOf(l); reset != penstock.Never {
-		status.DurationUntilReset = durationpb.New(wholeSeconds(reset)) // of which Envoy shows the seconds only
+		status.DurationUntilReset = durationpb.New(wholeSeconds(reset)) // Envoy shows whole seconds only
 	}
 	return status
 }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// unitOf is UNKNOWN for a window that is none of Envoy's units, and for a bucket whose capacity is
-// not what comes back per window: Envoy would put both into one policy.
+// unitOf returns UNKNOWN for a window that is not one of Envoy's units, and for a bucket whose capacity differs from
+// what it regains per window: Envoy would put both numbers into one policy.
 func unitOf(l *penstock.LimitVerdict) rlsv3.RateLimitResponse_RateLimit_Unit {
 	if l.Limit != l.Count || l.Algorithm == penstock.Concurrency {
 		return rlsv3.RateLimitResponse_RateLimit_UNKNOWN
@@ -77,7 +77,8 @@ func unitOf(l *penstock.LimitVerdict) rlsv3.RateLimitResponse_RateLimit_Unit {
 	return unitsOf[l.Window]
 }
 
-// resetOf is when a call that is denied may come again, else when the caller is as if never seen.
+// resetOf returns when a denied request may be retried or, for an allowed one, when the client's state is back to
+// empty.
 func resetOf(l *penstock.LimitVerdict) time.Duration {
 	if !l.Allowed && l.RetryAfter != penstock.Never {
 		return l.RetryAfter

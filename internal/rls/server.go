@@ -18,15 +18,15 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// Options say who answers.
+// Options configure the server.
 type Options struct {
-	Limiter Limiter // of the rate limit service
+	Limiter Limiter // for the rate limit service
 
-	// Decider answers the external authorization service, of requests as Reader reads them.
+	// Decider answers the external authorization service, for requests as Reader reads them.
 	Decider penstock.Decider
 	Reader  *httplimit.Reader
 
-	Writer *httplimit.Writer // says what clients are told
+	Writer *httplimit.Writer // writes what clients are told
 
 	// RequestMetadata adds the request to the dynamic metadata of each response, as
 	// RESPONSE_DYNAMIC_METADATA of envoyproxy/ratelimit does.
@@ -34,28 +34,27 @@ type Options struct {
 
 	DenialBody Body // empty: ProblemBody
 
-	// NoDenialHeaders leaves out of a denial by the rate limit service all headers but those of limits.
+	// NoDenialHeaders leaves out all headers of a denial by the rate limit service, except those of limits.
 	NoDenialHeaders bool
 
-	// LimitHeaders are added to the responses of the rate limit service; nil: none are.
+	// LimitHeaders are added to the responses of the rate limit service; nil: none.
 	LimitHeaders *LimitHeaders
 
-	// Shadow lets every request pass that the rate limit service is asked about. Statuses still tell which
-	// limits are exceeded.
+	// Shadow allows every request to the rate limit service. Statuses still report which limits are exceeded.
 	Shadow bool
 
-	// NegativeHits lets descriptors with is_negative_hits give hits back. Otherwise they are invalid. The
-	// engines behind Limiter must allow refunds.
+	// NegativeHits allows refunds through descriptors with is_negative_hits. Otherwise they are invalid. The engines
+	// behind Limiter must allow refunds.
 	NegativeHits bool
 
-	// RequestIDKey is the key of the entry that has the request's id, and is not part of its descriptor
-	// otherwise; empty: there is none.
+	// RequestIDKey is the key of the entry with the request's ID, which is not part of the descriptor otherwise;
+	// empty: none.
 	RequestIDKey string
 
 	Log *slog.Logger // nil: nothing is logged
 }
 
-// A Server answers Envoy. It may be used by any number of goroutines.
+// A Server answers Envoy. It is safe for concurrent use.
 type Server struct {
 	Options
 
@@ -63,7 +62,7 @@ type Server struct {
 	shadowed, undecided          atomic.Int64
 }
 
-// New returns a server.
+// New returns a server, or an error if the options are incomplete.
 func New(o Options) (*Server, error) {
 	if o.Limiter == nil || o.Decider == nil || o.Reader == nil || o.Writer == nil {
 		return nil, errors.New("serve Envoy: it needs a limiter, a decider, a reader and a writer")
@@ -75,17 +74,17 @@ func New(o Options) (*Server, error) {
 	return &Server{Options: o}, nil
 }
 
-// Shadowed returns how many requests passed only because of Options.Shadow.
+// Shadowed returns how many requests were allowed only because of Options.Shadow.
 func (s *Server) Shadowed() int64 { return s.shadowed.Load() }
 
-// Undecided returns how many requests over gRPC nothing could decide.
+// Undecided returns how many gRPC requests could not be decided.
 func (s *Server) Undecided() int64 { return s.undecided.Load() }
 
-// Services are the names under which health checks ask for what Register registers: those of the services,
-// and the one that envoyproxy/ratelimit uses.
+// Services are the names that health checks use for the services of Register: their own names, and the one that
+// envoyproxy/ratelimit uses.
 var Services = []string{rlsv3.RateLimitService_ServiceDesc.ServiceName, authv3.Authorization_ServiceDesc.ServiceName, "ratelimit"}
 
-// Register adds both services to a server, whose limit on messages bounds what a request costs.
+// Register adds both services to a server, whose limit on messages bounds the cost of a request.
 func (s *Server) Register(to grpc.ServiceRegistrar) {
 	rlsv3.RegisterRateLimitServiceServer(to, limits{s: s})
 	authv3.RegisterAuthorizationServer(to, checks{s: s})
@@ -106,13 +105,13 @@ func (l limits) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest) 
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	l.s.undecided.Add(1)
-	// The error may name servers: it is for the log.
+	// The error can name servers, so it is only logged.
 	l.s.Log.ErrorContext(ctx, "descriptors not decided", "domain", r.Domain, "error", err)
 	return nil, status.Error(codes.Unavailable, "the store did not answer, and nothing else can decide")
 }
 
-// limit answers a request. Descriptors that cannot be counted do not keep the others from being counted:
-// nothing limits them, as in envoyproxy/ratelimit.
+// limit answers a request. Descriptors that cannot be counted do not keep the others from being counted: they are not
+// limited, as in envoyproxy/ratelimit.
 func (s *Server) limit(ctx context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	request, positions, mistakes := s.read(r)
 	if mistakes != nil {
@@ -150,10 +149,10 @@ func (a *Answers) spread(positions []int, n int) {
 	a.Each = all
 }
 
-// onTheWay is for the answer to reach Envoy, which otherwise decides by itself.
+// onTheWay is the time for the answer to reach Envoy, which otherwise decides by itself.
 const onTheWay = 5 * time.Millisecond
 
-// inTime ends a little before the caller's time does, so that there is time left to answer.
+// inTime returns a context that ends a little before the client's deadline, to leave time for the answer.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(ctx, end.Add(-onTheWay))

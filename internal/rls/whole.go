@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// whole is one verdict for a client, who knows nothing of descriptors: of those that deny the one
-// with the longest wait, else the one with the least left, with the limits of all.
+// whole returns one verdict for a client, which knows nothing of descriptors: of those that deny the one with the
+// longest wait, else the one with the least remaining, with the limits of all.
 func whole(a *Answers) *penstock.Verdict {
 	if len(a.Each) == 1 && a.Each[0].Verdict.Allowed == a.Allowed {
 		return &a.Each[0].Verdict
@@ -28,12 +28,12 @@ func whole(a *Answers) *penstock.Verdict {
 	return &all
 }
 
-// stricter tells whether v rather than w is what the client is to know.
+// stricter reports whether the client should be told v rather than w.
 func stricter(v, w *penstock.Verdict, allowed bool) bool {
 	switch {
 	case !allowed && v.Allowed != w.Allowed:
 		return w.Allowed
-	case !allowed && v.Allowed: // and so does w: another denies
+	case !allowed && v.Allowed: // w allows it too: another one denies
 		return false
 	case !allowed && (v.Decision.RetryAfter == penstock.Never || w.Decision.RetryAfter == penstock.Never):
 		return w.Decision.RetryAfter != penstock.Never
@@ -45,7 +45,7 @@ func stricter(v, w *penstock.Verdict, allowed bool) bool {
 	return v.Decision.Remaining < w.Decision.Remaining
 }
 
-// list adds a limit. A policy under which the call was counted twice is listed once, as the stricter.
+// list adds a limit. A policy that counted the request twice is listed once, with the stricter state.
 func list(limits []penstock.LimitVerdict, l *penstock.LimitVerdict) []penstock.LimitVerdict {
 	i := slices.IndexFunc(limits, func(have penstock.LimitVerdict) bool {
 		return have.Policy == l.Policy && have.Shadow == l.Shadow

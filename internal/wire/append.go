@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// AppendCall appends a call as ParseCheck reads it, or ParseReserve if it asks for a reservation.
+// AppendCall appends a request in the format of ParseCheck, or of ParseReserve if it asks for a reservation.
 func AppendCall(b []byte, c *penstock.Call) []byte {
 	b = append(b, '{')
 	if c.Domain != "" {
@@ -28,7 +28,7 @@ func AppendCall(b []byte, c *penstock.Call) []byte {
 		b = appendText(append(b, `,"id":`...), c.ID)
 	}
 	if c.MaxDelay > 0 {
-		// What can be held for longer than can be said can be held for as long as can be said.
+		// A delay beyond the bound of the format is reduced to that bound.
 		b = strconv.AppendInt(append(b, `,"max_delay_ms":`...), min(c.MaxDelay, MaxDelay).Milliseconds(), 10)
 	}
 	if c.Reserve && c.TTL != 0 {
@@ -37,7 +37,7 @@ func AppendCall(b []byte, c *penstock.Call) []byte {
 	return append(b, '}')
 }
 
-// AppendBatch appends calls as ParseBatch reads them.
+// AppendBatch appends requests in the format of ParseBatch.
 func AppendBatch(b []byte, calls []penstock.Call) []byte {
 	b = append(b, `{"calls":[`...)
 	for i := range calls {
@@ -49,12 +49,12 @@ func AppendBatch(b []byte, calls []penstock.Call) []byte {
 	return append(b, `]}`...)
 }
 
-// AppendSettle appends a true cost as ParseSettle reads it.
+// AppendSettle appends an actual cost in the format of ParseSettle.
 func AppendSettle(b []byte, cost int64) []byte {
 	return append(strconv.AppendInt(append(b, `{"cost":`...), cost, 10), '}')
 }
 
-// AppendRenew appends a time to live as ParseRenew reads it.
+// AppendRenew appends a time to live in the format of ParseRenew.
 func AppendRenew(b []byte, ttl time.Duration) []byte {
 	if ttl == 0 {
 		return append(b, `{}`...)
@@ -62,13 +62,13 @@ func AppendRenew(b []byte, ttl time.Duration) []byte {
 	return append(appendMilliseconds(append(b, `{"ttl_ms":`...), ttl), '}')
 }
 
-// AppendVerdict appends a verdict as ParseVerdict reads it.
+// AppendVerdict appends a verdict in the format of ParseVerdict.
 func AppendVerdict(b []byte, v *penstock.Verdict) []byte {
 	return append(appendVerdict(b, v), '}')
 }
 
-// AppendResults appends the verdicts of a batch as ParseResults reads them. A call that could not be
-// decided has an error.
+// AppendResults appends the verdicts of a batch in the format of ParseResults. A request that could not be decided
+// has an error.
 func AppendResults(b []byte, verdicts []penstock.Verdict, errs []error) []byte {
 	b = append(b, `{"results":[`...)
 	for i := range verdicts {
@@ -84,7 +84,7 @@ func AppendResults(b []byte, verdicts []penstock.Verdict, errs []error) []byte {
 	return append(b, `]}`...)
 }
 
-// appendVerdict leaves the object open.
+// appendVerdict does not close the object.
 func appendVerdict(b []byte, v *penstock.Verdict) []byte {
 	d := &v.Decision
 	b = strconv.AppendBool(append(b, `{"allowed":`...), v.Allowed)
@@ -147,7 +147,7 @@ func appendLimit(b []byte, l *penstock.LimitVerdict) []byte {
 	return append(b, '}')
 }
 
-// appendMilliseconds rounds up, so that who waits for so long has waited long enough. Never is null.
+// appendMilliseconds rounds up, so that a client that waits this long has waited long enough. Never is null.
 func appendMilliseconds(b []byte, d time.Duration) []byte {
 	if d == penstock.Never {
 		return append(b, `null`...)
@@ -162,7 +162,7 @@ func appendMilliseconds(b []byte, d time.Duration) []byte {
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // no string fails
+			quoted, _ := json.Marshal(s) // cannot fail for a string
 			return append(b, quoted...)
 		}
 	}

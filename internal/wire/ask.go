@@ -13,25 +13,25 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Bounds of what can be asked. Package bounds has those of a single request.
+// Bounds of requests to the API. Package bounds has those of a single request.
 const (
 	MaxBody      = 64 << 10
 	MaxBatchBody = 1 << 20
-	MaxBatch     = 1000      // calls
+	MaxBatch     = 1000      // requests
 	MaxDelay     = time.Hour // of max_delay_ms
 )
 
-// ParseCheck reads the body of /v1/check into c, and keeps c's memory. Cost is 1 if none is given.
+// ParseCheck parses the body of /v1/check into c, and reuses c's memory. Cost is 1 by default.
 func ParseCheck(body []byte, c *penstock.Call) error {
 	return parseOne(body, func(p *parser, v value) { p.call(v, "", c, false) })
 }
 
-// ParseReserve reads the body of /v1/reserve, which is that of a check and may say ttl_ms.
+// ParseReserve parses the body of /v1/reserve: that of a check, which may also have ttl_ms.
 func ParseReserve(body []byte, c *penstock.Call) error {
 	return parseOne(body, func(p *parser, v value) { p.call(v, "", c, true) })
 }
 
-// ParseBatch reads the body of /v1/check/batch. With an error no call of it can be used.
+// ParseBatch parses the body of /v1/check/batch. After an error, none of its requests can be used.
 func ParseBatch(body []byte) (calls []penstock.Call, err error) {
 	err = parseOne(body, func(p *parser, v value) {
 		p.object(v, "", []field{{name: "calls", required: true, read: func(v value, at string) {
@@ -41,7 +41,7 @@ func ParseBatch(body []byte) (calls []penstock.Call, err error) {
 	return calls, err
 }
 
-// ParseSettle reads the true cost from the body of a settlement.
+// ParseSettle parses the actual cost in the body of a settlement.
 func ParseSettle(body []byte) (cost int64, err error) {
 	err = parseOne(body, func(p *parser, v value) {
 		p.object(v, "", []field{{name: "cost", required: true, read: func(v value, at string) {
@@ -51,8 +51,7 @@ func ParseSettle(body []byte) (cost int64, err error) {
 	return cost, err
 }
 
-// ParseRenew reads from the body of a renewal how long a reservation is to stay open; 0 is as the
-// rules say.
+// ParseRenew parses the body of a renewal: how long a reservation stays open; 0: according to the rules.
 func ParseRenew(body []byte) (ttl time.Duration, err error) {
 	err = parseOne(body, func(p *parser, v value) {
 		p.object(v, "", []field{{name: "ttl_ms", read: func(v value, at string) {
@@ -73,10 +72,10 @@ func parseOne(body []byte, read func(*parser, value)) error {
 	return p.err()
 }
 
-// A parser collects mistakes while it reads.
+// A parser collects errors while it reads.
 type parser struct{ Mistakes }
 
-// A field is one that an object may have.
+// A field is a field that an object may have.
 type field struct {
 	name     string
 	required bool
@@ -175,7 +174,7 @@ func (p *parser) attributes(v value, at string, c *penstock.Call) {
 	}
 }
 
-// text reads a string of so many bytes.
+// text reads a string within bounds on its bytes.
 func (p *parser) text(v value, at string, least, most int) string {
 	if v[0] != '"' {
 		p.add(at, "must be a string, is %s", v.kind())
@@ -208,7 +207,7 @@ func (p *parser) milliseconds(v value, at string, least, most time.Duration) tim
 	return time.Duration(p.integer(v, at, least.Milliseconds(), most.Milliseconds())) * time.Millisecond
 }
 
-// within is the place of a member. What names it may be anybody's text, of any length.
+// within returns the path of a member. Its name is text of the client, of any length.
 func within(at, name string) string {
 	if plain := strings.Map(plainRune, name); plain != name || name == "" || len(name) > 64 {
 		name = fmt.Sprintf("%.64q", name)

@@ -1,9 +1,8 @@
-// Package wire is the JSON of the decision API: calls and conclusions as they are asked, verdicts and
-// problems as they are answered, each both ways.
+// Package wire is the JSON of the decision API, in both directions: requests, settlements, releases and renewals;
+// verdicts and problems.
 //
-// It is apart from the server so that the client says the very same things without linking one. What
-// is asked is read strictly, as a misspelt field would be a limit that silently does not apply: a name
-// that is unknown or comes twice, a wrong type, anything out of bounds is a mistake, and all mistakes
-// are told at once, each with its place. What is answered is read leniently, as a newer server may say
-// more.
+// It is separate from the server so that the client uses the same format without linking one. Requests are read
+// strictly, since a misspelt field would be a limit that silently does not apply: unknown and duplicate names, wrong
+// types and values out of bounds are errors. All errors are reported at once, each with its position. Responses are
+// read leniently, since a newer server may add fields.
 package wire

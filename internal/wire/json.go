@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// A value is one JSON value within a text that is known to be valid, which is why reading one cannot
-// fail. Unlike json.Unmarshal, a walk over values sees names that come twice, and where it is.
+// A value is one JSON value within a valid text, so reading it cannot fail. Unlike json.Unmarshal, a walk over values
+// notices duplicate names and knows its position.
 type value []byte
 
-// parse checks that a text is one JSON value and nothing else.
+// parse checks that a text is exactly one JSON value.
 func parse(text []byte) (value, error) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -24,7 +24,7 @@ func parse(text []byte) (value, error) {
 	case json.Valid(text):
 		return text[space(text):], nil
 	}
-	// Valid knows no reason. The decoder does.
+	// Valid gives no reason. The decoder does.
 	err := json.Unmarshal(text, new(json.RawMessage))
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -33,7 +33,7 @@ func parse(text []byte) (value, error) {
 	return nil, errors.New("must be JSON")
 }
 
-// kind says what a value is, for people.
+// kind names the type of a value, for messages.
 func (v value) kind() string {
 	switch v[0] {
 	case '{':
@@ -50,7 +50,7 @@ func (v value) kind() string {
 	return "a number"
 }
 
-// members of an object, in order, as they stand: names may come twice.
+// members returns the members of an object, in order. Names may be duplicate.
 func (v value) members() iter.Seq2[value, value] {
 	return func(yield func(value, value) bool) {
 		rest := v[1:]
@@ -71,7 +71,7 @@ func (v value) members() iter.Seq2[value, value] {
 	}
 }
 
-// elements of an array.
+// elements returns the elements of an array.
 func (v value) elements() iter.Seq2[int, value] {
 	return func(yield func(int, value) bool) {
 		rest := v[1:]
@@ -89,7 +89,7 @@ func (v value) elements() iter.Seq2[int, value] {
 	}
 }
 
-// length of the value a text begins with.
+// length returns the length of the value at the start of a text.
 func length(text value) int {
 	switch text[0] {
 	case '"':
@@ -129,8 +129,8 @@ func nestedLength(text value) int {
 	}
 }
 
-// text is the string that a string value stands for; false if it holds half of a surrogate pair,
-// which stands for nothing: as U+FFFD two such strings would be one.
+// text returns the decoded string. It returns false if the string contains half of a surrogate pair: decoded to
+// U+FFFD, two different strings would become equal.
 func (v value) text() (string, bool) {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return string(v[1 : len(v)-1]), true
@@ -161,7 +161,7 @@ func (v value) wholeSurrogates() bool {
 	return true
 }
 
-// escaped is what a \u escape at the beginning of a text stands for.
+// escaped decodes a \u escape at the start of a text.
 func escaped(text value) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -178,7 +178,7 @@ func space(text value) int {
 	return i
 }
 
-// separators are the commas, colons and spaces between values.
+// separators returns the length of the commas, colons and spaces between values.
 func separators(text value) int {
 	i := 0
 	for text[i] == ',' || text[i] == ':' || isSpace(text[i]) {

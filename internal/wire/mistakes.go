@@ -8,16 +8,16 @@ import (
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
-// A Mistake is what is wrong at one place of what was asked.
+// A Mistake is an error at one position of a request.
 type Mistake = problem.Mistake
 
-// MaxMistakes is how many are told. What comes after them is not read: it would only cost.
+// MaxMistakes is how many errors are reported. The rest of the request is then not read.
 const MaxMistakes = 32
 
-// Mistakes are all that is wrong with what was asked. They wrap [penstock.ErrInvalid].
+// Mistakes are all errors of a request. They wrap [penstock.ErrInvalid].
 type Mistakes struct {
 	List []Mistake
-	More bool // there are some that are not listed
+	More bool // some are not listed
 }
 
 func (m *Mistakes) Error() string {
@@ -44,7 +44,7 @@ func (m *Mistakes) add(at, format string, args ...any) {
 	m.List = append(m.List, Mistake{At: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// err is nil if there are none: a nil *Mistakes in an error would not be.
+// err returns nil if there are none, and not an error that holds a nil *Mistakes.
 func (m *Mistakes) err() error {
 	if len(m.List) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// verdict is the format, in its order.
+// verdict is the JSON format, in its order.
 type verdict struct {
 	Allowed     bool             `json:"allowed"`
 	Rule        string           `json:"rule"`
@@ -48,8 +48,8 @@ type limit struct {
 	Banned     bool               `json:"banned,omitempty"`
 }
 
-// ParseVerdict reads a verdict into v, and keeps v's memory. Its instants count from now on the
-// reader's clock: those of two machines differ.
+// ParseVerdict parses a verdict into v, and reuses v's memory. Its instants are relative to now on the reader's
+// clock, since the clocks of two machines differ.
 func ParseVerdict(body []byte, now penstock.Instant, v *penstock.Verdict) error {
 	var read verdict
 	v.Reset()
@@ -60,8 +60,8 @@ func ParseVerdict(body []byte, now penstock.Instant, v *penstock.Verdict) error 
 	return nil
 }
 
-// ParseResults reads the verdicts of a batch, which must be as many as verdicts. What could not be
-// decided gets its error, which wraps [penstock.ErrInvalid].
+// ParseResults parses the verdicts of a batch; there must be as many as in verdicts. Requests that could not be
+// decided get an error that wraps [penstock.ErrInvalid].
 func ParseResults(body []byte, now penstock.Instant, verdicts []penstock.Verdict, errs []error) error {
 	var read struct {
 		Results []verdict `json:"results"`
@@ -83,7 +83,7 @@ func ParseResults(body []byte, now penstock.Instant, verdicts []penstock.Verdict
 	return nil
 }
 
-// fill makes the verdict, which is empty, of what was read.
+// fill sets an empty verdict.
 func (r *verdict) fill(v *penstock.Verdict, now penstock.Instant) {
 	v.Allowed, v.Rule, v.Reason, v.Quality = r.Allowed, r.Rule, r.Reason, r.Quality
 	v.Duplicate, v.Delay = r.Duplicate, fromMilliseconds(&r.Delay)
