@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
-// CheckAttributes calls check once for every attribute by which calls of the domain are decided, with the
-// source that the document names for it, nil if it names none. It returns the errors, each with the rules
-// and lists that read the attribute. Rules that are off read nothing.
+// CheckAttributes calls check once for every attribute that the rules of the domain read. It passes the source
+// that the document names for the attribute, or nil if it names none. It returns the errors, each with the rules
+// and lists that read the attribute. Rules with mode off read nothing.
 func (s *Snapshot) CheckAttributes(domain string, check func(attribute string, from *attribute.Source) error) error {
 	var errs []error
 	for _, a := range s.attributesRead(domain) {
@@ -31,14 +31,14 @@ func (s *Snapshot) source(attribute string) *attribute.Source {
 	return nil
 }
 
-// A readAttribute is an attribute and who reads it.
+// A readAttribute is an attribute and the rules and lists that read it.
 type readAttribute struct {
 	name  string
 	by    []string
 	count int
 }
 
-// maxReaders bounds how many readers of an attribute an error names.
+// maxReaders bounds how many readers of an attribute an error lists.
 const maxReaders = 3
 
 func (a *readAttribute) readers() string {
@@ -55,7 +55,7 @@ func (a *readAttribute) readers() string {
 	return text
 }
 
-// attributesRead returns the attributes that are read for calls of a domain, in the document's order.
+// attributesRead returns the attributes that are read for requests of a domain, in document order.
 func (s *Snapshot) attributesRead(domain string) (all []*readAttribute) {
 	byName := map[string]*readAttribute{}
 	add := func(by string, names []string) {
@@ -106,7 +106,7 @@ func (r *Rule) attributes() []string {
 	})
 }
 
-// reads returns the names of attributes, and of wildcards of the path, that the conditions are about.
+// reads returns the names of the attributes and path wildcards that the conditions read.
 func reads(c *index.Conditions) (names []string) {
 	for i := range c.Attributes {
 		names = append(names, c.Attributes[i].Name)

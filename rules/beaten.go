@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// beaten warns of limits that another of the same rule always denies before.
+// beaten warns about limits that never deny, because another limit of the same rule always denies first.
 func (c *compiler) beaten(limits []penstock.Limit, at []path) {
 	for i := range limits {
 		for k := range limits {
@@ -20,8 +20,8 @@ func (c *compiler) beaten(limits []penstock.Limit, at []path) {
 	}
 }
 
-// beats tells whether every call that a lets pass would also pass b. It is sure where it says yes:
-// it knows windows and continuous buckets, of calls that are counted when they pass.
+// beats reports whether every request that a allows is also allowed by b. A true result is certain; false may
+// mean unknown. It knows windows and continuous buckets that count only allowed requests.
 func beats(a, b *penstock.Limit) bool {
 	for _, l := range []*penstock.Limit{a, b} {
 		if l.CountDenied || l.Overdraft != 0 || l.Period != penstock.NoPeriod || l.Refill != penstock.Continuous {
@@ -36,14 +36,14 @@ func beats(a, b *penstock.Limit) bool {
 		return a.Count <= b.Count
 	case isAligned(a) && b.Algorithm == penstock.FixedWindow && b.Window%a.Window == 0:
 		return times(a.Count, int64(b.Window/a.Window)) <= b.Count
-	case inCounter: // it looks back on at most two windows
+	case inCounter: // it covers at most two windows
 		return most(a, 2*b.Window) <= b.Count
 	}
 	return most(a, b.Window) <= b.Count
 }
 
-// noLooser tells whether every request that limits let pass would also pass the others. It is sure
-// where it says yes.
+// noLooser reports whether every request that limits allow is also allowed by others. A true result is certain;
+// false may mean unknown.
 func noLooser(limits, others []penstock.Limit) bool {
 	return !slices.ContainsFunc(others, func(other penstock.Limit) bool {
 		return !slices.ContainsFunc(limits, func(l penstock.Limit) bool {
@@ -52,10 +52,10 @@ func noLooser(limits, others []penstock.Limit) bool {
 	})
 }
 
-// blocks tells limits that let nothing pass.
+// blocks reports whether a limit allows nothing.
 func blocks(l *penstock.Limit) bool { return l.Count == 0 && isWindow(l) }
 
-// isSmaller tells whether limits of the same kind have numbers that are no larger.
+// isSmaller reports whether a, of the same kind as b, has numbers that are all at most those of b.
 func isSmaller(a, b penstock.Limit) bool {
 	smaller := a.Count <= b.Count && capacity(&a) <= capacity(&b) && a.Queue <= b.Queue && a.Overdraft <= b.Overdraft
 	for _, l := range []*penstock.Limit{&a, &b} {
@@ -66,13 +66,13 @@ func isSmaller(a, b penstock.Limit) bool {
 
 func isWindow(l *penstock.Limit) bool { return countsDenied(l.Algorithm) }
 
-// isAligned tells windows that begin at multiples of their length. Within each of them no more
-// than Count passes: a sliding counter weighs the current one in full.
+// isAligned reports whether a limit has windows that begin at multiples of their length. At most Count passes
+// within each of them: a sliding counter weighs the current window in full.
 func isAligned(l *penstock.Limit) bool {
 	return l.Algorithm == penstock.FixedWindow || l.Algorithm == penstock.SlidingWindowCounter
 }
 
-// alignedWithin tells whether all that b counts at any time, a counts too.
+// alignedWithin reports whether a always counts everything that b counts.
 func alignedWithin(a, b *penstock.Limit) bool {
 	switch {
 	case a.Algorithm == penstock.SlidingWindowLog:
@@ -85,7 +85,7 @@ func alignedWithin(a, b *penstock.Limit) bool {
 	return false
 }
 
-// most is how much a limit lets pass in any stretch of time of that length; it may be less.
+// most returns an upper bound of what a limit allows in any period of the given length.
 func most(l *penstock.Limit, length time.Duration) int64 {
 	windows := int64((length + l.Window - 1) / l.Window)
 	switch l.Algorithm {

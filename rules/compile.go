@@ -21,27 +21,27 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options are what a document does not say.
+// Options configure compilation with what a document does not contain.
 type Options struct {
-	Secret  string // of the hasher that makes subjects; all nodes that share a store share it
-	Version int64  // for the snapshot
+	Secret  string // secret of the hasher that makes subjects; all nodes that share a store use the same
+	Version int64  // version of the snapshot
 
-	// Provided are attributes that calls have though no source in the document says so: those of
-	// Envoy's descriptors, or of callers that hand in attributes themselves.
+	// Provided lists attributes that requests have without a source in the document: those of Envoy descriptors, or
+	// those that clients pass in themselves.
 	Provided []string
 
-	// MaxDelay is how long requests can be held for a leaky bucket, for warnings of queues that take
-	// longer; 0: as long as any queue takes.
+	// MaxDelay is the longest time a request can be held for a leaky bucket. Compile warns about queues that take
+	// longer. 0 means no bound.
 	MaxDelay time.Duration
 
-	Now time.Time // for warnings of what has expired; zero: now
+	Now time.Time // time by which warnings about expired rules are decided; zero means now
 }
 
-// Compile turns a document into a snapshot. Warnings are there with a snapshot and without; the
-// error is of type [Problems] and has every mistake, those of [Parse] included.
+// Compile turns a document into a snapshot. Warnings are returned with or without a snapshot. The error is of
+// type [Problems] and contains every error, including those of [Parse].
 //
-// A document that was parsed must not have been changed since: write it and parse that. One that
-// was made by other means is written and parsed here.
+// Do not change a document after parsing it: write it and parse the result instead. Compile writes and parses a
+// document that was built by other means.
 func Compile(doc *Document, o Options) (snapshot *Snapshot, warnings Problems, err error) {
 	if doc.found == nil {
 		doc = parse(context.Background(), "", string(doc.YAML()))
@@ -68,18 +68,18 @@ type compiler struct {
 	options Options
 	hasher  storage.Hasher
 
-	provided map[string]bool // attributes that calls can have
-	missing  map[string]bool // attributes that rules name and nothing provides
-	names    map[string]int  // of rules, and which
+	provided map[string]bool // attributes that requests can have
+	missing  map[string]bool // attributes that rules name but nothing provides
+	names    map[string]int  // rule names and the index of each
 
-	attributes []string // as attributeNames has them; made when first needed
+	attributes []string // result of attributeNames; made when first needed
 
-	// What many rules share is kept once.
+	// Values that many rules share are kept once.
 	meters      map[penstock.Limit]*algorithm.Meter
 	zones       map[string]*time.Location
-	languages   map[string]*expr.Language // by the wildcards beside the attributes
+	languages   map[string]*expr.Language // keyed by the wildcards added to the attributes
 	expressions map[string]*expr.Expression
-	written     int // bytes of all different expressions
+	written     int // total bytes of all distinct expressions
 }
 
 func newCompiler(doc *Document, o Options) *compiler {
@@ -105,10 +105,10 @@ func newCompiler(doc *Document, o Options) *compiler {
 	return c
 }
 
-// fail reports a mistake at a path.
+// fail reports an error at a path.
 func (c *compiler) fail(at path, complaint *complaint) { c.report(Mistake, at, complaint) }
 
-// warn reports what is allowed and yet hardly meant.
+// warn reports something that is allowed but probably unintended.
 func (c *compiler) warn(at path, complaint *complaint) { c.report(Warning, at, complaint) }
 
 func (c *compiler) report(severity Severity, at path, complaint *complaint) {
@@ -116,7 +116,7 @@ func (c *compiler) report(severity Severity, at path, complaint *complaint) {
 	c.add(severity, at, c.source.within(n, complaint.offset), complaint)
 }
 
-// has tells whether the document gives something.
+// has reports whether the document sets the field at a path.
 func (c *compiler) has(at path) bool {
 	n := c.source.root
 	for _, step := range at {
@@ -178,7 +178,7 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 		item: item, onError: t.Match.OnError,
 	}
 	if c.source.find(at).Kind != strictdoc.Mapping {
-		return // which was told
+		return // already reported
 	}
 	c.name(t, i, at)
 	*item = index.Item{
@@ -252,8 +252,8 @@ func (c *compiler) key(t *RuleTerms, at path, p pattern.Path) {
 	}
 }
 
-// needs warns of an attribute that no request will have. One that is probably misspelt is an error: the
-// rule would silently limit nobody. p is the path of the rule it is for.
+// needs warns about an attribute that no request has. A name that is probably misspelt is an error, because the
+// rule would silently limit no one. p is the path of the rule.
 func (c *compiler) needs(name string, at path, p pattern.Path) {
 	if name == "" || !c.sound(at) {
 		return
@@ -290,7 +290,7 @@ func (c *compiler) needs(name string, at path, p pattern.Path) {
 	}
 }
 
-// isRepeated tells whether a name is that of an attribute with a number: Envoy's descriptors may have a key
+// isRepeated reports whether name is the attribute of with a number appended. Envoy descriptors may contain a key
 // several times.
 func isRepeated(name, of string) bool {
 	number, ok := strings.CutPrefix(name, of+"_")
@@ -299,8 +299,8 @@ func isRepeated(name, of string) bool {
 
 const (
 	maxMissing     = 1000 // attributes that nothing provides
-	maxSuggestions = 50   // of these, those for which a similar name is looked for
-	minMisspelt    = 3    // letters of a name that is taken for a misspelt one: id is near ip, and common
+	maxSuggestions = 50   // of these, how many get a suggested name
+	minMisspelt    = 3    // letters a name needs to be considered misspelt: id is close to ip, and common
 )
 
 func (c *compiler) expiry(end time.Time, at path, what string) {
@@ -314,7 +314,7 @@ func (c *compiler) expiry(end time.Time, at path, what string) {
 	}
 }
 
-// endOf returns the instant at which something expires, 0 if it never does.
+// endOf returns the instant at which something expires, or 0 if it never does.
 func endOf(t time.Time) penstock.Instant {
 	if t.IsZero() {
 		return 0
@@ -329,12 +329,12 @@ func indexKey(key []KeyPart) (parts []index.KeyPart) {
 	return parts
 }
 
-// failKey reports a mistake at a field's name, not its value.
+// failKey reports an error at a field's name instead of its value.
 func (c *compiler) failKey(at path, complaint *complaint) {
 	c.add(Mistake, at, c.source.find(at).KeyAt, complaint)
 }
 
-// fieldErrors returns those that an error of the root package consists of.
+// fieldErrors returns the field errors inside an error of the root package.
 func fieldErrors(err error) (fields []*penstock.FieldError) {
 	switch e := any(err).(type) { // errors.As would find only the first
 	case nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// conditions compiles the match of a rule, or of an override of the rule with these conditions.
+// conditions compiles the match of a rule, or of an override. of is the rule of the override.
 func (c *compiler) conditions(m *MatchTerms, at path, of *index.Item, ignore urlform.Ignore) index.Conditions {
 	k := index.Conditions{Domain: m.Domain, Path: pattern.Path{Ignore: ignore}, SkipOnError: m.OnError == ErrorSkips}
 	switch {
@@ -63,7 +63,7 @@ func (c *compiler) methods(methods Values, at path) []string {
 	return methods
 }
 
-// patterns compiles what attributes must be like, in the order of their names. p is the rule's path.
+// patterns compiles the patterns of attributes, ordered by attribute name. p is the rule's path.
 func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attribute {
 	var out []index.Attribute
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -95,8 +95,8 @@ func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attri
 	return out
 }
 
-// pathValues returns values of the attribute path in the form in which paths are compared, in the same
-// order; those after them are for paths whose trailing slash is ignored.
+// pathValues returns values of the attribute path in the form in which paths are compared, in the same order. It
+// appends variants for paths whose trailing slash is ignored.
 func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Values {
 	out, more := make(Values, len(values)), Values(nil)
 	for i, text := range values {
@@ -109,7 +109,7 @@ func (c *compiler) pathValues(values Values, at path, ignore urlform.Ignore) Val
 		switch {
 		case strings.Contains(text, "{"):
 			c.fail(at.with(i), complain("%.64q is no value of a path, which has no braces", text).but("use * here, or the path of a rule's match"))
-		case text == "", strings.ContainsAny(text, "?#"): // which no path has
+		case text == "", strings.ContainsAny(text, "?#"): // no path looks like this
 		case !strings.Contains(text, "*"):
 			text = ignore.Path(urlform.Path(text))
 		case strings.Contains(text, ";") && ignore&urlform.MatrixParameters != 0:
@@ -129,7 +129,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own []pens
 	var out []Override
 	rule.Overrides = make([]index.Item, len(t.Overrides))
 	seen := map[string]int{}     // matches that never expire
-	names := map[uint64]uint64{} // of counters, and the match that has them
+	names := map[uint64]uint64{} // counter names, and the match that owns each
 	for i := 0; i < len(t.Overrides) && c.goOn(); i++ {
 		o, at := &t.Overrides[i], at.with("overrides", i)
 		item := &rule.Overrides[i]
@@ -156,7 +156,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own []pens
 			strict = noLooser(limits.compiled, own)
 		}
 		if made.onError == ErrorMatches && !strict {
-			made.onError, item.SkipOnError = ErrorSkips, true // or a client could loosen its limits by an error
+			made.onError, item.SkipOnError = ErrorSkips, true // otherwise a client could loosen its limits by causing an error
 		}
 		if made.OwnCounters {
 			c.separate(names, &made, at)
@@ -166,7 +166,7 @@ func (c *compiler) overrides(t *RuleTerms, at path, rule *index.Item, own []pens
 	return out
 }
 
-// hidden warns of an override that an earlier one always comes before.
+// hidden warns about an override that never applies because an earlier one always does.
 func (c *compiler) hidden(seen map[string]int, o *OverrideTerms, i int, at path) {
 	const everything = "{}"
 	var b strings.Builder
@@ -183,7 +183,7 @@ func (c *compiler) hidden(seen map[string]int, o *OverrideTerms, i int, at path)
 	}
 }
 
-// contradiction warns of a match in which one condition excludes another.
+// contradiction warns about a match in which one condition excludes another.
 func (c *compiler) contradiction(k *index.Conditions, at path) {
 	if !c.sound(at) {
 		return
@@ -196,7 +196,7 @@ func (c *compiler) contradiction(k *index.Conditions, at path) {
 	}
 }
 
-// disjoint says why no call can be what two conditions ask for; "" if one may.
+// disjoint returns why no request can meet both sets of conditions, or "" if one may.
 func disjoint(a, b *index.Conditions) string {
 	if a.Domain != b.Domain {
 		return "the rule is for the domain " + a.Domain
@@ -226,7 +226,8 @@ func exactly(texts []string) []pattern.Value {
 	return out
 }
 
-// pathsDisjoint is sure only where one of the patterns is a path.
+// pathsDisjoint reports whether no path matches both patterns. It is certain only if one of them is a literal
+// path.
 func pathsDisjoint(a, b pattern.Path) bool {
 	switch {
 	case a.Text == "" || b.Text == "":
@@ -239,7 +240,7 @@ func pathsDisjoint(a, b pattern.Path) bool {
 	return false
 }
 
-// patternsDisjoint is sure only where there are no wildcards.
+// patternsDisjoint reports whether no value matches both lists. It is certain only without wildcards.
 func patternsDisjoint(a, b []pattern.Value) bool {
 	texts := make(map[string]bool, len(a))
 	var networks []netip.Prefix
@@ -252,7 +253,7 @@ func patternsDisjoint(a, b []pattern.Value) bool {
 			networks = append(networks, a[i].Network)
 		}
 	}
-	const most = 8 // networks are compared with each other: with more of them it is not sure
+	const most = 8 // networks are compared pairwise; with more of them the answer is "not certain"
 	for i := range b {
 		p := &b[i]
 		if p.Wild || texts[p.Text] || p.Network.IsValid() && (len(networks) > most || slices.ContainsFunc(networks, p.Network.Overlaps)) {

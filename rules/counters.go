@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// An override shares its rule's counters if a key always gets the same override: the limit that a
-// counter is refilled and expires by is then the same for every request. Otherwise requests of one
-// key would look at one counter by different limits, and the override has counters of its own.
+// An override shares its rule's counters if a key always gets the same override, because the limit that refills
+// and expires a counter is then the same for every request. Otherwise, requests with the same key would read one
+// counter under different limits, so the override gets its own counters.
 
-// sharesCounters tells whether everything that an override's match reads is part of the key of the
-// rule with these conditions.
+// sharesCounters reports whether everything that an override's match reads is part of the rule's key. rule holds
+// the conditions of the rule.
 func sharesCounters(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {
 	k := keyReader{rule, key}
 	if len(override.Methods) > 0 && !k.tells("method") || !k.tellsPath(override.Path) {
@@ -32,13 +32,13 @@ func sharesCounters(rule *index.Conditions, key []KeyPart, override *index.Condi
 	return !slices.ContainsFunc(override.When.Reads, func(name string) bool { return !k.tells(name) })
 }
 
-// A keyReader tells what follows from the key of a request that a rule matches.
+// A keyReader says what the key of a request determines, given that the rule matches it.
 type keyReader struct {
 	rule *index.Conditions
 	key  []KeyPart
 }
 
-// part returns the part of the key that has the whole value of a name: ip/48 says less than ip.
+// part returns the part of the key that holds the whole value of a name. ip/48 does not hold all of ip.
 func (k keyReader) part(name string) (part KeyPart, ok bool) {
 	i := slices.IndexFunc(k.key, func(p KeyPart) bool { return p.value() == name })
 	if i < 0 {
@@ -52,23 +52,23 @@ func (k keyReader) has(name string) bool {
 	return ok
 }
 
-// tells reports whether requests with the same key have the same value of a name, as expressions see
-// it: one that is missing is empty.
+// tells reports whether requests with the same key have the same value of a name, as expressions see it: a
+// missing value is empty.
 func (k keyReader) tells(name string) bool {
 	if k.has(name) {
 		return true
 	}
 	switch name {
 	case "domain":
-		return true // the rule is for one
-	case "path": // made of literals and wildcards
+		return true // the rule fixes it to one value
+	case "path": // built of literals and wildcards
 		return k.rule.Path.Text != "" && !slices.ContainsFunc(k.rule.Path.Wildcards(), func(name string) bool { return !k.has(name) })
 	}
 	return false
 }
 
-// tellsAttribute reports whether the condition holds for all requests with the same key or for none.
-// A condition tells a missing attribute from an empty one; an optional part of a key does not.
+// tellsAttribute reports whether the condition holds for all requests with the same key or for none. A condition
+// distinguishes a missing attribute from an empty one; an optional part of a key does not.
 func (k keyReader) tellsAttribute(a *index.Attribute) bool {
 	if _, isWildcard := k.rule.Path.Wildcard(a.Name); isWildcard || !k.tells(a.Name) {
 		return false
@@ -77,8 +77,8 @@ func (k keyReader) tellsAttribute(a *index.Attribute) bool {
 	return !part.Optional || !a.Fits("")
 }
 
-// tellsPath reports whether a path fits for all requests with the same key or for none. It compares
-// segments with those of the rule's path, which fits already.
+// tellsPath reports whether a path matches for all requests with the same key or for none. It compares segments
+// with those of the rule's path, which already matches.
 func (k keyReader) tellsPath(p pattern.Path) bool {
 	if p.Text == "" || k.tells("path") {
 		return true
@@ -93,7 +93,7 @@ func (k keyReader) tellsPath(p pattern.Path) bool {
 		want, asked = pattern.NextSegment(asked)
 		switch {
 		case pattern.IsRest(want):
-			return true // whatever follows
+			return true // regardless of what follows
 		case !pattern.IsWildcard(have):
 		case pattern.IsRest(have):
 			return k.has(pattern.WildcardName(have))
@@ -102,15 +102,15 @@ func (k keyReader) tellsPath(p pattern.Path) bool {
 		}
 	}
 	if known != "" && k.rule.Path.Ignore&urlform.TrailingSlash != 0 {
-		// {name...} stands for nothing in the one path that fits both.
+		// {name...} is empty in the one path that matches both.
 		have, _ := pattern.NextSegment(known)
 		return !pattern.IsRest(have) || k.has(pattern.WildcardName(have))
 	}
-	return true // if one is longer, it never fits
+	return true // if one is longer, it never matches
 }
 
-// matchID names a match, wherever it stands and in whatever order it is written. The counters of
-// overrides are named by it, so it must not change between releases.
+// matchID returns an identifier of a match that does not depend on its position or on the order of its
+// conditions. It is part of the counter names of overrides, so it must not change between releases.
 func matchID(c *index.Conditions) uint64 {
 	var text []byte
 	add := func(parts ...string) {
@@ -148,8 +148,8 @@ func sortedSet(texts []string) []string {
 	return slices.Compact(texts)
 }
 
-// separate complains about an override that has the counters of another one with another match, as
-// their names are hashes. Among seventy million rules with a thousand overrides each, one has such a pair.
+// separate reports an override whose counters collide with those of an override with a different match, because
+// their names are hashes. One in seventy million rules with a thousand overrides has such a pair.
 func (c *compiler) separate(names map[uint64]uint64, o *Override, at path) {
 	meters := slices.Clone(o.Limits)
 	if o.Dedup != nil {

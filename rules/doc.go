@@ -1,8 +1,8 @@
-// Package rules is what an operator writes and what a node makes of it.
+// Package rules reads the rules that an operator writes and compiles them for a node.
 //
-//	text  --Parse-->  Document  --Compile-->  Snapshot  --Match-->  the rules that apply to a call
+//	text  --Parse-->  Document  --Compile-->  Snapshot  --Match-->  the rules that apply to a request
 //
-// A Document is the text as values, with the place of each, so that every mistake can be shown
-// where it was made. A Snapshot is immutable: limits compiled to meters, conditions to an index in
-// which the cost of a match grows with the rules that match and not with the rules there are.
+// A Document holds the text as values, with the position of each, so that every error can be shown where it was
+// made. A Snapshot is immutable: limits are compiled to meters, and conditions to an index whose cost per match
+// grows with the number of matching rules and not with the number of rules.
 package rules

@@ -8,12 +8,12 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 )
 
-// A Document is what an operator writes, as values. The zero value of a field that need not be
-// given means that it was not.
+// A Document is what an operator writes, as values. The zero value of an optional field means that the field is
+// not set.
 //
-// The tags are the document's whole grammar: [Parse], [Document.YAML], [Document.JSON] and
-// [Schema] go by them. rules has the field's name, and says if it must be given; as is an example;
-// min and max bound a number, or the length of a text or list; doc is what editors show.
+// The struct tags are the document's whole grammar, used by [Parse], [Document.YAML], [Document.JSON] and
+// [Schema]. rules holds the field's name and whether it is required; as is an example; min and max bound a
+// number, or the length of a text or list; doc is the help text that editors show.
 type Document struct {
 	Attributes map[string]Source `rules:"attributes" max:"256" doc:"Where the attributes of an HTTP request come from, by name. ip, method, host and path always exist."`
 
@@ -22,10 +22,10 @@ type Document struct {
 	Rules []RuleTerms `rules:"rules,required" as:"rules: []" max:"200000" doc:"The rules. All that match a request apply, together or not at all."`
 	Lists Lists       `rules:"lists" doc:"Requests that are never limited, and requests that are always denied. Lists are checked before rules."`
 
-	found *found // of what it was parsed from
+	found *found // the parse result it was made from
 }
 
-// A Source is where an attribute comes from: one of these.
+// A Source is where an attribute comes from. Exactly one field is set.
 type Source struct {
 	Header string `rules:"header" max:"128" doc:"The value of a request header."`
 	Cookie string `rules:"cookie" max:"128" doc:"The value of a cookie."`
@@ -35,7 +35,7 @@ type Source struct {
 	Certificate attribute.CertificatePart `rules:"certificate" doc:"A field of the client's verified TLS certificate."`
 }
 
-// RuleTerms are a rule as it is written.
+// RuleTerms are a rule as written in the document.
 type RuleTerms struct {
 	Name  string     `rules:"name,required" as:"name: search-per-user" max:"63" doc:"The name of the rule. It is the policy name in headers, metrics and logs: lower-case letters, digits, '.', '_' and '-'."`
 	Match MatchTerms `rules:"match" doc:"Which requests the rule is for. All conditions must hold; without conditions the rule is for every request of the default domain."`
@@ -64,7 +64,7 @@ type RuleTerms struct {
 	ExpiresAt    time.Time       `rules:"expires_at,nullable" doc:"When the rule stops applying; null or not given: never."`
 }
 
-// MatchTerms are what a call must be like.
+// MatchTerms are the conditions that a request must meet.
 type MatchTerms struct {
 	Domain     string   `rules:"domain" max:"255" doc:"The domain of the request; default if not given."`
 	Method     Values   `rules:"method" doc:"One or several HTTP methods, in upper case."`
@@ -74,28 +74,28 @@ type MatchTerms struct {
 	OnError    OnError  `rules:"on_error" doc:"What happens if when cannot be evaluated for a request. match: the rule applies, and an override does if its limits are no looser than the rule's; skip: it does not apply; deny: the request is denied. match if not given."`
 }
 
-// PathTerms say which differences between paths are ignored. What is not given is not, or as the
-// document says.
+// PathTerms say which differences between paths are ignored. A field that is not set takes the document's
+// setting, and is otherwise false.
 type PathTerms struct {
 	IgnoreCase             *bool `rules:"ignore_case" doc:"/Login is /login."`
 	IgnoreTrailingSlash    *bool `rules:"ignore_trailing_slash" doc:"/login/ is /login."`
 	IgnoreMatrixParameters *bool `rules:"ignore_matrix_parameters" doc:"/login;x=1 is /login."`
 }
 
-// Patterns are what attributes must be like; any of the values will do.
+// Patterns map attributes to patterns. One matching value is enough.
 type Patterns map[string]Values
 
-// Values are one or several texts.
+// Values are one or more texts.
 type Values []string
 
-// A KeyPart is an attribute that callers are told apart by.
+// A KeyPart is an attribute that identifies clients.
 type KeyPart struct {
 	Name     string
 	Optional bool // a missing one counts as empty
-	Prefix   int  // bits of an IPv6 address that count; 0: the value as it is
+	Prefix   int  // significant bits of an IPv6 address; 0: the value as it is
 }
 
-// LimitTerms are a limit as it is written: a rate alone is a sliding_window_counter.
+// LimitTerms are a limit as written in the document. A rate alone is a sliding_window_counter.
 type LimitTerms struct {
 	Rate       Rate               `rules:"rate" doc:"How many per how long: 100/1m, 10/s, 5000/month. The words hour, day, week, month and year are calendar periods and need fixed_window. 0/1m blocks."`
 	Algorithm  penstock.Algorithm `rules:"algorithm" doc:"How requests are counted; sliding_window_counter if not given."`
@@ -107,7 +107,7 @@ type LimitTerms struct {
 	TTL        Duration           `rules:"ttl" doc:"How long a concurrent request holds its permit if it is neither released nor renewed."`
 }
 
-// CostTerms say what a call costs: a number, or where it is found.
+// CostTerms say what a request costs: a number, or where to find it.
 type CostTerms struct {
 	Fixed          int64  `rules:"-"`
 	Attribute      string `rules:"attribute" max:"128" doc:"The attribute that holds the cost."`
@@ -117,7 +117,7 @@ type CostTerms struct {
 	Max            int64  `rules:"max" min:"1" max:"1000000000000" doc:"The highest cost. A higher one counts as this."`
 }
 
-// DedupTerms say when a call is a repeat.
+// DedupTerms say when a request is a duplicate.
 type DedupTerms struct {
 	TTL          Duration `rules:"ttl,required" as:"ttl: 10s" doc:"How long a request is remembered, from the first with its id on. Duplicates do not extend it."`
 	MaxReplays   int64    `rules:"max_replays" min:"1" max:"255" doc:"How many duplicates of one id are not charged; 1 if not given."`
@@ -136,7 +136,7 @@ type OverdraftTerms struct {
 	Max int64 `rules:"max,required" as:"max: 1000" min:"1" max:"1000000000000" doc:"The lowest balance, as a distance below zero."`
 }
 
-// PenaltyTerms say when a caller is banned.
+// PenaltyTerms say when a client is banned.
 type PenaltyTerms struct {
 	After        int64      `rules:"after,required" as:"after: 5" min:"1" max:"10000" doc:"How many denials lead to a ban."`
 	Within       Duration   `rules:"within,required" as:"within: 10m" doc:"How long denials count towards a ban, from the first of them on."`
@@ -144,7 +144,7 @@ type PenaltyTerms struct {
 	ForgiveAfter Duration   `rules:"forgive_after" doc:"How long after the last denial, or the end of the ban, everything is forgotten; 24h if not given."`
 }
 
-// OverrideTerms replace a rule's limits for some calls.
+// OverrideTerms replace a rule's limits for some requests.
 type OverrideTerms struct {
 	Match     MatchTerms     `rules:"match,required" as:"match: {plan: gold}" doc:"Which of the rule's requests the override is for. It names the override's own counters: changing it starts with empty counters, moving the override does not."`
 	Limits    OverrideLimits `rules:"limits,required" as:"limits: [1000/1m], or limits: unlimited" doc:"The limits that replace the rule's, or unlimited."`
@@ -157,13 +157,13 @@ type OverrideLimits struct {
 	Limits    []LimitTerms
 }
 
-// Lists go before all rules. The deny list beats the allow list.
+// Lists are checked before all rules. The deny list takes precedence over the allow list.
 type Lists struct {
 	Allow []Patterns `rules:"allow" max:"100000" doc:"Requests that are never limited. Every condition of an entry must hold."`
 	Deny  []Patterns `rules:"deny" max:"100000" doc:"Requests that are always denied, before any counter. The deny list wins over the allow list."`
 }
 
-// Mode says whether a rule's decisions count.
+// Mode says whether a rule's decisions are enforced.
 type Mode uint8
 
 const (
@@ -181,15 +181,15 @@ const (
 	ErrorDenies
 )
 
-// Consistency says how often the store is asked.
+// Consistency says how often a node asks the store.
 type Consistency uint8
 
 const (
-	Exact  Consistency = iota // for every call
-	Leased                    // permits are fetched ahead
+	Exact  Consistency = iota // for every request
+	Leased                    // quota is leased ahead
 )
 
-// Failure says what is decided while the store does not answer.
+// Failure says what decides while the store does not answer.
 type Failure uint8
 
 const (
@@ -199,7 +199,7 @@ const (
 	FailDeny
 )
 
-// builtin attributes need no source.
+// builtin lists the attributes that need no source.
 var builtin = []string{"ip", "method", "host", "path"}
 
 const day = 24 * time.Hour

@@ -9,37 +9,36 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
-// An Explanation says what every rule makes of a call, and why.
+// An Explanation says how every rule treats a request, and why.
 type Explanation struct {
-	// Denied and Allowed say that a list decides, by its Entry, counted from 0. No rule applies
-	// then, and Rules tells what would have been.
+	// Denied and Allowed say that a list decides, by its Entry, counted from 0. Then no rule applies, and Rules says
+	// what would have applied.
 	Denied, Allowed bool
 	Entry           int
 
 	Rules []Considered // all, in the document's order
 }
 
-// A Considered is what one rule makes of a call.
+// A Considered is how one rule treats a request.
 type Considered struct {
 	Rule    *Rule
 	Matches bool
 
-	// Of a rule that does not match: the first thing that stands in the way, and the same in
-	// words.
+	// For a rule that does not match: the first condition that fails, as a code and in words.
 	Reason Reason
 	Why    string
 
-	// Of a rule that matches: the key with the call's values, and the limits after overrides.
+	// For a rule that matches: the key with the request's values, and the limits after overrides.
 	Key       []penstock.Attribute
 	Override  int // NoOverride: the limits are the rule's own
 	Limits    []*algorithm.Meter
 	Unlimited bool
 
-	Failures []string // expressions that could not be evaluated, and what follows
-	Refuses  bool     // the call, because of one of them
+	Failures []string // expressions that could not be evaluated, and the consequence
+	Refuses  bool     // the rule denies the request because one of them failed
 }
 
-// A Reason is what keeps a rule from matching a call.
+// A Reason is why a rule does not match a request.
 type Reason string
 
 const (
@@ -54,8 +53,8 @@ const (
 	WhenFailed    Reason = "when_failed" // the expression could not be evaluated
 )
 
-// Explain tells what Match finds, and why it does not find the others. It looks at every rule:
-// it is for people, not for every call.
+// Explain returns what Match finds, and why the other rules do not match. It checks every rule, so it is for
+// people, not for every request.
 func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant) *Explanation {
 	v := s.index.Values(call)
 	e := &Explanation{Rules: make([]Considered, 0, len(s.all))}
@@ -68,7 +67,7 @@ func (s *Snapshot) Explain(call *penstock.Call, now penstock.Instant) *Explanati
 	return e
 }
 
-// consult looks for the first entry of a list that holds.
+// consult finds the first entry of a list that holds.
 func (e *Explanation) consult(list []index.Conditions, onError OnError, v *index.Values) bool {
 	for i := range list {
 		unmet, _ := list[i].Unmet(v)
@@ -101,8 +100,8 @@ func (s *Snapshot) consider(r *Rule, now penstock.Instant, v *index.Values) Cons
 	return c
 }
 
-// obstacle returns the first thing that keeps a rule from matching, except its expression; "" if
-// nothing does.
+// obstacle returns the first condition, except the expression, that keeps a rule from matching, or "" if there is
+// none.
 func (s *Snapshot) obstacle(r *Rule, now penstock.Instant, v *index.Values) (Reason, string) {
 	if r.Mode == Off {
 		return RuleOff, "the rule's mode is off"
@@ -121,8 +120,8 @@ func (s *Snapshot) obstacle(r *Rule, now penstock.Instant, v *index.Values) (Rea
 	return "", ""
 }
 
-// unmetWhen says why the expression of a rule, or of an override, does not hold; "" if it does. It
-// notes one that fails.
+// unmetWhen returns why the expression of a rule or an override does not hold, or "" if it does. It records an
+// expression that fails.
 func (c *Considered) unmetWhen(k *index.Conditions, onError OnError, override string, v *index.Values) (Reason, string) {
 	if k.When == nil {
 		return "", ""
@@ -147,7 +146,7 @@ func (c *Considered) unmetWhen(k *index.Conditions, onError OnError, override st
 	return "", ""
 }
 
-// expired tells whether what ends at a given time, the zero one being never, has ended.
+// expired reports whether end has passed. The zero time means never.
 func expired(end time.Time, now penstock.Instant) bool {
 	return !end.IsZero() && now >= penstock.InstantOf(end)
 }

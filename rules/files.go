@@ -11,20 +11,21 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// A File is a part of the rules, and what problems with it call it.
+// A File is one file of the rules, with the name that problems use for it.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// CompileFiles compiles several files as one set of rules: rules and lists follow one another in
-// the order of the files, and each attribute and each rule is in one of them. Problems name the
-// file they are in. See [Compile].
+// CompileFiles compiles several files as one set of rules. Rules and lists follow one another in the order of the
+// files. Each attribute and each rule is defined in only one file. Problems name the file they are in. See
+// [Compile].
 func CompileFiles(files []File, o Options) (*Snapshot, Problems, error) {
 	return CompileContext(context.Background(), files, o)
 }
 
-// CompileContext is [CompileFiles]. It stops soon after the context ends, with the context's error.
+// CompileContext is [CompileFiles] with a context. It stops soon after the context ends and returns the context's
+// error.
 func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Problems, error) {
 	if len(files) == 1 {
 		return compile(parse(ctx, files[0].Name, string(files[0].Data)), o)
@@ -44,15 +45,14 @@ func CompileContext(ctx context.Context, files []File, o Options) (*Snapshot, Pr
 	return s, warnings, nil
 }
 
-// joined is several files as one text, whose lines are those of the files one after the other, and
-// as one tree of what they say.
+// joined holds several files as one text, whose lines are those of the files in order, and as one tree.
 type joined struct {
 	*found
 	parts []part
-	own   Problems // of files by themselves
+	own   Problems // problems of single files
 }
 
-// A part is a file and the lines before it.
+// A part is a file and the number of lines before it.
 type part struct {
 	name  string
 	lines int32
@@ -90,7 +90,7 @@ func (j *joined) parse(files []File) {
 	j.source.text = text.String()
 }
 
-// document returns what all files say together.
+// document returns the document that all files form together.
 func (j *joined) document() *Document {
 	doc := &Document{found: j.found}
 	root := &node{Kind: strictdoc.Mapping, At: spot{Line: 1, Column: 1}}
@@ -102,11 +102,11 @@ func (j *joined) document() *Document {
 			j.join(root, p.root, nil)
 		}
 	}
-	if complete { // what a missing file says, others may rest on
+	if complete { // others may depend on the contents of a missing file
 		j.source.root = root
 		r := &reader{found: &found{ctx: j.ctx, source: j.source}}
 		r.read(root, reflect.ValueOf(doc).Elem())
-		j.broken = r.broken // which was found in the files by themselves, too
+		j.broken = r.broken // already found in the single files
 		j.names()
 	}
 	j.forgive(root)
@@ -115,18 +115,18 @@ func (j *joined) document() *Document {
 	return doc
 }
 
-// join adds what a part says to the whole.
+// join adds the contents of a part to the whole.
 func (j *joined) join(whole, more *node, at path) {
 	if whole.Kind == strictdoc.List && more.Kind == strictdoc.List {
 		whole.Items = append(whole.Items, more.Items...)
 		return
 	}
 	if whole.Kind != strictdoc.Mapping || more.Kind != strictdoc.Mapping {
-		return // one of them is not what it should be, which was told
+		return // one has the wrong kind, which is already reported
 	}
 	for _, item := range more.Items {
 		if len(whole.Items) > strictdoc.MaxFields {
-			return // which is told when the whole is read
+			return // reported when the whole is read
 		}
 		at := at.with(item.Key)
 		have := whole.Step(item.Key)
@@ -142,8 +142,8 @@ func (j *joined) join(whole, more *node, at path) {
 	}
 }
 
-// names complains about rules of the same name. The compiler, which knows no files, passes over
-// those it is told to be wrong.
+// names reports rules with the same name in different files. The compiler does not know about files and skips the
+// ones reported here.
 func (j *joined) names() {
 	all := j.source.root.Step("rules")
 	if all == nil || all.Kind != strictdoc.List {
@@ -164,7 +164,7 @@ func (j *joined) names() {
 	}
 }
 
-// forgive drops the complaints of files that have no rules, if another has.
+// forgive drops the complaints about files without rules if another file has some.
 func (j *joined) forgive(root *node) {
 	told := root.Step("rules") != nil
 	j.own = slices.DeleteFunc(j.own, func(p Problem) bool {
@@ -178,7 +178,7 @@ func (j *joined) forgive(root *node) {
 	})
 }
 
-// partOf returns the index of the part that a line is in.
+// partOf returns the index of the part that contains a line.
 func (j *joined) partOf(line int32) int {
 	after := slices.IndexFunc(j.parts, func(p part) bool { return p.lines >= line })
 	if after < 0 {
@@ -192,7 +192,7 @@ func (j *joined) place(at spot) Place {
 	return Place{File: p.name, Line: int(at.Line - p.lines), Column: int(at.Column)}
 }
 
-// locate turns lines of the whole into lines of its parts, and sorts by them.
+// locate converts lines of the whole to lines of its parts, and sorts by them.
 func (j *joined) locate(problems Problems) Problems {
 	order := map[string]int{}
 	for i, p := range j.parts {

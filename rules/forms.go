@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// The ways in which single values are written.
+// The following methods read and write single values.
 
 func (r *Rate) readText(text string) (c *complaint) {
 	*r, c = parseRate(text)
@@ -73,7 +73,7 @@ func (k *KeyPart) readText(text string) *complaint {
 	return nil
 }
 
-// Bounds of a prefix. A shorter one would look like a network of IPv4.
+// Bounds of a prefix. A shorter one would look like an IPv4 network.
 const minPrefix, maxPrefix = 33, 128
 
 func (k KeyPart) String() string {
@@ -83,7 +83,7 @@ func (k KeyPart) String() string {
 	return k.value()
 }
 
-// value names what is counted: an attribute, or a network of it.
+// value names what is counted: an attribute, or its network.
 func (k KeyPart) value() string { return index.KeyPart(k).Value() }
 
 func checkAttributeName(name string) *complaint {
@@ -136,7 +136,7 @@ func readName[T ~uint8](v *T, names []string, text, kind string) *complaint {
 	return nil
 }
 
-// namesOf returns what a value of the type may be called, if it is one of few.
+// namesOf returns the allowed names of an enumeration type, or nil for any other type.
 func namesOf(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[penstock.Algorithm]():
@@ -167,7 +167,7 @@ func namesFrom[T interface {
 	return names
 }
 
-// The values that are written in more than one way.
+// The following values can be written in more than one form.
 
 func (l *LimitTerms) readNode(r *reader, n *node) {
 	switch n.Kind {
@@ -270,8 +270,8 @@ func (f *Failure) toNode() *node {
 }
 
 const (
-	maxValues   = 10_000 // of one attribute
-	maxPatterns = 64     // attributes of one match
+	maxValues   = 10_000 // per attribute
+	maxPatterns = 64     // attributes per match
 )
 
 func (v *Values) readNode(r *reader, n *node) {
@@ -304,8 +304,8 @@ func (v *Values) toNode() *node {
 	return valueToNode(reflect.ValueOf(&list).Elem())
 }
 
-// readNode takes fields that a match does not have for attributes: {plan: gold} is short for
-// {attributes: {plan: gold}}. What looks like a misspelt field is none.
+// readNode treats fields that a match does not have as attributes: {plan: gold} is short for {attributes: {plan:
+// gold}}. A name that looks like a misspelt field is not an attribute.
 func (m *MatchTerms) readNode(r *reader, n *node) {
 	if r.tooMany(n, r.what(), 0, maxPatterns) {
 		return
@@ -339,7 +339,7 @@ func (m *MatchTerms) readNode(r *reader, n *node) {
 	}
 }
 
-// isAttribute tells short for an attribute from a misspelt field of a match.
+// isAttribute reports whether a name is an attribute and not a misspelt field of a match.
 func (r *reader) isAttribute(name string) bool {
 	if checkAttributeName(name) != nil {
 		return false

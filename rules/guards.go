@@ -61,10 +61,10 @@ func (c *compiler) reserve(r *Rule, t *RuleTerms, at path) {
 	}
 }
 
-// What a penalty is where it does not say.
+// defaultForgive is how long it takes to forgive a strike if the penalty does not say.
 const defaultForgive = 24 * time.Hour
 
-// defaultBans are those of enable_progressive_limits alone. Its every denial is followed by a ban.
+// defaultBans are the bans of enable_progressive_limits alone. Each of its denials leads to a ban.
 var defaultBans = []time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 
 func (c *compiler) penalty(t *RuleTerms, at path) *algorithm.Penalty {
@@ -83,14 +83,14 @@ func (c *compiler) penalty(t *RuleTerms, at path) *algorithm.Penalty {
 				}
 			}
 		}
-		if c.sound(where) { // what could not be read was told before
+		if c.sound(where) { // unreadable values are already reported
 			c.fail(where, complain("%v", e))
 		}
 	}
 	return penalty
 }
 
-// penaltyTerms returns the penalty of a rule, nil if it has none, and where its bans are written.
+// penaltyTerms returns the penalty of a rule, or nil if it has none, and the path of its bans.
 func (c *compiler) penaltyTerms(t *RuleTerms, at path) (*algorithm.PenaltyTerms, path) {
 	progressive := false
 	for _, name := range []string{"enable_progressive_limits", "progressive_ban_durations"} {
@@ -114,7 +114,7 @@ func (c *compiler) penaltyTerms(t *RuleTerms, at path) (*algorithm.PenaltyTerms,
 	return &algorithm.PenaltyTerms{After: p.After, Within: time.Duration(p.Within), ForgiveAfter: forgive, Bans: lengths(p.Bans)}, at.with("penalty", "bans")
 }
 
-// progressivePenalty returns the penalty that enable_progressive_limits is short for.
+// progressivePenalty returns the penalty that enable_progressive_limits abbreviates.
 func (c *compiler) progressivePenalty(t *RuleTerms, at path) (*algorithm.PenaltyTerms, path) {
 	bans := at.with("progressive_ban_durations")
 	if !c.sound(at.with("enable_progressive_limits")) || !c.sound(bans) {
@@ -143,7 +143,7 @@ func lengths[D ~int64](durations []D) []time.Duration {
 	return out
 }
 
-// dedup compiles a rule's dedup for some limits: the budget goes by the smallest of them.
+// dedup compiles a rule's dedup for some limits. Its budget depends on the smallest of them.
 func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorithm.Dedup {
 	if t == nil || c.source.find(at).Kind != strictdoc.Mapping || !limits.complete || len(limits.compiled) == 0 {
 		return nil
@@ -161,15 +161,15 @@ func (c *compiler) dedup(t *DedupTerms, limits compiledLimits, at path) *algorit
 		if e.Field != "ttl" && e.Field != "max_replays" {
 			where = at.with("replay_budget")
 		}
-		if c.sound(where) { // once: overrides come here too
+		if c.sound(where) { // report once: overrides come here too
 			c.fail(where, complain("%v", e))
 		}
 	}
 	return dedup
 }
 
-// smaller orders limits by how much they let pass. What counts calls at the same time comes last:
-// it says nothing about how many there are.
+// smaller orders limits by how much they allow. Concurrency limits come last, because they do not bound the
+// number of requests.
 func smaller(a, b penstock.Limit) int {
 	rank := func(l *penstock.Limit) int {
 		if l.Algorithm == penstock.Concurrency {

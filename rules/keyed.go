@@ -7,16 +7,16 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
-// A KeyedMatcher is a Matcher that knows which of its rules keep state of a client, as [Snapshot.Keyed] says.
+// A KeyedMatcher is a Matcher that knows which of its rules keep state for a client. See [Snapshot.Keyed].
 type KeyedMatcher interface {
 	Keyed(call *penstock.Call) []Considered
 }
 
-// Keyed returns the rules that keep state of a caller with these attributes, whatever else they ask
-// of a call: those whose key the attributes fill, wildcards of the rule's path by their names or by
-// a path. A call without a domain is of every domain. The limits are those after overrides, as far
-// as the attributes tell. It is for people who look after callers, not for every call. A Matcher that is
-// a [KeyedMatcher] answers for its rules.
+// Keyed returns the rules that keep state for a client with these attributes, whatever their other conditions. A
+// rule is included if the attributes fill its key. Wildcards of the rule's path are given by name or by a path. A
+// call without a domain covers every domain. The limits are those after overrides, as far as the attributes
+// determine them. Keyed is for operators, not for every request. A Matcher that is a [KeyedMatcher] answers for
+// its own rules.
 func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered {
 	if m, ok := s.Matcher.(KeyedMatcher); ok {
 		return m.Keyed(call)
@@ -34,7 +34,7 @@ func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered
 		if !c.fill(s.index, call, v) {
 			continue
 		}
-		if len(r.item.Path.Wildcards()) == 0 || r.item.PathHolds(v) { // or wildcards in overrides stand for nothing
+		if len(r.item.Path.Wildcards()) == 0 || r.item.PathHolds(v) { // otherwise wildcards in overrides have no value
 			c.override(now, v)
 		}
 		found = append(found, c)
@@ -42,7 +42,7 @@ func (s *Snapshot) Keyed(call *penstock.Call, now penstock.Instant) []Considered
 	return found
 }
 
-// fill sets the key; false if something is missing. What a wildcard stands for may be given by its name.
+// fill sets the key and reports whether it is complete. The value of a wildcard may be given by its name.
 func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) bool {
 	for _, part := range c.Rule.item.Key {
 		value, there := x.KeyValue(part, v)
@@ -59,7 +59,7 @@ func (c *Considered) fill(x *index.Index, call *penstock.Call, v *index.Values) 
 	return true
 }
 
-// override applies the first that holds.
+// override applies the first override that holds.
 func (c *Considered) override(now penstock.Instant, v *index.Values) {
 	for i := range c.Rule.Overrides {
 		o := &c.Rule.Overrides[i]

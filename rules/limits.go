@@ -10,22 +10,22 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// A limitList is a rule's or an override's limits, and where they stand.
+// A limitList holds the limits of a rule or an override, and their paths.
 type limitList struct {
 	terms []LimitTerms
 	at    func(i int) path
 	whole path
-	scope uint64 // of an override with counters of its own; 0: the rule's counters
+	scope uint64 // of an override with its own counters; 0: the rule's counters
 }
 
-// Compiled limits, as far as they are sound.
+// compiledLimits are the limits of a list that are valid.
 type compiledLimits struct {
 	compiled []penstock.Limit
 	meters   []*algorithm.Meter
-	complete bool // all of them are sound
+	complete bool // all limits of the list are valid
 }
 
-// ownLimits returns a rule's limits, written out where they are short forms.
+// ownLimits returns a rule's limits, with short forms written out.
 func (c *compiler) ownLimits(t *RuleTerms, at path) limitList {
 	list := limitList{terms: t.Limits, at: func(i int) path { return at.with("limits", i) }, whole: at.with("limits")}
 	var short []LimitTerms
@@ -78,7 +78,7 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 	c.number(out.compiled, at)
 	for i, limit := range out.compiled {
 		meter := c.meter(limit)
-		if meter == nil { // more equals than ordinals
+		if meter == nil { // more equal limits than ordinals
 			c.fail(at[i], complain("too many limits of this kind and window"))
 			continue
 		}
@@ -92,8 +92,8 @@ func (c *compiler) limits(list limitList, t *RuleTerms, ruleAt path) compiledLim
 	return out
 }
 
-// returns complains about a limit that cannot give back what its rule reserves. A cost that comes
-// with the response is an estimate until then.
+// returns reports a limit that cannot give back what its rule reserves. A cost that comes with the response is an
+// estimate until then.
 func (c *compiler) returns(m *algorithm.Meter, t *RuleTerms, at path) {
 	err := m.Returns()
 	switch {
@@ -105,12 +105,12 @@ func (c *compiler) returns(m *algorithm.Meter, t *RuleTerms, at path) {
 	}
 }
 
-// waits warns of a queue in which requests would wait for longer than they can be held.
+// waits warns about a queue in which requests would wait longer than they can be held.
 func (c *compiler) waits(m *algorithm.Meter, at path) {
 	if m.Kind != algorithm.KindLeaky || c.options.MaxDelay == 0 {
 		return
 	}
-	// In float64: what the check is for is far from where it rounds.
+	// float64 is precise enough: the values of interest are far from where it rounds.
 	apart := float64(m.Window) / float64(m.Count)
 	longest, can := apart*float64(m.Capacity-1), float64(c.options.MaxDelay.Microseconds())
 	if longest > can {
@@ -120,7 +120,7 @@ func (c *compiler) waits(m *algorithm.Meter, at path) {
 	}
 }
 
-// limit turns terms into a limit, without what the rule adds.
+// limit turns terms into a limit, without the settings that the rule adds.
 func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
 	if !c.sound(at) {
 		return penstock.Limit{}, false
@@ -142,7 +142,7 @@ func (c *compiler) limit(t *LimitTerms, at path) (penstock.Limit, bool) {
 	return l, c.mistakes == before
 }
 
-// checkTerms complains about a limit that is neither a rate nor a number of concurrent requests, or mixes both.
+// checkTerms reports a limit that is neither a rate nor a number of concurrent requests, or is both.
 func (c *compiler) checkTerms(t *LimitTerms, at path) {
 	hasRate, isConcurrent := t.Rate != (Rate{}), t.Concurrent != 0
 	switch {
@@ -172,7 +172,7 @@ func (c *compiler) checkConcurrent(t *LimitTerms, at path) {
 	}
 }
 
-// zone finds a time zone by its name. The machine's own is none: nodes may differ in it.
+// zone finds a time zone by its name. It rejects the machine's local zone, because nodes may differ in it.
 func (c *compiler) zone(name string, at path) *time.Location {
 	if known := c.zones[name]; known != nil {
 		return known
@@ -186,7 +186,7 @@ func (c *compiler) zone(name string, at path) *time.Location {
 	return location
 }
 
-// lend gives a limit what its rule says about all of them that can have it.
+// lend copies settings of the rule to a limit that supports them.
 func (c *compiler) lend(l *penstock.Limit, t *RuleTerms) {
 	if t.CountDenied && countsDenied(l.Algorithm) {
 		l.CountDenied = true
@@ -204,7 +204,7 @@ func overdraws(a penstock.Algorithm) bool {
 	return a != penstock.LeakyBucket && a != penstock.Concurrency
 }
 
-// reach complains about what a rule says of its limits and none of them can have.
+// reach reports settings of a rule that none of its limits supports.
 func (c *compiler) reach(l compiledLimits, t *RuleTerms, at path) {
 	if !l.complete || len(l.compiled) == 0 {
 		return
@@ -220,7 +220,7 @@ func (c *compiler) reach(l compiledLimits, t *RuleTerms, at path) {
 	}
 }
 
-// validate reports what the root package says about a limit, where it was written.
+// validate reports the errors that the root package finds in a limit, at the place where each was written.
 func (c *compiler) validate(l penstock.Limit, t *LimitTerms, at, ruleAt path) bool {
 	err := l.Validate()
 	for _, e := range fieldErrors(err) {
@@ -250,13 +250,13 @@ func (c *compiler) validate(l penstock.Limit, t *LimitTerms, at, ruleAt path) bo
 	return err == nil
 }
 
-// afterSlash is where in a rate the time begins.
+// afterSlash returns the offset of the period in a rate.
 func (c *compiler) afterSlash(at path) int {
 	count, _, _ := strings.Cut(c.source.find(at).Text, "/")
 	return runes(count) + 1
 }
 
-// meter compiles a limit that was found sound, once for all that are alike.
+// meter compiles a valid limit, once for all equal ones.
 func (c *compiler) meter(l penstock.Limit) *algorithm.Meter {
 	if known := c.meters[l]; known != nil {
 		return known
@@ -269,8 +269,8 @@ func (c *compiler) meter(l penstock.Limit) *algorithm.Meter {
 	return meter
 }
 
-// number gives limits that would share their state ordinals, by their numbers: the order in which
-// they are written does not matter.
+// number assigns ordinals to limits that would otherwise share their state. It orders them by their numbers, so
+// the order in the document does not matter.
 func (c *compiler) number(limits []penstock.Limit, at []path) {
 	alike := map[uint64][]int{}
 	for i, l := range limits {
@@ -295,7 +295,7 @@ func compareLimits(a, b *penstock.Limit) int {
 	return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(capacity(a), capacity(b)))
 }
 
-// capacity is what can pass at once.
+// capacity is how much can pass at once.
 func capacity(l *penstock.Limit) int64 {
 	switch {
 	case l.Algorithm == penstock.LeakyBucket:

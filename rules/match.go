@@ -5,51 +5,51 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
-// A Match is what the rules say about a call. Reuse one, for one call at a time, to match without
-// allocating.
+// A Match is the result of matching a request against the rules. Reuse one, for one request at a time, to match
+// without allocating.
 type Match struct {
-	// Denied and Allowed say that a list decides, the deny list first, and no rule applies.
+	// Denied and Allowed say that a list decides, the deny list first. Then no rule applies.
 	Denied, Allowed bool
 
-	Rules []Matched // that apply, in the document's order
+	Rules []Matched // rules that apply, in document order
 
-	// Failed are the rules whose expression, or that of an override, could not be evaluated for this
-	// call. OnError says whether they apply all the same.
+	// Failed lists the rules whose expression, or that of an override, could not be evaluated for this request.
+	// OnError says whether they apply anyway.
 	Failed []Failed
 
-	// Refused is a rule that denies the call because an expression failed; nil if none does.
+	// Refused is a rule that denies the request because an expression failed, or nil.
 	Refused *Rule
 
 	found index.Match
 }
 
-// A Matched is a rule that applies to a call.
+// A Matched is a rule that applies to a request.
 type Matched struct {
 	Rule     *Rule
-	Override int      // the one whose limits replace the rule's; NoOverride if none does
-	Key      []string // values, in the order of the rule's key; valid until the Match is used again
+	Override int      // index of the override whose limits replace the rule's, or NoOverride
+	Key      []string // values in the order of the rule's key; valid until the Match is used again
 }
 
-// A Failed is a rule that could not be evaluated, and why.
+// A Failed is a rule whose expression could not be evaluated, and why.
 type Failed struct {
 	Rule *Rule
 	Err  error
 }
 
-// Reset empties the match, whatever it holds, and keeps its memory.
+// Reset empties the match and keeps its memory.
 func (m *Match) Reset() {
 	*m = Match{Rules: m.Rules[:0], Failed: m.Failed[:0], found: m.found}
 }
 
-// NoOverride as a Matched's Override means the rule's own limits.
+// NoOverride as the Override of a Matched means the rule's own limits.
 const NoOverride = index.NoOverride
 
-// Match finds the rules that apply to a call at an instant. All that match do: a specific one
-// hides no other.
+// Match finds the rules that apply to a request at an instant. Every matching rule applies: a specific rule does
+// not hide a general one.
 //
-// A rule matches if its conditions hold, the call has every attribute of its key that is not
-// optional, it has not expired, and its mode is not off. Of its overrides the first that holds and
-// has not expired counts. See path_matching and urlform.Path for what a path is matched, and keyed, as.
+// A rule matches if its conditions hold, the request has every attribute of its key that is not optional, the
+// rule has not expired, and its mode is not off. The first of its overrides that holds and has not expired
+// applies. path_matching and urlform.Path define the form in which a path is matched and used in keys.
 func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	s.index.Match(call, now, &m.found)
 	m.Denied, m.Allowed = m.found.Denied, m.found.Allowed
@@ -63,7 +63,7 @@ func (s *Snapshot) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	}
 }
 
-// fail notes an expression that could not be evaluated.
+// fail records an expression that could not be evaluated.
 func (m *Match) fail(s *Snapshot, f *index.Failed) {
 	r := &s.all[f.Item]
 	onError := r.onError

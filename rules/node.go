@@ -2,7 +2,7 @@ package rules
 
 import "github.com/penstock-io/penstock/internal/strictdoc"
 
-// A node is a part of a text: a scalar, a list or a mapping, and where it stands.
+// A node is a part of a text: a scalar, a list or a mapping, and its position.
 type node = strictdoc.Node
 
 const (
@@ -12,10 +12,10 @@ const (
 	folded  = strictdoc.Folded
 )
 
-// A spot is a place within the one text that is being read.
+// A spot is a position in the text that is being read.
 type spot = strictdoc.Spot
 
-// Nodes as they are made of values, to be written.
+// The following functions make nodes from values, for writing.
 
 func scalarOf(text string) *node { return &node{Kind: strictdoc.Scalar, Text: text} }
 

@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// Bounds of a document. A hundred thousand rules as people write them have about 1.6 million values.
+// Bounds of a document. A hundred thousand typical rules have about 1.6 million values.
 const (
 	MaxDocument = 64 << 20  // bytes
 	maxNodes    = 4_000_000 // values: scalars, lists and mappings
 	maxDepth    = 32
 )
 
-// Parse reads a document written in YAML or JSON. name is that of the file, for the places of
-// problems. An error is of type [Problems] and has the mistakes that reading shows, up to a thousand;
-// the Document is there nevertheless, so that [Compile] can tell the rest along with them.
+// Parse reads a document written in YAML or JSON. name is the file name that problems show. An error is of type
+// [Problems] and contains up to a thousand errors. The Document is returned even then, so that [Compile] can
+// report the remaining errors along with them.
 func Parse(name string, text []byte) (*Document, error) {
 	doc := parse(context.Background(), name, string(text))
 	if doc.found.mistakes > 0 {
@@ -39,7 +39,8 @@ func parse(ctx context.Context, name, text string) *Document {
 	return doc
 }
 
-// readTree makes nodes of a text, and tells whether there are any. Without a mistake it is empty.
+// readTree parses a text into nodes and reports whether there are any. A text without nodes and without an error
+// is empty.
 func (f *found) readTree(name, text string) bool {
 	text = strings.TrimPrefix(text, "\ufeff")
 	f.source = &source{name: name, text: text}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// option returns what the terms say about a difference; nil if they say nothing.
+// option returns the setting of the terms for a difference, or nil if it is not set.
 func (t *PathTerms) option(of urlform.Ignore) *bool {
 	switch of {
 	case urlform.Case:
@@ -22,8 +22,8 @@ func (t *PathTerms) option(of urlform.Ignore) *bool {
 	}
 }
 
-// pathOption returns what a rule, or the document, says about a difference between paths; nil if
-// neither says anything. The rule is nil for lists.
+// pathOption returns the setting of a rule, or else of the document, for a difference between paths, or nil if
+// neither sets it. rule is nil for lists.
 func (c *compiler) pathOption(of urlform.Ignore, rule *RuleTerms) *bool {
 	if rule != nil {
 		if own := rule.PathMatching.option(of); own != nil {
@@ -33,7 +33,7 @@ func (c *compiler) pathOption(of urlform.Ignore, rule *RuleTerms) *bool {
 	return c.doc.PathMatching.option(of)
 }
 
-// ignored returns the differences between paths that a rule, or lists, ignore.
+// ignored returns the differences between paths that a rule or the lists ignore.
 func (c *compiler) ignored(rule *RuleTerms) (ignore urlform.Ignore) {
 	for _, of := range []urlform.Ignore{urlform.Case, urlform.TrailingSlash, urlform.MatrixParameters} {
 		if set := c.pathOption(of, rule); set != nil && *set {
@@ -43,8 +43,8 @@ func (c *compiler) ignored(rule *RuleTerms) (ignore urlform.Ignore) {
 	return ignore
 }
 
-// spellings warns of a penalty that clients may evade by another spelling of the path, unless the
-// document says that the servers tell these spellings apart.
+// spellings warns about a penalty that clients may evade by spelling the path differently, unless the document
+// says that the upstream servers distinguish these spellings.
 func (c *compiler) spellings(p pattern.Path, rule *RuleTerms, at path) {
 	if p.Text == "" || p.Text == "/" || !c.sound(at) {
 		return
@@ -74,11 +74,11 @@ func (c *compiler) spellings(p pattern.Path, rule *RuleTerms, at path) {
 	}
 }
 
-// upperPath is a literal in an expression that begins like a path and has a capital.
+// upperPath matches a literal in an expression that begins like a path and has a capital letter.
 var upperPath = regexp.MustCompile(`["']/[^"']*[A-Z][^"']*["']`)
 
-// comparedPaths warns of an expression that compares the path with capitals, which it never has where
-// case is ignored.
+// comparedPaths warns about an expression that compares the path with capitals, which it never has if case is
+// ignored.
 func (c *compiler) comparedPaths(when *expr.Expression, at path, ignore urlform.Ignore) {
 	if when == nil || ignore&urlform.Case == 0 || !slices.Contains(when.Reads, "path") {
 		return

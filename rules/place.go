@@ -7,13 +7,13 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// A path leads to a part of a document: names of fields and indexes of lists.
+// A path leads to a part of a document by field names and list indexes.
 type path []any
 
-// with returns a longer path; the one it is called on stays as it is.
+// with returns a longer path and leaves p unchanged.
 func (p path) with(steps ...any) path { return append(p[:len(p):len(p)], steps...) }
 
-// String writes the path as in rules[3].limits[0].rate.
+// String formats the path, for example rules[3].limits[0].rate.
 func (p path) String() string {
 	var b strings.Builder
 	for _, step := range p {
@@ -30,7 +30,7 @@ func (p path) String() string {
 	return b.String()
 }
 
-// A source is the text of a document and what it consists of.
+// A source is the text of a document and its parse tree.
 type source struct {
 	name  string
 	text  string
@@ -38,8 +38,8 @@ type source struct {
 	lines *strictdoc.Lines // made when first needed
 }
 
-// find returns the part of the text that a path leads to, or the last one on the way there: what
-// is missing is shown where it is missing.
+// find returns the part of the text at a path, or the nearest existing parent: a missing field is reported where
+// it is missing.
 func (s *source) find(at path) *node {
 	n := s.root
 	for _, step := range at {
@@ -60,17 +60,17 @@ func (s *source) index() *strictdoc.Lines {
 	return s.lines
 }
 
-// show returns a spot as a place, with its line or, if that is long, the part around the spot. from
-// is the column with which that begins.
+// show returns a spot as a place, with its line or, for a long line, the part around the spot. from is the column
+// at which that part begins.
 func (s *source) show(where spot) (_ Place, text string, from int) {
 	where, text, first := s.index().Show(where)
 	return Place{File: s.name, Line: int(where.Line), Column: int(where.Column)}, text, int(first)
 }
 
-// line returns a line of the text by its number.
+// line returns the line with a number.
 func (s *source) line(number int) string { return s.index().Line(int32(number)) }
 
-// within returns the spot so many characters into a scalar.
+// within returns the spot at a character offset in a scalar.
 func (s *source) within(n *node, offset int) spot {
 	if n.Kind != strictdoc.Scalar || offset == 0 {
 		return n.At
@@ -90,19 +90,19 @@ func (s *source) within(n *node, offset int) spot {
 		}
 		return s.withinLines(n, line, column+1)
 	case folded:
-		return n.At // lines were joined
+		return n.At // lines are joined
 	}
 	return spot{Line: n.At.Line, Column: n.At.Column + int32(offset)}
 }
 
-// withinLines returns the spot of a line and column of a scalar's text.
+// withinLines returns the spot of a line and column in a scalar's text.
 func (s *source) withinLines(n *node, line, column int) spot {
 	switch {
 	case n.Style == literal:
 		number := int(n.At.Line) + line
 		text := s.line(number)
 		indent := len(text) - len(strings.TrimLeft(text, " "))
-		if first := s.line(int(n.At.Line) + 1); line > 1 { // the first line sets how far all are indented
+		if first := s.line(int(n.At.Line) + 1); line > 1 { // the first line sets the indentation of all
 			indent = len(first) - len(strings.TrimLeft(first, " "))
 		}
 		return spot{Line: int32(number), Column: int32(indent + column)}

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// policies names limits: by the rule, and by what tells them apart if there are several.
+// policies names limits by the rule and, if there are several, by what distinguishes them.
 func policies(rule string, limits []penstock.Limit) []string {
 	if len(limits) == 1 {
 		return []string{rule}

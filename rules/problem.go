@@ -11,12 +11,12 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Severity tells what must be mended from what may be meant.
+// Severity separates errors, which must be fixed, from warnings.
 type Severity uint8
 
 const (
 	Mistake Severity = iota // the document cannot be used
-	Warning                 // it can, but does not do what somebody probably wanted
+	Warning                 // the document can be used, but probably does not do what was intended
 )
 
 var severityNames = [...]string{"error", "warning"}
@@ -34,8 +34,8 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Place is where in a text something stands. Line and column count from 1, columns in characters;
-// line 0 means that there is no text.
+// A Place is a position in a text. Line and column count from 1, columns in characters. Line 0 means that there
+// is no text.
 type Place struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
@@ -52,18 +52,18 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// A Problem is one thing that is wrong with a document, or may be.
+// A Problem is one error or warning about a document.
 type Problem struct {
 	Severity Severity `json:"severity"`
 	Path     string   `json:"path,omitempty"` // rules[3].limits[0].rate
 	Place
 	Text       string `json:"text,omitempty"`        // the line at that place
-	TextColumn int    `json:"text_column,omitempty"` // with which Text begins: of a long line it is a part; 0: the whole
+	TextColumn int    `json:"text_column,omitempty"` // column at which Text begins, for part of a long line; 0: the whole line
 	Message    string `json:"message"`
-	Hint       string `json:"hint,omitempty"` // what would do
+	Hint       string `json:"hint,omitempty"` // suggested fix
 }
 
-// String is the problem as compilers print theirs, with the line and a caret below it.
+// String formats the problem as compilers do, with the line and a caret below it.
 func (p Problem) String() string {
 	var b strings.Builder
 	if place := p.Place.String(); place != "" {
@@ -107,8 +107,8 @@ func excerpt(line string, column int) string {
 	return fmt.Sprintf("    %s\n    %s^", string(text), string(indent))
 }
 
-// Problems are all that was found in a document, in the order of their places. As an error they
-// wrap [penstock.ErrInvalid].
+// Problems are all errors or warnings found in a document, ordered by place. As an error they wrap
+// [penstock.ErrInvalid].
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -121,24 +121,24 @@ func (p Problems) Error() string {
 
 func (p Problems) Unwrap() error { return penstock.ErrInvalid }
 
-// maxProblems is how many of a severity are told. After so many mistakes, reading and compiling stop:
-// what a document costs is bounded by its size, not by what is wrong with it.
+// maxProblems is how many problems of one severity are reported. Reading and compiling stop after that many
+// errors, so that the cost of a document is bounded by its size and not by its errors.
 const maxProblems = 1000
 
 // found collects the problems of one document.
 type found struct {
 	ctx      context.Context
 	stopped  error // the context ended
-	steps    int   // of work so far
-	checked  int   // at which step the context was looked at
+	steps    int   // work done so far
+	checked  int   // step at which the context was last checked
 	source   *source
 	problems [Warning + 1]Problems // by severity
 	untold   [Warning + 1]int
-	mistakes int             // told or not
-	broken   map[string]bool // paths at or below which there is a mistake
+	mistakes int             // reported or not
+	broken   map[string]bool // paths at or below which there is an error
 }
 
-// copied returns what can be added to without changing this one.
+// copied returns a copy that can be added to without changing f.
 func (f *found) copied() *found {
 	c := *f
 	for i := range c.problems {
@@ -148,11 +148,11 @@ func (f *found) copied() *found {
 	return &c
 }
 
-// A complaint is what there is to say about some part of a document.
+// A complaint is a problem with some part of a document, before its place is known.
 type complaint struct {
 	message string
 	hint    string
-	offset  int // into the scalar that it is about, in characters
+	offset  int // into the scalar concerned, in characters
 }
 
 func (c *complaint) Error() string {
@@ -193,7 +193,7 @@ func (f *found) add(severity Severity, at path, where spot, c *complaint) {
 	f.problems[severity] = append(f.problems[severity], p)
 }
 
-// mark remembers what is unsound, so that nothing further is concluded from it.
+// mark records that a path is invalid, so that nothing further is concluded from it.
 func (f *found) mark(at path) {
 	if f.broken == nil {
 		f.broken = map[string]bool{}
@@ -203,14 +203,14 @@ func (f *found) mark(at path) {
 	}
 }
 
-// checkEvery is how many steps are between two looks at the context.
+// checkEvery is the number of steps between two checks of the context.
 const checkEvery = 256
 
-// goOn tells whether there is a point in reading or compiling another part of the document: not after
-// more mistakes than are told, nor when whoever asked has gone.
+// goOn reports whether to read or compile another part of the document. It returns false after too many errors or
+// when the context has ended.
 func (f *found) goOn() bool { return f.work(1) }
 
-// work is goOn for so many steps.
+// work is goOn for several steps.
 func (f *found) work(steps int) bool {
 	if f.steps += steps; f.steps-f.checked >= checkEvery {
 		f.checked = f.steps
@@ -221,12 +221,12 @@ func (f *found) work(steps int) bool {
 	return f.stopped == nil && f.untold[Mistake] == 0
 }
 
-// sound tells whether nothing was wrong so far at or below a path.
+// sound reports whether no error has been found at or below a path.
 func (f *found) sound(at path) bool {
 	return len(f.broken) == 0 || !f.broken[at.String()]
 }
 
-// sorted returns the problems of a severity by their places.
+// sorted returns the problems of a severity, ordered by place.
 func (f *found) sorted(severity Severity) Problems {
 	problems := f.problems[severity]
 	slices.SortStableFunc(problems, func(a, b Problem) int {

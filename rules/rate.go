@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// A Rate is how much per how long: a length of time, or a calendar period.
+// A Rate is an amount per period. The period is a length of time or a calendar period.
 type Rate struct {
 	Count  int64
 	Window time.Duration
@@ -37,7 +37,7 @@ type unit struct {
 	length time.Duration
 }
 
-// The units, longest first. A duration is written with the first of each length.
+// units are the time units, longest first. A duration is written with the first name of each length.
 var units = []unit{
 	{"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"min", time.Minute},
 	{"s", time.Second}, {"ms", time.Millisecond},
@@ -47,14 +47,14 @@ var unitNames = []string{"ms", "s", "m", "min", "h", "d", "w"}
 
 var periods = []string{"hour", "day", "week", "month", "year"}
 
-// otherNames are what people write for units, and what they mean by it.
+// otherNames maps other names that people write for units to the units they mean.
 var otherNames = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "mins": "min", "minute": "min", "minutes": "min", "mn": "min",
 	"hr": "h", "hrs": "h", "hours": "h", "days": "d", "weeks": "w", "wk": "w", "mon": "month", "months": "month", "mo": "month",
 	"yr": "year", "y": "year", "years": "year", "msec": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
 }
 
-// unknownUnit complains about a unit, at an offset into the text.
+// unknownUnit returns the complaint about an unknown unit, at an offset into the text.
 func unknownUnit(name string, offset int, inRate bool) *complaint {
 	c := complain("unknown unit %.20s", name).in(offset)
 	known := unitNames
@@ -114,12 +114,12 @@ func parseRate(text string) (Rate, *complaint) {
 	return Rate{Count: count, Window: window}, nil
 }
 
-// lengthLike is a length of time like a calendar period.
+// lengthLike returns a length of time close to a calendar period.
 func lengthLike(period string) string {
 	return map[string]string{"hour": "h", "day": "d", "week": "w", "month": "d", "year": "d"}[period]
 }
 
-// parseCount reads a number of things, 0 or more, as in 1_000_000.
+// parseCount reads a count, 0 or more, such as 1_000_000.
 func parseCount(text string) (int64, *complaint) {
 	digits := strings.ReplaceAll(text, "_", "")
 	if digits == "" || leadingDigits(digits) != digits || text[0] == '_' || text[len(text)-1] == '_' {
@@ -135,7 +135,7 @@ func parseCount(text string) (int64, *complaint) {
 	return n, nil
 }
 
-// parseDuration reads numbers with units, one after the other. A complaint's offset is into text.
+// parseDuration reads a sequence of numbers with units. The offset of a complaint is into text.
 func parseDuration(text string, inRate bool) (time.Duration, *complaint) {
 	if text == "" {
 		return 0, complain("the duration is empty").but("write for example 30s")
@@ -169,7 +169,7 @@ func parseDuration(text string, inRate bool) (time.Duration, *complaint) {
 	return sum, nil
 }
 
-// badUnit complains about what follows digits and is no unit.
+// badUnit returns the complaint about text that follows digits and is not a unit.
 func badUnit(text string, at int, digits string) *complaint {
 	rest := text[at+len(digits):]
 	switch {
@@ -199,7 +199,7 @@ func leadingUnit(s string) string {
 
 func runes(s string) int { return len([]rune(s)) }
 
-// String writes the rate so that it is read as the same.
+// String formats the rate so that parsing returns the same rate.
 func (r Rate) String() string {
 	if r.Period != penstock.NoPeriod {
 		return fmt.Sprintf("%d/%v", r.Count, r.Period)
@@ -207,7 +207,7 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%v", r.Count, Duration(r.Window))
 }
 
-// String writes the duration in the longest unit that it is a multiple of.
+// String formats the duration in the longest unit that divides it.
 func (d Duration) String() string {
 	for _, u := range units {
 		if time.Duration(d)%u.length == 0 && d != 0 {

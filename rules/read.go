@@ -14,13 +14,13 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// A field of the document's structs, as their tags describe it.
+// A field is a field of the document's structs, as its tags describe it.
 type field struct {
 	name     string
 	index    int
 	required bool
 	nullable bool
-	min, max int64 // none if both are 0
+	min, max int64 // no bounds if both are 0
 	as, doc  string
 }
 
@@ -49,18 +49,18 @@ func fieldsOf(t reflect.Type) []field {
 // A texter is written as a single value.
 type texter interface{ readText(text string) *complaint }
 
-// A shaper can be written in more than one way.
+// A shaper can be written in more than one form.
 type shaper interface {
 	readNode(r *reader, n *node)
 	toNode() *node
 	schema(s *schemas) map[string]any
 }
 
-// A reader fills a document's values from nodes. It goes on after a mistake.
+// A reader fills a document's values from nodes. It continues after an error.
 type reader struct {
 	*found
 	path     path
-	declared map[string]bool // attributes that the document says the source of; made when first needed
+	declared map[string]bool // attributes whose source the document declares; made when first needed
 }
 
 func (r *reader) fail(n *node, c *complaint) {
@@ -74,7 +74,7 @@ func (r *reader) under(step any, read func()) {
 	r.path = r.path[:len(r.path)-1]
 }
 
-// what names the thing that is being read.
+// what names the part that is being read.
 func (r *reader) what() string {
 	for i := len(r.path) - 1; i >= 0; i-- {
 		if name, ok := r.path[i].(string); ok {
@@ -97,7 +97,7 @@ func (r *reader) read(n *node, v reflect.Value) {
 	}
 }
 
-// readAs reads a value of a type that says itself how it is written. It reports false for other types.
+// readAs reads a value whose type has its own parser. It returns false for other types.
 func (r *reader) readAs(n *node, v reflect.Value) bool {
 	switch to := v.Addr().Interface().(type) {
 	case shaper:
@@ -142,7 +142,7 @@ func (r *reader) readKind(n *node, v reflect.Value) {
 	}
 }
 
-// misread says what is wrong with a text that a type does not take.
+// misread returns the complaint about a text that a type rejects.
 func (r *reader) misread(err error, text string, t reflect.Type) *complaint {
 	if names := namesOf(t); names != nil {
 		return meantName(complain("unknown %s %.64q", r.what(), text), text, names)
@@ -165,13 +165,13 @@ func (r *reader) readList(n *node, v reflect.Value) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), 0, min(len(n.Items), 64)))
 	for i := 0; i < len(n.Items) && r.goOn(); i++ {
-		v.Grow(1) // what cannot be read must not take the memory of what can
+		v.Grow(1) // unreadable values must not use the memory of readable ones
 		v.SetLen(i + 1)
 		r.under(i, func() { r.readItem(&n.Items[i], v.Index(i)) })
 	}
 }
 
-// tooMany complains about a list or a mapping that has more than it may, before any of it is read.
+// tooMany reports a list or a mapping with too many items, before any of them is read.
 func (r *reader) tooMany(n *node, name string, least, most int64) bool {
 	if most == 0 || int64(len(n.Items)) <= most {
 		return false
@@ -188,7 +188,7 @@ func (r *reader) readItem(n *node, v reflect.Value) {
 	r.read(n, v)
 }
 
-// isMapping complains if a node is none, and about fields that are given twice.
+// isMapping reports whether a node is a mapping. It complains if not, and about duplicate fields.
 func (r *reader) isMapping(n *node) bool {
 	if n.Kind != strictdoc.Mapping {
 		r.fail(n, complain("%s must be a mapping, not %v", r.what(), n.Kind))
@@ -228,8 +228,8 @@ func (r *reader) readMap(n *node, v reflect.Value) {
 	}
 }
 
-// readFields fills a struct. Fields that it does not have are handed to other, and are a mistake
-// if that does not take them.
+// readFields fills a struct. It passes unknown fields to other, and reports an error for those that other
+// rejects.
 func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) bool) {
 	if !r.isMapping(n) {
 		return
@@ -271,7 +271,7 @@ func (r *reader) readFields(n *node, v reflect.Value, other func(item *node) boo
 	}
 }
 
-// empty complains that a field has no value.
+// empty returns the complaint that a field has no value.
 func (f *field) empty() *complaint {
 	c := complain("%s is empty", f.name)
 	if f.as != "" {
@@ -298,7 +298,7 @@ func (r *reader) unknown(item *node, fields []field) {
 	r.add(Mistake, r.path.with(item.Key), item.KeyAt, meantName(c, item.Key, names))
 }
 
-// meantName adds what a misspelt name was probably meant to be, or what there is.
+// meantName adds to c the most similar known name, or the list of known names.
 func meantName(c *complaint, name string, known []string) *complaint {
 	if meant := spelling.Closest(strings.ToLower(name), known); meant != "" {
 		return c.but("did you mean %s?", meant)

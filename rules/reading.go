@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Reading is a text that was read as documents are, into something else: what stands beside
-// rules, such as their tests, is written in the same way and has its mistakes shown in the same way.
+// A Reading is a text read with the syntax of rules documents into another struct. Files beside the rules, such
+// as their tests, use the same syntax and report errors in the same way.
 type Reading struct{ found *found }
 
-// Read fills a struct, whose tags are as those of [Document], from YAML or JSON. Values other than
-// texts, numbers, truths, times, lists, maps and structs are [encoding.TextUnmarshaler]s. It goes
-// on after a mistake: what could not be read is left as it was.
+// Read fills a struct, tagged like [Document], from YAML or JSON. Values other than strings, numbers, booleans,
+// times, lists, maps and structs must be [encoding.TextUnmarshaler]s. Read continues after an error and leaves
+// unreadable values unchanged.
 func Read(name string, text []byte, into any) *Reading {
 	f := &found{ctx: context.Background()}
 	if f.readTree(name, string(text)) {
@@ -24,8 +24,7 @@ func Read(name string, text []byte, into any) *Reading {
 	return &Reading{f}
 }
 
-// Fail adds a mistake that reading by itself does not show. The path leads to it: names of fields
-// and indexes of lists.
+// Fail adds an error that Read cannot find by itself. at is the path to it: field names and list indexes.
 func (r *Reading) Fail(message, hint string, at ...any) {
 	where := spot{Line: 1, Column: 1}
 	if r.found.source.root != nil {
@@ -34,16 +33,16 @@ func (r *Reading) Fail(message, hint string, at ...any) {
 	r.found.add(Mistake, at, where, &complaint{message: message, hint: hint})
 }
 
-// Sound tells whether there is no mistake at a path or below it.
+// Sound reports whether there is no error at a path or below it.
 func (r *Reading) Sound(at ...any) bool { return r.found.sound(at) }
 
-// Place returns where the text has what a path leads to, and that line.
+// Place returns the position of a path in the text, and that line.
 func (r *Reading) Place(at ...any) (Place, string) {
 	place, text, _ := r.found.source.show(r.found.source.find(at).At)
 	return place, text
 }
 
-// Err returns every mistake, as [Problems]; nil if there is none.
+// Err returns every error as [Problems], or nil if there is none.
 func (r *Reading) Err() error {
 	if r.found.mistakes == 0 {
 		return nil
@@ -51,7 +50,7 @@ func (r *Reading) Err() error {
 	return r.found.sorted(Mistake)
 }
 
-// ParseDuration reads a length of time as documents have it: 0s, 500ms, 1h30m, 2d.
+// ParseDuration reads a duration in the syntax of documents: 0s, 500ms, 1h30m, 2d.
 func ParseDuration(text string) (time.Duration, error) {
 	length, c := parseDuration(text, false)
 	if c != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// maxText bounds texts for which nothing else does.
+// maxText bounds texts that have no other bound.
 const maxText = 4096
 
-// scalar returns a single value's text. Numbers, true and false are texts too.
+// scalar returns the text of a single value. Numbers, true and false are texts too.
 func (r *reader) scalar(n *node) (string, bool) {
 	if n.Kind != strictdoc.Scalar {
 		r.fail(n, complain("%s must be a single value, not %v", r.what(), n.Kind))

@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-io/penstock/internal/bounds"
 )
 
-// Schema returns the JSON Schema of documents, for editors. It is made from the same types and
-// tags as the parser goes by. What it accepts may still have mistakes that only Compile finds.
+// Schema returns the JSON Schema of documents, for editors. It is built from the same types and tags that the
+// parser uses. A document that the schema accepts may still have errors that only Compile finds.
 func Schema() []byte {
 	s := &schemas{defs: map[string]any{}}
 	root := s.fields(reflect.TypeFor[Document]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Penstock rules"
 	root["$defs"] = s.defs
-	text, _ := json.MarshalIndent(root, "", "  ") // of maps, texts and numbers
+	text, _ := json.MarshalIndent(root, "", "  ") // cannot fail: maps, texts and numbers
 	return append(text, '\n')
 }
 
@@ -38,7 +38,7 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 
 func (s *schemas) reference(t reflect.Type) map[string]any {
 	if _, known := s.defs[t.Name()]; !known {
-		s.defs[t.Name()] = nil // in case that it refers to itself
+		s.defs[t.Name()] = nil // in case it refers to itself
 		s.defs[t.Name()] = s.inline(t)
 	}
 	return map[string]any{"$ref": "#/$defs/" + t.Name()}
@@ -77,7 +77,7 @@ var attributePattern = fmt.Sprintf("[A-Za-z0-9_-]{1,%d}", bounds.AttributeName)
 
 const durationPattern = "([0-9]+(ms|s|m|min|h|d|w))+"
 
-// textPatterns are how single values are written.
+// textPatterns are the schemas of single values.
 var textPatterns = map[reflect.Type]map[string]any{
 	reflect.TypeFor[Rate]():      patternSchema("^[0-9][0-9_]*/(" + durationPattern + "|ms|s|m|min|h|d|w|hour|day|week|month|year)$"),
 	reflect.TypeFor[Duration]():  patternSchema("^" + durationPattern + "$"),
@@ -93,7 +93,7 @@ func patternSchema(expression string) map[string]any {
 
 func anyOf(forms ...map[string]any) map[string]any { return map[string]any{"anyOf": forms} }
 
-// single is a value that is taken as text however it is written.
+// single is a value that is read as text in whatever form it is written.
 var single = map[string]any{"type": []string{"string", "number", "boolean"}}
 
 // fields describes a struct as a mapping.
@@ -170,7 +170,7 @@ func (v *Values) schema(*schemas) map[string]any {
 	return anyOf(single, map[string]any{"type": "array", "items": single, "minItems": 1, "maxItems": maxValues})
 }
 
-// schema lets everything else that a match has be an attribute, as it is one for short.
+// schema allows any other field of a match as a short form of an attribute.
 func (m *MatchTerms) schema(s *schemas) map[string]any {
 	object := s.fields(reflect.TypeFor[MatchTerms]())
 	object["additionalProperties"] = s.of(reflect.TypeFor[Values]())

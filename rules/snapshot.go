@@ -9,33 +9,33 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Snapshot is a document that was found sound, with everything worked out that a match needs. It
-// is immutable and may be shared by any number of goroutines.
+// A Snapshot is a valid document, compiled for matching. It is immutable and may be shared by any number of
+// goroutines.
 type Snapshot struct {
-	Version  int64  // the one that Compile was given
-	Checksum string // SHA-256 of the text, in hex: the same text has the same; empty where there is a Matcher
+	Version  int64  // the one passed to Compile
+	Checksum string // SHA-256 of the text in hex; empty with a Matcher
 
-	Rules   []*Rule            // in the document's order
+	Rules   []*Rule            // in document order
 	Sources []attribute.Source // of attributes, by name
-	Hasher  storage.Hasher     // of call ids; rules make their subjects themselves
+	Hasher  storage.Hasher     // of request ids; rules make their own subjects
 
-	// Matcher finds the rules in place of Match, which finds none of them; nil: Match does. Its type is
-	// known to the package that made it.
+	// Matcher, if not nil, finds the rules instead of Match, which then finds none. Its type is known to the package
+	// that made it.
 	Matcher any
 
 	byNumber map[uint64]*Rule
 
-	all         []Rule // in a row
+	all         []Rule // contiguous
 	allow, deny []index.Conditions
 	index       *index.Index
 }
 
-// NewSnapshot returns a snapshot without rules. Whoever adds rules brings a Matcher for them.
+// NewSnapshot returns a snapshot without rules. Code that adds rules must also set a Matcher for them.
 func NewSnapshot(o Options) *Snapshot {
 	return &Snapshot{Version: o.Version, Hasher: storage.NewHasher(o.Secret), index: index.Build(nil, nil, nil, nil)}
 }
 
-// Numbered returns the rule whose subjects' hasher has the number; nil if there is none.
+// Numbered returns the rule whose subject hasher has the number, or nil.
 func (s *Snapshot) Numbered(n uint64) *Rule { return s.byNumber[n] }
 
 // A Rule is one rule of a snapshot.
@@ -44,16 +44,16 @@ type Rule struct {
 	Index int // in the document
 
 	Key      []KeyPart
-	Subjects storage.RuleHasher // from the key's values, in its order
+	Subjects storage.RuleHasher // made from the key's values, in its order
 
 	Limits    []*algorithm.Meter // at least one
-	Policies  []string           // what each limit is called: the rule's name, or rule:1m if there are several
+	Policies  []string           // name of each limit: the rule's name, or rule:1m if there are several
 	Overrides []Override         // the first that holds replaces the limits
 
 	Cost           Cost
-	Penalty        *algorithm.Penalty // nil: nobody is banned
-	Dedup          *algorithm.Dedup   // nil: no repeats are recognised
-	DedupAttribute string             // that holds the call's id; "": the call's own
+	Penalty        *algorithm.Penalty // nil: no bans
+	Dedup          *algorithm.Dedup   // nil: duplicates are not recognised
+	DedupAttribute string             // attribute that holds the request's id; "": the id of the call
 	Reserve        time.Duration      // 0: nothing can be settled later
 	Overage        algorithm.Overage
 
@@ -63,47 +63,46 @@ type Rule struct {
 	Owner        string
 	Expires      time.Time // zero: never
 
-	item    *index.Item // which calls the rule is for
+	item    *index.Item // which requests the rule applies to
 	onError OnError
 }
 
-// An Override replaces a rule's limits for some of its calls.
+// An Override replaces a rule's limits for some of its requests.
 type Override struct {
 	Limits    []*algorithm.Meter // none if Unlimited
 	Policies  []string
-	Dedup     *algorithm.Dedup // with the budget that goes with these limits
+	Dedup     *algorithm.Dedup // with the budget that belongs to these limits
 	Unlimited bool
 
-	// OwnCounters says that the limits have counters of their own, named by MatchID. Otherwise they
-	// share the rule's: everything the match reads is part of the key, so that a key always gets
-	// the same limits.
+	// OwnCounters says that the limits have their own counters, named by MatchID. Otherwise they share the rule's:
+	// everything the match reads is part of the key, so a key always gets the same limits.
 	OwnCounters bool
-	MatchID     uint64 // names what the match asks for, wherever the override stands; never 0
+	MatchID     uint64 // identifies the match, wherever the override is written; never 0
 
 	Expires time.Time // zero: never
 
-	item    *index.Item // which of the rule's calls the override is for
+	item    *index.Item // which of the rule's requests the override applies to
 	onError OnError
 }
 
-// A Cost says what a call costs under a rule. The zero Cost is what the call itself says. Whatever
-// the rule says, a call of cost 0 is a peek.
+// A Cost says what a request costs under a rule. The zero Cost means the cost that the call states. A call of
+// cost 0 is always a peek, whatever the rule says.
 type Cost struct {
 	Fixed int64
 
-	// Where the cost is found; none of them: Fixed.
+	// Source of the cost; if none is set, Fixed applies.
 	Attribute      string
 	ResponseHeader string
 	ResponseBytes  bool
 
-	Default int64 // where it is missing or no number
-	Max     int64 // what exceeds it counts as this much
+	Default int64 // used if the cost is missing or not a number
+	Max     int64 // larger costs count as this
 }
 
-// Afterwards tells whether the cost is known only with the response.
+// Afterwards reports whether the cost is known only with the response.
 func (c *Cost) Afterwards() bool { return c.ResponseHeader != "" || c.ResponseBytes }
 
-// Domain returns the domain of the calls that the rule is for; "" if a Matcher finds it.
+// Domain returns the domain of the rule's requests, or "" if a Matcher finds it.
 func (r *Rule) Domain() string {
 	if r.item == nil {
 		return ""

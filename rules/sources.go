@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 )
 
-// sources returns where attributes come from, in the order of their names.
+// sources returns the sources of attributes, ordered by attribute name.
 func (c *compiler) sources() (all []attribute.Source) {
 	for _, name := range slices.Sorted(maps.Keys(c.doc.Attributes)) {
 		at := path{"attributes", name}

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// when compiles an expression over the attributes and the wildcards of the rule's path, once for
-// all that are alike.
+// when compiles an expression over the attributes and the wildcards of the rule's path, once for all equal ones.
 func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
 	if text == "" || !c.sound(at) {
 		return nil
@@ -48,22 +47,22 @@ func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
 	return nil
 }
 
-// maxExpressions is how many bytes the expressions of a document may have together: to compile a byte
-// of one takes some ten times as long as a byte of anything else.
+// maxExpressions bounds the total bytes of all expressions in a document: compiling a byte of an expression takes
+// about ten times as long as a byte of anything else.
 const maxExpressions = 512 << 10
 
-// mentioned returns the names that occur in an expression, and perhaps others that are part of a
-// word: few expressions need a language of their own.
+// mentioned returns the names that occur in an expression. It may include names that are only part of a word. Few
+// expressions need their own language.
 func mentioned(names []string, text string) []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(text, name) })
 	slices.Sort(names)
 	return names
 }
 
-// maxLanguages is how many there are, at about 100 KB each.
+// maxLanguages bounds the number of languages, at about 100 KB each.
 const maxLanguages = 256
 
-// languageWith returns the language over the attributes and wildcards, given in one text.
+// languageWith returns the language over the attributes and the wildcards, which are given as one text.
 func (c *compiler) languageWith(wildcards string) (*expr.Language, error) {
 	if known := c.languages[wildcards]; known != nil {
 		return known, nil
@@ -79,7 +78,7 @@ func (c *compiler) languageWith(wildcards string) (*expr.Language, error) {
 	return made, nil
 }
 
-// attributeNames returns all that the document speaks of.
+// attributeNames returns all attributes that the document mentions.
 func (c *compiler) attributeNames() []string {
 	if c.attributes != nil {
 		return c.attributes
@@ -106,8 +105,8 @@ func (c *compiler) attributeNames() []string {
 	return c.attributes
 }
 
-// wildcards complains about names in a rule's path that attributes have: in a key and in an
-// expression they could mean either.
+// wildcards reports wildcards of a rule's path that have the name of an attribute: in a key and in an expression
+// they would be ambiguous.
 func (c *compiler) wildcards(p pattern.Path, at path) {
 	if !c.sound(at) {
 		return

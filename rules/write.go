@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// YAML writes the document as a person would. Parsed, it is the same document again.
+// YAML formats the document for people. Parsing the result returns the same document.
 func (d *Document) YAML() []byte {
 	var b strings.Builder
 	writeBlock(d.node(), &b, 0, false)
 	return []byte(b.String())
 }
 
-// JSON writes the document on one line. Parsed, it is the same document again.
+// JSON formats the document on one line. Parsing the result returns the same document.
 func (d *Document) JSON() []byte {
 	var b strings.Builder
 	writeFlow(d.node(), &b, true)
@@ -42,7 +42,7 @@ func fieldsToNode(v reflect.Value) *node {
 	return n
 }
 
-// isEmpty tells what need not be written.
+// isEmpty reports whether a value can be omitted.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
@@ -64,7 +64,7 @@ func valueToNode(v reflect.Value) *node {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
-	if !v.CanAddr() { // of a map
+	if !v.CanAddr() { // element of a map
 		copied := reflect.New(v.Type()).Elem()
 		copied.Set(v)
 		v = copied
@@ -93,7 +93,7 @@ func valueToNode(v reflect.Value) *node {
 		}
 		return n
 	}
-	n := &node{Kind: strictdoc.Mapping} // a map, in the order of its keys
+	n := &node{Kind: strictdoc.Mapping} // a map, in key order
 	keys := make([]string, 0, v.Len())
 	for _, key := range v.MapKeys() {
 		keys = append(keys, key.String())
@@ -105,7 +105,7 @@ func valueToNode(v reflect.Value) *node {
 	return n
 }
 
-// textNode is a scalar that is quoted where it would be read as something else.
+// textNode returns a scalar, quoted if it would otherwise be read as something else.
 func textNode(text string) *node {
 	if isPlain(text) {
 		return scalarOf(text)
@@ -113,7 +113,7 @@ func textNode(text string) *node {
 	return quotedOf(text)
 }
 
-// isPlain tells texts that mean the same without quotes, anywhere in YAML.
+// isPlain reports whether a text means the same without quotes anywhere in YAML.
 func isPlain(text string) bool {
 	if text == "" || !isLetter(text[0]) && !isDigit(text[0]) && text[0] != '/' {
 		return false
@@ -131,8 +131,8 @@ func isTime(text string) bool {
 	return err == nil
 }
 
-// writeBlock writes a mapping or list over several lines, what is small within it on one. inline
-// says that the first line has begun.
+// writeBlock writes a mapping or list over several lines, and small items within it on one line. inline says that
+// the first line has already begun.
 func writeBlock(n *node, b *strings.Builder, indent int, inline bool) {
 	margin := strings.Repeat("  ", indent)
 	for i := range n.Items {
@@ -162,12 +162,13 @@ func writeBlock(n *node, b *strings.Builder, indent int, inline bool) {
 	}
 }
 
-// isSection tells what has lines of its own even if it is small: the document's parts, and rules.
+// isSection reports whether a node gets its own lines even if it is small: the document's top-level fields, and
+// rules.
 func isSection(n *node, indent int, item *node) bool {
 	return len(item.Items) > 0 && (indent == 0 || indent == 1 && n.Kind == strictdoc.List)
 }
 
-// isSmall tells what fits on a line.
+// isSmall reports whether a node fits on a line.
 func isSmall(n *node) bool {
 	const most = 100
 	if n.Kind == strictdoc.Scalar || len(n.Items) == 0 {
@@ -230,7 +231,7 @@ func plainOrQuoted(text string) string {
 	return quote(text)
 }
 
-// quote writes a text as a JSON string, which is also one of YAML.
+// quote formats a text as a JSON string, which is also valid YAML.
 func quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

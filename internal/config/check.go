@@ -17,10 +17,10 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// minSecret is how many bytes a secret must have: 16 random ones in hex are 32.
+// minSecret is the minimum length of a secret in bytes: 16 random bytes in hex are 32.
 const minSecret = 16
 
-// check notes what is wrong with the values together. It also settles what follows from others.
+// check reports values that do not fit together. It also sets values that depend on others.
 func (l *loader) check() {
 	if l.unreadable {
 		return
@@ -75,7 +75,7 @@ func (l *loader) checkListen() {
 	}
 }
 
-// checkAddresses checks the address of each listener, and that no two have the same.
+// checkAddresses checks the address of each listener, and that no two are the same.
 func (l *loader) checkAddresses() {
 	c := l.config
 	taken := map[string]string{}
@@ -97,7 +97,7 @@ func (l *loader) checkAddresses() {
 		switch {
 		case err != nil || bad != nil:
 			l.wrong(at.path, "invalid address %.64q, for example :8080 or 127.0.0.1:8080", at.address)
-		case n == 0: // any free one
+		case n == 0: // any free port
 		case taken[at.address] != "":
 			l.wrong(at.path, "%s is already used by %s", at.address, taken[at.address])
 		default:
@@ -106,7 +106,7 @@ func (l *loader) checkAddresses() {
 	}
 }
 
-// IsLoopback tells whether an address is for this machine only.
+// IsLoopback reports whether an address is reachable from this machine only.
 func IsLoopback(address string) bool {
 	if _, unix := listener.UnixPath(address); unix {
 		return true
@@ -147,7 +147,7 @@ func (u *Upstream) Servers() []string {
 	return append([]string{u.URL}, u.URLs...)
 }
 
-// HasRedis tells whether counters are in Redis.
+// HasRedis reports whether counters are in Redis.
 func (c *Config) HasRedis() bool { return len(c.Store.Redis.Addresses) > 0 }
 
 func (l *loader) checkRedis(path string, r *Redis) {
@@ -187,7 +187,7 @@ func (l *loader) checkRedisAddress(path, address string, r *Redis) {
 	}
 }
 
-// checkRules also settles which of the ways to have rules is meant.
+// checkRules checks where rules come from. It also sets the source if several are possible.
 func (l *loader) checkRules() {
 	r := &l.config.Rules
 	ways := 0
@@ -236,7 +236,7 @@ func (l *loader) checkSecrets() {
 	}
 }
 
-// checkKeptSecret checks the secret that an earlier start has made, if none is configured.
+// checkKeptSecret checks the secret that an earlier start has generated, if none is configured.
 func (l *loader) checkKeptSecret() {
 	if l.config.KeySecret != "" || l.config.KeySecretFile != "" {
 		return
@@ -248,7 +248,7 @@ func (l *loader) checkKeptSecret() {
 	}
 }
 
-// isHTTP tells whether a text is the URL of an HTTP server.
+// isHTTP reports whether a text is an HTTP or HTTPS URL.
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
@@ -275,7 +275,7 @@ func (l *loader) checkServerTLS(path string, t ServerTLS) {
 	}
 }
 
-// CheckTraffic tells why there can be no demo traffic.
+// CheckTraffic returns why demo traffic is not possible, or nil.
 func (c *Config) CheckTraffic() error {
 	switch {
 	case !c.Demo || len(c.Upstreams) > 0:

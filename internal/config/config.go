@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// Config is everything that can be configured. The tags say how a field is called and what it is
-// for: the file, the environment, error messages and docs/configuration.md all go by them.
+// Config is everything that can be configured. The tags give the name and the description of a field: the file,
+// the environment, error messages and docs/configuration.md all use them.
 type Config struct {
 	Listen         Listen     `key:"listen"`
 	Upstreams      []Upstream `key:"upstreams" doc:"where the gateway sends calls; in the environment, the same YAML"`
@@ -30,11 +30,11 @@ type Config struct {
 	Metrics        Metrics    `key:"metrics"`
 	Log            Log        `key:"log"`
 
-	Warnings []string // what works, but should be changed
-	Ignored  []string // variables of envoyproxy/ratelimit that are set and mean nothing here, with the reason
+	Warnings []string // settings that work but should be changed
+	Ignored  []string // variables of envoyproxy/ratelimit that are set but have no effect here, with the reason
 
-	Demo    bool // a database without rules gets the sample, a gateway without upstreams a demo
-	Traffic bool // of made-up callers, from the start
+	Demo    bool // adds the sample rules to a database without rules, and a demo upstream to a gateway without upstreams
+	Traffic bool // generate demo traffic from the start
 }
 
 type Listen struct {
@@ -122,7 +122,7 @@ type ServerTLS struct {
 	ClientNames []string `key:"client_names" doc:"refuse clients whose certificate has none of these DNS names, addresses or URIs; empty: any name. Requires required"`
 }
 
-// timeoutsConfig: 0 is none.
+// Timeouts: 0 means none.
 type Timeouts struct {
 	ReadHeader     time.Duration `key:"read_header" doc:"for a client to send the head of a request; 0 is none, as with the others"`
 	Idle           time.Duration `key:"idle" doc:"of a connection between requests"`
@@ -136,7 +136,7 @@ type Timeouts struct {
 	Drain          time.Duration `key:"drain" doc:"for calls under way to end when the server stops, at every listener"`
 }
 
-// limitsConfig: 0 is the default where it says so.
+// Limits: 0 means the default if the description says so.
 type Limits struct {
 	HeaderBytes         Size `key:"header_bytes" doc:"of a request's head"`
 	BodyBytes           Size `key:"body_bytes" doc:"of a request's body; -1 is no limit"`
@@ -152,7 +152,7 @@ type Store struct {
 	Memory Memory `key:"memory"`
 	Redis  Redis  `key:"redis"`
 
-	RedisPerSecond Redis `key:"redis_per_second"` // of limits per second in files of envoyproxy/ratelimit
+	RedisPerSecond Redis `key:"redis_per_second"` // for limits per second in files of envoyproxy/ratelimit
 }
 
 type Memory struct {
@@ -253,12 +253,12 @@ type Secret string
 
 func (Secret) String() string { return "…" }
 
-// SecretURL is a URL that may hold a password or a token, which must not be shown.
+// SecretURL is a URL that may contain a password or a token, which must not be shown.
 type SecretURL string
 
 func (u SecretURL) String() string { return urlform.Redact(string(u)) }
 
-// LogValue is what a log shows.
+// LogValue returns the URL as logs show it.
 func (u SecretURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 func Default() *Config {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// formerFiles are what older versions left in the working directory, which was the default of data_dir.
+// formerFiles are files that older versions left in the working directory, then the default of data_dir.
 var formerFiles = []string{"penstock.db", "key_secret", "rules.last-good"}
 
-// settleDataDir chooses the data directory if none is set. A server that was started without one before
-// goes on in its working directory: elsewhere it would find no rules.
+// settleDataDir chooses the data directory if none is set. A server that was started without one before stays in
+// its working directory, because it would find no rules elsewhere.
 func (l *loader) settleDataDir(env []string) {
 	if l.origin["data_dir"] != "" {
 		return
@@ -25,8 +25,8 @@ func (l *loader) settleDataDir(env []string) {
 	l.config.DataDir = defaultDataDir(env)
 }
 
-// defaultDataDir returns what systemd names with StateDirectory=, or the user's data directory by the XDG
-// specification, or, for a service without a home, /var/lib/penstock.
+// defaultDataDir returns systemd's StateDirectory=, or the user's data directory by the XDG specification, or,
+// for a service without a home, /var/lib/penstock.
 func defaultDataDir(env []string) string {
 	if dir, _, _ := strings.Cut(Getenv(env, "STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {
 		return dir
@@ -40,8 +40,8 @@ func defaultDataDir(env []string) string {
 	return "/var/lib/penstock"
 }
 
-// sqliteFile returns where a relative SQLite file is: within data_dir. One that was named while data_dir
-// was not is relative to the working directory.
+// sqliteFile returns the path of a relative SQLite file: inside data_dir. If data_dir is not set, it is relative
+// to the working directory.
 func (l *loader) sqliteFile(name string) string {
 	isNamed := l.origin["rules.database"] != "" || l.origin["rules.database_file"] != ""
 	if filepath.IsAbs(name) || isNamed && l.origin["data_dir"] == "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// checkEnvoy checks what serves clients of envoyproxy/ratelimit.
+// checkEnvoy checks the settings for clients of envoyproxy/ratelimit.
 func (l *loader) checkEnvoy() {
 	c, e := l.config, &l.config.Envoy
 	for _, h := range []struct{ path, name string }{
@@ -36,7 +36,7 @@ func (l *loader) checkEnvoy() {
 	}
 }
 
-// refuseEnvoyOnly refuses settings that would have no effect without limits of envoyproxy/ratelimit.
+// refuseEnvoyOnly rejects settings that have no effect without limits of envoyproxy/ratelimit.
 func (l *loader) refuseEnvoyOnly() {
 	c := l.config
 	if c.Envoy.Quota {

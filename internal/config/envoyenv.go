@@ -6,10 +6,10 @@ import (
 	"github.com/penstock-io/penstock/internal/envoyenv"
 )
 
-// envoyEnvVariable says that the variables of envoyproxy/ratelimit count, for every command.
+// envoyEnvVariable enables the variables of envoyproxy/ratelimit, for every command.
 const envoyEnvVariable = "PENSTOCK_ENVOY_RATELIMIT_ENV"
 
-// readEnvoyEnv takes what the variables of envoyproxy/ratelimit say.
+// readEnvoyEnv reads the variables of envoyproxy/ratelimit.
 func (l *loader) readEnvoyEnv(s Sources) {
 	const redis = "store.redis.addresses"
 	hasRedis := l.config.HasRedis() || Getenv(s.Env, variable(redis)) != "" ||

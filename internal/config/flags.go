@@ -26,7 +26,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Flags returns the keys that flags give a value.
+// Flags returns the keys that are set by flags.
 func Flags(flags *pflag.FlagSet) (all []Flag) {
 	for _, f := range flagKeys {
 		flag := flags.Lookup(f.flag)

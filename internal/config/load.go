@@ -18,8 +18,8 @@ const (
 	maxSecretFile = 16 << 10
 )
 
-// A loader puts a configuration together: defaults, then the file, the environment, the flags. It
-// remembers where each value comes from, and collects all mistakes.
+// A loader assembles a configuration: defaults, then the file, the environment, the flags. It records where each
+// value comes from, and collects all errors.
 type loader struct {
 	config   *Config
 	settings map[string]*setting
@@ -27,27 +27,27 @@ type loader struct {
 
 	errs       []error
 	broken     []string // keys whose value could not be read
-	unreadable bool     // a whole source could not be
+	unreadable bool     // a whole source could not be read
 }
 
-// A Flag is the value of a key that a flag has.
+// A Flag is a key's value set by a flag.
 type Flag struct{ Name, Key, Value string }
 
-// Sources are where a configuration comes from, beside the defaults. A flag overrides the environment,
-// which overrides the file.
+// Sources are where a configuration comes from, besides the defaults. A flag overrides the environment, which
+// overrides the file.
 type Sources struct {
-	File  string   // "" is the one that PENSTOCK_CONFIG names, if any
-	Env   []string // as of os.Environ
+	File  string   // "": the file that PENSTOCK_CONFIG names, if any
+	Env   []string // in the form of os.Environ
 	Flags []Flag
 	Demo  bool
 
-	EnvoyEnv bool // the variables of envoyproxy/ratelimit count, too; PENSTOCK_ENVOY_RATELIMIT_ENV=true says the same
+	EnvoyEnv bool // also read the variables of envoyproxy/ratelimit; the same as PENSTOCK_ENVOY_RATELIMIT_ENV=true
 }
 
 func (s *Sources) fileName() string { return cmp.Or(s.File, Getenv(s.Env, "PENSTOCK_CONFIG")) }
 
-// Load reads and checks a configuration as serve does. The error is a *configError that has every
-// mistake; what could be read is returned all the same.
+// Load reads and checks a configuration as serve does. The error is an *Error with every error found. The values
+// that could be read are returned even then.
 func Load(s Sources) (*Config, error) {
 	l := readSources(s)
 	l.errs = append(l.errs, UnknownVariables(s.Env)...)
@@ -55,19 +55,19 @@ func Load(s Sources) (*Config, error) {
 	unconfigured := s.fileName() == "" && len(c.Upstreams) == 0 && c.Rules.File == "" && c.Rules.Database == "" && !c.Rules.Redis && !c.Rules.IsEnvoy()
 	c.Demo = s.Demo || unconfigured
 	if c.Demo && l.origin["listen.gateway"] == "" {
-		c.Listen.Gateway = "127.0.0.1:8080" // a demo is for this machine
+		c.Listen.Gateway = "127.0.0.1:8080" // a demo is only for this machine
 	}
 	l.check()
 	return c, l.err()
 }
 
-// Read reads a configuration and checks each value by itself, but not whether they fit together.
+// Read reads a configuration and checks each value, but not whether they fit together.
 func Read(s Sources) (*Config, error) {
 	l := readSources(s)
 	return l.config, l.err()
 }
 
-// LoadRules reads a configuration and checks where it says that rules are: in a database that it names.
+// LoadRules reads a configuration and checks its rules database.
 func LoadRules(s Sources) (*Config, error) {
 	l := readSources(s)
 	if l.unreadable {
@@ -86,17 +86,17 @@ func LoadRules(s Sources) (*Config, error) {
 	return l.config, l.err()
 }
 
-// A Error is every mistake in a configuration.
+// An Error lists every error in a configuration.
 type Error struct {
 	Mistakes   []error
-	Unreadable bool // some sources or values could not be read, so that the configuration is not what was meant
+	Unreadable bool // some sources or values could not be read, so the configuration is incomplete
 }
 
 func (e *Error) Error() string { return errors.Join(e.Mistakes...).Error() }
 
 func (e *Error) Unwrap() []error { return e.Mistakes }
 
-// err returns the mistakes that were found, nil if there are none.
+// err returns the errors found, or nil if there are none.
 func (l *loader) err() error {
 	if len(l.errs) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func readSources(s Sources) *loader {
 
 const VisiblePassword = "every user of this machine can read the password in the process list; put the URL into a file and name it with --database-file"
 
-// HasPassword tells whether the source of a database holds a password.
+// HasPassword reports whether the source of a database contains a password.
 func HasPassword(source string) bool {
 	return urlform.HasPassword(source) || strings.Contains(source, "password=")
 }
@@ -153,8 +153,8 @@ func (l *loader) oneof(path string) []string {
 	return nil
 }
 
-// layer reads one source. Where rules come from is one choice in several keys: a source that makes
-// it takes it from those before.
+// layer reads one source. The origin of rules is one choice spread over several keys: a source that sets one of
+// them replaces the choice of earlier sources.
 func (l *loader) layer(read func()) {
 	r := &l.config.Rules
 	before := *r
@@ -183,7 +183,7 @@ func (l *loader) readFile(name string) {
 	}
 }
 
-// readEnv takes what the environment says. See unknownVariables for names it does not know.
+// readEnv reads the environment. See UnknownVariables for names it does not know.
 func (l *loader) readEnv(env []string) {
 	values := map[string]string{}
 	for _, line := range env {
@@ -236,13 +236,13 @@ func (l *loader) set(path, text, origin string) {
 	}
 }
 
-// fail notes that a source cannot be read at all.
+// fail records that a source cannot be read at all.
 func (l *loader) fail(err error) {
 	l.unreadable = true
 	l.errs = append(l.errs, err)
 }
 
-// misread notes that what stands at a place cannot be the value of a key.
+// misread records that the text at a place is not a valid value of a key.
 func (l *loader) misread(place, path, format string, args ...any) {
 	if path != "" {
 		l.broken = append(l.broken, path)
@@ -250,8 +250,8 @@ func (l *loader) misread(place, path, format string, args ...any) {
 	l.note(place, path, format, args...)
 }
 
-// wrong notes that the value of a key cannot be used. Nothing is said of one that was misread: it
-// is not what it was meant to be.
+// wrong records that the value of a key cannot be used. It ignores a key that was misread, whose value is not the
+// intended one.
 func (l *loader) wrong(path, format string, args ...any) {
 	for _, broken := range l.broken {
 		broken = strings.TrimSuffix(broken, "_file")
@@ -266,13 +266,13 @@ func (l *loader) wrong(path, format string, args ...any) {
 	l.note(cmp.Or(origin, "default"), path, format, args...)
 }
 
-// unusable is wrong where others would fail on the value too, and may print it.
+// unusable is wrong for a value on which later checks would also fail, and might print it.
 func (l *loader) unusable(path, format string, args ...any) {
 	l.wrong(path, format, args...)
 	l.broken = append(l.broken, path)
 }
 
-// warn notes that the value of a key works, but should be changed.
+// warn records that the value of a key works but should be changed.
 func (l *loader) warn(path, format string, args ...any) {
 	l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s: %s", cmp.Or(l.origin[path], "default"), path, fmt.Sprintf(format, args...)))
 }
@@ -284,7 +284,7 @@ func (l *loader) note(origin, path, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s: %w", origin, fmt.Errorf(format, args...)))
 }
 
-// ReadFile reads a file that must not be larger than most.
+// ReadFile reads a file of at most most bytes.
 func ReadFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// Hosts are the names under which a listener is reached.
+// Hosts returns the host names by which a listener is reached.
 func (c *Config) Hosts(address string) webguard.Hosts {
 	return webguard.Hosts{Loopback: IsLoopback(address), Names: c.Listen.Hosts}
 }
 
-// Options returns how counters are kept in this Redis.
+// Options returns the options of the store in this Redis.
 func (r *Redis) Options() (redisstore.Options, error) {
 	secure, err := r.TLS.Load()
 	return redisstore.Options{
@@ -25,11 +25,11 @@ func (r *Redis) Options() (redisstore.Options, error) {
 	}, err
 }
 
-// rulesTimeout is what an exchange of rules may take. The store's timeout is for decisions, which are
-// small; but where a decision has longer, rules have as long.
+// rulesTimeout is the timeout for reading or writing rules. The store's timeout is for decisions, which are
+// small. If the store's timeout is longer, it applies to rules too.
 const rulesTimeout = 5 * time.Second
 
-// RuleOptions returns how rules are carried through the store's Redis.
+// RuleOptions returns the options for publishing rules through the store's Redis.
 func (r *Redis) RuleOptions() (ruleredis.Options, error) {
 	secure, err := r.TLS.Load()
 	return ruleredis.Options{
@@ -40,7 +40,7 @@ func (r *Redis) RuleOptions() (ruleredis.Options, error) {
 	}, err
 }
 
-// EnvoyOptions say how files of envoyproxy/ratelimit are read.
+// EnvoyOptions returns the options for reading files of envoyproxy/ratelimit.
 func (r *Rules) EnvoyOptions() envoyratelimit.Options {
 	return envoyratelimit.Options{MergeDomains: r.MergeDomains, Together: r.IsEnvoy() && r.Charge == "together", Bans: r.Bans}
 }

@@ -9,11 +9,11 @@ import (
 	"runtime"
 )
 
-// NewToken returns what nobody can guess.
+// NewToken returns a random token.
 func NewToken() string { return "pk_" + rand.Text() + rand.Text() }
 
-// OpenKeySecret returns what keys the hash of clients: the one configured, or one that is made at the
-// first start and kept.
+// OpenKeySecret returns the secret that keys the hash of clients: the configured one, or one that is generated at
+// the first start and kept.
 func (c *Config) OpenKeySecret() (string, error) {
 	text, err := c.ReadKeySecret()
 	if errors.Is(err, os.ErrNotExist) {
@@ -22,7 +22,7 @@ func (c *Config) OpenKeySecret() (string, error) {
 	return text, err
 }
 
-// ReadKeySecret is keySecret without making one.
+// ReadKeySecret is OpenKeySecret, but never generates a secret.
 func (c *Config) ReadKeySecret() (string, error) {
 	if c.KeySecret != "" {
 		return string(c.KeySecret), nil
@@ -30,12 +30,12 @@ func (c *Config) ReadKeySecret() (string, error) {
 	return readKept(c.InDataDir("key_secret"))
 }
 
-// ReadAdminToken reads the token that was kept.
+// ReadAdminToken reads the kept token.
 func (c *Config) ReadAdminToken() (string, error) { return readKept(c.AdminTokenFile()) }
 
 func (c *Config) AdminTokenFile() string { return c.InDataDir("admin_token") }
 
-// readKept reads a secret that was made at the first start.
+// readKept reads a secret that was generated at the first start.
 func readKept(file string) (string, error) {
 	text, _, err := ReadSecretFile(file)
 	switch {
@@ -47,9 +47,9 @@ func readKept(file string) (string, error) {
 	return text, nil
 }
 
-// ReadSecretFile reads a file that holds a secret. It refuses a file that everybody can write to:
-// anybody on the machine could choose the secret. The warning says who else can read or change it; a
-// group may be meant to, as on volumes of Kubernetes with an fsGroup.
+// ReadSecretFile reads a file that contains a secret. It rejects a world-writable file, because anyone on the
+// machine could choose the secret. The warning says who else can read or change it; group access may be intended,
+// as on Kubernetes volumes with an fsGroup.
 func ReadSecretFile(name string) (text, warning string, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -63,10 +63,10 @@ func ReadSecretFile(name string) (text, warning string, err error) {
 	return string(data), warning, err
 }
 
-// checkMode judges who can read and write the file of a secret.
+// checkMode checks who can read and write a secret's file.
 func checkMode(f *os.File) (warning string, err error) {
 	info, err := f.Stat()
-	if err != nil || runtime.GOOS == "windows" { // which has no such modes
+	if err != nil || runtime.GOOS == "windows" { // Windows has no such modes
 		return "", err
 	}
 	mode := info.Mode().Perm()
@@ -83,8 +83,8 @@ func checkMode(f *os.File) (warning string, err error) {
 	return fmt.Sprintf("%s is %s (mode %#o): run chmod 600 %[1]s", f.Name(), warning, mode), nil
 }
 
-// checkMode judges who can read and write the file that a setting is in, or names, and that others
-// read. That it is missing is for them to say.
+// checkMode checks who can read and write the file that contains a setting, or that a setting names and other
+// packages read. Those packages report a missing file.
 func (l *loader) checkMode(path, name string) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *loader) checkMode(path, name string) {
 	}
 }
 
-// KeepSecret writes a secret for nobody but its owner, unless another process has just done so.
+// KeepSecret writes a secret that only its owner can read, unless another process has just done so.
 func KeepSecret(file, made string) (string, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".secret-*") // with mode 0600
 	if err != nil {

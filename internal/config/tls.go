@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Load returns nil if TLS is off.
+// Load returns the TLS configuration, or nil if TLS is off.
 func (t *ClientTLS) Load() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil

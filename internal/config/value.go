@@ -21,7 +21,7 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings are the keys within a struct, in the order of its fields.
+// settings returns the keys of a struct, in the order of its fields.
 func settings(of reflect.Value, prefix string) []setting {
 	var all []setting
 	for i := range of.NumField() {
@@ -39,12 +39,12 @@ func settings(of reflect.Value, prefix string) []setting {
 	return all
 }
 
-// variable is what a key is called in the environment.
+// variable returns the environment variable of a key.
 func variable(path string) string {
 	return "PENSTOCK_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// set gives the setting a value that is one piece of text.
+// set sets the value of the setting from a text.
 func (s *setting) set(text string) error { return s.setValue(s.value, text) }
 
 func (s *setting) setValue(v reflect.Value, text string) error {
@@ -84,7 +84,7 @@ func (s *setting) setValue(v reflect.Value, text string) error {
 	return nil
 }
 
-// setList reads a list as the environment and flags have it, with commas.
+// setList reads a comma-separated list, as in the environment and flags.
 func (s *setting) setList(v reflect.Value, text string) error {
 	var parts []string
 	if text != "" {
@@ -100,7 +100,7 @@ func (s *setting) setList(v reflect.Value, text string) error {
 	return nil
 }
 
-// Size is a number of bytes, written 16KiB, 1GiB or 4096; -1 is none at all.
+// Size is a number of bytes, written 16KiB, 1GiB or 4096; -1 means none at all.
 type Size int64
 
 func (s *Size) UnmarshalText(text []byte) error {
@@ -123,7 +123,7 @@ func (s Size) String() string {
 	return strings.NewReplacer(".0 ", "", " ", "").Replace(humanize.IBytes(uint64(s)))
 }
 
-// Ratio is a part of a whole, from 0 to 1.
+// Ratio is a fraction from 0 to 1.
 type Ratio float64
 
 func (r *Ratio) UnmarshalText(text []byte) error {
@@ -135,7 +135,7 @@ func (r *Ratio) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Network is a CIDR; a lone address is the network of itself.
+// Network is a CIDR; a single address is a network of one address.
 type Network struct{ netip.Prefix }
 
 func (n *Network) UnmarshalText(text []byte) (err error) {

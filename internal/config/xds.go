@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// IsEnvoy tells whether limits are those of envoyproxy/ratelimit, from files or a management server.
+// IsEnvoy reports whether limits are those of envoyproxy/ratelimit, from files or a management server.
 func (r *Rules) IsEnvoy() bool { return r.Envoy != "" || r.XDS.Server != "" }
 
-// Compiler returns what compiles the rules, nil if they are native rules.
+// Compiler returns the function that compiles the rules, or nil for native rules.
 func (r *Rules) Compiler() func([]rules.File, rules.Options) (*rules.Snapshot, rules.Problems, error) {
 	switch {
 	case r.XDS.Server != "":
@@ -27,7 +27,7 @@ func (r *Rules) Compiler() func([]rules.File, rules.Options) (*rules.Snapshot, r
 	return nil
 }
 
-// Options returns how the server is asked.
+// Options returns the options for the connection to the server.
 func (x *XDS) Options() xdsconfig.Options {
 	o := xdsconfig.Options{
 		Server: x.Server, NodeID: x.NodeID, MaxBytes: int(x.MaxBytes), StartEmpty: x.Empty,
@@ -63,7 +63,7 @@ func (x *XDS) loadTLS() (*tls.Config, error) {
 	return c, nil
 }
 
-// checkXDS checks how the management server is asked.
+// checkXDS checks the connection to the management server.
 func (l *loader) checkXDS() {
 	x := &l.config.Rules.XDS
 	if x.Server == "" {
@@ -79,7 +79,7 @@ func (l *loader) checkXDS() {
 	}
 	for i, pair := range x.Headers {
 		if name, value, ok := strings.Cut(string(pair), "="); !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			l.wrong("rules.xds.headers", "number %d is not name=value with the name and value of a header", i+1) // not repeated: it may be a secret
+			l.wrong("rules.xds.headers", "number %d is not name=value with the name and value of a header", i+1) // does not quote the header, which may be a secret
 		}
 	}
 	if x.MaxBytes < 1<<10 || x.MaxBytes > 1<<30 {

@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// Bounds of a configuration, beside its bytes.
+// Bounds of a configuration, besides its size in bytes.
 const (
 	maxValues = 10_000
 	maxDepth  = 16
 )
 
-// readYAML takes the values that a text has. It does not stop at the first mistake.
+// readYAML reads the values of a text. It does not stop at the first error.
 func (l *loader) readYAML(name string, text []byte, into reflect.Value, prefix string) {
 	root, err := strictdoc.Read(context.Background(), string(text), strictdoc.Options{MaxBytes: maxFile, MaxNodes: maxValues, MaxDepth: maxDepth})
 	if err != nil {
@@ -29,7 +29,7 @@ func (l *loader) readYAML(name string, text []byte, into reflect.Value, prefix s
 	}
 }
 
-// readNode reads what stands at a node into a struct, a list or a single value.
+// readNode reads a node into a struct, a list or a single value.
 func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, path string) {
 	place := placeOf(name, n.At)
 	switch {
@@ -42,7 +42,7 @@ func (l *loader) readNode(name string, n *strictdoc.Node, into reflect.Value, pa
 			l.misread(place, path, "must be a single value; quote text that contains a colon")
 			return
 		}
-		l.set(path, n.Text, place) // as it was written: what it means is for the setting to say
+		l.set(path, n.Text, place) // as it is written; the setting interprets it
 	}
 }
 
@@ -78,7 +78,7 @@ func (l *loader) readSection(name, place string, n *strictdoc.Node, into reflect
 		case n.Kind != strictdoc.Mapping:
 			continue
 		case !ok:
-			// The key may be a URL that lacks its quotes.
+			// The key may be a URL without quotes.
 			l.note(at, strings.TrimSuffix(path, "."), "unknown field %.64q; known fields: %s", urlform.Redact(item.Key), strings.Join(known, ", "))
 			continue
 		case seen[item.Key]:

@@ -10,24 +10,23 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// The actions this package records by itself. Record takes others.
+// The actions that this package records itself. Record accepts others.
 const (
 	ActionSave     = "save"
 	ActionRollback = "rollback"
 )
 
-// Event is one line of the audit: who did what, when. Lines are added and never changed.
+// Event is one entry of the audit log: who did what, and when. Entries are added and never changed.
 type Event struct {
-	Number  int64 // grows, with gaps
+	Number  int64 // increases, with gaps
 	At      time.Time
 	Actor   string
 	Action  string // lower-case letters and dashes
-	Version int64  // the version it made or is about, or 0
+	Version int64  // the version it created or concerns, or 0
 	Detail  string
 }
 
-// Record adds an event that made no version, such as a ban that was lifted. Its number and time are not the caller's to
-// give.
+// Record adds an event that made no version, such as lifting a ban. It sets the number and the time itself.
 func (db *DB) Record(ctx context.Context, e Event) error {
 	err := errors.Join(validateName("actor", e.Actor), validateAction(e.Action), validateText("detail", e.Detail))
 	if e.Version < 0 {
@@ -43,7 +42,7 @@ func (db *DB) Record(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	if e.Version > last { // versions have no gaps and never go
+	if e.Version > last { // versions have no gaps and are never deleted
 		return fmt.Errorf("record an event about version %d in %s: %w", e.Version, db, ErrNotFound)
 	}
 	e.At = time.Now()
@@ -53,7 +52,7 @@ func (db *DB) Record(ctx context.Context, e Event) error {
 	return nil
 }
 
-// Audit is at most limit events before the given number, newest first; see History.
+// Audit returns at most limit events before the given number, newest first. See History.
 func (db *DB) Audit(ctx context.Context, before int64, limit int) ([]Event, error) {
 	before, err := pageBounds("read the audit", before, limit)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Conflict says that a change was made from a version that is no longer the current one. Nothing was saved.
+// Conflict says that a change was based on a version that is no longer the current one. Nothing was saved.
 type Conflict struct {
-	Base    Version // what the change was made from; only the number, if there is no such version
-	Current Version // what it would have overwritten
+	Base    Version // the version the change was based on; only the number if it does not exist
+	Current Version // the version it would have overwritten
 }
 
 func (c *Conflict) Error() string {
@@ -26,11 +26,11 @@ func (c *Conflict) Error() string {
 	return text + ": look at what changed and make the change again"
 }
 
-// Diff is what others changed between the base of the change and the current version.
+// Diff returns what others changed between the base of the change and the current version.
 func (c *Conflict) Diff() string { return Diff(c.Base, c.Current) }
 
-// conflict reads what a refused change collided with. Versions never change, so that they are read one after the other
-// does no harm.
+// conflict reads the versions with which a rejected change conflicts. Versions never change, so reading them one
+// after the other is safe.
 func (db *DB) conflict(ctx context.Context, base int64) error {
 	c := &Conflict{Base: Version{Number: base}}
 	var err error

@@ -6,7 +6,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Diff is a unified diff of two versions' documents, empty if they are the same.
+// Diff returns a unified diff of the documents of two versions, empty if they are the same.
 func Diff(from, to Version) string {
 	return udiff.Unified(label(from), label(to), string(from.Document), string(to.Document))
 }

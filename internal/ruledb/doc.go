@@ -1,13 +1,14 @@
-// Package ruledb keeps the rules in a database: SQLite in one file, or PostgreSQL where several nodes share it.
+// Package ruledb keeps the rules in a database: SQLite in one file, or PostgreSQL if several nodes share it.
 //
-// Every change is a version: author, time, message and the whole document. A version, once saved, never changes; the
-// database itself refuses. Going back is a new version with an old document. A change names the version it was made
-// from, and is refused with a [Conflict] that shows what happened since if that is no longer the current one. So two
-// editors never overwrite each other, and a change whose fate is unknown may simply be sent again: it is saved once.
+// Every change is a version: author, time, message and the whole document. A saved version never changes; the
+// database itself prevents it. Rolling back adds a new version with an old document. A change names the version
+// it is based on. If that is no longer the current one, the change is rejected with a [Conflict] that shows what
+// happened since. So two editors never overwrite each other, and a change whose outcome is unknown can simply be
+// sent again: it is saved once.
 //
-// Save returns when the change is on disk: an acknowledged version survives the end of the process, of the server and,
-// as far as the disk is honest, of the power.
+// Save returns when the change is on disk. An acknowledged version survives the end of the process and of the
+// server, and a power failure if the disk keeps its promises.
 //
-// It is a package of its own because it is the only one that speaks SQL. It does not look into the documents: whether
-// they compile is asked before they are saved.
+// It is a separate package because it is the only one that uses SQL. It does not parse the documents: they are
+// compiled before they are saved.
 package ruledb

@@ -6,20 +6,20 @@ import (
 )
 
 var (
-	// ErrUnavailable is wrapped by every error with which the database, and not the input, is at fault.
+	// ErrUnavailable is wrapped by every error that is caused by the database and not by the input.
 	ErrUnavailable = errors.New("rules database unavailable")
 
-	// ErrNotFound is wrapped when there is no such version.
+	// ErrNotFound is wrapped if the version does not exist.
 	ErrNotFound = errors.New("no such version")
 
-	// ErrNewerSchema is wrapped when a later Penstock has migrated the database. It comes with ErrUnavailable.
+	// ErrNewerSchema is wrapped if a later Penstock has migrated the database, together with ErrUnavailable.
 	ErrNewerSchema = errors.New("the schema is newer than this program")
 
-	// ErrOlderSchema is wrapped when the database is to be opened as it is and was made by an earlier Penstock. It
-	// comes with ErrUnavailable.
+	// ErrOlderSchema is wrapped if the database was made by an earlier Penstock and must not be migrated, together
+	// with ErrUnavailable.
 	ErrOlderSchema = errors.New("the schema is older than this program")
 
-	// ErrDamaged is wrapped when a version is not what was saved. It comes with ErrUnavailable.
+	// ErrDamaged is wrapped if a version differs from what was saved, together with ErrUnavailable.
 	ErrDamaged = errors.New("the version is damaged")
 )
 
@@ -39,7 +39,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() []error { return []error{ErrUnavailable, f.cause} }
 
-// failed explains an error of the database.
+// failed wraps an error of the database in a failure.
 func (db *DB) failed(attempt string, err error) error {
 	f := &failure{attempt: attempt, database: db.engine.String(), cause: err}
 	switch {

@@ -8,13 +8,13 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// A migration, once released, never changes: databases exist that were made by it. What is to be different is a
-// further one.
+// A released migration never changes, because existing databases were made by it. Changes need a further
+// migration.
 //
 //go:embed migrations/*/*.sql
 var migrationFiles embed.FS
 
-// schemaTable is where goose notes which migrations a database has had.
+// schemaTable is where goose records the applied migrations.
 const schemaTable = "rule_schema"
 
 func (db *DB) migrate(ctx context.Context, asItIs bool) error {
@@ -23,7 +23,7 @@ func (db *DB) migrate(ctx context.Context, asItIs bool) error {
 		return err
 	}
 	for failure, failedAt := error(nil), int64(-1); ; {
-		// Looking first lets a user who may not create tables open a database that has them all.
+		// Checking first lets a user who may not create tables open a database that has them all.
 		current, known, err := provider.GetVersions(ctx)
 		switch {
 		case err != nil:
@@ -37,8 +37,8 @@ func (db *DB) migrate(ctx context.Context, asItIs bool) error {
 		case current == failedAt:
 			return fmt.Errorf("migrate from schema %d to %d: %w", current, known, failure)
 		}
-		// Of two processes that migrate one SQLite file together, one fails at each step the other took. While there
-		// are steps taken it is worth trying again.
+		// If two processes migrate one SQLite file at the same time, each fails at the steps that the other took. Try
+		// again as long as there is progress.
 		_, failure = provider.Up(ctx)
 		failedAt = current
 	}

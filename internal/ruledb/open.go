@@ -15,13 +15,13 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Options of a database. The zero value is the default.
+// Options configure a database. The zero value is the default.
 type Options struct {
-	// Patience is how long to wait for a connection, and for another's edit to end. Default: 5 s.
+	// Patience is how long to wait for a connection, and for another transaction to end. Default: 5 s.
 	Patience time.Duration
 
-	// AsItIs refuses a database whose tables are older than this Penstock's, instead of migrating them: for who only
-	// wants to look.
+	// AsItIs rejects a database whose tables are older than this Penstock's, instead of migrating them. It is for
+	// commands that only read.
 	AsItIs bool
 }
 
@@ -32,23 +32,23 @@ type DB struct {
 	watchers watchers
 }
 
-// An engine is what SQLite and PostgreSQL do differently. All else is one SQL text for both.
+// An engine is the part in which SQLite and PostgreSQL differ. Everything else is the same SQL for both.
 type engine interface {
-	// String says which database it is, without a password.
+	// String returns the name of the database, without a password.
 	String() string
 	open() (*sql.DB, error)
-	// begin starts a transaction that writes, and waits for another's no longer than Patience.
+	// begin starts a transaction that writes. It waits for another one no longer than Patience.
 	begin(context.Context, *sql.DB) (*sql.Tx, error)
 	migrations() (fs.FS, goose.Dialect, []goose.ProviderOption, error)
-	// advise says what to do about an error, or nothing.
+	// advise returns what to do about an error, or "".
 	advise(error) string
-	// listen calls wake when others may have saved a version, until it fails or ctx ends. An engine that cannot
-	// be told returns nil at once.
+	// listen calls wake when others may have saved a version, until it fails or ctx ends. An engine without
+	// notifications returns nil at once.
 	listen(ctx context.Context, wake func()) error
 }
 
-// Open opens the database that source names, sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE, creates or migrates
-// its tables, and fails if they are of a later Penstock.
+// Open opens the database that source names, sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE. It creates or
+// migrates the tables, and fails if they were made by a later Penstock.
 func Open(ctx context.Context, source string, options Options) (*DB, error) {
 	options.Patience = cmp.Or(options.Patience, 5*time.Second)
 	if options.Patience < 0 {
@@ -76,15 +76,15 @@ func engineOf(source string, options Options) (engine, error) {
 	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
 		return newPostgres(source, options)
 	}
-	// The source itself is not repeated: it may hold a password.
+	// The error does not quote the source, which may hold a password.
 	return nil, errors.New("its name must be sqlite:PATH, such as sqlite:/var/lib/penstock/rules.db, " +
 		"or postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 }
 
-// String says which database it is, without a password.
+// String returns the name of the database, without a password.
 func (db *DB) String() string { return db.engine.String() }
 
-// Close ends the connections. A Save under way fails or completes.
+// Close closes the connections. A Save in progress fails or completes.
 func (db *DB) Close() error {
 	if err := db.sql.Close(); err != nil {
 		return db.failed("close", err)

@@ -14,27 +14,27 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// Origin is a database as an origin of rules. It is opened when it is first needed, and tried again until that
-// succeeds: a node starts while its database is down.
+// Origin is a database as an origin of rules. It opens the database on first use and retries until that succeeds,
+// so that a node can start while its database is down.
 type Origin struct {
 	source  string
 	options Options
 	name    string
 
-	opening sync.Mutex // held while it is being opened
+	opening sync.Mutex // held while the database is being opened
 	opened  chan struct{}
 	db      *DB  // nil until opened is closed
-	closed  bool // under opening
+	closed  bool // guarded by opening
 
 	mu      sync.Mutex
-	last    *live.Text // what was read last, so that it is not fetched again
+	last    *live.Text // the last text read, to avoid fetching it again
 	digest  []byte
 	offered *live.Text
 }
 
 var _ live.Origin = (*Origin)(nil)
 
-// NewOrigin returns the database that source names, as in [Open], without a look at it.
+// NewOrigin returns the database that source names, as in [Open], without connecting to it.
 func NewOrigin(source string, options Options) (*Origin, error) {
 	e, err := engineOf(source, options)
 	if err != nil {
@@ -43,12 +43,12 @@ func NewOrigin(source string, options Options) (*Origin, error) {
 	return &Origin{source: source, options: options, name: e.String(), opened: make(chan struct{})}, nil
 }
 
-// String says which database it is, without a password.
+// String returns the name of the database, without a password.
 func (o *Origin) String() string { return o.name }
 
 var errClosed = errors.New("the origin is closed")
 
-// DB opens the database unless it is open. It stays so until Close of the origin.
+// DB opens the database unless it is open. It stays open until Close of the origin.
 func (o *Origin) DB(ctx context.Context) (*DB, error) {
 	o.opening.Lock()
 	defer o.opening.Unlock()
@@ -67,7 +67,7 @@ func (o *Origin) DB(ctx context.Context) (*DB, error) {
 	return db, nil
 }
 
-// Close closes the database, if it was opened. Whoever follows the origin must have ended.
+// Close closes the database, if it was opened. Nothing may follow the origin any more.
 func (o *Origin) Close() error {
 	o.opening.Lock()
 	defer o.opening.Unlock()
@@ -106,26 +106,26 @@ func (o *Origin) Read(ctx context.Context) (*live.Text, error) {
 		text, o.offered = o.offered.PublishedAt(v.At), nil
 	}
 	o.last, o.digest = text, nil
-	if v.Number == number { // or it was saved just now, and its digest is read next time
+	if v.Number == number { // otherwise it was saved just now, and the next Read returns its digest
 		o.digest = digest
 	}
 	return o.last, nil
 }
 
-// Offer names a text that is about to be saved, or nil: it will not be. Read returns it, compiled as it is, once
-// it is the current version.
+// Offer announces a text that is about to be saved; nil withdraws it. Once it is the current version, Read
+// returns it, already compiled.
 func (o *Origin) Offer(text *live.Text) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.offered = text
 }
 
-// Watch tells when this process saved a version, or PostgreSQL announces one.
+// Watch reports versions that this process saves or PostgreSQL announces.
 func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-o.opened: // until then Read says what is wrong
+	case <-o.opened: // until then, Read reports errors
 	}
 	wake := o.db.watchers.add()
 	defer o.db.watchers.remove(wake)
@@ -153,17 +153,18 @@ func (o *Origin) Watch(ctx context.Context, changed func(), failed func(error)) 
 	}
 }
 
-// Text is the version as rules to follow.
+// Text returns the version as rules to follow.
 func (v Version) Text() *live.Text {
 	return TextOf(v.Number, v.Document).PublishedAt(v.At)
 }
 
-// TextOf is a document as the text of a version that is to be saved.
+// TextOf returns a document as the text of a version that is about to be saved.
 func TextOf(number int64, document []byte) *live.Text {
 	return live.NewText(number, time.Time{}, rules.File{Name: fmt.Sprint("version ", number), Data: document})
 }
 
-// currentDigest tells the newest version from another without its document; 0 if there is none.
+// currentDigest returns the number and the digest of the newest version, without its document. number is 0 if
+// there is none.
 func (db *DB) currentDigest(ctx context.Context) (number int64, digest []byte, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT number, digest FROM rule_versions ORDER BY number DESC LIMIT 1`).Scan(&number, &digest)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

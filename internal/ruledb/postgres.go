@@ -18,10 +18,11 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// channel is where the database tells of new versions; a trigger of the migrations does.
+// channel is the PostgreSQL channel on which a trigger of the migrations announces new versions.
 const channel = "penstock_rules"
 
-// migrationLock keeps two nodes that start together from migrating together. Any number does that nobody else uses.
+// migrationLock keeps two nodes that start together from migrating at the same time. It can be any number that
+// nothing else uses.
 const migrationLock = 0x70656e73746f636b // "penstock"
 
 // postgresEngine is a database shared by several nodes.
@@ -47,8 +48,8 @@ func newPostgres(source string, options Options) (engine, error) {
 	return &postgresEngine{config, options}, nil
 }
 
-// parseError says what is wrong with a source. pgx hides passwords in its errors, but can only guess
-// where a password ends unless the URL is well-formed.
+// parseError says what is wrong with a source. pgx hides passwords in its errors, but can only guess where a
+// password ends if the URL is malformed.
 func parseError(source string, err error) error {
 	if err != nil && urlform.WellFormed(source) {
 		return err
@@ -61,16 +62,16 @@ func (e *postgresEngine) String() string {
 }
 
 func (e *postgresEngine) open() (*sql.DB, error) {
-	// A connection may have died unnoticed, with the server or by an administrator's hand. Calls are rare enough to
-	// ask it first, so that a restarted server fails no edit that came after.
+	// A connection may have died unnoticed, with the server or because an administrator closed it. Queries are rare
+	// enough to ping first, so that an edit after a restart of the server does not fail.
 	db := stdlib.OpenDB(*e.config, stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return true }))
 	db.SetMaxOpenConns(4)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db, nil
 }
 
-// begin sets for the transaction what a session could not be relied on to keep behind a connection pool. A stricter
-// isolation would make an error of what is to be a conflict.
+// begin sets options for each transaction, because behind a connection pool a session may lose them. A stricter
+// isolation level would turn conflicts into errors.
 func (e *postgresEngine) begin(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -95,7 +96,7 @@ func (e *postgresEngine) migrations() (fs.FS, goose.Dialect, []goose.ProviderOpt
 	return files, goose.DialectPostgres, []goose.ProviderOption{goose.WithSessionLocker(locker)}, nil
 }
 
-// listen has a connection of its own: one of the pool's would be lent to others between two notifications.
+// listen has its own connection: the pool would lend one of its connections to others between two notifications.
 func (e *postgresEngine) listen(ctx context.Context, wake func()) error {
 	conn, err := pgx.ConnectConfig(ctx, e.config.Copy())
 	if err != nil {
@@ -104,13 +105,13 @@ func (e *postgresEngine) listen(ctx context.Context, wake func()) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.Patience)
 		defer cancel()
-		_ = conn.Close(ctx) // it is of no more use either way
+		_ = conn.Close(ctx) // it is not used again either way
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
 	for {
-		wake() // first of all for what was saved before we listened
+		wake() // for versions saved before the LISTEN
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return err
 		}

@@ -11,19 +11,19 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Change is what Save makes a version of.
+// Change is the input of Save.
 type Change struct {
-	Base     int64 // the version it was made from; 0 if there was none
+	Base     int64 // the version it is based on; 0 if there was none
 	Author   string
 	Message  string // may be empty
 	Document []byte
 }
 
-// Save adds the change as the next version and returns when it is on disk. If Base is not the current version, nothing
-// is saved and the error is a [*Conflict].
+// Save adds the change as the next version and returns when it is on disk. If Base is not the current version, it
+// saves nothing and returns a [*Conflict].
 //
-// After any other error the change may have been saved all the same, if the answer was lost. Sending it again is safe:
-// it then conflicts with itself.
+// After any other error, the change may still have been saved, if the response was lost. Sending it again is
+// safe: it then conflicts with itself.
 func (db *DB) Save(ctx context.Context, change Change) (Version, error) {
 	if err := change.validate(); err != nil {
 		return Version{}, fmt.Errorf("save the rules: %w: %w", penstock.ErrInvalid, err)
@@ -31,7 +31,7 @@ func (db *DB) Save(ctx context.Context, change Change) (Version, error) {
 	return db.save(ctx, change, 0)
 }
 
-// Rollback saves the document of an older version as the next one. The change has no document of its own.
+// Rollback saves the document of an older version as the next one. change.Document is ignored.
 func (db *DB) Rollback(ctx context.Context, to int64, change Change) (Version, error) {
 	err := change.validate()
 	if len(change.Document) > 0 {
@@ -72,16 +72,16 @@ func (db *DB) save(ctx context.Context, change Change, restores int64) (Version,
 	return v, nil
 }
 
-// insert adds the version and its line of the audit together, unless its number is not the next.
+// insert adds the version and its audit entry in one transaction, unless its number is not the next.
 func (db *DB) insert(ctx context.Context, v Version) (bool, error) {
 	tx, err := db.engine.begin(ctx, db.sql)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	defer func() { _ = tx.Rollback() }() // no-op after a commit
 
 	digest := sha256.Sum256(v.Document)
-	// A writer that saw the same number before us makes PostgreSQL wait for its commit, and then do nothing.
+	// If another writer uses the same number first, PostgreSQL waits for its commit and then does nothing.
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO rule_versions (number, at, author, message, restores, digest, document)
 		SELECT $1, $2, $3, $4, $5, $6, $7

@@ -32,7 +32,7 @@ func newSQLite(path string, options Options) (engine, error) {
 func (e *sqliteEngine) String() string { return "sqlite:" + e.path }
 
 func (e *sqliteEngine) open() (*sql.DB, error) {
-	// The operating system says better than SQLite why a file cannot be opened. And the file is nobody else's to read.
+	// The operating system reports better than SQLite why a file cannot be opened. Only the owner may read the file.
 	file, err := os.OpenFile(e.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (e *sqliteEngine) open() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	const readers = 4 // beside one writer: more would wait for the same disk
+	const readers = 4 // in addition to one writer; more would wait for the same disk
 	db.SetMaxOpenConns(readers + 1)
 	return db, nil
 }
@@ -55,7 +55,7 @@ func (e *sqliteEngine) dsn() string {
 		"_journal_mode": {"WAL"},  // readers do not wait for a writer
 		"_synchronous":  {"FULL"}, // a commit returns when it is on disk
 		"_foreign_keys": {"on"},
-		"_txlock":       {"immediate"}, // a transaction that writes never finds out too late that it may not
+		"_txlock":       {"immediate"}, // a transaction that writes takes the lock at its start and cannot fail to get it later
 		"_dqs":          {"false"},
 		"_defensive":    {"true"},
 	}

@@ -11,13 +11,13 @@ import (
 
 // Bounds, in bytes.
 const (
-	MaxDocument = 32 << 20 // a hundred thousand rules and more
+	MaxDocument = 32 << 20 // more than a hundred thousand rules
 	MaxAuthor   = 200
 	MaxMessage  = 4000
 	maxAction   = 40
 )
 
-// validate reports every mistake of a change, not the first.
+// validate reports every error in a change, not only the first.
 func (c *Change) validate() error {
 	var errs []error
 	if c.Base < 0 || c.Base == math.MaxInt64 {
@@ -32,7 +32,7 @@ func (c *Change) validate() error {
 	return errors.Join(errs...)
 }
 
-// validateName checks the name of somebody: one line, not empty.
+// validateName checks a person's name: one line, not empty.
 func validateName(what, name string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -47,7 +47,7 @@ func validateName(what, name string) error {
 	return nil
 }
 
-// validateText checks what somebody wrote: lines, possibly none.
+// validateText checks free text: any number of lines, possibly none.
 func validateText(what, text string) error {
 	switch {
 	case len(text) > MaxMessage:

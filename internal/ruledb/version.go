@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// maxPage bounds how many rows one page of the history or the audit has.
+// maxPage bounds the rows in one page of the history or the audit log.
 const maxPage = 1000
 
 // Version is one state of the rules.
@@ -22,12 +22,12 @@ type Version struct {
 	At       time.Time
 	Author   string
 	Message  string
-	Restores int64  // the version whose document this is again, or 0
+	Restores int64  // the version whose document was restored, or 0
 	Size     int    // of the document, in bytes
 	Document []byte // nil in a history
 }
 
-// Current is the newest version, or the zero Version before the first was saved.
+// Current returns the newest version, or the zero Version if none has been saved.
 func (db *DB) Current(ctx context.Context) (Version, error) {
 	v, err := scanVersion(db.sql.QueryRowContext(ctx, selectVersion+` ORDER BY number DESC LIMIT 1`))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -39,7 +39,7 @@ func (db *DB) Current(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
-// Version is the version of this number. If there is none the error wraps ErrNotFound.
+// Version returns the version with this number. If there is none, the error wraps ErrNotFound.
 func (db *DB) Version(ctx context.Context, number int64) (Version, error) {
 	v, err := scanVersion(db.sql.QueryRowContext(ctx, selectVersion+` WHERE number = $1`, number))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -60,7 +60,7 @@ func scanVersion(row *sql.Row) (v Version, err error) {
 		return Version{}, err
 	}
 	if v.Document == nil {
-		v.Document = []byte{} // SQLite's driver makes nil of an empty one
+		v.Document = []byte{} // the SQLite driver returns nil for an empty one
 	}
 	v.At = time.UnixMicro(at).UTC()
 	v.Size = len(v.Document)
@@ -70,7 +70,7 @@ func scanVersion(row *sql.Row) (v Version, err error) {
 	return v, nil
 }
 
-// currentNumber is the number of the newest version, or 0.
+// currentNumber returns the number of the newest version, or 0.
 func (db *DB) currentNumber(ctx context.Context) (number int64, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT coalesce(max(number), 0) FROM rule_versions`).Scan(&number)
 	if err != nil {
@@ -79,8 +79,8 @@ func (db *DB) currentNumber(ctx context.Context) (number int64, err error) {
 	return number, nil
 }
 
-// History is at most limit versions before the given number, newest first and without their documents. Before 0 means
-// from the newest on; the number of the last one is what to ask for the next page with.
+// History returns at most limit versions before the given number, newest first and without their documents.
+// Before 0 means from the newest on. Pass the number of the last one to get the next page.
 func (db *DB) History(ctx context.Context, before int64, limit int) ([]Version, error) {
 	before, err := pageBounds("read the history", before, limit)
 	if err != nil {

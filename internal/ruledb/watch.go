@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-io/penstock/internal/poll"
 )
 
-// watchers are woken when this DB saves a version.
+// watchers are notified when this DB saves a version.
 type watchers struct {
 	mu  sync.Mutex
 	all map[poll.Waker]bool

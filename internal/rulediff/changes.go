@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Change is what became of one rule, attribute or entry of a list.
+// A Change is what happened to one rule, attribute or list entry.
 type Change struct {
 	Op     string  `json:"op"`   // add, change or remove
 	Kind   string  `json:"kind"` // rule, attribute, path_matching, allow, deny, order
@@ -20,21 +20,21 @@ type Change struct {
 	Fields []Field `json:"fields,omitempty"` // what was changed
 }
 
-// A Field is one that was changed, as it is written.
+// A Field is a changed field, as it is written.
 type Field struct {
 	Field string `json:"field"`
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 }
 
-// What became of something, in a Change.
+// Values of Change.Op.
 const (
 	Add    = "add"
 	Alter  = "change"
 	Remove = "remove"
 )
 
-// facts are what documents say, in a form to compare: values are as they are written.
+// facts are the contents of documents in a form to compare. Values are as they are written.
 type facts struct {
 	Attributes map[string]json.RawMessage
 	Paths      map[string]json.RawMessage `json:"path_matching"`
@@ -63,7 +63,7 @@ func factsOf(files []rules.File) (*facts, error) {
 	return all, nil
 }
 
-// changesOf tells what it takes to come from one to the other.
+// changesOf returns the changes that lead from one to the other.
 func changesOf(from, to *facts) []Change {
 	changes := changedRules(from, to)
 	for _, name := range slices.Sorted(maps.Keys(merged(from.Attributes, to.Attributes))) {
@@ -99,7 +99,7 @@ func changedRules(from, to *facts) (changes []Change) {
 	return changes
 }
 
-// changedFields compares two values of one name, of which one may be nil.
+// changedFields compares two values with one name. One of them may be nil.
 func changedFields(kind, name string, from, to map[string]json.RawMessage) (Change, bool) {
 	switch {
 	case from == nil:
@@ -144,7 +144,7 @@ func merged(a, b map[string]json.RawMessage) map[string]json.RawMessage {
 	return both
 }
 
-// wrap makes one field of a value, nil of none.
+// wrap returns a map with value as its one field, or nil for nil.
 func wrap(value json.RawMessage) map[string]json.RawMessage {
 	if value == nil {
 		return nil
@@ -154,7 +154,7 @@ func wrap(value json.RawMessage) map[string]json.RawMessage {
 
 func ruleName(rule map[string]json.RawMessage) string {
 	var name string
-	_ = json.Unmarshal(rule["name"], &name) // it was compiled: it has one
+	_ = json.Unmarshal(rule["name"], &name) // cannot fail: compiled rules have a name
 	return name
 }
 
@@ -174,7 +174,7 @@ func named(all []map[string]json.RawMessage) map[string]map[string]json.RawMessa
 	return byName
 }
 
-// summary tells in short what a rule or an attribute is.
+// summary describes a rule or an attribute in brief.
 func summary(fields map[string]json.RawMessage) string {
 	var parts []string
 	for _, name := range []string{"key", "limits", "requests_per_minute", "requests_per_hour", "mode", "from"} {

@@ -10,15 +10,15 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Diff is how two sets of rules differ: what it means, and what was written.
+// A Diff is how two sets of rules differ, in meaning and in text.
 type Diff struct {
 	Same    bool     `json:"same"` // in meaning and in text
 	Changes []Change `json:"changes"`
 	Text    string   `json:"text,omitempty"` // a unified diff
 }
 
-// Of compares two sets, each of files that belong together. An error is of type [rules.Problems], or
-// that of the context.
+// Of compares two sets of rules, each of one or more files. An error is of type [rules.Problems], or that of the
+// context.
 func Of(ctx context.Context, before, after []rules.File) (*Diff, error) {
 	for _, files := range [][]rules.File{before, after} {
 		if _, _, err := rules.CompileContext(ctx, files, rules.Options{}); err != nil {
@@ -34,7 +34,7 @@ func Of(ctx context.Context, before, after []rules.File) (*Diff, error) {
 	return d, nil
 }
 
-// Changes compares what two sets mean, without a check that they compile. The result is not nil.
+// Changes compares the meaning of two sets, without checking that they compile. The result is not nil.
 func Changes(before, after []rules.File) ([]Change, error) {
 	from, err := factsOf(before)
 	if err != nil {
@@ -47,7 +47,7 @@ func Changes(before, after []rules.File) ([]Change, error) {
 	return append([]Change{}, changesOf(from, to)...), nil
 }
 
-// diffText compares single files as they are, and several by their names.
+// diffText compares single files directly, and several by their names.
 func diffText(before, after []rules.File) (text string) {
 	if len(before) == 1 && len(after) == 1 {
 		return udiff.Unified(before[0].Name, after[0].Name, string(before[0].Data), string(after[0].Data))

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-// flow writes a value on one line as a person would.
+// flow formats a value on one line for people.
 func flow(value json.RawMessage) string {
 	text := string(value)
 	n, err := strictdoc.Read(context.Background(), text, strictdoc.Options{MaxBytes: len(text), MaxNodes: len(text), MaxDepth: 64})
@@ -50,7 +50,7 @@ func write(b *strings.Builder, n *strictdoc.Node) {
 
 var word = regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._/?%-]*$`)
 
-// scalar leaves out the quotes that a text does not need.
+// scalar omits quotes that a text does not need.
 func scalar(text string, style strictdoc.Style) string {
 	if style == strictdoc.Plain {
 		return text

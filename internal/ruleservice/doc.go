@@ -1,8 +1,9 @@
-// Package ruleservice is the one way by which rules change: API, CLI and console write through it. A change is
-// compiled, saved in the database and, where nodes read from Redis, published there.
+// Package ruleservice is the only way to change rules: the API, the CLI and the console all write through it. It
+// compiles a change, saves it in the database and, if nodes read from Redis, publishes it there.
 //
-// Saved is what counts. Publishing may fail without harm: [Service.Run] publishes what the database has until it is
-// there, and nodes go on asking.
+// A saved change is final. Publishing may fail safely: [Service.Run] publishes the database's rules until it
+// succeeds, and nodes keep polling.
 //
-// It is a package of its own because the database does not look into documents, and package rules knows no database.
+// It is a separate package because the database does not parse documents, and package rules does not know about
+// databases.
 package ruleservice

@@ -28,7 +28,7 @@ func (s *Service) Run(ctx context.Context, run Run) {
 	wake := poll.NewWaker()
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { s.Database.Watch(ctx, wake.Wake, func(error) {}) }) // reading says why, too
+	watching.Go(func() { s.Database.Watch(ctx, wake.Wake, func(error) {}) }) // reading reports the error, too
 
 	last := "never"
 	publish := func() {
@@ -42,7 +42,7 @@ func (s *Service) Run(ctx context.Context, run Run) {
 	poll.Every(ctx, cmp.Or(max(run.Interval, 0), 5*time.Second), wake, publish)
 }
 
-// publishCurrent publishes what the database has.
+// publishCurrent publishes the current rules of the database.
 func (s *Service) publishCurrent(ctx context.Context) error {
 	text, err := s.Database.Read(ctx)
 	if errors.Is(err, live.ErrNoRules) {

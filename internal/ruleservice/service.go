@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// A Publisher carries rules to nodes that have no database.
+// A Publisher sends rules to nodes that have no database.
 type Publisher interface {
 	Publish(context.Context, *live.Text) error
 	String() string
@@ -21,7 +21,7 @@ type Publisher interface {
 type Service struct {
 	Database  *ruledb.Origin
 	Publisher Publisher     // nil: nodes read the database
-	Compile   rules.Options // Version is the change's
+	Compile   rules.Options // Version is set from the change
 }
 
 // Applied is a change that was saved.
@@ -30,20 +30,21 @@ type Applied struct {
 	Snapshot *rules.Snapshot // of the version
 	Warnings rules.Problems
 
-	// PublishErr is why it is not published yet. It is saved all the same, and [Service.Run] tries again.
+	// PublishErr is why it is not published yet. It is saved nevertheless, and [Service.Run] tries again.
 	PublishErr error
 }
 
-// Apply saves a document as the next version and publishes it. file is what problems call the document.
+// Apply saves a document as the next version and publishes it. file is the name that problems use for the
+// document.
 //
-// A document that does not compile is not saved; the error is of type [rules.Problems]. Warnings are returned either
-// way. Other errors are those of [ruledb.DB.Save].
+// A document that does not compile is not saved, and the error is of type [rules.Problems]. Warnings are returned
+// either way. Other errors are those of [ruledb.DB.Save].
 func (s *Service) Apply(ctx context.Context, file string, change ruledb.Change) (Applied, error) {
 	return s.save(ctx, file, change.Base, change.Document, func(db *ruledb.DB) (ruledb.Version, error) { return db.Save(ctx, change) })
 }
 
-// Rollback saves the document of an older version as the next one and publishes it. One that no longer compiles, for
-// what was right then may be a mistake today, is refused.
+// Rollback saves the document of an older version as the next one and publishes it. It rejects a document that no
+// longer compiles, because a newer Penstock may reject what an older one accepted.
 func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) (Applied, error) {
 	db, err := s.Database.DB(ctx)
 	if err != nil {
@@ -56,7 +57,8 @@ func (s *Service) Rollback(ctx context.Context, to int64, change ruledb.Change) 
 	return s.save(ctx, fmt.Sprint("version ", to), change.Base, old.Document, func(db *ruledb.DB) (ruledb.Version, error) { return db.Rollback(ctx, to, change) })
 }
 
-// save compiles a document, saves it by write and publishes it. The database hands the compiled text on to this node.
+// save compiles a document, saves it by write and publishes it. The database passes the compiled text on to this
+// node.
 func (s *Service) save(ctx context.Context, file string, base int64, document []byte, write func(*ruledb.DB) (ruledb.Version, error)) (Applied, error) {
 	text := ruledb.TextOf(base+1, document)
 	snapshot, warnings, err := text.Compile(ctx, s.Compile)
@@ -80,7 +82,7 @@ func (s *Service) save(ctx context.Context, file string, base int64, document []
 	return applied, nil
 }
 
-// in returns problems with a text as those of a file.
+// in returns the problems of a text with the name of a file.
 func in(file string, problems rules.Problems) rules.Problems {
 	problems = slices.Clone(problems)
 	for i := range problems {

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// check finds the mistakes that reading does not, and works out when each step is and what its
-// calls are like.
+// check finds the errors that reading does not, and computes the time and the requests of each step.
 func (f *Fixture) check() {
 	names := map[string]int{}
 	calls := int64(0)
@@ -33,12 +32,12 @@ func (f *Fixture) check() {
 
 func (f *Fixture) fail(message, hint string, at ...any) { f.reading.Fail(message, hint, at...) }
 
-// A checker goes through the steps of a test.
+// A checker checks the steps of a test in order.
 type checker struct {
 	*Fixture
 	test  int
 	start penstock.Instant
-	now   penstock.Instant // of the last call so far
+	now   penstock.Instant // time of the last request so far
 	named map[string]bool  // reservations
 	calls int64
 }
@@ -85,7 +84,7 @@ func (c *checker) kind(s *Step, i int) {
 	}
 	const one = "give one of call, calls, settle, release, renew"
 	if !c.reading.Sound("tests", c.test, "steps", i) {
-		return // what was meant could not be read
+		return // the intended kind could not be read
 	}
 	switch {
 	case kinds == 0:
@@ -105,7 +104,7 @@ func (c *checker) kind(s *Step, i int) {
 
 func (s *Step) isCall() bool { return s.Call != nil || s.Calls != nil }
 
-// when works out the step's time. Time does not go back.
+// when computes the time of the step. Time never goes back.
 func (c *checker) when(s *Step, i int) {
 	switch {
 	case s.At != nil && s.After != nil:
@@ -174,7 +173,7 @@ func (c *checker) name(as string, s *Step, i int, field ...any) {
 	c.named[as] = true
 }
 
-// reservation returns the name of what the step concludes, and the field that says so.
+// reservation returns the name of the reservation that the step ends, and the field that names it.
 func (s *Step) reservation() (name, field string) {
 	switch {
 	case s.Settle != nil:
@@ -200,7 +199,7 @@ func (c *checker) expectation(s *Step, i int) {
 	}
 }
 
-// fill makes the calls complete: what a call does not say the test does, then the fixture.
+// fill completes the requests: the test supplies what a request does not set, then the fixture.
 func (c *checker) fill(s *Step, t *Test) {
 	s.calls = s.Calls
 	if s.Call != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A Difference is what was expected of a verdict and is not so.
+// A Difference is an expectation that a verdict does not meet.
 type Difference struct {
 	Field string `json:"field"`
 	Want  string `json:"want"`
@@ -22,7 +22,7 @@ type Difference struct {
 // differing collects the differences of one verdict.
 type differing struct {
 	list []Difference
-	at   []any // what they are below
+	at   []any // path of the part being compared
 	name string
 }
 
@@ -30,14 +30,14 @@ func (d *differing) add(field, want, got string) {
 	d.list = append(d.list, Difference{d.name + field, want, got, append(slices.Clone(d.at), field)})
 }
 
-// same notes a field that is given and not as given.
+// same records a field that is expected and differs.
 func same[T comparable](d *differing, field string, want *T, got T) {
 	if want != nil && *want != got {
 		d.add(field, fmt.Sprint(*want), fmt.Sprint(got))
 	}
 }
 
-// sameSpan compares in whole milliseconds, rounded up: that is what callers are told.
+// sameSpan compares in whole milliseconds, rounded up, as clients see them.
 func sameSpan[T ~int64](d *differing, field string, want *T, got time.Duration) {
 	if want == nil {
 		return
@@ -47,7 +47,7 @@ func sameSpan[T ~int64](d *differing, field string, want *T, got time.Duration) 
 	}
 }
 
-// differences returns all in which a verdict is not as expected.
+// differences returns everything in which a verdict differs from the expectation.
 func (e *Expectation) differences(v *penstock.Verdict, err error) []Difference {
 	d := &differing{}
 	if !e.sameError(d, err) {
@@ -74,7 +74,7 @@ func (e *Expectation) differences(v *penstock.Verdict, err error) []Difference {
 	return d.list
 }
 
-// sameError tells whether there is a verdict to compare.
+// sameError reports whether there is a verdict to compare.
 func (e *Expectation) sameError(d *differing, err error) bool {
 	switch {
 	case err == nil && e.Error == "":
@@ -99,7 +99,7 @@ func bannedFor(v *penstock.Verdict) time.Duration {
 	return v.BannedUntil.Sub(v.Now)
 }
 
-// sameShadows compares the shadow rules that would have denied the call.
+// sameShadows compares the shadow rules that would have denied the request.
 func (e *Expectation) sameShadows(d *differing, v *penstock.Verdict) {
 	if e.WouldDeny == nil {
 		return

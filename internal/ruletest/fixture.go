@@ -10,10 +10,10 @@ import (
 // Bounds of a fixture.
 const (
 	MaxFixture = 4 << 20    // bytes
-	MaxCalls   = 10_000_000 // of all tests together
+	MaxCalls   = 10_000_000 // requests of all tests together
 )
 
-// DefaultStart is when tests begin that do not say.
+// DefaultStart is when tests begin by default.
 var DefaultStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A Fixture is a file of tests. The tags are its grammar; see [rules.Read].
@@ -36,7 +36,7 @@ type Test struct {
 	start penstock.Instant
 }
 
-// CommonTerms are what calls are like that do not say otherwise. Attributes are added one by one.
+// CommonTerms are the defaults of requests. Attributes are merged one by one.
 type CommonTerms struct {
 	Domain     string            `rules:"domain" max:"255"`
 	Attributes map[string]string `rules:"attributes" max:"256"`
@@ -44,16 +44,15 @@ type CommonTerms struct {
 	MaxDelay   *Span             `rules:"max_delay"`
 }
 
-// A Step is one or several calls at a time, or the end of a reservation, and what is expected of
-// each.
+// A Step is one or more requests at a time, or the end of a reservation, and what is expected of each.
 type Step struct {
 	At    *Moment `rules:"at"`    // from the start of the test, or a date
-	After *Span   `rules:"after"` // from the last call before; neither: at the same time
+	After *Span   `rules:"after"` // from the last request before; neither: at the same time
 
 	Call  *CallTerms  `rules:"call"`
 	Calls []CallTerms `rules:"calls" min:"1" max:"1000"`
-	Times *int64      `rules:"times" min:"1" max:"1000000"` // all calls again
-	Every *Span       `rules:"every"`                       // between two times
+	Times *int64      `rules:"times" min:"1" max:"1000000"` // repeats all requests
+	Every *Span       `rules:"every"`                       // between two repetitions
 
 	Settle  *SettleTerms  `rules:"settle"`
 	Release *ReleaseTerms `rules:"release"`
@@ -62,50 +61,50 @@ type Step struct {
 	Expect Expectation `rules:"expect"`
 
 	at    penstock.Instant
-	calls []CallTerms // Call or Calls, with what is common to all
+	calls []CallTerms // Call or Calls, with the common terms filled in
 }
 
-// CallTerms are a call.
+// CallTerms describe a request.
 type CallTerms struct {
 	Domain     string            `rules:"domain" max:"255"`
 	Attributes map[string]string `rules:"attributes" max:"256"`
 	Cost       *int64            `rules:"cost" min:"0" max:"1000000000000"` // 1 if not given; 0 is a peek
 	ID         string            `rules:"id" max:"4096"`
-	MaxDelay   *Span             `rules:"max_delay"` // if not given, as at the gateway
+	MaxDelay   *Span             `rules:"max_delay"` // if not given, as on the gateway
 	Reserve    bool              `rules:"reserve"`
 	TTL        rules.Duration    `rules:"ttl"`
-	As         string            `rules:"as" max:"63"` // what later steps call its reservation
+	As         string            `rules:"as" max:"63"` // name of its reservation in later steps
 }
 
-// SettleTerms say what a reserved call has cost in truth.
+// SettleTerms give the actual cost of a reservation.
 type SettleTerms struct {
 	Reservation string         `rules:"reservation,required" as:"reservation: answer" max:"63"`
 	Cost        *int64         `rules:"cost" min:"0" max:"1000000000000"`
 	Response    *ResponseTerms `rules:"response"`
 }
 
-// ResponseTerms are what rules take the true cost from.
+// ResponseTerms are the parts of a response from which rules read the actual cost.
 type ResponseTerms struct {
 	Headers map[string]string `rules:"headers" max:"100"`
 	Bytes   int64             `rules:"bytes" min:"0" max:"1000000000000"`
 }
 
-// ReleaseTerms give a reservation back.
+// ReleaseTerms release a reservation.
 type ReleaseTerms struct {
 	Reservation string `rules:"reservation,required" as:"reservation: answer" max:"63"`
 }
 
-// RenewTerms prolong a reservation.
+// RenewTerms extend a reservation.
 type RenewTerms struct {
 	Reservation string         `rules:"reservation,required" as:"reservation: answer" max:"63"`
 	TTL         rules.Duration `rules:"ttl"`
 }
 
-// An Expectation is about a verdict: what it names must be so, the rest may be anything. It holds
-// for every call of its step.
+// An Expectation is about a verdict. The fields that it sets must match; the rest may be anything. It applies to
+// every request of its step.
 type Expectation struct {
 	Allowed    *bool            `rules:"allowed"`
-	Passed     *int64           `rules:"passed" min:"0" max:"1000000000"` // of the step's calls, so many
+	Passed     *int64           `rules:"passed" min:"0" max:"1000000000"` // how many of the step's requests pass
 	Reason     *penstock.Reason `rules:"reason"`
 	Rule       string           `rules:"rule" max:"63"`
 	Limit      *int64           `rules:"limit" min:"0" max:"1000000000000"`
@@ -123,7 +122,7 @@ type Expectation struct {
 	Error string `rules:"error" max:"1000"` // a part of its text
 }
 
-// A LimitExpectation is about one limit of a verdict, a shadow rule's too.
+// A LimitExpectation is about one limit of a verdict, including those of shadow rules.
 type LimitExpectation struct {
 	Policy     string `rules:"policy,required" as:"policy: search-per-user, or search-per-user:1m" max:"100"`
 	Allowed    *bool  `rules:"allowed"`
@@ -137,7 +136,7 @@ type LimitExpectation struct {
 	Delay      *Span  `rules:"delay"`
 }
 
-// Parse reads a fixture. An error is of type [rules.Problems] and has every mistake.
+// Parse reads a fixture. An error is of type [rules.Problems] and contains every error.
 func Parse(name string, text []byte) (*Fixture, error) {
 	if len(text) > MaxFixture {
 		return nil, rules.Problems{{Place: rules.Place{File: name}, Message: "the tests are too long", Hint: "at most 4 MiB; write several files"}}

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Result is what came of a test. It passed if there are no failures.
+// A Result is the outcome of a test. The test passed if there are no failures.
 type Result struct {
 	rules.Place
 	Name     string    `json:"name"`
@@ -18,21 +18,20 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 }
 
-// A Failure is a step of which something was expected and is not so. Of several calls it is the
-// first.
+// A Failure is a step that did not meet its expectation. For several requests it is the first failure.
 type Failure struct {
 	rules.Place        // of the expectation
 	Text        string // the line there
 
-	What        string        // call 3 of 10
+	What        string        // for example: call 3 of 10
 	At          time.Duration // from the start of the test
 	Differences []Difference
-	Call        *penstock.Call    // nil of a conclusion
-	Verdict     *penstock.Verdict // nil: there is none, but an error
-	Unevaluated []string          // rules that could not be evaluated for the call, and why
+	Call        *penstock.Call    // nil for the end of a reservation
+	Verdict     *penstock.Verdict // nil: there is an error instead
+	Unevaluated []string          // rules that could not be evaluated for the request, and why
 }
 
-// String shows the failure at its place, with all that is known of the limits.
+// String shows the failure at its place, with everything that is known about the limits.
 func (f *Failure) String() string {
 	var b strings.Builder
 	message := fmt.Sprintf("not as expected: %s at %s", f.What, showSpan(f.At))
@@ -115,7 +114,7 @@ func showLimit(l *penstock.LimitVerdict) string {
 	return text
 }
 
-// verdictJSON is a verdict with the names that the decision API has.
+// verdictJSON is a verdict with the names that the decision API uses.
 type verdictJSON struct {
 	Allowed bool        `json:"allowed"`
 	Reason  string      `json:"reason"`

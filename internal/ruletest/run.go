@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options say what tests are run on.
+// Options configure a test run.
 type Options struct {
 	Rules *rules.Snapshot
 
@@ -25,7 +25,7 @@ type Options struct {
 
 	Run *regexp.Regexp // the names of the tests to run; nil: all
 
-	// MaxDelay is how long a call can be held that does not say; 0: as long as the rule's queue takes.
+	// MaxDelay is how long a request is held by default; 0: as long as the rule's queue takes.
 	MaxDelay time.Duration
 }
 
@@ -36,8 +36,8 @@ type Store interface {
 	io.Closer
 }
 
-// Run runs the tests one after the other. An error means that they could not be run; what rules do
-// otherwise than expected is in the results.
+// Run runs the tests one after the other. An error means that they could not be run. Rules that differ from the
+// expectations are in the results.
 func (f *Fixture) Run(ctx context.Context, o Options) ([]Result, error) {
 	var results []Result
 	for i := range f.Tests {
@@ -81,7 +81,7 @@ func (f *Fixture) runTest(ctx context.Context, index int, o Options) (Result, er
 	return r.result, nil
 }
 
-// A run is a test on its way.
+// A run is a test in progress.
 type run struct {
 	fixture      *Fixture
 	test         *Test
@@ -90,7 +90,7 @@ type run struct {
 	now          penstock.Instant
 	maxDelay     time.Duration     // 0: any
 	reservations map[string]string // by their names in the test
-	unevaluated  []string          // rules that could not be, for the last call
+	unevaluated  []string          // rules that could not be evaluated for the last request
 	result       Result
 }
 
@@ -111,7 +111,7 @@ func (r *run) step(ctx context.Context, index int, s *Step) {
 	v := &penstock.Verdict{}
 	var call *penstock.Call
 	var passed, count int64
-	var first *Failure // those that follow in the same step mostly fail for the same reason
+	var first *Failure // later failures in the same step mostly have the same cause
 	for round := range s.times() {
 		if round > 0 && s.Every != nil {
 			r.now = r.now.Add(time.Duration(*s.Every))
@@ -140,7 +140,7 @@ func (r *run) step(ctx context.Context, index int, s *Step) {
 	}
 }
 
-// decide makes a call and returns what is not as expected of it.
+// decide decides a request and returns how it differs from the expectation.
 func (r *run) decide(ctx context.Context, s *Step, call *penstock.Call, as string, v *penstock.Verdict) []Difference {
 	err := r.engine.Decide(ctx, call, v)
 	r.result.Calls++
@@ -157,7 +157,7 @@ func nth(n, total int64) string {
 	return fmt.Sprintf("call %d of %d", n, total)
 }
 
-// call returns the call that the terms describe.
+// call returns the request that the terms describe.
 func (c *CallTerms) call(maxDelay time.Duration) *penstock.Call {
 	call := &penstock.Call{
 		Domain: c.Domain, Cost: 1, ID: c.ID, MaxDelay: cmp.Or(maxDelay, penstock.AnyDelay),
@@ -212,12 +212,12 @@ func (s *Step) conclusion() *penstock.Conclusion {
 	}}
 }
 
-// failure shows what was not as expected, at the place of the first of it.
+// failure returns the differences as a Failure, at the place of the first one.
 func (r *run) failure(what string, step int, differences []Difference, call *penstock.Call, v *penstock.Verdict) *Failure {
 	f := &Failure{What: what, At: r.now.Sub(r.test.start), Differences: differences, Call: call, Unevaluated: slices.Clone(r.unevaluated)}
 	f.Place, f.Text = r.fixture.reading.Place(append([]any{"tests", r.index, "steps", step, "expect"}, differences[0].at...)...)
 	if v != nil {
-		shown := *v // which is used again
+		shown := *v // v is reused
 		shown.Limits = slices.Clone(v.Limits)
 		f.Verdict = &shown
 	}

@@ -34,7 +34,7 @@ func (w *Wait) UnmarshalText(text []byte) error {
 
 func (w Wait) String() string { return showSpan(time.Duration(w)) }
 
-// A Moment is so long after the start, or a date.
+// A Moment is an offset from the start, or a date.
 type Moment struct {
 	Offset time.Duration
 	Date   time.Time // zero: Offset
@@ -52,8 +52,7 @@ func (m *Moment) UnmarshalText(text []byte) error {
 	return (*Span)(&m.Offset).UnmarshalText(text)
 }
 
-// showSpan writes a length of time as fixtures have it: in whole milliseconds, rounded up as the
-// API does it.
+// showSpan formats a duration in the syntax of fixtures: in whole milliseconds, rounded up as the API does.
 func showSpan(d time.Duration) string {
 	if d == penstock.Never {
 		return "never"

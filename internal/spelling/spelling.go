@@ -1,7 +1,7 @@
-// Package spelling suggests the word that a misspelt one was meant to be, and writes counts with their noun.
+// Package spelling suggests corrections for misspelt words, and formats counts with their noun.
 package spelling
 
-// Closest returns the word that a misspelt one was probably meant to be, "" if none is near.
+// Closest returns the known word closest to a misspelt one, or "" if none is close.
 func Closest(word string, known []string) string {
 	best, distance := "", min(1+(len(word)-1)/5, len(word)-1)
 	if len(word) > 64 {
@@ -18,7 +18,7 @@ func Closest(word string, known []string) string {
 	return best
 }
 
-// editDistance counts the letters to add, drop, change or swap with their neighbour.
+// editDistance counts the letters to add, remove, change or swap with their neighbour.
 func editDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -1,20 +1,20 @@
 package strictdoc
 
-// An anchored node is one that aliases stand for.
+// An anchored node is one that aliases refer to.
 type anchored struct {
 	node   Node
 	count  int // of the nodes it consists of
 	height int // of the tree below it
 }
 
-// A property is an anchor or a tag that was read before its node, and where the parser stood then.
+// A property is an anchor or a tag that was read before its node, and the parser's position at that time.
 type property struct {
 	mark           byte
 	name           string
 	count, deepest int
 }
 
-// property reads an anchor or a tag. The node it is of follows.
+// property reads an anchor or a tag. Its node follows.
 func (p *parser) property(depth int) property {
 	if !p.options.Anchors {
 		p.refuse(p.peek())
@@ -31,7 +31,7 @@ func (p *parser) property(depth int) property {
 	return before
 }
 
-// bind gives a node the anchor that was read before it.
+// bind attaches to a node the anchor that was read before it.
 func (p *parser) bind(before property, n *Node, depth int) {
 	if before.mark == '&' && p.err == nil {
 		if p.anchors == nil {
@@ -42,7 +42,7 @@ func (p *parser) bind(before property, n *Node, depth int) {
 	p.deepest = max(before.deepest, p.deepest)
 }
 
-// alias reads an alias as the node it stands for.
+// alias reads an alias as the node that it refers to.
 func (p *parser) alias(n *Node, depth int) {
 	if !p.options.Anchors {
 		p.refuse('*')
@@ -60,7 +60,7 @@ func (p *parser) alias(n *Node, depth int) {
 	p.enter(depth + from.height)
 }
 
-// name reads a mark and what follows it.
+// name reads an indicator and the name after it.
 func (p *parser) name() string {
 	end := p.pos + 1
 	for end < len(p.text) && !isBlank(p.text, end) && !isFlowMark(p.text[end]) {
@@ -71,7 +71,7 @@ func (p *parser) name() string {
 	return name
 }
 
-// refuse fails at a mark that cannot begin a value or a key.
+// refuse fails at an indicator that cannot begin a value or a key.
 func (p *parser) refuse(mark byte) {
 	at := p.here()
 	switch mark {

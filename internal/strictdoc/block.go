@@ -1,7 +1,7 @@
 package strictdoc
 
-// block reads a node that begins here, in a column beyond that of its parent. Inline, after a key or
-// ---, it cannot be a block collection.
+// block reads a node that begins here, in a column beyond that of its parent. Inline, after a key or ---, it
+// cannot be a block collection.
 func (p *parser) block(n *Node, parent int32, depth int, inline bool) {
 	if !p.enter(depth) {
 		return
@@ -32,7 +32,7 @@ func (p *parser) block(n *Node, parent int32, depth int, inline bool) {
 	}
 }
 
-// propertyThenBlock reads a tag or an anchor and the node that has it, if one follows.
+// propertyThenBlock reads a tag or an anchor and its node, if one follows.
 func (p *parser) propertyThenBlock(n *Node, parent int32, depth int, inline bool) {
 	property := p.property(depth)
 	onSameLine := p.line == n.At.Line
@@ -42,16 +42,16 @@ func (p *parser) propertyThenBlock(n *Node, parent int32, depth int, inline bool
 	p.bind(property, n, depth)
 }
 
-// isEntry tells whether a mark stands here by itself.
+// isEntry reports whether an indicator is here, followed by space.
 func (p *parser) isEntry(mark byte) bool { return p.peek() == mark && isBlank(p.text, p.pos+1) }
 
-// isColon moves over space, and tells whether what was read is a key.
+// isColon skips space, and reports whether the text before it is a key.
 func (p *parser) isColon() bool {
 	p.space()
 	return p.isEntry(':')
 }
 
-// indented refuses a tab in the indentation.
+// indented rejects a tab in the indentation.
 func (p *parser) indented() bool {
 	if p.fresh && p.tab != (Spot{}) {
 		p.syntax(p.tab, "a tab cannot indent a line")
@@ -84,7 +84,7 @@ func (p *parser) scalarOrMapping(n *Node, parent int32, depth int, inline bool) 
 	}
 }
 
-// mapping reads a block mapping. Its first key was read, as the text of the node.
+// mapping reads a block mapping. Its first key is already read, as the text of the node.
 func (p *parser) mapping(n *Node, depth int) {
 	base, column := len(p.stack), n.At.Column
 	item := Node{Key: n.Text, KeyStyle: n.Style, KeyAt: n.At}
@@ -104,7 +104,7 @@ func (p *parser) mapping(n *Node, depth int) {
 	n.Items = p.pop(base)
 }
 
-// nextKey reads a further key of a block mapping, up to its colon.
+// nextKey reads another key of a block mapping, up to its colon.
 func (p *parser) nextKey() Node {
 	var n Node
 	n.At = p.here()
@@ -121,7 +121,7 @@ func (p *parser) nextKey() Node {
 	return Node{Key: n.Text, KeyStyle: n.Style, KeyAt: n.At}
 }
 
-// value reads the value of a field whose key is in a column.
+// value reads the value of a field whose key is at column.
 func (p *parser) value(item *Node, column int32, depth int) {
 	line := p.line
 	p.skip()
@@ -166,13 +166,12 @@ func (p *parser) entry(column int32, depth int) (item Node) {
 		p.enter(depth)
 	}
 	if item.Kind == Null {
-		item.At = dash // there is nothing else to point at
+		item.At = dash // the only position there is
 	}
 	return item
 }
 
-// another moves to what follows an item of a block collection, and tells whether that is in the same
-// column.
+// another moves to what follows an item of a block collection, and reports whether that is in the same column.
 func (p *parser) another(column int32) bool {
 	p.skip()
 	if p.ended() || !p.indented() {

@@ -10,13 +10,13 @@ type cursor struct {
 	text         string
 	pos          int
 	line, column int32
-	fresh        bool // nothing but space is before it on its line
-	tab          Spot // of a tab in the space before it; zero: none
+	fresh        bool // only space precedes it on its line
+	tab          Spot // position of a tab in the space before it; zero: none
 }
 
 func (c *cursor) here() Spot { return Spot{c.line, c.column} }
 
-// advance moves over bytes of one line that are not all space, as far as there are any.
+// advance moves over bytes of one line that are not all space, at most to the end.
 func (c *cursor) advance(bytes int) {
 	bytes = min(bytes, len(c.text)-c.pos)
 	c.column += int32(utf8.RuneCountInString(c.text[c.pos : c.pos+bytes]))
@@ -48,7 +48,7 @@ func (c *cursor) space() {
 	}
 }
 
-// newline moves over the end of a line, and tells whether there is one.
+// newline moves over the end of a line, and reports whether there is one.
 func (c *cursor) newline() bool {
 	switch {
 	case strings.HasPrefix(c.text[c.pos:], "\n"):
@@ -62,7 +62,7 @@ func (c *cursor) newline() bool {
 	return true
 }
 
-// skip moves to the next value or mark, over space, comments and ends of lines.
+// skip moves to the next value or indicator, over space, comments and line ends.
 func (c *cursor) skip() {
 	for {
 		c.space()
@@ -75,18 +75,18 @@ func (c *cursor) skip() {
 	}
 }
 
-// comment tells whether one begins here.
+// comment reports whether a comment begins here.
 func (c *cursor) comment() bool {
 	return c.peek() == '#' && (c.pos == 0 || isBlank(c.text, c.pos-1))
 }
 
-// restOfLine returns what is left of the line, without its end.
+// restOfLine returns the rest of the line, without its end.
 func (c *cursor) restOfLine() string {
 	line, _, _ := strings.Cut(c.text[c.pos:], "\n")
 	return strings.TrimSuffix(line, "\r")
 }
 
-// isBlank tells whether at a position there is space or nothing.
+// isBlank reports whether a position has space or is at the end.
 func isBlank(text string, at int) bool {
 	if at >= len(text) {
 		return true
@@ -100,7 +100,7 @@ func isBlank(text string, at int) bool {
 
 func isFlowMark(b byte) bool { return strings.IndexByte(",[]{}", b) >= 0 }
 
-// breaks moves over space and ends of lines, and returns how many lines ended.
+// breaks moves over space and line ends, and returns the number of line ends.
 func (c *cursor) breaks() (n int) {
 	c.space()
 	for c.newline() {

@@ -9,7 +9,7 @@ func (p *parser) flow(n *Node, depth int) {
 	}
 }
 
-// next moves to what follows in brackets that began at a spot.
+// next moves to the next item in brackets that began at a spot.
 func (p *parser) next(open Spot, closing string) byte {
 	p.skip()
 	if p.ended() && p.err == nil {
@@ -60,7 +60,7 @@ func (p *parser) close(n *Node, base int) {
 	}
 }
 
-// separated moves over a comma; it tells whether there is one, or the end.
+// separated moves over a comma. It reports whether there is one, or the end.
 func (p *parser) separated(open Spot, end byte, what string) bool {
 	switch c := p.next(open, what); {
 	case p.err != nil:
@@ -74,7 +74,7 @@ func (p *parser) separated(open Spot, end byte, what string) bool {
 	return true
 }
 
-// pair turns an item of a list into the mapping of one field that it begins: [a: b] is [{a: b}].
+// pair turns an item of a list into a mapping with one field, which the item begins: [a: b] is [{a: b}].
 func (p *parser) pair(n *Node, depth int) {
 	if n.Kind != Scalar || p.line != n.At.Line {
 		p.syntax(n.At, "a key must be a single value on one line")

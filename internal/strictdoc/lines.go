@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Lines finds positions in a text, however long its lines are. It keeps a few bytes for each block of
-// the text, made at the first use.
+// Lines finds positions in a text, however long its lines are. It keeps a few bytes per block of the text,
+// computed on first use.
 type Lines struct {
 	text  string
 	marks []lineMark
@@ -24,7 +24,7 @@ const blockSize = 4096
 // NewLines returns the lines of a text.
 func NewLines(text string) *Lines { return &Lines{text: text} }
 
-// offset returns where a position is in the text; one beyond the end of its line is that end.
+// offset returns the offset of a position in the text. A position beyond the end of its line is at that end.
 func (l *Lines) offset(at Spot) int {
 	if l.marks == nil {
 		l.index()
@@ -68,7 +68,7 @@ func (s Spot) compare(other Spot) int {
 	return cmp.Or(cmp.Compare(s.Line, other.Line), cmp.Compare(s.Column, other.Column))
 }
 
-// Line returns a line by its number, without its end; "" if there is none.
+// Line returns the line with a number, without its end, or "" if there is none.
 func (l *Lines) Line(number int32) string {
 	if number < 1 {
 		return ""
@@ -82,14 +82,14 @@ func (l *Lines) Line(number int32) string {
 	return strings.TrimSuffix(line, "\r")
 }
 
-// A long line is shown in part: so much of it, before and from the position on.
+// A long line is shown in part: these many bytes before the position and from it on.
 const (
 	shownBefore = 120 // bytes
 	shownAfter  = 240
 )
 
-// Show returns a position no further right than its line is long, the line, and the column with which
-// that begins: 1 unless the line is long and only the part around the position is returned.
+// Show returns a position no further right than the end of its line, the line, and the column at which that
+// begins. from is 1 unless the line is long and only the part around the position is returned.
 func (l *Lines) Show(at Spot) (_ Spot, line string, from int32) {
 	offset := l.offset(at)
 	start := max(offset-shownBefore, 0)

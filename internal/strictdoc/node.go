@@ -2,7 +2,7 @@ package strictdoc
 
 import "fmt"
 
-// A Node is a value and where it stands: a scalar, a list or a mapping.
+// A Node is a value and its position: a scalar, a list or a mapping.
 type Node struct {
 	Kind  Kind
 	Style Style // of a scalar
@@ -12,7 +12,7 @@ type Node struct {
 	KeyAt    Spot
 
 	At    Spot
-	Text  string // of a scalar, as it is written: what it means is for its reader to say
+	Text  string // of a scalar, as it is written; its reader interprets it
 	Items []Node // of a list or a mapping
 }
 
@@ -43,7 +43,7 @@ const (
 	Folded        // after >
 )
 
-// Step returns the field of that name or the item of that index, nil if there is none.
+// Step returns the field with that name or the item with that index, or nil if there is none.
 func (n *Node) Step(step any) *Node {
 	switch step := step.(type) {
 	case int:
@@ -69,7 +69,7 @@ func (n *Node) Add(key string, value *Node) {
 	n.Items = append(n.Items, *value)
 }
 
-// Shift moves a node down by a number of lines. A node without a key keeps no position of one.
+// Shift moves a node down by a number of lines. A node without a key gets no key position.
 func (n *Node) Shift(lines int32) {
 	n.At.Line += lines
 	if n.KeyAt.Line > 0 {
@@ -89,7 +89,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.At.Line, e.At.Column, e.Text()) }
 
-// Text is the error without its position.
+// Text returns the error without its position.
 func (e *Error) Text() string {
 	if e.Hint == "" {
 		return e.Message

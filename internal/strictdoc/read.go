@@ -14,18 +14,18 @@ const (
 	MaxItems  = 200_000 // of one list
 )
 
-// Options say what a text may be.
+// Options configure what a text may contain.
 type Options struct {
 	MaxBytes int
-	MaxNodes int // an alias counts as all it stands for
+	MaxNodes int // an alias counts as all nodes it refers to
 	MaxDepth int
 
-	// Anchors allows anchors, aliases and tags. Tags mean nothing. A merge key is a field named <<.
+	// Anchors allows anchors, aliases and tags. Tags have no effect. A merge key is a field named <<.
 	Anchors bool
 }
 
-// Read returns the root of a text, nil if the text is empty. Its error is an [*Error], or that of the
-// context: reading stops soon after the context ends.
+// Read returns the root of a text, or nil if the text is empty. Its error is an [*Error], or that of the context:
+// reading stops soon after the context ends.
 func Read(ctx context.Context, text string, o Options) (*Node, error) {
 	if len(text) > o.MaxBytes {
 		return nil, &Error{At: Spot{1, 1}, Message: fmt.Sprintf("the text has %d bytes, at most %d", len(text), o.MaxBytes)}
@@ -41,7 +41,7 @@ func Read(ctx context.Context, text string, o Options) (*Node, error) {
 	return root, nil
 }
 
-// checkCharacters refuses bytes that are not UTF-8 and control characters, which YAML does not allow.
+// checkCharacters rejects bytes that are not UTF-8, and control characters, which YAML does not allow.
 func checkCharacters(text string) error {
 	at := Spot{1, 1}
 	for i, r := range text {
@@ -59,23 +59,23 @@ func checkCharacters(text string) error {
 	return nil
 }
 
-// A parser reads one text. After an error it stands at the end of the text, where every loop ends.
+// A parser reads one text. After an error it is at the end of the text, where every loop ends.
 type parser struct {
 	cursor
 	ctx     context.Context
 	options Options
 	err     error
 
-	count   int    // nodes so far, those behind aliases included
-	stack   []Node // items of the collections that are open
+	count   int    // nodes so far, including those behind aliases
+	stack   []Node // items of the open collections
 	deepest int    // depth of any node since the last anchor
 	anchors map[string]anchored
 }
 
-// checkEvery is how many nodes are read between two looks at the context.
+// checkEvery is how many nodes are read between two checks of the context.
 const checkEvery = 1024
 
-// enter counts a node before it is made; false if it must not be.
+// enter counts a node before it is made. It returns false if the node is not allowed.
 func (p *parser) enter(depth int) bool {
 	p.count++
 	p.deepest = max(p.deepest, depth)
@@ -110,8 +110,8 @@ func (p *parser) stop(err error) {
 	p.pos = len(p.text)
 }
 
-// push adds an item to the collection that began with the stack at base. It tells whether there may
-// be more.
+// push adds an item to the collection that began with the stack at base. It reports whether more items are
+// allowed.
 func (p *parser) push(base int, item Node, most int, what string) bool {
 	if len(p.stack)-base == most {
 		at := item.At
@@ -135,12 +135,12 @@ func (p *parser) pushField(base int, item Node) bool {
 		return false
 	}
 	if item.Kind == Null {
-		item.At = item.KeyAt // there is nothing else to point at
+		item.At = item.KeyAt // the only position there is
 	}
 	return p.push(base, item, MaxFields, "a mapping has more than %d fields")
 }
 
-// pop returns the items since base, in a slice of their own.
+// pop returns the items since base, in a new slice.
 func (p *parser) pop(base int) []Node {
 	if p.err != nil {
 		return nil
@@ -186,15 +186,15 @@ func (p *parser) document() *Node {
 	return root
 }
 
-// misplaced fails at a value that stands where none can.
+// misplaced fails at a value where none is allowed.
 func (p *parser) misplaced() { p.syntax(p.here(), "value is not allowed in this context") }
 
-// ended tells whether the document is over.
+// ended reports whether the document has ended.
 func (p *parser) ended() bool {
 	return p.pos >= len(p.text) || p.marker("---") || p.marker("...")
 }
 
-// marker tells whether a line begins with a mark between documents.
+// marker reports whether a line begins with a document marker.
 func (p *parser) marker(mark string) bool {
 	return p.column == 1 && strings.HasPrefix(p.text[p.pos:], mark) && isBlank(p.text, p.pos+len(mark))
 }

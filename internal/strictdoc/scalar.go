@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// key reads a scalar as far as it can be a key: a quoted one, or what is plain on this line.
+// key reads the part of a scalar that can be a key: a quoted scalar, or the plain text on this line.
 func (p *parser) key(n *Node, flow bool) {
 	n.Kind = Scalar
 	switch c := p.peek(); {
@@ -22,7 +22,7 @@ func (p *parser) key(n *Node, flow bool) {
 	}
 }
 
-// resolve makes a plain scalar that means nothing a null.
+// resolve turns an empty or null plain scalar into a null.
 func (p *parser) resolve(n *Node) {
 	if n.Style != Plain {
 		return
@@ -33,7 +33,7 @@ func (p *parser) resolve(n *Node) {
 	}
 }
 
-// beginsPlain tells whether a plain scalar can begin here.
+// beginsPlain reports whether a plain scalar can begin here.
 func (p *parser) beginsPlain(flow bool) bool {
 	switch c := p.peek(); c {
 	case 0, ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`':
@@ -44,7 +44,7 @@ func (p *parser) beginsPlain(flow bool) bool {
 	return true
 }
 
-// plainLine reads what is plain on this line, without the space that follows.
+// plainLine reads the plain text on this line, without the space that follows.
 func (p *parser) plainLine(flow bool) string {
 	end := p.pos
 	for i := p.pos; i < len(p.text); i++ {
@@ -94,13 +94,13 @@ func (p *parser) continued(n *Node, parent int32, flow bool) {
 	}
 }
 
-// goesOn tells whether a plain scalar in brackets can go on here.
+// goesOn reports whether a plain scalar in brackets can continue here.
 func (p *parser) goesOn() bool {
 	c := p.peek()
 	return !isFlowMark(c) && !(c == ':' && (isBlank(p.text, p.pos+1) || isFlowMark(p.text[p.pos+1])))
 }
 
-// fold joins lines: one end of a line is a space, of more the first goes.
+// fold joins lines: a single line end becomes a space; of several, the first is dropped.
 func fold(b *strings.Builder, lines int) {
 	if lines == 1 {
 		b.WriteByte(' ')
@@ -138,8 +138,8 @@ func (p *parser) doubleQuoted() string {
 	})
 }
 
-// quoted reads up to the closing quote. At each of the stops, mark reads on; it tells whether the
-// scalar does.
+// quoted reads up to the closing quote. At each of the stops it calls mark, which reads on and reports whether
+// the scalar continues.
 func (p *parser) quoted(quote byte, stops string, mark func(*strings.Builder) bool) string {
 	open := p.here()
 	p.advance(1)
@@ -157,7 +157,7 @@ func (p *parser) quoted(quote byte, stops string, mark func(*strings.Builder) bo
 			fold(&b, p.breaks())
 			continue
 		}
-		if b.Len() == 0 && p.peek() == quote { // most have nothing that must be copied
+		if b.Len() == 0 && p.peek() == quote { // most need no copy
 			if !mark(&b) {
 				return stretch
 			}
@@ -201,7 +201,7 @@ func (p *parser) escape(b *strings.Builder) {
 	p.advance(1)
 }
 
-// breaksAt is breaks where a line ends here.
+// breaksAt is breaks, or 0 if no line ends here.
 func (p *parser) breaksAt() int {
 	if rest := p.text[p.pos:]; strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, "\r\n") {
 		return p.breaks()
@@ -209,7 +209,7 @@ func (p *parser) breaksAt() int {
 	return 0
 }
 
-// code reads a character by its number. Two halves of a surrogate pair, as in JSON, are one.
+// code reads a character by its number. A surrogate pair, as in JSON, is one character.
 func (p *parser) code(at Spot, digits int) rune {
 	r := p.hex(at, digits)
 	if digits == 4 && utf16.IsSurrogate(r) && strings.HasPrefix(p.text[p.pos:], `\u`) {
@@ -308,8 +308,8 @@ func (b *blockText) end(chomp byte) string {
 	return b.text.String()
 }
 
-// blockHeader reads what follows | or > on its line: how far the lines are indented, 0 if the first
-// tells, and + or - for the ends of lines at the end.
+// blockHeader reads what follows | or > on its line: the indentation, 0 if the first line sets it, and + or - for
+// the line breaks at the end.
 func (p *parser) blockHeader(least int) (indent int, chomp byte) {
 	for range 2 {
 		switch c := p.peek(); {

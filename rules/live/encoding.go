@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A text in bytes: a line that says what this is, a line with the SHA-256 of all that follows, a
-// line of JSON that tells the files apart, the files.
+// An encoded text has a magic line, a line with the SHA-256 of everything after it, a line of JSON with the names
+// and sizes of the files, and the files.
 const (
 	encodingKind  = "penstock rules "
 	encodingMagic = encodingKind + "1\n"
@@ -25,7 +25,7 @@ const (
 	maxHeader = maxFiles * (maxName*6 + 64) // a byte takes at most six in JSON
 )
 
-// MaxEncoded is how many bytes an encoded text may have.
+// MaxEncoded is the maximum size of an encoded text, in bytes.
 const MaxEncoded = len(encodingMagic) + sumLine + maxHeader + rules.MaxDocument
 
 type encodedHeader struct {
@@ -39,7 +39,7 @@ type encodedFile struct {
 	Size int    `json:"size"`
 }
 
-// Encode returns the text in one piece that [DecodeText] reads, and only unaltered.
+// Encode returns the text in the format that [DecodeText] reads.
 func (t *Text) Encode() ([]byte, error) {
 	header := encodedHeader{Version: t.Version, Published: t.Published}
 	for _, f := range t.Files {
@@ -61,7 +61,7 @@ func (t *Text) Encode() ([]byte, error) {
 	return fmt.Appendf(nil, "%ssha256:%x\n%s", encodingMagic, sum, body), nil
 }
 
-// DecodeText reads what [Text.Encode] wrote. What was cut off or altered it refuses.
+// DecodeText reads what [Text.Encode] wrote. It rejects truncated or altered data.
 func DecodeText(data []byte) (*Text, error) {
 	t, err := decodeText(data)
 	if err != nil {

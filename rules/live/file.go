@@ -16,22 +16,22 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Files is an origin: a file, or a directory whose *.yaml, *.yml and *.json are one set of rules.
-// Names that begin with a dot are passed over: editors and Kubernetes use them.
+// Files is an origin: a file, or a directory whose *.yaml, *.yml and *.json are one set of rules. It skips names
+// that begin with a dot, because editors and Kubernetes use them.
 //
-// It is read only when nothing has been written to it for a moment and nothing is while it is
-// read, so that what somebody is still writing is not taken for what he wants. Who renames a
-// finished file into place, or swaps a symlink as Kubernetes does, is on the safe side.
+// It reads only when nothing has been written for a moment, and retries if something is written meanwhile, so
+// that it never serves a file that is half written. Renaming a finished file into place, or swapping a symlink as
+// Kubernetes does, is always safe.
 type Files struct {
 	path string
 }
 
 var _ Origin = (*Files)(nil)
 
-// settled is how long nothing must have been written.
+// settled is how long the files must be unchanged before they are read.
 const settled = 100 * time.Millisecond
 
-// NewFiles returns the origin at a path. It need not be there yet.
+// NewFiles returns the origin at a path. The path need not exist yet.
 func NewFiles(path string) (*Files, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -67,15 +67,15 @@ func (f *Files) Read(ctx context.Context) (*Text, error) {
 	}
 }
 
-// listing is the files there are, by name.
+// A listing is the existing files, by name.
 type listing []listed
 
 type listed struct {
 	path string
-	info os.FileInfo // of what a symlink leads to
+	info os.FileInfo // of the target of a symlink
 }
 
-// IsRulesFile reports whether a file of that name in a directory of rules is read.
+// IsRulesFile reports whether a file of that name in a rules directory is read.
 func IsRulesFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
@@ -120,7 +120,7 @@ func (f *Files) list() (listing, error) {
 func (l listing) unsettled(now time.Time) (wait time.Duration) {
 	for _, f := range l {
 		age := now.Sub(f.info.ModTime())
-		if age >= 0 && age < settled { // one from the future is of another clock
+		if age >= 0 && age < settled { // a time in the future comes from another clock
 			wait = max(wait, settled-age)
 		}
 	}
@@ -146,8 +146,8 @@ func (l listing) same(other listing) bool {
 	})
 }
 
-// Watch tells when something happens in the directories concerned. What single files of a directory
-// link to elsewhere is found by polling.
+// Watch reports changes in the directories concerned. Changes to files elsewhere that single files of a directory
+// link to are found by polling.
 func (f *Files) Watch(ctx context.Context, changed func(), failed func(error)) {
 	poll.Listen(ctx, f.watch, changed, func(err error) { failed(fmt.Errorf("watch %s: %w", f.path, err)) })
 }
@@ -176,8 +176,8 @@ func (f *Files) watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// aim watches the directories concerned as they are now. A symlink may be swapped just before its
-// directory is watched, which nothing would tell: so they are the same ones before and after.
+// aim watches the directories that are concerned now. A symlink may be swapped just before its directory is
+// watched, without an event. So aim repeats until the directories are the same before and after.
 func (f *Files) aim(watcher *fsnotify.Watcher) error {
 	for dirs := f.concerned(); ; {
 		for _, old := range watcher.WatchList() {
@@ -200,8 +200,8 @@ func (f *Files) aim(watcher *fsnotify.Watcher) error {
 	return nil
 }
 
-// concerned returns the directory of the path, in which a symlink may be swapped, the path itself if
-// it is one, and where it leads.
+// concerned returns the directory of the path, in which a symlink may be swapped, the path itself if it is a
+// directory, and the targets of symlinks.
 func (f *Files) concerned() []string {
 	dirs := []string{filepath.Dir(f.path)}
 	if real, err := filepath.EvalSymlinks(f.path); err == nil {
@@ -214,7 +214,7 @@ func (f *Files) concerned() []string {
 	return slices.Compact(dirs)
 }
 
-// drain waits until what comes with an event has come too.
+// drain waits until the events that come together have all arrived.
 func drain(ctx context.Context, watcher *fsnotify.Watcher) {
 	quiet := time.NewTimer(settled / 2)
 	defer quiet.Stop()

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// lastGood is the copy on disk of the text served last, for a start while the origin is down. It
-// is replaced in one step, so that a crash leaves the old one or the new one; whatever else became
-// of it, its checksum tells.
+// lastGood is the copy on disk of the text served last, for a start while the origin is down. It is replaced
+// atomically, so a crash leaves either the old copy or the new one. Its checksum reveals any other damage.
 type lastGood struct{ path string }
 
 func (g lastGood) read() (*Text, error) {
@@ -59,13 +58,13 @@ func (g lastGood) replace(t *Text) error {
 	return syncDir(dir)
 }
 
-// temporary is how the names of files begin that are still being written.
+// temporary returns the prefix of the names of files that are still being written.
 func (g lastGood) temporary() string { return "." + filepath.Base(g.path) + ".new-" }
 
-// removeLeftovers clears what processes left that died while writing. A young one may be in use by
-// another process that was given the same path.
+// removeLeftovers removes files of processes that died while writing. A recent file may be in use by another
+// process with the same path.
 func (g lastGood) removeLeftovers(dir string) {
-	entries, _ := os.ReadDir(dir) // if it cannot be read, the write says why
+	entries, _ := os.ReadDir(dir) // if it cannot be read, the write reports why
 	for _, entry := range entries {
 		if !strings.HasPrefix(entry.Name(), g.temporary()) {
 			continue
@@ -76,7 +75,7 @@ func (g lastGood) removeLeftovers(dir string) {
 	}
 }
 
-// syncDir makes a rename in the directory survive the power.
+// syncDir makes a rename in the directory survive a power failure.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -85,7 +84,7 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// readBounded reads a file of at most so many bytes. It waits for no writer of a pipe.
+// readBounded reads a file of at most most bytes. It does not wait for the writer of a pipe.
 func readBounded(path string, most int) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -15,34 +15,34 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Options say how rules are followed.
+// Options configure how rules are followed.
 type Options struct {
-	Compile rules.Options // Version is the text's
+	Compile rules.Options // Version is set from the text
 
-	// Read compiles a text in another format than that of rules; nil: [Text.Compile].
+	// Read compiles a text in a format other than that of rules. Nil means [Text.Compile].
 	Read func(files []rules.File, o rules.Options) (*rules.Snapshot, rules.Problems, error)
 
-	Interval time.Duration // between two looks at the origin; default 5 s
-	Timeout  time.Duration // of one look; default 10 s
+	Interval time.Duration // between two reads of the origin; default 5 s
+	Timeout  time.Duration // of one read; default 10 s
 
-	// LastGood is the file that keeps the text served last, for a start while the origin is down.
-	// It belongs to one process. "": none is kept.
+	// LastGood is the file that keeps the text served last, for a start while the origin is down. It belongs to one
+	// process. "" means no copy.
 	LastGood string
 
-	// Changed gets the status whenever it tells something new: other rules, a text refused, an
-	// error that came or went. It is called by one goroutine at a time, and holds up the next look.
+	// Changed receives the status whenever it changes: other rules, a rejected text, a new error or one that is gone.
+	// It is called by one goroutine at a time and delays the next read.
 	Changed func(Status)
 
-	// Considered is told of every text that is read: nil if it is served now, else why it is refused. It is
-	// for origins that report back. It is called before Changed. nil: nobody is told.
+	// Considered is called for every text that is read, with nil if it is served now, or else with the reason why it
+	// is rejected. It is for origins that report back. It is called before Changed. It may be nil.
 	Considered func(text *Text, err error)
 }
 
 // Rules are the rules that a node serves now. They follow an origin.
 //
-// It looks at the origin every interval: that is the truth. In between it looks when the origin
-// says that there is something new: that is only sooner. A text that does not compile never
-// replaces one that did, and neither does an origin that fails.
+// Rules reads the origin at every interval, which is enough to find every change. It also reads when the origin
+// reports a change, which is only faster. A text that does not compile never replaces one that did, and neither
+// does an origin that fails.
 type Rules struct {
 	origin  Origin
 	options Options
@@ -50,8 +50,8 @@ type Rules struct {
 
 	current atomic.Pointer[rules.Snapshot]
 
-	// Of the goroutine that looks; of Follow before that starts.
-	served  *Text // nil: the empty rules of an origin that has none yet
+	// Used by the goroutine that reads the origin, and by Follow before that starts.
+	served  *Text // nil: empty rules, because the origin has none yet
 	refused *Text
 	toCopy  bool // served is not yet on disk
 	told    news
@@ -67,11 +67,11 @@ type Rules struct {
 	ended sync.WaitGroup
 }
 
-// Follow starts to serve the rules of an origin. If it cannot be read or what it has does not
-// compile, the last good copy is served until it does; if there is none, Follow fails. An origin
-// that works and has no rules yet is served as no rules.
+// Follow starts to serve the rules of an origin. If the origin cannot be read or its text does not compile, it
+// serves the last good copy until that changes. Without a copy, Follow fails. An origin that works and has no
+// rules yet is served as empty rules.
 //
-// The context bounds the start. What follows ends with Close.
+// The context bounds the start. Close ends everything after it.
 func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
 	o.Interval = cmp.Or(o.Interval, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
@@ -99,11 +99,11 @@ func Follow(ctx context.Context, origin Origin, o Options) (*Rules, error) {
 	return l, nil
 }
 
-// Load returns the rules to decide by. It never returns nil and costs one atomic read.
+// Load returns the current rules. It never returns nil and costs one atomic read.
 func (l *Rules) Load() *rules.Snapshot { return l.current.Load() }
 
-// Require refuses all later rules for which check fails, as if they did not compile. If it fails for the
-// rules that are served, its error is returned and nothing is required.
+// Require rejects all later rules for which check fails, as if they did not compile. If check fails for the rules
+// that are served, Require returns its error and has no effect.
 func (l *Rules) Require(check func(*rules.Snapshot) error) error {
 	l.serving.Lock()
 	defer l.serving.Unlock()
@@ -114,20 +114,20 @@ func (l *Rules) Require(check func(*rules.Snapshot) error) error {
 	return nil
 }
 
-// Status tells what is served and what stands in the way of something newer.
+// Status returns what is served and what prevents something newer.
 func (l *Rules) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.status
 }
 
-// Close ends the looking and returns when it has ended. The rules stay as they are.
+// Close stops following the origin and returns when that has ended. The rules stay as they are.
 func (l *Rules) Close() {
 	l.close()
 	l.ended.Wait()
 }
 
-// startWithout serves what there is while the origin's rules cannot be.
+// startWithout serves the last good copy, or empty rules, while the origin's rules are unavailable.
 func (l *Rules) startWithout() error {
 	s := l.Status()
 	reason := s.Err
@@ -174,7 +174,7 @@ func (l *Rules) serveNothing() error {
 	return nil
 }
 
-// look reads the origin and serves what it has.
+// look reads the origin and serves its rules.
 func (l *Rules) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, l.options.Timeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func (l *Rules) look(ctx context.Context) {
 	}
 }
 
-// consider serves a text if it is another and compiles. It returns why the text is refused.
+// consider serves a text if it is new and compiles. It returns why the text is rejected.
 func (l *Rules) consider(text *Text) error {
 	switch {
 	case text.Same(l.served):
@@ -205,7 +205,7 @@ func (l *Rules) consider(text *Text) error {
 		l.update(func(s *Status) { s.FromCopy, s.Refused = false, nil })
 		return nil
 	case text.Same(l.refused):
-		return l.Status().Refused.Err // it would be refused again
+		return l.Status().Refused.Err // it would be rejected again
 	}
 	snapshot, warnings, err := l.compile(text)
 	if err == nil {
@@ -230,7 +230,7 @@ func (l *Rules) compile(text *Text) (*rules.Snapshot, rules.Problems, error) {
 	return l.options.Read(text.Files, o)
 }
 
-// serve serves the rules, unless something is required of them that they do not meet.
+// serve serves the rules, unless they fail a requirement.
 func (l *Rules) serve(text *Text, snapshot *rules.Snapshot, warnings rules.Problems) error {
 	l.serving.Lock()
 	defer l.serving.Unlock()
@@ -252,13 +252,13 @@ func (l *Rules) serve(text *Text, snapshot *rules.Snapshot, warnings rules.Probl
 	return nil
 }
 
-// pushed is called by the origin when there may be something new.
+// pushed is called by the origin when there may be a change.
 func (l *Rules) pushed() {
 	l.update(func(s *Status) { s.PushErr = nil })
 	l.wake.Wake()
 }
 
-// notPushed is called by the origin when it cannot tell of something new.
+// notPushed is called by the origin when it cannot report changes.
 func (l *Rules) notPushed(err error) {
 	l.update(func(s *Status) { s.PushErr = err })
 	l.wake.Wake()

@@ -13,26 +13,26 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// An Origin has the rules somewhere: in files, a database, Redis.
+// An Origin is where rules are kept: files, a database, Redis.
 type Origin interface {
-	// Read returns what is there now. An error wraps [ErrNoRules] where nobody wrote any yet.
+	// Read returns the current rules. The error wraps [ErrNoRules] if none have been written yet.
 	Read(ctx context.Context) (*Text, error)
 
-	// Watch calls changed when it begins to listen and whenever there may be something new, until
-	// ctx ends, and returns then. It only makes learning faster: what it misses, the next Read
-	// finds. Where listening fails it tells why and tries again. It calls both one at a time.
+	// Watch calls changed when it starts to listen and whenever there may be a change. It returns when ctx ends. It
+	// only makes changes arrive faster: the next Read finds those it misses. If listening fails, it calls failed and
+	// tries again. It never calls the two at the same time.
 	Watch(ctx context.Context, changed func(), failed func(error))
 
-	// String says where it is, without a password.
+	// String returns the location, without a password.
 	String() string
 }
 
 // ErrNoRules is wrapped by the error of an origin that works and has no rules yet.
 var ErrNoRules = errors.New("no rules yet")
 
-// A Text is the rules as an origin has them. It is immutable, and compiled once.
+// A Text is the rules as an origin holds them. It is immutable and compiled once.
 type Text struct {
-	Version   int64        // 0 where the origin does not number
+	Version   int64        // 0 if the origin has no version numbers
 	Published time.Time    // zero if unknown
 	Files     []rules.File // at least one; several are one set of rules
 
@@ -40,7 +40,7 @@ type Text struct {
 	compiled *compilation
 }
 
-// A compilation is a text compiled with the options it was last compiled with.
+// A compilation is the result of compiling a text, and the options used.
 type compilation struct {
 	mu       sync.Mutex // held while the text is compiled
 	done     bool
@@ -50,12 +50,12 @@ type compilation struct {
 	err      error
 }
 
-// NewText returns a text that must not be changed any more, nor may its files.
+// NewText returns a text. Neither it nor its files may be changed afterwards.
 func NewText(version int64, published time.Time, files ...rules.File) *Text {
 	t := &Text{Version: version, Published: published, Files: files, compiled: new(compilation)}
 	h := sha256.New()
 	for _, f := range files {
-		if len(files) > 1 { // or a rule could wander between files unnoticed
+		if len(files) > 1 { // otherwise a rule could move between files unnoticed
 			for _, n := range []int{len(f.Name), len(f.Data)} {
 				h.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
 			}
@@ -67,10 +67,10 @@ func NewText(version int64, published time.Time, files ...rules.File) *Text {
 	return t
 }
 
-// Checksum is the SHA-256 of the file, in hex; of several, of their names and contents.
+// Checksum returns the SHA-256 of the file in hex or, for several files, of their names and contents.
 func (t *Text) Checksum() string { return t.checksum }
 
-// PublishedAt returns the text with another time of publication. Both are compiled once.
+// PublishedAt returns the text with another time of publication. The two share one compilation.
 func (t *Text) PublishedAt(at time.Time) *Text {
 	published := *t
 	published.Published = at
@@ -87,13 +87,13 @@ func (t *Text) Compile(ctx context.Context, o rules.Options) (*rules.Snapshot, r
 		return c.snapshot, c.warnings, c.err
 	}
 	snapshot, warnings, err := rules.CompileContext(ctx, t.Files, o)
-	if ctx.Err() == nil { // or the error says nothing about the rules
+	if ctx.Err() == nil { // otherwise the error says nothing about the rules
 		c.done, c.options, c.snapshot, c.warnings, c.err = true, o, snapshot, warnings, err
 	}
 	return snapshot, warnings, err
 }
 
-// Same tells whether both are the same version with the same contents.
+// Same reports whether both are the same version with the same contents.
 func (t *Text) Same(other *Text) bool {
 	return t != nil && other != nil && t.Version == other.Version && t.checksum == other.checksum
 }

@@ -6,28 +6,28 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Status tells what a [Rules] serves, and what stands in the way of something newer.
+// A Status says what a [Rules] serves, and what prevents something newer.
 type Status struct {
-	// What is served. Version is 0 where the origin does not number, or has no rules yet; then
-	// there is no checksum either.
+	// What is served. Version is 0 if the origin has no version numbers or no rules yet. In the latter case the
+	// checksum is empty too.
 	Version   int64
 	Checksum  string
 	Published time.Time // zero if unknown
-	Since     time.Time // served
-	FromCopy  bool      // from the copy on disk, because the origin could not be read at the start
+	Since     time.Time // start of serving
+	FromCopy  bool      // served from the copy on disk, because the origin could not be read at the start
 	Warnings  rules.Problems
 
-	// Propagation is the time from Published to Since, if it was learned while following: 0 at a
-	// start, which may be any time later. The two may be read from two machines' clocks.
+	// Propagation is the time from Published to Since for rules that arrived while following. It is 0 for those
+	// served at the start, which may be at any later time. The two times may come from different clocks.
 	Propagation time.Duration
 
-	Refused  *Refusal // what the origin has but cannot be served; nil if nothing
-	Refusals int64    // texts refused since the start
+	Refused  *Refusal // what the origin holds but cannot be served; nil if nothing
+	Refusals int64    // texts rejected since the start
 
 	Looked  time.Time // when the origin was last read
-	Err     error     // why it could not be read since; nil if it was
-	PushErr error     // why it does not tell of changes: only polling finds them
-	CopyErr error     // why what is served is not kept on disk
+	Err     error     // why it could not be read since; nil if it could
+	PushErr error     // why the origin does not report changes, so that only polling finds them
+	CopyErr error     // why the served rules are not kept on disk
 }
 
 // A Refusal is a text that does not compile.
@@ -38,7 +38,7 @@ type Refusal struct {
 	Err      error // of type [rules.Problems]
 }
 
-// news is the part of a status that is worth telling when it changes.
+// news is the part of a status whose changes are reported.
 type news struct {
 	told               bool
 	version            int64
@@ -49,7 +49,7 @@ type news struct {
 	err, push, copying string
 }
 
-// tell calls Changed if there is something new.
+// tell calls Changed if there is news.
 func (l *Rules) tell() {
 	s := l.Status()
 	now := news{

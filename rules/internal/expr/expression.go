@@ -1,4 +1,4 @@
-// Package expr compiles and evaluates the expressions of when, in CEL.
+// Package expr compiles and evaluates when expressions, which are written in CEL.
 package expr
 
 import (
@@ -13,26 +13,26 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// An Expression is a `when`, in CEL. Its variables are the attributes, the wildcards of the rule's
-// path, all of them strings, and domain; one that the call lacks is "".
+// An Expression is a `when` in CEL. Its variables are the attributes, the wildcards of the rule's path, and
+// domain. All are strings; one that the request lacks is "".
 //
-// An expression fails if it has no answer, such as int(plan) of a plan that is not a number, or if
-// it reads a value longer than maxInput. What happens then is up to OnError.
+// An expression fails if it has no result, such as int(plan) of a plan that is not a number, or if it reads a
+// value longer than maxInput. OnError says what happens then.
 type Expression struct {
 	Text     string
 	Reads    []string // the variables in it
 	program  cel.Program
-	maxInput int // bytes of each variable, so that the worst case stays below maxExpressionCost
+	maxInput int // bound of each variable in bytes, which keeps the worst case below maxExpressionCost
 }
 
-// Bounds of an expression's text. [workBound] bounds what an evaluation costs.
+// Bounds of an expression's text. [workBound] bounds the cost of an evaluation.
 const (
 	maxExpressionLength = 4096
 	maxExpressionDepth  = 32
 	maxExpressionNodes  = 1024
 )
 
-// AlwaysThere are the variables that need no declaration.
+// AlwaysThere lists the variables that need no declaration.
 var AlwaysThere = []string{"domain", "host", "ip", "method", "path"}
 
 // A Language compiles expressions over the same variables.
@@ -41,8 +41,8 @@ type Language struct {
 	variables []string // sorted
 }
 
-// NewLanguage returns the language with the given attributes as variables. An attribute that CEL
-// cannot name (x-user, in) is none.
+// NewLanguage returns the language with the given attributes as variables. It skips an attribute that is not a
+// valid CEL name (x-user, in).
 func NewLanguage(attributes []string) (*Language, error) {
 	names := slices.Concat(AlwaysThere, attributes)
 	slices.Sort(names)
@@ -63,8 +63,7 @@ func NewLanguage(attributes []string) (*Language, error) {
 	return &Language{env, variables}, nil
 }
 
-// notVariables cannot be the name of a variable in CEL: they are words of the language, or name
-// types.
+// notVariables lists names that CEL reserves for keywords or types.
 var notVariables = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
 	"namespace", "null", "package", "return", "true", "var", "void", "while",
@@ -77,7 +76,7 @@ func isVariable(name string) bool {
 	return identifier.MatchString(name) && !slices.Contains(notVariables, name)
 }
 
-// Compile returns an expression, or an *Error with every flaw.
+// Compile returns an expression, or an *Error that lists every flaw.
 func (l *Language) Compile(text string) (*Expression, error) {
 	if n := utf8.RuneCountInString(text); n > maxExpressionLength {
 		return nil, flaw(1, 1, "the expression has %d characters; at most %d", n, maxExpressionLength)
@@ -100,13 +99,13 @@ func (l *Language) Compile(text string) (*Expression, error) {
 	return &Expression{text, l.reads(ast), program, bound.maxInput}, nil
 }
 
-// reads returns the variables that an expression names, and those that a variable of its own hides.
+// reads returns the variables that an expression names. This includes those that a local variable hides.
 func (l *Language) reads(a *cel.Ast) (names []string) {
 	ast.PostOrderVisit(a.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.IdentKind {
 			return
 		}
-		name := strings.TrimPrefix(e.AsIdent(), ".") // as .user may be written for user
+		name := strings.TrimPrefix(e.AsIdent(), ".") // .user is another way to write user
 		if _, ok := slices.BinarySearch(l.variables, name); ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -114,14 +113,13 @@ func (l *Language) reads(a *cel.Ast) (names []string) {
 	return names
 }
 
-// An Flaw is what is wrong at a place of an expression's text. Line and column count
-// from 1, columns in characters.
+// A Flaw is an error at a place in an expression's text. Line and column count from 1, columns in characters.
 type Flaw struct {
 	Line, Column int
 	Problem      string
 }
 
-// An Error says why a text is no expression.
+// An Error says why a text is not a valid expression.
 type Error struct{ Flaws []Flaw }
 
 func flaw(line, column int, format string, args ...any) *Error {
@@ -133,7 +131,7 @@ func flawsOf(issues *cel.Issues) *Error {
 	for _, issue := range issues.Errors() {
 		problem := issue.Message
 		switch {
-		case strings.Contains(problem, "!error!"): // of another flaw, which comes later
+		case strings.Contains(problem, "!error!"): // caused by another flaw, which comes later
 			continue
 		case problem == "invalid matches argument":
 			problem = "the argument of matches is no regular expression, as RE2 has them"
@@ -157,16 +155,16 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Variables are the values that an expression reads: "" for what a request lacks.
+// Variables returns the values that an expression reads: "" for what a request lacks.
 type Variables interface{ Variable(name string) string }
 
-// A Scope evaluates expressions. Reuse one, for one request at a time, to evaluate without allocating it.
+// A Scope evaluates expressions. Reuse one, for one request at a time, to avoid allocations.
 type Scope struct {
 	Variables
-	maxInput int // bytes of a value that the expression at hand reads
+	maxInput int // bound of a value, in bytes, for the current expression
 }
 
-// Holds evaluates the expression. With an error there is no answer.
+// Holds evaluates the expression. The result is meaningless if err is not nil.
 func (e *Expression) Holds(s *Scope) (bool, error) {
 	s.maxInput = e.maxInput
 	result, _, err := e.program.Eval(s)
@@ -176,7 +174,7 @@ func (e *Expression) Holds(s *Scope) (bool, error) {
 	return result == types.True, nil
 }
 
-// ResolveName returns a variable as CEL asks for it.
+// ResolveName returns a variable to CEL.
 func (s *Scope) ResolveName(name string) (any, bool) {
 	value := s.Variable(name)
 	if len(value) > s.maxInput {
@@ -185,5 +183,5 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 	return value, true
 }
 
-// Parent is nil: no scope encloses this one.
+// Parent returns nil: this scope is not nested.
 func (s *Scope) Parent() cel.Activation { return nil }

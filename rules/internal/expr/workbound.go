@@ -12,30 +12,28 @@ import (
 	"github.com/penstock-io/penstock/internal/bounds"
 )
 
-// Bounds of the work of one evaluation, in CEL's units of about 50 ns. They are checked when an
-// expression is compiled, for the longest values that a client can send: no client can make an
-// expression too expensive to evaluate.
+// Bounds of the work of one evaluation, in CEL's units of about 50 ns. They are checked at compile time, for the
+// longest values that a client can send. So no client can make an expression too expensive to evaluate.
 const (
 	maxExpressionCost = 1 << 16
 	maxRegexProgram   = 128 // instructions of one regular expression
 
-	// A regular expression takes at most one step for each of its instructions at each byte.
+	// A regular expression takes at most one step per instruction and byte.
 	regexStepsPerUnit = 8
 
 	maxInput = bounds.AttributeValue
-	minInput = 1 << 10 // bytes that every expression reads
+	minInput = 1 << 10 // bytes that every expression must be able to read
 )
 
-// A workBound knows what an expression costs if no variable is longer than maxInput. It tells CEL
-// what regular expressions cost: CEL goes by the length of their text, but a{100} is 100
-// instructions long.
+// A workBound computes what an expression costs if no variable is longer than maxInput. It tells CEL the cost of
+// regular expressions: CEL uses the length of their text, but a{100} has 100 instructions.
 type workBound struct {
 	maxInput int
 	programs map[string]int // instructions of each regular expression
 }
 
-// boundWork returns the longest input with which the expression stays below maxExpressionCost. The
-// error is an [*Error].
+// boundWork returns the longest input for which the expression stays below maxExpressionCost. The error is an
+// [*Error].
 func boundWork(env *cel.Env, a *cel.Ast) (*workBound, error) {
 	programs, err := regexPrograms(a)
 	if err != nil {
@@ -59,8 +57,8 @@ func boundWork(env *cel.Env, a *cel.Ast) (*workBound, error) {
 	}
 }
 
-// regexPrograms returns the size of every regular expression. Each must be a literal: one made from
-// attributes would be the client's to choose.
+// regexPrograms returns the size of every regular expression. Each must be a literal, because a client could
+// choose one built from attributes.
 func regexPrograms(a *cel.Ast) (map[string]int, error) {
 	programs := map[string]int{}
 	e := &Error{}
@@ -102,7 +100,7 @@ func (b *workBound) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	return &cost.SizeEstimate{Max: uint64(b.maxInput)}
 }
 
-// EstimateCallCost tells CEL what a regular expression costs at most.
+// EstimateCallCost tells CEL the maximum cost of a regular expression.
 func (b *workBound) EstimateCallCost(function, _ string, target *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
 	if function != "matches" {
 		return nil
@@ -113,7 +111,7 @@ func (b *workBound) EstimateCallCost(function, _ string, target *cost.AstNode, a
 	}
 	input := nodes[0].ComputedSize()
 	if input == nil {
-		return nil // CEL says that it is unknown
+		return nil // CEL reports it as unknown
 	}
 	pattern, _ := nodes[1].Expr().AsLiteral().(types.String)
 	return cost.NewCallEstimate(cost.Estimate{
@@ -122,7 +120,7 @@ func (b *workBound) EstimateCallCost(function, _ string, target *cost.AstNode, a
 	}, nil)
 }
 
-// CallCost tells CEL what a regular expression has cost.
+// CallCost tells CEL the actual cost of a regular expression.
 func (b *workBound) CallCost(function, _ string, args []celref.Val, _ celref.Val) *uint64 {
 	if function != "matches" {
 		return nil

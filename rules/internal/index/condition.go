@@ -5,25 +5,25 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// Conditions are what a rule's or an override's match asks of a call, checked and ready to be
-// indexed. All must hold; the zero value holds for every call.
+// Conditions are what the match of a rule or an override requires of a request, validated and ready for the
+// index. All must hold. The zero value holds for every request.
 type Conditions struct {
-	Domain     string       // "": any, as a list's entry means it; rules always name one
-	Methods    []string     // upper case; none: any
-	Path       pattern.Path // without text: any
+	Domain     string       // "": any, for entries of a list; rules always name one
+	Methods    []string     // upper case; empty: any
+	Path       pattern.Path // empty: any
 	Attributes []Attribute
 	When       *expr.Expression // nil: none
 
 	SkipOnError bool // the conditions do not hold if When fails
 
-	pathSlot int // where the call's path is laid out as the pattern compares it; Build sets it
+	pathSlot int // slot of the request's path in the form that the pattern compares; set by Build
 }
 
-// An Attribute holds if the attribute is there and any of the patterns fits its value.
+// An Attribute holds if the attribute is present and one of the patterns matches its value.
 type Attribute struct {
 	Name     string
 	Patterns []pattern.Value // at least one
-	slot     int             // where a call's value is laid out; Build sets it
+	slot     int             // slot of the request's value; set by Build
 }
 
 func (c *Conditions) domainHolds(v *Values) bool {
@@ -43,7 +43,7 @@ func (c *Conditions) methodHolds(v *Values) bool {
 	return false
 }
 
-// PathHolds tells whether the path of a call is what the conditions ask for.
+// PathHolds reports whether the path of a request meets the conditions.
 func (c *Conditions) PathHolds(v *Values) bool {
 	have := &v.values[c.pathSlot]
 	return c.Path.Text == "" || have.there && c.Path.Fits(have.text)
@@ -51,7 +51,7 @@ func (c *Conditions) PathHolds(v *Values) bool {
 
 func (a *Attribute) holds(have *value) bool { return have.there && a.Fits(have.text) }
 
-// Fits tells whether any of the patterns fits a value.
+// Fits reports whether one of the patterns matches a value.
 func (a *Attribute) Fits(text string) bool {
 	for i := range a.Patterns {
 		if a.Patterns[i].Fits(text) {

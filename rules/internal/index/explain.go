@@ -7,20 +7,20 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Values lays out the values of a call, to explain what the index makes of it.
+// Values lays out the values of a request, to explain its result.
 func (x *Index) Values(call *penstock.Call) *Values {
 	v := new(Values)
 	v.lay(call, x.slots)
 	return v
 }
 
-// Consider makes an item the one at hand: expressions and keys see the path in its form, and its wildcards.
+// Consider makes item the current one: expressions and keys then see the path in its form, and its wildcards.
 func (v *Values) Consider(item *Item) { v.item = item }
 
-// SetDomain replaces the domain of the call.
+// SetDomain replaces the domain of the request.
 func (v *Values) SetDomain(name string) { v.values[domainSlot].text = name }
 
-// KeyValue returns the value of a part of the key of the item at hand; false if the call lacks it.
+// KeyValue returns the value of a part of the current item's key. there is false if the request lacks it.
 func (x *Index) KeyValue(part KeyPart, v *Values) (text string, there bool) {
 	if w, ok := v.item.Path.Wildcard(part.Name); ok {
 		if !v.item.PathHolds(v) {
@@ -32,8 +32,8 @@ func (x *Index) KeyValue(part KeyPart, v *Values) (text string, there bool) {
 	return have.text, have.there
 }
 
-// Unmet returns the first condition that does not hold, except the expression: domain, method, path or attribute, and
-// why in words; "" if all hold.
+// Unmet returns the first condition that does not hold, except the expression: domain, method, path or attribute.
+// why says it in words. condition is "" if all hold.
 func (c *Conditions) Unmet(v *Values) (condition, why string) {
 	switch {
 	case !c.domainHolds(v):
@@ -51,7 +51,7 @@ func (c *Conditions) Unmet(v *Values) (condition, why string) {
 	return "", ""
 }
 
-// Bounds of what an explanation repeats.
+// Bounds of the request's values that an explanation quotes.
 const (
 	maxShownValue    = 128
 	maxShownPatterns = 8
@@ -67,7 +67,7 @@ func shown(v *value) string {
 	return fmt.Sprintf("%q", v.text)
 }
 
-// Wanted lists the patterns, the first few if there are many.
+// Wanted lists the patterns, or the first few if there are many.
 func (a *Attribute) Wanted() string {
 	var b strings.Builder
 	for i := range a.Patterns {

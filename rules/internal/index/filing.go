@@ -6,14 +6,14 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// crowd is how many candidates share a drawer before it is divided.
+// crowd is how many candidates share a drawer (a node of the tree) before it is divided.
 const crowd = 8
 
-// maxCopies bounds in how many divisions of a drawer the same conditions are filed, as they
-// may list several values for several attributes.
+// maxCopies bounds in how many divisions of a drawer the same conditions are filed, because they may list several
+// values for several attributes.
 const maxCopies = 64
 
-// A treeBuilder makes a tree.
+// A treeBuilder builds a tree.
 type treeBuilder struct {
 	slots  *slots
 	facets [][]facet // by item
@@ -23,31 +23,31 @@ type treeBuilder struct {
 	labels []lead
 	edges  []lead
 	made   tree
-	work   func(steps int) bool // false: the tree is of no use any more
-	room   int                  // steps that are left
+	work   func(steps int) bool // returns false if the tree is no longer needed
+	room   int                  // remaining steps
 }
 
-// To look at a label is a step, to copy an item several. A tree is divided further while steps are
-// left, so building it takes time and memory in proportion to its labels. Only rules that have many
-// labels in common run out of steps. They are found like others, but among more candidates.
+// Checking a label takes one step, copying an item several. The tree is divided further while steps remain, so
+// building it takes time and memory in proportion to its labels. Only rules that have many labels in common run
+// out of steps. They are found like others, but among more candidates.
 const (
-	stepsPerLabel = 64 // that are granted
-	stepsPerCopy  = 16 // that are taken
+	stepsPerLabel = 64 // granted
+	stepsPerCopy  = 16 // used
 )
 
-// An edge leads from a node of a path by a literal segment to the next.
+// An edge leads from a node of a path to the next one by a literal segment.
 type edge struct {
 	from    int32
 	segment string
 }
 
-// A lead is what a table will hold.
+// A lead is an entry of the table to be built.
 type lead struct {
 	hash uint64
 	to   int32
 }
 
-// add adds an item with the tree of its overrides, in the order of their numbers.
+// add adds an item with the tree of its overrides. Items are added in the order of their numbers.
 func (b *treeBuilder) add(number int, item *Item, overrides *tree) {
 	more := 0
 	has := extra{item.When, item.SkipOnError, overrides, item.Expires}
@@ -67,7 +67,7 @@ func (b *treeBuilder) add(number int, item *Item, overrides *tree) {
 	}
 }
 
-// tree returns the tree of all that was added.
+// tree returns the tree of all added items.
 func (b *treeBuilder) tree() *tree {
 	all := make([]filing, len(b.facets))
 	for i := range all {
@@ -78,9 +78,9 @@ func (b *treeBuilder) tree() *tree {
 	return b.finish()
 }
 
-// finish returns the tree of all that was filed. It holds no more memory than it needs.
+// finish returns the tree of all filed items. It uses no more memory than it needs.
 func (b *treeBuilder) finish() *tree {
-	t := b.made // a copy: the builder goes
+	t := b.made // a copy, so that the builder can be freed
 	t.drawers = slices.Clone(t.drawers)
 	t.here = slices.Clone(t.here)
 	t.looks = slices.Clone(t.looks)
@@ -91,7 +91,7 @@ func (b *treeBuilder) finish() *tree {
 	return &t
 }
 
-// take takes steps, and tells whether there are more.
+// take uses steps and reports whether any remain.
 func (b *treeBuilder) take(steps int) bool {
 	b.room -= steps
 	return b.work(steps) && b.room > 0
@@ -100,11 +100,11 @@ func (b *treeBuilder) take(steps int) bool {
 // A filing is an item on its way down the tree.
 type filing struct {
 	item   int32
-	copies int32  // in how many drawers the item is, by the facets used so far
+	copies int32  // number of drawers that hold the item, by the facets used so far
 	used   uint64 // facets
 }
 
-// file returns where these filings are found.
+// file files the filings and returns a reference to them.
 func (b *treeBuilder) file(filings []filing) ref {
 	switch {
 	case len(filings) == 0:
@@ -117,7 +117,7 @@ func (b *treeBuilder) file(filings []filing) ref {
 	count := b.count(filings)
 	var here []filing
 	at := map[label][]filing{}
-	var order []label // the same tree for the same rules
+	var order []label // the same rules give the same tree
 	for _, f := range filings {
 		best, ok := b.choose(f, count)
 		if !ok {
@@ -135,14 +135,14 @@ func (b *treeBuilder) file(filings []filing) ref {
 			at[p] = append(at[p], f)
 		}
 	}
-	divided := make([]ref, len(order)) // before the drawer itself: what is a drawer's lies together
+	divided := make([]ref, len(order)) // before the drawer itself, so that a drawer's parts are contiguous
 	for i, p := range order {
 		divided[i] = b.file(at[p])
 	}
 	return b.keep(here, order, divided)
 }
 
-// keep adds a drawer with what is in it, and what is filed under labels that divide it.
+// keep adds a drawer with its contents, and the divisions filed under labels.
 func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
 	t := &b.made
 	d := drawer{here: stretch{from: uint32(len(t.here))}, looks: stretch{from: uint32(len(t.looks))}}
@@ -172,7 +172,7 @@ func (b *treeBuilder) keep(here []filing, labels []label, divided []ref) ref {
 	return toDrawer(len(t.drawers) - 1)
 }
 
-// pave has a pattern lead from a node to where it is filed.
+// pave makes a pattern lead from a node to where it is filed.
 func (b *treeBuilder) pave(at int32, path string, filed ref) {
 	for path != "" {
 		var segment string
@@ -201,7 +201,7 @@ func (b *treeBuilder) pave(at int32, path string, filed ref) {
 	b.made.nodes[at].here = filed
 }
 
-// grow adds a node. The first leads nowhere: 0 means none.
+// grow adds a node. The first one is unused, because 0 means none.
 func (b *treeBuilder) grow() int32 {
 	if len(b.made.nodes) == 0 {
 		b.made.nodes = append(b.made.nodes, pathNode{})
@@ -210,7 +210,7 @@ func (b *treeBuilder) grow() int32 {
 	return int32(len(b.made.nodes) - 1)
 }
 
-// count tells how many filings could be filed under each label.
+// count returns how many filings could be filed under each label.
 func (b *treeBuilder) count(filings []filing) map[label]int {
 	count := map[label]int{}
 	for _, f := range filings {
@@ -226,14 +226,14 @@ func (b *treeBuilder) count(filings []filing) map[label]int {
 	return count
 }
 
-// mayUse tells whether an item can be filed by a facet: by one with several labels only if that does
-// not make too many copies, unless it is the first.
+// mayUse reports whether an item can be filed by a facet. A facet with several labels, unless it is the first,
+// must not make too many copies.
 func (f *filing) mayUse(i int, labels facet) bool {
 	many := f.used != 0 && len(labels) > 1 && int(f.copies)*len(labels) > maxCopies
 	return f.used&(1<<i) == 0 && !many
 }
 
-// choose returns the facet that leaves the fewest others to look at; of equals, the first.
+// choose returns the facet that leaves the fewest other candidates. Of equals it returns the first.
 func (b *treeBuilder) choose(f filing, count map[label]int) (best int, ok bool) {
 	least := 0
 	for i, labels := range b.facets[f.item] {

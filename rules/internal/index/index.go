@@ -1,7 +1,8 @@
-// Package index finds the rules that match a request, with a look at hardly any other.
+// Package index finds the rules that match a request and checks hardly any others.
 //
-// [Build] files [Item]s under what their [Conditions] ask for. [Index.Match] lays out the values of a request, follows
-// them to candidates and checks every condition of these. What the items stand for, package rules knows.
+// [Build] files [Item]s under what their [Conditions] require. [Index.Match] lays out the values of a request,
+// follows them to candidates and checks every condition of these. Only package rules knows which rule or override
+// an item is.
 package index
 
 import (
@@ -12,23 +13,23 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An Item is a rule or an override, as far as it decides which calls it is for.
+// An Item is the part of a rule or an override that decides which requests it applies to.
 type Item struct {
 	Conditions
 	Key       []KeyPart
-	Overrides []Item           // the first that holds counts; they have no key and no overrides
+	Overrides []Item           // the first that holds applies; they have no key and no overrides
 	Expires   penstock.Instant // 0: never
-	Off       bool             // it is never found
+	Off       bool             // never matches
 }
 
-// A KeyPart is an attribute, or a wildcard of the path, that calls are told apart by.
+// A KeyPart is an attribute, or a wildcard of the path, that is part of a key.
 type KeyPart struct {
 	Name     string
 	Optional bool // a missing one counts as empty
-	Prefix   int  // bits of an IPv6 address that count; 0: the value as it is
+	Prefix   int  // significant bits of an IPv6 address; 0: the value as it is
 }
 
-// Value names what is counted: an attribute, or a network of it.
+// Value names what is counted: an attribute, or its network.
 func (k KeyPart) Value() string {
 	if k.Prefix != 0 {
 		return k.Name + "/" + strconv.Itoa(k.Prefix)
@@ -36,19 +37,19 @@ func (k KeyPart) Value() string {
 	return k.Name
 }
 
-// An Index finds the items that match a call. It is immutable.
+// An Index finds the items that match a request. It is immutable.
 type Index struct {
 	slots       *slots
-	texts       texts // until it is made
+	texts       texts // nil once the index is built
 	work        func(steps int) bool
-	items       []Item // in a row: finding one is no read of memory
-	rules       *tree  // of those that are not off
+	items       []Item // contiguous, so that finding one reads no memory
+	rules       *tree  // of the items that are not off
 	allow, deny *tree
 }
 
-// Build makes the index of items in their order, and of the lists of calls that are never limited and always refused.
-// It adopts them: they belong to one index only. work is told of steps; where it says no, building stops and the index
-// is of no use. nil: without a bound.
+// Build builds the index of items, in their order, and of the lists of requests that are always allowed and
+// always denied. It takes ownership: the items belong to one index only. Build reports steps to work and stops if
+// work returns false; the index is then unusable. A nil work means no bound.
 func Build(items []Item, allow, deny []Conditions, work func(steps int) bool) *Index {
 	if work == nil {
 		work = func(int) bool { return true }
@@ -69,17 +70,17 @@ func Build(items []Item, allow, deny []Conditions, work func(steps int) bool) *I
 		}
 	}
 	x.rules = b.tree()
-	x.allow = x.list(allow, true) // nobody gets onto it by an error
+	x.allow = x.list(allow, true) // an error never puts a request on the allow list
 	x.deny = x.list(deny, false)
 	x.texts, x.work = nil, nil
 	return x
 }
 
-// Texts are kept once each, and apart from the document they were cut from: so they lie close
-// together, and the document can go.
+// texts keeps each text once, copied out of the document. The texts are close together in memory, and the
+// document can be freed.
 type texts map[string]string
 
-// keep returns the kept text. It may be nil once the index is made.
+// keep returns the kept copy of a text. t may be nil once the index is built.
 func (t texts) keep(text string) string {
 	kept, ok := t[text]
 	if t == nil {
@@ -92,11 +93,11 @@ func (t texts) keep(text string) string {
 	return kept
 }
 
-// adopt gives every attribute that conditions name its slot.
+// adopt assigns a slot to every attribute that conditions name.
 func (x *Index) adopt(c *Conditions) {
 	c.Domain, c.Path.Text = x.texts.keep(c.Domain), x.texts.keep(c.Path.Text)
 	c.pathSlot = x.slots.in("path", c.Path.Ignore)
-	c.Methods = slices.Clone(c.Methods) // they may be the document's
+	c.Methods = slices.Clone(c.Methods) // may belong to the document
 	for i := range c.Methods {
 		c.Methods[i] = x.texts.keep(c.Methods[i])
 	}
@@ -110,7 +111,7 @@ func (x *Index) adopt(c *Conditions) {
 	}
 }
 
-// overrides returns the tree of an item's overrides, nil if it has none.
+// overrides returns the tree of an item's overrides, or nil if it has none.
 func (x *Index) overrides(of *Item) *tree {
 	if len(of.Overrides) == 0 {
 		return nil

@@ -2,11 +2,10 @@ package index
 
 import "net/netip"
 
-// A facet is one thing that conditions ask for: a call that fulfils it has at least one of
-// its labels.
+// A facet is one requirement of conditions. A request that meets it has at least one of its labels.
 type facet []label
 
-// A label is what conditions can be filed under.
+// A label is a value that conditions can be filed under.
 type label struct {
 	kind    labelKind
 	slot    int
@@ -24,8 +23,8 @@ const (
 	onPath
 )
 
-// facetsOf returns the facets of conditions, the quickest to look up first. There are at most as
-// many as a filing can mark.
+// facetsOf returns the facets of conditions, the fastest to look up first. It returns at most as many as a filing
+// can mark.
 func facetsOf(c *Conditions) []facet {
 	var all []facet
 	for i := range c.Attributes {
@@ -49,8 +48,8 @@ func facetsOf(c *Conditions) []facet {
 	return all[:min(len(all), 64)]
 }
 
-// attributeFacet has a label for each of the patterns, or there is none: `*` and `*a*` fit values
-// that have nothing in common.
+// attributeFacet returns a facet with a label for each of the patterns. ok is false for `*` and `*a*`, which
+// match values that have nothing in common.
 func attributeFacet(a *Attribute) (facet, bool) {
 	f := make(facet, 0, len(a.Patterns))
 	for i := range a.Patterns {

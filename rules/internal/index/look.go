@@ -1,15 +1,14 @@
 package index
 
-// A look finds a division of a drawer that a call's value leads to: what is filed under the value as a
-// whole, under what it begins or ends with, or under a network around it, of one length each; or
-// under its path.
+// A look is a lookup that finds a division of a drawer by a request's value: by the whole value, by a prefix, a
+// suffix or a network of one length, or by its path.
 type look struct {
 	kind labelKind
 	slot int32
-	at   int32 // the length in bytes, of networks in bits; the node that a path begins at
+	at   int32 // length in bytes, or in bits for networks; for a path, the node at which it begins
 }
 
-// lookFor returns the look that finds a label, but for where a path begins.
+// lookFor returns the look that finds a label, without the node at which a path begins.
 func lookFor(p label) look {
 	l := look{kind: p.kind, slot: int32(p.slot)}
 	switch p.kind {
@@ -21,7 +20,7 @@ func lookFor(p label) look {
 	return l
 }
 
-// labelHash is the hash by which the label's look, of which this is the number, finds it.
+// labelHash returns the hash by which a label's look finds it. number is the number of the look.
 func labelHash(p label, l look, number uint32) uint64 {
 	if p.kind == inNetwork {
 		return networkHash(bitsOf(p.network.Addr()), l.at, number)
@@ -29,8 +28,8 @@ func labelHash(p label, l look, number uint32) uint64 {
 	return mixed(hashOf(p.text), uint64(number))
 }
 
-// hash returns the hash of what the look asks for in a call; 0 if the call does not have it, and of a
-// path, which is walked.
+// hash returns the hash of the value that the look reads from a request. It returns 0 if the request lacks the
+// value, and for a path, which is walked instead.
 func (l *look) hash(v *Values, number uint32) uint64 {
 	have := &v.values[l.slot]
 	if !have.there {
@@ -56,5 +55,5 @@ func (l *look) hash(v *Values, number uint32) uint64 {
 	return 0
 }
 
-// edgeHash is that of a literal segment after a node of a path.
+// edgeHash returns the hash of a literal segment after a node of a path.
 func edgeHash(node int32, segment string) uint64 { return mixed(hashOf(segment), uint64(node)) }

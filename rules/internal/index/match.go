@@ -6,12 +6,13 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A Match is what an index finds for a call. Reuse one, for one call at a time, to match without allocating.
+// A Match is what an index finds for a request. Reuse one, for one request at a time, to match without
+// allocating.
 type Match struct {
-	// Denied and Allowed say that a list decides, the deny list first. Nothing is found then.
+	// Denied and Allowed say that a list decides, the deny list first. Then Found is empty.
 	Denied, Allowed bool
 
-	Found  []Found  // items that match, in their order
+	Found  []Found  // matching items, in order
 	Failed []Failed // expressions that could not be evaluated
 
 	values     Values
@@ -20,11 +21,11 @@ type Match struct {
 	keys       []string
 }
 
-// A Found is an item that matches.
+// A Found is a matching item.
 type Found struct {
 	Item     int
-	Override int      // the one that counts; NoOverride if none does
-	Key      []string // values, in the order of the item's key; valid until the Match is used again
+	Override int      // index of the override that applies, or NoOverride
+	Key      []string // values in the order of the item's key; valid until the Match is used again
 }
 
 // A Failed is an item whose expression, or that of one of its overrides, failed.
@@ -34,10 +35,10 @@ type Failed struct {
 	Err      error
 }
 
-// NoOverride stands for the item itself.
+// NoOverride means the item itself.
 const NoOverride = -1
 
-// Match finds the items that match a call at an instant, and of the overrides of each the first that does.
+// Match finds the items that match a request at an instant, and the first matching override of each.
 func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	m.Found, m.Failed, m.keys = m.Found[:0], m.Failed[:0], m.keys[:0]
 	m.values.lay(call, x.slots)
@@ -70,14 +71,14 @@ func (x *Index) Match(call *penstock.Call, now penstock.Instant, m *Match) {
 	}
 }
 
-// inOrder puts candidates in their order, each once.
+// inOrder sorts candidates and removes duplicates.
 func inOrder(candidates []int32) []int32 {
 	slices.Sort(candidates)
 	return slices.Compact(candidates)
 }
 
-// first returns the number of the first record that holds, or NoOverride. The records are the overrides of an item,
-// or a list's entries.
+// first returns the number of the first record that holds, or NoOverride. The records are the overrides of an
+// item, or the entries of a list.
 func (m *Match) first(t *tree, now penstock.Instant, of *Found) int {
 	m.few = inOrder(t.candidates(&m.values, m.few[:0]))
 	for _, at := range m.few {

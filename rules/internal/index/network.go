@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// Addresses are compared as 128 bits; an IPv4 network lies among the IPv6 ones as ::ffff:0:0/96.
+// Addresses are compared as 128 bits. IPv4 networks are mapped into IPv6 as ::ffff:0:0/96.
 
-// networkText is a network as a text: its address, then how many bits of it count.
+// networkText encodes a network as a text: its address, then the prefix length.
 func networkText(network netip.Prefix) string {
 	addr := network.Addr()
 	b := addr.As16()
 	return string(b[:]) + string([]byte{byte(128 - addr.BitLen() + network.Bits())})
 }
 
-// addressBits are those of an address.
+// addressBits are the bits of an address.
 type addressBits struct {
 	high, low uint64
 	narrow    bool // IPv4
@@ -29,12 +29,12 @@ func bitsOf(addr netip.Addr) addressBits {
 	return addressBits{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:]), addr.Is4()}
 }
 
-// masked returns the first bits, as many as that; the rest is 0.
+// masked returns the first length bits; the rest is 0.
 func (a addressBits) masked(length int32) (high, low uint64) {
 	return a.high &^ (^uint64(0) >> min(length, 64)), a.low &^ (^uint64(0) >> max(length-64, 0))
 }
 
-// within tells whether an address is in a network. An IPv4 address is only in those of its kind.
+// within reports whether an address is in a network. An IPv4 address is only in IPv4 networks.
 func (a addressBits) within(network string) bool {
 	length := int32(network[16])
 	if a.narrow && length < 96 {
@@ -51,16 +51,16 @@ func bigEndian(text string) (n uint64) {
 	return n
 }
 
-// networkHash is that of the network of so many bits around an address, for a look.
+// networkHash returns the hash of the network of length bits around an address, for a look.
 func networkHash(a addressBits, length int32, look uint32) uint64 {
 	high, low := a.masked(length)
 	return mixed(high^uint64(look)<<32, low)
 }
 
-// canonicalAddress writes the value of ip in the one form that rules know.
+// canonicalAddress formats the value of ip in the form that rules use.
 func canonicalAddress(value string) string {
 	if strings.IndexByte(value, ':') < 0 {
-		return value // IPv4 is written in one way only
+		return value // an IPv4 address has only one form
 	}
 	addr, ok := pattern.ParseAddr(value)
 	if !ok {
@@ -69,8 +69,8 @@ func canonicalAddress(value string) string {
 	return addressText(addr, value)
 }
 
-// networkOf writes the network of so many bits around the address that a value is. Another value is
-// its own.
+// networkOf formats the network of bits bits around the address in value. A value that is not an address is
+// returned as it is.
 func networkOf(value string, bits int) string {
 	addr, ok := pattern.ParseAddr(value)
 	if !ok {
@@ -83,7 +83,7 @@ func networkOf(value string, bits int) string {
 	return network.String()
 }
 
-// addressText writes an address, without a new string if the value reads the same.
+// addressText formats an address, without a new string if value is already in that form.
 func addressText(addr netip.Addr, value string) string {
 	var buffer [64]byte
 	if written := addr.AppendTo(buffer[:0]); string(written) != value {

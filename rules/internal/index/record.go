@@ -9,22 +9,22 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// Records are conditions once more, as a match goes through them: what one asks for lies in a row on
-// a tape, texts included, so that checking it is one read of memory or two. A record is the number of
-// the item, with hasExtra that of its extra, and its checks:
+// Records are a compact form of conditions for matching. All checks of a record are contiguous on a tape,
+// including their texts, so that checking one takes one or two reads of memory. A record is the number of the
+// item, with hasExtra the number of its extra, and its checks:
 //
-//	kind  slot  length  text     as the kind has them, numbers as varints
+//	kind  slot  length  text     depending on the kind, numbers as varints
 
 // A record is what a tree finds.
 type record struct {
-	number uint32 // of the item, in the order they were added
-	extra  uint32 // which of the extras; the first is that of nearly all records
-	checks string // then what is no more of it
+	number uint32 // number of the item, in the order of addition
+	extra  uint32 // number of the extra; nearly all records have the first
+	checks string // followed by the rest of the tape
 }
 
 const hasExtra = 1 << 31
 
-// An extra is what few records have.
+// An extra holds what few records have.
 type extra struct {
 	when        *expr.Expression // nil: none
 	skipOnError bool             // of when
@@ -32,37 +32,37 @@ type extra struct {
 	expires     penstock.Instant // 0: never
 }
 
-// A check asks one thing of one value.
+// A check is one condition on one value.
 type check struct {
 	kind checkKind
-	more bool   // or the next one
-	at   int32  // the value's slot; of wildcards which segment
+	more bool   // alternatives follow: it passes if this or the next check does
+	at   int32  // slot of the value; for wildcards, the segment
 	text string // to compare with
 }
 
 type checkKind uint8
 
 const (
-	noCheck    checkKind = iota // the record ends
-	hasDefault                  // the domain is the one without a name: what nearly all rules ask for
+	noCheck    checkKind = iota // end of the record
+	hasDefault                  // the domain is the default one, as in nearly all rules
 
-	// What has a text.
+	// Kinds that have a text.
 	isEqual
 	isLike   // with wildcards
 	isWithin // a network
 	isOnPath
 	isOnBarePath // whose trailing slash is ignored
 
-	// What is part of a key.
+	// Kinds that are part of a key.
 	isThere
-	isMissing // or not
+	isMissing // or missing
 	isSegment // a wildcard
-	isRemains // one for all that follow
+	isRemains // a wildcard for all following segments
 
-	moreFlag = 1 << 7 // beside the kind
+	moreFlag = 1 << 7 // added to the kind
 )
 
-// recordAt reads the record at a place of a tape.
+// recordAt reads the record at a position of a tape.
 func recordAt(tape string, at int32) (r record) {
 	r.number, r.checks = uint32At(tape[at:]), tape[at+4:]
 	if r.number&hasExtra != 0 {
@@ -72,7 +72,7 @@ func recordAt(tape string, at int32) (r record) {
 	return r
 }
 
-// next takes the next check.
+// next reads the next check.
 func (r *record) next() (k check) {
 	rest := r.checks[1:]
 	k.kind, k.more = checkKind(r.checks[0])&^moreFlag, r.checks[0]&moreFlag != 0
@@ -95,7 +95,8 @@ func uint32At(text string) uint32 {
 	return uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24
 }
 
-// uvarint is as encoding/binary writes it. Records are never damaged: they are made here.
+// uvarint reads a number in the format of encoding/binary. Records are built in this package, so they are always
+// valid.
 func uvarint(text string) (n uint32, rest string) {
 	for i, shift := 0, 0; ; i, shift = i+1, shift+7 {
 		n |= uint32(text[i]&0x7f) << shift
@@ -105,10 +106,10 @@ func uvarint(text string) (n uint32, rest string) {
 	}
 }
 
-// pass tells whether a call passes all checks, and appends the values of the key if it does.
+// pass reports whether a request passes all checks, and appends the values of the key if it does.
 func (r record) pass(v *Values, key []string) (with []string, passes bool) {
 	with = key
-	passed := false // one of those of which any will do
+	passed := false // whether one of several alternatives has passed
 	for k := r.next(); k.kind != noCheck; k = r.next() {
 		passed = passed || k.passes(v)
 		switch {
@@ -129,7 +130,7 @@ func (k *check) passes(v *Values) bool {
 	case hasDefault:
 		return v.values[domainSlot].text == penstock.DefaultDomain
 	case isSegment, isRemains:
-		return true // the path fits
+		return true // the path matches
 	}
 	have := &v.values[k.at]
 	if !have.there {

@@ -5,18 +5,18 @@ import (
 	"math/bits"
 )
 
-// A table tells where labels lead. It knows them by a part of their hashes alone: a label costs eight
-// bytes, and finding one is one read of memory. So any label may lead where another does, beside where
-// it leads itself: what is found there are candidates that do not hold.
+// A table maps labels to refs or nodes. It stores only a part of their hashes: a label costs eight bytes, and
+// finding one is one read of memory. So a lookup may also return the target of another label. The candidates
+// found there fail their checks.
 type table struct{ places []place }
 
-// A place is where a hash is kept; to is 0 if there is none.
+// A place is a slot of the table for a hash. to is 0 if it is free.
 type place struct {
 	tag uint32
 	to  int32
 }
 
-// Hashes are keyed anew in every process, and never 0.
+// Hashes use a new key in every process, and are never 0.
 var (
 	hashSeed = maphash.MakeSeed()
 	hashKey  = maphash.String(hashSeed, "key")
@@ -29,7 +29,7 @@ func mixed(a, b uint64) uint64 {
 	return (high ^ low) | 1<<63
 }
 
-// newTable returns a table of leads, half of it free at least.
+// newTable returns a table of leads, at least half of it free.
 func newTable(leads []lead) (t table) {
 	if n := len(leads); n > 0 {
 		t.places = make([]place, 1<<bits.Len(uint(2*n-1)))
@@ -47,7 +47,7 @@ func (t *table) add(hash uint64, to int32) {
 	t.places[at] = place{uint32(hash >> 32), to}
 }
 
-// find returns where a hash leads, and at which place to go on; 0 if it leads nowhere else.
+// find returns the target of a hash and the place at which to continue the search. to is 0 if there are no more.
 func (t *table) find(hash uint64, at uint32) (to int32, next uint32) {
 	for {
 		p := t.places[at]
@@ -58,7 +58,7 @@ func (t *table) find(hash uint64, at uint32) (to int32, next uint32) {
 	}
 }
 
-// first is the place at which to begin. There must be a label.
+// first returns the place at which the search begins. The table must not be empty.
 func (t *table) first(hash uint64) uint32 { return uint32(hash) & uint32(len(t.places)-1) }
 
 func (t *table) after(at uint32) uint32 { return (at + 1) & uint32(len(t.places)-1) }

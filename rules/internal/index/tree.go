@@ -5,54 +5,54 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// A tree finds those of many conditions that hold for a call, with a look at hardly any other.
+// A tree finds the conditions that hold for a request and checks hardly any others.
 //
-// Each is filed under one of the things it asks for (a facet: the domain, the path, one
-// attribute), the one that fewest others ask for too. A drawer that gets crowded is divided again,
-// by another facet. So 1,000 tenants with 100 paths each are as quick as 100,000 paths.
+// Each is filed under one of its requirements (a facet: the domain, the path, one attribute), the one that it
+// shares with the fewest others. A drawer that gets crowded is divided again, by another facet. So 1,000 tenants
+// with 100 paths each are as fast as 100,000 paths.
 //
-// What is in the drawers are candidates, of which everything is checked: a drawer must only never
-// lack one.
+// The drawers hold candidates, and every condition of a candidate is checked. A drawer may hold too many
+// candidates, but must never lack one.
 //
-// Among many rules nearly all of a match's time is spent waiting for memory. So what all drawers
-// hold lies in a few arrays, small and without pointers, and what a match will need is asked for
-// before the first of it is used.
+// With many rules, a match spends nearly all of its time waiting for memory. So the contents of all drawers are
+// in a few small arrays without pointers, and a match prefetches everything it needs before it uses the first of
+// it.
 type tree struct {
 	root    ref
 	drawers []drawer
-	here    []int32    // what the drawers hold themselves
-	looks   []look     // how they are divided
+	here    []int32    // candidates of the drawers
+	looks   []look     // how drawers are divided
 	nodes   []pathNode // of divisions by path
-	labels  table      // where looks lead, to refs
-	edges   table      // where literal segments lead, to nodes
-	tape    string     // records, in their order
+	labels  table      // from looks to refs
+	edges   table      // from literal segments to nodes
+	tape    string     // records, in order
 	extras  []extra
 }
 
-// A ref leads to what is filed under a label: nothing (0), one candidate alone (above 0), or a
-// drawer (below 0). A candidate is the place of its record on the tape.
+// A ref leads to what is filed under a label: nothing (0), a single candidate (above 0), or a drawer (below 0). A
+// candidate is the position of its record on the tape.
 type ref int32
 
 func toCandidate(at int32) ref { return ref(at + 1) }
 func toDrawer(i int) ref       { return ref(-i - 1) }
 
-// A drawer is where several conditions are filed.
+// A drawer is a node of the tree that holds several conditions.
 type drawer struct {
-	here  stretch // candidates for whatever call leads here
-	looks stretch // at what else a call may lead to
+	here  stretch // candidates for every request that leads here
+	looks stretch // how to find further candidates
 }
 
-// A stretch is a part of an array.
+// A stretch is a range of an array.
 type stretch struct{ from, to uint32 }
 
-// candidates appends the places of all records that may hold for a call, in no order, some perhaps
-// twice.
+// candidates appends the positions of all records that may hold for a request, in no order and possibly with
+// duplicates.
 func (t *tree) candidates(v *Values, out []int32) []int32 {
 	return t.follow(t.root, len(t.drawers), v, out)
 }
 
-// follow goes to where a ref leads from a drawer. Divisions come before what they divide: a ref that
-// leads anywhere else was found under the hash of another label, and would go round in circles.
+// follow follows a ref from a drawer. Divisions have lower numbers than the drawer they divide. A ref that leads
+// elsewhere was found under the hash of another label and could loop, so follow ignores it.
 func (t *tree) follow(r ref, from int, v *Values, out []int32) []int32 {
 	if r >= 0 {
 		if r > 0 {
@@ -72,8 +72,8 @@ func (t *tree) follow(r ref, from int, v *Values, out []int32) []int32 {
 	return out
 }
 
-// search follows all looks of a drawer to where a call's values lead. It asks for all places of the
-// table first, and goes on from them when they are there.
+// search follows all looks of a drawer for a request's values. It prefetches all places of the table first, and
+// then follows them.
 func (t *tree) search(drawer int, looks stretch, v *Values, out []int32) []int32 {
 	began := len(v.hashes)
 	for i := looks.from; i < looks.to; i++ {
@@ -102,16 +102,16 @@ func (t *tree) search(drawer int, looks stretch, v *Values, out []int32) []int32
 	return out
 }
 
-// A pathNode is where a path leads, segment by segment; the table holds what literal ones lead to.
+// A pathNode is a position in a path, segment by segment. The table maps its literal segments to nodes.
 type pathNode struct {
 	any   int32 // the node after {name}; 0: none
 	here  ref   // for a path that ends here
 	rest  ref   // for {name...} here
-	leads bool  // on to literal segments
+	leads bool  // has literal segments
 }
 
-// walk appends the candidates of what is left of a path at a node, for a drawer. It goes no deeper than
-// the path is long. {name...} after the end of a path fits where a trailing slash is ignored.
+// walk appends the candidates for the rest of a path at a node, for a drawer. Its depth is at most the number of
+// segments. {name...} after the end of a path matches if a trailing slash is ignored.
 func (t *tree) walk(at int32, path string, drawer int, v *Values, out []int32) []int32 {
 	n := &t.nodes[at]
 	out = t.follow(n.rest, drawer, v, out)
@@ -131,18 +131,19 @@ func (t *tree) walk(at int32, path string, drawer int, v *Values, out []int32) [
 	return out
 }
 
-// ask begins to read the records of candidates. What it returns means nothing, but must be kept.
+// ask prefetches the records of candidates. The result has no meaning, but must be kept so that the reads are not
+// optimised away.
 func (t *tree) ask(candidates []int32) (awaited uint32) {
-	const line = 64 // bytes that come at once
+	const line = 64 // size of a cache line
 	for _, at := range candidates {
 		awaited += uint32(t.tape[at]) + uint32(t.tape[min(int(at)+line, len(t.tape)-1)])
 	}
 	return awaited
 }
 
-// holds tells whether a record holds for a call at an instant, the expression last, and appends the
-// values of its key if it does. With an error, the expression failed, and SkipOnError says whether the
-// record holds.
+// holds reports whether a record holds for a request at an instant, and appends the values of its key if it does.
+// It evaluates the expression last. If the expression fails, holds returns the error, and SkipOnError says
+// whether the record holds.
 func (t *tree) holds(r record, v *Values, now penstock.Instant, key []string) (with []string, holds bool, err error) {
 	more := &t.extras[r.extra]
 	if more.expires != 0 && now >= more.expires {

@@ -7,24 +7,24 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// Values are a call's attributes, laid out so that conditions find them by number.
+// Values are a request's attributes, laid out so that conditions find them by number.
 type Values struct {
 	call   *penstock.Call
 	values []value // by slot
-	item   *Item   // the one at hand, as expressions know its wildcards; nil: none
+	item   *Item   // the current item, whose wildcards expressions read; nil: none
 	scope  expr.Scope
 
-	hashes  []uint64 // of the looks under way
-	awaited uint32   // reading a place of memory into it asks for all that is around
+	hashes  []uint64 // hashes of the current looks
+	awaited uint32   // target of prefetching reads
 }
 
-// A value is that of one attribute.
+// A value is the value of one attribute.
 type value struct {
 	text  string
 	there bool
 	read  reading
-	bits  addressBits // once read
-	known uint64      // its hash; 0: not yet
+	bits  addressBits // valid once it is parsed
+	known uint64      // its hash; 0: not computed yet
 }
 
 func (v *value) hash() uint64 {
@@ -34,7 +34,7 @@ func (v *value) hash() uint64 {
 	return v.known
 }
 
-// reading says what is known of a value as an address.
+// reading says whether a value has been parsed as an address.
 type reading uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 	noAddress
 )
 
-// isAddress reads the value as an address, the first time that somebody asks.
+// isAddress reports whether the value is an address. It parses the value on first use.
 func (v *value) isAddress() bool {
 	if v.read == unread {
 		v.read = noAddress
@@ -54,16 +54,16 @@ func (v *value) isAddress() bool {
 	return v.read == isAddress
 }
 
-// Slots number the attributes that rules ask for, and the forms of the path that they ask for.
+// slots number the attributes that rules read, and the forms of the path that they read.
 type slots struct {
 	count int
 	names map[string]int
-	forms []pathForm // beside the one in pathSlot; nearly always none or one
+	forms []pathForm // in addition to the one in pathSlot; nearly always none or one
 
 	networks []network
 }
 
-// A network is the part of an address that a key asks for: ip/48. It has a slot of its own.
+// A network is the part of an address that a key uses: ip/48. It has its own slot.
 type network struct{ of, slot, bits int }
 
 // A pathForm is the path without the differences that some rules ignore.
@@ -72,7 +72,7 @@ type pathForm struct {
 	slot   int
 }
 
-// The slots that every index has. `domain` as an attribute is the call's domain.
+// The slots that every index has. `domain` as an attribute is the request's domain.
 const (
 	domainSlot = iota
 	methodSlot
@@ -84,8 +84,8 @@ func newSlots() *slots {
 	return &slots{count: 4, names: map[string]int{"domain": domainSlot, "method": methodSlot, "path": pathSlot, "ip": ipSlot}}
 }
 
-// in returns the slot of an attribute, for a rule that ignores some differences between paths. It is a
-// new one if there is none yet.
+// in returns the slot of an attribute, for a rule that ignores some differences between paths. It adds a slot if
+// there is none yet.
 func (s *slots) in(name string, ignore urlform.Ignore) int {
 	if name == "path" && ignore != 0 {
 		return s.form(ignore)
@@ -99,7 +99,7 @@ func (s *slots) in(name string, ignore urlform.Ignore) int {
 	return slot
 }
 
-// ofKey returns the slot of a part of a key. Names that are new are kept in texts, if there are any.
+// ofKey returns the slot of a part of a key. It keeps new names in texts, unless that is nil.
 func (s *slots) ofKey(part KeyPart, ignore urlform.Ignore, texts texts) int {
 	if part.Prefix == 0 {
 		return s.in(texts.keep(part.Name), ignore)
@@ -123,8 +123,8 @@ func (s *slots) form(ignore urlform.Ignore) int {
 	return s.count - 1
 }
 
-// lay sets the values of a call. The path and the address are normalised here, for conditions,
-// expressions and keys alike.
+// lay sets the values of a request. It normalises the path and the address, for conditions, expressions and keys
+// alike.
 func (v *Values) lay(call *penstock.Call, s *slots) {
 	v.call, v.item = call, nil
 	if cap(v.values) < s.count {
@@ -160,7 +160,7 @@ func (v *Values) lay(call *penstock.Call, s *slots) {
 	}
 }
 
-// path returns the path in the form of the item at hand.
+// path returns the path in the form of the current item.
 func (v *Values) path() *value {
 	if v.item == nil {
 		return &v.values[pathSlot]
@@ -185,8 +185,8 @@ func (v *Values) part(k check) string {
 	return v.values[k.at].text
 }
 
-// Variable returns the value of a wildcard of the rule at hand, or of any attribute; "" if the call
-// lacks it.
+// Variable returns the value of a wildcard of the current rule, or of any attribute, or "" if the request lacks
+// it.
 func (v *Values) Variable(name string) string {
 	if v.item != nil {
 		if w, ok := v.item.Path.Wildcard(name); ok {
@@ -205,7 +205,7 @@ func (v *Values) Variable(name string) string {
 	return text
 }
 
-// Evaluate tells whether an expression holds. With an error there is no answer.
+// Evaluate reports whether an expression holds. The result is meaningless if err is not nil.
 func (v *Values) Evaluate(e *expr.Expression) (bool, error) {
 	v.scope.Variables = v
 	return e.Holds(&v.scope)

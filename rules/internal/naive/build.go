@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/pattern"
 )
 
-// Items returns the rules and lists as the index takes them.
+// Items returns the rules and lists in the form that the index uses.
 func (w *Rules) Items() (items []index.Item, allow, deny []index.Conditions, err error) {
 	language, err := NewLanguage()
 	if err != nil {
@@ -51,7 +51,7 @@ func end(t time.Time) penstock.Instant {
 	return penstock.InstantOf(t)
 }
 
-// Conditions returns the match as the index takes it.
+// Conditions returns the match in the form that the index uses.
 func (m Match) Conditions(l *expr.Language, ignore urlform.Ignore) (c index.Conditions, err error) {
 	c.Domain, c.Methods, c.Path.Ignore = m.Domain, m.Methods, ignore
 	if m.Path != "" {

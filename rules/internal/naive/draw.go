@@ -24,7 +24,7 @@ var (
 	someTexts = []string{"gold", "free", "alice", "bob", "alfred", "god", "7", "", "10.0.0.1", "10.0.1.1", "11.0.0.1", "::ffff:10.0.0.9", "2001:db8::1", "2001:db9::1", "64:ff9b::c000:201", "2002:C000:201:5::1", "192.0.2.1", "nonsense"}
 )
 
-// Moment is when drawn rules are decided: some expire then, some just before or after.
+// Moment is when drawn rules are decided. Some expire then, some just before or after.
 var Moment = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Paths are patterns of drawn rules, RequestPaths the paths of drawn requests.

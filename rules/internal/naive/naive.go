@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/index"
 )
 
-// A Match is what a match says, as texts.
+// A Match is the match of a rule, as texts.
 type Match struct {
 	Domain     string
 	Methods    []string
@@ -23,7 +23,7 @@ type Match struct {
 	OnError    OnError
 }
 
-// OnError says what a When that cannot be evaluated means.
+// OnError says what happens if a When cannot be evaluated.
 type OnError uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	Denies
 )
 
-// An Attribute is what the value of an attribute must be like: any of these patterns.
+// An Attribute requires the value of an attribute to match one of the patterns.
 type Attribute struct {
 	Name   string
 	Values []string
@@ -41,8 +41,8 @@ type Attribute struct {
 // Attributes returns one condition on an attribute.
 func Attributes(name string, values ...string) []Attribute { return []Attribute{{name, values}} }
 
-// Whens are expressions with what they mean. One fails unless plan is a number; one is over
-// wildcards, or attributes where the rule's path has none.
+// Whens maps expressions to functions with the same meaning. One fails unless plan is a number. One reads
+// wildcards, or attributes if the rule's path has none.
 var Whens = map[string]func(get func(string) string) bool{
 	`user != ""`:                      func(get func(string) string) bool { return get("user") != "" },
 	`plan == "gold" || domain == "d"`: func(get func(string) string) bool { return get("plan") == "gold" || get("domain") == "d" },
@@ -65,7 +65,7 @@ type Override struct {
 	Expires time.Time
 }
 
-// A Rule is a rule with what decides whether it matches.
+// A Rule is the part of a rule that decides whether it matches.
 type Rule struct {
 	Match     Match
 	Ignore    urlform.Ignore
@@ -81,7 +81,7 @@ type Rules struct {
 	Allow, Deny []Match
 }
 
-// A Verdict is what is found for a call: positions of rules, of overrides, and keys.
+// A Verdict is what is found for a request: indexes of rules and overrides, and keys.
 type Verdict struct {
 	Denied, Allowed bool
 	Refused         bool
@@ -90,7 +90,7 @@ type Verdict struct {
 	Keys            [][]string
 }
 
-// Decide returns what the rules say about a call at an instant.
+// Decide returns the verdict of the rules on a request at an instant.
 func (w *Rules) Decide(call *penstock.Call, now penstock.Instant) Verdict {
 	var v Verdict
 	listed := func(list []Match, onError OnError) bool {
@@ -134,7 +134,7 @@ func (r *Rule) decide(i int, call *penstock.Call, now penstock.Instant, v *Verdi
 	v.Keys = append(v.Keys, key)
 }
 
-// keyOf returns the values of the key; false if the request lacks one that is not optional.
+// keyOf returns the values of the key. ok is false if the request lacks one that is not optional.
 func (r *Rule) keyOf(call *penstock.Call) (key []string, ok bool) {
 	key = []string{}
 	for _, part := range r.Key {
@@ -152,8 +152,7 @@ func (r *Rule) keyOf(call *penstock.Call) (key []string, ok bool) {
 	return key, true
 }
 
-// holds tells whether a match holds, of a rule with the given path or none, and whether it would
-// if its expression did not fail.
+// holds reports whether a match holds, for a rule with the given path or none, and whether its expression failed.
 func holds(m Match, call *penstock.Call, path string, ignore urlform.Ignore) (holds, failed bool) {
 	get := func(name string) string { value, _ := attributeOf(call, name, ignore); return value }
 	if m.Domain != "" && m.Domain != get("domain") {
@@ -178,7 +177,7 @@ func holds(m Match, call *penstock.Call, path string, ignore urlform.Ignore) (ho
 	return m.When == "" || Whens[m.When](value), false
 }
 
-// valueOf returns what a name stands for in the key and the expressions of a rule whose path fits.
+// valueOf returns the value of a name in the key and the expressions of a rule whose path matches.
 func valueOf(call *penstock.Call, name, pattern string, ignore urlform.Ignore) (string, bool) {
 	path, _ := attributeOf(call, "path", ignore)
 	have := strings.Split(path, "/")
@@ -210,7 +209,7 @@ func attributeOf(call *penstock.Call, name string, ignore urlform.Ignore) (strin
 	return value, ok
 }
 
-// addresses are IPv4 addresses that texts stand for, networks the /48 of others.
+// addresses maps texts to the IPv4 addresses they mean, networks others to their /48.
 var (
 	addresses = map[string]string{
 		"::ffff:10.0.0.9": "10.0.0.9", "64:ff9b::c000:201": "192.0.2.1", "2002:C000:201:5::1": "192.0.2.1",
@@ -218,7 +217,7 @@ var (
 	networks = map[string]string{"2001:db8::1": "2001:db8::/48", "2001:db9::1": "2001:db9::/48"}
 )
 
-// Fits tells whether a value is what a pattern asks for.
+// Fits reports whether a value matches a pattern.
 func Fits(pattern, text string) bool {
 	if strings.Contains(pattern, "*") {
 		return wildcardsFit(pattern, text)
@@ -252,8 +251,8 @@ func isNetwork(text string) bool {
 	return err == nil
 }
 
-// ignoringFits brings the pattern into the form of the path, and has a subtree include its root if
-// that has no slash to end with.
+// ignoringFits converts the pattern to the form of the path. A subtree includes its root if a trailing slash is
+// ignored.
 func ignoringFits(pattern, path string, ignore urlform.Ignore) bool {
 	var segments []string
 	for segment := range strings.SplitSeq(pattern, "/") {
@@ -276,7 +275,7 @@ func ignoringFits(pattern, path string, ignore urlform.Ignore) bool {
 	return PathFits(pattern, path) || strings.HasSuffix(pattern, "...}") && root != "" && PathFits(root, path)
 }
 
-// PathFits tells whether a normalised path is what a pattern asks for.
+// PathFits reports whether a normalised path matches a pattern.
 func PathFits(pattern, path string) bool {
 	want, have := strings.Split(pattern, "/")[1:], strings.Split(path, "/")[1:]
 	for i, w := range want {
@@ -292,7 +291,7 @@ func PathFits(pattern, path string) bool {
 
 // wildcardsFit tries every length for every star.
 func wildcardsFit(pattern, text string) bool {
-	ends := map[int]bool{0: true} // how much of the text the pattern so far can have taken
+	ends := map[int]bool{0: true} // how many bytes of the text the pattern so far can match
 	for i := range len(pattern) {
 		next := map[int]bool{}
 		for end := range ends {

@@ -1,2 +1,2 @@
-// Package pattern reads what a match asks of a path and of an attribute's value, and compares.
+// Package pattern parses the patterns of a match for paths and attribute values, and compares values with them.
 package pattern

@@ -7,23 +7,22 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// A Path is the path of a match, on the normalised path of a call:
+// A Path is the path pattern of a match. It is compared with the normalised path of a request:
 //
 //	/health            this path
-//	/users/{id}        `{name}` stands for one segment, which is not empty
-//	/search/{rest...}  `{name...}` for all that follow, also none: /search/ fits, and /search only
-//	                   where a trailing slash is ignored
+//	/users/{id}        `{name}` matches one segment, which is not empty
+//	/search/{rest...}  `{name...}` matches all that follow, also none: it matches /search/, and
+//	                   /search only if a trailing slash is ignored
 //
-// A rule's key and expressions know what its wildcards stand for by their names; those of an
-// override's path only document. The text is itself normalised, and a normalised path has no
-// braces, so that a segment with a brace is a wildcard. A pattern without a text is that of a match
-// without a path.
+// A rule's key and expressions use the values of its wildcards by name; the names in an override's path are only
+// documentation. The text is itself normalised. A normalised path has no braces, so a segment with a brace is a
+// wildcard. A match without a path has a Path without text.
 type Path struct {
 	Text   string
-	Ignore urlform.Ignore // by the rule's path_matching: the text and the paths it is for are without these differences
+	Ignore urlform.Ignore // from the rule's path_matching: the text, and the paths compared with it, lack these differences
 }
 
-// Bounds of a path pattern. A call's path may be of any length.
+// Bounds of a path pattern. A request's path may have any length.
 const (
 	maxPathLength   = 2048
 	maxPathSegments = 64
@@ -66,7 +65,7 @@ func ParsePath(text string, ignore urlform.Ignore) (Path, error) {
 	return Path{WithoutSlash(b.String(), ignore), ignore}, nil
 }
 
-// WithoutSlash removes the trailing slash of a path or pattern, if that is ignored.
+// WithoutSlash removes the trailing slash of a path or pattern, if ignore says so.
 func WithoutSlash(text string, ignore urlform.Ignore) string {
 	if ignore&urlform.TrailingSlash != 0 && len(text) > 1 {
 		return strings.TrimSuffix(text, "/")
@@ -95,8 +94,8 @@ func checkWildcard(segment string, last bool, names map[string]bool) error {
 	return nil
 }
 
-// ForeignWildcard refuses a segment that is a wildcard elsewhere, such as :id or <id>, and would be
-// literal here: the rule would silently match nothing.
+// ForeignWildcard rejects a segment that is a wildcard in other tools, such as :id or <id>. It would be literal
+// here, so the rule would silently match nothing.
 func ForeignWildcard(segment string) error {
 	name, ok := strings.CutPrefix(segment, ":")
 	escaped := "%3A" + name
@@ -125,7 +124,7 @@ func IsName(s string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// NextSegment cuts a path or pattern that begins with a slash after its first segment.
+// NextSegment splits a path or pattern that begins with a slash after its first segment.
 func NextSegment(path string) (segment, rest string) {
 	if end := strings.IndexByte(path[1:], '/'); end >= 0 {
 		return path[1 : end+1], path[end+1:]
@@ -133,13 +132,13 @@ func NextSegment(path string) (segment, rest string) {
 	return path[1:], ""
 }
 
-// IsRest tells {name...} from {name} and literal segments, which have no braces.
+// IsRest reports whether a segment is {name...}. Literal segments have no braces.
 func IsRest(segment string) bool { return strings.HasSuffix(segment, "...}") }
 
-// IsWildcard tells {name} and {name...} from literal segments.
+// IsWildcard reports whether a segment is {name} or {name...}.
 func IsWildcard(segment string) bool { return strings.HasPrefix(segment, "{") }
 
-// Fits tells whether a normalised path is what the pattern asks for.
+// Fits reports whether a normalised path matches the pattern.
 func (p Path) Fits(path string) bool {
 	pattern := p.Text
 	for pattern != "" {
@@ -163,7 +162,7 @@ func (p Path) Fits(path string) bool {
 	return path == ""
 }
 
-// Shape returns the pattern without names: patterns of the same shape fit the same paths.
+// Shape returns the pattern without names. Patterns of the same shape match the same paths.
 func (p Path) Shape() string {
 	var b strings.Builder
 	for pattern := p.Text; pattern != ""; {
@@ -181,7 +180,7 @@ func (p Path) Shape() string {
 	return b.String()
 }
 
-// Sample returns a path that fits, with a text for each wildcard and one after each literal segment.
+// Sample returns a matching path, with a text for each wildcard and one after each literal segment.
 func (p Path) Sample(wildcard, after string) string {
 	var b strings.Builder
 	for pattern := p.Text; pattern != ""; {

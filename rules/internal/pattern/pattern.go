@@ -8,22 +8,22 @@ import (
 	"github.com/penstock-io/penstock/internal/ipform"
 )
 
-// A Value is what a match asks of an attribute's value:
+// A Value is a pattern for the value of an attribute:
 //
-//	gold           this value, to the letter
-//	team-*         `*` stands for any characters, also none; `*` alone for any value
+//	gold           exactly this value
+//	team-*         `*` matches any characters, also none; `*` alone matches any value
 //	10.0.0.0/8     an address in this network
 //	2001:db8::1    this address, however it is written
 //
-// An address that stands for a public IPv4 address (NAT64 64:ff9b::c000:201, 6to4 2002:c000:201::1)
-// counts as that, as does any that is written as IPv6 (::ffff:10.0.0.1). A zone is ignored.
+// An address that embeds a public IPv4 address (NAT64 64:ff9b::c000:201, 6to4 2002:c000:201::1) is treated as
+// that address, and so is an IPv4-mapped one (::ffff:10.0.0.1). A zone is ignored.
 type Value struct {
 	Text    string
-	Network netip.Prefix // valid: an address or a network, otherwise text
+	Network netip.Prefix // if valid, an address or a network; otherwise text
 	Wild    bool         // text has a `*`
 }
 
-// Bounds of a pattern. They bound the time that fitting it takes.
+// Bounds of a pattern. They bound the time that matching takes.
 const (
 	maxPatternLength = 1024
 	maxWildcards     = 8
@@ -48,8 +48,8 @@ func ParseValue(text string) (Value, error) {
 	return p, err
 }
 
-// parseNetwork returns the network that the text names, or the zero Prefix if it is some other
-// text. What begins like a network must be one: it would be a value that never comes.
+// parseNetwork returns the network that the text names, or the zero Prefix for other text. Text that begins like
+// a network must be one, because as a plain value it would never match.
 func parseNetwork(text string) (netip.Prefix, error) {
 	address, length, slashed := strings.Cut(text, "/")
 	addr, err := netip.ParseAddr(address)
@@ -74,7 +74,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return canonical, nil
 }
 
-// ParseAddr reads an attribute's value as an address in the form that networks are held in.
+// ParseAddr parses the value of an attribute as an address, in the form in which networks are stored.
 func ParseAddr(value string) (addr netip.Addr, ok bool) {
 	addr, err := netip.ParseAddr(value)
 	if err != nil {
@@ -83,7 +83,7 @@ func ParseAddr(value string) (addr netip.Addr, ok bool) {
 	return ipform.Canonical(addr), true
 }
 
-// Fits tells whether a value is what the pattern asks for.
+// Fits reports whether a value matches the pattern.
 func (p *Value) Fits(text string) bool {
 	switch {
 	case p.Network.IsValid():
@@ -95,8 +95,8 @@ func (p *Value) Fits(text string) bool {
 	return p.Text == text
 }
 
-// FitsWildcards takes each literal piece at its first place after the one before: if that does not
-// do, no later place does.
+// FitsWildcards reports whether text matches a pattern with wildcards. It takes each literal piece at its first
+// position after the one before: if that fails, no later position succeeds.
 func FitsWildcards(pattern, text string) bool {
 	first, pattern, _ := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)

@@ -2,13 +2,13 @@ package pattern
 
 import "strings"
 
-// A Wildcard is the part of a path that a name in a pattern stands for.
+// A Wildcard is the part of a path that a name in a pattern matches.
 type Wildcard struct {
 	Segment int  // counted from 0
-	Rest    bool // with all that follow
+	Rest    bool // with all following segments
 }
 
-// Wildcard finds the one of a name.
+// Wildcard finds the wildcard with a name.
 func (p Path) Wildcard(name string) (w Wildcard, ok bool) {
 	for pattern := p.Text; pattern != ""; w.Segment++ {
 		var segment string
@@ -23,7 +23,7 @@ func (p Path) Wildcard(name string) (w Wildcard, ok bool) {
 	return Wildcard{}, false
 }
 
-// Wildcards returns the names of all.
+// Wildcards returns the names of all wildcards.
 func (p Path) Wildcards() (names []string) {
 	for pattern := p.Text; pattern != ""; {
 		var segment string
@@ -40,13 +40,13 @@ func WildcardName(segment string) string {
 	return strings.TrimSuffix(strings.Trim(segment, "{}"), "...")
 }
 
-// Of returns what the wildcard stands for in a path that fits the pattern.
+// Of returns the text that the wildcard matches in a path that matches the pattern.
 func (w Wildcard) Of(path string) string {
 	for range w.Segment {
 		_, path = NextSegment(path)
 	}
 	if w.Rest {
-		return strings.TrimPrefix(path, "/") // of nothing if its slash is ignored
+		return strings.TrimPrefix(path, "/") // empty if its slash is ignored
 	}
 	segment, _ := NextSegment(path)
 	return segment
