@@ -16,11 +16,11 @@ import (
 
 const module = "github.com/penstock-io/penstock"
 
-// stores say where state lives.
+// stores are the packages that keep state.
 var stores = []string{"memstore", "redisstore"}
 
-// A rule says what a package may not import, directly or, where it says so, through others. Tests
-// may import what they like: the compiler rules out circles.
+// A rule says what a package may not import, directly or, if marked so, through others. Tests may import
+// anything: the compiler rules out cycles.
 type rule struct {
 	of      func(path string) bool // path within the module; "" is the root
 	not     func(path string) bool // as imported
@@ -292,8 +292,8 @@ type listed struct {
 	Deps       []string
 }
 
-// listPackages asks the go command for every package of this module. Packages that do not build
-// are listed all the same; that they do not is the compiler's to say.
+// listPackages asks the go command for every package of this module. It also lists packages that do not
+// build; reporting that is up to the compiler.
 func listPackages(t *testing.T) map[string]listed {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps", "./...").Output()
@@ -338,15 +338,17 @@ func own(paths ...string) func(string) bool {
 	}
 }
 
-// vocabulary is what every package may import beside the root: they link the standard library alone.
+// vocabulary is what every package may import besides the root: these packages link only the standard
+// library.
 var vocabulary = own(vocabularyPaths...)
 
 var vocabularyPaths = []string{"algorithm", "storage", "attribute", "internal/enum"}
 
-// isVocabulary reports the root, by its path within the module, and what it stands on.
+// isVocabulary reports whether the path within the module is the root or a package that the root imports.
 func isVocabulary(path string) bool { return path == "" || slices.Contains(vocabularyPaths, path) }
 
-// sibling reports an import of any package of the module but the root, the vocabulary and what is below path.
+// sibling reports an import of any package of the module except the root, the vocabulary and what is below
+// path.
 func sibling(path string) func(string) bool {
 	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) && !vocabulary(p) }
 }
@@ -356,8 +358,8 @@ func allBut(paths ...string) func(string) bool {
 	return func(p string) bool { return (p == module || strings.HasPrefix(p, module+"/")) && !own(paths...)(p) }
 }
 
-// thirdParty reports a path that is neither of the standard library, which has no dot in its first
-// element and vendors what it borrows, nor of the module.
+// thirdParty reports whether a path belongs neither to the module nor to the standard library, which has no
+// dot in its first element and vendors what it borrows.
 func thirdParty(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return strings.Contains(first, ".") && p != module && !strings.HasPrefix(p, module+"/")
@@ -377,8 +379,8 @@ func linksTelemetry(p string) bool {
 
 func linksEnvoy(p string) bool { return strings.Contains(p, "envoyproxy/") }
 
-// TestNoClock: the root package and what it stands on take instants and never ask for one. The only random
-// numbers are the nonces of limiters, which name what is taken and decide nothing.
+// TestNoClock: the root package and its imports take instants and never read a clock. The only random numbers
+// are the nonces of limiters, which name what is taken and decide nothing.
 func TestNoClock(t *testing.T) {
 	clock := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}
 	var files []string

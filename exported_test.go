@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestExported compares what the root package exports with a list, so that a new name is a decision. About 80
-// names are as many as a reader takes in.
+// TestExported compares the exported names of the root package with a list, so that a new name is a
+// deliberate decision. About 80 names are as many as a reader can take in.
 func TestExported(t *testing.T) {
 	const list, most = "testdata/exported.txt", 80
 	var names []string
@@ -41,7 +41,7 @@ func TestExported(t *testing.T) {
 	}
 }
 
-// exportedNames lists the exported names that a declaration at the top level makes, without methods.
+// exportedNames lists the exported names of a top-level declaration, without methods.
 func exportedNames(d ast.Decl) (names []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -67,8 +67,8 @@ func exportedNames(d ast.Decl) (names []string) {
 	return names
 }
 
-// TestSignatures: an exported function has at most five parameters and one boolean. A call with more cannot be
-// read without the declaration beside it.
+// TestSignatures: an exported function has at most five parameters and one boolean. A call with more cannot
+// be read without the declaration next to it.
 func TestSignatures(t *testing.T) {
 	dirs := map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {

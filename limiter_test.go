@@ -117,7 +117,7 @@ func TestLimiterReset(t *testing.T) {
 func TestLimiterPeek(t *testing.T) {
 	l := newLimiter(t, openMemory(t), penstock.PerDay(2).SlidingLog())
 	for want := int64(2); want >= 0; want-- {
-		for range 2 { // the second sees what the first saw
+		for range 2 { // the second sees the same as the first
 			d, err := l.Peek(t.Context(), "alice")
 			if err != nil || d.Remaining != want || d.Allowed != (want > 0) {
 				t.Errorf("peek: %+v, %v; want %d remaining", d, err, want)
@@ -171,7 +171,7 @@ func TestLimiterReservations(t *testing.T) {
 	})
 }
 
-// A reservation is good for the limiter that made it, and nobody can make one up.
+// A reservation is valid only for the limiter that made it, and cannot be forged.
 func TestLimiterRefusesStrangeReservations(t *testing.T) {
 	store := openMemory(t)
 	limit := penstock.PerDay(10).TokenBucket(10)
@@ -241,7 +241,7 @@ func TestLimiterConcurrency(t *testing.T) {
 	})
 }
 
-// A leaky bucket's request that would have to wait is denied and told when to come back.
+// A leaky bucket's request that would have to wait is denied and told when to retry.
 func TestLimiterDoesNotWait(t *testing.T) {
 	l := newLimiter(t, openMemory(t), penstock.PerHour(1).LeakyBucket(5))
 	if got := allowed(t, l, "alice", 3); got != 1 {
@@ -314,7 +314,7 @@ func TestLimiterWithoutItsStore(t *testing.T) {
 	}
 }
 
-// A call without a key is invalid: it must not be a call without a limit.
+// A request without a key is invalid: it must not pass without a limit.
 func TestLimiterNeedsAKey(t *testing.T) {
 	l := newLimiter(t, openMemory(t), penstock.PerMinute(10), penstock.FailOpen())
 	v := penstock.Verdict{Allowed: true}

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// given is what the code in documents uses without declaring it.
+// given declares what the code in documents uses without declaring it.
 const given = `package snippets
 
 import (
@@ -73,7 +73,7 @@ func TestDocumentsCompile(t *testing.T) {
 	}
 }
 
-// snippet makes a file of some statements. They leave errors unchecked, which is no error here.
+// snippet makes a file from some statements. They ignore errors, which is fine here.
 func snippet(t *testing.T, where, code string) string {
 	t.Helper()
 	body := fmt.Sprintf("func _() {\n//line %s\n%s\n", where, code)

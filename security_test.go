@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A statedBound is a row of SECURITY.md: what a setting's default or a constant is said to be.
+// A statedBound is a row of SECURITY.md: the documented value of a setting's default or a constant.
 type statedBound struct{ source, value string }
 
 var boundRow = regexp.MustCompile("(?m)^\\|[^|]*\\| `([^`|]+)` \\| `([^`|]+)` \\|")

@@ -11,12 +11,12 @@ import (
 // a day that divides one.
 const epoch Instant = 1_767_225_600_000_000 // 2026-01-01T00:00:00Z
 
-// A book keeps one subject's state of one meter the way a store does: a peek and a cost that can
-// never pass write nothing, a denial writes only what count_denied or a wrong clock demand.
+// A book keeps one subject's state of one meter as a store does: a peek and a cost that can never pass write
+// nothing, and a denial writes only what count_denied or a wrong clock requires.
 type book struct {
 	meter    *Meter
 	state    State
-	entries  []Entry // of a log or of leases
+	entries  []Entry // of a log or of permits
 	maxDelay time.Duration
 	receipt  Receipt // of the last charge that was taken
 }
@@ -108,7 +108,7 @@ func (b *book) takeLease(now Instant, cost int64, nonce uint64) Decision {
 	return m.Report(now, Result{State: m.LeaseState(b.entries, now, cost, w.Passes), Cost: cost, Passes: w.Passes, Taken: w.Passes, MaxDelay: b.maxDelay})
 }
 
-// settle puts the true cost in the place of what the receipt says was taken.
+// settle replaces what the receipt says was taken by the true cost.
 func (b *book) settle(now Instant, r Receipt, cost int64, o Overage) Decision {
 	m := b.meter
 	more := max(0, cost-r.Cost)
@@ -174,7 +174,7 @@ func (b *book) play(t *testing.T, table string) {
 	}
 }
 
-// step does what the cost column of a table says.
+// step runs the cost column of a table.
 func (b *book) step(t *testing.T, now Instant, what string, nonce uint64) Decision {
 	t.Helper()
 	if cost, ok := strings.CutPrefix(what, "="); ok {

@@ -18,8 +18,8 @@ func zoneNamed(t testing.TB, name string) *time.Location {
 
 var periods = []Period{Hour, Day, Week, Month, Year}
 
-// labelOf is what people there call the period of t. Two hours that clocks which go back give the
-// same name differ in their offset.
+// labelOf is the local name of the period of t. Two hours that have the same name because clocks go back
+// differ in their offset.
 func labelOf(p Period, t time.Time) string {
 	switch p {
 	case Hour:
@@ -35,8 +35,8 @@ func labelOf(p Period, t time.Time) string {
 	return t.Format("2006")
 }
 
-// TestCalendarScan compares with the naive way: walk through the years by quarters of an hour and
-// see where the name of the period changes. No clock of these zones changes in between.
+// TestCalendarScan compares with a naive algorithm: step through the years by quarters of an hour and find
+// where the name of the period changes. No clock of these zones changes in between.
 func TestCalendarScan(t *testing.T) {
 	for _, test := range []struct {
 		zone       string
@@ -72,7 +72,7 @@ func scanCalendar(t *testing.T, m *Meter, loc *time.Location, from, till int) {
 	const step = 15 * time.Minute
 	p := m.Limit().Period
 	begin := time.Date(from, 1, 1, 0, 0, 0, 0, time.UTC)
-	var starts []Instant // found where the name changes; the first period's start is not seen
+	var starts []Instant // where the name changes; the start of the first period is not found
 	label := labelOf(p, begin.In(loc))
 	for at := begin; at.Year() <= till; at = at.Add(step) {
 		if l := labelOf(p, at.In(loc)); l != label {
@@ -108,9 +108,8 @@ func scanCalendar(t *testing.T, m *Meter, loc *time.Location, from, till int) {
 	}
 }
 
-// TestCalendarContract holds the calendar to its contract around every change of clocks since 1971,
-// in zones where names of days or hours run backwards: every instant is in exactly one period, and
-// one ends where the next starts.
+// TestCalendarContract checks the calendar around every change of clocks since 1971, in zones where names of
+// days or hours run backwards: every instant is in exactly one period, and one ends where the next starts.
 func TestCalendarContract(t *testing.T) {
 	for _, zone := range []string{
 		"America/St_Johns",   // changed at 00:01, back into the day before
@@ -181,7 +180,7 @@ func TestCalendarAroundBoundaries(t *testing.T) {
 	}
 }
 
-// The window that clients are told is the length of the current period, not a bound on all.
+// The window that clients see is the length of the current period, not an upper bound.
 func TestWindowAt(t *testing.T) {
 	newYork, err := time.LoadLocation("America/New_York")
 	if err != nil {

@@ -82,7 +82,7 @@ func TestLeasesAreOrderedByExpiry(t *testing.T) {
 	}
 }
 
-// A lease's receipt is dated when it was taken, not when it ends, and costs one.
+// The receipt of a permit is dated when it was taken, not when it expires, and costs one.
 func TestLeaseReceipt(t *testing.T) {
 	b := newBook(t, Limit{Algorithm: Concurrency, Count: 2, Window: time.Minute})
 	if got, want := b.take(epoch, 5, 1).Receipt, (Receipt{b.meter.Fingerprint, 1, epoch}); got != want {

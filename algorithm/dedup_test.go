@@ -16,7 +16,7 @@ func TestDedupTerms(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(d *DedupTerms)
-		want   []string // every mistake; none is sound
+		want   []string // every error; none: the terms are valid
 	}{
 		{"sound", func(*DedupTerms) {}, nil},
 		{"a calendar period", func(d *DedupTerms) { d.Beside = Limit{Algorithm: FixedWindow, Period: Day, Location: time.UTC} }, nil},
@@ -66,8 +66,8 @@ func dedup(t rapid.TB, terms DedupTerms) *Dedup {
 	return d
 }
 
-// The budget has a state of its own beside the rule's limits, the penalty, and the budget of
-// another window.
+// The budget has a state of its own, apart from the rule's limits, the penalty, and the budget of another
+// window.
 func TestBudgetFingerprint(t *testing.T) {
 	seen := map[uint64]string{PenaltyFingerprint: "penalty"}
 	claim := func(name string, fingerprint uint64) {
@@ -104,7 +104,7 @@ func TestBudgetFingerprint(t *testing.T) {
 	}
 }
 
-// A budget is counted by the algorithm of the limit it stands beside.
+// A budget is counted by the algorithm of its limit.
 func TestBudgetAlgorithm(t *testing.T) {
 	for _, test := range []struct {
 		beside string // as Limit.String writes it
@@ -131,8 +131,8 @@ func TestBudgetAlgorithm(t *testing.T) {
 	}
 }
 
-// Beside a sliding log no trailing window holds more than limit and budget, and beside a token bucket
-// no stretch of time more than both let pass.
+// With a sliding log no trailing window holds more than limit and budget, and with a token bucket no stretch
+// of time more than both allow.
 func TestBudgetHoldsWhereTheLimitDoes(t *testing.T) {
 	for _, algorithm := range []Algorithm{SlidingWindowLog, TokenBucket} {
 		rapid.Check(t, func(t *rapid.T) {

@@ -19,7 +19,7 @@ func ExampleLimit_Compile() {
 	// Output: token_bucket 10/1s burst 20 <nil>
 }
 
-// Every mistake is reported at once, each with what would do.
+// All errors are reported at once, each with what is allowed.
 func ExampleLimit_Validate() {
 	err := algorithm.Limit{
 		Algorithm: algorithm.LeakyBucket,
@@ -36,8 +36,8 @@ func ExampleLimit_Validate() {
 	// true
 }
 
-// A store brings a state up to date, charges it, and tells the client the numbers. This is a
-// bucket of two that gets one token back every ten seconds.
+// A store brings a state up to date, charges it, and reports the numbers to the client. This is a bucket of
+// two that gets one token back every ten seconds.
 func ExampleMeter_Weigh() {
 	meter := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 6, Window: time.Minute, Burst: 2}.MustCompile()
 	noon := algorithm.InstantOf(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))

@@ -10,7 +10,7 @@ import (
 	_ "github.com/penstock-io/penstock/internal/fixedseed"
 )
 
-// What each algorithm promises about any sequence of calls, seen from outside: by what it let pass.
+// These tests check what each algorithm guarantees for any sequence of requests, by what it allowed.
 
 type admitted struct {
 	at     Instant
@@ -18,8 +18,8 @@ type admitted struct {
 	starts Instant // at + delay
 }
 
-// admit makes random calls and returns those that passed. Time runs forwards. Where there is an
-// overdraft, some calls must be recorded.
+// admit makes random requests and returns those that passed. Time runs forwards. With an overdraft, some
+// requests must be recorded.
 func admit(t *rapid.T, l Limit) (passed []admitted) {
 	b := &book{meter: l.MustCompile(), maxDelay: AnyDelay}
 	now := epoch + Instant(rapid.Int64Range(0, b.meter.Window).Draw(t, "start"))
@@ -40,7 +40,7 @@ func drawOverdraft(t *rapid.T) int64 {
 	return max(0, rapid.Int64Range(-10, 10).Draw(t, "overdraft"))
 }
 
-// eachInterval calls f with the sum that passed from each call that did to each later one.
+// eachInterval calls f with the sum that passed from each admitted request to each later one.
 func eachInterval(passed []admitted, f func(from, to Instant, sum int64)) {
 	for i := range passed {
 		sum := int64(0)
@@ -98,8 +98,8 @@ func TestBucketPassesItsBurstAndRate(t *testing.T) {
 	})
 }
 
-// Departures are in order of arrival and W/L apart (to the tick), and nobody waits longer than the
-// queue is long.
+// Departures are in order of arrival and W/L apart (to the tick), and no request waits longer than the queue
+// is long.
 func TestLeakyBucketSpacesDepartures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{Algorithm: LeakyBucket, Count: rapid.Int64Range(1, 10).Draw(t, "count"), Window: drawWindow(t), Queue: rapid.Int64Range(0, 10).Draw(t, "queue")}
@@ -168,7 +168,7 @@ func TestHigherLimitsAndLowerCostsPassMore(t *testing.T) {
 	}
 }
 
-// Of many calls at one instant exactly as many pass as the limit says, whatever the algorithm.
+// Of many requests at one instant exactly as many pass as the limit allows, with every algorithm.
 func TestSimultaneousCalls(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: FixedWindow, Count: 10, Window: time.Minute},

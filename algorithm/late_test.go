@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The twin suites hold the stores to these functions; here they are held to what they promise.
+// The twin suites compare the stores with these functions; this test checks the functions themselves.
 func TestAddLateNeverShrinks(t *testing.T) {
 	now := InstantOf(time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC))
 	for _, l := range []Limit{

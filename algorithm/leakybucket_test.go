@@ -74,7 +74,8 @@ func TestLeakyBucket(t *testing.T) {
 	}
 }
 
-// Ticks of a millisecond: a call that arrives within one leaves on a tick, and nobody is promised less.
+// Ticks of a millisecond: a request that arrives within one leaves on a tick, and the promised delay is never
+// too short.
 func TestLeakyBucketWithinATick(t *testing.T) {
 	b := newBook(t, Limit{Algorithm: LeakyBucket, Count: 7, Window: time.Minute, Queue: 1})
 	b.play(t, `

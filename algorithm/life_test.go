@@ -50,7 +50,7 @@ func TestCodeLife(t *testing.T) {
 	}
 }
 
-// A life must not end before the state says nothing any more: forgetting it then changes no answer.
+// A life must not end while the state still matters: forgetting the state then changes no answer.
 func TestLifeIsLongEnough(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: FixedWindow, Count: 5, Window: time.Minute},

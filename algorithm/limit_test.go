@@ -109,8 +109,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// State belongs to its fingerprint: what changes how a state is to be read changes it, what only
-// changes how much passes does not.
+// State belongs to its fingerprint: a change of how a state is read changes it, and a change of how much
+// passes does not.
 func TestFingerprint(t *testing.T) {
 	berlin := zoneNamed(t, "Europe/Berlin")
 	base := map[string]Limit{}
@@ -169,8 +169,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// FuzzLimit: no limit panics, what is accepted stays within every bound, and what an error suggests
-// as the most is accepted where nothing else is wrong.
+// FuzzLimit: no limit panics, an accepted limit stays within every bound, and the maximum that an error
+// suggests is accepted if nothing else is wrong.
 func FuzzLimit(f *testing.F) {
 	f.Add(uint8(1), int64(5), int64(time.Minute), uint8(0), false, int64(0), uint8(0), int64(0), false, uint8(0), int64(0), int64(1), int64(7))
 	f.Add(uint8(1), int64(5), int64(0), uint8(4), true, int64(0), uint8(0), int64(0), true, uint8(3), int64(3), int64(2), int64(1<<52-1))
@@ -190,7 +190,7 @@ func FuzzLimit(f *testing.F) {
 		m, err := l.Compile()
 		if err != nil {
 			if suggested, field, ok := heed(l, err); ok && len(fieldErrors(err)) == 1 && field != "window" {
-				if l.Overdraft > 0 && field != "overdraft" { // there may be no room for it beside the most
+				if l.Overdraft > 0 && field != "overdraft" { // it may not fit in addition to the maximum
 					suggested, _, _ = heed(suggested, suggested.Validate())
 				}
 				if err := suggested.Validate(); err != nil {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// An oracle is an algorithm written for clarity alone: it replays what was charged, in exact
-// fractions, by another formula than the code it judges. All of them follow one rule: a cost
-// passes if what is consumed and the cost fit into the capacity.
+// An oracle is an algorithm written only for clarity: it replays what was charged, in exact fractions, by
+// another formula than the code under test. All of them follow one rule: a cost passes if what is consumed
+// and the cost fit into the capacity.
 type oracle interface {
 	// consumed returns what counts against the capacity at now.
 	consumed(now Instant) *big.Rat
 	charge(now Instant, cost int64) *event
-	// chargeDenied records a denied call under count_denied.
+	// chargeDenied records a denied request under count_denied.
 	chargeDenied(now Instant, cost int64)
-	// giveBack makes a charge cost so much less.
+	// giveBack reduces the cost of a charge by back.
 	giveBack(now Instant, e *event, back int64)
 }
 
@@ -62,8 +62,8 @@ func ceil(r *big.Rat) int64 {
 	return q.Int64()
 }
 
-// history is every charge there ever was. What is given back was never charged: once its window
-// is over that makes no difference.
+// history is every charge so far. What is given back was never charged: once its window has ended that makes
+// no difference.
 type history struct {
 	limit  int64
 	window Instant
@@ -94,7 +94,7 @@ func (h *history) start(now Instant) Instant {
 	return now / h.window * h.window
 }
 
-// charge dates what comes while the clock is behind at the start of the window.
+// charge dates a charge at the start of the window while the clock is behind.
 func (h *history) charge(now Instant, cost int64) *event { return h.add(max(now, h.start(now)), cost) }
 
 // chargeDenied counts no further than to one above the limit.
@@ -105,7 +105,7 @@ func (h *history) chargeDenied(now Instant, cost int64) {
 
 func (h *history) giveBack(now Instant, e *event, back int64) {
 	e.cost -= back
-	h.charge(now, 0) // somebody was there: time does not run backwards from here
+	h.charge(now, 0) // marks the instant: time does not run backwards from here
 }
 
 type windowOracle struct{ history }
@@ -232,7 +232,7 @@ func (o *intervalOracle) giveBack(now Instant, e *event, back int64) {
 	}
 }
 
-// queueOracle knows of a queue only when the next call may leave it.
+// queueOracle only knows when the next request may leave a queue.
 type queueOracle struct {
 	spacing *big.Rat // in ticks
 	tick    Instant
@@ -253,7 +253,7 @@ func (o *queueOracle) consumed(now Instant) *big.Rat {
 	return d.Quo(d, o.spacing)
 }
 
-// delay returns how long after now the next call may start.
+// delay returns how long after now the next request may start.
 func (o *queueOracle) delay(now Instant) time.Duration {
 	start := max(now, o.last)
 	if d := o.ahead(now); d.Sign() > 0 {

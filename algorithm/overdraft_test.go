@@ -81,7 +81,7 @@ func TestOverdraft(t *testing.T) {
 	}
 }
 
-// The overdraft is no part of the fingerprint: a debt outlives a change, as far as the new one goes.
+// The overdraft is not part of the fingerprint: a debt outlives a change, as far as the new overdraft goes.
 func TestOverdraftChanged(t *testing.T) {
 	for _, refill := range []Refill{Continuous, Interval} {
 		limit := func(overdraft int64) Limit {
@@ -106,7 +106,7 @@ func TestOverdraftChanged(t *testing.T) {
 	}
 }
 
-// An overdraft by itself changes nothing for calls that do not overdraw.
+// An overdraft by itself changes nothing for requests that do not overdraw.
 func TestOverdraftIsNotForEverybody(t *testing.T) {
 	for a := FixedWindow; a <= TokenBucket; a++ {
 		b := newBook(t, Limit{Algorithm: a, Count: 3, Window: time.Minute, Overdraft: 10})
@@ -134,8 +134,8 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// Whatever has denied it, a log records of a denied cost no more than the limit, and keeps of the rest
-// what makes one above.
+// Whichever limit denied it, a log records no more of a denied cost than the limit, and keeps no more than
+// one above the limit.
 func TestRecordDenied(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute, CountDenied: true, Overdraft: 9})
 	for _, now := range []Instant{9, 1e15} { // below a window too

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// penaltyOracle remembers every strike since the last ban, and counts them anew each time.
+// penaltyOracle remembers every strike since the last ban, and counts them again each time.
 type penaltyOracle struct {
 	terms   PenaltyTerms
 	strikes []Instant
@@ -19,7 +19,7 @@ type penaltyOracle struct {
 	last    Instant // strike, end of a ban, or its lifting
 }
 
-// at returns what is not forgiven; only what somebody does then makes it forgotten.
+// at returns what is not forgiven; only a later operation makes it forgotten.
 func (o *penaltyOracle) at(now Instant) penaltyOracle {
 	if o.end > now.Add(o.length) {
 		o.ban(now, o.length) // no ban is longer than it was meant to be
@@ -38,7 +38,7 @@ func (o *penaltyOracle) lift(now Instant) {
 	o.strikes, o.end, o.length, o.last = nil, 0, 0, now
 }
 
-// series is how many strikes there are in the series under way.
+// series returns how many strikes the current series has.
 func (o *penaltyOracle) series() (n int64) {
 	var first Instant
 	for _, at := range o.strikes {

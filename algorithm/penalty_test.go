@@ -32,7 +32,7 @@ func TestPenaltyTerms(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(p *PenaltyTerms)
-		want   []string // every mistake; none is sound
+		want   []string // every error; none: the terms are valid
 	}{
 		{"sound", func(*PenaltyTerms) {}, nil},
 		{"one strike", func(p *PenaltyTerms) { p.After = 1 }, nil},
@@ -89,7 +89,7 @@ func (d *docket) look(now Instant) (s PenaltyState, isBanned bool) {
 	return s, isBanned
 }
 
-// strike is a call that the limits deny.
+// strike is a request that the limits deny.
 func (d *docket) strike(now Instant) {
 	if s, isBanned := d.look(now); !isBanned {
 		d.state = d.penalty.Strike(s, now)
@@ -254,7 +254,7 @@ func TestPenaltyChanged(t *testing.T) {
 	}
 }
 
-// The highest numbers fit beside each other.
+// The highest numbers fit next to each other.
 func TestPenaltyPacks(t *testing.T) {
 	p := penalty(t, PenaltyTerms{After: MaxStrikes, Within: MaxWindow, Bans: slices.Repeat([]time.Duration{MaxWindow}, MaxBans), ForgiveAfter: MaxWindow})
 	d := docket{penalty: p}

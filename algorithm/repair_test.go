@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A state is said to be repaired exactly if it lies further ahead than its window: only then must
-// a denial write, or the call would be denied until the wrong clock's time.
+// A state is reported as repaired exactly if it lies further ahead than its window: only then must a denial
+// write, or requests would be denied until the wrong clock's time.
 func TestRepaired(t *testing.T) {
 	const w = time.Minute
 	for _, l := range []Limit{
@@ -19,7 +19,7 @@ func TestRepaired(t *testing.T) {
 		m := compile(t, l)
 		used := m.Charge(State{At: epoch}, 3)
 		for _, test := range []struct {
-			now      time.Duration // of the call, seen from the state
+			now      time.Duration // of the request, relative to the state
 			at       time.Duration // of the state after it
 			left     int64         // of the 3
 			repaired bool
@@ -44,7 +44,7 @@ func TestRepaired(t *testing.T) {
 	}
 }
 
-// In the window after, a counter remembers the one before, and that is no repair.
+// In the next window, a counter remembers the previous one, and that is not a repair.
 func TestCounterMovesOn(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowCounter, Count: 4, Window: time.Minute})
 	for at, want := range map[time.Duration]State{

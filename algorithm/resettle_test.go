@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// In these tables =5 puts 5 in the place of the last charge.
+// In these tables =5 replaces the last charge by 5.
 func TestResettle(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -110,8 +110,8 @@ func TestResettle(t *testing.T) {
 	}
 }
 
-// What an operator changes between reserving and settling: nobody gets more than the new capacity,
-// nor goes below nothing used.
+// An operator changes the limit between reserving and settling: no client gets more than the new capacity,
+// and use does not go below zero.
 func TestResettleChanged(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: FixedWindow, Window: time.Minute},
@@ -180,7 +180,7 @@ func TestResettleOfAWrongClock(t *testing.T) {
 		l.Count, l.Window = 5, time.Minute
 		b := newBook(t, l)
 		r := b.take(epoch.Add(time.Hour), 3, 0).Receipt
-		b.take(epoch, 2, 0) // all is dated anew
+		b.take(epoch, 2, 0) // everything is re-dated
 		now := epoch.Add(20 * time.Minute)
 		if !b.take(now, 5, 0).Allowed {
 			t.Fatalf("%v: not as if never seen after 20 minutes", l)
@@ -203,8 +203,8 @@ func TestReleasedLogStaysShort(t *testing.T) {
 	}
 }
 
-// Of what was charged at one instant the give-back is taken once, whoever's it is, and what came
-// before and after keeps its cost.
+// A give-back is taken once from what was charged at one instant, whichever request charged it. Earlier and
+// later charges keep their cost.
 func TestResettleLogInTheMiddle(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 20, Window: time.Minute})
 	at := func(s int, n int64) Entry { return Entry{At: epoch.Add(time.Duration(s) * time.Second), Value: n} }
@@ -234,7 +234,7 @@ func TestResettleLogInTheMiddle(t *testing.T) {
 	}
 }
 
-// spend lists what counts in a log, each with its own cost.
+// spend lists the entries that count in a log, each with its own cost.
 func spend(log []Entry) (costs []Entry) {
 	for i := 1; i < len(log); i++ {
 		if cost := log[i].Value - log[i-1].Value; cost != 0 {
@@ -244,8 +244,8 @@ func spend(log []Entry) (costs []Entry) {
 	return costs
 }
 
-// What is charged less what is given back stays within what each algorithm promises, counting a
-// charge at what it cost in the end.
+// What is charged less what is given back stays within what each algorithm guarantees, counting each charge
+// at its final cost.
 func TestGivingBackAddsNothing(t *testing.T) {
 	for _, l := range []Limit{{Algorithm: SlidingWindowLog}, {Algorithm: FixedWindow}, {Algorithm: TokenBucket}, {Algorithm: TokenBucket, Refill: Interval}} {
 		t.Run(l.Algorithm.String()+" "+l.Refill.String(), rapid.MakeCheck(func(t *rapid.T) {
@@ -289,7 +289,7 @@ func TestGivingBackAddsNothing(t *testing.T) {
 					most = l.Count * int64((to-from)/w+1)
 				case l.Algorithm == FixedWindow || l.Refill == Interval:
 					most = l.Count * int64(to/w-from/w+1)
-				default: // one more, as what was given back is rounded
+				default: // one more, because what was given back is rounded
 					most = l.Count + 1 + ceilDiv(l.Count*int64(to/tick-from/tick), b.meter.Ticks)
 				}
 				if sum > most {
@@ -346,8 +346,8 @@ func FuzzResettle(f *testing.F) {
 	})
 }
 
-// FuzzLog: any sequence of calls, settlements and clocks leaves a log whose instants and totals
-// never fall (but for what count_denied dropped, at 0), and uses no more than it holds.
+// FuzzLog: after any sequence of requests, settlements and clocks, the instants and totals of a log never
+// fall (except for what count_denied dropped, at 0), and it uses no more than it holds.
 func FuzzLog(f *testing.F) {
 	f.Add(uint8(3), uint8(2), true, []byte{0, 1, 2, 1, 1, 2, 7, 200, 0, 2, 0, 1})
 	f.Add(uint8(10), uint8(0), false, []byte{0, 0, 4, 0, 0, 4, 2, 0, 0, 4, 0, 1, 5, 9, 9, 6, 255, 3})

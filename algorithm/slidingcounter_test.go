@@ -74,8 +74,8 @@ func TestSlidingCounter(t *testing.T) {
 	}
 }
 
-// Previous 8, current 2, limit 5, a quarter of the previous window still counts: 4 are used, so of
-// two simultaneous calls exactly one passes. The 8 stem from a limit that was higher.
+// Previous 8, current 2, limit 5, and a quarter of the previous window still counts: 4 are used, so exactly
+// one of two simultaneous requests passes. The 8 come from an earlier, higher limit.
 func TestSlidingCounterLowered(t *testing.T) {
 	b := newBook(t, Limit{Algorithm: SlidingWindowCounter, Count: 8, Window: time.Minute})
 	b.play(t, `
@@ -88,7 +88,7 @@ func TestSlidingCounterLowered(t *testing.T) {
 		112.5s 1 pass 5 0 - 67.5s`)
 }
 
-// Thirds of a window that no tick divides: what fades is rounded so that the estimate never falls short.
+// Thirds of a window that no tick divides: the fading count is rounded so that the estimate is never too low.
 func TestSlidingCounterRounding(t *testing.T) {
 	b := newBook(t, Limit{Algorithm: SlidingWindowCounter, Count: 3, Window: 1000 * time.Microsecond})
 	b.play(t, `

@@ -128,7 +128,7 @@ func TestRecordLogOfNothingOnlyMends(t *testing.T) {
 	}
 }
 
-// The state of a log names an entry to wait for only where waiting helps.
+// The state of a log names an entry to wait for only if waiting helps.
 func TestLogStateWaitsForAnEntry(t *testing.T) {
 	m := compile(t, Limit{Algorithm: SlidingWindowLog, Count: 3, Window: time.Minute})
 	log := []Entry{{}, {At: epoch, Value: 2}, {At: epoch + 5, Value: 3}}
@@ -148,8 +148,8 @@ func TestLogStateWaitsForAnEntry(t *testing.T) {
 	}
 }
 
-// A hundred a minute with denied calls counted: who keeps calling stays denied, who pauses for a
-// window has it all.
+// A hundred a minute with denied requests counted: a client that keeps sending stays denied, and one that
+// pauses for a window gets the full limit.
 func TestSlidingLogBusyClient(t *testing.T) {
 	b := newBook(t, Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute, CountDenied: true})
 	passed := 0

@@ -103,7 +103,7 @@ func TestSuggestionsAreTheLargest(t *testing.T) {
 	}
 }
 
-// The same of an overdraft, beside a capacity that is sound by itself.
+// The same for an overdraft, with a capacity that is valid by itself.
 func TestSuggestedOverdraftsAreTheLargest(t *testing.T) {
 	tried := 0
 	for _, base := range []Limit{
@@ -217,7 +217,7 @@ func TestAMillionADay(t *testing.T) {
 			t.Errorf("%v: the million does not pass, or not as a million", l)
 		}
 	}
-	// The two that keep an entry for each call say what they can.
+	// The two that keep an entry for each request report their maximum.
 	for _, l := range []Limit{{Algorithm: SlidingWindowLog, Count: million, Window: day}, {Algorithm: Concurrency, Count: million, Window: day}} {
 		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), "100000") {
 			t.Errorf("%v: %v", l, err)

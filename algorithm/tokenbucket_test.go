@@ -99,8 +99,8 @@ func TestTokenBucketInterval(t *testing.T) {
 	}
 }
 
-// A bucket that was made smaller than what is missing from it is empty, not in debt; one that was
-// made larger has so much more room.
+// A bucket that was made smaller than what is missing from it is empty, not in debt; one that was made larger
+// has the additional room.
 func TestTokenBucketResized(t *testing.T) {
 	for _, refill := range []Refill{Continuous, Interval} {
 		limit := func(burst int64) Limit {
@@ -119,9 +119,9 @@ func TestTokenBucketResized(t *testing.T) {
 	}
 }
 
-// The stored level is clamped before the elapsed time is multiplied, and that time is clamped to
-// what drains the bucket: a state as old as the epoch of a bucket with the highest rate must not
-// overflow into a level out of nothing.
+// The stored level is clamped before the elapsed time is multiplied, and that time is clamped to what drains
+// the bucket: a state as old as the epoch in a bucket with the highest rate must not overflow into an
+// arbitrary level.
 func TestTokenBucketLongIdle(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: TokenBucket, Count: MaxCount, Window: MinWindow, Burst: 1},

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A trace is a random sequence of calls of which code and oracle must think alike in every number.
+// A trace is a random sequence of requests for which code and oracle must agree on every number.
 type trace struct {
 	*rapid.T
 	limit   Limit
@@ -141,8 +141,8 @@ func (tr *trace) step() {
 	}
 }
 
-// canSettle leaves out the log that counts denied calls: what it dropped as too much to matter does
-// not come back when something is given back.
+// canSettle excludes the log that counts denied requests: entries it dropped as irrelevant do not come back
+// when something is given back.
 func (tr *trace) canSettle() bool {
 	return tr.book.meter.Returns() == nil && !(tr.limit.Algorithm == SlidingWindowLog && tr.limit.CountDenied)
 }
@@ -233,7 +233,7 @@ func (tr *trace) checkNumbers(d Decision, delay time.Duration) {
 	if d.Delay != delay {
 		tr.Fatalf("%v at %d: delay %v, want %v", tr.limit, tr.now, d.Delay, delay)
 	}
-	// Remaining is what a call could still take, were it made now by somebody who can wait.
+	// Remaining is what a request could take now if its client can wait.
 	if d.Remaining > 0 {
 		if _, passes, _ := tr.weigh(d.Remaining); !passes {
 			tr.Fatalf("%v at %d: %d remain and do not pass", tr.limit, tr.now, d.Remaining)
@@ -296,7 +296,7 @@ func (tr *trace) checkRetry(d Decision, cost int64) {
 	}
 }
 
-// Leases are judged by a list of who holds one until when.
+// The oracle for permits is a list of holders and expiries.
 func TestOracleConcurrency(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{Algorithm: Concurrency, Count: rapid.Int64Range(1, 5).Draw(t, "count"), Window: time.Millisecond}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fieldErrors finds the mistakes in what Validate returned.
+// fieldErrors returns the errors of single fields in what Validate returned.
 func fieldErrors(err error) (found []*FieldError) {
 	switch e := err.(type) {
 	case *FieldError:

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A subject stands for a caller without naming it. All nodes that share a store share the secret.
+// A subject identifies a client without naming it. All nodes that share a store share the secret.
 func ExampleHasher_Subject() {
 	hasher := storage.NewHasher("a secret of this deployment")
 	ann := hasher.Subject("shop", "login", storage.Attribute{Name: "user", Value: "ann"})

@@ -144,7 +144,7 @@ func TestTogetherWithGuards(t *testing.T) {
 	ticket := Ticket{Groups: []Group{{Charges: one}, {Subject: Subject{1}, Charges: one, Alone: true}, {Subject: Subject{2}, Charges: one}}}
 	for _, test := range []struct {
 		verdicts string
-		guards   string // b banned, r a repeat
+		guards   string // b banned, r a duplicate
 		want     bool
 	}{
 		{"111", "---", true}, {"011", "---", false}, {"101", "---", true},
@@ -284,7 +284,7 @@ func TestSettleWithGuards(t *testing.T) {
 			if err := ticket.Validate(); err != nil && !strings.Contains(err.Error(), "cannot be reserved") {
 				t.Fatal(err)
 			}
-			// Of another call.
+			// Left from another ticket.
 			got := Outcome{Groups: []GroupOutcome{{true, true, 1, 2, 3, 4, true, 5, true, 6}}, Decisions: make([]algorithm.Decision, 1)}
 			got.Settle(&ticket, epoch, test.found, test.sights)
 			test.want.Now, test.want.States = epoch, statesOf(test.found)
@@ -295,8 +295,8 @@ func TestSettleWithGuards(t *testing.T) {
 	}
 }
 
-// A call that is denied elsewhere takes nothing but what is alone; what each rule says to it is told
-// as ever.
+// A request that is denied elsewhere takes nothing except in groups that are alone; what each rule decides is
+// reported as always.
 func TestSettleOfADeniedCall(t *testing.T) {
 	m := ticketMeters(t)
 	one := []algorithm.Charge{{Meter: m["minute"], Cost: 1}}
@@ -338,7 +338,7 @@ func TestSettleWithGuardsDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// What a damaged store says of guards becomes nonsense, but no panic, and a ban never lets pass.
+// Nonsense in the guards of a damaged store gives a nonsensical result, but no panic, and a ban never passes.
 func TestSettleOfNonsenseGuards(t *testing.T) {
 	m := ticketMeters(t)
 	p, d := penalty(t, threeStrikes), dedup(t, onceAMinute)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// forgetful cannot say what is reserved.
+// forgetful is a store that cannot list reservations.
 type forgetful struct{ *storetest.Model }
 
 var errForgotten = errors.New("forgotten")
@@ -20,8 +20,7 @@ func (forgetful) Reservations(context.Context, algorithm.Instant, storage.Subjec
 	return nil, 0, errForgotten
 }
 
-// Counters, strikes, ban and reservations of a caller under two rules, and nothing is changed by
-// looking.
+// Inspect returns counters, strikes, ban and reservations of a client under two rules, and changes nothing.
 func TestInspect(t *testing.T) {
 	ctx, store, now := t.Context(), storetest.NewModel(), algorithm.Instant(1_700_000_000_000_000)
 	hasher := storage.NewHasher("")

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// A key is what a subject is made from.
+// A key is the input of a subject's hash.
 type key struct {
 	domain, rule string
 	attributes   []Attribute
 }
 
-// encode writes out what is hashed: domain, rule, how many names, the names, the values.
+// encode writes what is hashed: domain, rule, number of names, the names, the values.
 func (k key) encode() (b []byte) {
 	part := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 	part(k.domain)
@@ -71,7 +71,7 @@ func (k key) equal(other key) bool {
 
 func (k key) subject(h Hasher) Subject { return h.Subject(k.domain, k.rule, k.attributes...) }
 
-// inTwoSteps makes the subject from what its rule has in common and the values.
+// inTwoSteps makes the subject from the rule's hash and the values.
 func (k key) inTwoSteps(h Hasher) Subject {
 	var names, values []string
 	for _, a := range k.attributes {
@@ -205,8 +205,8 @@ func TestRuleNumber(t *testing.T) {
 	}
 }
 
-// A call's id depends on every byte of what the caller said and on the secret, and is never the
-// zero id, which means none: it is odd.
+// A request's ID depends on every byte that the client sent and on the secret, and is never the zero ID,
+// which means none: it is odd.
 func TestCallID(t *testing.T) {
 	h := NewHasher("secret")
 	seen := map[CallID]string{}

@@ -77,7 +77,7 @@ func TestReservationLives(t *testing.T) {
 	}
 }
 
-// The same settlement again is recognised by its costs; a lease's is of no account.
+// The same settlement is recognised by its costs; the cost of a permit is ignored.
 func TestSettlementRepeats(t *testing.T) {
 	m := ticketMeters(t)
 	minute, hour, leases := m["minute"], m["hour"], m["leases"]

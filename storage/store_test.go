@@ -28,7 +28,7 @@ func TestBanValidate(t *testing.T) {
 	}
 }
 
-// expect compares an error that is to be ErrInvalid, or none, with what it should say.
+// expect checks that an error wraps ErrInvalid and has the given text, or that there is none.
 func expect(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

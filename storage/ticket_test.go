@@ -247,7 +247,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ticket := Ticket{Nonce: 1, Groups: test.groups}
-			got := Outcome{Groups: make([]GroupOutcome, 3), Decisions: make([]algorithm.Decision, 1)} // of another call
+			got := Outcome{Groups: make([]GroupOutcome, 3), Decisions: make([]algorithm.Decision, 1)} // left from another ticket
 			got.Settle(&ticket, now, test.found, nil)
 			test.want.States = statesOf(test.found)
 			if diff := cmp.Diff(test.want, got); diff != "" {

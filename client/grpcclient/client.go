@@ -25,19 +25,18 @@ type Options struct {
 	Timeout time.Duration  // of one request; default 500 ms. The context may end it sooner.
 	OnError client.OnError // default Allow
 
-	// ResponseHeaders are sent of the responses that conclusions come with: those that rules take
-	// costs from.
+	// ResponseHeaders are the response headers that are sent with conclusions: those that rules take costs
+	// from.
 	ResponseHeaders []string
 
-	// Dial holds the transport credentials at least, as grpc connects to nobody without.
+	// Dial holds at least the transport credentials, without which grpc does not connect.
 	Dial []grpc.DialOption
 }
 
-// maxReply bounds the answer to a thousand calls under many rules.
+// maxReply bounds the reply to a thousand requests under many rules.
 const maxReply = 64 << 20
 
-// A Client asks over one connection, which it makes again when it is lost. It may be used by any
-// number of goroutines.
+// A Client asks over one connection, and reconnects when it is lost. It is safe for concurrent use.
 type Client struct {
 	target          string
 	conn            *grpc.ClientConn
@@ -52,19 +51,20 @@ var (
 	_ penstock.Concluder = (*Client)(nil)
 )
 
-// New returns a client of the service at a target like penstock:8081 or dns:///penstock:8081. It does
-// not connect before the first call.
+// New returns a client of the service at a target like penstock:8081 or dns:///penstock:8081. It does not
+// connect before the first request.
 func New(target string, o Options) (*Client, error) {
 	if o.Timeout < 0 || o.OnError > client.Deny {
 		return nil, fmt.Errorf("new client of %s: %w: timeout %v is negative, or on-error %d unknown", target, penstock.ErrInvalid, o.Timeout, o.OnError)
 	}
 	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
-		// No charge is sent twice, whatever the service's name server says of retries.
+		// Never send a charge twice, even if the service configuration in DNS allows retries.
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
-		// Until it is connected again, calls are not limited: the default of up to two minutes is long.
+		// Requests are not limited until it has reconnected: the default backoff of up to two minutes is too
+		// long.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -82,7 +82,7 @@ func New(target string, o Options) (*Client, error) {
 // Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Decide asks for a verdict. Instants in it are of this machine's clock.
+// Decide asks for a verdict. Its instants are of this machine's clock.
 func (c *Client) Decide(ctx context.Context, call *penstock.Call, v *penstock.Verdict) error {
 	err := c.decide(ctx, call, v)
 	if err != nil {
@@ -109,8 +109,8 @@ func (c *Client) decide(ctx context.Context, call *penstock.Call, v *penstock.Ve
 	return fill(v, answer)
 }
 
-// DecideEach asks for a verdict on each call, in as few requests as the service takes. Verdicts and
-// errors must be as many as the calls.
+// DecideEach asks for a verdict on each request, in as few messages as the service accepts. The slices must
+// have the same length.
 func (c *Client) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	together := func(b remote.Batch) error {
 		if err := c.decideTogether(ctx, b); err != nil {
@@ -150,7 +150,7 @@ func (c *Client) decideTogether(ctx context.Context, b remote.Batch) error {
 	return nil
 }
 
-// Conclude ends or prolongs a reservation. After an error that wraps [penstock.ErrUnavailable] it
+// Conclude settles, releases or renews a reservation. After an error that wraps [penstock.ErrUnavailable] it
 // may be sent again: it takes effect once.
 func (c *Client) Conclude(ctx context.Context, conclusion *penstock.Conclusion, v *penstock.Verdict) error {
 	v.Reset()
@@ -183,7 +183,8 @@ func (c *Client) conclude(ctx context.Context, conclusion *penstock.Conclusion) 
 	return nil, fmt.Errorf("%w: the verb is unknown", penstock.ErrInvalid)
 }
 
-// What a status blames, of a decision and of a conclusion. Any other is the service's not answering.
+// The causes of status codes, for decisions and conclusions. Any other code means that the service did not
+// answer.
 var (
 	deciding   = map[codes.Code]error{codes.InvalidArgument: penstock.ErrInvalid}
 	concluding = map[codes.Code]error{
@@ -193,7 +194,7 @@ var (
 	}
 )
 
-// ask sends one request. What the service would refuse for its size is not sent.
+// ask sends one request. It does not send a request that is too large for the service.
 func ask[Q proto.Message, A any](ctx context.Context, c *Client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q, most int, causes map[codes.Code]error) (answer A, err error) {
 	if size := proto.Size(request); size > most {
 		return answer, fmt.Errorf("%w: the request has %d bytes; at most %d", penstock.ErrInvalid, size, most)

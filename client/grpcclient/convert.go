@@ -11,8 +11,8 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// checkRequest says a call. Protobuf carries only UTF-8: what is none stands as U+FFFD, as in JSON,
-// since a call that could not be sent would not be limited.
+// checkRequest converts a call. Protobuf carries only UTF-8: invalid bytes become U+FFFD, as in JSON, because
+// a request that could not be sent would not be limited.
 func checkRequest(c *penstock.Call) (*penstockv1.CheckRequest, error) {
 	attributes := make(map[string]string, len(c.Attributes))
 	for i := range c.Attributes {
@@ -24,7 +24,7 @@ func checkRequest(c *penstock.Call) (*penstockv1.CheckRequest, error) {
 	}
 	return &penstockv1.CheckRequest{
 		Domain: text(c.Domain), Attributes: attributes, Cost: &c.Cost, Id: text(c.ID),
-		// What can be held for longer than can be said can be held for as long as can be said.
+		// A longer delay than the message can express is sent as the longest it can.
 		MaxDelayMs: min(c.MaxDelay, wire.MaxDelay).Milliseconds(),
 	}, nil
 }
@@ -41,7 +41,7 @@ func (c *Client) response(r *penstock.Response) *penstockv1.Response {
 	return out
 }
 
-// fill makes the verdict of an answer.
+// fill fills in the verdict from an answer.
 func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 	v.Reset()
 	if a.Reason == penstockv1.Reason_REASON_UNSPECIFIED || a.Quality == penstockv1.Quality_QUALITY_UNSPECIFIED {
@@ -74,7 +74,7 @@ func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 	return nil
 }
 
-// fromMilliseconds takes nil for never, and bounds what a duration cannot hold.
+// fromMilliseconds converts nil to never, and caps what a duration cannot hold.
 func fromMilliseconds(ms *int64) time.Duration {
 	if ms == nil {
 		return penstock.Never

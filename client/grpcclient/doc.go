@@ -1,3 +1,3 @@
-// Package grpcclient asks a remote Penstock over gRPC. It does what package client does over HTTP,
-// which see, and is separate from it so that who asks over HTTP links no gRPC.
+// Package grpcclient asks a remote Penstock over gRPC. See package client, which does the same over HTTP;
+// this one is separate so that programs that use HTTP do not link gRPC.
 package grpcclient

@@ -1,6 +1,6 @@
-// Package database has rules in SQLite or PostgreSQL, as penstock serve keeps them, for [stack.Config].
+// Package database reads rules from SQLite or PostgreSQL, as penstock serve stores them, for [stack.Config].
 //
-// It is separate from package stack so that programs with rules in files link no SQL.
+// It is separate from package stack so that programs with rules in files do not link SQL.
 package database
 
 import (
@@ -14,6 +14,6 @@ type Origin interface {
 	Close() error
 }
 
-// Open returns the rules in a database: postgres://USER:PASSWORD@HOST/DATABASE, or sqlite:PATH. It does not look
-// at the database yet.
+// Open returns the rules in a database: postgres://USER:PASSWORD@HOST/DATABASE, or sqlite:PATH. It does not
+// connect yet.
 func Open(source string) (Origin, error) { return ruledb.NewOrigin(source, ruledb.Options{}) }

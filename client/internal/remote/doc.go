@@ -1,3 +1,3 @@
-// Package remote is what clients of a remote Penstock share, however they ask: what is said without
-// an answer, and how a batch is split.
+// Package remote is what clients of a remote Penstock share: the verdict without an answer, and how a batch
+// is split.
 package remote

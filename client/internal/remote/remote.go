@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// DefaultTimeout is how long a request may take if nobody says.
+// DefaultTimeout is how long a request may take by default.
 const DefaultTimeout = 500 * time.Millisecond
 
-// OnError is what becomes of a call when the service does not answer.
+// OnError is what happens to a request if the service does not answer.
 type OnError uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	Deny
 )
 
-// Without makes the verdict of a call that was not answered. An error that blames the call denies it.
+// Without fills in the verdict of a request without an answer. An error that wraps ErrInvalid denies it.
 func (o OnError) Without(v *penstock.Verdict, err error) {
 	v.Reset()
 	v.Now = Now()
@@ -32,10 +32,10 @@ func (o OnError) Without(v *penstock.Verdict, err error) {
 	}
 }
 
-// Now is the instant on this machine's clock.
+// Now returns the instant on this machine's clock.
 func Now() penstock.Instant { return penstock.InstantOf(time.Now()) }
 
-// A Batch is calls, and what becomes of them: as many verdicts and errors.
+// A Batch is requests with one verdict and one error for each.
 type Batch struct {
 	Calls    []penstock.Call
 	Verdicts []penstock.Verdict
@@ -46,10 +46,10 @@ func (b Batch) part(from, to int) Batch {
 	return Batch{b.Calls[from:to], b.Verdicts[from:to], b.Errs[from:to]}
 }
 
-// Each decides a batch by requests that the service takes. Together sends one and fills all verdicts
-// and errors if it can. If its error blames the batch, nothing was charged: it is sent in halves, so
-// that a mistake in one call is the matter of that call, and so is what is too long together. Alone
-// sends one call, and those that reserve, as a batch cannot.
+// Each decides a batch in parts that the service accepts. together sends a batch and fills in all verdicts
+// and errors if it can. If its error says that the batch is invalid, nothing was charged: the batch is sent
+// in halves, so that an error in one request affects only that request, and a batch that is too long is
+// split. alone sends one request; it is also used for requests that reserve, which a batch cannot.
 func (o OnError) Each(b Batch, together func(Batch) error, alone func(*penstock.Call, *penstock.Verdict) error) {
 	for len(b.Calls) > 0 {
 		n := plain(b.Calls)
@@ -63,7 +63,7 @@ func (o OnError) Each(b Batch, together func(Batch) error, alone func(*penstock.
 	}
 }
 
-// plain returns how many of the next calls can be sent together.
+// plain returns how many of the next requests can be sent together.
 func plain(calls []penstock.Call) int {
 	for i := range calls {
 		if calls[i].Reserve || i == wire.MaxBatch {
