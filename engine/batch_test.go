@@ -39,7 +39,7 @@ func someCalls(n int) []penstock.Call {
 	return calls
 }
 
-// A batch in memory is answered as its calls one by one, and observed in their order.
+// A batch in memory is decided as its requests one by one, and observed in their order.
 func TestBatchAsOneByOne(t *testing.T) {
 	const n = 700 // more than go to the store at once
 	calls := someCalls(n)

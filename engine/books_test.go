@@ -25,10 +25,10 @@ type branch struct {
 	own, booked, unsure int64 // admitted: exactly, locally and to be charged, locally and maybe charged
 }
 
-// lateStore is a store whose late charges somebody tampers with.
+// lateStore is a store with a hook that alters late charges.
 type lateStore struct {
 	*redisstore.Store
-	tamper func(c *storage.LateCharge, send func(*storage.LateCharge) error) error // nil: nobody does
+	tamper func(c *storage.LateCharge, send func(*storage.LateCharge) error) error // nil: charges pass unchanged
 }
 
 func (s *lateStore) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
@@ -93,13 +93,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// allOf is one rule for everybody, whose window does not end meanwhile.
+// allOf is one rule for all clients, whose window does not end during the test.
 func allOf(limit int, algorithm, policy string) string {
 	return fmt.Sprintf(`rules: [{name: all, key: [], on_store_error: %s, limits: [{rate: %d/30d, algorithm: %s}]}]`, policy, limit, algorithm)
 }
 
-// When Redis is killed, a node admits what was left at its last exact answer, and no more. Afterwards
-// Redis is charged with what was admitted, up to the limit.
+// When Redis is killed, a node admits what was left at its last exact answer, and no more. Afterwards Redis
+// is charged with what was admitted, up to the limit.
 func TestOutageAdmitsWhatWasLeft(t *testing.T) {
 	const limit = 10
 	for _, algorithm := range []string{"fixed_window", "token_bucket", "sliding_window_counter", "sliding_window_log"} {
@@ -149,7 +149,7 @@ func TestOutageAdmitsWhatWasLeft(t *testing.T) {
 	}
 }
 
-// balance drives two nodes through an outage, and says what is wrong with the books.
+// balance drives two nodes through an outage, and returns what is wrong with the books.
 func balance(t *testing.T, algorithm string, tamper func(*storage.LateCharge, func(*storage.LateCharge) error) error) (complaint string) {
 	server := lasting(t)
 	text := allOf(10_000, algorithm, "local")
@@ -268,8 +268,8 @@ func (s *refusing) ChargeLate(ctx context.Context, c *storage.LateCharge) error 
 	return s.Store.ChargeLate(ctx, c)
 }
 
-// Only what the shared store would have counted is charged afterwards, with its full limit, and what
-// still counts of it.
+// Only what the shared store would have counted is charged later, with its full limit, and only what still
+// counts of it.
 func TestWhatIsChargedAfterwards(t *testing.T) {
 	const text = `
 rules:
@@ -378,9 +378,9 @@ func TestResetClearsTheBooks(t *testing.T) {
 	}
 }
 
-// The books are bounded: what is beyond is counted as dropped, and what has ended makes room.
+// The books are bounded: what does not fit is counted as dropped, and what has ended makes room.
 func TestBooksAreBounded(t *testing.T) {
-	var now atomic.Int64 // the background looks at it too
+	var now atomic.Int64 // the background reads it too
 	now.Store(int64(beginning))
 	store := &refusing{wavering: wavering{Store: newMemory(t)}}
 	store.down.Store(true)

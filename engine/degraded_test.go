@@ -40,10 +40,10 @@ func (s *wavering) TakeEach(ctx context.Context, turns []storage.Turn) {
 	}
 }
 
-// A nodeModel is what one node is expected to know, in an instant in which nothing is given back.
+// A nodeModel is what one node is expected to know, at an instant at which nothing is given back.
 type nodeModel struct{ level, share int64 }
 
-// A fleet is nodes that share a store which comes and goes, and what they are expected to decide.
+// A fleet is nodes that share an unreliable store, and what they are expected to decide.
 type fleet struct {
 	store   *wavering
 	engines []*engine.Engine
@@ -68,7 +68,7 @@ func newFleet(t testing.TB, n int, text string, limit, share int64, local func()
 	return f
 }
 
-// pass lets so much time pass that every counter is empty again.
+// pass moves time until every counter is empty again.
 func (f *fleet) pass() {
 	f.now += penstock.Instant(2 * time.Hour / time.Microsecond)
 	f.used, f.exact, f.local = 0, 0, 0
@@ -77,7 +77,7 @@ func (f *fleet) pass() {
 	}
 }
 
-// call decides one request at a node and says what is wrong with the verdict.
+// call decides one request at a node and returns what is wrong with the verdict.
 func (f *fleet) call(ctx context.Context, node int, cost int64) (complaint string) {
 	var v penstock.Verdict
 	err := f.engines[node].Decide(ctx, &penstock.Call{Cost: cost}, &v)
@@ -106,8 +106,8 @@ func (f *fleet) call(ctx context.Context, node int, cost int64) (complaint strin
 	return ""
 }
 
-// learn replaces what is known by the shared counter. Of a log it is known what this node admitted, and
-// that a cost that was denied will be again.
+// learn replaces what is known by the shared counter. For a log, the node knows what it admitted itself, and
+// that a cost that was denied will be denied again.
 func (m *nodeModel) learn(f *fleet, cost int64, allowed bool) {
 	switch {
 	case f.isLog && allowed:
@@ -121,8 +121,8 @@ func (m *nodeModel) learn(f *fleet, cost int64, allowed bool) {
 	}
 }
 
-// A node whose store becomes unavailable continues from what the store said last: it denies only what
-// that proves, and admits no more than was left.
+// A node whose store becomes unavailable continues from the store's last answer: it denies only what that
+// proves, and admits no more than was left.
 func TestContinuesFromTheSharedState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if complaint := runFleet(t, rt); complaint != "" {
@@ -161,8 +161,8 @@ func runFleet(t *testing.T, rt *rapid.T) (complaint string) {
 	return ""
 }
 
-// A ban that the store has told of holds while the store is away, also under a rule that then lets
-// everybody else pass.
+// A ban that the store has reported holds while the store is unavailable, even under a rule that then allows
+// all other clients.
 func TestKnownBansHold(t *testing.T) {
 	for _, policy := range []string{"local", "{local: divided}", "allow"} {
 		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [user], on_store_error: %s, limits: [{rate: 1/1h, algorithm: fixed_window}], penalty: {after: 1, within: 1h, bans: [30m]}}]`, policy), 1, 1, newLocal(t))
@@ -190,7 +190,7 @@ func TestKnownBansHold(t *testing.T) {
 	}
 }
 
-// A misled store is told something else than the shared store has said.
+// A misled store learns something else than the shared store has answered.
 type misled struct {
 	*memstore.Store
 	mislead func(*storage.Knowledge) *storage.Knowledge // nil: nothing
@@ -202,8 +202,8 @@ func (s *misled) Adopt(k *storage.Knowledge) {
 	}
 }
 
-// The property would notice a node that begins with nothing, one that adds what it is told to what it
-// knows, one that learns from admitted requests only, and one that does not divide.
+// The property would catch a node that begins with nothing, one that adds what it learns to what it knows,
+// one that learns from admitted requests only, and one that does not divide.
 func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 	text := func(algorithm string) string {
 		return `rules: [{name: all, key: [], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: ` + algorithm + `}]}]`
@@ -253,7 +253,7 @@ func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 				}}
 			})
 			if strings.HasPrefix(name, "adds") && algorithm == "sliding_window_log" {
-				continue // of which a state is not a level
+				continue // whose state is not a level
 			}
 			if trial(misleading, algorithm) == "" {
 				t.Errorf("%s: a local store that %s was not noticed", algorithm, name)
@@ -265,7 +265,7 @@ func TestContinuesFromTheSharedStateNotices(t *testing.T) {
 	}
 }
 
-// With all traffic at one node, nobody within the limit is denied, whatever the store does.
+// With all traffic at one node, no client within the limit is denied, whatever the store does.
 func TestNobodyWithinTheLimitIsDenied(t *testing.T) {
 	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "token_bucket", "sliding_window_log"} {
 		f := newFleet(t, 1, fmt.Sprintf(`rules: [{name: all, key: [], limits: [{rate: 100/1h, algorithm: %s}]}]`, algorithm), 100, 100, newLocal(t))

@@ -93,7 +93,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// The local store has no say while the shared one answers, even if it is full or fails.
+// The local store does not affect verdicts while the shared one answers, even if it is full or fails.
 func TestEchoHasNoSay(t *testing.T) {
 	now := func() penstock.Instant { return beginning }
 	alone := newEngine(t, echoed, engine.Options{Now: now})
@@ -114,7 +114,7 @@ func TestEchoHasNoSay(t *testing.T) {
 	}
 }
 
-// What was reserved of the local store is settled there and nowhere else.
+// What was reserved in the local store is settled there and nowhere else.
 func TestReservedWithoutTheStore(t *testing.T) {
 	e, store := newNode(t)
 	store.down.Store(true)
@@ -153,7 +153,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// Counting beside the shared store leaves no garbage.
+// Updating the local store does not allocate.
 func TestEchoAllocatesNothing(t *testing.T) {
 	if poolForgets {
 		t.Skip("with the race detector pools forget at random")

@@ -18,7 +18,7 @@ const (
 	exactEach    = 20
 )
 
-// admitted is how many of many calls at the same time pass.
+// admitted returns how many of many concurrent requests pass.
 func admitted(t *testing.T, store penstock.Store) int64 {
 	t.Helper()
 	e := newEngine(t, `

@@ -24,7 +24,7 @@ rules:
     limits: [{concurrent: 1, ttl: 1h}]
 `
 
-// embed makes an engine that decides in this process.
+// embed returns an engine that decides in this process.
 func embed(store penstock.Store) (*engine.Engine, error) {
 	doc, err := rules.Parse("rules.yaml", []byte(exampleRules))
 	if err != nil {
@@ -52,7 +52,7 @@ func Example() {
 	var v penstock.Verdict
 	for range 3 {
 		if err := e.Decide(context.Background(), &call, &v); err != nil {
-			log.Print(err) // and the verdict is what the rules say of that
+			log.Print(err) // the verdict follows the rules' failure policies
 		}
 		fmt.Println(v.Allowed, v.Reason, v.Rule, v.Decision.Remaining, v.Decision.RetryAfter.Round(time.Hour))
 	}
@@ -62,7 +62,7 @@ func Example() {
 	// false over_limit search-per-user 0 12h0m0s
 }
 
-// A place among the calls that run at the same time is free when the call is over.
+// A permit of a concurrency limit is free again when its request has finished.
 func ExampleEngine_Conclude() {
 	store, err := memstore.New(memstore.Options{MaxBytes: 16 << 20})
 	if err != nil {

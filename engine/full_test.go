@@ -41,8 +41,8 @@ func fullStore(t *testing.T) *memstore.Store {
 	return s
 }
 
-// A full store is no reason to let anything pass, as the store of a node or as its local fallback,
-// except for rules that say so.
+// A full store does not allow anything, as the store of a node or as its local fallback, except under rules
+// whose failure policy is to allow.
 func TestFullStoreDenies(t *testing.T) {
 	for name, o := range map[string]engine.Options{
 		"memory":   {Store: fullStore(t)},
@@ -90,7 +90,7 @@ func TestFullStoreDenies(t *testing.T) {
 			if passed > 3 {
 				t.Errorf("%d requests beside a shadow rule passed, the limit is 3", passed)
 			}
-			// Several at once stand or fall together.
+			// Several requests are decided atomically.
 			calls := []penstock.Call{
 				{Cost: 1, Attributes: attributes("path", "/local", "user", "other")},
 				{Cost: 1, Attributes: attributes("path", "/local", "user", "fresh")},

@@ -29,7 +29,7 @@ func mentions(t *testing.T, err error, wants ...string) {
 	}
 }
 
-// Every mistake is told at once, and the call denied.
+// All errors are reported at once, and the request is denied.
 func TestInvalidCall(t *testing.T) {
 	e := newEngine(t, `rules: []`, engine.Options{})
 	many := make([]penstock.Attribute, 0, bounds.Attributes+1)
@@ -52,7 +52,7 @@ func TestInvalidCall(t *testing.T) {
 	}
 }
 
-// What is just within bounds is no mistake.
+// What is just within bounds is valid.
 func TestLargestCall(t *testing.T) {
 	e := newEngine(t, `rules: [{name: all, key: [], reserve: {ttl: 1s}, limits: [{rate: 1000000000000/1h, algorithm: fixed_window}]}]`, engine.Options{})
 	c := penstock.Call{
@@ -85,7 +85,8 @@ func TestInvalidOptions(t *testing.T) {
 	mentions(t, err, "rules: none given")
 }
 
-// A snapshot that no store could decide by, which the compiler makes none of, blames the rules and denies.
+// A snapshot that no store could decide by, which the compiler never produces, gives an error about the rules
+// and a denial.
 func TestUndecidableRules(t *testing.T) {
 	s := compile(t, `rules: [{name: twice, key: [], limits: [1/1m]}]`)
 	s.Rules[0].Limits = append(s.Rules[0].Limits, s.Rules[0].Limits[0])

@@ -90,7 +90,7 @@ func newTwins(t *testing.T, draw *rapid.T) *twins {
 	return w
 }
 
-// step does the same with both and compares what they say.
+// step does the same with both and compares the results.
 func (w *twins) step(t *testing.T, draw *rapid.T) {
 	w.now += penstock.Instant(rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 300 * time.Millisecond, time.Second, 20 * time.Second, 90 * time.Second}).Draw(draw, "passes").Microseconds())
 	var got, want penstock.Verdict

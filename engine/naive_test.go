@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// naive decides calls as the rules' text means them: it looks at every rule, one after the other, and
-// keeps every state in a map. It knows neither tickets nor guards.
+// naive decides requests by the plain meaning of the rules' text: it checks every rule, one after the other,
+// and keeps every state in a map. It knows neither tickets nor guards.
 type naive struct {
 	rules  *rules.Snapshot
 	terms  []rules.RuleTerms // the rules as they are written
 	states map[string]algorithm.State
 }
 
-// A naiveLimit is one limit that a call is charged under.
+// A naiveLimit is one limit that a request is charged under.
 type naiveLimit struct {
 	rule   *rules.Rule
 	policy string
@@ -67,7 +67,7 @@ func (n *naive) decide(c *penstock.Call, now penstock.Instant) (v penstock.Verdi
 	return v
 }
 
-// limits returns what a rule charges a call.
+// limits returns what a rule charges a request.
 func (n *naive) limits(r *rules.Considered, c *penstock.Call) (limits []naiveLimit) {
 	if !r.Matches || r.Unlimited {
 		return nil
@@ -84,8 +84,8 @@ func (n *naive) limits(r *rules.Considered, c *penstock.Call) (limits []naiveLim
 	return limits
 }
 
-// counters tells whose counters hold for a call: the rule's own, or those of an override whose match reads
-// what is not in the rule's key.
+// counters returns whose counters hold for a request: the rule's own, or those of an override whose match
+// reads attributes that are not in the rule's key.
 func (n *naive) counters(r *rules.Considered) string {
 	t := &n.terms[r.Rule.Index]
 	if r.Override == rules.NoOverride {
@@ -105,14 +105,14 @@ func (n *naive) counters(r *rules.Considered) string {
 	return ""
 }
 
-// naiveReads are what the expressions of overrides read.
+// naiveReads are the attributes that the expressions of overrides read.
 var naiveReads = map[string][]string{
 	"":                                nil,
 	`user == "b"`:                     {"user"},
 	`user in ["a", "b"] || plan > ""`: {"user", "plan"},
 }
 
-// naiveCosts are what the texts mean under {attribute: tokens, default: 2, max: 5}.
+// naiveCosts are the costs of the texts under {attribute: tokens, default: 2, max: 5}.
 var naiveCosts = map[string]int64{"": 2, "x": 2, "-1": 2, "0": 1, "1": 1, "4": 4, "6": 5, "99999999999999999999": 5}
 
 func naiveCost(cost *rules.Cost, c *penstock.Call) int64 {
@@ -183,8 +183,8 @@ func naiveReason(v *penstock.Verdict) {
 	}
 }
 
-// A trial is rules and calls. The second half of the calls is decided by the rules with their overrides in
-// another order.
+// A trial is rules and requests. The second half of the requests is decided by the rules with their overrides
+// in another order.
 type trial struct {
 	text, moved string
 	calls       []trialCall

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// observed collects what an observer is shown, as text, since it may keep nothing.
+// observed collects what an observer sees, as text, because it may keep nothing.
 type observed struct{ seen []string }
 
 func (o *observed) observe(ob *engine.Observation) {
@@ -31,7 +31,7 @@ func (o *observed) check(t *testing.T, want ...string) {
 	o.seen = nil
 }
 
-// decideAll decides calls and passes over their errors, which are observed.
+// decideAll decides requests and ignores their errors, which are observed.
 func decideAll(t *testing.T, e *engine.Engine, calls ...penstock.Call) {
 	t.Helper()
 	for i := range calls {
@@ -40,8 +40,8 @@ func decideAll(t *testing.T, e *engine.Engine, calls ...penstock.Call) {
 	}
 }
 
-// An observer sees whom each rule took the caller for; of a call that is invalid there is nothing to see,
-// not even of the call before.
+// An observer sees each rule's key for the client. For an invalid request it sees nothing, not even of the
+// request before.
 func TestObserveKeys(t *testing.T) {
 	var seen []string
 	e := newEngine(t, `rules: [{name: one, key: [user], limits: [1/1h]}]`, engine.Options{Observe: func(o *engine.Observation) {
@@ -90,8 +90,8 @@ rules:
   - {name: after,  key: [], limits: [{rate: 2/1h, algorithm: fixed_window}]}
 `
 
-// A rule that panics is named and left out, and the others decide as if it were not there. The second
-// of its limits is missing: nothing of the first may stay in the ticket.
+// A rule that panics is named and left out, and the others decide as if it did not exist. The second of its
+// limits is missing: nothing of the first may stay in the ticket.
 func TestRuleThatPanics(t *testing.T) {
 	for _, test := range []struct {
 		policy string
@@ -124,8 +124,8 @@ func TestRuleThatPanics(t *testing.T) {
 	}
 }
 
-// An expression that fails counts as true, unless on_error says otherwise, and whatever the failure
-// policy of the store is. It never loosens limits. It is told.
+// An expression that fails counts as true, unless on_error says otherwise, regardless of the failure policy
+// for the store. It never loosens limits. It is reported.
 func TestExpressionThatFails(t *testing.T) {
 	var o observed
 	e := newEngine(t, `

@@ -58,8 +58,8 @@ func (v *visitor) get(path string) *penstock.Verdict {
 	return &verdict
 }
 
-// What passes under a rule does not depend on requests under an override of it that its key does not tell
-// apart, nor the other way round.
+// What passes under a rule does not depend on requests under one of its overrides that its key does not
+// distinguish, and vice versa.
 func TestOverrideLeavesTheRuleAlone(t *testing.T) {
 	for _, test := range []struct {
 		algorithm string
@@ -129,8 +129,8 @@ func TestLeasesOfAnOverride(t *testing.T) {
 	})
 }
 
-// Leases that were taken under a limit are not spent once the document has lowered it, and what was
-// consumed under the old limit counts under the new one.
+// Leases that were taken under a limit are not spent once the document has lowered it, and what was consumed
+// under the old limit counts under the new one.
 func TestLeasesAfterALoweredLimit(t *testing.T) {
 	onStores(t, func(t *testing.T, store penstock.Store) {
 		leases := newLeases(t, store)
@@ -145,7 +145,7 @@ func TestLeasesAfterALoweredLimit(t *testing.T) {
 		}
 		live.rules = compile(t, strict(10, 20, "algorithm: fixed_window", "leased"))
 		for tick := range 100 {
-			v.now = beginning + penstock.Instant(tick)*1000 // while leases of the old limits would be good
+			v.now = beginning + penstock.Instant(tick)*1000 // while leases of the old limits would be valid
 			for _, path := range []string{"/login", "/static/logo.png"} {
 				if got := v.get(path); got.Allowed || got.Decision.Used < 200 {
 					t.Fatalf("%s after the change: allowed %v, %d used", path, got.Allowed, got.Decision.Used)

@@ -40,7 +40,7 @@ func TestDecideParts(t *testing.T) {
 	}
 	for i, step := range []struct {
 		parts []engine.Part
-		want  string // of each part: whether it is allowed, and what its limit has counted
+		want  string // for each part: whether it is allowed, and what its limit has counted
 	}{
 		{[]engine.Part{part(own, 1, true)}, "true 1"},
 		{[]engine.Part{part(own, 1, true), part(own, 1, true)}, "true 2, false 3"}, // not added up
@@ -93,7 +93,7 @@ func TestDecidePartsAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What the rules said of another call does not matter to a part.
+// The verdict of another request does not affect a part.
 func TestPartsAfterCalls(t *testing.T) {
 	e := newEngine(t, `
 rules: [{name: one, key: [user], limits: [1/1d]}]

@@ -46,7 +46,7 @@ var (
 	trialTokens = slices.Sorted(maps.Keys(naiveCosts))
 )
 
-// trials draws rules, as text, and calls.
+// trials draws rules, as text, and requests.
 var trials = rapid.Custom(func(t *rapid.T) trial {
 	var b, moved strings.Builder
 	write := func(text string) { b.WriteString(text); moved.WriteString(text) }
@@ -99,7 +99,7 @@ var trialCalls = rapid.Custom(func(t *rapid.T) (c trialCall) {
 	return c
 })
 
-// disagreement returns where an engine and the naive evaluation differ; "" if nowhere.
+// disagreement returns where an engine and the naive evaluation differ; "" if they agree.
 func disagreement(t *testing.T, trial trial, s sabotage) string {
 	stand := newStand()
 	n := naive{states: map[string]algorithm.State{}}

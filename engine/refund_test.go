@@ -50,7 +50,8 @@ func called(id string, cost int64, pairs ...string) *penstock.Call {
 	return &penstock.Call{Attributes: attributes(pairs...), Cost: cost, ID: id, Named: id != ""}
 }
 
-// While the store is away, what the node has counted meanwhile is refunded, and releases are sent again.
+// While the store is unavailable, a refund applies to what the node has counted meanwhile, and releases are
+// sent again.
 func TestRefundWithoutTheStore(t *testing.T) {
 	store := &absent{Store: newMemory(t)}
 	e := newEngine(t, refundable, engine.Options{Store: store, Local: newMemory(t), Refunds: true, Now: scenarioNow})

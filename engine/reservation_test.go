@@ -19,7 +19,7 @@ rules:
   - {name: tokens, key: [], reserve: {ttl: 60s}, limits: [{rate: 100/1h, algorithm: fixed_window}]}
 `
 
-// reserved returns an engine and the name of what a call has reserved there.
+// reserved returns an engine and the name of what a request has reserved there.
 func reserved(t testing.TB) (*engine.Engine, string) {
 	t.Helper()
 	e := newEngine(t, placesAndTokens, engine.Options{Now: func() penstock.Instant { return beginning }})
@@ -30,7 +30,7 @@ func reserved(t testing.TB) (*engine.Engine, string) {
 	return e, v.Reservation
 }
 
-// holds tells how many places and tokens are taken.
+// holds returns how many permits and tokens are taken.
 func holds(t testing.TB, e *engine.Engine) (places, tokens int64) {
 	t.Helper()
 	var v penstock.Verdict
@@ -89,7 +89,7 @@ func TestForgedReservation(t *testing.T) {
 	}
 }
 
-// What a later version has named is not taken for something else.
+// A reservation named by a later version is not misread.
 func TestReservationOfAnotherVersion(t *testing.T) {
 	e, name := reserved(t)
 	id, err := base64.RawURLEncoding.DecodeString(name)
@@ -166,7 +166,7 @@ func TestLongestReservation(t *testing.T) {
 	}
 }
 
-// A response that tells less than it could is no panic: the default is charged.
+// A response without the expected numbers does not panic: the default is charged.
 func TestResponseWithoutNumbers(t *testing.T) {
 	e := newEngine(t, `
 rules:

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A sabotage makes an engine do one thing wrong, which a scenario is there to notice.
+// A sabotage makes an engine do one thing wrong, which a scenario must catch.
 type sabotage struct {
 	scenario, name string
 
@@ -24,7 +24,7 @@ type sabotage struct {
 	ticket  func(*storage.Ticket)     // before the store sees it
 	settle  func(*storage.Settlement) // likewise
 	verdict func(*penstock.Verdict)   // before the script sees it
-	old     string                    // of the rules, as if the engine did not know it
+	old     string                    // in the rules, as if the engine did not know it
 	new     string
 }
 
@@ -141,7 +141,7 @@ func (s *sabotage) rewritten(t *testing.T, files []txtar.File) []txtar.File {
 	return files
 }
 
-// tampered is a store that is not told what was asked.
+// tampered is a store that gets another ticket than was asked.
 type tampered struct {
 	*memstore.Store
 	sabotage
@@ -171,7 +171,7 @@ func cloned(t *storage.Ticket) *storage.Ticket {
 	return &c
 }
 
-// altered is an engine whose verdicts somebody alters.
+// altered is an engine with altered verdicts.
 type altered struct {
 	*engine.Engine
 	alter func(*penstock.Verdict)
@@ -207,7 +207,7 @@ func settledAt(cost func(int64) int64) func(*storage.Settlement) {
 	}
 }
 
-// tells makes one limit's numbers the verdict's; -1 is the last.
+// tells sets the verdict's decision to one limit's numbers; -1 is the last.
 func tells(which int) func(*penstock.Verdict) {
 	return func(v *penstock.Verdict) {
 		i := which

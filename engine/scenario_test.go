@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// scenarios reads testdata: rules, and a script of calls with their answers.
+// scenarios reads testdata: rules, and a script of requests with their answers.
 func scenarios(t *testing.T) map[string][]txtar.File {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txtar")

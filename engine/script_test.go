@@ -18,14 +18,14 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// patience bounds what waits for another process.
+// patience bounds the wait for another process.
 const patience = 30 * time.Second
 
-// A script is what is asked of an engine, line by line, and what it is to answer. Each line is
+// A script is a list of requests to an engine and the expected answers, line by line. Each line is
 //
 //	at  what it is about  ->  the answer
 //
-// with the time since the beginning, in which nothing but the script's time passes. What it is about is
+// with the time since the beginning, by the script's own clock. The middle part is
 //
 //	call name=value…         attributes; cost=, id=, delay=, reserve or reserve=ttl, domain=
 //	settle R cost=           R is how the call called its reservation: as=R, or its original's: original=R
@@ -64,7 +64,7 @@ func (s *stand) set(now penstock.Instant)  { s.clock.Store(int64(now)) }
 
 const beginning = penstock.Instant(1_800_000_000_000_000) // a multiple of an hour
 
-// run plays the script with an engine of such options and returns what it answered otherwise.
+// run plays the script with an engine of these options and returns the differences.
 func run(t *testing.T, files []txtar.File, o engine.Options) (diffs []string) {
 	t.Helper()
 	return runWith(t, files, o, sabotage{})

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// compile makes a snapshot of a text.
+// compile returns the snapshot of a text.
 func compile(t testing.TB, text string) *rules.Snapshot {
 	t.Helper()
 	return compileWith(t, text, rules.Options{Secret: "of the tests", Version: 1})
@@ -66,7 +66,7 @@ func newEngine(t testing.TB, text string, o engine.Options) *engine.Engine {
 	return e
 }
 
-// attributes makes some of name, value, name, value.
+// attributes returns attributes from name, value, name, value.
 func attributes(pairs ...string) (all []penstock.Attribute) {
 	for i := 0; i < len(pairs); i += 2 {
 		all = append(all, penstock.Attribute{Name: pairs[i], Value: pairs[i+1]})

@@ -41,7 +41,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, newStore func() penstock
 	})
 }
 
-// callOf reads a call: its cost, then name=value.
+// callOf parses a call: its cost, then name=value.
 func callOf(t testing.TB, text string) (c penstock.Call) {
 	t.Helper()
 	fields := strings.Fields(text)
@@ -57,7 +57,7 @@ func callOf(t testing.TB, text string) (c penstock.Call) {
 	return c
 }
 
-// decideTogether decides calls of a text, with a | between two, and renders the verdicts likewise.
+// decideTogether decides the calls in a text, separated by |, and renders the verdicts in the same way.
 func decideTogether(t testing.TB, e *engine.Engine, text string) string {
 	t.Helper()
 	var calls []penstock.Call
@@ -140,7 +140,8 @@ func TestTogether(t *testing.T) {
 	})
 }
 
-// A party passes if every counter has room for all that its calls cost there, and else leaves no trace.
+// A party passes if every counter has room for all that its requests cost there, and otherwise leaves no
+// trace.
 func testTogetherAsCounted(t *testing.T, store penstock.Store) {
 	const parties, limit = 300, 12
 	random := rand.New(rand.NewPCG(3, 4))
@@ -199,8 +200,8 @@ rules:
 	}
 }
 
-// Many at once: the scarce one lets its limit pass, and the others have counted what passed. On a
-// cluster a call may be denied by what is undone a moment later.
+// Many at once: the scarce rule allows its limit, and the others have counted what passed. On a cluster a
+// request may be denied by a charge that is undone a moment later.
 func testTogetherExactly(t *testing.T, store penstock.Store) {
 	const callers, each, limit = 32, 12, 50
 	e := newEngine(t, fmt.Sprintf(`
@@ -261,7 +262,7 @@ rules:
 	}
 }
 
-// The place that a rule which is only tried gave to a call is free again when another call is denied.
+// The permit that a shadow rule gave to a request is free again when another request is denied.
 func TestTogetherGivesUpPlaces(t *testing.T) {
 	e := newEngine(t, `
 rules:
@@ -275,7 +276,7 @@ rules:
 	}
 }
 
-// Places of the same caller cannot be added up: the calls are decided one by one.
+// Permits of the same client cannot be added up: the requests are decided one by one.
 func TestTogetherPlacesOfOneCaller(t *testing.T) {
 	e := newEngine(t, togetherRules, engine.Options{Now: func() penstock.Instant { return beginning }})
 	want := "allow ok places 1/2 reserved | allow ok places 2/2 reserved | deny over_limit per-user 0/3 wait=never"
@@ -284,7 +285,7 @@ func TestTogetherPlacesOfOneCaller(t *testing.T) {
 	}
 }
 
-// More than a ticket can hold is decided call by call.
+// More than a ticket can hold is decided request by request.
 func TestTogetherMoreThanATicket(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n")

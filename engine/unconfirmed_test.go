@@ -69,7 +69,7 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A cutConn ends when a reply arrives, if it is to.
+// A cutConn can close when a reply arrives.
 type cutConn struct {
 	net.Conn
 	cut *atomic.Bool
@@ -113,7 +113,7 @@ func (s *faultStand) reserve() (reservation string) {
 	return reservation
 }
 
-// quiet waits until nothing is sent again, and tells what is held then.
+// quiet waits until nothing is sent again, and returns what is held then.
 func (s *faultStand) quiet() (permits, tokens int64) {
 	s.t.Helper()
 	await(s.t, "confirmations", func() bool { return s.engine.Stats().Unconfirmed == 0 })
@@ -184,7 +184,7 @@ func TestUnconfirmedConclusions(t *testing.T) {
 	s.exactly()
 }
 
-// lose makes the engine take something in each of its ways, and not hear of it.
+// lose makes the engine take something in each possible way, and lose the reply.
 func lose(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	call := penstock.Call{Cost: 10, Reserve: true}
@@ -219,7 +219,7 @@ func (s silentReleases) Settle(ctx context.Context, what *storage.Settlement, ou
 	return s.breakerStore.Settle(ctx, what, out)
 }
 
-// The faults are such that permits are lost if nothing is done about it.
+// The faults lose permits if nothing is done about it.
 func TestLostTakesAreNoticed(t *testing.T) {
 	for _, fault := range []string{"paused", "disconnected"} {
 		s := newFaultStand(t, func(s breakerStore) penstock.Store { return silentReleases{s} })
@@ -236,7 +236,7 @@ func TestLostTakesAreNoticed(t *testing.T) {
 type lateTaker struct {
 	breakerStore
 	ticket   storage.Ticket
-	forgets  bool // to say that they are lost
+	forgets  bool // to report that they are lost
 	arrivals chan error
 }
 
@@ -275,7 +275,7 @@ func TestTakeAfterItsRelease(t *testing.T) {
 	}
 }
 
-// An unsettled store takes tickets and does not confirm what is done to them.
+// An unsettled store takes tickets and does not confirm settlements.
 type unsettled struct {
 	*memstore.Store
 	err     atomic.Pointer[error] // nil: it confirms

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/internal/wire"
 )
 
-// A calendar limit tells every client the length of the current period.
+// A calendar limit reports the length of the current period to every client.
 func TestCalendarWindow(t *testing.T) {
 	const day = 24 * time.Hour
 	now := time.Date(2026, 2, 10, 12, 0, 0, 0, time.UTC)

@@ -24,7 +24,7 @@ func scenarioWithout(t *testing.T, name string) []txtar.File {
 	return archive.Files
 }
 
-// panics is a store that does nothing else.
+// panics is a store that always panics.
 type panics struct{}
 
 func (panics) Take(context.Context, *storage.Ticket, *storage.Outcome) error { panic("take") }
@@ -33,7 +33,7 @@ func (panics) Settle(context.Context, *storage.Settlement, *storage.Settled) err
 
 func (panics) TakeEach(context.Context, []storage.Turn) { panic("take each") }
 
-// stopped returns a store whose server has ended.
+// stopped returns a store whose server has stopped.
 func stopped(t *testing.T) *redisstore.Store {
 	t.Helper()
 	server := redistest.Start(t)
@@ -80,7 +80,7 @@ func TestWithoutTheStoreNotices(t *testing.T) {
 	}
 }
 
-// A call whose time is up is still answered, by the local store.
+// A request whose deadline has passed is still answered, by the local store.
 func TestWithoutTime(t *testing.T) {
 	e := newEngine(t, `rules: [{name: all, key: [], limits: [{rate: 1/1h, algorithm: token_bucket}]}]`, engine.Options{Local: newMemory(t)})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func TestWithoutTime(t *testing.T) {
 	}
 }
 
-// A reservation of a store that has failed since, or cannot conclude, is no panic.
+// Concluding a reservation of a store that has failed since, or cannot conclude, does not panic.
 func TestConcludeWithoutTheStore(t *testing.T) {
 	text := `rules: [{name: places, key: [], limits: [{concurrent: 1, ttl: 30s}]}]`
 	rules := engine.Fixed(compile(t, text))
@@ -135,7 +135,7 @@ func (s takeOnly) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 	return s.store.Take(ctx, t, out)
 }
 
-// A store that cannot give back lets a shadow rule's place go by its time.
+// If the store cannot give back, a shadow rule's permit expires.
 func TestPlacesOfAStoreThatCannot(t *testing.T) {
 	e := newEngine(t, `
 rules:

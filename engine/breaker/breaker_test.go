@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 	suite.Scenarios(t)
 }
 
-// A store that is down is not asked again until a probe says that it serves, and then at once.
+// A store that is down is not asked again until a probe succeeds, and then at once.
 func TestOpensProbesAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n news
@@ -94,7 +94,7 @@ func TestOpensProbesAndCloses(t *testing.T) {
 	})
 }
 
-// A store that is not there yet is probed at once, and each probe has its time.
+// A store that is not available yet is probed at once, and each probe has a timeout.
 func TestStartsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, start := newFaulty(t), time.Now()
@@ -120,7 +120,8 @@ func TestStartsOpen(t *testing.T) {
 	})
 }
 
-// A call that ends in another phase than it began in has no say: it knows nothing of the store now.
+// An operation that ends in another phase than it began in is not counted: it says nothing about the store
+// now.
 func TestLateFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty(t)
@@ -142,7 +143,7 @@ func TestLateFailures(t *testing.T) {
 	})
 }
 
-// What is not the store's fault, or is about one subject, closes it to nobody.
+// An error that is not the store's fault, or is about one subject, does not open the breaker.
 func TestInnocent(t *testing.T) {
 	f := newFaulty(t)
 	b := newBreaker(t, f, breaker.Options{})
@@ -192,8 +193,8 @@ func TestAllocatesNothing(t *testing.T) {
 	}
 }
 
-// However callers, failures and probes fall together, changes are told in turn, and a store that
-// serves is served by in the end.
+// However requests, failures and probes interleave, changes are reported in turn, and a store that works is
+// used in the end.
 func TestChangesInTurn(t *testing.T) {
 	var n news
 	f := newFaulty(t)

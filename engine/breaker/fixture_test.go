@@ -15,13 +15,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A faulty store does as told instead of answering, and counts who asks.
+// A faulty store returns a set error instead of answering, and counts requests.
 type faulty struct {
 	*memstore.Store
 	fault atomic.Pointer[error]
 	asked atomic.Int64
 
-	held chan struct{} // not nil: calls wait here
+	held chan struct{} // not nil: operations wait here
 }
 
 func newFaulty(t testing.TB) *faulty {
@@ -65,7 +65,7 @@ func (f *faulty) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	return f.Store.ChargeLate(ctx, c)
 }
 
-// Probe succeeds when calls would.
+// Probe succeeds when other operations would.
 func (f *faulty) Probe(context.Context, int) error { return *f.fault.Load() }
 
 var (
@@ -105,7 +105,7 @@ func call(b *breaker.Breaker, ctx context.Context) error {
 	return b.Take(ctx, newTicket(), &out)
 }
 
-// news are the changes that a breaker has told of.
+// news are the changes that a breaker has reported.
 type news struct {
 	mu  sync.Mutex
 	all []string

@@ -30,8 +30,8 @@ func (n *naive) push(failed bool) (tooMany bool) {
 	return failed && (row >= n.inARow || sum >= n.most)
 }
 
-// differ returns after how many calls the tally and the naive one disagree; -1: never. The share of
-// failures wanders, so that both ways of being too many come about.
+// differ returns after how many operations the tally and the naive one disagree; -1: never. The share of
+// failures varies, so that both conditions for opening occur.
 func differ(n naive, seed uint64) int {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var t tally

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// parted is a store of which some zones are down. Its subjects' zones are their first bytes.
+// parted is a store with some zones down. The zone of a subject is its first byte.
 type parted struct {
 	*faulty
 	down [3]atomic.Bool
 }
 
-// failedAt is an error that says whose zone has failed.
+// failedAt is an error that names the zone that has failed.
 type failedAt struct {
 	error
 	who storage.Subject
@@ -73,7 +73,7 @@ func TestZonesFailByThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		for range 20 { // calls that need 0 and 2 too, for which that is no failure
+		for range 20 { // requests that also need 0 and 2, for which that is not a failure
 			if err := askZones(b, 0, 1, 2); !errors.Is(err, errTimeout) {
 				t.Fatalf("the calls that find out got %v", err)
 			}
@@ -123,7 +123,7 @@ func TestZonesFailByThemselves(t *testing.T) {
 	})
 }
 
-// An error of a ticket that needs several zones blames none if it does not say which.
+// An error of a ticket that needs several zones counts for none of them if it does not name one.
 func TestUnnamedZones(t *testing.T) {
 	f := newFaulty(t)
 	b := newBreaker(t, f, breaker.Options{Zones: 2, ZoneOf: zoneOf})

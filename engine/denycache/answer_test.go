@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// What the cache answers is what the store would say, with no number left behind.
+// The cache answers what the store would answer, in every number.
 func TestAnswersAsTheStore(t *testing.T) {
 	bucket := penstock.Limit{Algorithm: penstock.TokenBucket, Count: 36_000, Window: time.Hour, Burst: 100}
 	for name, act := range map[string]func(s *stage){
@@ -156,7 +156,7 @@ func TestWhatCannotBeAskedIsNotAnswered(t *testing.T) {
 	}
 }
 
-// Tickets that are larger than what an answer has room for are as good as any.
+// Tickets that are too large for the cache's answers are decided like any others.
 func TestLargeTickets(t *testing.T) {
 	s := newStage(cached)
 	var groups []storage.Group
@@ -187,7 +187,7 @@ func TestLargeTickets(t *testing.T) {
 	}
 }
 
-// Only what can be answered takes room, and to forget one subject is to forget no other.
+// Only what can be answered takes room, and forgetting one subject forgets no other.
 func TestEntries(t *testing.T) {
 	c, err := denycache.New(storetest.Full(storetest.NewModel()), denycache.Options{MaxEntries: denycache.MinEntries})
 	if err != nil {

@@ -113,8 +113,8 @@ func TestAnswerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A denial that the cache answers, beside one that it passes on to a store in memory: what it spares
-// is the way to a store that is elsewhere, what it adds is the difference to the store alone.
+// BenchmarkDenied compares a denial that the cache answers with one that it passes on to a store in memory.
+// It saves the round trip to a remote store, and costs the difference to the store alone.
 func BenchmarkDenied(b *testing.B) {
 	plain := group(hourly(1), 2)
 	shadow := group(hourly(1), 2)

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A caller that does not stop costs the store a call a second, by the tickets' time and by the clock's.
+// A client that does not stop costs the store a request a second, by the tickets' time and by the clock's.
 func TestFlood(t *testing.T) {
 	const calls, lasting = 100_000, 10 * time.Second
 	for name, instant := range map[string]func(i int) penstock.Instant{
@@ -50,8 +50,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// With time between sending, deciding and hearing, a denial ends by the earliest reckoning, and what is
-// told to wait is by the latest.
+// With time between sending, deciding and receiving, a denial ends by the earliest estimate, and the client
+// is told to wait by the latest.
 func TestFarStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, window = 100 * time.Millisecond, time.Hour
@@ -85,8 +85,8 @@ func TestFarStore(t *testing.T) {
 	})
 }
 
-// Whether a ban is over by then, only the store can tell, and what follows may be a strike: also where
-// another group denies the call in any case.
+// Only the store knows whether a ban is over by then, and what follows may be a strike: even if another group
+// denies the request in any case.
 func TestFarBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, length = 100 * time.Millisecond, time.Second

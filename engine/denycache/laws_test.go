@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// laws are what anything that answers denials for a store must keep.
+// laws are the properties of anything that answers denials for a store.
 var laws = map[string]func(s *stage){
 	"a denial ends with the store's": func(s *stage) {
 		g := group(penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: 200 * time.Millisecond}, 1)
@@ -140,7 +140,7 @@ var laws = map[string]func(s *stage){
 	},
 }
 
-// release gives back what a call took at an instant.
+// release gives back what a request took at an instant.
 func (s *stage) release(through storage.Settler, at penstock.Instant, g storage.Group) {
 	var out storage.Settled
 	s.check(through.Settle(context.Background(), &storage.Settlement{

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A naive cache keeps whole answers, and is wrong in the ways it is told to be.
+// A naive cache keeps whole answers, with configurable bugs.
 type naive struct {
 	storetest.Able
 	known map[storage.Subject]memo

@@ -16,8 +16,7 @@ import (
 // A build puts something before a store that answers denials.
 type build func(store storetest.Able) storetest.Able
 
-// A stage is a node before a store that counts how often it is asked. Its methods note what is not as
-// it should be.
+// A stage is a node in front of a store that counts how often it is asked. Its methods record failures.
 type stage struct {
 	store *counted
 	node  storetest.Able
@@ -82,8 +81,8 @@ func (s *stage) asks(want int64, do func()) {
 	}
 }
 
-// compare checks that node and store say the same to a call that is denied, so that asking
-// changes nothing.
+// compare checks that node and store give the same answer to a denied request, so that asking changes
+// nothing.
 func (s *stage) compare(at penstock.Instant, groups ...storage.Group) {
 	before := s.store.asked.Load()
 	got := s.take(at, groups...)
@@ -110,7 +109,7 @@ func hourly(count int64) penstock.Limit {
 	return penstock.Limit{Algorithm: penstock.FixedWindow, Count: count, Window: time.Hour}
 }
 
-// group is what a rule of one limit asks for somebody.
+// group is what a rule of one limit asks for a client.
 func group(l penstock.Limit, cost int64) storage.Group {
 	return storage.Group{Subject: somebody, Charges: []algorithm.Charge{{Meter: l.MustCompile(), Cost: cost}}}
 }

@@ -30,7 +30,7 @@ func TestContractInRedis(t *testing.T) {
 	contract(t, whole, func(t testing.TB) storetest.Able { return newRedisstore(t, server) })
 }
 
-// contract runs the suite: the whole, or what tells most in little time.
+// contract runs the suite: all of it, or the most useful part in little time.
 func contract(t *testing.T, whole bool, open func(testing.TB) storetest.Able) {
 	caches := map[string]*denycache.Cache{}
 	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
@@ -60,7 +60,7 @@ func contract(t *testing.T, whole bool, open func(testing.TB) storetest.Able) {
 	}
 }
 
-// fleet is of nodes that hear nothing of each other: who passes does not depend on that.
+// fleet is a set of nodes that learn nothing from each other: that must not change what passes.
 func fleet(open func(testing.TB) storetest.Able) storetest.Suite {
 	return storetest.Suite{Open: func(t testing.TB, n int) (nodes []penstock.Store) {
 		store := open(t)

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// telling is a store that has the cache before it forget each subject of which anything changed,
-// before anybody else can see the change.
+// telling is a store that makes the cache in front of it forget each changed subject, before the change is
+// visible to others.
 type telling struct {
 	storetest.Able
 	cache *denycache.Cache
 	desks [256]desk
 }
 
-// A desk is where some subjects are dealt with one after the other.
+// A desk handles some subjects one after the other.
 type desk struct {
 	mu     sync.Mutex
 	latest map[storage.Subject]penstock.Instant // that a ticket has named
@@ -62,7 +62,7 @@ func (s *telling) occupy(subjects ...storage.Subject) (leave func()) {
 	}
 }
 
-// steppedBack tells whether state may have been dated anew, or told as if it had been.
+// steppedBack reports whether state may have been re-dated, or reported as if it had been.
 func (d *desk) steppedBack(t *storage.Ticket, g *storage.Group) bool {
 	if d.latest == nil {
 		d.latest = map[storage.Subject]penstock.Instant{}

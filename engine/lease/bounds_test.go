@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Whatever is called where and when, no limit is exceeded and no permit is lost or made up.
+// Whatever requests arrive where and when, no limit is exceeded and no quota is lost or invented.
 func TestBounds(t *testing.T) {
 	const seeds = 30
 	for _, l := range traced {

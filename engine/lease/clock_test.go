@@ -30,7 +30,7 @@ func (d *distant) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 	return err
 }
 
-// warm calls by the node's own clock until permits are held.
+// warm sends requests by the node's own clock until it holds leased quota.
 func warm(t testing.TB, s *Store, g storage.Group) {
 	t.Helper()
 	for range 1000 {
@@ -42,7 +42,7 @@ func warm(t testing.TB, s *Store, g storage.Group) {
 	t.Fatal("no permits after 1000 calls")
 }
 
-// By the clock of this node permits live for ℓ after the ticket was sent, not after the answer.
+// By the clock of this node quota lives for ℓ after the ticket was sent, not after the answer.
 func TestPermitsEndAfterSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Store: &distant{Model: storetest.NewModel(), onWay: func(lease bool) {
@@ -52,7 +52,7 @@ func TestPermitsEndAfterSending(t *testing.T) {
 		}}}
 		s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
 		warm(t, s, g)
-		inner.down = true // so only permits can decide, and there will be no more
+		inner.down = true // so only leases can decide, and there will be no more
 		for _, step := range []struct {
 			after time.Duration
 			want  error
@@ -67,7 +67,7 @@ func TestPermitsEndAfterSending(t *testing.T) {
 	})
 }
 
-// Whatever its clock says, a node's permits end with the store's window.
+// Whatever its clock says, a node's quota ends with the store's window.
 func TestPermitsEndWithTheStoresWindow(t *testing.T) {
 	for _, skew := range []time.Duration{0, 7 * time.Hour, -333 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestPermitsEndWithTheStoresWindow(t *testing.T) {
 	}
 }
 
-// Permits that arrive when they are over are not spent, and the next lease is not taken at once.
+// Quota that has expired when it arrives is not spent, and the next lease is not taken at once.
 func TestStoreTooSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := 0
@@ -136,7 +136,7 @@ func TestResetWhileALeaseIsOnItsWay(t *testing.T) {
 	})
 }
 
-// While a lease is on its way no other is taken; when it would be over, it is not waited for any more.
+// While a lease is on its way no other is taken; once it would have expired, the node no longer waits for it.
 func TestOneLeaseAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := 0
@@ -169,7 +169,7 @@ func TestOneLeaseAtATime(t *testing.T) {
 	})
 }
 
-// What the store says of a subject is not taken for another's that has its place by then.
+// The store's answer about a subject is not applied to another subject that has replaced it in the table.
 func TestDisplacedWhileAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &distant{Model: storetest.NewModel()}

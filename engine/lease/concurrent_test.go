@@ -27,7 +27,7 @@ func onRedis(t *testing.T, n int) (nodes []*Store) {
 	return nodes
 }
 
-// rush has callers on every node call at once, so many times each.
+// rush sends concurrent requests on every node, each client times of them.
 func rush(t *testing.T, nodes []*Store, callers, times int, ticket storage.Ticket, admit func(*storage.Outcome)) {
 	var all sync.WaitGroup
 	for i := range callers {
@@ -48,8 +48,8 @@ func rush(t *testing.T, nodes []*Store, callers, times int, ticket storage.Ticke
 	all.Wait()
 }
 
-// Callers at once on three nodes, in virtual time that moves between their rounds: never more than the
-// limit passes in a window, and every permit is accounted for.
+// Concurrent clients on three nodes, in virtual time that moves between their rounds: no window exceeds the
+// limit, and all quota is accounted for.
 func TestConcurrentInVirtualTime(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		inner := memory(t, little)
@@ -59,7 +59,7 @@ func TestConcurrentInVirtualTime(t *testing.T) {
 }
 
 func rounds(t *testing.T, nodes []*Store) {
-	const limit, callers, times = 5000, 9, 5 // 45 calls in each round
+	const limit, callers, times = 5000, 9, 5 // 45 requests in each round
 	g := leased(stranger(), 1, perSecond(limit))
 	var total, charged int64
 	for window := range penstock.Instant(2) {
@@ -93,7 +93,7 @@ func rounds(t *testing.T, nodes []*Store) {
 	}
 }
 
-// The same by Redis's own clock, whatever it says: windows are told apart by the outcome's instant.
+// The same by Redis's own clock: windows are distinguished by the outcome's instant.
 func TestConcurrentInRealTime(t *testing.T) {
 	const limit = 2000
 	nodes := onRedis(t, 3)

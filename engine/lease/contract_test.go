@@ -28,8 +28,8 @@ func TestContractWithoutTheMark(t *testing.T) {
 	}
 }
 
-// With it the contract holds wherever it does not ask for exactness that leases give up: the
-// limits there are small, or the groups guarded, or time is given and hardly moves.
+// With the mark the contract holds wherever it does not need the exactness that leases give up: the limits
+// there are small, or the groups guarded, or time is given and hardly moves.
 func TestContractWithTheMark(t *testing.T) {
 	suite := storetest.Suite{Open: func(t testing.TB, n int) []penstock.Store {
 		nodes := make([]penstock.Store, n)

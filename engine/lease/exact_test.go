@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// What permits must not decide reaches the store, call by call, also while there are permits.
+// What leases must not decide reaches the store, request by request, even while there are leases.
 func TestStaysExact(t *testing.T) {
 	limit := func(l penstock.Limit) []*algorithm.Meter {
 		if l.Count == 0 {
@@ -55,7 +55,7 @@ func TestStaysExact(t *testing.T) {
 			shared := &register{Store: memory(t, little), subject: g.Subject, charged: map[penstock.Instant]int64{}}
 			s := around(t, shared)
 			if test.change != nil {
-				heat(t, s, monday, leased(g.Subject, 1, window...)) // there are permits of the same subject
+				heat(t, s, monday, leased(g.Subject, 1, window...)) // there is leased quota of the same subject
 				test.change(&g)
 			}
 			calls, stats := shared.calls, s.Stats()
@@ -100,7 +100,7 @@ func TestDeniedElsewhere(t *testing.T) {
 	}
 }
 
-// Denials are the store's: permits never outlast what the store allows by more than themselves.
+// Denials come from the store: leases never exceed what the store allows by more than their own quota.
 func TestUpToTheLimit(t *testing.T) {
 	inner := memory(t, little)
 	s, g := around(t, inner), leased(stranger(), 1, perSecond(1000))
@@ -119,7 +119,7 @@ func TestUpToTheLimit(t *testing.T) {
 	}
 }
 
-// A few calls do not make a key hot, however much they cost.
+// A few requests do not make a key hot, however much they cost.
 func TestFewHeavyCalls(t *testing.T) {
 	s, subject, limit := around(t, memory(t, little)), stranger(), perSecond(100_000)
 	for range 5 {
@@ -131,7 +131,7 @@ func TestFewHeavyCalls(t *testing.T) {
 	}
 }
 
-// Calls that are denied by another rule do not make a key hot, or keep it so.
+// Requests that another rule denies do not make a key hot, or keep it so.
 func TestDeniedCallsDoNotHeat(t *testing.T) {
 	s, g, never := around(t, memory(t, little)), leased(stranger(), 1, perSecond(100_000)), leased(stranger(), 2, perSecond(1))
 	deny := func() {
@@ -154,7 +154,7 @@ func TestDeniedCallsDoNotHeat(t *testing.T) {
 	}
 }
 
-// A clock that steps back finds no permits of its future.
+// A clock that steps back finds no quota of its future.
 func TestClockStepsBack(t *testing.T) {
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(10_000))
 	heat(t, s, monday+ms, g)

@@ -13,7 +13,7 @@ import (
 )
 
 func Example() {
-	shared, err := memstore.New(memstore.Options{}) // Redis, where there are several nodes
+	shared, err := memstore.New(memstore.Options{}) // with several nodes, Redis
 	if err != nil {
 		panic(err)
 	}

@@ -57,7 +57,7 @@ func around(t testing.TB, inner penstock.Store) *Store {
 	return s
 }
 
-// leased is a group that permits may decide.
+// leased is a group that a lease may decide.
 func leased(subject storage.Subject, cost int64, meters ...*algorithm.Meter) storage.Group {
 	g := storage.Group{Subject: subject, Leased: true}
 	for _, m := range meters {
@@ -75,7 +75,7 @@ func take(t testing.TB, s penstock.Store, now penstock.Instant, groups ...storag
 	return &out
 }
 
-// heat calls until permits decide, at one instant, and returns how many calls that took.
+// heat sends requests at one instant until leases decide, and returns how many that took.
 func heat(t testing.TB, s *Store, now penstock.Instant, g storage.Group) (calls int) {
 	t.Helper()
 	for before := s.Stats().Leased; s.Stats().Leased == before; calls++ {
@@ -89,7 +89,7 @@ func heat(t testing.TB, s *Store, now penstock.Instant, g storage.Group) (calls 
 	return calls
 }
 
-// held is how many permits the node has.
+// held returns how much quota the node has.
 func (s *Store) held() (n int64) {
 	s.eachPool(func(p *pool) { n += p.grants[0].left + p.grants[1].left })
 	return n
@@ -106,7 +106,7 @@ func (s *Store) eachPool(do func(*pool)) {
 	}
 }
 
-// A register is a store that writes down what was charged to a subject, or to everybody, and when.
+// A register is a store that records what was charged to a subject, or to all subjects, and when.
 type register struct {
 	penstock.Store
 	subject   storage.Subject

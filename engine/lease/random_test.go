@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// Tickets of all sorts, on clocks that step back too: outcomes are sound, and what the store was charged
-// is what calls were told to have taken, or was lost as a permit.
+// Tickets of all kinds, on clocks that also step back: outcomes are valid, and what the store was charged is
+// what requests report to have taken, or was lost as leased quota.
 func TestRandomTickets(t *testing.T) {
 	for seed := range uint64(20) {
 		if err := playTickets(t, rand.New(rand.NewPCG(seed, 11))); err != nil {
@@ -78,7 +78,7 @@ func playTickets(t *testing.T, r *rand.Rand) error {
 	return nil
 }
 
-// sound checks what holds of every outcome.
+// sound checks what holds for every outcome.
 func sound(groups []storage.Group, out *storage.Outcome) error {
 	if len(out.Groups) != len(groups) {
 		return fmt.Errorf("%d groups were decided of %d", len(out.Groups), len(groups))

@@ -29,16 +29,16 @@ type settling interface {
 	storage.Settler
 }
 
-// A book is a store that writes down what one subject was charged and given back.
+// A book is a store that records what one subject was charged and given back.
 type book struct {
 	settling
-	spoil func(spent, size int64) int64 // what a settlement costs instead
+	spoil func(spent, size int64) int64 // the cost of a settlement instead of the true one
 
 	charges []*booked
 	named   map[uint64]*booked
 }
 
-// A booked is a charge. Of a lease, spent is what calls say to have paid with it.
+// A booked is a charge. Of a lease, spent is what requests report to have paid with it.
 type booked struct {
 	by    int // the node
 	at    penstock.Instant
@@ -50,7 +50,7 @@ type booked struct {
 	settlements int
 }
 
-// A desk is where one node asks.
+// A desk is the node that a request asks.
 type desk struct {
 	*book
 	node int
@@ -93,7 +93,8 @@ var returned = []penstock.Limit{
 	{Algorithm: penstock.TokenBucket, Window: time.Hour},
 }
 
-// An ending is random calls on one key through several nodes, in virtual time, that end in the middle of it.
+// An ending is random requests for one key through several nodes, in virtual time, with shutdowns in the
+// middle.
 type ending struct {
 	r     *rand.Rand
 	now   penstock.Instant
@@ -114,7 +115,7 @@ func newEnding(t testing.TB, inner settling, seed uint64, l penstock.Limit) *end
 
 func (e *ending) meter() *algorithm.Meter { return e.group.Charges[0].Meter }
 
-// play calls in bursts, the last of which is not long ago when the nodes return.
+// play sends requests in bursts, the last of which is recent when the nodes return.
 func (e *ending) play(t testing.TB, beforeReturn func(*Store)) {
 	life := lifeOf(&e.group)
 	for range 2 + e.r.IntN(4) {
@@ -152,7 +153,7 @@ func (e *ending) call(t testing.TB) {
 	}
 }
 
-// judge returns the first law that is broken, and how many permits were given back.
+// judge returns the first property that is violated, and how much quota was given back.
 func (e *ending) judge(t testing.TB) (back int64, _ error) {
 	later := make([]int, len(e.nodes)) // leases of the node
 	life := penstock.Instant(lifeOf(&e.group))
@@ -209,7 +210,7 @@ func (e *ending) addsUp(back int64) error {
 	return nil
 }
 
-// compare plays what should have been charged, and looks at what the store has.
+// compare replays what should have been charged, and compares it with the store.
 func (e *ending) compare(t testing.TB, back int64) error {
 	var s algorithm.State
 	m, sinceLease, full := e.meter(), false, false

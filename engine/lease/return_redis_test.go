@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Callers on every node go on while the nodes return one after the other: what the store has counted
-// in the end is what passed and what expired.
+// Clients on every node continue while the nodes return one after the other: in the end the store has counted
+// what passed and what expired.
 func TestReturnUnderLoad(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		inner := memory(t, little)
@@ -23,7 +23,7 @@ func TestReturnUnderLoad(t *testing.T) {
 
 func returnUnderLoad(t *testing.T, nodes []*Store) {
 	const limit = 1_000_000 // never reached
-	// A second rule denies some calls, so that permits are put back while others take them away.
+	// A second rule denies some requests, so that quota is put back while other requests take it.
 	g, narrow := leased(stranger(), 1, perSecond(limit)), leased(stranger(), 1, perSecond(1000))
 	narrow.Leased = false
 	var passed atomic.Int64
@@ -65,7 +65,7 @@ func returnUnderLoad(t *testing.T, nodes []*Store) {
 	}
 }
 
-// Leases ride along with groups whose state is in other slots, and go back to their own.
+// Leases are sent with groups whose state is in other slots, and are returned to their own.
 func TestReturnOnACluster(t *testing.T) {
 	inner, err := redisstore.Open(redisstore.Options{
 		Addresses: redistest.StartCluster(t, 3).Addrs, Mode: redisstore.Cluster, Timeout: 30 * time.Second,

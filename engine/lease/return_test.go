@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// used is what the store has counted of a group's first limit.
+// used returns what the store has counted for a group's first limit.
 func used(t testing.TB, store penstock.Store, now penstock.Instant, g storage.Group) int64 {
 	t.Helper()
 	return take(t, store, now, leased(g.Subject, 0, g.Charges[0].Meter)).Decisions[0].Used
@@ -101,7 +101,7 @@ func TestChangedLimit(t *testing.T) {
 			if calls+held <= 10 || held == 0 {
 				t.Fatalf("%d calls and %d permits are too few for this test", calls, held)
 			}
-			for range 5 { // while permits of the old limit would still be valid
+			for range 5 { // while quota of the old limit would still be valid
 				out := take(t, s, monday, changed)
 				if out.Groups[0].Leased || out.Allowed != test.allowed {
 					t.Fatalf("allowed %v, by permits %v; want %v, by the store", out.Allowed, out.Groups[0].Leased, test.allowed)
@@ -117,7 +117,7 @@ func TestChangedLimit(t *testing.T) {
 	}
 }
 
-// Rules that are compiled again, with the same numbers, keep their permits.
+// Rules that are compiled again with the same numbers keep their quota.
 func TestSameLimitCompiledAgain(t *testing.T) {
 	s, subject := around(t, memory(t, little)), stranger()
 	heat(t, s, monday, leased(subject, 1, perSecond(10_000)))
@@ -126,7 +126,7 @@ func TestSameLimitCompiledAgain(t *testing.T) {
 	}
 }
 
-// forgetful answers nothing while it is down, and loses so many answers about what it has settled.
+// forgetful answers nothing while it is down, and loses some replies to settlements.
 type forgetful struct {
 	settling
 	down  bool
@@ -159,7 +159,7 @@ func TestReturnWhereRepliesAreLost(t *testing.T) {
 	}
 }
 
-// What cannot be given back expires. Where the store has failed, the error says how many.
+// What cannot be given back expires. If the store has failed, the error says how much.
 func TestReturnInVain(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -192,8 +192,7 @@ func TestReturnInVain(t *testing.T) {
 	})
 }
 
-// Beside a group that is guarded itself a lease of the same subject cannot be named. It is taken all
-// the same, and expires.
+// Next to a guarded group of the same subject a lease cannot be named. It is still taken, and expires.
 func TestReturnBesideAGuard(t *testing.T) {
 	inner := memory(t, little)
 	s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
@@ -201,7 +200,7 @@ func TestReturnBesideAGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Dedup = dedup // of calls without an id, so that permits may decide them
+	g.Dedup = dedup // of requests without an ID, so that leases may decide them
 	heat(t, s, monday, g)
 	if err := s.Return(t.Context(), monday); err != nil {
 		t.Fatal(err)
@@ -211,7 +210,7 @@ func TestReturnBesideAGuard(t *testing.T) {
 	}
 }
 
-// What was charged before a reset through another node does not come back to what was counted since.
+// What was charged before a reset through another node is not given back to what was counted since.
 func TestReturnAfterAReset(t *testing.T) {
 	inner := memory(t, little)
 	s, other, g := around(t, inner), around(t, inner), leased(stranger(), 1, perSecond(10_000))
@@ -231,7 +230,7 @@ func TestReturnAfterAReset(t *testing.T) {
 	}
 }
 
-// By this node's own clock permits are given back as long as they live.
+// By this node's own clock quota is given back as long as it lives.
 func TestReturnInTime(t *testing.T) {
 	for after, want := range map[time.Duration]bool{0: true, 10*time.Millisecond - time.Microsecond: true, 10 * time.Millisecond: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,7 +249,7 @@ func TestReturnInTime(t *testing.T) {
 	}
 }
 
-// A lease that comes when all is given back already expires: nobody holds it.
+// A lease that arrives after everything has been given back expires: no node holds it.
 func TestReturnWhileALeaseIsOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &distant{Model: storetest.NewModel()}
@@ -273,7 +272,7 @@ func TestReturnWhileALeaseIsOnItsWay(t *testing.T) {
 	})
 }
 
-// What Options say of a pool's size.
+// TestPoolSize checks the documented size of a pool.
 func TestPoolSize(t *testing.T) {
 	if size := unsafe.Sizeof(pool{}); size > 384 {
 		t.Errorf("a pool takes %d bytes, said are 384", size)

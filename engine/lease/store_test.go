@@ -26,8 +26,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A hot key on three nodes, 400,000 calls a second by a clock of its own: the store sees next to nothing
-// of it, and the limit holds.
+// A hot key on three nodes, 400,000 requests a second by a virtual clock: the store sees almost none of them,
+// and the limit holds.
 func TestStoreCallsOfAHotKey(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -72,7 +72,7 @@ func TestStoreCallsOfAHotKey(t *testing.T) {
 	}
 }
 
-// What permits decide is told as the store would tell it: all permits are used.
+// A decision from a lease reports what the store would report: all leased quota is used.
 func TestReport(t *testing.T) {
 	limit, inner := perSecond(1000), memory(t, little)
 	s, g := around(t, inner), leased(stranger(), 1, limit, penstock.Limit{Algorithm: penstock.TokenBucket, Count: 5000, Window: time.Minute}.MustCompile())
@@ -101,7 +101,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A silent store decides, and does not tell states.
+// A silent store decides, and does not return states.
 type silent struct {
 	penstock.Store
 	isSilent bool
@@ -115,7 +115,7 @@ func (s *silent) Take(ctx context.Context, t *storage.Ticket, out *storage.Outco
 	return err
 }
 
-// Without states nothing could be reported: nothing is leased, and what was is not mixed up.
+// Without states nothing could be reported: nothing is leased, and existing leases are not mixed up.
 func TestStoreWithoutStates(t *testing.T) {
 	inner := &silent{Store: memory(t, little), isSilent: true}
 	s, g, exact := around(t, inner), leased(stranger(), 1, perSecond(10_000)), leased(stranger(), 2, perSecond(1000))
@@ -165,7 +165,7 @@ func TestStoreDown(t *testing.T) {
 		t.Fatal("no permits are held")
 	}
 	inner.down = true
-	for range held { // also the call that would have taken more
+	for range held { // including the request that would have taken more
 		if !take(t, s, monday, g).Allowed {
 			t.Fatal("denied with a permit")
 		}

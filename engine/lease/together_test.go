@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Groups that permits cover leave the ticket; the others are decided as ever, and denied together.
+// Groups that leases cover are removed from the ticket; the others are decided as usual, and denied together.
 func TestCoveredGroupsLeaveTheTicket(t *testing.T) {
 	inner := memory(t, little)
 	a, b, c := leased(stranger(), 1, perSecond(10_000)), leased(stranger(), 1, perSecond(3)), leased(stranger(), 1, perSecond(10_000))
@@ -48,7 +48,7 @@ func TestCoveredGroupsLeaveTheTicket(t *testing.T) {
 	}
 }
 
-// A shadow rule's permits are spent whatever the others say.
+// A shadow rule's quota is spent whatever the others decide.
 func TestAlone(t *testing.T) {
 	s := around(t, memory(t, little))
 	shadow, live := leased(stranger(), 1, perSecond(10_000)), leased(stranger(), 1, perSecond(1))
@@ -65,7 +65,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A ticket that is as large as it may be has no room for a lease.
+// A ticket of the maximum size has no room for a lease.
 func TestLargestTicket(t *testing.T) {
 	s := around(t, memory(t, little))
 	var groups []storage.Group
@@ -90,7 +90,7 @@ func TestLargestTicket(t *testing.T) {
 	}
 }
 
-// Limits of one rule are leased together: the narrowest says how much.
+// Limits of one rule are leased together: the narrowest determines how much.
 func TestSeveralLimits(t *testing.T) {
 	wide, narrow := perSecond(10_000), penstock.Limit{Algorithm: penstock.SlidingWindowCounter, Count: 300, Window: time.Minute}.MustCompile()
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, wide, narrow)
@@ -124,7 +124,7 @@ func TestOtherLimits(t *testing.T) {
 	}
 }
 
-// An operator's reset takes the permits too, also those that are on their way.
+// An operator's reset also drops leased quota, even if it is on its way.
 func TestReset(t *testing.T) {
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(10_000))
 	other := leased(stranger(), 1, perSecond(10_000))

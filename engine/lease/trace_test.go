@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A trace is random calls on one key through several nodes, in virtual time. Some calls have to
-// pass a second, narrow rule as well, that is not leased and often denies them.
+// A trace is random requests for one key through several nodes, in virtual time. Some requests also have to
+// pass a second, narrow rule that is not leased and often denies them.
 type trace struct {
 	r      *rand.Rand
 	meter  *algorithm.Meter
@@ -21,7 +21,7 @@ type trace struct {
 	narrow *algorithm.Meter
 	other  storage.Subject
 
-	boundsOnly bool // judge by what passed alone, not by what it was paid with
+	boundsOnly bool // judge only by what passed, not by what it was paid with
 
 	now      penstock.Instant
 	passed   []passed
@@ -29,7 +29,7 @@ type trace struct {
 	paid     map[penstock.Instant]int64 // by the charge's instant
 }
 
-// passed is a call that was admitted.
+// passed is a request that was admitted.
 type passed struct {
 	at, charged penstock.Instant
 	cost        int64
@@ -74,8 +74,8 @@ func (x *trace) window() penstock.Instant {
 
 func (x *trace) life() penstock.Instant { return min(second, x.window()/100) }
 
-// play calls for about three windows and returns the first promise that is broken. After each call
-// the node may be sabotaged. Calls come in bursts, some of them around the edge of a window.
+// play sends requests for about three windows and returns the first property that is violated. After each
+// request the node may be sabotaged. Requests come in bursts, some of them around the edge of a window.
 func (x *trace) play(t testing.TB, sabotage func(*Store, *storage.Outcome)) error {
 	w, life := x.window(), x.life()
 	mean := w / penstock.Instant(float64(x.meter.Count)*(0.5+2*x.r.Float64()))
@@ -131,7 +131,7 @@ func (x *trace) call(t testing.TB, node *Store, sabotage func(*Store, *storage.O
 	return nil
 }
 
-// admit checks what a call that passed must not have broken.
+// admit checks what an admitted request must not have violated.
 func (x *trace) admit(p passed) error {
 	x.passed = append(x.passed, p)
 	x.admitted += p.cost
@@ -145,13 +145,13 @@ func (x *trace) admit(p passed) error {
 	case algorithm.KindCounter:
 		return x.counterBound()
 	case algorithm.KindBucket:
-		return nil // looked at in the end, for the whole trace
+		return nil // checked at the end, for the whole trace
 	}
 	return x.windowBound()
 }
 
-// isPaid checks that a call was paid with a charge that the store took, that nobody else spends, not
-// longer ago than a lease lives.
+// isPaid checks that a request was paid with a charge that the store took, that no other request spends, and
+// that is not older than a lease lives.
 func (x *trace) isPaid(p passed) error {
 	life, w, age := x.life(), x.window(), p.at.Sub(p.charged)
 	isWindow := x.meter.Kind == algorithm.KindWindow || x.meter.Kind == algorithm.KindCalendar
@@ -198,7 +198,7 @@ func (x *trace) counterBound() error {
 	if held >= 2*x.meter.Count {
 		return fmt.Errorf("%d passed in %v", held, time.Duration(w-life)*time.Microsecond)
 	}
-	// A permit may be older than what was charged last: then the fading was weighed later.
+	// Quota may be older than the latest charge: then the fading was computed later.
 	left := int64(w - now.charged%w)
 	if now.at == now.charged && previous*(left-x.meter.Tick)+current*int64(w) > x.meter.Count*int64(w) {
 		return fmt.Errorf("%d in this window and %d in the one before, of which %d µs are left", current, previous, left)
