@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Of fifty simultaneous calls exactly ten are allowed.
+// Of fifty simultaneous requests exactly ten are allowed.
 func TestExactly(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		c := over.connect(t, newEngine(t))
@@ -41,7 +41,7 @@ func TestExactly(t *testing.T) {
 	})
 }
 
-// fixed decides everything in the same way, and keeps the last call.
+// fixed always returns the same verdict, and keeps the last request.
 type fixed struct {
 	verdict penstock.Verdict
 	call    penstock.Call
@@ -84,7 +84,7 @@ func TestVerdict(t *testing.T) {
 		"no rule": {Allowed: true, Reason: penstock.ReasonNoRule, Now: now, Decision: penstock.Decision{Allowed: true}},
 	} {
 		overBoth(t, func(t *testing.T, over transport) {
-			got := penstock.Verdict{Limits: make([]penstock.LimitVerdict, 7)} // of an earlier call
+			got := penstock.Verdict{Limits: make([]penstock.LimitVerdict, 7)} // of an earlier request
 			call := call("/search", "u1")
 			if err := over.connect(t, &fixed{verdict: verdict}).Decide(t.Context(), &call, &got); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -106,7 +106,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// All of a call arrives.
+// All fields of a call arrive.
 func TestCall(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		service := &fixed{verdict: penstock.Verdict{Allowed: true}}
@@ -127,7 +127,8 @@ func TestCall(t *testing.T) {
 	})
 }
 
-// A mistake in one call of a batch is that call's matter, whoever finds it; those that reserve do.
+// An error in one request of a batch affects only that request, whether client or server finds it; requests
+// that reserve are decided too.
 func TestDecideEach(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		c := over.connect(t, newEngine(t))
@@ -172,7 +173,7 @@ func TestDecideEach(t *testing.T) {
 	})
 }
 
-// More calls than a request takes, by number and by size, go in several.
+// More requests than one message holds, by number and by size, are sent in several.
 func TestDecideMany(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		c := over.connect(t, newEngine(t))
@@ -269,8 +270,8 @@ func TestReservations(t *testing.T) {
 	})
 }
 
-// A client whose reply was lost sends the request again, and takes over what the original reserved: it
-// is charged once, and no permit stays taken.
+// A client whose reply was lost sends the request again, and takes over what the original reserved: it is
+// charged once, and no permit stays taken.
 func TestLostReply(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		c := over.connect(t, newEngine(t))

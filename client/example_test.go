@@ -41,7 +41,7 @@ func mayLogIn(limits penstock.Decider, user string) string {
 	call := penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "path", Value: "/login"}, {Name: "user", Value: user}}}
 	var v penstock.Verdict
 	if err := limits.Decide(context.Background(), &call, &v); err != nil {
-		log.Print(err) // the verdict is what Options.OnError says
+		log.Print(err) // the verdict follows Options.OnError
 	}
 	if !v.Allowed {
 		return fmt.Sprintf("denied by %s: %v", v.Rule, v.Reason)

@@ -21,7 +21,7 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// wantUnchecked checks the verdict of a call that was not answered.
+// wantUnchecked checks the verdict of a request without an answer.
 func wantUnchecked(t *testing.T, v *penstock.Verdict, err error, allowed bool) {
 	t.Helper()
 	want := penstock.QualityClosed
@@ -36,7 +36,7 @@ func wantUnchecked(t *testing.T, v *penstock.Verdict, err error, allowed bool) {
 	}
 }
 
-// nobody is an address at which nobody listens, nor can: a connection has it until the test ends.
+// nobody returns an address without a listener. A connection occupies it until the test ends.
 func nobody(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,8 +81,8 @@ func TestNobodyThere(t *testing.T) {
 	})
 }
 
-// silent does not answer before the test ends. To end with the call's context would be to answer:
-// it has the caller's deadline, and either could be first.
+// silent does not answer before the test ends. It cannot end with the request's context: that has the
+// client's deadline, and either side could be first.
 type silent struct {
 	fixed
 	ended <-chan struct{}
@@ -97,7 +97,7 @@ func TestTimeout(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		ended := make(chan struct{})
 		address := over.serve(t, &silent{ended: ended})
-		t.Cleanup(func() { close(ended) }) // before the server is, which waits for its calls
+		t.Cleanup(func() { close(ended) }) // before the server ends, which waits for its handlers
 		c := over.open(t, address, 20*time.Millisecond, client.Deny)
 		var v penstock.Verdict
 		one := call("/search", "u1")
@@ -110,7 +110,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// A call with a mistake is denied, whatever the policy: it could never be decided.
+// An invalid request is denied, whatever the policy: it could never be decided.
 func TestInvalid(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		c := over.connect(t, newEngine(t))
@@ -136,7 +136,7 @@ func TestInvalid(t *testing.T) {
 	})
 }
 
-// Text that is no UTF-8 cannot be sent as it is. Whoever sends it is limited all the same.
+// Text that is not UTF-8 cannot be sent as it is. A client that sends it is still limited.
 func TestNotUTF8(t *testing.T) {
 	overBoth(t, func(t *testing.T, over transport) {
 		c := over.connect(t, newEngine(t))
@@ -193,7 +193,7 @@ func (u *unavailable) Check(context.Context, *penstockv1.CheckRequest) (*penstoc
 	return nil, status.Error(codes.Unavailable, "not now")
 }
 
-// What is not the service's own answer blames nobody's call.
+// A reply that is not the service's own does not make the request invalid.
 func TestSomethingElseThere(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"another program": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
@@ -255,7 +255,7 @@ func TestNewMistakes(t *testing.T) {
 	}
 }
 
-// A base may have a path, as behind a proxy, and the client be somebody's own.
+// A base URL may have a path, as behind a proxy, and the application may supply its own HTTP client.
 func TestOwnClient(t *testing.T) {
 	var path, token string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

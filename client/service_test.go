@@ -23,12 +23,12 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// The tests of this package are of both clients: they say the same things.
+// The tests of this package cover both clients: they behave alike.
 
-// patience is for what must happen: no test depends on how soon.
+// patience bounds the wait for events that must happen: no test depends on how soon.
 const patience = 30 * time.Second
 
-// A remote is what either client is.
+// A remote is either client.
 type remote interface {
 	penstock.Decider
 	penstock.Concluder
@@ -36,7 +36,7 @@ type remote interface {
 	Close() error
 }
 
-// A decisions is what either server asks.
+// A decisions is what both servers need from a decider.
 type decisions interface {
 	penstock.Decider
 	penstock.Concluder
@@ -140,8 +140,7 @@ func openGRPC(t testing.TB, address string, timeout time.Duration, onError clien
 	return c
 }
 
-// newEngine returns an engine in memory, whose clock stands still so that no window ends between
-// two calls.
+// newEngine returns an engine in memory with a stopped clock, so that no window ends between two requests.
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
 	const text = `

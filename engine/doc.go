@@ -3,8 +3,8 @@
 //	rules := live.Load()             an atomic read: no lock, no database
 //	match := rules.Match(call)       lists first, then every rule that applies
 //	out   := store.Take(ticket)      one round trip, or a few locks in memory
-//	v     := verdict(match, out)     the strictest wins; shadow rules have no say
-//	echo(out)                        this node counts along, for when the store is gone
+//	v     := verdict(match, out)     the strictest wins; shadow rules do not count
+//	echo(out)                        the local store learns, for when the store is unavailable
 //	observe(v)                       sees it and cannot change it
 //
 // Another matcher, such as that of Envoy's files, passes the rules it found to [Engine.DecideParts]:

@@ -15,9 +15,9 @@ import (
 // what the node knew of them. The same goes for a ban, or its absence.
 //
 // Some limits cannot be continued from the shared state, as it does not prove that they deny:
-//   - Permits and reservations may be given back by other nodes, and so may the permits of a lease. A
+//   - Permits and reservations may be given back by other nodes, and so may the quota of a lease. A
 //     node counts what it admitted itself under such rules, reservations with their settled cost.
-//   - A log does not tell when its entries leave the window. A node counts what it admitted itself,
+//   - The state of a log does not say when its entries leave the window. A node counts what it admitted itself,
 //     and after a denial denies until the retry that was announced.
 
 // An echo is the memory for updating the local store, reused for the next request.

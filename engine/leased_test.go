@@ -15,8 +15,8 @@ rules:
   - {name: few,   key: [card], limits: [{rate: 1/1m, algorithm: fixed_window}]}
 `
 
-// A verdict says whether it is based on a lease. It is not if the store denied the request, or if no lease
-// decided a limit that counts.
+// A verdict says whether it is based on a lease. It is not if the store denied the request, or if leases
+// decided only shadow rules.
 func TestVerdictsByPermits(t *testing.T) {
 	leases, err := lease.New(newMemory(t), lease.Options{Pools: lease.MinPools})
 	if err != nil {

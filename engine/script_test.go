@@ -23,12 +23,12 @@ const patience = 30 * time.Second
 
 // A script is a list of requests to an engine and the expected answers, line by line. Each line is
 //
-//	at  what it is about  ->  the answer
+//	at  operation  ->  the answer
 //
-// with the time since the beginning, by the script's own clock. The middle part is
+// with the time since the beginning, by the script's own clock. The operation is
 //
 //	call name=value…         attributes; cost=, id=, delay=, reserve or reserve=ttl, domain=
-//	settle R cost=           R is how the call called its reservation: as=R, or its original's: original=R
+//	settle R cost=           R is the call's name for its reservation: as=R, or its original's: original=R
 //	settle R name:value…     with a response of these headers, and bytes:
 //	release R, renew R ttl=
 //	rules file               from now on

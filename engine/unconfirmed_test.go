@@ -69,7 +69,7 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A cutConn can close when a reply arrives.
+// A cutConn closes when a reply arrives, if cut is set.
 type cutConn struct {
 	net.Conn
 	cut *atomic.Bool

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// One call an hour of each customer, with counters in memory.
+// One request an hour for each customer, with counters in memory.
 func Example() {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -65,7 +65,7 @@ func healthClient(server *grpc.Server) grpc_health_v1.HealthClient {
 	return grpc_health_v1.NewHealthClient(conn)
 }
 
-// A server limits its own calls by rules: no other process is needed.
+// A server limits its own requests by rules: no other process is needed.
 func Example_rules() {
 	doc, err := rules.Parse("rules.yaml", []byte(`
 attributes:

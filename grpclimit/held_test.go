@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-io/penstock/grpclimit"
 )
 
-// Calls of one rule cannot take all places: those of another are held and served. What is beyond is
-// refused and counted.
+// Requests of one rule cannot fill the queue: those of another are held and served. Requests beyond the bound
+// are refused and counted.
 func TestOneRuleDoesNotFillTheQueue(t *testing.T) {
 	e := newEngine(t, `
 attributes: {who: {header: X-Who}}
@@ -35,7 +35,7 @@ rules:
 		t.Run(name, func(t *testing.T) {
 			l := newLimiter(t, e, o)
 			client, _ := serve(t, l)
-			flooding, stop := context.WithCancel(t.Context()) // without a deadline, within which no call would depart
+			flooding, stop := context.WithCancel(t.Context()) // without a deadline, within which no request would depart
 			defer stop()
 			const flood = 50
 			codesOf := make(chan codes.Code, flood+1)
@@ -52,7 +52,7 @@ rules:
 			for range flood {
 				all.Go(call)
 			}
-			eventually(t, "all are held or refused", func() bool { // but for the first, which passes
+			eventually(t, "all are held or refused", func() bool { // except the first, which passes
 				held := l.Held()
 				return held.Requests+int(held.Refused["flooded"]) >= flood-1
 			})

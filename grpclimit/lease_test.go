@@ -29,7 +29,7 @@ func (blaming) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) 
 	return fmt.Errorf("%w call: it is", penstock.ErrInvalid)
 }
 
-// A stream keeps its place until it ends, and then somebody else has it.
+// A stream keeps its permit until it ends, and then another request gets it.
 func TestLeases(t *testing.T) {
 	e := newEngine(t, "rules:\n  - {name: places, key: [], limits: [{concurrent: 2, ttl: 1h}]}\n", engine.Options{})
 	client, _ := serve(t, newLimiter(t, e, grpclimit.Options{}))
@@ -43,7 +43,7 @@ func TestLeases(t *testing.T) {
 	wantCode(t, err, codes.ResourceExhausted)
 
 	hangUp(t, first)
-	for range 3 { // each gives its place back
+	for range 3 { // each releases its permit
 		if _, err := client.UnaryCall(patient(t), say("hello")); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestLeases(t *testing.T) {
 	hangUp(t, third)
 }
 
-// The true cost comes with the answer: in metadata, whichever way it is told, or as its size.
+// The true cost comes with the answer: in metadata, however it is set, or as its size.
 func TestCostFromAnswer(t *testing.T) {
 	e := newEngine(t, `
 rules:
@@ -95,7 +95,7 @@ func TestCostFromBytes(t *testing.T) {
 	exchange(t, stream, "12345678")
 	exchange(t, stream, "12345678")
 	hangUp(t, stream)
-	wantUsed(t, e, duplexCall, 24) // 8 bytes, and two each of body and payload that say what and how long
+	wantUsed(t, e, duplexCall, 24) // 8 bytes, and a tag and a length for each of body and payload
 	if _, err := client.UnaryCall(patient(t), say("12345678")); err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +109,10 @@ func wantUsed(t *testing.T, e *engine.Engine, path string, want int64) {
 	}
 }
 
-// bubble is the clock of a test whose time is not real.
+// bubble is the clock of a test with virtual time.
 func bubble() penstock.Instant { return penstock.InstantOf(time.Now()) }
 
-// fromPeer is the context of a call, without a network, which knows only real time.
+// fromPeer returns the context of a request without a network, which has only real time.
 func fromPeer(ctx context.Context) context.Context {
 	ctx = peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1000}})
 	return metadata.NewIncomingContext(ctx, metadata.Pairs(":authority", "example.com"))
@@ -156,7 +156,7 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// A call that goes away while it is held gives its place back.
+// A request whose client disconnects while it is held releases its permit.
 func TestHeldAndGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, `
@@ -165,7 +165,7 @@ rules:
   - {name: two, key: [], limits: [{concurrent: 2, ttl: 1h}]}
 `, engine.Options{Now: bubble})
 		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
-		err := invoke(t.Context(), l, func() { // has one of the places
+		err := invoke(t.Context(), l, func() { // holds one of the permits
 			for range 3 {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error)
@@ -181,7 +181,7 @@ rules:
 	})
 }
 
-// A place is kept for as long as the call takes, though its lease is shorter.
+// A permit is kept for as long as the request runs, even if its time to live is shorter.
 func TestRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, "rules:\n  - {name: one, key: [], limits: [{concurrent: 1, ttl: 10s}]}\n", engine.Options{Now: bubble})
@@ -203,7 +203,7 @@ func TestRenewed(t *testing.T) {
 
 const slowTokens = "rules:\n  - {name: tokens, key: [], reserve: {ttl: 30s}, limits: [{rate: 10000/1h, algorithm: fixed_window}], cost: {response_header: X-Cost, default: 10, max: 10000}, dedup: {ttl: 10m, replay_budget: 5}}\n"
 
-// transport is what a handler's metadata is sent over, without a network.
+// transport receives a handler's metadata without a network.
 type transport struct{}
 
 func (transport) Method() string               { return unaryCall }
@@ -211,7 +211,7 @@ func (transport) SetHeader(metadata.MD) error  { return nil }
 func (transport) SendHeader(metadata.MD) error { return nil }
 func (transport) SetTrailer(metadata.MD) error { return nil }
 
-// tell makes a call with an id whose handler tells a cost at its end.
+// tell sends a request with an ID whose handler reports a cost at its end.
 func tell(ctx context.Context, l *grpclimit.Limiter, id, cost string, handler func()) error {
 	ctx = grpc.NewContextWithServerTransportStream(fromPeer(ctx), transport{})
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -223,8 +223,8 @@ func tell(ctx context.Context, l *grpclimit.Limiter, id, cost string, handler fu
 	return err
 }
 
-// An answer that takes longer than its reservation is charged what it tells, and a duplicate that ends
-// first changes nothing about it.
+// An answer that takes longer than its reservation is charged its reported cost, and a duplicate that ends
+// first does not change that.
 func TestReservationIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, slowTokens, engine.Options{Now: bubble})
@@ -242,7 +242,7 @@ func TestReservationIsKept(t *testing.T) {
 	})
 }
 
-// A call that is held keeps its permit, though the permit's time is shorter.
+// A request that is held keeps its permit, even if the permit's time to live is shorter.
 func TestPermitIsKeptWhileHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, `
@@ -280,7 +280,7 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 		e := newEngine(t, "rules:\n  - {name: two, key: [], limits: [{concurrent: 2, ttl: 10s}], dedup: {ttl: 10m, max_replays: 9, replay_budget: 9}}\n", engine.Options{Now: bubble})
 		l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
 		err := tell(t.Context(), l, "a", "1", func() {
-			for range 3 { // each ends its own permit, and never the original's
+			for range 3 { // each releases its own permit, and never the original's
 				err := tell(t.Context(), l, "a", "1", func() {
 					wantCode(t, tell(t.Context(), l, "a", "1", func() { t.Error("three ran at the same time") }), codes.ResourceExhausted)
 				})
@@ -298,7 +298,8 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 	})
 }
 
-// Who was answered in part pays for that after a panic, and who left before the first byte the estimate.
+// After a panic, a client that got a partial answer is charged for that. One that disconnected before the
+// first byte is charged the estimate.
 func TestPaidWithoutAnEnd(t *testing.T) {
 	e := newEngine(t, "rules:\n  - {name: bytes, key: [], cost: {response_bytes: true, default: 7}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}\n", engine.Options{Now: noon})
 	l := newLimiter(t, e, grpclimit.Options{OnError: func(_ string, err error) { t.Error(err) }})
@@ -330,7 +331,7 @@ func TestPaidWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// deafStream sends to nobody.
+// deafStream discards what is sent.
 type deafStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -375,7 +376,7 @@ func used(t *testing.T, e *engine.Engine, path string) int64 {
 	return v.Limits[0].Used
 }
 
-// By default calls are held for as long as the queue takes.
+// By default requests are held for as long as the queue takes.
 func TestWholeQueueIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, "rules:\n  - {name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}\n", engine.Options{Now: bubble})

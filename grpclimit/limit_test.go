@@ -31,7 +31,7 @@ func newFrontDoor(t *testing.T, options ...penstock.Option) *penstock.Limiter {
 	return l
 }
 
-// Unary calls and streams count by the key. A call without one never reaches the service.
+// Unary requests and streams count by the key. A request without one never reaches the service.
 func TestLimitCountsByKey(t *testing.T) {
 	byMethod := grpclimit.ByFunc(func(ctx context.Context, method string) (string, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -42,7 +42,7 @@ func TestLimitCountsByKey(t *testing.T) {
 	})
 	for name, test := range map[string]struct {
 		key           httplimit.Key
-		again, other  codes.Code // the code of a second call, and of one with another value
+		again, other  codes.Code // the code of a second request, and of one with another value
 		without       codes.Code // and of one with none
 		streamOfFirst codes.Code
 	}{
@@ -95,7 +95,7 @@ func TestLimitConcurrency(t *testing.T) {
 	}
 }
 
-// Rules that read what no call can have are an error, here too.
+// Rules that read an attribute that no request can have are an error, here too.
 func TestAttributesThatNobodyProvides(t *testing.T) {
 	e := newEngine(t, "rules: [{name: per-tenant, key: [tenant], limits: [1/1h]}]", engine.Options{})
 	if _, err := grpclimit.New(e, grpclimit.Options{}); !errors.Is(err, penstock.ErrInvalid) || !strings.Contains(err.Error(), `rule "per-tenant"`) {

@@ -24,7 +24,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Of fifty simultaneous calls exactly ten pass, and the others are told all that clients wait by.
+// Of fifty simultaneous requests exactly ten pass, and the others get all details that clients use for
+// waiting.
 func TestExactly(t *testing.T) {
 	e := newEngine(t, `
 rules:
@@ -251,7 +252,7 @@ func TestNewMistakes(t *testing.T) {
 	}
 }
 
-// A call that cannot be read is refused with what is wrong, and reaches nobody.
+// A request that cannot be read is rejected with the reason, and never reaches the service.
 func TestRefused(t *testing.T) {
 	e := newEngine(t, "attributes: {who: {header: X-Who}}\nrules:\n  - {name: per-who, key: [who], limits: [10/1m]}\n", engine.Options{})
 	client, service := serve(t, newLimiter(t, e, grpclimit.Options{}))
@@ -266,7 +267,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whoever gives up at the right moment must not get past the limits.
+// A client that disconnects at the right moment must not get around the limits.
 func TestGivingUpIsNoWayPast(t *testing.T) {
 	l := newLimiter(t, newEngine(t, "rules: [{name: one, key: [], limits: [1/1h]}]", engine.Options{}), grpclimit.Options{})
 	ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 1}}))

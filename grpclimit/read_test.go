@@ -30,7 +30,7 @@ import (
 	"github.com/penstock-io/penstock/httplimit"
 )
 
-// What rules can know of a call is what they know of the HTTP request that it is.
+// Rules know the same of a gRPC request as of the HTTP request that carries it.
 func TestAttributes(t *testing.T) {
 	const text = `
 attributes: {key: {header: X-Key}, tenant: {claim: tenant}}
@@ -99,7 +99,7 @@ rules:
 	wantCode(t, err, codes.OK)
 }
 
-// seen keeps the calls that an engine decided.
+// seen keeps the requests that an engine decided.
 type seen struct {
 	mu    sync.Mutex
 	calls []penstock.Call
@@ -130,7 +130,7 @@ func (c claims) Claim(name string) (string, bool) {
 	return value, ok
 }
 
-// Without trusted proxies nobody is believed.
+// Without trusted proxies no forwarded address is believed.
 func TestForgedAddress(t *testing.T) {
 	e := newEngine(t, "rules:\n  - {name: per-ip, key: [ip], limits: [{rate: 1/1m, algorithm: fixed_window}]}\n", engine.Options{Now: noon})
 	client, _ := serve(t, newLimiter(t, e, grpclimit.Options{}))
@@ -141,7 +141,7 @@ func TestForgedAddress(t *testing.T) {
 	}
 }
 
-// Callers are told apart by their verified certificates.
+// Clients are distinguished by their verified certificates.
 func TestCertificates(t *testing.T) {
 	e := newEngine(t, `
 attributes: {caller: {certificate: common_name}}
@@ -214,7 +214,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// A decider that blames the call has it refused, without a word of what the client sent.
+// If the decider says that the request is invalid, it is rejected without repeating what the client sent.
 func TestBlamed(t *testing.T) {
 	var told error
 	client, service := serve(t, newLimiter(t, blaming{}, grpclimit.Options{OnError: func(_ string, err error) { told = err }}))

@@ -25,8 +25,8 @@ func (u unhurried) Conclude(ctx context.Context, c *penstock.Conclusion, v *pens
 	return u.Client.Conclude(context.WithoutCancel(ctx), c, v)
 }
 
-// A limiter that asks a remote service keeps the same promises: places are given back, and costs come
-// with the answer.
+// A limiter that asks a remote service behaves the same: permits are released, and costs come with the
+// answer.
 func TestRemote(t *testing.T) {
 	e := newEngine(t, `
 rules:

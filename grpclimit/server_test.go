@@ -24,12 +24,12 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// patience is for what must happen: no test depends on how soon.
+// patience bounds the wait for events that must happen: no test depends on how soon.
 const patience = 30 * time.Second
 
 const unaryCall, duplexCall = "/grpc.testing.TestService/UnaryCall", "/grpc.testing.TestService/FullDuplexCall"
 
-// noon is when the engines of most tests decide, so that no window ends between two calls.
+// noon is when the engines of most tests decide, so that no window ends between two requests.
 func noon() penstock.Instant { return penstock.InstantOf(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)) }
 
 // newEngine returns an engine in memory.
@@ -67,7 +67,7 @@ func newLimiter(t testing.TB, d penstock.Decider, o grpclimit.Options) *grpclimi
 	return l
 }
 
-// service answers with what it was sent, and counts what reached it.
+// service echoes what it was sent, and counts the requests that reached it.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	reached atomic.Int64
@@ -108,7 +108,7 @@ func (s *service) FullDuplexCall(stream testpb.TestService_FullDuplexCallServer)
 	}
 }
 
-// inContext tells a client something, in one of the ways there are.
+// inContext sends metadata to a client, in one of the possible ways.
 func inContext(ctx context.Context, how string, md metadata.MD) error {
 	switch how {
 	case "set":
@@ -163,7 +163,7 @@ func serveWith(t testing.TB, l *grpclimit.Limiter, options []grpc.ServerOption, 
 	return testpb.NewTestServiceClient(conn), s
 }
 
-// contain makes a status of a panic, as servers do that survive one.
+// contain turns a panic into a status, as servers do that survive one.
 func contain(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

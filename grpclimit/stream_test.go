@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/grpclimit"
 )
 
-// A stream is one call, however many messages it has.
+// A stream is one request, however many messages it has.
 func TestStreams(t *testing.T) {
 	e := newEngine(t, `
 rules:

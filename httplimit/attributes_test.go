@@ -33,7 +33,7 @@ rules:
 `
 )
 
-// Rules keyed by a header limit without anybody having to say where the header is read.
+// Rules keyed by a header limit without any configuration of where the header is read.
 func TestSourcesAreTheEngines(t *testing.T) {
 	l, err := New(newEngine(t, byHeaderRule), Options{})
 	if err != nil {
@@ -48,7 +48,8 @@ func TestSourcesAreTheEngines(t *testing.T) {
 	}
 }
 
-// An attribute that no request can have is an error at the start that says whose, which, and what to do.
+// An attribute that no request can have is an error at the start that names the rule, the attribute, and what
+// to do.
 func TestAttributesThatNobodyProvides(t *testing.T) {
 	noClaims := func(*http.Request) (Claims, error) { return nil, nil }
 	for name, test := range map[string]struct {

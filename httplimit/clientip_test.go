@@ -89,8 +89,8 @@ func TestHeaderNameTricks(t *testing.T) {
 	}
 }
 
-// Whatever a caller sends, what its proxies add at the right is what counts: it becomes neither
-// somebody else nor nobody.
+// Whatever a client sends, only what its proxies add at the right counts: it cannot pose as another client,
+// nor avoid being counted.
 func TestForgedForwarding(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"203.0.113.9", "10.0.0.1", "10.9.9.9", "fd00::1", "unknown", "", ",", ", ", "::ffff:10.1.1.1", `"`, `\`, "for=", "for=203.0.113.9", ";", "[", "]", ":80", "\t", "_x", "=", "127.0.0.1", "::1", "0x0a000001"}
@@ -111,8 +111,8 @@ func TestForgedForwarding(t *testing.T) {
 			if got, err := r.ClientIP(req); err != nil || got.String() != "198.51.100.7" {
 				t.Fatalf("%s: %q: got %v, %v", header, forged.String(), got, err)
 			}
-			// In one line with it, an open quotation can swallow what was added, and the caller counts
-			// as the proxy.
+			// On the same line, an unterminated quoted string can swallow what was added, and the client
+			// counts as the proxy.
 			req.Header[header] = []string{forged.String() + ", " + strings.Join(added, ", ")}
 			got, _ := r.ClientIP(req)
 			if got.String() != "198.51.100.7" && (header != "Forwarded" || got.String() != "10.0.0.1") {
@@ -145,7 +145,7 @@ func TestNetworkIsTheAttribute(t *testing.T) {
 	}
 }
 
-// A caller with a /48 has 65,536 networks of 64 bits and no more.
+// A client with a /48 has 65,536 networks of 64 bits and no more.
 func TestAddressesOfANetworkAreOneCaller(t *testing.T) {
 	r := newReader(t, ReaderOptions{})
 	random := rand.New(rand.NewPCG(3, 4))
@@ -201,7 +201,7 @@ func FuzzClientIP(f *testing.F) {
 	})
 }
 
-// What Forwarded says, written anew with quotations, is read the same.
+// A Forwarded header that is rewritten with quoted strings is read the same.
 func FuzzForwarded(f *testing.F) {
 	f.Add(`for=192.0.2.60;proto=http;by=203.0.113.43`)
 	f.Add(`for="_gazonk", For="[2001:db8:cafe::17]:4711",`)

@@ -17,7 +17,7 @@ import (
 
 const oneAtATime = "rules: [{name: place, key: [], limits: [{concurrent: 1, ttl: 10s}]}]"
 
-// A response may take longer than its place lasts: it is renewed until the response is over.
+// A response may take longer than its permit lasts: the permit is renewed until the response has finished.
 func TestPlaceIsKeptAndGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, oneAtATime, Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
@@ -40,7 +40,7 @@ func TestPlaceIsKeptAndGivenBack(t *testing.T) {
 	})
 }
 
-// A call that is held has its place already, and keeps it.
+// A request that is held already has its permit, and keeps it.
 func TestPlaceIsKeptWhileHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, `
@@ -62,7 +62,7 @@ rules:
 	})
 }
 
-// panics lets a handler panic and returns what with.
+// panics runs a handler that panics and returns the value.
 func panics(h http.Handler, rw http.ResponseWriter) (with any) {
 	defer func() { with = recover() }()
 	h.ServeHTTP(rw, request("/"))
@@ -97,7 +97,7 @@ func TestPanicBeforeTheResponse(t *testing.T) {
 	}
 }
 
-// Who has been served in part pays: else going away early would make everything free.
+// A client that has been served in part is charged: otherwise disconnecting early would make everything free.
 func TestPanicAfterTheResponse(t *testing.T) {
 	l := newLimiter(t, costly, Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
 	h := l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -148,7 +148,7 @@ func TestCostComesWithTheResponse(t *testing.T) {
 	}
 }
 
-// The client may be gone: the place is given back all the same.
+// The client may have disconnected: the permit is still released.
 func TestConcludedWithoutTheClient(t *testing.T) {
 	l := newLimiter(t, oneAtATime, Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +160,7 @@ func TestConcludedWithoutTheClient(t *testing.T) {
 
 const slowTokens = `rules: [{name: tokens, key: [], reserve: {ttl: 30s}, limits: [{rate: 10000/1h, algorithm: fixed_window}], cost: {response_header: X-Tokens, default: 10, max: 10000}, dedup: {ttl: 10m, replay_budget: 5}}]`
 
-// A response that takes longer than its reservation is charged what it says: the reservation is renewed,
+// A response that takes longer than its reservation is charged its reported cost: the reservation is renewed,
 // however short it is.
 func TestReservationIsKept(t *testing.T) {
 	for _, ttl := range []time.Duration{20 * time.Millisecond, time.Second, 30 * time.Second, 4 * time.Minute, time.Hour} {
@@ -272,7 +272,8 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 
 const sized = `rules: [{name: bytes, key: [], limits: [{rate: 1000/1h, algorithm: fixed_window}], cost: {response_bytes: true, default: 7, max: 1000}}]`
 
-// A client that leaves before the response begins pays the estimate, unless nobody worked for it.
+// A client that disconnects before the response begins is charged the estimate, unless the request was not
+// processed.
 func TestClientLeavesBeforeTheResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc

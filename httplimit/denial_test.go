@@ -79,7 +79,7 @@ func TestDenialBodies(t *testing.T) {
 	}
 }
 
-// Proxies that know only 403 are given that, and the truth beside it.
+// Proxies that know only 403 get that, and the true status in a header.
 func TestDenyWith(t *testing.T) {
 	rec := httptest.NewRecorder()
 	newWriter(t).DenyWith(rec, request("/"), overLimit(), 403)
@@ -99,7 +99,7 @@ func TestPage(t *testing.T) {
 	req.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 	rec := httptest.NewRecorder()
 	v := overLimit()
-	v.Limits[2].Policy = "<script>" // of a remote decider, say
+	v.Limits[2].Policy = "<script>" // such as from a remote decider
 	newWriter(t).Deny(rec, req, v)
 	body, h := rec.Body.String(), rec.Header()
 	if rec.Code != 429 || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("Retry-After") != "12" {

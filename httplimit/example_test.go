@@ -133,7 +133,7 @@ rules:
 	// 429 Too Many Requests "hello-per-ip";q=2;w=3600
 }
 
-// What a path becomes before it is forwarded, so that the upstream serves what rules have matched.
+// NormalizePath returns the path to forward, so that the upstream server serves what the rules have matched.
 func ExampleNormalizePath() {
 	path, err := httplimit.NormalizePath("//public/%2e%2e/admin%2Fusers")
 	fmt.Println(path, err)

@@ -88,7 +88,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// parsedBack checks that a parser of structured fields reads what was meant.
+// parsedBack checks that a parser of structured fields reads what was intended.
 func parsedBack(t *testing.T, v *penstock.Verdict) {
 	t.Helper()
 	h := http.Header{}

@@ -13,7 +13,7 @@ import (
 
 func compile(t testing.TB, text string) *rules.Snapshot {
 	t.Helper()
-	doc, _ := rules.Parse("rules.yaml", []byte(text)) // Compile tells its mistakes too
+	doc, _ := rules.Parse("rules.yaml", []byte(text)) // Compile also reports its errors
 	snapshot, _, err := rules.Compile(doc, rules.Options{Secret: "of the tests"})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func ask(h http.Handler, change func(*http.Request)) int {
 	return served(h, req).Code
 }
 
-// Of many requests at the same time exactly the limit reaches the handler, and all are told of it.
+// Of many concurrent requests exactly the limit reaches the handler, and all responses report it.
 func TestLimitAllowsExactlyTheLimit(t *testing.T) {
 	var reached, denied atomic.Int64
 	limit := Limit(newFrontDoor(t, penstock.PerHour(10), penstock.WithName("ten")), ByIP())
@@ -168,7 +168,7 @@ func TestLimitHolds(t *testing.T) {
 	})
 }
 
-// While the store is down requests are answered 503, or served if the limiter says so.
+// While the store is down requests are answered 503, or served if the limiter fails open.
 func TestLimitWithoutItsStore(t *testing.T) {
 	server := redistest.Start(t)
 	store, err := redisstore.Open(redisstore.Options{Addresses: []string{server.Addr}})

@@ -96,8 +96,8 @@ func TestVerdictStandsDespiteAnError(t *testing.T) {
 	}
 }
 
-// A store does not answer somebody who has left, and failure policies let pass: whoever gives up at
-// the right moment must not get past the limits.
+// A store does not answer a client that has disconnected, and failure policies may allow: a client that
+// disconnects at the right moment must not get around the limits.
 func TestGivingUpIsNoWayPast(t *testing.T) {
 	l := newLimiter(t, "rules: [{name: one, key: [], limits: [1/1h]}]", Options{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -63,7 +63,7 @@ func matcherForm(t testing.TB) func(path string) string {
 	}
 }
 
-// checkPath checks that forwarding the normal form leads where the rules have looked.
+// checkPath checks that the normal form leads to the path that the rules have matched.
 func checkPath(t *testing.T, matched func(string) string, path string) (refused bool) {
 	normal, err := NormalizePath(path)
 	if err != nil {
@@ -111,8 +111,8 @@ func TestRulesMatchWhatIsForwarded(t *testing.T) {
 	}
 }
 
-// What Read hands to the rules and what NormalizePath makes of the request are the same path, also
-// for a request that came over the wire.
+// Read passes the same path to the rules as NormalizePath returns, also for a request that came over the
+// wire.
 func TestReadMatchesWhatIsForwarded(t *testing.T) {
 	matched := matcherForm(t)
 	r := newReader(t, ReaderOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// What is written by hand is byte for byte what encoding/json makes of the same.
+// The hand-written encoding is byte for byte that of encoding/json.
 func TestProblemIsJSON(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
@@ -35,7 +35,7 @@ func randomProblem(random *rand.Rand) denialBody {
 	return denial(&v)
 }
 
-// randomName is of an operator who does as he likes, or of a remote decider.
+// randomName is an arbitrary name, as an operator or a remote decider may choose.
 func randomName(random *rand.Rand) string {
 	const bytes = `abc-19 "\<>&'/` + "\x00\n\t\x7fé\u2028\xff😀"
 	var b strings.Builder
@@ -99,7 +99,7 @@ func TestDenyAllocatesLittle(t *testing.T) {
 	}
 }
 
-// discarding is a response that nobody gets.
+// discarding is a response that is thrown away.
 type discarding struct{ header http.Header }
 
 func (d *discarding) Header() http.Header         { return d.header }

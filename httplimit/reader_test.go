@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-io/penstock/attribute"
 )
 
-// callOf returns the attributes of a request's call.
+// callOf returns the attributes that are read from a request.
 func callOf(t *testing.T, r *Reader, req *http.Request) map[string]string {
 	t.Helper()
 	var c penstock.Call
@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A certificate that nobody has verified says nothing.
+// A certificate that was not verified gives no attributes.
 func TestUnverifiedCertificate(t *testing.T) {
 	r := newReader(t, ReaderOptions{Sources: sources(attribute.Source{Attribute: "name", Certificate: attribute.CommonName})})
 	req := request("/")
@@ -127,7 +127,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// An id with an alias is refused also where no rule reads a header.
+// A request ID with an alias is rejected even if no rule reads a header.
 func TestReadRefusesAliasOfID(t *testing.T) {
 	req := request("/")
 	req.Header.Set("Idempotency-Key", "a")

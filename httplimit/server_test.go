@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// patience is for what happens on its own. Only a test that fails uses it up.
+// patience bounds the wait for events that happen on their own. Only a failing test uses it up.
 const patience = 30 * time.Second
 
 // newServer is a real server before the handler, HTTP/2 with TLS or HTTP/1.1 without.
@@ -188,8 +188,8 @@ func upgrade(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// Behind the limiter, std's reverse proxy upgrades connections and streams, and what its upstream
-// says of its own limits stays.
+// Behind the limiter, the reverse proxy of the standard library upgrades connections and streams, and the
+// rate-limit headers of its upstream server stay.
 func TestBeforeAReverseProxy(t *testing.T) {
 	release := make(chan struct{})
 	mux := http.NewServeMux()
@@ -242,8 +242,8 @@ func TestBeforeAReverseProxy(t *testing.T) {
 	}
 }
 
-// A client that hangs up while its call is held never reaches the handler, over either protocol, with
-// a body or without.
+// A client that disconnects while its request is held never reaches the handler, over either protocol, with a
+// body or without.
 func TestHangsUpWhileHeld(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -303,7 +303,7 @@ func waitUntil(t *testing.T, holds func() bool) {
 	}
 }
 
-// A held call's body arrives whole, whatever its size.
+// A held request's body arrives whole, whatever its size.
 func TestHeldBodyArrives(t *testing.T) {
 	l := newLimiter(t, "rules: [{name: even, key: [], limits: [{rate: 100/1s, queue: 10, algorithm: leaky_bucket}]}]", Options{})
 	s := newServer(t, l.Wrap(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {

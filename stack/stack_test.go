@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-io/penstock/stack/database"
 )
 
-// patience is for what must happen: no test depends on how soon.
+// patience bounds the wait for events that must happen: no test depends on how soon.
 const patience = 30 * time.Second
 
 const tenADay = "attributes: {user: {header: X-User}}\nrules: [{name: ten, key: [user], limits: [{rate: 10/1d, algorithm: token_bucket}]}]\n"

@@ -21,12 +21,12 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// What both clients promise is tested in package client. Here is what only gRPC has.
+// Package client tests what both clients have in common. The tests here cover what only gRPC has.
 
-// patience is for what must happen: no test depends on how soon.
+// patience bounds the wait for events that must happen: no test depends on how soon.
 const patience = 30 * time.Second
 
-// service answers as it is told, and keeps what it was asked.
+// service gives preset answers, and keeps the requests.
 type service struct {
 	penstockv1.UnimplementedDecisionsServer
 	verdict *penstockv1.Verdict
@@ -103,7 +103,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// What no service of ours would say blames nobody's call.
+// A status that Penstock never sends does not make the request invalid.
 func TestSomethingElseThere(t *testing.T) {
 	for name, s := range map[string]*service{
 		"an empty answer": {verdict: new(penstockv1.Verdict)},

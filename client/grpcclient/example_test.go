@@ -40,7 +40,7 @@ func ExampleNew() {
 	var v penstock.Verdict
 	for range 3 {
 		if err := limits.Decide(context.Background(), &call, &v); err != nil {
-			log.Print(err) // the verdict is what Options.OnError says
+			log.Print(err) // the verdict follows Options.OnError
 		}
 		fmt.Println(v.Allowed, v.Rule, v.Reason, v.Decision.Remaining)
 	}

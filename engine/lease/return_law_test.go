@@ -15,13 +15,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// What Return is held to, for calls at any instants on any number of nodes that all return in the end:
+// Return must satisfy, for requests at any instants on any number of nodes that all return in the end:
 //
-//   - a lease is settled, once, for exactly what was spent of it, if its permits still live; permits that
-//     are over, or that two later leases of the node have displaced, stay charged;
+//   - a lease is settled, once, for exactly what was spent of it, if it has not expired; quota that has
+//     expired, or that two later leases of the node have displaced, stays charged;
 //   - a window and a counter are then as if only that had ever been charged;
 //   - so is a bucket that has not been full in the meantime. One that has been may be fuller, by no
-//     more than was given back: it went on refilling where it would have been full without the lease.
+//     more than was given back: it kept refilling when it would have been full without the lease.
 
 // settling is a store that takes leases back.
 type settling interface {

@@ -33,7 +33,7 @@ func (q *Queue) hold(ctx context.Context, rule string, delay time.Duration) (Pla
 	return p, p.Wait(ctx, time.Now().Add(delay))
 }
 
-// isEmpty fails the test if the queue still counts or calls anything.
+// isEmpty fails the test if the queue still counts or calls any request.
 func (q *Queue) isEmpty(t *testing.T) {
 	t.Helper()
 	q.mu.Lock()
@@ -106,7 +106,7 @@ func TestOneLeavesAfterTheOther(t *testing.T) {
 	})
 }
 
-// Clients that leave hold up nobody, and give their places back.
+// Clients that disconnect do not delay others, and their requests leave the queue.
 func TestClientsThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, Options{})
@@ -141,7 +141,7 @@ func TestClientsThatLeave(t *testing.T) {
 	})
 }
 
-// A request that is called as its client leaves holds up nobody.
+// A request that is called while its client disconnects does not delay others.
 func TestCalledAndGone(t *testing.T) {
 	q := newQueue(t, Options{})
 	gone, cancel := context.WithCancel(t.Context())
@@ -154,7 +154,7 @@ func TestCalledAndGone(t *testing.T) {
 	q.isEmpty(t)
 }
 
-// A request that is still read, and does not wait yet, holds up nobody.
+// A request that is still being read, and does not wait yet, does not delay others.
 func TestOneThatDoesNotWaitYet(t *testing.T) {
 	q := newQueue(t, Options{})
 	slow, err := q.Join("a", 1)
@@ -170,7 +170,7 @@ func TestOneThatDoesNotWaitYet(t *testing.T) {
 	q.isEmpty(t)
 }
 
-// fill takes places until there are none, and returns how many there were.
+// fill joins until the queue is full, and returns the places.
 func (q *Queue) fill(t *testing.T, rule string, bytes int64) (places []Place) {
 	t.Helper()
 	for {

@@ -1,7 +1,7 @@
 package membership
 
-// ReadNode reads what a node said.
+// ReadNode decodes the facts of a node.
 func ReadNode(text string) (*Node, error) { return readNode(text) }
 
-// WriteNode writes what a node says.
+// WriteNode encodes the facts of a node.
 func WriteNode(n Node) string { return n.write() }

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/membership"
 )
 
-// A place is where nodes look, as long as it is there.
+// A place is where nodes send heartbeats; it can be made unavailable.
 type place struct {
 	mu   sync.Mutex
 	gone bool
@@ -79,7 +79,7 @@ func names(m *membership.Members) string {
 	return strings.Join(all, " ")
 }
 
-// Nodes know each other by name; who leaves is gone at once, and who is not heard of is told apart.
+// Nodes know each other by name; one that leaves is gone at once, and one without heartbeats is marked.
 func TestNodesKnowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := place{said: map[string]membership.Peer{}}
@@ -105,7 +105,7 @@ func TestNodesKnowEachOther(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		knows(c, 2, "c a")
 
-		// The place is gone: what was last heard stays, and grows old.
+		// The place is unavailable: the last facts stay, and age.
 		p.setGone(true)
 		time.Sleep(9 * time.Second)
 		knows(c, 2, "c a")
@@ -126,7 +126,7 @@ func TestNodesKnowEachOther(t *testing.T) {
 	})
 }
 
-// A node that has nowhere to look knows itself, as it is now.
+// A node without a shared place knows itself, with its current facts.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -188,7 +188,7 @@ func TestSaid(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// Whatever a node is called or counts, what it says fits and can be read.
+// Whatever a node is called or counts, its facts fit and can be read.
 func TestEverythingCanBeSaid(t *testing.T) {
 	zero := 0.0
 	for _, n := range []membership.Node{
@@ -208,7 +208,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 	}
 }
 
-// Peers that are no nodes of ours are left out, and those that say nothing are there.
+// Peers that are not Penstock nodes are left out, and nodes without facts are included.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := join(t, membership.Options{Beat: func(context.Context, string) (int, []membership.Peer, error) {

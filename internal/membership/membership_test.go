@@ -78,7 +78,7 @@ func TestFollowsAndStays(t *testing.T) {
 	})
 }
 
-// What is wrong with the file is told, and is no reason not to start.
+// An error in the file is reported, and does not prevent the start.
 func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty": "", "word": "three", "none": "0", "negative": "-4", "many": "10001", "long": strings.Repeat("1", 1<<20)} {

@@ -15,7 +15,7 @@ import (
 type concluder struct {
 	begin  time.Time
 	asked  []time.Duration
-	answer func(n int, v *penstock.Verdict) error // nil: fine, and nothing is told
+	answer func(n int, v *penstock.Verdict) error // nil: no error, and the verdict stays empty
 }
 
 func (c *concluder) Conclude(ctx context.Context, what *penstock.Conclusion, v *penstock.Verdict) error {
@@ -78,7 +78,7 @@ func failOn(n, which int) error {
 	return nil
 }
 
-// What is under way when it is stopped ends before stop returns, and tells nothing.
+// A renewal that is running when stop is called ends before stop returns, and reports nothing.
 func TestStopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -91,7 +91,7 @@ func TestStopWaits(t *testing.T) {
 	})
 }
 
-// slow renews until it is called off.
+// slow renews until it is cancelled.
 type slow struct{ ended bool }
 
 func (s *slow) Conclude(ctx context.Context, _ *penstock.Conclusion, _ *penstock.Verdict) error {

@@ -33,7 +33,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// A store around a store embeds it: a method that only calls the same one of the inner store is not written.
+// A store around a store embeds it: no method only calls the same method of the inner store.
 func TestNothingIsForwardedByHand(t *testing.T) {
 	for _, dir := range []string{"denycache", "lease", "breaker"} {
 		files, err := filepath.Glob(filepath.Join("../../engine", dir, "*.go"))
@@ -75,7 +75,7 @@ func TestForwards(t *testing.T) {
 	}
 }
 
-// forwards reports a method that does nothing but call the one of the same name of a field.
+// forwards reports whether a method only calls the method of the same name of a field.
 func forwards(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil || len(fn.Body.List) != 1 {
 		return false
