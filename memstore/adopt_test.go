@@ -34,7 +34,7 @@ func at(t *testing.T, s *Store, m *algorithm.Meter, now algorithm.Instant, cost 
 	return out
 }
 
-// In whatever order answers arrive, a follower ends with the newest.
+// A follower ends with the newest answer, in whatever order answers arrive.
 func TestAdoptOutOfOrder(t *testing.T) {
 	for name, limit := range adoptable {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAdoptOutOfOrder(t *testing.T) {
 	}
 }
 
-// What a follower admits itself counts until an answer replaces it, and an older answer does not.
+// What a follower admits itself counts until an answer replaces it. An older answer does not replace it.
 func TestAdoptAfterOwnAdmissions(t *testing.T) {
 	for name, limit := range adoptable {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestAdoptAfterOwnAdmissions(t *testing.T) {
 			expect("admitted five more", 15)
 			adopt(adoptedAt+90, 8)
 			expect("heard an older answer", 15)
-			adopt(adoptedAt+90, 20) // cannot be, unless the store has lost something since
+			adopt(adoptedAt+90, 20) // impossible, unless the store has lost something since
 			expect("heard an older answer that is stricter", 20)
 			adopt(adoptedAt+150, 11)
 			expect("heard a newer answer", 11)
@@ -100,7 +100,7 @@ func TestAdoptAfterOwnAdmissions(t *testing.T) {
 	}
 }
 
-// A log that has denied denies until the retry that was announced, and not longer.
+// A log that has denied keeps denying until the announced retry, and not longer.
 func TestAdoptDenialByLog(t *testing.T) {
 	const second = algorithm.Instant(1_000_000)
 	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Minute}.MustCompile()
@@ -115,10 +115,10 @@ func TestAdoptDenialByLog(t *testing.T) {
 				out := at(t, shared, m, now, cost)
 				retry := now.Add(out.Decisions[0].RetryAfter)
 				s := open(t, Options{MaxBytes: 1 << 20})
-				for i := range own { // some of which the shared log has too
+				for i := range own { // the shared log has some of them too
 					at(t, s, m, adoptedAt+3*i*second, 1)
 				}
-				for range 2 { // the second time it says nothing new
+				for range 2 { // the second time adds nothing new
 					s.Adopt(&storage.Knowledge{Meter: m, State: out.States[0], Cost: cost, Now: now})
 				}
 				for _, c := range []int64{cost, 10} {
@@ -136,7 +136,7 @@ func TestAdoptDenialByLog(t *testing.T) {
 	}
 }
 
-// An answer from before a reset is forgotten, one from after it is not.
+// An answer from before a reset is forgotten; one from after it is not.
 func TestForget(t *testing.T) {
 	limits := map[string]algorithm.Limit{"log": {Algorithm: algorithm.SlidingWindowLog, Count: 50, Window: time.Minute}}
 	for name, limit := range adoptable {
@@ -214,7 +214,7 @@ func TestForgetBan(t *testing.T) {
 	}
 }
 
-// A follower's clock is the other store's, whatever this machine's says, and follows it when it steps.
+// A follower uses the other store's clock, whatever this machine's says, and follows its steps.
 func TestFollowsTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 1 << 20})
@@ -234,10 +234,10 @@ func TestFollowsTheClock(t *testing.T) {
 		}{
 			{0, 0, 0},
 			{10 * time.Millisecond, -1, 10 * ms},
-			{0, 8 * ms, 10 * ms},         // that answer was on its way for 2 ms
+			{0, 8 * ms, 10 * ms},         // this answer was in transit for 2 ms
 			{0, 11 * ms, 11 * ms},        // the one before for 1 ms
 			{time.Second, -1, 1011 * ms}, //
-			{0, 1009 * ms, 1011 * ms},    // 2 ms on its way
+			{0, 1009 * ms, 1011 * ms},    // 2 ms in transit
 			{time.Second, -1, 2011 * ms}, //
 			{0, 2010 * ms, 2010 * ms},    // this machine's clock may be fast
 			{0, 9_000 * ms, 9_000 * ms},  // it stepped
@@ -252,7 +252,7 @@ func TestFollowsTheClock(t *testing.T) {
 				t.Errorf("after %+v: %d µs", step, got)
 			}
 		}
-		// A ticket's own instant says nothing about the clock.
+		// An instant that a ticket brings says nothing about the clock.
 		s.Adopt(&storage.Knowledge{Meter: m, Now: 5, Given: true})
 		if got := now() - base; got != 1_800_000*ms {
 			t.Errorf("after a given instant: %d µs", got)

@@ -50,7 +50,7 @@ func TestArenaKeepsListsApart(t *testing.T) {
 	for _, l := range lists {
 		a.free(l.block)
 	}
-	// One small page of a class may stay.
+	// One small page of a class may remain.
 	memory.purge()
 	if used, most := memory.used()-empty, int64(classFor(frameEntries)+1)*frameBytes; used > most {
 		t.Errorf("%d bytes used by nothing, want at most %d", used, most)
@@ -93,7 +93,7 @@ func TestArenaStaysWithinItsBudget(t *testing.T) {
 	if a.alloc(10) == 0 {
 		t.Error("what was freed cannot be had again")
 	}
-	// What is freed can be had for something else, once it was returned to the system.
+	// Freed memory can be used for something else once it was returned to the system.
 	for _, b := range blocks[1:] {
 		a.free(b)
 	}
@@ -102,7 +102,7 @@ func TestArenaStaysWithinItsBudget(t *testing.T) {
 	}
 }
 
-// Frames are found whatever the pattern in which they are used.
+// Frames are found, whatever the pattern of their use.
 func TestFramesAreFound(t *testing.T) {
 	m := regionOf(t, 8<<20, 16)
 	r := rand.New(rand.NewPCG(9, 9))

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A batch decides what the same tickets decide one by one, and an error belongs to its turn.
+// A batch decides the same as its tickets one by one, and an error belongs to its turn.
 func TestTakeEachIsTakeInOrder(t *testing.T) {
 	meters := []*algorithm.Meter{
 		algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 3, Window: time.Second}.MustCompile(),

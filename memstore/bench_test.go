@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A caller decides over and over with one ticket and one outcome, as servers do. The subject is
-// hashed from a name that was just read, so it is not the name that has to come from memory.
+// A caller decides repeatedly with one ticket and one outcome, as servers do. It hashes the subject from a
+// name that was just read, so the name is already in the cache.
 type caller struct {
 	hasher  storage.Hasher
 	ticket  storage.Ticket
@@ -41,7 +41,7 @@ func (c *caller) take(b *testing.B, s *Store, n uint64) {
 	}
 }
 
-// The counts are so large that nothing is denied: that would cost a clock read.
+// The counts are so large that nothing is denied: a denial would cost a clock read.
 var (
 	benchBucket  = algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 100_000, Window: time.Hour, Burst: 500_000_000}.MustCompile()
 	benchWindow  = algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1_000_000_000, Window: time.Hour}.MustCompile()

@@ -30,7 +30,7 @@ func TestClockFollowsTheWallClock(t *testing.T) {
 		if now := c.now(); now != realNow() {
 			t.Errorf("after a step: %d, want %d", now, realNow())
 		}
-		// Nothing has to run for the clock to go on.
+		// The clock advances without a goroutine.
 		c.anchored.Add(int64(time.Hour))
 		time.Sleep(time.Minute)
 		if now := c.now(); now != realNow() {
@@ -39,11 +39,11 @@ func TestClockFollowsTheWallClock(t *testing.T) {
 	})
 }
 
-// A span is when a call that passed was made and when it returned.
+// A span is when a request that passed was made and when it returned.
 type span struct{ start, end algorithm.Instant }
 
-// hammer makes calls from several goroutines for a while, on processors that are busy with other
-// things too, and returns those that passed. Each goroutine takes one by one, or several in a batch.
+// hammer makes requests from several goroutines for a while, on processors that are also busy with other
+// work, and returns those that passed. Each goroutine takes one by one, or several in a batch.
 func hammer(t *testing.T, s *Store, m *algorithm.Meter, d time.Duration, batch int) (passed []span) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -92,7 +92,7 @@ func hammer(t *testing.T, s *Store, m *algorithm.Meter, d time.Duration, batch i
 	return passed
 }
 
-// No true window of time holds more than the limit, however late goroutines run.
+// No real window of time holds more than the limit, however late goroutines run.
 func TestLimitsHoldByTheRealClock(t *testing.T) {
 	const count, window = 50, 100 * time.Millisecond
 	length := time.Second / 2
@@ -140,8 +140,8 @@ func TestLimitsHoldByTheRealClock(t *testing.T) {
 	}
 }
 
-// A goroutine may lose its processor after a batch's instant was read. By then others may have written
-// states that are more than a window ahead of it, which would look like a clock that was set back.
+// A goroutine may be descheduled after the batch's instant was read. By then others may have written states
+// more than a window ahead of it, which would look like a clock that was set back.
 func TestBatchInstantThatIsTooOld(t *testing.T) {
 	s := open(t, Options{})
 	m := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 5, Window: time.Hour})

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A store that was full, and is full of what has expired, keeps the contract. Twin is left out: its
-// traces are years apart in both directions, and what is expired in one is alive in another.
+// A store that was full, and is full of expired state, keeps the contract. Twin is left out: its traces are
+// years apart in both directions, and what is expired in one is alive in another.
 func TestContractAfterAFlood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a store for every part of the contract")

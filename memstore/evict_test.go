@@ -35,7 +35,7 @@ func TestFloodFreesNobody(t *testing.T) {
 	}
 	var out storage.Outcome
 	for n := range flood {
-		// Lists too, and with windows that make the flood look more durable than the victims.
+		// Lists too, with windows that make the flood look longer-lived than the victims.
 		m := meters[1+n%8%3]
 		ticket.Nonce++
 		ticket.Groups[0] = storage.Group{Subject: subject(victims + n), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}}
@@ -91,9 +91,9 @@ func TestFullOfTheSpent(t *testing.T) {
 	if stats := s.Stats(); stats.Refused != 1 {
 		t.Errorf("stats %+v", stats)
 	}
-	// A ticket that finds no room for one of its groups charges none, alone or not.
+	// A ticket that finds no room for one of its groups charges none of them, independent or not.
 	before := s.Stats()
-	if _, err := ask(now, group(0, once, false), group(n, permits, false)); err != nil { // nothing is to be added
+	if _, err := ask(now, group(0, once, false), group(n, permits, false)); err != nil { // nothing needs to be added
 		t.Errorf("a denied ticket: %v", err)
 	}
 	for _, alone := range []bool{false, true} {
@@ -104,13 +104,13 @@ func TestFullOfTheSpent(t *testing.T) {
 	if after := s.Stats(); after.Keys != before.Keys {
 		t.Errorf("from %+v to %+v", before, after)
 	}
-	// Once their time is over, there is room again.
+	// Once they have expired, there is room again.
 	if _, err := ask(now+25*3600*1_000_000, group(n, permits, false)); err != nil {
 		t.Error(err)
 	}
 }
 
-// A log that cannot grow becomes coarser and goes on counting.
+// A log that cannot grow becomes coarser and keeps counting.
 func TestNoRoomForALongerLog(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
 	log := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 20_000, Window: time.Hour})
@@ -130,7 +130,7 @@ func TestNoRoomForALongerLog(t *testing.T) {
 	if stats := s.Stats(); stats.Bytes > MinBytes || stats.Refused != 0 {
 		t.Errorf("stats %+v", stats)
 	}
-	// Of 20,000 calls in 2,000 s, at most an eighth is kept beyond its time.
+	// Of 20,000 requests in 2,000 s, at most an eighth counts beyond its time.
 	ticket.Now += 3600*1_000_000 - 1_000_000_000
 	if out := take(t, s, ticket); !out.Allowed || out.Decisions[0].Used > 12_500 {
 		t.Errorf("half of a window later: %+v", out)
@@ -138,8 +138,8 @@ func TestNoRoomForALongerLog(t *testing.T) {
 	s.shards[0].checkLists(t)
 }
 
-// checkLists fails unless every list belongs to exactly one slot. Those of several entries that are
-// not apart are logs or leases, and date their slot by the last one.
+// checkLists fails unless every list belongs to exactly one slot. Lists with several entries that are not
+// apart are logs or permits, and date their slot by the last entry.
 func (sh *shard) checkLists(t *testing.T) {
 	t.Helper()
 	sh.check(t)
@@ -170,7 +170,7 @@ func (sh *shard) checkLists(t *testing.T) {
 	}
 }
 
-// Tickets of all shapes against a budget far too small for them.
+// Tickets of all shapes against a budget that is far too small for them.
 func TestFullStoreStaysSound(t *testing.T) {
 	var meters []*algorithm.Meter
 	for _, count := range []int64{1, 5, 40, 300} {
@@ -198,7 +198,8 @@ func TestFullStoreStaysSound(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, d := range out.Decisions {
-				// Groups of one ticket may share a counter. A coarse log of denied calls is cut entry by entry.
+				// Groups of one ticket may share a counter. A coarse log of denied requests is cut entry by
+				// entry.
 				if d.Used > d.Limit+4 && d.Limit != 5 {
 					t.Fatalf("seed %d, step %d: %+v", seed, step, d)
 				}

@@ -48,7 +48,8 @@ const noon = algorithm.Instant(1_700_000_000_000_000) // leave Now 0 for the sto
 
 var alice = storage.NewHasher("secret").Subject("shop", "api", storage.Attribute{Name: "user", Value: "alice"})
 
-// A language model's tokens are known when the answer is: reserve an estimate, settle the truth.
+// A language model's token count is known only when the answer is: reserve an estimate, then settle the
+// actual cost.
 func ExampleStore_Settle() {
 	ctx := context.Background()
 	store, err := memstore.New(memstore.Options{})
@@ -118,7 +119,7 @@ func ExampleStore_Take_duplicates() {
 	// order-2 allowed: true repeat: false used: 3 <nil>
 }
 
-// Two strikes within a minute are a ban: a minute, then an hour.
+// Two strikes within a minute lead to a ban: first for a minute, then for an hour.
 func ExampleStore_Take_bans() {
 	ctx := context.Background()
 	store, err := memstore.New(memstore.Options{})
@@ -143,7 +144,7 @@ func ExampleStore_Take_bans() {
 		}
 		fmt.Println("allowed:", out.Allowed, "strikes:", out.Groups[0].Strikes, "retry after:", out.Decisions[0].RetryAfter)
 	}
-	until, err := store.Ban(ctx, &storage.Ban{Now: noon, Subject: alice, Penalty: penalty}) // lifted by hand
+	until, err := store.Ban(ctx, &storage.Ban{Now: noon, Subject: alice, Penalty: penalty}) // lifted manually
 	fmt.Println("banned until:", until, err)
 	ticket.Now += 1_000_000
 	err = store.Take(ctx, &ticket, &out)
@@ -157,7 +158,7 @@ func ExampleStore_Take_bans() {
 	// allowed: true bans so far: 1 <nil>
 }
 
-// At most two at once. Who is done gives its place back; who needs longer renews.
+// At most two at once. A client that is done releases its permit; one that needs longer renews it.
 func ExampleStore_Settle_leases() {
 	ctx := context.Background()
 	store, err := memstore.New(memstore.Options{})

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A replay that expires holds the keys of its last windows, however many there were before, and decides
-// as one that forgets nothing.
+// A replay that expires state holds the keys of its last windows, however many there were before, and
+// decides like one that forgets nothing.
 func TestExpire(t *testing.T) {
 	var stores [2]*Store
 	for i := range stores {
@@ -28,7 +28,7 @@ func TestExpire(t *testing.T) {
 	}
 	now := algorithm.InstantOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 60_000 { // 6,000 a minute, of keys that come for three minutes
+	for i := range 60_000 { // 6,000 a minute, from keys that stay for three minutes
 		now = now.Add(10 * time.Millisecond)
 		subject := hasher.Subject("", "r", storage.Attribute{Name: "k", Value: strconv.Itoa(i/4 + random.IntN(4500))})
 		var allowed [2]bool

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A counter whose limit is lowered is swept when the lowered limit says so, once anything has looked at
-// it, and when the old one says so if nothing has.
+// A counter whose limit is lowered is swept when the lowered limit allows it, if a request has read it
+// since, and otherwise when the old limit allows it.
 func TestLooksExtendCounters(t *testing.T) {
 	fast := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Window: time.Second, Burst: 1000}
 	slow := fast
@@ -51,7 +51,7 @@ func TestLooksExtendCounters(t *testing.T) {
 		spend := storage.Group{Subject: who, Charges: []algorithm.Charge{{Meter: fast.MustCompile(), Cost: 1000}}}
 		take(storage.Ticket{Groups: []storage.Group{spend}})
 		spend.Charges[0].Cost, spend.Penalty = 1000, strikes(time.Second)
-		take(storage.Ticket{Groups: []storage.Group{spend}}) // which is a strike
+		take(storage.Ticket{Groups: []storage.Group{spend}}) // this is a strike
 		written := out.Now
 		if c.look != nil {
 			ticket := storage.Ticket{Groups: []storage.Group{{Subject: who, Charges: []algorithm.Charge{{Meter: slow.MustCompile(), Cost: 1}}, Penalty: strikes(time.Hour)}}}
@@ -59,10 +59,10 @@ func TestLooksExtendCounters(t *testing.T) {
 			take(ticket)
 		}
 		before := store.Stats().Keys
-		for i := range store.shards { // as the clock's goroutine does in time
+		for i := range store.shards { // as the janitor would do later
 			sh := &store.shards[i]
 			sh.mu.Lock()
-			sh.sweep(int(sh.size()), written.Add(10*time.Second)) // the fast limit is clear, the grace over
+			sh.sweep(int(sh.size()), written.Add(10*time.Second)) // past the fast limit and the grace period
 			sh.mu.Unlock()
 		}
 		left, want := store.Stats().Keys, before

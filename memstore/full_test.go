@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// fill takes all slots with what cannot be evicted, and returns groups that hold one each. Nothing
-// is left for lists.
+// fill takes all slots with state that cannot be evicted, and returns groups that hold one slot each. No
+// room is left for lists.
 func fill(t *testing.T, s *Store, now algorithm.Instant) (slots []storage.Group) {
 	t.Helper()
 	one := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: 24 * time.Hour})
@@ -30,7 +30,7 @@ func fill(t *testing.T, s *Store, now algorithm.Instant) (slots []storage.Group)
 	return slots
 }
 
-// A call that finds no room for one of its guards leaves everything as it was.
+// A request that finds no room for one of its guards changes nothing.
 func TestNoRoomForAGuard(t *testing.T) {
 	const now = algorithm.Instant(1_700_000_000_000_000)
 	s := open(t, Options{MaxBytes: MinBytes}) // one shard
@@ -130,7 +130,7 @@ func TestNoRoomForAGuard(t *testing.T) {
 	}
 }
 
-// Tickets, settlements and bans of all shapes against a budget far too small for them.
+// Tickets, settlements and bans of all shapes against a budget that is far too small for them.
 func TestFullStoreStaysSoundWithGuards(t *testing.T) {
 	var meters []*algorithm.Meter
 	for _, count := range []int64{1, 5, 40, 300} {

@@ -30,7 +30,7 @@ func dedupOf(t testing.TB, ttl time.Duration) *algorithm.Dedup {
 	return dedup
 }
 
-// call returns the n-th of a row of ids as a keyed hash would make them.
+// call returns the n-th id of a series, as a keyed hash would make them.
 func call(n uint64) (id storage.CallID) {
 	r := rand.NewPCG(n, 0xca11)
 	binary.LittleEndian.PutUint64(id[:8], r.Uint64())
@@ -86,14 +86,14 @@ func TestGuardsDoNotAllocate(t *testing.T) {
 		for range 2000 {
 			run()
 		}
-		// A table or an arena that grows does allocate, once in a while.
+		// A table or an arena that grows allocates once in a while.
 		if n := testing.AllocsPerRun(1000, run); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
 }
 
-// A ban outlives every flood; once it is forgiven, its slot makes room.
+// A ban outlives every flood; once it is forgiven, its slot can be reused.
 func TestBansAreNotEvicted(t *testing.T) {
 	const victims, budget = 500, 1 << 20
 	s := open(t, Options{MaxBytes: budget})
@@ -133,7 +133,7 @@ func TestBansAreNotEvicted(t *testing.T) {
 	if got := banned(); got != 0 {
 		t.Errorf("%d are still banned", got)
 	}
-	now = now.Add(10 * time.Minute) // how long a slot lives is rounded up
+	now = now.Add(10 * time.Minute) // the life of a slot is rounded up
 	m = limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Window: 24 * time.Hour, Ordinal: 1})
 	flood(1_000_000)
 	left := 0
@@ -148,8 +148,8 @@ func TestBansAreNotEvicted(t *testing.T) {
 	}
 }
 
-// A client that makes up ids, reservations and leases takes no more memory than there is, gives
-// nobody their tokens back, and shuts nobody out.
+// A client that makes up ids, reservations and permits takes no more memory than there is, refunds no
+// client's tokens, and blocks no other client.
 func TestFloodOfIDs(t *testing.T) {
 	const victims, budget = 500, 2 << 20
 	flood := uint64(300_000)
@@ -157,7 +157,8 @@ func TestFloodOfIDs(t *testing.T) {
 		flood = 60_000
 	}
 	s := open(t, Options{MaxBytes: budget})
-	once := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: algorithm.MaxWindow}) // a day might end meanwhile
+	// Not a window of one day, which might end during the test.
+	once := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: algorithm.MaxWindow})
 	large := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1e12, Window: 24 * time.Hour})
 	other := limit(t, algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1e6, Window: time.Hour})
 	dedup := dedupOf(t, 24*time.Hour)
@@ -200,7 +201,7 @@ func TestFloodOfIDs(t *testing.T) {
 	}
 }
 
-// What the guards remember is forgotten by itself, and not before its time.
+// The state of guards expires by itself, and not too early.
 func TestGuardsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 16 << 20})
@@ -222,7 +223,7 @@ func TestGuardsExpire(t *testing.T) {
 				t.Fatalf("%+v", out)
 			}
 		}
-		given := guarded(9999, 1) // what has an instant of its own stays
+		given := guarded(9999, 1) // state written at a given instant stays
 		given.Now = 5_000_000
 		take(t, s, given)
 		traffic := func() {
@@ -235,7 +236,7 @@ func TestGuardsExpire(t *testing.T) {
 		if out := take(t, s, guarded(7, 1)); out.Allowed || out.Groups[0].BannedUntil == 0 {
 			t.Errorf("shortly before its end the ban is gone: %+v", out.Groups[0])
 		}
-		time.Sleep(14 * time.Second) // bans are over, their level and the rest is not
+		time.Sleep(14 * time.Second) // bans are over, their level and the rest are not
 		traffic()
 		if all, total, err := s.Reservations(t.Context(), 0, subject(8), 10); total != 1 || err != nil || len(all[0].Receipts) != 1 {
 			t.Errorf("%v, %d, %v", all, total, err)
@@ -257,7 +258,7 @@ func TestGuardsExpire(t *testing.T) {
 	})
 }
 
-// A ban that ends later than instants go ends when it was said to.
+// A ban that ends after the last instant still ends on time.
 func TestBanBeyondTheLastInstant(t *testing.T) {
 	s := open(t, Options{})
 	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Second})
@@ -275,7 +276,7 @@ func TestBanBeyondTheLastInstant(t *testing.T) {
 	}
 }
 
-// Subjects, ids and nonces that are small numbers must not be taken for each other.
+// Subjects, ids and nonces that are small numbers must not be confused.
 func TestSmallNumbersAreKeptApart(t *testing.T) {
 	seen := map[key]bool{}
 	most := 0
@@ -299,7 +300,7 @@ func TestSmallNumbersAreKeptApart(t *testing.T) {
 	}
 }
 
-// What is remembered may change its size.
+// Records and reservations may change their size.
 func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
 	const now = algorithm.Instant(1_700_000_000_000_000)
 	s := open(t, Options{})
@@ -315,7 +316,7 @@ func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
 			{Subject: me, Charges: charges[:1], Dedup: dedup, Call: call(1), Reserve: reserve},
 		}}
 	}
-	for second := range 4 { // with a nonce and without
+	for second := range 4 { // with and without a nonce
 		reserve := time.Duration(second%2) * time.Hour
 		for repeat := range 2 {
 			out := take(t, s, at(second, reserve)).Groups[0]
@@ -325,7 +326,7 @@ func TestRecordsAndReservationsChangeTheirSize(t *testing.T) {
 		}
 	}
 	settlement := &storage.Settlement{Now: now, Subject: me, Nonce: 7, Charges: charges}
-	for again := range 2 { // more was used than had been reserved
+	for again := range 2 { // the actual cost is higher than the reserved cost
 		var out storage.Settled
 		if err := s.Settle(t.Context(), settlement, &out); err != nil || !out.Allowed || out.Again != (again == 1) {
 			t.Errorf("%+v, %v", out, err)

@@ -51,7 +51,7 @@ func TestKeysAreThoseOfTheRule(t *testing.T) {
 			Subject: mine.Subject(name), Charges: []algorithm.Charge{{Meter: m, Cost: 1}, {Meter: log, Cost: 1}},
 			Dedup: dedupOf(t, time.Hour), Call: call(uint64(i)), Reserve: time.Hour,
 		}
-		clear(g.Call[:4]) // so that its place looks as if it were a subject of the rule
+		clear(g.Call[:4]) // so that its place looks like that of a subject of the rule
 		if i%3 == 0 {
 			g.Subject = other.Subject(name)
 		} else {
@@ -84,10 +84,11 @@ func TestKeysAreThoseOfTheRule(t *testing.T) {
 	}
 }
 
-// Whoever lives all the while is listed, whatever else comes and goes.
+// A key that lives throughout the listing is listed, whatever else comes and goes.
 func TestKeysWhileSlotsMove(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
-	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: algorithm.MaxWindow}) // a day might end meanwhile
+	// Not a window of one day, which might end during the test.
+	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: algorithm.MaxWindow})
 	brief := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Window: 24 * time.Hour, Ordinal: 1})
 	tag := storage.RuleTag{1, 2, 3, 4}
 	tagged := func(n uint64) storage.Subject {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// What is asked beside tickets names its mistakes, and is not begun once the context has ended.
+// Operations other than tickets name their errors, and do not start once the context has ended.
 func TestOperationsRefuse(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
 	m := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Hour})
@@ -71,7 +71,7 @@ func TestOperationsRefuse(t *testing.T) {
 	}
 }
 
-// Everything at once, over few subjects, for the race detector; and what is taken is settled or
+// Everything runs concurrently, on few subjects, for the race detector. Whatever is taken is settled or
 // still counted.
 func TestConcurrentOperations(t *testing.T) {
 	s := open(t, Options{MaxBytes: 1 << 20})
@@ -104,7 +104,7 @@ func TestConcurrentOperations(t *testing.T) {
 				}
 			}
 		})
-		group.Go(func() { // to strangers
+		group.Go(func() { // on other subjects
 			for n := range uint64(calls / 4) {
 				who := subject(100 + n)
 				_, banErr := s.Ban(t.Context(), &storage.Ban{Subject: who, Penalty: penalty, Length: time.Hour})

@@ -2,5 +2,5 @@
 
 package memstore
 
-// The race detector makes sync.Pool forget at random, to find more races.
+// The race detector makes sync.Pool drop items at random, to find more races.
 const poolForgets = true

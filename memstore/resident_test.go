@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// resident returns how many bytes of the store's mapping the system has memory for.
+// resident returns how many bytes of the store's mapping are resident.
 func (m *memory) resident(t testing.TB) (bytes int64) {
 	t.Helper()
 	memory, size := m.mapped.memory, os.Getpagesize()
@@ -37,8 +37,8 @@ func (m *memory) resident(t testing.TB) (bytes int64) {
 	return bytes
 }
 
-// flood asks for more than any store of these tests holds: fixed-size states, logs of different
-// lengths, leases, records of calls and reservations, all of which live for about a second.
+// flood asks for more than any store of these tests holds: fixed-size states, logs of different lengths,
+// permits, records of requests and reservations, all of which live for about a second.
 type flood struct {
 	store  *Store
 	plain  *algorithm.Meter
@@ -104,7 +104,8 @@ func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				left := s.memory.resident(t) - alignUp(int64(len(s.memory.frames.pages))*16, int64(os.Getpagesize())) // what is known of frames stays
+				// The bookkeeping of frames stays.
+				left := s.memory.resident(t) - alignUp(int64(len(s.memory.frames.pages))*16, int64(os.Getpagesize()))
 				t.Logf("%d bytes resident at most, %d a minute later, %+v", most, max(left, 0), s.Stats())
 				if most < size/2 || left > 0 || s.Stats().Keys != 0 {
 					t.Errorf("%d bytes resident at most, %d a minute after all has expired, %+v", most, left, s.Stats())
@@ -121,7 +122,7 @@ func TestResidentBytesStayWithinMaxBytes(t *testing.T) {
 	}
 }
 
-// In a process of its own, all of it counts: what the store has on the heap, too.
+// In a separate process everything counts, including what the store has on the heap.
 func TestProcessStaysWithinMaxBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills 32 MiB in a process of its own, which waits until they are returned")
@@ -158,7 +159,7 @@ func TestProcessStaysWithinMaxBytes(t *testing.T) {
 }
 
 func TestLargeMaxBytes(t *testing.T) {
-	// More than the machine may have: memory is taken where it is used.
+	// More than the machine may have: memory is taken only where it is used.
 	s := open(t, Options{MaxBytes: 20 << 30})
 	newFlood(t, s).run(1000)
 	if resident := s.memory.resident(t); resident > 256<<20 {
@@ -171,7 +172,7 @@ func TestLargeMaxBytes(t *testing.T) {
 	}
 }
 
-// Where the system refuses the address space, New says so, and the process lives on.
+// If the system refuses the address space, New returns an error and the process lives on.
 func TestNoAddressSpace(t *testing.T) {
 	if os.Getenv(childVariable) == "" {
 		if out := runChild(t); !strings.HasPrefix(out, "open memory store: MaxBytes 1073741824: reserve ") || !strings.Contains(out, "cannot allocate memory") {
@@ -194,7 +195,7 @@ func TestNoAddressSpace(t *testing.T) {
 
 const childVariable = "MEMSTORE_TEST_CHILD"
 
-// runChild runs the test in a process of its own and returns what it prints first.
+// runChild runs the test in a separate process and returns the first line that it prints.
 func runChild(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")

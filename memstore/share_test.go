@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// The oracle: a store that has room for everything is asked for what the full one has let pass. It
-// would deny whatever a key gets beyond its limit.
+// The oracle is a store with room for everything. It decides what the full store has let pass, and would
+// deny whatever a key gets beyond its limit.
 func TestFullStoreNeverUndercounts(t *testing.T) {
 	for name, l := range map[string]algorithm.Limit{
 		"window":   {Algorithm: algorithm.FixedWindow, Count: 5, Window: time.Minute},
@@ -43,7 +43,7 @@ func TestFullStoreNeverUndercounts(t *testing.T) {
 func undercount(t *testing.T, seed uint64, m *algorithm.Meter) {
 	s, oracle := open(t, Options{MaxBytes: MinBytes << (2 * (seed % 2))}), open(t, Options{})
 	r := rand.New(rand.NewPCG(seed, 13))
-	s.seed = r.Uint64() | 1 // or each run would fill other shards
+	s.seed = r.Uint64() | 1 // otherwise each run would fill different shards
 	other := limit(t, algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Duration(m.Window) * time.Microsecond, Ordinal: 7})
 	rule := storage.NewHasher("").Rule("test", "rule", "user")
 	capacity := (MinBytes << (2 * (seed % 2))) / slotSize
@@ -83,13 +83,13 @@ func undercount(t *testing.T, seed uint64, m *algorithm.Meter) {
 	}
 }
 
-// isDenied reports whether nothing was charged. A group that is alone does not deny its ticket.
+// isDenied reports whether nothing was charged. An independent group does not deny its ticket.
 func isDenied(out *storage.Outcome) bool {
 	return slices.ContainsFunc(out.Decisions, func(d algorithm.Decision) bool { return !d.Allowed })
 }
 
-// A key that shared a counter with many others may later share one with fewer. That one starts with what
-// the other holds.
+// A key that shared a counter with many others may later share one with fewer. The new counter starts with
+// the value of the old one.
 func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 	const now = algorithm.Instant(1_700_000_000_000_000)
 	for name, l := range map[string]algorithm.Limit{
@@ -104,7 +104,7 @@ func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 					Alone:   alone,
 					Charges: []algorithm.Charge{{Meter: m, Cost: 4}, {Meter: limit(t, algorithm.Limit{Algorithm: l.Algorithm, Count: 100, Window: time.Hour, Ordinal: 4}), Cost: 1}},
 				}}}
-				// A key whose shared counter's place is not in the key's own larger neighbourhood.
+				// Find a key whose shared counter's place is not in the key's own larger neighbourhood.
 				for n := uint64(1 << 43); ; n++ {
 					ticket.Groups[0].Subject = subject(n)
 					k, _ := s.locate(&ticket.Groups[0].Subject, m)
@@ -143,7 +143,7 @@ func TestNewSharedCounterStartsFromTheOneBefore(t *testing.T) {
 	}
 }
 
-// Once there is room, keys have counters of their own again.
+// Once there is room, keys have their own counters again.
 func TestSharingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Options{MaxBytes: 1 << 20})
@@ -177,7 +177,7 @@ func TestSharingEnds(t *testing.T) {
 	})
 }
 
-// What cannot be shared is refused, and what was there before goes on.
+// What cannot be shared is refused, and existing state keeps working.
 func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 	s := open(t, Options{MaxBytes: MinBytes})
 	const now = algorithm.Instant(1_700_000_000_000_000)
@@ -203,7 +203,7 @@ func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Duplicates of a call that could not be recorded are charged, to the same counter as the call.
+	// Duplicates of a request that could not be recorded are charged, to the same counter as the request.
 	g := storage.Group{Subject: subject(1 << 42), Charges: []algorithm.Charge{{Meter: window, Cost: 1}}, Dedup: dedupOf(t, time.Hour), Call: call(1)}
 	passed := 0
 	for range 10 {
@@ -220,8 +220,8 @@ func TestFullStoreRefusesPermitsAndReservations(t *testing.T) {
 	}
 }
 
-// Keys that make one request each, ten times as many as there is room for: none of them should be
-// denied. How many are is the price of never undercounting.
+// Keys that make one request each, ten times as many as there is room for: ideally none of them is denied.
+// The denials that do occur are the price of never undercounting.
 func TestLightKeysAtTenTimesCapacity(t *testing.T) {
 	size := int64(4 << 20)
 	if testing.Short() {
@@ -250,7 +250,7 @@ func TestLightKeysAtTenTimesCapacity(t *testing.T) {
 	}
 }
 
-// mostShared returns the most shared counters of any shard.
+// mostShared returns the largest number of shared counters in any shard.
 func (m *memory) mostShared() (n uint32) {
 	for i := range m.store.shards {
 		n = max(n, m.store.shards[i].shared)
@@ -258,7 +258,7 @@ func (m *memory) mostShared() (n uint32) {
 	return n
 }
 
-// Expired state makes room before anything that lives has to share or is refused.
+// Expired state makes room before any live state has to be shared or refused.
 func TestDeadKeysMakeRoomForLiveLogs(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"after a pause": 10 * time.Second, "at once": 1300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestDeadKeysMakeRoomForLiveLogs(t *testing.T) {
 	}
 }
 
-// A store that nobody knows any more is unmapped only when its last call is over.
+// A store that is no longer referenced is unmapped only when its last operation is over.
 func TestMappingOutlivesTheStore(t *testing.T) {
 	m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: time.Hour})
 	stop := make(chan struct{})

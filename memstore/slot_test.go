@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Two subjects that differ in one bit and two limits that do are four keys.
+// Two subjects that differ in one bit, and two limits that do, make four keys.
 func TestKeysOfLikesDiffer(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100 {

@@ -25,7 +25,7 @@ func limit(t testing.TB, l algorithm.Limit) *algorithm.Meter {
 	return m
 }
 
-// subject returns the n-th of a row of subjects as a keyed hash would make them.
+// subject returns the n-th subject of a series, as a keyed hash would make them.
 func subject(n uint64) (s storage.Subject) {
 	r := rand.NewPCG(n, 0x5eed)
 	binary.LittleEndian.PutUint64(s[:8], r.Uint64())
@@ -137,8 +137,9 @@ func TestBytesPerKey(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	stats := s.Stats()
-	heap := (float64(after.HeapAlloc) - float64(before.HeapAlloc)) / keys // less than nothing if what others left went meanwhile
-	counted := float64(stats.Bytes-s.memory.fixed) / keys                 // what is fixed is of 1 GiB
+	// Negative if memory of other tests was freed in the meantime.
+	heap := (float64(after.HeapAlloc) - float64(before.HeapAlloc)) / keys
+	counted := float64(stats.Bytes-s.memory.fixed) / keys // the fixed part is that of 1 GiB
 	t.Logf("%.1f bytes per key by Stats, %.1f on the heap", counted, heap)
 	if stats.Keys != keys || stats.Evicted != 0 || stats.Refused != 0 {
 		t.Errorf("stats %+v", stats)
@@ -172,7 +173,7 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 			t.Fatalf("%d keys", full.Keys)
 		}
 		time.Sleep(10 * time.Second)
-		for range 20_000 { // for a while there is traffic, though nothing is added
+		for range 20_000 { // for a while there is traffic that adds nothing
 			take(t, s, single(0, short, 1))
 			time.Sleep(200 * time.Microsecond)
 		}
@@ -209,7 +210,7 @@ func TestNewKeysTakeThePlaceOfExpiredOnes(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		// Seven seconds' worth is alive or in its grace.
+		// Seven seconds' worth of keys is alive or in its grace period.
 		stats := s.Stats()
 		if stats.Keys > 2*7*2000 || stats.Bytes > half.Bytes*5/4 || stats.Evicted != 0 {
 			t.Errorf("from %+v to %+v after %d keys", half, stats, n)
@@ -240,7 +241,7 @@ func TestWideCounters(t *testing.T) {
 	if d := at(narrow, 5_000_000, 1); !d.Allowed || d.Used != 1 {
 		t.Errorf("afterwards: %+v", d)
 	}
-	// What is overdrawn has to fit, too.
+	// An overdraft must fit, too.
 	indebted := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 4e9, Window: time.Second, Overdraft: 5e8})
 	ticket := single(2, indebted, most)
 	ticket.Now = 1_000_000
@@ -254,7 +255,7 @@ func TestWideCounters(t *testing.T) {
 	}
 }
 
-// Several groups that are alone may add to one log; the room for all of it is made beforehand.
+// Several independent groups may add to one log; the room for all of them is made in advance.
 func TestAloneGroupsShareALog(t *testing.T) {
 	s := open(t, Options{})
 	m := limit(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 100, Window: time.Second})

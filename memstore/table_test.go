@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// check fails unless the table is sorted, has no slot before its home or behind a gap it could have
-// filled, and counts right.
+// check fails unless the table is sorted, has no slot before its home or after a gap it could have filled,
+// and counts correctly.
 func (t *table) check(tb testing.TB) {
 	tb.Helper()
 	count := uint32(0)
@@ -38,7 +38,7 @@ func (t *table) check(tb testing.TB) {
 	}
 }
 
-// place makes clusters, runs of equal places, and both ends of the table likely.
+// randomKey makes clusters, runs of equal places, and both ends of the table likely.
 func randomKey(r *rand.Rand) key {
 	k := key{place: r.Uint64(), name: r.Uint64N(3)}
 	switch r.IntN(8) {
@@ -85,7 +85,7 @@ func TestTableIsAMap(t *testing.T) {
 				}
 				want[k] = uint64(step)
 				keys = append(keys, k)
-				if !table.hasRoom(0) && r.IntN(4) > 0 { // else the end overflows
+				if !table.hasRoom(0) && r.IntN(4) > 0 { // otherwise the end overflows
 					table.rebuild(table.chunks+1, keep)
 				}
 			default:

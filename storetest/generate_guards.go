@@ -286,7 +286,7 @@ func (g *generator) learn(s *step, a *answer) {
 			}
 			if group.Reserve != 0 && out.Taken {
 				g.moment(g.now.Add(group.Reserve))
-				g.moment(g.now + algorithm.Instant(group.Charges[0].Meter.Window)) // the end of a permit, or nearly of a window
+				g.moment(g.now + algorithm.Instant(group.Charges[0].Meter.Window)) // the end of a permit or window
 			}
 			if group.Dedup != nil && out.Taken && !out.Replay {
 				g.moment(g.now + algorithm.Instant(group.Dedup.TTL))

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// The parts about what is around the charges.
+// The parts about guards.
 func init() {
 	parts["guarded twin"] = func(n []storage.Store) error { _, err := Suite{}.twin(n, 1, 100_000); return err }
 	parts["guarded linear"] = func(n []storage.Store) error {
@@ -96,7 +96,7 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 	}
 }
 
-// What a failure of Twin tells of the new steps, and of reservations that differ in silence.
+// A failure of Twin explains the new steps, and reservations that differ although all answers agree.
 func TestTwinExplainsAround(t *testing.T) {
 	for name, c := range map[string]struct {
 		store storage.Store
@@ -121,7 +121,7 @@ func TestTwinExplainsAround(t *testing.T) {
 	}
 }
 
-// forgetful tells of no reservations.
+// forgetful reports no reservations.
 type forgetful struct{ *Model }
 
 func (forgetful) Reservations(context.Context, algorithm.Instant, storage.Subject, int) ([]storage.Reservation, int64, error) {

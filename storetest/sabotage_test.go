@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A suite that cannot fail proves nothing: every part is shown stores that are wrong in one way,
-// and has to say so.
+// A suite that cannot fail proves nothing: every part runs against stores that are wrong in one way, and
+// must report it.
 
 func fleetOf(s storage.Store) []storage.Store { return []storage.Store{s, s, s} }
 
-// The parts, in the sizes of a quick run, as functions that return what they found wrong.
+// The parts, in the sizes of a quick run, as functions that return the first fault they find.
 var parts = map[string]func(nodes []storage.Store) error{
 	"twin":     func(n []storage.Store) error { _, err := Suite{Plain: true}.twin(n, 1, 50_000); return err },
 	"promise":  func(n []storage.Store) error { return promises(n, 1, 300) },
@@ -130,7 +130,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 	}
 }
 
-// What a failure of Twin tells: seed and step are the caller's, the short trace is here.
+// A failure of Twin contains the short trace; the caller adds seed and step.
 func TestTwinExplains(t *testing.T) {
 	_, err := Suite{Plain: true}.twin(fleetOf(oneTooMany()), 1, 50_000)
 	if err == nil {
@@ -198,7 +198,7 @@ func TestTallyNotices(t *testing.T) {
 	}
 }
 
-// A store that can do less than is asked is told what it lacks, unless the suite is plain.
+// A store that lacks an ability fails with its name, unless the suite is plain.
 func TestAbility(t *testing.T) {
 	plain := fleetOf(takeFunc(nil))
 	if err := (Suite{}).able(plain); err == nil || !strings.Contains(err.Error(), "storetest.takeFunc") {
@@ -214,7 +214,7 @@ func TestAbility(t *testing.T) {
 	}
 }
 
-// A plain suite asks for decisions only: what has no other ability passes all of it.
+// A plain suite needs decisions only: a store without other abilities passes all of it.
 func TestPlain(t *testing.T) {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "50000")
 	Suite{Plain: true, Open: func(testing.TB, int) []storage.Store {

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// forgetsByTheWriter forgets a counter when the limit that wrote it no longer needs it, whatever has
-// looked at it since.
+// forgetsByTheWriter forgets a counter when the limit that wrote it no longer needs it, whatever has read
+// it since.
 type forgetsByTheWriter struct {
 	*Model
 	ends map[account]algorithm.Instant

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A saboteur is a model whose ledger is tampered with before, after or instead of what is asked.
+// A saboteur is a model whose ledger is tampered with before, after or instead of an operation.
 type saboteur struct {
 	*Model
 	before func(l ledger, t *storage.Ticket)
@@ -51,7 +51,7 @@ func beforeTakes(before func(l ledger, t *storage.Ticket)) storage.Store {
 	return &saboteur{Model: NewModel(), before: before}
 }
 
-// beforePenalties tampers with each group that has a penalty, and what is kept of it.
+// beforePenalties tampers with the state of each group that has a penalty.
 func beforePenalties(tamper func(l ledger, a account, g *storage.Group, now algorithm.Instant)) storage.Store {
 	return beforeTakes(func(l ledger, t *storage.Ticket) {
 		for i := range t.Groups {
@@ -62,7 +62,7 @@ func beforePenalties(tamper func(l ledger, a account, g *storage.Group, now algo
 	})
 }
 
-// afterGroups tampers with what is kept after each group.
+// afterGroups tampers with the state after each group.
 func afterGroups(tamper func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome)) storage.Store {
 	return &saboteur{Model: NewModel(), after: func(l ledger, t *storage.Ticket, out *storage.Outcome) {
 		for i := range t.Groups {
@@ -115,7 +115,7 @@ func strikesForOthers() storage.Store {
 	})
 }
 
-// believesAnyBan takes the end of a ban for granted, however far off a wrong clock has put it.
+// believesAnyBan believes the end of a ban, however far off a wrong clock has put it.
 func believesAnyBan() storage.Store {
 	return beforePenalties(func(l ledger, a account, _ *storage.Group, now algorithm.Instant) {
 		if s := l.balances[a].penalty; s.Length < int64(s.At-now) {
@@ -200,7 +200,7 @@ func confusesIDs() storage.Store {
 	})
 }
 
-// chargesReplays charges a repeat like any call.
+// chargesReplays charges a duplicate like any request.
 func chargesReplays() storage.Store {
 	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay && out.Taken {
@@ -210,7 +210,7 @@ func chargesReplays() storage.Store {
 	})
 }
 
-// countsBudgetInWindows counts duplicates in fixed windows, whatever limit they stand beside.
+// countsBudgetInWindows counts duplicates in fixed windows, whatever limit they are combined with.
 func countsBudgetInWindows() storage.Store {
 	return beforeTakes(func(_ ledger, t *storage.Ticket) {
 		for i := range t.Groups {
@@ -223,7 +223,7 @@ func countsBudgetInWindows() storage.Store {
 	})
 }
 
-// permitlessReplays lets a duplicate run without a permit of its own.
+// permitlessReplays lets a duplicate run without its own permit.
 func permitlessReplays() storage.Store {
 	return afterGroups(func(l ledger, t *storage.Ticket, g *storage.Group, out *storage.GroupOutcome) {
 		for _, c := range g.Charges {
@@ -236,7 +236,7 @@ func permitlessReplays() storage.Store {
 	})
 }
 
-// concludesOriginals names what the original took as if the duplicate had taken it.
+// concludesOriginals reports what the original took as if the duplicate had taken it.
 func concludesOriginals() storage.Store {
 	return afterGroups(func(_ ledger, _ *storage.Ticket, _ *storage.Group, out *storage.GroupOutcome) {
 		if out.Replay && out.Taken {
@@ -295,7 +295,7 @@ func overdrawsFromNothing() storage.Store {
 	})
 }
 
-// resetsHalf forgets what was counted, and leaves the ban and the reservations.
+// resetsHalf forgets the counters, but leaves the ban and the reservations.
 func resetsHalf() storage.Store { return &halfResetter{NewModel()} }
 
 type halfResetter struct{ *Model }
@@ -309,7 +309,7 @@ func (h *halfResetter) Reset(_ context.Context, g *storage.Group) error {
 	return nil
 }
 
-// bansTooShort sets a ban by hand that ends a millisecond early.
+// bansTooShort sets a manual ban that ends a millisecond early.
 func bansTooShort() storage.Store { return &shortBanner{NewModel()} }
 
 type shortBanner struct{ *Model }
@@ -323,7 +323,7 @@ func (b *shortBanner) Ban(ctx context.Context, ban *storage.Ban) (algorithm.Inst
 	return until.Add(ban.Length - shorter.Length), err
 }
 
-// racyGuards reads under the lock, thinks, and writes what it made of it under the lock again.
+// racyGuards reads under the lock, computes without it, and writes the result under the lock again.
 func racyGuards() storage.Store { return &racer{Model: NewModel()} }
 
 type racer struct{ *Model }
@@ -339,7 +339,7 @@ func (r *racer) Settle(_ context.Context, s *storage.Settlement, out *storage.Se
 	return r.apart(s.Subject, func(l ledger) error { return l.settle(s, instantOf(s.Now), out) })
 }
 
-// apart does something on a copy and then keeps what has become of a subject.
+// apart runs a function on a copy and then keeps the resulting state of a subject.
 func (r *racer) apart(who storage.Subject, do func(l ledger) error) error {
 	r.mu.Lock()
 	mine := r.ledger.clone()

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A lateSaboteur is a model that charges late in another way.
+// A lateSaboteur is a model that charges late in a wrong way.
 type lateSaboteur struct {
 	*Model
 	charge func(l ledger, c *storage.LateCharge)
@@ -42,7 +42,7 @@ func chargesLateTwice() storage.Store {
 	})
 }
 
-// dates returns a late charge as if all of it had been admitted at an instant.
+// dates changes a late charge as if all of it had been admitted at an instant.
 func dates(c *storage.LateCharge, at func(algorithm.Instant) algorithm.Instant) {
 	for i := range c.Amounts {
 		a := &c.Amounts[i]
@@ -63,7 +63,7 @@ func chargesLateAsNew() storage.Store {
 	})
 }
 
-// replacesByLate takes the late counter for the shared one.
+// replacesByLate replaces the shared counter with the late one.
 func replacesByLate() storage.Store {
 	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for _, a := range c.Amounts {
@@ -87,7 +87,7 @@ func chargesLateWithoutCut() storage.Store {
 	})
 }
 
-// believesLateInstants brings the state up to a late instant that has not come yet.
+// believesLateInstants advances the state to a late instant that is in the future.
 func believesLateInstants() storage.Store {
 	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		now := c.Now
@@ -101,7 +101,7 @@ func believesLateInstants() storage.Store {
 	})
 }
 
-// forgetsLateOnReset forgets with a subject what was charged late.
+// forgetsLateOnReset forgets the late charges of a subject with the subject.
 type forgetsLateOnReset struct{ *Model }
 
 func (s forgetsLateOnReset) Reset(ctx context.Context, g *storage.Group) error {
@@ -116,7 +116,7 @@ func (s forgetsLateOnReset) Reset(ctx context.Context, g *storage.Group) error {
 	})
 }
 
-// appendsLate puts late entries behind all others, as of now.
+// appendsLate puts late entries after all others, as of now.
 func appendsLate() storage.Store {
 	return chargesLateBy(func(l ledger, c *storage.LateCharge) {
 		for i := range c.Amounts {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// givesBackTwice leaves what it has released open.
+// givesBackTwice leaves open what it has released.
 func givesBackTwice() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		name := takenUnder{s.Subject, s.Nonce}
@@ -30,7 +30,7 @@ func forgetsClosed() storage.Store {
 	})
 }
 
-// settlesAboveCapacity has room for more than there is.
+// settlesAboveCapacity believes that there is more room than there is.
 func settlesAboveCapacity() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		wide := settlement(*s)
@@ -58,7 +58,7 @@ func allowsEveryOverage() storage.Store {
 	})
 }
 
-// givesBackLate dates every charge anew when it is given back.
+// givesBackLate dates every charge at the time of its refund.
 func givesBackLate() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		r := l.reservations[takenUnder{s.Subject, s.Nonce}]
@@ -82,7 +82,7 @@ func settlesForAnother() storage.Store {
 	})
 }
 
-// settlesLate believes a reservation that is over.
+// settlesLate accepts a reservation that has expired.
 func settlesLate() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		name := takenUnder{s.Subject, s.Nonce}
@@ -94,7 +94,7 @@ func settlesLate() storage.Store {
 	})
 }
 
-// renewsExpired takes a lease anew for whoever asks to renew one.
+// renewsExpired takes a new permit for any client that asks to renew one.
 func renewsExpired() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		if s.Verb == storage.Renew && s.OnlyLeases() {
@@ -108,7 +108,7 @@ func renewsExpired() storage.Store {
 	})
 }
 
-// releasesAnothers gives back the lease of somebody where the caller has none.
+// releasesAnothers releases another client's permit if the client has none.
 func releasesAnothers() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		err := l.settle(s, s.Now, out)
@@ -122,7 +122,7 @@ func releasesAnothers() storage.Store {
 	})
 }
 
-// renewsForNothing says that it renewed, and did not.
+// renewsForNothing reports a renewal, but does not renew.
 func renewsForNothing() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		if s.Verb == storage.Renew {

@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// takeFunc makes a store of a function.
+// takeFunc makes a function a store.
 type takeFunc func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error
 
 func (f takeFunc) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
 	return f(ctx, t, out)
 }
 
-// altered asks a model something else than was asked.
+// altered asks a model something other than it was asked.
 func altered(alter func(t *storage.Ticket)) storage.Store {
 	model := NewModel()
 	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -41,7 +41,7 @@ func deepCopy(t *storage.Ticket) *storage.Ticket {
 	return &c
 }
 
-// answering changes what a model answers.
+// answering changes the answers of a model.
 func answering(alter func(t *storage.Ticket, out *storage.Outcome)) storage.Store {
 	model := NewModel()
 	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -53,7 +53,7 @@ func answering(alter func(t *storage.Ticket, out *storage.Outcome)) storage.Stor
 	})
 }
 
-// limitsChanged asks with other limits, and reports the right one.
+// limitsChanged decides with other limits, but reports the right one.
 func limitsChanged(change func(l *algorithm.Limit)) storage.Store {
 	asked := altered(func(t *storage.Ticket) {
 		for i := range t.Groups {
@@ -103,7 +103,7 @@ func more(l *algorithm.Limit, n int64) {
 	}
 }
 
-// unawareOfDenials charges calls that were denied elsewhere.
+// unawareOfDenials charges requests that were denied elsewhere.
 func unawareOfDenials() storage.Store {
 	model := NewModel()
 	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -113,7 +113,8 @@ func unawareOfDenials() storage.Store {
 	})
 }
 
-// racy reads under the lock, thinks, and writes under the lock again: no data race, a lost update.
+// racy reads under the lock, computes without it, and writes under the lock again: not a data race, but a
+// lost update.
 func racy() storage.Store {
 	var mu sync.Mutex
 	shared := newLedger()
@@ -139,7 +140,7 @@ func racy() storage.Store {
 	})
 }
 
-// forgetsOnStepBack answers from a clean state once the clock has stepped back.
+// forgetsOnStepBack answers from an empty state once the clock has stepped back.
 func forgetsOnStepBack() storage.Store {
 	var mu sync.Mutex
 	last := map[storage.Subject]algorithm.Instant{}
@@ -182,7 +183,7 @@ func chargesPeeks() storage.Store {
 	})
 }
 
-// chargesSome takes every limit by itself, whatever the others say.
+// chargesSome takes every limit by itself, whatever the others decide.
 func chargesSome() storage.Store {
 	model := NewModel()
 	return takeFunc(func(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -258,7 +259,7 @@ func confusesSubjects() storage.Store {
 	})
 }
 
-// answersAnothers now and then hands a caller the reply to an earlier call of somebody else.
+// answersAnothers sometimes gives a client the reply to an earlier request of another client.
 func answersAnothers() storage.Store {
 	var n atomic.Int64
 	var mu sync.Mutex

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Every mistake in a scenario is named with its line, so that a misspelt expectation is never
-// taken for none.
+// Every error in a scenario is reported with its line, so that a misspelt expectation is never ignored.
 func TestScenarioMistakes(t *testing.T) {
 	const limit = "limit fixed_window 5/60s\n"
 	const two = limit + "limit fixed_window 5/1h\n"
@@ -110,7 +109,7 @@ func TestScenarioExpectationsAroundBind(t *testing.T) {
 		"at 0s: release nonce 7 again",
 		"at 0s: release nonce 7 passes, used 1",
 		"at 0s: release nonce 7 unknown",
-		"at 0s: release nonce 7 passes, not banned", // says nothing here
+		"at 0s: release nonce 7 passes, not banned", // has no effect here
 		"at 0s: settle nonce 7 of 3 passes",
 		"at 0s: settle nonce 7 of 3 overage allow denied",
 		"at 0s: settle nonce 8 of 3 passes",

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// query runs SQL that yields one text.
+// query runs SQL that returns one text.
 func query(t *testing.T, url, sql string) (text string, err error) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -165,7 +165,7 @@ func TestServerDiesWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a child with its parent")
 	}
-	// Not t.TempDir: that is closed to the user a server of root's runs as.
+	// Not t.TempDir: the user that a server runs as, if root starts it, has no access to that.
 	dir, err := os.MkdirTemp("", "penstock-pgtest-")
 	if err != nil {
 		t.Fatal(err)

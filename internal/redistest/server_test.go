@@ -202,7 +202,7 @@ func TestServerDiesWithItsParent(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
-		_, _ = Command(addr, "SHUTDOWN", "NOSAVE") // nobody else will
+		_, _ = Command(addr, "SHUTDOWN", "NOSAVE") // nothing else will stop it
 	}
 }
 

@@ -47,10 +47,11 @@ func TestRestartedNodeRejoinsItsCluster(t *testing.T) {
 	}
 }
 
-// A replica knows what its master does, and takes over when it is told to.
+// A replica has its master's data, and takes over when it is told to.
 func TestReplicaTakesOver(t *testing.T) {
 	t.Parallel()
-	// A factor of 0: however long it takes to notice, the replica is not too old for it.
+	// A factor of 0: however long the failure takes to notice, the replica's data is not too old for a
+	// failover.
 	c := StartReplicatedCluster(t, 3, "--cluster-node-timeout", nodeTimeout, "--cluster-replica-validity-factor", "0")
 	owner := -1
 	for i, n := range c.Nodes {
@@ -78,7 +79,7 @@ func TestReplicaTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range slices.Concat(c.Nodes, c.Replicas) {
-		if s != c.Nodes[owner] { // only now: a master without its processor for a second is not gone
+		if s != c.Nodes[owner] { // only now: a master that gets no CPU for a second is not gone
 			mustCommand(t, s.Addr, "CONFIG", "SET", "cluster-node-timeout", "1000")
 		}
 	}

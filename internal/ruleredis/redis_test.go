@@ -18,10 +18,10 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// never is an interval no test lives to see the end of: what arrives was pushed.
+// never is an interval that ends after any test, so whatever arrives was pushed.
 const never = 24 * time.Hour
 
-// The rights that the package's documentation asks an operator to grant, and no others.
+// The permissions that the package's documentation asks an operator to grant, and no others.
 const (
 	publisherRights = "resetkeys resetchannels ~pen:rules &pen:rules -@all +hello +ping +eval +hmget +hset +publish"
 	nodeRights      = "resetkeys resetchannels %R~pen:rules &pen:rules -@all +hello +ping +hmget +hstrlen +hget +subscribe +unsubscribe"
@@ -104,7 +104,8 @@ func serves(version int64) func(live.Status) bool {
 	return func(s live.Status) bool { return s.Version == version }
 }
 
-// Three nodes with no more than their rights learn of a change: told, or by asking where they may not listen.
+// Three nodes with the minimum permissions learn of a change: by a message, or by polling if they may not
+// subscribe.
 func TestNodesLearnWhatIsPublished(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -151,7 +152,7 @@ func TestCluster(t *testing.T) {
 	n.await(t, "version 2", serves(2))
 }
 
-// A node learns what is published after the master was lost, from the replica that Sentinel put in its place.
+// A node learns what is published after the master was lost, from the replica that Sentinel promoted.
 func TestSentinel(t *testing.T) {
 	watched := redistest.StartSentinel(t)
 	for _, server := range watched.Servers {
@@ -242,7 +243,7 @@ func TestWhatIsNotRules(t *testing.T) {
 	fails("no rules yet")
 	command("HSET", "pen:rules", "version", "x", "text", "hello")
 	fails("do not begin with")
-	publish(t, r, 1) // which mends it
+	publish(t, r, 1) // this repairs it
 	if _, err := r.Read(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -258,7 +259,7 @@ func TestWhatIsNotRules(t *testing.T) {
 	}
 }
 
-// Redis is down when the node starts, comes, forgets all, and comes again.
+// Redis is down when the node starts, comes up, loses its data, and comes up again.
 func TestNodeOutlivesRedis(t *testing.T) {
 	server := redistest.Start(t)
 	at := Options{Addresses: []string{server.Addr}}
