@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// inNode returns a stranger whose slot is held by the given third of a cluster of three.
+// inNode returns a new subject whose slot belongs to the given master of a cluster of three.
 func inNode(i int) storage.Subject {
 	for {
 		if s := stranger(); redisstore.SlotOf(s)*3/16384 == i {
@@ -36,9 +36,9 @@ func clusterOf3(t testing.TB, clients int) (*redistest.Cluster, []*redisstore.St
 	return cluster, stores
 }
 
-// acrossTickets plays tickets over subjects in three slots, one after the other, on the store and on
-// the model, and compares what must not depend on how a denied call is undone: who passes, and what
-// is left charged. (How states are dated may differ, as a charge that is undone dates them.)
+// acrossTickets plays tickets over subjects in three slots, one after the other, on the store and on the
+// model. It compares what must not depend on how a denied request is undone: who passes, and what stays
+// charged. The dates of states may differ, because a charge that is undone dates them.
 func acrossTickets(store storage.Store, seed uint64, steps int) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	model := storetest.NewModel()
@@ -78,7 +78,7 @@ func acrossTickets(store storage.Store, seed uint64, steps int) error {
 	return nil
 }
 
-// summary is what an outcome says about passing and about what is charged.
+// summary returns the part of an outcome about passing and about what is charged.
 func summary(o *storage.Outcome) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v:", o.Allowed)
@@ -103,7 +103,7 @@ func TestAcrossSlots(t *testing.T) {
 	}
 }
 
-// A store that does not undo, or undoes only a part, is found out.
+// A store that does not undo, or undoes only a part, fails the check.
 func TestAcrossSlotsSabotaged(t *testing.T) {
 	_, stores := clusterOf3(t, 1)
 	script := redisstore.AmendScriptText()
@@ -125,8 +125,8 @@ func TestAcrossSlotsSabotaged(t *testing.T) {
 	}
 }
 
-// Callers on several nodes compete for subjects in different slots. No limit is exceeded, and what
-// is charged in the end is what passed.
+// Clients on several nodes compete for subjects in different slots. No limit is exceeded, and in the end
+// exactly what passed is charged.
 func TestAcrossSlotsExactly(t *testing.T) {
 	_, stores := clusterOf3(t, 3)
 	for trial := range 30 {
@@ -154,8 +154,8 @@ func TestAcrossSlotsExactly(t *testing.T) {
 	}
 }
 
-// A slot that does not answer: the call fails, and what the others were charged is given back, as
-// is what the silent one was charged once it answers.
+// If a slot does not answer, the request fails. What the other slots were charged is returned, and so is
+// what the silent one was charged, once it answers.
 func TestAcrossSlotsFault(t *testing.T) {
 	cluster, stores := clusterOf3(t, 1)
 	m := spacious()
@@ -179,7 +179,7 @@ func TestAcrossSlotsFault(t *testing.T) {
 			t.Errorf("error %v does not wrap ErrUnavailable", err)
 		}
 		cancel()
-		for i := range ticket.Groups { // the ticket is its caller's again
+		for i := range ticket.Groups { // the caller owns the ticket again
 			ticket.Groups[i].Charges[0] = algorithm.Charge{}
 		}
 		if err := silent.Resume(); err != nil {
@@ -187,7 +187,7 @@ func TestAcrossSlotsFault(t *testing.T) {
 		}
 		await(t, "everything to be given back", func() bool {
 			for _, s := range subjects {
-				keys := keysOf(t, on(cluster.Addrs, s), s) // but for the value, nothing is left
+				keys := keysOf(t, on(cluster.Addrs, s), s) // only the value is left
 				if used(t, stores[0], 0, s, m) != 0 || len(keys) > 1 || len(keys) == 1 && keys[0] != redisstore.SubjectKey(prefix, s) {
 					return false
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// beats are those of a store that must answer.
+// beats returns a function that sends heartbeats to a store that must answer.
 func beats(t *testing.T, store *redisstore.Store) func(node, about string) (int, map[string]redisstore.Peer) {
 	return func(node, about string) (int, map[string]redisstore.Peer) {
 		t.Helper()
@@ -32,10 +32,10 @@ func beats(t *testing.T, store *redisstore.Store) func(node, about string) (int,
 	}
 }
 
-// Nodes count as long as they beat, by the server's clock, and what is kept of them expires.
+// Nodes count as long as they send heartbeats, by the server's clock, and their entries expire.
 func TestBeat(t *testing.T) {
 	server := redistest.Start(t)
-	grant(t, server.Addr, aclCommands) // the documented rights are enough
+	grant(t, server.Addr, aclCommands) // the documented permissions are enough
 	store := open(t, redisstore.Options{Addresses: []string{server.Addr}})
 	if err := store.Ping(t.Context()); err != nil {
 		t.Error(err)
@@ -45,7 +45,7 @@ func TestBeat(t *testing.T) {
 		n, _ := beat(node, "I am "+node)
 		expect(t, "nodes", n, []int{1, 2, 2, 3, 3}[i])
 	}
-	// One was heard of long ago, one will be in days.
+	// One sent its last heartbeat long ago, one is dated days ahead.
 	now := strings.Fields(ask(t, server.Addr, "TIME"))[0]
 	ask(t, server.Addr, "ZADD", "pen:nodes", "1000", "old", "99999999999", "ahead", now, "d")
 	ask(t, server.Addr, "HSET", "pen:{pen:nodes}", "old", "I was", "ahead", "I will be")
@@ -87,7 +87,7 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// On a cluster names and what is said of them are in one slot, and on one server.
+// On a cluster the names and descriptions are in one slot, and so on one server.
 func TestBeatOnCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {
@@ -107,8 +107,8 @@ func TestBeatOnCluster(t *testing.T) {
 	}
 }
 
-// firstBeat is the script of the versions that only counted, as they send it: while nodes are replaced
-// one by one, it runs on the same Redis.
+// firstBeat is the script of the versions that only counted, as they send it. It runs on the same Redis
+// during a rolling upgrade.
 const firstBeat = `local now = tonumber(redis.call('TIME')[1])
 local within = tonumber(ARGV[2])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
@@ -132,7 +132,7 @@ func TestBeatBesideTheFirstVersion(t *testing.T) {
 	if n, told := beat("newer", "I am newer"); n != 3 || told["old"].Name == "" || told["old"].About != "" || told["new"].About != "I am new" {
 		t.Errorf("%d nodes: %+v", n, told)
 	}
-	// It drops a name, and knows nothing of what was said: that goes with the next beat.
+	// It drops a name, but does not know descriptions: the next heartbeat removes that one.
 	ask(t, server.Addr, "ZADD", "pen:nodes", "1000", "new")
 	if n := first("old"); n != "2" {
 		t.Errorf("the first version counts %s nodes", n)
@@ -148,7 +148,7 @@ func TestBeatBesideTheFirstVersion(t *testing.T) {
 	}
 }
 
-// Whatever somebody else writes where nodes look, they are counted, and told within bounds.
+// Whatever other programs write to these keys, nodes are counted, and listed within bounds.
 func TestBeatAmongNonsense(t *testing.T) {
 	server := redistest.Start(t)
 	grant(t, server.Addr, aclCommands)
@@ -173,7 +173,7 @@ func TestBeatAmongNonsense(t *testing.T) {
 	n, _ = beat("a", "I am a")
 	expect(t, "nodes", n, 503)
 	ask(t, server.Addr, "DEL", "pen:nodes")
-	for range 20 { // each sweeps some of what is nobody's
+	for range 20 { // each sweeps some of the orphaned entries
 		n, told = beat("a", "I am a")
 	}
 	if left := ask(t, server.Addr, "HLEN", "pen:{pen:nodes}"); n != 1 || len(told) != 1 || left != "1" {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// What a call can make Redis remember is a constant, whatever it is called and whatever it costs.
-// The bounds leave room for other versions of Redis.
+// What one request can make Redis store is bounded by a constant, whatever its id and cost. The bounds
+// leave room for other versions of Redis.
 func TestMemoryOfGuards(t *testing.T) {
 	server, store := serve(t)
 	usage := func(key string) int { return number(t, server.Addr, "MEMORY", "USAGE", key, "SAMPLES", "0") }
@@ -36,7 +36,7 @@ func TestMemoryOfGuards(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		charges []algorithm.Charge
-		bound   int // of one, and of a hash around it
+		bound   int // of one entry, and of the hash around it
 	}{{"a reservation of a charge", charges[:1], 224}, {"a reservation of sixteen", charges, 768}} {
 		who := stranger()
 		for i := range n {
@@ -77,7 +77,7 @@ func TestMemoryOfGuards(t *testing.T) {
 	everyKeyExpires(t, server.Addr)
 }
 
-// Whoever makes up ids and nonces is remembered as often as it passes, and no more.
+// A client that makes up ids and nonces is recorded as often as it passes, and no more.
 func TestFloodOfMadeUpCalls(t *testing.T) {
 	server, store := serve(t)
 	const limit = 5

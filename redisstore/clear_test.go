@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Every store of the same Redis hears of resets and lifted bans, once each, with the least rights.
+// Every store on the same Redis receives resets and lifted bans, once each, with the minimum permissions.
 func TestClearings(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store, other := open(t, o), open(t, o)
@@ -61,7 +61,7 @@ func TestClearings(t *testing.T) {
 	})
 }
 
-// Announcements expire, and no more are kept than a node reads.
+// Announcements expire, and at most as many are kept as a node reads.
 func TestClearingsAreBounded(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)

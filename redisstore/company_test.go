@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A caller that sends a run for others as well is bound by its own deadline and not by theirs, and
-// they are not bound by its.
+// A caller that also sends a run for others is bound by its own deadline and not by theirs, and they are
+// not bound by its deadline.
 func TestLeaderInCompany(t *testing.T) {
 	server := redistest.Start(t)
 	s, err := Open(Options{Addresses: []string{server.Addr}, Timeout: time.Hour})

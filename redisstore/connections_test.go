@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A store that is made before there is a Redis is unavailable until a ping reaches one.
+// A store that is created before Redis is up is unavailable until a ping reaches it.
 func TestNewConnectsLater(t *testing.T) {
 	server := redistest.Start(t)
 	if err := server.Kill(); err != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// The rights docs/redis.md asks an operator to grant, and no others.
+// The permissions that docs/redis.md asks an operator to grant, and no others.
 const (
 	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set" +
 		" +lindex +lrange +llen +lpop +rpush +lset +del +pexpire" +
 		" +zcard +zcount +zrange +zrangebyscore +zscore +zadd +zremrangebyscore" +
 		" +hlen +hget +hset +hdel +hrandfield +pttl +ltrim +zrem" + // reservations
-		" +hscan +scan +dbsize" // operators' verbs
+		" +hscan +scan +dbsize" // operator commands
 	aclCluster  = "+cluster|slots +cluster|shards +role"
 	aclSentinel = "+role"
 	aclUser     = "penstock"
 	password    = "only-in-tests"
 )
 
-// grant makes the least privileged user on a server.
+// grant creates the least privileged user on a server.
 func grant(t testing.TB, addr, commands string) {
 	t.Helper()
 	args := append([]string{"ACL", "SETUSER", aclUser, "on", ">" + password, "~pen:*", "-@all"}, strings.Fields(commands)...)
@@ -39,7 +39,7 @@ func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	o.Username, o.Password = aclUser, password
 	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second // an answer that comes late is still an answer here
+		o.Timeout = 30 * time.Second // a late answer is still an answer here
 	}
 	s, err := redisstore.Open(o)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestContractSingle(t *testing.T) {
 
 func TestContractCluster(t *testing.T) {
 	if os.Getenv("PENSTOCK_TEST_TWIN_STEPS") == "" && os.Getenv("PENSTOCK_TEST_LONG") == "" && !testing.Short() {
-		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "300000") // the script is that of the single server
+		t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "300000") // the script is the same as on a single server
 	}
 	cluster := redistest.StartCluster(t, 3)
 	for _, addr := range cluster.Addrs {
@@ -83,7 +83,7 @@ func TestContractCluster(t *testing.T) {
 	}
 }
 
-// everyKeyExpires fails for every key that would stay for ever, or is not ours.
+// everyKeyExpires fails for every key that has no expiry or does not belong to the store.
 func everyKeyExpires(t *testing.T, addr string) {
 	t.Helper()
 	const script = `local bad, cursor, seen = {}, '0', 0

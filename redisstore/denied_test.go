@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// snapshot returns everything a subject has on the server, contents and ends.
+// snapshot returns everything a subject has on the server, contents and expiry times.
 func snapshot(t testing.TB, addr string, who storage.Subject) map[string]string {
 	t.Helper()
 	state := map[string]string{}
@@ -20,10 +20,10 @@ func snapshot(t testing.TB, addr string, who storage.Subject) map[string]string 
 	return state
 }
 
-// The two clocks a ticket can be decided by: a given instant, and the server's.
+// The two clocks that can decide a ticket: a given instant, and the server's clock.
 var clocks = map[string]algorithm.Instant{"given": monday, "server": 0}
 
-// A denied call writes nothing: nothing to store, nothing to replicate, and no later end.
+// A denied request writes nothing: nothing to store, nothing to replicate, and no later expiry.
 func TestDeniedCallsWriteNothing(t *testing.T) {
 	server, store := serve(t)
 	for clock, now := range clocks {
@@ -52,13 +52,13 @@ func TestDeniedCallsWriteNothing(t *testing.T) {
 	}
 }
 
-// Nor does a peek or an impossible cost create anything for a stranger.
+// Nor does a peek or an impossible cost create anything for a new subject.
 func TestPeeksCreateNothing(t *testing.T) {
 	server, store := serve(t)
 	for clock, now := range clocks {
 		for _, m := range eachKind(time.Hour) {
 			costs := []int64{0}
-			if m.Kind != algorithm.KindLeases { // takes one whatever the cost
+			if m.Kind != algorithm.KindLeases { // takes one, whatever the cost
 				costs = append(costs, 4, algorithm.MaxCount)
 			}
 			for _, cost := range costs {
@@ -72,7 +72,7 @@ func TestPeeksCreateNothing(t *testing.T) {
 	}
 }
 
-// A call that one limit denies leaves all others as they were, in whatever order they stand.
+// A request that one limit denies leaves all others unchanged, whatever their order.
 func TestDeniedByOneChargesNone(t *testing.T) {
 	server, store := serve(t)
 	meters := eachKind(time.Hour)
@@ -98,7 +98,7 @@ func TestDeniedByOneChargesNone(t *testing.T) {
 	}
 }
 
-// Under count_denied a denied call does write, and what it writes is bounded.
+// Under count_denied a denied request does write, and what it writes is bounded.
 func TestCountedDenialsAreBounded(t *testing.T) {
 	server, store := serve(t)
 	for _, l := range []algorithm.Limit{
@@ -141,7 +141,7 @@ func TestCountedDenialsAreBounded(t *testing.T) {
 	}
 }
 
-// Nor does a call write that is denied to who is banned, whatever guards it has.
+// A request of a banned subject writes nothing either, whatever guards it has.
 func TestBannedCallsWriteNothing(t *testing.T) {
 	server, store := serve(t)
 	for clock, now := range clocks {
@@ -166,7 +166,7 @@ func TestBannedCallsWriteNothing(t *testing.T) {
 	}
 }
 
-// A peek with guards is a peek.
+// A peek with guards is still a peek.
 func TestGuardedPeeksCreateNothing(t *testing.T) {
 	server, store := serve(t)
 	for clock, now := range clocks {

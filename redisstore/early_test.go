@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A request that is given up on has had its whole time: neither the deadline of a request on the same
-// connection nor that of one that makes a connection for others ends it.
+// A request that times out has had its full time: neither the deadline of a request on the same connection
+// nor that of one that makes a connection for others ends it.
 func TestNoRequestFailsBeforeItsTime(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	for _, test := range []struct {

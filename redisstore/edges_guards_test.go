@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A teller tells a story: what it asks is answered by the model and remembered.
+// A teller plays a scenario: the model answers its requests, and the answers are recorded.
 type teller struct{ *recorder }
 
 func (r teller) take(t *storage.Ticket) (out storage.Outcome) {
@@ -25,15 +25,15 @@ func (r teller) settle(now algorithm.Instant, t *storage.Ticket, verb storage.Ve
 	r.Settle(context.Background(), s, new(storage.Settled))
 }
 
-// aroundIt are the instants just before one, at it, and just after.
+// aroundIt returns the instants just before one, at it, and just after.
 func aroundIt(at algorithm.Instant) []algorithm.Instant {
 	return []algorithm.Instant{at - 1, at, at + 1}
 }
 
-// guardStories are what random traces seldom meet around charges.
+// guardStories are scenarios for guards that random traces seldom reach.
 var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters, refunds}
 
-// repeatsAtTheEnd: a call is repeated when its record ends, and by a clock that stepped back as far.
+// repeatsAtTheEnd: a duplicate arrives when its record ends, and from a clock that stepped back as far.
 func repeatsAtTheEnd(r teller) {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	const ttl = time.Minute
@@ -72,10 +72,10 @@ func overdrawnLog(r teller) {
 	}
 }
 
-// strikesAtTheEnd: strikes as far apart as they may be, on a clock that runs and one that steps back.
+// strikesAtTheEnd: strikes as far apart as possible, on a clock that runs and on one that steps back.
 func strikesAtTheEnd(r teller) {
 	spent := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: 300 * time.Hour}.MustCompile()
-	hour := seconds(3600) // within which strikes count
+	hour := seconds(3600) // strikes count within it
 	for _, step := range aroundIt(hour) {
 		for _, instants := range [][]algorithm.Instant{{0, step, step + 1}, {0, 1, step}, {0, 1, step + 1}, {step, 0, step + 1, hour + 10}, {step, 0, hour - 1, hour, hour + 1, hour + 2}} {
 			t := one(monday, stranger(), charge(spent, 1))
@@ -142,7 +142,7 @@ func intervalStepBack(r teller) {
 	}
 }
 
-// lateGiveBacks: charges are settled while their windows end, with others before and behind.
+// lateGiveBacks: charges are settled while their windows end, with others before and after them.
 func lateGiveBacks(r teller) {
 	window := seconds(10)
 	for _, m := range returnable(eachKind(10 * time.Second)) {
@@ -180,7 +180,7 @@ func lateGiveBacks(r teller) {
 	}
 }
 
-// renewedLeases: leases of different lengths are renewed together, some of them lost.
+// renewedLeases: permits of different lengths are renewed together, some of them expired.
 func renewedLeases(r teller) {
 	short := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Minute}.MustCompile()
 	long := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Hour, Ordinal: 1}.MustCompile()

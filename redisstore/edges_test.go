@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// edgeTraces are short stories at edges that random traces seldom meet, answered by the model.
+// edgeTraces returns short scenarios at edges that random traces seldom reach, answered by the model.
 func edgeTraces() ([]trace, error) {
 	r := &recorder{Model: storetest.NewModel()}
 	var traces []trace
@@ -36,7 +36,7 @@ func edgeTraces() ([]trace, error) {
 	return traces, nil
 }
 
-// leakyPatience: callers that can wait as long as they must, a microsecond less and one more, at
+// leakyPatience: clients that can wait exactly as long as they must, a microsecond less and one more, at
 // every length of a tick.
 func leakyPatience(take func(*storage.Ticket) storage.Outcome) {
 	for _, window := range []time.Duration{time.Second, 7 * time.Second, 20 * time.Second, 11 * time.Hour} {
@@ -46,7 +46,7 @@ func leakyPatience(take func(*storage.Ticket) storage.Outcome) {
 				who, now := stranger(), monday
 				for i := range 12 {
 					now += algorithm.Instant(i * 137)
-					// Who cannot wait at all is told for how long he would have to.
+					// A client that cannot wait at all is told how long it would have to wait.
 					probe := one(now, who, charge(m, 1))
 					probe.MaxDelay = 0
 					denied := take(probe)
@@ -62,7 +62,7 @@ func leakyPatience(take func(*storage.Ticket) storage.Outcome) {
 	}
 }
 
-// leaseExpiry: a holder asks again at the very instant its lease ends, just before and just after.
+// leaseExpiry: a holder asks again at the exact instant its permit ends, just before and just after.
 func leaseExpiry(take func(*storage.Ticket) storage.Outcome) {
 	for off := range algorithm.Instant(3) {
 		m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Second}.MustCompile()
@@ -77,7 +77,7 @@ func leaseExpiry(take func(*storage.Ticket) storage.Outcome) {
 	}
 }
 
-// lowerConcurrency: more leases are live than a lowered limit grants; a peek and a call wait for
+// lowerConcurrency: more permits are live than a lowered limit grants; a peek and a request wait for
 // different ones to end.
 func lowerConcurrency(take func(*storage.Ticket) storage.Outcome) {
 	limit := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 6, Window: time.Second}
@@ -92,8 +92,8 @@ func lowerConcurrency(take func(*storage.Ticket) storage.Outcome) {
 	}
 }
 
-// peeksBeforeNewcomer: a ticket peeks at limits that have a state or none and charges one that is
-// new to the subject, which must not take the place of another.
+// peeksBeforeNewcomer: a ticket peeks at limits with and without state and charges one that is new to the
+// subject, which must not take the place of another.
 func peeksBeforeNewcomer(take func(*storage.Ticket) storage.Outcome) {
 	var fixed []*algorithm.Meter
 	for _, m := range eachKind(time.Hour) {

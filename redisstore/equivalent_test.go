@@ -2,7 +2,7 @@ package redisstore_test
 
 import "slices"
 
-// Reasons why a mistake in the script changes nothing that matters.
+// Reasons why a mutation of the script changes nothing that matters.
 const (
 	sameAtEqual   = "where both sides are equal, both branches come to the same"
 	anotherSearch = "looks in another order, or asks for a length it knows: slower, and finds the same"
@@ -15,7 +15,7 @@ const (
 	writesNothing = "says what to write to who is told to write nothing"
 )
 
-// equivalents are the mistakes that change no answer and nothing that is stored, by their line.
+// equivalents are the mutations that change no answer and no stored state, by their line.
 var equivalents = []struct {
 	line     string
 	mistakes []string
@@ -94,7 +94,7 @@ var equivalents = []struct {
 		[]string{"- for + at 51"}, "one less two is a byte of ones, which has the same two bits"},
 }
 
-// equivalent returns why the mutant is no worse than the script, or nothing.
+// equivalent returns why the mutant is equivalent to the script, or "".
 func equivalent(m mutant) string {
 	for _, e := range equivalents {
 		if e.line == m.line && slices.Contains(e.mistakes, m.mistake) {

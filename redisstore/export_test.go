@@ -15,7 +15,7 @@ func ScriptText() string { return takeScript.text }
 // AmendScriptText returns the script that settles and bans, as it is sent.
 func AmendScriptText() string { return amendScript.text }
 
-// BeatScriptText returns the script by which nodes know each other, as it is sent.
+// BeatScriptText returns the script for heartbeats, as it is sent.
 func BeatScriptText() string { return beatText }
 
 // ClearScriptText returns the script that announces resets, as it is sent.
@@ -30,7 +30,7 @@ func (s *Store) UseScript(text string) { s.script = newScript(text) }
 // UseAmendScript makes the store settle by another script.
 func (s *Store) UseAmendScript(text string) { s.amend = newScript(text) }
 
-// Across is a store that decides as if every two slots were different servers.
+// Across is a store that decides as if any two slots were on different servers.
 type Across struct{ *Store }
 
 func (a Across) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) error {
@@ -45,12 +45,12 @@ func SubjectKey(prefix string, s storage.Subject) string {
 	return string(appendSubjectKey(nil, prefix, s))
 }
 
-// ListKey returns the key of a subject's log or set of leases.
+// ListKey returns the key of a subject's log or set of permits.
 func ListKey(prefix string, s storage.Subject, m *algorithm.Meter) string {
 	return string(appendListKey(nil, prefix, s, m))
 }
 
-// RecordKey returns the key of what is remembered of a call.
+// RecordKey returns the key of the record of a request.
 func RecordKey(prefix string, s storage.Subject, call storage.CallID) string {
 	return string(appendRecordKey(nil, prefix, s, call))
 }
@@ -65,10 +65,10 @@ func LateKey(prefix string, s storage.Subject, nonce uint64) string {
 	return string(appendLateKey(nil, prefix, s, nonce))
 }
 
-// SlotOf returns the slot in which everything of the subject lives.
+// SlotOf returns the slot that holds everything of the subject.
 func SlotOf(s storage.Subject) int { return slotOf(s) }
 
-// Waiting returns how many calls are queued and have not been sent.
+// Waiting returns how many tickets are queued and not sent yet.
 func (s *Store) Waiting() int {
 	n := 0
 	for i := range s.lanes {
@@ -80,8 +80,8 @@ func (s *Store) Waiting() int {
 	return n
 }
 
-// TakeDated decides a ticket of one calendar charge as if the node's calendar had said other starts
-// of periods: a node whose clock is not Redis'.
+// TakeDated decides a ticket of one calendar charge as if the node's calendar had other period starts, as
+// on a node whose clock differs from that of Redis.
 func (s *Store) TakeDated(t *storage.Ticket, starts [4]algorithm.Instant) (storage.Found, error) {
 	c := newCall(t)
 	keys, arg := newRequest().pack([]*call{c}, s.prefix, t.Now)
@@ -120,7 +120,7 @@ func (s *Store) SettleDated(t *storage.Settlement, starts [4]algorithm.Instant) 
 	return err
 }
 
-// Hold takes a ticket as if it were a part of a larger one, and returns what undoes it.
+// Hold takes a ticket as if it were part of a larger one, and returns a function that undoes it.
 func (s *Store) Hold(t *storage.Ticket, out *storage.Outcome) (undo func(now algorithm.Instant) error, err error) {
 	p := part{slot: slotOf(t.Groups[0].Subject), ticket: *t}
 	hold := rand.Uint64() | 1
@@ -142,8 +142,8 @@ func (s *Store) Hold(t *storage.Ticket, out *storage.Outcome) (undo func(now alg
 	}, nil
 }
 
-// SlowPace makes the store believe in a short way to Redis, so that it has LeastRuns under way at
-// most, until lone calls tell it otherwise. It waits for those that are under way.
+// SlowPace makes the store assume a short round trip, so that it has at most LeastRuns in flight, until
+// single requests measure otherwise. It waits for the runs in flight.
 func (s *Store) SlowPace() {
 	for i := range s.lanes {
 		l := &s.lanes[i]
@@ -156,7 +156,7 @@ func (s *Store) SlowPace() {
 	s.pace.roundTrip.Store(0)
 }
 
-// LeastRuns is how many runs a lane may always have under way.
+// LeastRuns is how many runs a lane may always have in flight.
 const LeastRuns = leastRun
 
 // Bounds of a run.
@@ -165,8 +165,8 @@ const (
 	MaxRunItems   = maxRunItems
 )
 
-// FastPace makes the store believe in a long way to Redis, so that it has many runs under way, until
-// lone calls tell it otherwise.
+// FastPace makes the store assume a long round trip, so that it has many runs in flight, until single
+// requests measure otherwise.
 func (s *Store) FastPace() { s.pace.roundTrip.Store(int64(mostRuns * paceStep)) }
 
 // Idle returns how many connections for runs are not in use.

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// checkExtends lowers limits whose counters were written, and looks at what a look by the lowered limit
-// does to the key: it lives as long as that limit needs, and a second look changes nothing.
+// checkExtends lowers limits whose counters were written, and checks what a read by the lowered limit does
+// to the key: it lives as long as that limit needs, and a second read changes nothing.
 func checkExtends(store *redisstore.Store, addr string) error {
 	var errs []error
 	for _, now := range clocks {
@@ -25,7 +25,7 @@ func checkExtends(store *redisstore.Store, addr string) error {
 		} {
 			l.Count, l.Window = 1000, 10*time.Second
 			fast := l.MustCompile()
-			l.Count = 1 // in which it takes longer than the hour that given instants are kept at least
+			l.Count = 1 // takes longer than the hour for which given instants are always kept
 			slow := l.MustCompile()
 			for cost := range int64(2) {
 				for _, company := range []bool{false, true} {
@@ -37,7 +37,7 @@ func checkExtends(store *redisstore.Store, addr string) error {
 	return errors.Join(append(errs, extendsStrikes(store, addr), leavesTheFuture(store, addr))...)
 }
 
-// extends looks at one counter, alone in its value or in company of a limit that ends sooner.
+// extends checks one counter, alone in its value or together with a limit that ends sooner.
 func extends(store *redisstore.Store, addr string, spend *storage.Ticket, look algorithm.Charge, company bool) error {
 	g := &spend.Groups[0]
 	if company {
@@ -62,7 +62,7 @@ func extends(store *redisstore.Store, addr string, spend *storage.Ticket, look a
 		}
 		before = after
 	}
-	// The state itself is as the fast limit left it: that one finds it as it was.
+	// The state itself is unchanged: the fast limit finds it as it left it.
 	peek := one(spend.Now, g.Subject, charge(g.Charges[0].Meter, 0))
 	if spend.Now == 0 {
 		return nil
@@ -73,7 +73,7 @@ func extends(store *redisstore.Store, addr string, spend *storage.Ticket, look a
 	return nil
 }
 
-// extendsStrikes: strikes are kept as long as they are to be forgiven now.
+// extendsStrikes: strikes are kept for the current forgive period.
 func extendsStrikes(store *redisstore.Store, addr string) error {
 	for _, now := range clocks {
 		for cost := range int64(2) { // a request that passes beside the strike, and a peek
@@ -100,8 +100,8 @@ func extendsStrikes(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// leavesTheFuture: a peek at a state that a wrong clock wrote does not keep it until that future, and a
-// state that says nothing any more is not kept at all.
+// leavesTheFuture: a peek at a state that a wrong clock wrote does not keep it until that future, and an
+// expired state is not kept at all.
 func leavesTheFuture(store *redisstore.Store, addr string) error {
 	l := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Burst: 1000, Window: 10 * time.Second}
 	fast := l.MustCompile()

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// starve runs something on a server that has no memory to give.
+// starve runs a function while the server has no free memory.
 func starve(t testing.TB, addr string, do func()) {
 	t.Helper()
 	ask(t, addr, "CONFIG", "SET", "maxmemory", "1")
@@ -25,7 +25,7 @@ func starve(t testing.TB, addr string, do func()) {
 	ask(t, addr, "CONFIG", "SET", "maxmemory", "0")
 }
 
-// allCharges is a charge of every limit that can be reserved.
+// allCharges returns a charge of every limit that can be reserved.
 func allCharges(cost int64) (charges []algorithm.Charge) {
 	for _, m := range returnable(eachKind(algorithm.MaxWindow)) {
 		charges = append(charges, charge(m, cost))
@@ -33,7 +33,7 @@ func allCharges(cost int64) (charges []algorithm.Charge) {
 	return charges
 }
 
-// A server without memory refuses a guarded call as a whole, whichever of its keys would be new.
+// A server without memory refuses a guarded request as a whole, whichever of its keys would be new.
 func TestOutOfMemoryGuarded(t *testing.T) {
 	server, store := serve(t)
 	for bits := range 16 {
@@ -52,7 +52,7 @@ func TestOutOfMemoryGuarded(t *testing.T) {
 		if bits&4 != 0 {
 			g.Reserve = 0
 		}
-		for seen := range 3 { // a newcomer, one with a state, a repeat
+		for seen := range 3 { // a new subject, one with a state, a duplicate
 			if seen == 1 {
 				first := *ticket
 				first.Groups = []storage.Group{*g}
@@ -75,7 +75,7 @@ func TestOutOfMemoryGuarded(t *testing.T) {
 	}
 }
 
-// Nor does it strike or ban by halves.
+// Nor does it record half a strike or half a ban.
 func TestOutOfMemoryStrikes(t *testing.T) {
 	server, store := serve(t)
 	ticket := one(0, stranger(), charge(slidingLog(1, time.Hour), 1))
@@ -97,7 +97,7 @@ func TestOutOfMemoryStrikes(t *testing.T) {
 		}
 		take(t, store, ticket)
 	}
-	starve(t, server.Addr, func() { // denied as ever: nothing to write
+	starve(t, server.Addr, func() { // denied as before: nothing to write
 		if out := take(t, store, ticket); out.Groups[0].BannedUntil == 0 {
 			t.Error("two strikes did not ban")
 		}
@@ -136,7 +136,7 @@ func TestOutOfMemorySettlement(t *testing.T) {
 			}
 		}
 	}
-	// What only gives back needs none.
+	// A pure release needs no memory.
 	ticket := one(0, stranger(), charge(algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 1, Window: time.Hour}.MustCompile(), 1))
 	take(t, store, ticket)
 	starve(t, server.Addr, func() {
@@ -167,7 +167,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 		}
 		recovers(t, store, m)
 	}
-	var warm storage.Ban // the first amendment travels by its text, behind a refusal
+	var warm storage.Ban // the first amendment is sent with its text, after a NOSCRIPT error
 	warm.Subject, warm.Penalty, warm.Length = stranger(), penaltyOf(3, time.Minute, time.Hour), time.Minute
 	if _, err := store.Ban(t.Context(), &warm); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestLostReplyOfASettlement(t *testing.T) {
 	expect(t, "keys after a reset whose reply was lost", len(keysOf(t, server.Addr, warm.Subject)), 0)
 }
 
-// Whatever is asked of a silent server, the caller comes back by its deadline or the store's.
+// Whatever is asked of a silent server, the caller returns by its deadline or the store's.
 func TestSilentServerForOperators(t *testing.T) {
 	server := redistest.Start(t)
 	patient := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Minute})
@@ -268,7 +268,7 @@ func TestSilentServerForOperators(t *testing.T) {
 	}
 	recovers(t, patient, m)
 	recovers(t, hasty, m)
-	g.Subject = stranger() // what nobody waited for may have been done to the other
+	g.Subject = stranger() // an operation that timed out may still have changed the other one
 	take(t, patient, ticket)
 	for _, name := range []string{"settle", "charge late", "reservations", "keys", "size", "ban", "reset"} {
 		if err := verbs[name](t.Context(), patient); err != nil {
@@ -277,7 +277,7 @@ func TestSilentServerForOperators(t *testing.T) {
 	}
 }
 
-// A caller that gives up on a settlement takes nobody's connection along.
+// A caller that gives up on a settlement does not close a connection that others use.
 func TestHastySettlementsHarmNobody(t *testing.T) {
 	_, store := serve(t)
 	who, m := stranger(), spacious()

@@ -29,7 +29,7 @@ func fails(t *testing.T, store *redisstore.Store, ctx context.Context, who stora
 	return err
 }
 
-// recovers polls until calls pass again.
+// recovers polls until requests pass again.
 func recovers(t *testing.T, store *redisstore.Store, m *algorithm.Meter) {
 	t.Helper()
 	await(t, "calls to pass again", func() bool {
@@ -68,7 +68,7 @@ func TestReadOnly(t *testing.T) {
 	server, store := serve(t)
 	m, who := spacious(), stranger()
 	hit(t, store, 0, who, m)
-	ask(t, server.Addr, "REPLICAOF", "127.0.0.1", "1") // where nobody is
+	ask(t, server.Addr, "REPLICAOF", "127.0.0.1", "1") // an address without a server
 	for range 3 {
 		if err := fails(t, store, t.Context(), who, m); !strings.Contains(err.Error(), "READONLY") {
 			t.Errorf("error %v does not say READONLY", err)
@@ -98,7 +98,7 @@ func TestKillAndRestart(t *testing.T) {
 	recovers(t, store, m)
 }
 
-// A server that accepts and never answers: callers come back by their own deadline or the store's.
+// A server that accepts and never answers: callers return by their own deadline or the store's.
 func TestSilentServer(t *testing.T) {
 	server := redistest.Start(t)
 	m := spacious()
@@ -114,7 +114,7 @@ func TestSilentServer(t *testing.T) {
 	if err := fails(t, patient, ctx, stranger(), m); !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller's cancellation: error %v does not wrap Canceled", err)
 	}
-	for range 5 { // the later ones are never sent: the runs are taken
+	for range 5 { // the later ones are never sent: all runs are in flight
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if err := fails(t, patient, ctx, stranger(), m); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the caller's deadline: error %v does not wrap DeadlineExceeded", err)
@@ -133,7 +133,7 @@ func TestSilentServer(t *testing.T) {
 	recovers(t, hasty, m)
 }
 
-// A deadline is the caller's own, also when it shares a run with others or sends it for them.
+// A caller keeps its own deadline, even if it shares a run with others or sends it for them.
 func TestDeadlinesInCompany(t *testing.T) {
 	server := redistest.Start(t)
 	store := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: time.Hour})
@@ -161,7 +161,7 @@ func TestDeadlinesInCompany(t *testing.T) {
 	}
 }
 
-// A call that was over before it began is not sent.
+// A request whose context has already ended is not sent.
 func TestCancelledBefore(t *testing.T) {
 	_, store := serve(t)
 	m, who := spacious(), stranger()
@@ -173,12 +173,12 @@ func TestCancelledBefore(t *testing.T) {
 	expect(t, "used", int(used(t, store, 0, who, m)), 0)
 }
 
-// lossy is a connection that loses the next reply to a script, and itself, once it is armed: the
-// server has executed what it was sent. Others may be armed too, and read a reply to something else.
+// lossy is a connection that, once armed, loses the next reply to a script and then itself. The server has
+// executed what it was sent. Others may be armed too, and read a reply to something else.
 type lossy struct {
 	net.Conn
 	armed *atomic.Bool
-	asked atomic.Bool // a script was sent since
+	asked atomic.Bool // a script has been sent since
 }
 
 func (c *lossy) Write(b []byte) (int, error) {
@@ -219,7 +219,7 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 	}
 	expect(t, "charges of calls sent once each", int(used(t, store, 0, honest, m)), rounds)
 
-	// Whoever tries again after such an error is charged twice: the test above would see it.
+	// A client that retries after such an error is charged twice: the test above would see it.
 	for range rounds {
 		armed.Store(true)
 		fails(t, store, t.Context(), retrying, m)
@@ -233,8 +233,8 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 	}
 }
 
-// After a restart of Redis one request at most fails for each connection that was in use, and none for
-// connections that were not: the first that fails has them checked.
+// After a restart of Redis, at most one request fails for each connection that was in use, and none for
+// idle connections: the first failure triggers a check of them.
 func TestIdleConnectionsAreChecked(t *testing.T) {
 	server, store := serve(t)
 	m := spacious()

@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-const prefix = "pen:" // of every key, as long as no option says otherwise
+const prefix = "pen:" // of every key, unless an option changes it
 
-// monday is the instant at which traces with a clock of their own begin: odd to the last digit.
+// monday is the instant at which traces with their own clock begin: odd to the last digit.
 const monday = algorithm.Instant(1794704739699202)
 
-// dial opens a store without an account, for servers that lose theirs because they are restarted
-// or replaced.
+// dial opens a store without a user account, for servers that lose theirs because they are restarted or
+// replaced.
 func dial(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	if o.Timeout == 0 {
@@ -33,7 +33,7 @@ func dial(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
-// dialHasty opens a store that has less time than a busy machine may take to connect.
+// dialHasty opens a store with less time than a busy machine may take to connect.
 func dialHasty(t testing.TB, o redisstore.Options) (s *redisstore.Store) {
 	t.Helper()
 	await(t, "a connection", func() bool {
@@ -72,7 +72,7 @@ func stranger() storage.Subject {
 	return hasher.Subject("test", fmt.Sprint(strangers.Add(1)))
 }
 
-// one is a ticket of a single group that can wait as long as it takes.
+// one returns a ticket of a single group that can wait as long as it takes.
 func one(now algorithm.Instant, who storage.Subject, charges ...algorithm.Charge) *storage.Ticket {
 	return &storage.Ticket{
 		Now: now, MaxDelay: algorithm.AnyDelay, Nonce: uint64(strangers.Add(1)),
@@ -94,7 +94,7 @@ func take(t testing.TB, s storage.Store, ticket *storage.Ticket) storage.Outcome
 	return out
 }
 
-// hit charges one call of cost 1 and tells whether it passed.
+// hit charges one request of cost 1 and reports whether it passed.
 func hit(t testing.TB, s storage.Store, now algorithm.Instant, who storage.Subject, m *algorithm.Meter) bool {
 	t.Helper()
 	return take(t, s, one(now, who, charge(m, 1))).Allowed
@@ -106,7 +106,7 @@ func used(t testing.TB, s storage.Store, now algorithm.Instant, who storage.Subj
 	return take(t, s, one(now, who, charge(m, 0))).Decisions[0].Used
 }
 
-// await polls until done; only the end of the whole test run makes it give up.
+// await polls until done; it ends early only with the whole test run.
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
@@ -118,7 +118,7 @@ func await(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// eachKind holds a limit of three of every kind, over an hour and therefore stable during a test.
+// eachKind returns a limit of three of every kind.
 func eachKind(window time.Duration) []*algorithm.Meter {
 	limits := []algorithm.Limit{
 		{Algorithm: algorithm.FixedWindow, Count: 3, Window: window},

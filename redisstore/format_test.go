@@ -26,12 +26,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// recorded is the state that a history left in Redis when this format was new. Servers have such state
-// in them: it may be added to, and never changes. To record a later format, give it a file of its own.
+// recorded is the state that a history left in Redis when this format was new. Servers contain such state:
+// the file may be extended, but never changed. To record a later format, use a new file.
 var recorded = filepath.Join("testdata", fmt.Sprintf("format%d.txt", redisstore.StateFormat))
 
-// A history is calls of every kind: those before, of which the state was recorded, and those after,
-// whose answers show whether it was understood.
+// history makes requests of every kind: those before, whose state was recorded, and those after, whose
+// answers show whether it was understood.
 func history(ctx context.Context, s keeper, after bool) (answers []any, err error) {
 	names := storage.NewHasher("recorded state")
 	nonce, now := uint64(1), monday
@@ -56,7 +56,7 @@ func history(ctx context.Context, s keeper, after bool) (answers []any, err erro
 			Penalty: penaltyOf(2, time.Hour, 2*time.Hour), Dedup: dedupOf(time.Hour), Call: storage.CallID(names.Subject("call", fmt.Sprint(i))), Reserve: time.Hour,
 		}
 		take(g)
-		take(g) // a repeat of it
+		take(g) // a duplicate of it
 		g.Call = storage.CallID(names.Subject("another", fmt.Sprint(i, after)))
 		for range 3 {
 			take(g)
@@ -68,7 +68,7 @@ func history(ctx context.Context, s keeper, after bool) (answers []any, err erro
 			answers = append(answers, out)
 		}
 	}
-	for i, m := range eachKind(time.Hour)[:3] { // one is let be, one has a strike, one is banned
+	for i, m := range eachKind(time.Hour)[:3] { // one is left alone, one has a strike, one is banned
 		for range 3 + i {
 			take(storage.Group{Subject: names.Subject("struck", fmt.Sprint(i)), Charges: []algorithm.Charge{{Meter: m, Cost: 1}}, Penalty: penaltyOf(2, time.Hour, 2*time.Hour)})
 		}
@@ -76,7 +76,7 @@ func history(ctx context.Context, s keeper, after bool) (answers []any, err erro
 	return answers, err
 }
 
-// The state that was recorded is what this version writes, and it goes on from there.
+// This version writes exactly the recorded state, and continues from it.
 func TestRecordedState(t *testing.T) {
 	server, s := serve(t)
 	if _, err := history(t.Context(), s, false); err != nil {
@@ -120,8 +120,8 @@ func TestRecordedState(t *testing.T) {
 	}
 }
 
-// later is the script of a release that brings another format, as docs/upgrade.md says that it
-// must be: it reads both, and writes the old one until it is told that all nodes read the new one.
+// later returns the script of a release with another format, as docs/upgrade.md requires it: it reads both,
+// and writes the old one until it is told that all nodes read the new one.
 func later(t *testing.T, writesNew bool) string {
 	t.Helper()
 	text := redisstore.ScriptText()
@@ -142,8 +142,8 @@ func later(t *testing.T, writesNew bool) string {
 	return text
 }
 
-// An upgrade to a release with another format, and the way back, on one Redis under load: each step lets
-// pass what is left of the limit and no more.
+// An upgrade to a release with another format, and the downgrade, on one Redis under load: each step lets
+// exactly the rest of the limit pass.
 func TestNodesOfTwoFormats(t *testing.T) {
 	server := redistest.Start(t)
 	node := func(text string) *redisstore.Store {
@@ -157,7 +157,7 @@ func TestNodesOfTwoFormats(t *testing.T) {
 	who, bystander := stranger(), stranger()
 	const step = 200
 	limit := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 4 * step, Window: 300 * 24 * time.Hour}.MustCompile()
-	// load sends so many calls to all nodes at once and tells how many pass.
+	// load sends this many requests to all nodes at once and returns how many pass.
 	load := func(calls int, nodes ...*redisstore.Store) int {
 		t.Helper()
 		var passed, failed atomic.Int64
@@ -198,7 +198,7 @@ func TestNodesOfTwoFormats(t *testing.T) {
 		}
 	}
 
-	// A node of the release before must not guess, nor destroy.
+	// A node of the previous release must neither guess nor destroy.
 	var out storage.Outcome
 	err := old.Take(t.Context(), one(0, who, charge(limit, 1)), &out)
 	if !errors.Is(err, storage.ErrCorrupt) || !errors.Is(err, storage.ErrUnavailable) || format() != 2 {
@@ -208,7 +208,7 @@ func TestNodesOfTwoFormats(t *testing.T) {
 		t.Error("an old node denies others")
 	}
 
-	// The way back: first the format, then the release.
+	// The downgrade: first the format, then the release.
 	if passed := load(step/2, switched, upgraded); passed != step/2 {
 		t.Fatalf("on the way back %d of %d passed", passed, step/2)
 	}
@@ -228,7 +228,7 @@ func plainClient(t *testing.T, addr string) rueidis.Client {
 	return client
 }
 
-// How each type of key is read and written whole.
+// How to read and write each type of key as a whole.
 var dumping = map[string]struct {
 	read  []string // before and after the key
 	write []string
@@ -239,7 +239,7 @@ var dumping = map[string]struct {
 	"hash":   {[]string{"HGETALL"}, []string{"HSET"}},
 }
 
-// record writes all keys, a line each: type, key and contents, the latter in hex.
+// record writes all keys, one per line: type, key and contents in hex.
 func record(t *testing.T, client rueidis.Client) string {
 	t.Helper()
 	do := func(words ...string) rueidis.RedisResult {
@@ -290,7 +290,7 @@ func record(t *testing.T, client rueidis.Client) string {
 	return b.String()
 }
 
-// restore brings back what record wrote.
+// restore restores what record wrote.
 func restore(t *testing.T, client rueidis.Client, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// FuzzGuards puts any bytes where a guarded call keeps its record, its reservation and its states:
-// whatever is asked is answered or refused as corrupt, and what was refused stays as it was.
+// FuzzGuards puts arbitrary bytes where a guarded request keeps its record, its reservation and its states.
+// Every request is answered or refused as corrupt, and what was refused is unchanged.
 func FuzzGuards(f *testing.F) {
 	server, store := serve(f)
 	charges := func(which uint8) (charges []algorithm.Charge) {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// FuzzValue puts any bytes under a subject's key: a ticket is decided or refused as corrupt, and
-// what was refused stays as it was.
+// FuzzValue puts arbitrary bytes under a subject's key. A ticket is decided or refused as corrupt, and what
+// was refused is unchanged.
 func FuzzValue(f *testing.F) {
 	server, store := serve(f)
 	meters := eachKind(time.Hour)
@@ -54,7 +54,7 @@ func checkAnswer(t *testing.T, store *redisstore.Store, addr, key, value string,
 	}
 }
 
-// FuzzLog puts any elements into a log, at one length or at several.
+// FuzzLog puts arbitrary elements into a log, of one length or of several.
 func FuzzLog(f *testing.F) {
 	server, store := serve(f)
 	f.Add([]byte(element(0, 0)+element(monday, 1)+element(monday, 3)), uint8(13), uint64(1), true)

@@ -27,17 +27,17 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// newCallID names a call like no other.
+// newCallID returns a unique request id.
 func newCallID() storage.CallID {
 	return storage.CallID(stranger())
 }
 
-// returnable keeps the meters whose charges can be given back.
+// returnable returns the meters whose charges can be refunded.
 func returnable(meters []*algorithm.Meter) []*algorithm.Meter {
 	return slices.DeleteFunc(meters, func(m *algorithm.Meter) bool { return m.Returns() != nil })
 }
 
-// guarded is a ticket of a group with every guard there is.
+// guarded returns a ticket of a group with every kind of guard.
 func guarded(now algorithm.Instant, who storage.Subject, charges ...algorithm.Charge) *storage.Ticket {
 	t := one(now, who, charges...)
 	g := &t.Groups[0]
@@ -45,7 +45,7 @@ func guarded(now algorithm.Instant, who storage.Subject, charges ...algorithm.Ch
 	return t
 }
 
-// settlement is about what the ticket's only group took.
+// settlement returns a settlement of what the ticket's only group took.
 func settlement(t *storage.Ticket, verb storage.Verb) *storage.Settlement {
 	g := &t.Groups[0]
 	return &storage.Settlement{
@@ -67,8 +67,8 @@ func recordKey(g *storage.Group) string { return redisstore.RecordKey(prefix, g.
 
 func reservationsKey(who storage.Subject) string { return redisstore.ReservationsKey(prefix, who) }
 
-// field is the name of a reservation in the hash of its subject.
+// field returns the name of a reservation in the hash of its subject.
 func field(nonce uint64) string { return string(binary.BigEndian.AppendUint64(nil, nonce)) }
 
-// instant is seven bytes, as everywhere in Redis.
+// instant encodes an instant in seven bytes, as everywhere in Redis.
 func instant(at algorithm.Instant) string { return element(at, 0)[:7] }

@@ -17,7 +17,7 @@ func (d damage) put(t testing.TB, addr string, ticket *storage.Ticket) {
 	foreign{d.what, d.make}.put(t, addr, d.key(ticket))
 }
 
-// Runs that carry calls whose guards are damaged answer all others, and exactly; what is damaged stays.
+// Runs with requests whose guards are corrupt answer all others, exactly; what is corrupt is unchanged.
 func TestDamagedGuardsLeaveNeighboursAlone(t *testing.T) {
 	server, store := serve(t)
 	m := slidingLog(3, time.Hour)
@@ -63,7 +63,7 @@ func TestDamagedGuardsLeaveNeighboursAlone(t *testing.T) {
 	}
 }
 
-// A ticket of which one group is damaged charges, records and reserves nothing for the others.
+// A ticket with one corrupt group charges, records and reserves nothing for the others.
 func TestDamagedGuardTakesNothing(t *testing.T) {
 	server, store := serve(t)
 	m := eachKind(time.Hour)[0]
@@ -84,7 +84,7 @@ func TestDamagedGuardTakesNothing(t *testing.T) {
 	}
 }
 
-// Foreign fields beside reservations are nobody's business.
+// Foreign fields beside reservations are ignored.
 func TestForeignFieldsAmongReservations(t *testing.T) {
 	server, store := serve(t)
 	for _, now := range clocks {
@@ -101,7 +101,7 @@ func TestForeignFieldsAmongReservations(t *testing.T) {
 	}
 }
 
-// Records that no call can have made are no records.
+// Records that no request can have made are ignored.
 func TestAbsurdRecords(t *testing.T) {
 	server, store := serve(t)
 	m := spacious()
@@ -133,7 +133,7 @@ func TestAbsurdRecords(t *testing.T) {
 	everyKeyExpires(t, server.Addr)
 }
 
-// Reservations with receipts that no call can have got give back what there is, and no more.
+// Reservations with receipts that no request can have received return what there is, and no more.
 func TestAbsurdReceipts(t *testing.T) {
 	server, store := serve(t)
 	for _, m := range returnable(eachKind(time.Hour)) {
@@ -151,7 +151,7 @@ func TestAbsurdReceipts(t *testing.T) {
 				}
 			}
 		}
-		// One that ends later than any can is not believed.
+		// A reservation that ends later than possible is not believed.
 		ticket := one(monday, stranger(), charge(m, 1))
 		ask(t, server.Addr, "HSET", theReservations(ticket), field(ticket.Nonce), "\x00"+instant(1<<56-1))
 		err := store.Settle(t.Context(), settlement(ticket, storage.Renew), new(storage.Settled))
@@ -161,7 +161,7 @@ func TestAbsurdReceipts(t *testing.T) {
 	}
 }
 
-// Bans of states that no penalty can have come to an end.
+// Bans with states that no penalty can have still end.
 func TestAbsurdBans(t *testing.T) {
 	server, store := serve(t)
 	penalty := penaltyOf(3, time.Minute, time.Hour)
@@ -181,7 +181,7 @@ func TestAbsurdBans(t *testing.T) {
 	}
 }
 
-// A settlement of a damaged subject is an error for it, whatever is settled beside it.
+// A settlement of a corrupt subject fails, whatever is settled beside it.
 func TestDamagedSettlements(t *testing.T) {
 	server, store := serve(t)
 	if err := errors.Join(settleForeign(store, server.Addr), resetForeign(store, server.Addr)); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// element is an entry of a log as the script writes it.
+// element encodes an entry of a log as the script writes it.
 func element(at algorithm.Instant, total int64) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(at))
@@ -24,10 +24,10 @@ func element(at algorithm.Instant, total int64) string {
 	return string(b[1:8]) + string(b[10:])
 }
 
-// foreign is something under a key of ours that we did not write.
+// foreign is something under one of our keys that we did not write.
 type foreign struct {
 	name string
-	make []string // a command; KEY stands for the key
+	make []string // a command; KEY is replaced by the key
 }
 
 func (f foreign) put(t testing.TB, addr, key string) {
@@ -77,7 +77,7 @@ func foreigners(kind algorithm.Kind) []foreign {
 	return append(all, foreign{"another version", []string{"SET", "KEY", "\x02" + strings.Repeat("\x00", 27)}})
 }
 
-// Under every kind of key, everything else than our own is an error for the ticket and stays.
+// Under every kind of key, any value that we did not write is an error for the ticket and is unchanged.
 func TestForeignValues(t *testing.T) {
 	server, store := serve(t)
 	for _, m := range eachKind(time.Hour) {
@@ -89,7 +89,7 @@ func TestForeignValues(t *testing.T) {
 				before := ask(t, server.Addr, "DUMP", key)
 				var out storage.Outcome
 				ticket := one(monday, who, charge(m, cost))
-				ticket.Groups[0].Alone = (i+j)%2 == 1 // shadow rules are held to the same
+				ticket.Groups[0].Alone = (i+j)%2 == 1 // the same applies to shadow rules
 				err := store.Take(t.Context(), ticket, &out)
 				if !errors.Is(err, storage.ErrCorrupt) || !errors.Is(err, storage.ErrUnavailable) {
 					t.Errorf("%v, cost %d, %s under its key: error %v (%+v), want ErrCorrupt", m, cost, f.name, err, out)
@@ -102,8 +102,8 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-// An element in the depth of a log matters only to who reads it: to a call that needs it for its
-// retry-after, the log is damaged; to others it says what it always said.
+// A corrupt element deep in a log matters only to a request that reads it. A request that needs it for its
+// retry-after reports the log as corrupt; others get the usual answer.
 func TestDamageDeepInALog(t *testing.T) {
 	server, store := serve(t)
 	for _, countDenied := range []bool{false, true} {
@@ -131,7 +131,7 @@ func TestDamageDeepInALog(t *testing.T) {
 	}
 }
 
-// A ticket with one damaged subject charges none of its others.
+// A ticket with one corrupt subject charges none of its others.
 func TestForeignValueChargesNothing(t *testing.T) {
 	server, store := serve(t)
 	meters := eachKind(time.Hour)
@@ -156,7 +156,7 @@ func TestForeignValueChargesNothing(t *testing.T) {
 	}
 }
 
-// Runs that carry damaged subjects answer all others, and exactly.
+// Runs with corrupt subjects answer all others, exactly.
 func TestForeignValuesLeaveNeighboursAlone(t *testing.T) {
 	server, store := serve(t)
 	meters := eachKind(time.Hour)
@@ -203,7 +203,7 @@ func TestForeignValuesLeaveNeighboursAlone(t *testing.T) {
 	}
 }
 
-// Leases at odd instants are leases: expired ones free their place, absurd ones do not block for ever.
+// Permits at odd instants are still permits: expired ones are freed, absurd ones do not block forever.
 func TestOddLeases(t *testing.T) {
 	server, store := serve(t)
 	m := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 2, Window: time.Minute}.MustCompile()
@@ -232,7 +232,7 @@ func TestOddLeases(t *testing.T) {
 	}
 }
 
-// Costs about the powers of two where integers, and then doubles, stop being exact.
+// Costs near the powers of two where integers, and then doubles, stop being exact.
 func TestLargeCosts(t *testing.T) {
 	_, store := serve(t)
 	costs := []int64{math.MinInt64, -1 << 53, -1, math.MaxInt64, 1e12, 1e12 + 1, 1e12 - 1}

@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Every way a real server fails has its name, and Ping fails where decisions would.
+// Every failure of a real server has its kind, and Ping fails where decisions would.
 func TestKinds(t *testing.T) {
 	server := redistest.Start(t)
 	m := spacious()
 	for _, test := range []struct {
 		want    redisstore.Kind
 		down    bool
-		timeout time.Duration // 0: longer than a machine is slow
+		timeout time.Duration // 0: longer than a slow machine needs
 		spoil   func() error
 		mend    func() error
 	}{
@@ -53,7 +53,7 @@ func TestKinds(t *testing.T) {
 		}
 		var kind redisstore.Kind
 		var who storage.Subject
-		await(t, "the failure "+string(test.want), func() bool { // of a killed server the connections are lost first
+		await(t, "the failure "+string(test.want), func() bool { // a killed server loses the connections first
 			who = stranger()
 			err := fails(t, store, t.Context(), who, m)
 			kind = redisstore.KindOf(err)
@@ -104,8 +104,8 @@ func TestKindsThatBlameNobody(t *testing.T) {
 	}
 }
 
-// No call waits longer than the store's timeout, also not for connections that others make or for
-// runs that others are on: all come back while the server is silent and a connection would have an hour.
+// No request waits longer than the store's timeout, not even for connections that others make or for runs
+// that others have joined. All return while the server is silent, although a connection would have an hour.
 func TestTimeoutIsOfTheCall(t *testing.T) {
 	server := redistest.Start(t)
 	store := dial(t, redisstore.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Millisecond, ConnectTimeout: time.Hour})
@@ -135,7 +135,7 @@ func TestTimeoutIsOfTheCall(t *testing.T) {
 	recovers(t, store, m)
 }
 
-// On a cluster a ping is answered by whichever master it comes to, and fails where that one does.
+// On a cluster, the master that a ping reaches answers it, and the ping fails if that master does.
 func TestPingOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 2)
 	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster})

@@ -2,7 +2,7 @@ package redisstore
 
 import "testing"
 
-// What servers say, of which not every version or state can be had for a test.
+// Error texts of servers. Not every version or state is available for a test.
 func TestKindOfText(t *testing.T) {
 	for text, want := range map[string]Kind{
 		"LOADING Redis is loading the dataset in memory": KindLoading,

@@ -14,12 +14,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// lateKinds are the limits of eachKind that can be charged late.
+// lateKinds returns the limits of eachKind that can be charged late.
 func lateKinds(window time.Duration) []*algorithm.Meter {
 	return slices.DeleteFunc(eachKind(window), func(m *algorithm.Meter) bool { return !m.CanChargeLate() })
 }
 
-// admittedAt is the counter of a node that has admitted a cost at each of some instants.
+// admittedAt returns the counter of a node that has admitted a cost at each of some instants.
 func admittedAt(m *algorithm.Meter, cost int64, at ...algorithm.Instant) storage.LateAmount {
 	a := storage.LateAmount{Meter: m}
 	for _, now := range at {
@@ -43,8 +43,8 @@ func (r teller) chargeLate(now algorithm.Instant, who storage.Subject, amounts .
 	r.ChargeLate(context.Background(), lateCharge(now, who, amounts...))
 }
 
-// lateEntries: late entries before, between and behind those of a log that is longer than what may be
-// rewritten, of one of which the newest entry counts nothing, and of one that is about as full as it can be.
+// lateEntries: late entries before, between and after those of a log that is longer than what may be
+// rewritten, of one whose newest entry has a count of 0, and of one that is almost full.
 func lateEntries(r teller) {
 	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3000, Window: time.Hour}.MustCompile()
 	for _, entries := range []algorithm.Instant{999, 1000, 1001, 1002} {
@@ -74,7 +74,7 @@ func lateEntries(r teller) {
 		r.take(one(monday, who, charge(full, 0)))
 	}
 	short := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 9, Window: time.Hour, Overdraft: 3}.MustCompile()
-	for _, at := range aroundIt(monday) { // what has just left the window does not come back with an earlier clock
+	for _, at := range aroundIt(monday) { // what has just left the window does not return with an earlier clock
 		who := stranger()
 		r.chargeLate(monday+seconds(3600), who, admittedAt(short, 1, at))
 		r.take(one(monday+seconds(3600)-2, who, charge(short, 0)))
@@ -92,7 +92,7 @@ func lateEntries(r teller) {
 				r.settle(monday+40, last, storage.Release, 0)
 			}
 			back := monday + 40
-			if released > 1 { // time stands by the newest
+			if released > 1 { // time stays at the newest
 				back = monday + 15
 			}
 			r.chargeLate(back, who, admittedAt(short, 3, monday+at, monday+at, monday+at+5))
@@ -144,13 +144,13 @@ func lateCounters(r teller) {
 	}
 }
 
-// checkLate looks at what a late charge leaves behind: when it ends, and what it does not overwrite.
+// checkLate checks what a late charge leaves behind: when it ends, and what it does not overwrite.
 func checkLate(store *redisstore.Store, addr string) error {
 	return errors.Join(lateEnds(store, addr), lateForeign(store, addr))
 }
 
-// lateEnds: the state ends as after a charge, and the record of a late charge when nothing of it can
-// count any more, or after a day.
+// lateEnds: the state ends as after a charge. The record of a late charge ends when nothing of it can count
+// any more, or after a day.
 func lateEnds(store *redisstore.Store, addr string) error {
 	for _, now := range clocks {
 		for _, window := range []time.Duration{oddWindow, time.Hour, 30 * time.Hour} {
@@ -163,7 +163,7 @@ func lateEnds(store *redisstore.Store, addr string) error {
 				if now == 0 {
 					at = algorithm.InstantOf(since)
 				}
-				for _, cost := range []int64{1, 1, 9} { // the last is cut
+				for _, cost := range []int64{1, 1, 9} { // the last one is cut
 					c := lateCharge(now, who, admittedAt(m, cost, at))
 					if err := store.ChargeLate(context.Background(), c); err != nil {
 						return err
@@ -186,7 +186,7 @@ func lateEnds(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// endsWithin is endsAt for an instant that is known to the time since.
+// endsWithin is endsAt for an instant that is known only to within the time since.
 func endsWithin(addr, key string, since time.Time, least algorithm.Instant, given bool) error {
 	var at, left int64
 	reply, err := redistest.Command(addr, "EVAL", `return string.format('%.0f %.0f', redis.call('PEXPIRETIME', KEYS[1]), redis.call('PTTL', KEYS[1]))`, "1", key)
@@ -206,7 +206,7 @@ func endsWithin(addr, key string, since time.Time, least algorithm.Instant, give
 	return nil
 }
 
-// lateForeign: what is not ours under the keys of a late charge is an error, and nothing is overwritten.
+// lateForeign: foreign data under the keys of a late charge is an error, and nothing is overwritten.
 func lateForeign(store *redisstore.Store, addr string) error {
 	put := func(f foreign, key string) error {
 		args := slices.Clone(f.make)
@@ -223,7 +223,7 @@ func lateForeign(store *redisstore.Store, addr string) error {
 				return err
 			}
 			var amounts []storage.LateAmount
-			for _, m := range meters { // one that is damaged among others that are not
+			for _, m := range meters { // a corrupt one among valid ones
 				amounts = append(amounts, admittedAt(m, 1, monday-5))
 			}
 			c := lateCharge(monday, who, amounts...)
@@ -251,7 +251,7 @@ func TestLateCharges(t *testing.T) {
 	}
 }
 
-// The keys of a late charge share the subject's slot, so that a cluster takes it in one script.
+// The keys of a late charge share the subject's slot, so that a cluster can charge it in one script.
 func TestLateChargeIsOneSlot(t *testing.T) {
 	who := stranger()
 	key := redisstore.LateKey(prefix, who, 1<<63)

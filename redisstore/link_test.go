@@ -66,7 +66,7 @@ func expectRead(t *testing.T, conn net.Conn, want string) {
 	}
 }
 
-// A process that gets no CPU until the deadline is over still sends its command and uses the reply.
+// A process that gets no CPU until after the deadline still sends its command and uses the reply.
 func TestDeadlineOverWhileNotRunning(t *testing.T) {
 	const limit = 10 * time.Millisecond
 	l, server := pair(t, limit)
@@ -82,7 +82,7 @@ func TestDeadlineOverWhileNotRunning(t *testing.T) {
 	}
 }
 
-// The connection below, without the link, does neither.
+// The underlying connection, without the link, does neither.
 func TestConnectionsAloneExpire(t *testing.T) {
 	l, server := pair(t, time.Millisecond)
 	bare := l.Conn
@@ -97,8 +97,8 @@ func TestConnectionsAloneExpire(t *testing.T) {
 	}
 }
 
-// A server that is silent has the whole limit, from when it was asked, and no more than the client's
-// own deadline.
+// A silent server gets the whole limit, from when it was asked, but not more than the client's own
+// deadline.
 func TestSilenceEndsARead(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	l, server := pair(t, limit)
@@ -140,7 +140,7 @@ func TestSilence(t *testing.T) {
 	send(t, l, "command")
 	owes("asked", true)
 	send(t, server, "rep")
-	if runtime.GOOS == "linux" { // elsewhere this is not known
+	if runtime.GOOS == "linux" { // other systems cannot tell
 		arrives(t, l)
 		owes("answered", false)
 	}
@@ -156,8 +156,8 @@ func TestSilence(t *testing.T) {
 	owes("read again", false)
 }
 
-// A reply that is read while the command is still being written, as on a pipelined connection, leaves
-// nothing owed.
+// If a reply is read while the command is still being written, as on a pipelined connection, nothing is
+// owed.
 func TestReplyOvertakesTheWriter(t *testing.T) {
 	l, server := pair(t, time.Hour)
 	l.Conn = overtaken{l.Conn, func() {
@@ -181,8 +181,8 @@ func (o overtaken) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A wait goes on while Redis owes nothing, or was not given the limit, or while this process was not
-// running. It ends at last.
+// A wait continues while Redis owes nothing, has not had its limit, or while this process was not running.
+// It ends eventually.
 func TestVigil(t *testing.T) {
 	const limit = time.Minute
 	for name, test := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// The files under lua/ are parts of scripts, so it is the scripts that are linted.
+// The files under lua/ are parts of scripts, so the assembled scripts are linted.
 func TestScriptIsClean(t *testing.T) {
 	luacheck, err := exec.LookPath("luacheck")
 	if err != nil {
@@ -18,7 +18,8 @@ func TestScriptIsClean(t *testing.T) {
 		redisstore.ScriptText():      "",
 		redisstore.BeatScriptText():  "",
 		redisstore.ClearScriptText(): "",
-		// Parts that both share work out more than this one asks for, and are handed what they could see.
+		// Shared parts compute more than this script needs, and take arguments that they could also see as
+		// upvalues.
 		redisstore.AmendScriptText(): "211/_ 231 311 321/loaded 431",
 	} {
 		args := []string{"--no-color", "--codes", "--config", "../.luacheckrc", "-"}

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// lostTickets are tickets that take something by their nonce: permits alone, permits that are reserved,
-// and every limit that can be reserved.
+// lostTickets returns tickets that take something under their nonce: permits alone, reserved permits, and
+// every limit that can be reserved.
 func lostTickets(now algorithm.Instant) (all []*storage.Ticket) {
 	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
 	alone := one(now, stranger(), charge(permits, 1))
@@ -66,12 +66,12 @@ func lostTicket(store *redisstore.Store, t *storage.Ticket, late bool) error {
 			return err
 		}
 	}
-	for range 2 { // the second has nothing left to do
+	for range 2 { // the second one has no effect
 		if err := store.Settle(ctx, lostRelease(t), new(storage.Settled)); err != nil {
 			return fmt.Errorf("release: %w", err)
 		}
 	}
-	another := other // whose take tidies up
+	another := other // taking it removes expired entries
 	another.Nonce++
 	if err := store.Take(ctx, &another, new(storage.Outcome)); err != nil {
 		return err
@@ -84,7 +84,7 @@ func lostTicket(store *redisstore.Store, t *storage.Ticket, late bool) error {
 	return usedByEach(store, t, 2)
 }
 
-// usedByEach peeks at what is used of a ticket's limits.
+// usedByEach checks how much of a ticket's limits is used.
 func usedByEach(store *redisstore.Store, t *storage.Ticket, want int64) error {
 	for _, c := range t.Groups[0].Charges {
 		var out storage.Outcome
@@ -98,7 +98,8 @@ func usedByEach(store *redisstore.Store, t *storage.Ticket, want int64) error {
 	return nil
 }
 
-// lostAndUndone: what is released as lost and undone as a part of a ticket across slots is given back once.
+// lostAndUndone: what is released as lost and also undone as part of a ticket across slots is returned
+// once.
 func lostAndUndone(store *redisstore.Store, t *storage.Ticket) error {
 	ctx := context.Background()
 	for _, first := range []string{"release", "undo"} {
@@ -129,7 +130,7 @@ func lostAndUndone(store *redisstore.Store, t *storage.Ticket) error {
 	return nil
 }
 
-// lostEnds: what is remembered of a lost ticket ends with LostFor, or with the permit's time to live.
+// lostEnds: the record of a lost ticket ends with LostFor, or with the permit's time to live.
 func lostEnds(store *redisstore.Store, addr string) error {
 	for _, ttl := range []time.Duration{time.Second, time.Hour} {
 		permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: ttl}.MustCompile()
@@ -153,7 +154,7 @@ func lostEnds(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// forgottenLost: a take drops what is remembered of lost tickets once it is too old, and not before.
+// forgottenLost: a take drops records of lost tickets once they are too old, and not before.
 func forgottenLost(store *redisstore.Store, addr string) error {
 	t := lostTickets(monday)[0]
 	g := &t.Groups[0]
@@ -209,7 +210,7 @@ func TestLostTicketsCluster(t *testing.T) {
 	}
 }
 
-// Scripts without one of the parts that make a lost ticket harmless are found out.
+// The check fails for scripts that lack one of the parts that make a lost ticket harmless.
 func TestSabotagedLostTickets(t *testing.T) {
 	server, store := serve(t)
 	for _, s := range []struct{ what, old, new string }{

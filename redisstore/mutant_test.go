@@ -15,12 +15,12 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// TestMutants breaks the scripts in small ways, one at a time, and demands that every broken script
-// is found out: by the traces of the contract's twin test, or by a look at keys' ends, damaged
-// values and stale slots. It is the proof that these tests guard the scripts.
+// TestMutants breaks the scripts in small ways, one at a time, and requires that every broken script is
+// detected: by the traces of the contract's twin test, or by a check of expiry times, corrupt values and
+// stale slots. It proves that these tests guard the scripts.
 //
-// By default a sample is tried; PENSTOCK_TEST_LONG=1 tries all, PENSTOCK_TEST_MUTANTS those that match a
-// regular expression.
+// By default it tries a sample. PENSTOCK_TEST_LONG=1 tries all, and PENSTOCK_TEST_MUTANTS those that match
+// a regular expression.
 func TestMutants(t *testing.T) {
 	traces := twinTraces(t, 20_000, 1)
 	edges, err := edgeTraces()
@@ -81,7 +81,7 @@ func (l *laboratory) try(t *testing.T, all []mutant, use func(text string)) {
 	t.Logf("%d mutants: killed by %v; %d change nothing that can be seen", len(all), killed, excused)
 }
 
-// A laboratory is a server that broken scripts may do anything to.
+// A laboratory is a server on which broken scripts may do anything.
 type laboratory struct {
 	t           *testing.T
 	server      *redistest.Server
@@ -99,16 +99,16 @@ func newLaboratory(t *testing.T, twin, edges []trace) *laboratory {
 	return &laboratory{t, server, store, patience, redisstore.ScriptText(), redisstore.AmendScriptText(), twin, edges}
 }
 
-// dial connects anew.
+// dial connects again.
 func (l *laboratory) dial() {
 	l.store.Close()
 	l.store = dial(l.t, redisstore.Options{Addresses: []string{l.server.Addr}, Timeout: l.timeout, ConnectTimeout: time.Minute})
 }
 
-// examine looks for a fault in the scripts and returns which examination found it.
+// examine looks for a fault in the scripts and returns which check found it.
 func (l *laboratory) examine() (by string, fault error) {
 	l.clean()
-	l.dial() // of the last mutant something may still be undone
+	l.dial() // something of the last mutant may still be undone
 	l.store.UseScript(l.take)
 	l.store.UseAmendScript(l.amend)
 	for _, e := range []struct {
@@ -151,7 +151,7 @@ func (l *laboratory) examine() (by string, fault error) {
 	return "", nil
 }
 
-// idle reports whether the server answers, and so no script is running there.
+// idle reports whether the server answers, so that no script is running there.
 func (l *laboratory) idle() bool {
 	_, err := redistest.Command(l.server.Addr, "PING")
 	return err == nil

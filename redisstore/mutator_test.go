@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// A mutant is the script with one small mistake.
+// A mutant is the script with one small change.
 type mutant struct {
 	number  int    // of the line
-	line    string // as it was
+	line    string // the original line
 	mistake string // "<= for < at 7", or "left out"
 	text    string // of the whole script
 }
 
 func (m mutant) String() string { return fmt.Sprintf("line %d, %s: %s", m.number, m.mistake, m.line) }
 
-// tokens splits Lua without comments: strings, numbers, names, operators of two characters and
-// of one. A mistake is made in one token and never inside a string.
+// tokens splits Lua without comments: strings, numbers, names, and operators of two characters and of one.
+// A mutation changes one token and never the inside of a string.
 var tokens = regexp.MustCompile(`'(?:\\.|[^'\\])*'|\d+(?:\.\d+)?|[A-Za-z_]\w*|<=|>=|==|~=|\.\.|[^\s\w]`)
 
-// swaps are the mistakes people make: a bound that is off by the equal case, a sign, a condition.
+// swaps are common programming errors: an off-by-one bound, a sign, a condition.
 var swaps = map[string]string{
 	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=", "~=": "==",
 	"and": "or", "or": "and", "not": "", "true": "false", "false": "true",
 	"+": "-", "-": "+", "*": "/", "/": "*", "max": "min", "min": "max",
 }
 
-// mutants returns every mistake of these sorts that can be made in the text.
+// mutants returns every mutation of these kinds of the text.
 func mutants(text string) []mutant {
 	var all []mutant
 	for number, line := range strings.Split(text, "\n") {
@@ -63,17 +63,17 @@ func mutants(text string) []mutant {
 	return all
 }
 
-// ownMutants returns the mistakes in lines that another script does not have: what both share is
-// tried there.
+// ownMutants returns the mutations in lines that another script does not have: the shared lines are tried
+// there.
 func ownMutants(text, other string) []mutant {
 	shared := strings.Split(other, "\n")
 	return slices.DeleteFunc(mutants(text), func(m mutant) bool { return slices.Contains(shared, m.line) })
 }
 
-// statement matches a line that writes or stores and can be left out without changing the syntax.
+// statement matches a line that writes or stores and can be left out without a syntax error.
 var statement = regexp.MustCompile(`^(redis\.call\(.*\)|[\w.\[\] +]+ = [^{]*[^,{])$`)
 
-// isSign reports whether a minus behind the token is a sign and no subtraction.
+// isSign reports whether a minus after the token is a sign and not a subtraction.
 func isSign(before string) bool {
 	return slices.Contains([]string{"", "(", ",", "=", "<", ">", "return", "and", "or"}, before)
 }

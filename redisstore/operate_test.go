@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// arrangements runs a test on a server and on a cluster, with the least rights.
+// arrangements runs a test on a server and on a cluster, with the minimum permissions.
 func arrangements(t *testing.T, test func(t *testing.T, addrs []string, o redisstore.Options)) {
 	t.Run("single", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -36,7 +36,7 @@ func on(addrs []string, who storage.Subject) string {
 	return addrs[redisstore.SlotOf(who)*len(addrs)/16384]
 }
 
-// list goes through all pages of a rule. between, if any, is called after each of them.
+// list reads all pages of a rule. It calls between, if not nil, after each page.
 func list(t *testing.T, store *redisstore.Store, tag storage.RuleTag, about int, between func()) map[string]bool {
 	t.Helper()
 	listed := map[string]bool{}
@@ -61,7 +61,7 @@ func list(t *testing.T, store *redisstore.Store, tag storage.RuleTag, about int,
 	}
 }
 
-// A listing holds every subject of the rule, whatever is kept of it, and no other.
+// A listing contains every subject of the rule, whatever state it has, and no other.
 func TestKeys(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		for i, prefix := range []string{"pen:", `pen:*?[a-z]^\-]:`, "pen:[", "pen:x*"} {
@@ -84,7 +84,7 @@ func TestKeys(t *testing.T) {
 					*g = storage.Group{Subject: who, Charges: g.Charges}
 				}
 				take(t, store, ticket)
-				if only != "" { // what else there is, is gone
+				if only != "" { // everything else is gone
 					for _, key := range []string{redisstore.SubjectKey(prefix, who), redisstore.ListKey(prefix, who, log), redisstore.ListKey(prefix, who, lease),
 						redisstore.RecordKey(prefix, who, ticket.Groups[0].Call), redisstore.ReservationsKey(prefix, who)} {
 						if key != only {
@@ -102,7 +102,7 @@ func TestKeys(t *testing.T) {
 			who := rule.Subject("not of ours")
 			key := redisstore.SubjectKey(prefix, who)
 			for _, foreign := range []string{key[:len(key)-2] + "}", key[:len(key)-1], prefix + "{" + key[len(prefix)+1:len(prefix)+6] + "}", prefix + "{}"} {
-				for _, addr := range addrs { // the cluster tells where it belongs
+				for _, addr := range addrs { // the cluster determines where it belongs
 					redistest.Command(addr, "SET", foreign, "value", "PX", "3600000")
 				}
 			}
@@ -118,7 +118,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// Whoever lives all the while is listed, although others come and go.
+// A subject that lives throughout the listing is listed, although others come and go.
 func TestKeysWhileOthersComeAndGo(t *testing.T) {
 	arrangements(t, func(t *testing.T, addrs []string, o redisstore.Options) {
 		store := open(t, o)
@@ -174,7 +174,7 @@ func TestKeysOfWrongRequests(t *testing.T) {
 		if _, _, err := store.Keys(t.Context(), storage.RuleTag{}, "", 0); !errors.Is(err, algorithm.ErrInvalid) {
 			t.Errorf("a page of nothing: error %v, want ErrInvalid", err)
 		}
-		// A master that is gone since is passed over.
+		// A master that has disappeared is skipped.
 		if _, next, err := store.Keys(t.Context(), storage.RuleTag{}, "zzz:1/99", 10); err != nil || next != "" {
 			t.Errorf("a master behind the last: next %q, error %v", next, err)
 		}
@@ -288,7 +288,7 @@ func TestReset(t *testing.T) {
 			if !take(t, store, ticket).Allowed {
 				t.Fatal("denied below the limit")
 			}
-			take(t, store, ticket) // a repeat, charged to its budget
+			take(t, store, ticket) // a duplicate, charged to its budget
 			if _, err := store.Ban(t.Context(), &storage.Ban{Now: monday, Subject: who, Penalty: ticket.Groups[0].Penalty, Length: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
@@ -335,7 +335,7 @@ func TestReset(t *testing.T) {
 				everyKeyExpires(t, addr)
 			}
 		}
-		// All of it: then only the record is left.
+		// Reset everything: then only the record is left.
 		for _, m := range others {
 			g.Charges = append(g.Charges, charge(m, 0))
 		}
@@ -345,7 +345,7 @@ func TestReset(t *testing.T) {
 		if keys := keysOf(t, on(addrs, who), who); len(keys) != 1 || keys[0] != recordKey(&g) {
 			t.Errorf("a reset of everything left %q", keys)
 		}
-		// What is not there, or is not to be found under a penalty alone, does no harm.
+		// Resetting state that does not exist, or that a penalty alone does not identify, does no harm.
 		stranger := storage.Group{Subject: stranger(), Penalty: g.Penalty}
 		if err := store.Reset(t.Context(), &stranger); err != nil {
 			t.Error(err)

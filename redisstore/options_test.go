@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Every mistake is named at once, each with its value, except addresses: they may hold a password.
+// All errors are reported at once, each with its value, except addresses: they may contain a password.
 func TestOptionMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -70,7 +70,7 @@ func TestKeyPrefixes(t *testing.T) {
 	}
 }
 
-// Stores that share a server and not a prefix share no state.
+// Stores that share a server but not a prefix share no state.
 func TestPrefixesAreApart(t *testing.T) {
 	server, store := serve(t)
 	other := dial(t, redisstore.Options{Addresses: []string{server.Addr}, KeyPrefix: "other:"})

@@ -9,8 +9,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// refunds: every kind that can be refunded, by less, as much and more than was charged, at once, when the
-// window ends and by a clock that stepped back, beside another limit of the subject that lasts longer.
+// refunds: every kind that can be refunded, by less than, as much as and more than was charged; at once,
+// when the window ends and by a clock that stepped back; beside another limit of the subject that lasts
+// longer.
 func refunds(r teller) {
 	refundable := slices.DeleteFunc(eachKind(20*time.Second), func(m *algorithm.Meter) bool { return !m.CanRefund() })
 	counted := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 2, Window: time.Hour, CountAll: true}.MustCompile()

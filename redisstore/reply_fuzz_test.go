@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// FuzzReply feeds what a script could never have sent: it is refused, or every ticket gets as many
-// states as it has charges.
+// FuzzReply feeds replies that a script could never have sent: they are refused, or every ticket gets as
+// many states as it has charges.
 func FuzzReply(f *testing.F) {
 	decided := make([]byte, itemSize)
 	f.Add([]byte{}, uint8(1), uint8(1))
@@ -34,7 +34,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// ticketOf returns a ticket of so many charges, with everything around them or nothing.
+// ticketOf returns a ticket with this many charges, with all guards or none.
 func ticketOf(charges int, guarded bool) *storage.Ticket {
 	g := storage.Group{}
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Window: time.Second}.MustCompile()

@@ -18,10 +18,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A wiretap hears what a store's connections send.
+// A wiretap records what a store's connections send.
 type wiretap struct {
 	mu   sync.Mutex
-	sent [][]byte // of each connection
+	sent [][]byte // one per connection
 }
 
 type tapped struct {
@@ -45,8 +45,8 @@ func (c *tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// commands returns the names of the commands that were sent since the last time, without HELLO, which
-// opens a connection, and PING, by which the client sees whether an idle one lives.
+// commands returns the names of the commands sent since the last call, without HELLO, which opens a
+// connection, and PING, with which the client checks an idle one.
 func (w *wiretap) commands(t testing.TB) (names []string) {
 	t.Helper()
 	w.mu.Lock()
@@ -75,7 +75,7 @@ func (w *wiretap) commands(t testing.TB) (names []string) {
 	return names
 }
 
-// Whatever guards a call has, it is one round trip; so is everything that is done to it later.
+// Whatever guards a request has, it takes one round trip; so does every later operation on it.
 func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 	server := redistest.Start(t)
 	var tap wiretap
@@ -88,7 +88,7 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 			t.Errorf("%s: sent %q, want one EVALSHA", what, sent)
 		}
 	}
-	// The scripts' texts travel once.
+	// The texts of the scripts are sent once.
 	warm := guarded(0, stranger(), charge(spacious(), 1))
 	take(t, store, warm)
 	settle(t, store, settlement(warm, storage.Release))
@@ -120,7 +120,7 @@ func TestGuardedCallsTakeOneRoundTrip(t *testing.T) {
 					storage.Group{Subject: stranger(), Charges: g.Charges[:2], Alone: true, Penalty: g.Penalty})
 				g = &ticket.Groups[0]
 			}
-			for call := range 8 { // first, repeated, denied, a strike, banned
+			for call := range 8 { // first, duplicate, denied, a strike, banned
 				once(fmt.Sprintf("call %d of a ticket with guards %05b", call, bits), func() { take(t, store, ticket) })
 			}
 			if !is(2) {

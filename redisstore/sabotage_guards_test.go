@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// endsAt checks that a key ends at an instant of the server's clock, rounded up to milliseconds; if
-// the instant was given by a ticket, the key has an hour on the real clock at least. Between its look
-// at the clock and the writing of the key the server may have been held up, at most since then.
+// endsAt checks that a key expires at an instant of the server's clock, rounded up to milliseconds. If a
+// ticket brought the instant, the key lives for at least an hour on the real clock. The server may have
+// been delayed between reading the clock and writing the key, at most since then.
 func endsAt(addr, key string, since time.Time, end algorithm.Instant, given bool) error {
 	reply, err := redistest.Command(addr, "EVAL",
 		`return string.format('%.0f %.0f', redis.call('PEXPIRETIME', KEYS[1]), redis.call('PTTL', KEYS[1]))`, "1", key)
@@ -42,10 +42,10 @@ func endsAt(addr, key string, since time.Time, end algorithm.Instant, given bool
 	return nil
 }
 
-// checkGuardEnds looks at the ends of records, reservations, holds and bans.
+// checkGuardEnds checks the expiry of records, reservations, holds and bans.
 func checkGuardEnds(store *redisstore.Store, addr string) error {
 	for _, now := range clocks {
-		for i := range 12 { // a microsecond of every part of a millisecond
+		for i := range 12 { // covers every part of a millisecond
 			if err := errors.Join(
 				recordEnds(store, addr, now),
 				reservationEnds(store, addr, now),
@@ -60,7 +60,7 @@ func checkGuardEnds(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// recordEnds: a record ends with its TTL, and a repeat does not prolong it.
+// recordEnds: a record ends with its TTL, and a duplicate does not extend it.
 func recordEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
 	t := one(now, stranger(), charge(eachKind(time.Hour)[0], 1))
 	g := &t.Groups[0]
@@ -124,7 +124,7 @@ func reservationEnds(store *redisstore.Store, addr string, now algorithm.Instant
 	return nil
 }
 
-// holdEnds: what could be undone is remembered for holdTime.
+// holdEnds: a hold is kept for holdTime.
 func holdEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
 	t := one(now, inNode(0), charge(eachKind(time.Hour)[0], 1))
 	t.Groups = append(t.Groups, storage.Group{Subject: inNode(2), Charges: t.Groups[0].Charges})
@@ -141,7 +141,7 @@ func holdEnds(store *redisstore.Store, addr string, now algorithm.Instant) error
 			}
 			continue
 		}
-		// What it says about its end, and when the key ends: both were decided at one instant.
+		// Compare the end in its value with the expiry of the key: both were decided at one instant.
 		text, err := redistest.Command(addr, "HVALS", key)
 		if err != nil || len(text) < 8 {
 			return fmt.Errorf("a hold of %q (%v)", text, err)
@@ -154,7 +154,7 @@ func holdEnds(store *redisstore.Store, addr string, now algorithm.Instant) error
 	return nil
 }
 
-// banEnds: a ban is remembered until it is forgiven, a lifted one too.
+// banEnds: a ban is remembered until it is forgiven, even if it was lifted.
 func banEnds(store *redisstore.Store, addr string, now algorithm.Instant, more time.Duration) error {
 	forgive := time.Minute + 999*time.Microsecond
 	kept := time.Duration(algorithm.CodeLife(algorithm.LifeCode(forgive.Microseconds()))) * time.Microsecond
@@ -168,7 +168,7 @@ func banEnds(store *redisstore.Store, addr string, now algorithm.Instant, more t
 	if err := endsAt(addr, key, since, until.Add(kept), now != 0); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
-	// One that a call brings on is no different.
+	// A ban that a request causes is no different.
 	t := one(now, stranger(), charge(algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 1, Window: time.Hour}.MustCompile(), 1))
 	t.Groups[0].Penalty = penaltyOf(1, oddWindow+more, forgive)
 	var out storage.Outcome
@@ -181,7 +181,7 @@ func banEnds(store *redisstore.Store, addr string, now algorithm.Instant, more t
 		return fmt.Errorf("strike: %w", err)
 	}
 	if b.Length = 0; now == 0 {
-		return nil // the instant of the lift is not told
+		return nil // a lift does not report its instant
 	}
 	if _, err := store.Ban(context.Background(), b); err != nil {
 		return err
@@ -189,7 +189,7 @@ func banEnds(store *redisstore.Store, addr string, now algorithm.Instant, more t
 	return endsAt(addr, key, since, 0, true)
 }
 
-// settledEnds: after a settlement, a value ends as after a charge.
+// settledEnds: after a settlement, a value expires as after a charge.
 func settledEnds(store *redisstore.Store, addr string, now algorithm.Instant) error {
 	for _, verb := range []storage.Verb{storage.Settle, storage.Release, storage.Renew} {
 		for _, m := range returnable(eachKind(oddWindow)) {
@@ -214,8 +214,8 @@ func settledEnds(store *redisstore.Store, addr string, now algorithm.Instant) er
 	return nil
 }
 
-// checkTidy looks at what is left of reservations that are over: whoever reserves on the server's
-// clock removes some, and leaves alone what lives or is not ours.
+// checkTidy checks what is left of expired reservations: a request that reserves on the server's clock
+// removes some, and keeps live and foreign ones.
 func checkTidy(store *redisstore.Store, addr string) error {
 	past, future := "\x00"+instant(monday-1), "\x00"+instant(algorithm.InstantOf(time.Now())+seconds(3600))
 	for _, c := range []struct {
@@ -261,7 +261,7 @@ func theRecord(t *storage.Ticket) string       { return recordKey(&t.Groups[0]) 
 func theReservations(t *storage.Ticket) string { return reservationsKey(t.Groups[0].Subject) }
 func theValue(t *storage.Ticket) string        { return redisstore.SubjectKey(prefix, t.Groups[0].Subject) }
 
-// damages returns what makes a guarded ticket fail.
+// damages returns everything that makes a guarded ticket fail.
 func damages() []damage {
 	var all []damage
 	for _, f := range otherTypes {
@@ -279,7 +279,7 @@ func damages() []damage {
 		damage{"another version of a value", theValue, []string{"SET", "KEY", "\x02" + strings.Repeat("\x00", 27)}})
 }
 
-// damagedFields are values that a reservation cannot have.
+// damagedFields returns values that a reservation cannot have.
 func damagedFields() []string {
 	open := "\x00" + instant(monday+seconds(30))
 	receipt := strings.Repeat("\x01", 20)
@@ -310,7 +310,7 @@ func dump(addr string, who storage.Subject) (string, error) {
 		return table.concat(all, ' ')`, "0", prefix+"{"+who.String()+"}*")
 }
 
-// checkGuardForeign damages what guards keep: it is an error, and nothing is overwritten.
+// checkGuardForeign corrupts the state of guards: it is an error, and nothing is overwritten.
 func checkGuardForeign(store *redisstore.Store, addr string) error {
 	m := eachKind(time.Hour)[0]
 	put := func(d damage, t *storage.Ticket) error {
@@ -342,7 +342,7 @@ func checkGuardForeign(store *redisstore.Store, addr string) error {
 	return errors.Join(settleForeign(store, addr), resetForeign(store, addr))
 }
 
-// settleForeign damages what a settlement needs.
+// settleForeign corrupts what a settlement needs.
 func settleForeign(store *redisstore.Store, addr string) error {
 	meters := returnable(eachKind(time.Hour))
 	reserve := func() (*storage.Ticket, error) {
@@ -360,7 +360,7 @@ func settleForeign(store *redisstore.Store, addr string) error {
 				return err
 			}
 			command := spoil(t)
-			if command[1] != theReservations(t) || command[0] != "HSET" { // all but a field replaces its key
+			if command[1] != theReservations(t) || command[0] != "HSET" { // everything except a field replaces its key
 				if _, err := redistest.Command(addr, "DEL", command[1]); err != nil {
 					return err
 				}
@@ -396,7 +396,7 @@ func settleForeign(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// resetForeign: whoever asks for a reset is rid of what is damaged, too.
+// resetForeign: a reset also removes what is corrupt.
 func resetForeign(store *redisstore.Store, addr string) error {
 	for _, m := range eachKind(time.Hour) {
 		kinds := foreigners(m.Kind)

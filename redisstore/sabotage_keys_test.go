@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// slotBytes is a slot of a limit that is no longer in use.
+// slotBytes encodes a slot of a limit that is no longer in use.
 func slotBytes(at algorithm.Instant, code uint8, ordinal uint8) string {
 	l := algorithm.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Window: time.Second, Ordinal: ordinal}
 	return element(algorithm.Instant(l.MustCompile().Fingerprint), 0)[:7] + element(at, 0)[:7] + string([]byte{code}) + strings.Repeat("\x01", 12)
 }
 
-// checkSlots looks at what a write does to the slots of other limits: those that still say
-// something stay and make the key live as long, the others go.
+// checkSlots checks what a write does to the slots of other limits: live slots stay and keep the key alive
+// as long as they need, expired ones are removed.
 func checkSlots(store *redisstore.Store, addr string) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Window: time.Second}.MustCompile()
 	now := algorithm.InstantOf(time.Now())
@@ -42,7 +42,7 @@ func checkSlots(store *redisstore.Store, addr string) error {
 			if _, err := redistest.Command(addr, "SET", key, value); err != nil {
 				return err
 			}
-			since := time.Now() // the server may be held up between its look at the clock and the writing
+			since := time.Now() // the server may be delayed between reading the clock and writing
 			var out storage.Outcome
 			if err := store.Take(context.Background(), one(0, who, charge(m, 1)), &out); err != nil {
 				return err
@@ -63,8 +63,8 @@ func checkSlots(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkDates asks with other starts of calendar periods than the node's own: the script picks the
-// one that holds the instant and refuses an instant that none of them holds.
+// checkDates uses other starts of calendar periods than the node's own: the script picks the period that
+// contains the instant and refuses an instant that none of them contains.
 func checkDates(store *redisstore.Store) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Period: algorithm.Year}.MustCompile()
 	starts := [4]algorithm.Instant{monday, monday + 10, monday + 20, monday + 30}
@@ -82,7 +82,7 @@ func checkDates(store *redisstore.Store) error {
 	return nil
 }
 
-// checkQuiet spends limits and looks whether what must write nothing writes nothing.
+// checkQuiet exhausts limits and checks that denied requests write nothing.
 func checkQuiet(store *redisstore.Store, addr string) error {
 	for _, m := range eachKind(time.Hour) {
 		for _, now := range clocks {
@@ -102,7 +102,7 @@ func checkQuiet(store *redisstore.Store, addr string) error {
 			if err != nil {
 				return err
 			}
-			time.Sleep(2 * time.Millisecond) // so that a later end would be seen
+			time.Sleep(2 * time.Millisecond) // so that a later expiry would be noticed
 			for _, cost := range []int64{0, 1, 3, 4, algorithm.MaxCount} {
 				if err := ask(cost); err != nil {
 					return err
@@ -116,10 +116,10 @@ func checkQuiet(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkMisplaced puts the fingerprint of a limit where another limit keeps its counts: a slot is
-// found by its place, not wherever the bytes happen to stand.
+// checkMisplaced puts the fingerprint of a limit where another limit keeps its counts: a slot is found by
+// its position, not wherever the bytes happen to occur.
 func checkMisplaced(store *redisstore.Store, addr string) error {
-	// Its fingerprint begins with a bracket, which has a meaning in a pattern.
+	// Its fingerprint begins with a bracket, which is special in a pattern.
 	m := algorithm.Limit{Algorithm: algorithm.TokenBucket, Refill: algorithm.Interval, Count: 10, Window: time.Second, Ordinal: 22}.MustCompile()
 	print := element(algorithm.Instant(m.Fingerprint), 0)[:7]
 	end := algorithm.InstantOf(time.Now()) + seconds(60)
@@ -146,7 +146,7 @@ func checkMisplaced(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkLogs looks at logs that only a long life or a wrong clock brings about.
+// checkLogs checks logs that only a long life or a wrong clock can produce.
 func checkLogs(store *redisstore.Store, addr string) error {
 	const wrap = 1 << 48 // of running totals
 	m := slidingLog(5, time.Hour)
@@ -155,7 +155,7 @@ func checkLogs(store *redisstore.Store, addr string) error {
 		what     string
 		elements []string
 		cost     int64
-		used     int64 // afterwards; negative: the log is damaged
+		used     int64 // afterwards; negative: the log is corrupt
 		length   int   // of the list afterwards
 	}{
 		{"totals that wrap with this call", []string{element(0, wrap-3), element(monday, wrap-1)}, 3, 5, 3},
@@ -184,7 +184,7 @@ func checkLogs(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkLeases denies a call with a lease by another limit: the lease's key stays as it is.
+// checkLeases denies a request with a permit by another limit: the key of the permits is unchanged.
 func checkLeases(store *redisstore.Store, addr string) error {
 	lease := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 3, Window: time.Hour}.MustCompile()
 	spent := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 0, Window: time.Hour}.MustCompile()

@@ -19,16 +19,16 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A trace is a sequence of deeds for subjects of its own.
+// A trace is a sequence of deeds for its own subjects.
 type trace []deed
 
-// A deed is something that a store is asked to do, and how it must answer.
+// A deed is an operation on a store, and the answer it must give.
 type deed struct {
 	subjects []storage.Subject
 	check    func(store keeper) error
 }
 
-// A keeper is a store with everything that the contract asks for.
+// A keeper is a store with everything that the contract needs.
 type keeper interface {
 	storage.Store
 	storage.Settler
@@ -38,14 +38,14 @@ type keeper interface {
 	storage.LateCharger
 }
 
-// recorder is a store that remembers what it was asked and what it answered.
+// recorder is a store that records what it was asked and what it answered.
 type recorder struct {
 	*storetest.Model
 	mu    sync.Mutex
 	whole trace
 }
 
-// record remembers a deed; ask must ask anew each time, and return all that is answered.
+// record records a deed. ask must ask again each time, and return the whole answer.
 func (r *recorder) record(ask func(store keeper) (any, error), subjects ...storage.Subject) {
 	want, refused := ask(r.Model)
 	r.whole = append(r.whole, deed{subjects, func(store keeper) error {
@@ -60,7 +60,7 @@ func (r *recorder) record(ask func(store keeper) (any, error), subjects ...stora
 	}})
 }
 
-// kind is which of the errors of the contract it is.
+// kind returns which of the errors of the contract it is.
 func kind(err error) error {
 	for _, k := range []error{storage.ErrNoReservation, storage.ErrClosed, algorithm.ErrInvalid} {
 		if errors.Is(err, k) {
@@ -150,7 +150,7 @@ func (r *recorder) ChargeLate(ctx context.Context, c *storage.LateCharge) (err e
 	return err
 }
 
-// twinTraces returns the traces of the contract's twin test: it is played against the model itself.
+// twinTraces returns the traces of the contract's twin test, played against the model itself.
 func twinTraces(t *testing.T, steps int, seed int) []trace {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", strconv.Itoa(steps))
 	t.Setenv("PENSTOCK_TEST_SEED", strconv.Itoa(seed))
@@ -201,8 +201,8 @@ func (tr *trace) split() []trace {
 	return traces
 }
 
-// play plays traces beside each other, so that their calls share runs, and returns the first
-// answer that is not the one expected.
+// play plays traces concurrently, so that their requests share runs, and returns the first unexpected
+// answer.
 func play(store keeper, traces []trace) error {
 	var next atomic.Int64
 	var wrong atomic.Pointer[error]
@@ -239,7 +239,7 @@ func (tr trace) play(store keeper, stop *atomic.Pointer[error]) error {
 	return nil
 }
 
-// checkEnds makes calls on the server's clock and at given instants and looks at the keys' ends.
+// checkEnds makes requests on the server's clock and at given instants and checks the expiry of the keys.
 func checkEnds(store *redisstore.Store, addr string) error {
 	for _, now := range clocks {
 		for _, window := range []time.Duration{oddWindow, time.Hour} {
@@ -259,7 +259,7 @@ func checkEnds(store *redisstore.Store, addr string) error {
 					return err
 				}
 			}
-			for _, m := range slices.Repeat(meters, 3) { // in company the longest-lived hides the others' ends
+			for _, m := range slices.Repeat(meters, 3) { // in one value the longest-lived hides the others
 				var out storage.Outcome
 				who := stranger()
 				if err := store.Take(context.Background(), one(now, who, charge(m, 3)), &out); err != nil {
@@ -274,13 +274,13 @@ func checkEnds(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkForeign lets sound and damaged subjects share runs.
+// checkForeign lets valid and corrupt subjects share runs.
 func checkForeign(store *redisstore.Store, addr string) error {
 	var errs []error
 	var mu sync.Mutex
 	meters := eachKind(time.Hour)
 	var tickets []*storage.Ticket
-	var damaged []string // the key, or nothing for a sound one
+	var damaged []string // the key, or "" for a valid one
 	var before []string
 	for _, m := range meters {
 		kinds := foreigners(m.Kind)
@@ -316,7 +316,7 @@ func checkForeign(store *redisstore.Store, addr string) error {
 		errs = append(errs, err)
 	}
 	atOnce(len(tickets), ask)
-	for i := range tickets { // a lone call reads in another way
+	for i := range tickets { // a single request takes another path
 		ask(i)
 	}
 	for i, key := range damaged {

@@ -14,12 +14,12 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// checkUndo undoes what a call took in one slot because another slot denied it.
+// checkUndo undoes what a request took in one slot because another slot denied it.
 func checkUndo(store *redisstore.Store, addr string) error {
 	return errors.Join(undoCharges(store), undoTwice(store, addr), undoRecords(store, addr), undoLostRecords(store, addr), heldRepair(store))
 }
 
-// undoCharges: what is undone was never charged, except where denied calls count.
+// undoCharges: what is undone was never charged, except where denied requests count.
 func undoCharges(store *redisstore.Store) error {
 	meters := eachKind(time.Hour)
 	for _, a := range []algorithm.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindowCounter, algorithm.SlidingWindowLog} {
@@ -51,7 +51,7 @@ func undoCharges(store *redisstore.Store) error {
 			}
 		}
 	}
-	// A leaky bucket that others have queued up in keeps its places.
+	// A leaky bucket in which others have queued keeps their places.
 	leaky, who := eachKind(time.Hour)[5], stranger()
 	undo, err := store.Hold(one(monday, who, charge(leaky, 1)), new(storage.Outcome))
 	if err != nil {
@@ -70,7 +70,7 @@ func undoCharges(store *redisstore.Store) error {
 	return nil
 }
 
-// undoTwice: an undo takes effect once, and only within its time. It takes the reservation along.
+// undoTwice: an undo takes effect once, and only within its time. It also removes the reservation.
 func undoTwice(store *redisstore.Store, addr string) error {
 	for _, after := range []time.Duration{0, 30*time.Second - time.Microsecond, 30 * time.Second} {
 		t := one(monday, stranger(), charge(eachKind(time.Hour)[0], 2))
@@ -100,7 +100,8 @@ func undoTwice(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// undoRecords: a record is as it was before, whether the call made it, repeated it or replaced it.
+// undoRecords: a record is as it was before, whether the request made it, was a duplicate of it or replaced
+// it.
 func undoRecords(store *redisstore.Store, addr string) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	t := one(monday, stranger(), charge(m, 1))
@@ -123,7 +124,7 @@ func undoRecords(store *redisstore.Store, addr string) error {
 		slices.Sort(slots)
 		return fmt.Sprintf("%q %q, ends %v", record, slots, !strings.HasPrefix(ttl, "-")), err
 	}
-	for calls := range 4 { // the first, two repeats, and a first sight again
+	for calls := range 4 { // the first, two duplicates, and a first one again
 		before, err := state()
 		if err != nil {
 			return err
@@ -135,7 +136,7 @@ func undoRecords(store *redisstore.Store, addr string) error {
 		if err != nil {
 			return err
 		}
-		// The first repeat finds no budget yet, and leaves one of which nothing is used.
+		// The first duplicate finds no budget yet, and leaves one with nothing used.
 		if after, err := state(); err != nil || calls != 1 && after != before {
 			return fmt.Errorf("after %d calls, one that was undone changed %s to %s (%v)", calls, before, after, err)
 		}
@@ -150,7 +151,7 @@ func undoRecords(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// undoLostRecords: what has come in place of the record meanwhile is left alone.
+// undoLostRecords: a record that has replaced the original in the meantime is left alone.
 func undoLostRecords(store *redisstore.Store, addr string) error {
 	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
 	other := instant(monday+1) + "\x00" + strings.Repeat("\x00", 15)
@@ -190,7 +191,7 @@ func undoLostRecords(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// heldRepair: a ban of a wrong clock is dated anew by a call that is held, too.
+// heldRepair: a request that is held also repairs the date of a ban written by a wrong clock.
 func heldRepair(store *redisstore.Store) error {
 	t := one(monday, stranger(), charge(eachKind(time.Hour)[0], 1))
 	g := &t.Groups[0]
@@ -208,7 +209,7 @@ func heldRepair(store *redisstore.Store) error {
 	return nil
 }
 
-// checkGiveBack looks at logs that a settlement rewrites.
+// checkGiveBack checks logs that a settlement rewrites.
 func checkGiveBack(store *redisstore.Store, addr string) error {
 	const wrap = 1 << 48 // of running totals
 	m := slidingLog(algorithm.MaxReservedLog, time.Hour)
@@ -275,7 +276,7 @@ func checkGiveBack(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkDebt settles a log into debt: all of it counts, though it is more than the limit.
+// checkDebt settles a log into debt: all of it counts, although it exceeds the limit.
 func checkDebt(store *redisstore.Store) error {
 	m := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 10, Window: time.Hour, Overdraft: 20}.MustCompile()
 	t := one(monday, stranger(), charge(m, 5))
@@ -314,8 +315,8 @@ func checkSettleDates(store *redisstore.Store) error {
 	return nil
 }
 
-// checkRefused settles logs that a wrong clock wrote and that have no room: what is refused, or comes
-// to nothing, writes nothing, not even the log dated anew.
+// checkRefused settles logs that a wrong clock wrote and that have no room. What is refused, or changes
+// nothing, writes nothing, not even the repaired date of the log.
 func checkRefused(store *redisstore.Store, addr string) error {
 	m := slidingLog(5, time.Hour)
 	for _, overage := range []algorithm.Overage{algorithm.OverageDeny, algorithm.OverageAllow, algorithm.OverageDebt} {
@@ -344,7 +345,7 @@ func checkRefused(store *redisstore.Store, addr string) error {
 	return nil
 }
 
-// checkClosed looks at what is kept of a closed reservation: its true costs, where there are any.
+// checkClosed checks what is kept of a closed reservation: its actual costs, if there are any.
 func checkClosed(store *redisstore.Store, addr string) error {
 	meters := returnable(eachKind(time.Hour))
 	for costly := range len(meters) {

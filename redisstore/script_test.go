@@ -27,7 +27,7 @@ func calls(t testing.TB, addr, command string) int {
 	return n
 }
 
-// atOnce lets n callers go together and waits for all of them.
+// atOnce starts n callers together and waits for all of them.
 func atOnce(n int, call func(i int)) {
 	start := make(chan struct{})
 	var wg sync.WaitGroup
@@ -45,7 +45,7 @@ func spacious() *algorithm.Meter {
 	return algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: algorithm.MaxCount, Window: algorithm.MaxWindow}.MustCompile()
 }
 
-// A lone caller takes one round trip for each call, and the script's text travels once.
+// A single caller takes one round trip for each request, and the script's text is sent once.
 func TestLoneCallerTakesOneRoundTrip(t *testing.T) {
 	server, store := serve(t)
 	ask(t, server.Addr, "CONFIG", "RESETSTAT")
@@ -62,7 +62,7 @@ func TestLoneCallerTakesOneRoundTrip(t *testing.T) {
 	expect(t, "SET", calls(t, server.Addr, "set"), n)
 }
 
-// Callers that would wait anyway share runs; a run is bounded, so nobody waits long behind one.
+// Callers that would wait anyway share runs. A run is bounded, so no caller waits long behind one.
 func TestCallersShareRuns(t *testing.T) {
 	server, store := serve(t)
 	who, m := stranger(), spacious()
@@ -94,7 +94,7 @@ func TestCallersShareRuns(t *testing.T) {
 	expect(t, "used", int(used(t, store, 0, who, m)), n+1)
 }
 
-// A run is bounded by its charges too.
+// The number of charges in a run is bounded too.
 func TestRunsAreBoundedByCharges(t *testing.T) {
 	server, store := serve(t)
 	hit(t, store, 0, stranger(), spacious())
@@ -130,7 +130,7 @@ func TestRunsAreBoundedByCharges(t *testing.T) {
 	}
 }
 
-// A server may forget the script at any moment: nobody notices, and nothing is charged twice.
+// A server may forget the script at any moment: no client notices, and nothing is charged twice.
 func TestScriptFlush(t *testing.T) {
 	server, store := serve(t)
 	who, m := stranger(), spacious()
@@ -151,7 +151,7 @@ func TestScriptFlush(t *testing.T) {
 	})
 	few := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 700, Window: algorithm.MaxWindow}.MustCompile()
 	atOnce(64, func(int) {
-		for i := 0; i < 50 || store.Stats().NoScript <= 20; i++ { // until it was forgotten during a call
+		for i := 0; i < 50 || store.Stats().NoScript <= 20; i++ { // until it was forgotten during a request
 			if hit(t, store, 0, who, few) {
 				passed.Add(1)
 			}
@@ -163,7 +163,7 @@ func TestScriptFlush(t *testing.T) {
 	expect(t, "used", int(used(t, store, 0, who, few)), 700)
 }
 
-// A caller that gives up while its call waits is not charged; what was sent may have been.
+// A caller that gives up while its ticket is queued is not charged; a ticket that was sent may have been.
 func TestCancelledCalls(t *testing.T) {
 	server, store := serve(t)
 	who, m := stranger(), spacious()
@@ -185,7 +185,7 @@ func TestCancelledCalls(t *testing.T) {
 	sent := store.Stats().Runs
 	sentCtx, cancelSent := context.WithCancel(t.Context())
 	var errs [7]error
-	for i := range redisstore.LeastRuns { // fills the runs
+	for i := range redisstore.LeastRuns { // keeps all runs in flight
 		ctx := t.Context()
 		if i == 0 {
 			ctx = sentCtx
@@ -225,11 +225,11 @@ func TestCancelledCalls(t *testing.T) {
 			t.Errorf("caller %d: error %v must wrap Canceled and ErrUnavailable", i, err)
 		}
 	}
-	// The first call, the two that were sent, and the two that stayed.
+	// The first request, the two that were sent, and the two that stayed.
 	expect(t, "used", int(used(t, store, 0, who, m)), 5)
 }
 
-// Callers that cancel whenever they like leave their neighbours' answers alone.
+// Callers that cancel at any time do not affect the answers of their neighbours.
 func TestCancellingNeighbours(t *testing.T) {
 	_, store := serve(t)
 	who, m := stranger(), spacious()

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Behind Sentinel a store finds the master, decides exactly, and follows a failover.
+// With Sentinel a store finds the master, decides exactly, and follows a failover.
 func TestSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	for _, server := range sentinel.Servers {
@@ -40,7 +40,7 @@ func TestSentinel(t *testing.T) {
 	}
 	reserved := guarded(monday, stranger(), charge(m, 2))
 	take(t, store, reserved)
-	// What the replica has not seen is lost with the master, so it gets to see this.
+	// What the replica has not received is lost with the master, so wait until it has received this.
 	await(t, "the replica to follow", func() bool {
 		return ask(t, sentinel.Servers[1].Addr, "EXISTS", redisstore.SubjectKey(prefix, remembered), theValue(banned), theValue(reserved)) == "3"
 	})
@@ -50,7 +50,8 @@ func TestSentinel(t *testing.T) {
 		now, err := redistest.CurrentMaster(sentinel.Addrs[0])
 		return err == nil && now != sentinel.Master
 	})
-	// The old one would go on answering for a while, and each of the store's two clients follows in its own time.
+	// The old master would keep answering for a while, and each of the store's two clients follows in its
+	// own time.
 	if err := sentinel.Servers[0].Kill(); err != nil {
 		t.Fatal(err)
 	}

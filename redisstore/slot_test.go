@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Our idea of a subject's slot is Redis' idea, for every key it can have and any prefix.
+// The computed slot of a subject is the one Redis uses, for every key of the subject and any prefix.
 func TestSlots(t *testing.T) {
 	cluster := redistest.StartCluster(t, 1)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -58,7 +58,7 @@ func TestSubjectsOfOneSlot(t *testing.T) {
 	expect(t, "keys of what could be undone", len(keysOf(t, cluster.Addrs[0], a))+len(keysOf(t, cluster.Addrs[0], b)), 2)
 }
 
-// A node whose clock is far from Redis' cannot say which calendar period it is, and is told so.
+// A node whose clock is far from that of Redis cannot determine the calendar period, and gets an error.
 func TestCalendarOfAnotherTime(t *testing.T) {
 	_, store := serve(t)
 	if err := checkDates(store); err != nil {

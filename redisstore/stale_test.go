@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A charge whose own slot has gone stale is written beside the slots that its ticket wrote before
-// it: what one charge tidies up must not make the next believe that it is alone in the value.
+// A charge whose own slot has gone stale is written beside the slots that its ticket wrote before it. When
+// one charge removes stale slots, the next must not assume that it is alone in the value.
 func TestStaleSlotBesideALiveOne(t *testing.T) {
 	store := dial(t, redisstore.Options{Addresses: []string{redistest.Start(t).Addr}})
 	long := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 1000, Window: 300 * 24 * time.Hour}.MustCompile()
@@ -26,7 +26,7 @@ func TestStaleSlotBesideALiveOne(t *testing.T) {
 		if out.Decisions[0].Used != calls {
 			t.Fatalf("call %d: %d used of the long window", calls, out.Decisions[0].Used)
 		}
-		// Until the short one's state says nothing any more, by the server's clock.
+		// Wait until the short limit's state has expired, by the server's clock.
 		stale := out.Now + algorithm.Instant(algorithm.CodeLife(algorithm.LifeCode(short.Life))) + 1000
 		await(t, "the short state to go stale", func() bool {
 			var peek storage.Outcome

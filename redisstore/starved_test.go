@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A process whose goroutines wait longer for CPU than Redis may take is answered by Redis all the
-// same, in company, alone and over new connections, and its settlements too.
+// A process whose goroutines wait longer for CPU than Redis may take still gets its answers: in shared
+// runs, in single ones and over new connections, and for settlements too.
 func TestStarvedProcess(t *testing.T) {
 	for mode, addresses := range map[redisstore.Mode]func() []string{
 		redisstore.Single: func() []string {
@@ -57,7 +57,7 @@ func TestStarvedProcess(t *testing.T) {
 	}
 }
 
-// starveGoroutines makes every goroutine wait about as long for its turn, until the test ends.
+// starveGoroutines makes every goroutine wait about this long for its turn, until the test ends.
 func starveGoroutines(t *testing.T, wait time.Duration) {
 	const slice = 10 * time.Millisecond // before the runtime preempts a goroutine
 	procs := runtime.GOMAXPROCS(1)

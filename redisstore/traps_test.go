@@ -14,14 +14,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Techniques that are widely used and do not keep their limit. Each test shows that the technique
-// fails and that the same calls do not harm Penstock: the first half proves that the second could
-// have failed.
+// Techniques that are widely used and do not keep their limit. Each test shows that the technique fails and
+// that the same requests do not harm Penstock: the first half proves that the second could have failed.
 
 //go:embed testdata/*.lua
 var techniques embed.FS
 
-// A technique decides calls with a script of testdata.
+// A technique decides requests with a script of testdata.
 type technique struct {
 	t          testing.TB
 	addr, text string
@@ -67,7 +66,7 @@ func slidingLog(count int64, window time.Duration) *algorithm.Meter {
 	return algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: count, Window: window}.MustCompile()
 }
 
-// An id that a client chooses must not be what entries of the log are told apart by.
+// An id that a client chooses must not identify the entries of the log.
 func TestTrapRequestIDInTheLog(t *testing.T) {
 	server, store := serve(t)
 	trap := useTechnique(t, server.Addr, "dedup_in_log", 10, time.Minute)
@@ -75,7 +74,7 @@ func TestTrapRequestIDInTheLog(t *testing.T) {
 	meter, caller := slidingLog(10, time.Minute), stranger()
 	expect(t, "50 calls of one caller", count(50, func(int) bool { return hit(t, store, monday, caller, meter) }), 10)
 
-	// Every ten seconds for ten minutes: the technique dates the entry anew and never forgets it.
+	// Every ten seconds for ten minutes: the technique dates the same entry again and never forgets it.
 	trap.limit = 3
 	every := func(i int) algorithm.Instant { return monday + seconds(10*i) }
 	expect(t, "61 repeats, by the technique", count(61, func(i int) bool { return trap.hit("slow", every(i), "id") }), 61)
@@ -83,7 +82,7 @@ func TestTrapRequestIDInTheLog(t *testing.T) {
 	meter, caller = slidingLog(3, time.Minute), stranger()
 	expect(t, "61 repeats of one caller", count(61, func(i int) bool { return hit(t, store, every(i), caller, meter) }), 31)
 
-	// With ids that are recognised as such: the limit, and the budget for repeats, in every window.
+	// With ids that are recognised as such: the limit, and the budget for duplicates, in every window.
 	dedup, err := algorithm.DedupTerms{TTL: 10 * time.Minute, MaxReplays: 1, Budget: 2, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: time.Minute}}.Compile()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +102,7 @@ func TestTrapRequestIDInTheLog(t *testing.T) {
 	}
 }
 
-// A generator that starts alike in every run names all calls of a second alike.
+// A random generator with the same seed in every run gives all requests of a second the same name.
 func TestTrapRandomMembers(t *testing.T) {
 	server, store := serve(t)
 	trap := useTechnique(t, server.Addr, "random_member", 10, time.Minute)
@@ -115,7 +114,7 @@ func TestTrapRandomMembers(t *testing.T) {
 	expect(t, "elements of the log", number(t, server.Addr, "LLEN", redisstore.ListKey(prefix, caller, meter)), 11)
 }
 
-// tostring keeps 14 digits, a clock in microseconds has 16.
+// tostring keeps 14 digits, but a clock in microseconds has 16.
 func TestTrapClockAsText(t *testing.T) {
 	server, store := serve(t)
 	trap := useTechnique(t, server.Addr, "tostring_clock", 10, time.Second)
@@ -147,7 +146,8 @@ func TestTrapClockAsText(t *testing.T) {
 	}
 }
 
-// Who records before counting stores what it denies: memory for whoever hammers, and no way back.
+// A limiter that records before counting stores what it denies: a flooding client uses memory and stays
+// denied.
 func TestTrapAddThenCount(t *testing.T) {
 	server, store := serve(t)
 	const calls = 600
@@ -159,7 +159,7 @@ func TestTrapAddThenCount(t *testing.T) {
 		member++
 		return trap.hit("log", now, strconv.Itoa(member))
 	}
-	// A call a second.
+	// One request a second.
 	each := func(i int) algorithm.Instant { return monday + seconds(i) }
 	expect(t, "600 calls in ten minutes, by the technique", count(calls, func(i int) bool { return hitTrap(each(i)) }), 10)
 	expect(t, "600 calls in ten minutes", count(calls, func(i int) bool { return hit(t, store, each(i), caller, meter) }), 100)
@@ -176,7 +176,7 @@ func TestTrapAddThenCount(t *testing.T) {
 	expect(t, "elements of our log", number(t, server.Addr, "LLEN", key), 11)
 }
 
-// Windows that are asked one after the other are charged one after the other, denied or not.
+// Windows that are checked one after the other are charged one after the other, denied or not.
 func TestTrapOneCallPerWindow(t *testing.T) {
 	server, store := serve(t)
 	minuteTrap := useTechnique(t, server.Addr, "check_then_add", 10, time.Minute)
@@ -194,7 +194,7 @@ func TestTrapOneCallPerWindow(t *testing.T) {
 	expect(t, "calls charged to the hour", int(used(t, store, monday, caller, hour)), 5)
 }
 
-// An estimate is fractional: a call passes only if it fits, not while anything at all is left.
+// An estimate is fractional: a request passes only if it fits, not while anything at all is left.
 func TestTrapEstimateBelowLimit(t *testing.T) {
 	server, store := serve(t)
 	const limit = 10
@@ -205,7 +205,7 @@ func TestTrapEstimateBelowLimit(t *testing.T) {
 	meter := algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: limit, Window: window}.MustCompile()
 	caller := stranger()
 
-	// worst is the highest estimate, times the window, right after a call that passed.
+	// worst returns the highest estimate, times the window, right after a request that passed.
 	worst := func(pass func(algorithm.Instant) bool) (most int64) {
 		previous := int64(count(limit, func(int) bool { return pass(start) }))
 		current := int64(0)
@@ -226,7 +226,7 @@ func TestTrapEstimateBelowLimit(t *testing.T) {
 	}
 }
 
-// Who lets calls pass when the limiter cannot answer has no limit when it matters.
+// A limiter that admits requests when it cannot answer has no limit when it matters.
 func TestTrapErrorsAllow(t *testing.T) {
 	server, store := serve(t)
 	meter, caller := slidingLog(10, time.Minute), stranger()
@@ -251,7 +251,7 @@ func TestTrapErrorsAllow(t *testing.T) {
 	}
 }
 
-// number asks for a reply that is an integer.
+// number sends a command whose reply is an integer.
 func number(t testing.TB, addr string, args ...string) int {
 	t.Helper()
 	n, err := strconv.Atoi(ask(t, addr, args...))

@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// ends checks that every key of the subject ends, not before the decisions say that it is as if
-// never seen, and not later than the longest-lived of its limits needs. Where an instant was
-// given, an hour is the least.
+// ends checks that every key of the subject expires: not before the subject is like new according to the
+// decisions, and not later than the longest-lived of its limits needs. With a given instant, the minimum is
+// an hour.
 func ends(addr string, who storage.Subject, out storage.Outcome, meters []*algorithm.Meter, given bool) error {
 	for i, m := range meters {
 		key, d := keyOf(who, m), out.Decisions[i]
@@ -36,18 +36,18 @@ func ends(addr string, who storage.Subject, out storage.Outcome, meters []*algor
 			}
 			continue
 		}
-		// The server sets the end a moment after it has read its clock, and has done so by now.
+		// The server sets the expiry a moment after it has read its clock, and has done so by now.
 		from, least, most := out.Now, d.ResetAfter, time.Duration(0)
 		for _, other := range meters {
 			switch {
 			case keyOf(who, other) != key:
-			case other.Kind.Fixed(): // in company its life is rounded up
+			case other.Kind.Fixed(): // in a shared value its life is rounded up
 				most = max(most, time.Duration(algorithm.CodeLife(algorithm.LifeCode(other.Life)))*time.Microsecond)
 			default:
 				most = max(most, time.Duration(other.Life)*time.Microsecond)
 			}
 		}
-		if given { // the hour is one of the real clock, which has gone on
+		if given { // the hour is on the real clock, which has advanced
 			from, least, most = now, max(least, time.Hour)-time.Minute, max(most, time.Hour)
 		}
 		if end < from.Add(least) || end > now.Add(most+5*time.Millisecond) {
@@ -57,10 +57,10 @@ func ends(addr string, who storage.Subject, out storage.Outcome, meters []*algor
 	return nil
 }
 
-// oddWindow does not end with a millisecond, as ends of keys do.
+// oddWindow does not end on a millisecond, as the expiry of keys does.
 const oddWindow = 9*time.Second + 999*time.Microsecond
 
-// Whatever was called, every key ends when it says nothing any more, and not much later.
+// Whatever the requests were, every key expires when its state no longer matters, and not much later.
 func TestEveryKeyEnds(t *testing.T) {
 	server, store := serve(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -73,7 +73,7 @@ func TestEveryKeyEnds(t *testing.T) {
 				for _, m := range meters {
 					ticket.Groups[0].Charges = append(ticket.Groups[0].Charges, charge(m, r.Int64N(3)))
 				}
-				// The calls before may have cost less: what they left ends within the same bounds.
+				// Earlier requests may have cost less: what they left expires within the same bounds.
 				if err := ends(server.Addr, who, take(t, store, ticket), meters, false); err != nil {
 					t.Error(err)
 				}
@@ -96,7 +96,7 @@ func TestEveryKeyEnds(t *testing.T) {
 	}
 }
 
-// State that was written at a given instant does not end on the real clock before a replay does.
+// State that was written at a given instant does not expire on the real clock before a replay ends.
 func TestGivenInstantsLiveAnHour(t *testing.T) {
 	server, store := serve(t)
 	for _, m := range eachKind(time.Millisecond) {
@@ -112,7 +112,7 @@ func TestGivenInstantsLiveAnHour(t *testing.T) {
 	}
 }
 
-// Idle is free: what no longer matters is gone from the server by itself.
+// Idle keys cost nothing: what no longer matters disappears from the server by itself.
 func TestStateDisappears(t *testing.T) {
 	server, store := serve(t)
 	who := stranger()
@@ -129,7 +129,7 @@ func TestStateDisappears(t *testing.T) {
 	await(t, "the subject's keys to end", func() bool { return len(keysOf(t, server.Addr, who)) == 0 })
 }
 
-// Slots of limits that are no longer in use go with the first write after their end.
+// Slots of limits that are no longer in use are removed by the first write after their end.
 func TestStaleSlotsAreDropped(t *testing.T) {
 	server, store := serve(t)
 	who := stranger()
@@ -152,7 +152,7 @@ func TestStaleSlotsAreDropped(t *testing.T) {
 		hit(t, store, 0, who, kept)
 		return length() == 1+4*27
 	})
-	// At a given instant nothing is dropped: another replay may be at an earlier one.
+	// At a given instant nothing is dropped: another replay may be at an earlier instant.
 	take(t, store, one(monday+seconds(400*24*3600), who, charge(brief, 1)))
 	expect(t, "bytes after a call of the far future", length(), 1+5*27)
 	if used(t, store, 0, who, kept) < 3 {
@@ -160,7 +160,7 @@ func TestStaleSlotsAreDropped(t *testing.T) {
 	}
 }
 
-// Records, reservations, holds and bans end in time, and not before.
+// Records, reservations, holds and bans expire in time, and not before.
 func TestGuardsEnd(t *testing.T) {
 	server, store := serve(t)
 	if err := errors.Join(checkGuardEnds(store, server.Addr), checkTidy(store, server.Addr)); err != nil {
@@ -168,7 +168,7 @@ func TestGuardsEnd(t *testing.T) {
 	}
 }
 
-// Nothing of a guarded call outlives it for long.
+// No state of a guarded request outlives it for long.
 func TestGuardsDisappear(t *testing.T) {
 	server, store := serve(t)
 	const brief = 40 * time.Millisecond
@@ -176,7 +176,7 @@ func TestGuardsDisappear(t *testing.T) {
 	g := &ticket.Groups[0]
 	g.Penalty = must(algorithm.PenaltyTerms{After: 1, Within: brief, Bans: []time.Duration{brief}, ForgiveAfter: brief}.Compile())
 	g.Dedup, g.Call, g.Reserve = must(algorithm.DedupTerms{TTL: brief, MaxReplays: 1, Budget: 1, Beside: algorithm.Limit{Algorithm: algorithm.FixedWindow, Window: brief}}.Compile()), newCallID(), brief
-	for range 4 { // first, repeated, denied, banned
+	for range 4 { // first, duplicate, denied, banned
 		take(t, store, ticket)
 	}
 	await(t, "the subject's keys to end", func() bool { return len(keysOf(t, server.Addr, g.Subject)) == 0 })

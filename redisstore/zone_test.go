@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Zones of a cluster are ranges of slots, in order; other servers have one.
+// Zones of a cluster are ranges of slots, in order; other modes have one zone.
 func TestZones(t *testing.T) {
 	const perZone = 16384 / 16
 	for range 1000 {
@@ -29,13 +29,13 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// A silent master is silent in its zones and in no other, and a ticket that needs it says for whom it
-// has failed.
+// A silent master is silent in its zones and in no other, and a ticket that needs it says for which subject
+// it has failed.
 func TestZonesOfASilentMaster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	store := dial(t, redisstore.Options{Addresses: cluster.Addrs, Mode: redisstore.Cluster, Timeout: 30 * time.Second})
 	zones := redisstore.Cluster.Zones()
-	for zone := range zones { // which makes the connections
+	for zone := range zones { // this makes the connections
 		if err := store.PingZone(t.Context(), zone); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestZonesOfASilentMaster(t *testing.T) {
 	if err := cluster.Nodes[0].Pause(); err != nil {
 		t.Fatal(err)
 	}
-	for zone := 6; zone < zones; zone++ { // of the other masters, who have the last two thirds of the slots
+	for zone := 6; zone < zones; zone++ { // of the other masters, which have the last two thirds of the slots
 		if err := store.PingZone(t.Context(), zone); err != nil {
 			t.Errorf("zone %d: %v", zone, err)
 		}
@@ -59,7 +59,7 @@ func TestZonesOfASilentMaster(t *testing.T) {
 		t.Errorf("the first zone: got %v", err)
 	}
 
-	well, silent := inNode(2), inNode(0) // slots are asked in order
+	well, silent := inNode(2), inNode(0) // slots are visited in order
 	ticket := one(0, well, charge(spacious(), 1))
 	ticket.Groups = append(ticket.Groups, one(0, silent, charge(spacious(), 1)).Groups...)
 	ctx, giveUp := context.WithCancel(t.Context())
