@@ -26,7 +26,7 @@ const (
 type page struct {
 	next, prev uint32
 	taken      uint16 // blocks in use
-	free       uint16 // offset of the first free block; its first entry's N is the offset of the next
+	free       uint16 // offset of the first free block; its first entry's Value is the offset of the next
 	class      uint8
 }
 

@@ -124,8 +124,8 @@ func (w *work) decide(out *storage.Outcome) error {
 	return nil
 }
 
-// dateAll dates what was written by the decisions, and extends the life of what was only read to match
-// them.
+// dateAll dates what was written according to the decisions, and keeps what was only read for as long as
+// they say.
 func (w *work) dateAll(decisions []algorithm.Decision) {
 	for i := range w.items {
 		it, d := &w.items[i], &decisions[i]
@@ -175,7 +175,7 @@ func (it *item) writes(taken bool) bool {
 	return it.Cost > 0 && !it.barred && it.Meter.CanEver(it.Need()) && (taken || it.repaired || it.Meter.CountDenied)
 }
 
-// mayWrite is writes for use before independent groups are decided.
+// mayWrite is writes before the independent groups are decided.
 func (it *item) mayWrite(taken bool) bool { return it.writes(taken || it.alone) }
 
 // makeRoom ensures that everything the ticket may write has room. It does not change any state of the

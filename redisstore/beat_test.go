@@ -132,7 +132,7 @@ func TestBeatBesideTheFirstVersion(t *testing.T) {
 	if n, told := beat("newer", "I am newer"); n != 3 || told["old"].Name == "" || told["old"].About != "" || told["new"].About != "I am new" {
 		t.Errorf("%d nodes: %+v", n, told)
 	}
-	// It drops a name, but does not know descriptions: the next heartbeat removes that one.
+	// It drops a name, but does not know descriptions: the next heartbeat removes the description.
 	ask(t, server.Addr, "ZADD", "pen:nodes", "1000", "new")
 	if n := first("old"); n != "2" {
 		t.Errorf("the first version counts %s nodes", n)

@@ -135,7 +135,7 @@ func (c *connections) ask(ctx context.Context, client rueidis.Client, cmd rueidi
 }
 
 // checkIdle checks the idle connections after a connection has failed. The client library closes those that
-// do not work. Otherwise a failed request would have to find each of them.
+// do not work. Otherwise each would cost a failed request.
 func (c *connections) checkIdle() {
 	defer c.checking.Store(false)
 	var all sync.WaitGroup

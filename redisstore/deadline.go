@@ -31,7 +31,7 @@ func (c *call) within(ctx context.Context) context.Context {
 type replyWait struct {
 	links      *links
 	since, due time.Time
-	end        time.Time // the longest wait in total
+	end        time.Time // the wait ends by then in any case
 }
 
 func (s *Store) replyWait(links *links, since time.Time) replyWait {

@@ -44,7 +44,7 @@ func (r teller) chargeLate(now algorithm.Instant, who storage.Subject, amounts .
 }
 
 // lateEntries: late entries before, between and after those of a log that is longer than what may be
-// rewritten, of one whose newest entry has a count of 0, and of one that is almost full.
+// rewritten, of one whose newest entry was released, and of one that is almost full.
 func lateEntries(r teller) {
 	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 3000, Window: time.Hour}.MustCompile()
 	for _, entries := range []algorithm.Instant{999, 1000, 1001, 1002} {

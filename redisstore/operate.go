@@ -82,8 +82,8 @@ func said(what string, err error) error {
 }
 
 // Reservations returns some of the subject's reservations, ordered by nonce, and their number. The number
-// is exact if the request asks for more than there are. Otherwise it is what Redis holds, including expired
-// reservations that have not been removed yet.
+// is exact if it is at most most. Otherwise it is what Redis holds, including expired reservations that have
+// not been removed yet.
 func (s *Store) Reservations(ctx context.Context, now algorithm.Instant, who storage.Subject, most int) ([]storage.Reservation, int64, error) {
 	if err := storage.ValidateInspection(now, most); err != nil {
 		return nil, 0, err

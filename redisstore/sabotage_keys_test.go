@@ -82,7 +82,7 @@ func checkDates(store *redisstore.Store) error {
 	return nil
 }
 
-// checkQuiet exhausts limits and checks that denied requests write nothing.
+// checkQuiet exhausts limits and checks that denied requests and peeks write nothing.
 func checkQuiet(store *redisstore.Store, addr string) error {
 	for _, m := range eachKind(time.Hour) {
 		for _, now := range clocks {

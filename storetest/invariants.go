@@ -83,7 +83,7 @@ func smallMeter(r *rand.Rand, kind algorithm.Kind) *algorithm.Meter {
 			continue
 		}
 		if l.Period == algorithm.Hour || l.Location == location("America/St_Johns") {
-			continue // duplicates have no name of their own to check by
+			continue // an hour or a day that occurs twice has no unique name to check by
 		}
 		return m
 	}
