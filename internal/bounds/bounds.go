@@ -1,11 +1,11 @@
-// Package bounds says how large a request may be. Every API checks requests against these constants, and
-// the rules document allows names of the same lengths: a rule can match whatever an API accepts.
+// Package bounds defines how large a request may be. Every API checks requests against these constants, and the rules
+// document allows names of the same lengths, so a rule can match everything that an API accepts.
 package bounds
 
-// Bounds of a request, in bytes where it is not a count.
+// Bounds of a request, in bytes unless they are counts.
 const (
 	Domain         = 255
-	Attributes     = 256 // how many
+	Attributes     = 256 // count
 	AttributeName  = 128
 	AttributeValue = 8 << 10
 	CallID         = 8 << 10

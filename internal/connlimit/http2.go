@@ -12,36 +12,35 @@ import (
 	"sync/atomic"
 )
 
-// HTTP2Options of a listener.
+// HTTP2Options configure a listener.
 type HTTP2Options struct {
-	// MaxBytes is how much memory the requests under way may hold, those of all connections
-	// together. Beyond it connections are closed: those of the client that holds most first, and of
-	// these the one that holds most.
+	// MaxBytes bounds the memory of the requests in flight on all connections together. Beyond it, connections are
+	// closed: first those of the client that holds most, and of these the one that holds most.
 	MaxBytes int64
 
 	TLS *tls.Config // nil: clients connect without TLS
 
-	// Refused is told of every client whose TLS handshake failed. nil: nobody.
+	// Refused is called for every client whose TLS handshake failed; nil: not called.
 	Refused func(client net.Addr, err error)
 
-	// Reset is told when connections were closed for MaxBytes: how many, of which client the first was,
-	// and what all of them held. nil: nobody.
+	// Reset is called after connections were closed because of MaxBytes, with their number, the client of the first
+	// one, and the bytes that all of them held; nil: not called.
 	Reset func(closed int, client netip.Prefix, bytes int64)
 }
 
-// An HTTP2Listener accepts connections on which clients speak HTTP/2. It ends TLS itself, and reads the
-// frame headers of both directions, so it knows which requests are under way and how much of each has
-// arrived. If the listener it wraps is a Listener, that learns which connections are idle.
+// An HTTP2Listener accepts HTTP/2 connections. It terminates TLS itself, and reads the frame headers of both
+// directions, so it knows which requests are in flight and how much of each has arrived. If the listener it wraps is
+// a Listener, it tells that which connections are idle.
 type HTTP2Listener struct {
 	net.Listener
 	options HTTP2Options
-	bytes   atomic.Int64 // held by requests under way
+	bytes   atomic.Int64 // held by requests in flight
 
 	mu    sync.Mutex
 	conns map[*http2Conn]bool
 }
 
-// NewHTTP2 bounds the memory of the requests that come through a listener.
+// NewHTTP2 bounds the memory of the requests that arrive through a listener.
 func NewHTTP2(l net.Listener, o HTTP2Options) *HTTP2Listener {
 	return &HTTP2Listener{Listener: l, options: o, conns: map[*http2Conn]bool{}}
 }
@@ -65,8 +64,8 @@ func (l *HTTP2Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// makeRoom closes connections until an eighth of the maximum is free, so that a flood does not cause a
-// search for the largest client with every frame.
+// makeRoom closes connections until an eighth of the maximum is free, so that during a flood not every frame causes a
+// search for the largest client.
 func (l *HTTP2Listener) makeRoom() {
 	closed, bytes := l.largest(l.options.MaxBytes-l.options.MaxBytes/8), int64(0)
 	for _, c := range closed {
@@ -78,13 +77,13 @@ func (l *HTTP2Listener) makeRoom() {
 	}
 }
 
-// A holding is what the requests of a connection hold, and those of its client.
+// A holding is the memory of the requests of a connection, and of those of its client.
 type holding struct {
 	conn          *http2Conn
 	bytes, client int64
 }
 
-// largest removes and returns the connections to close so that the rest hold no more than enough.
+// largest removes and returns the connections to close, so that the others hold at most enough.
 func (l *HTTP2Listener) largest(enough int64) []holding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,21 +110,21 @@ func (l *HTTP2Listener) largest(enough int64) []holding {
 	return all[:n]
 }
 
-// An http2Conn knows the streams of a connection that are open.
+// An http2Conn knows the open streams of a connection.
 type http2Conn struct {
 	net.Conn
 	listener *HTTP2Listener
 	client   netip.Prefix
-	in, out  frames // each is used by the one goroutine that reads or writes
+	in, out  frames // each is used by one goroutine, the reading or the writing one
 
 	mu      sync.Mutex
 	closed  bool
 	idle    bool
-	streams map[uint32]int64 // what each holds
-	bytes   int64            // all of them
+	streams map[uint32]int64 // bytes that each holds
+	bytes   int64            // total
 }
 
-// Read counts what arrives.
+// Read counts the bytes that arrive.
 func (c *http2Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
@@ -163,7 +162,7 @@ func (c *http2Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// received counts a frame. It reports whether the connection now holds more.
+// received counts a frame. It reports whether the connection now holds more memory.
 func (c *http2Conn) received(f frame) bool {
 	switch f.kind {
 	case frameReset:
@@ -207,8 +206,7 @@ func (c *http2Conn) end(stream uint32) {
 	c.state(len(c.streams) == 0)
 }
 
-// state tells the listener when the connection becomes idle and when it ceases to be. The lock must
-// be held.
+// state tells the listener when the connection becomes idle or active. The lock must be held.
 func (c *http2Conn) state(idle bool) {
 	if c.idle == idle {
 		return
@@ -237,7 +235,7 @@ func (c *http2Conn) forget() {
 	c.closed, c.bytes, c.streams = true, 0, nil
 }
 
-// Close forgets the connection.
+// Close closes the connection and stops counting it.
 func (c *http2Conn) Close() error {
 	c.forget()
 	c.listener.mu.Lock()
@@ -257,11 +255,11 @@ const (
 	frameContinuation = 9
 	flagEnd           = 1 // of the stream, in frames of data and headers
 
-	streamCost = 8 << 10 // a goroutine and what it needs
-	frameCost  = 64      // what a frame is kept in
+	streamCost = 8 << 10 // a goroutine and its memory
+	frameCost  = 64      // overhead of a buffered frame
 )
 
-// A frame is the header of one.
+// A frame is the header of a frame.
 type frame struct {
 	complete    bool
 	kind, flags byte
@@ -269,13 +267,13 @@ type frame struct {
 	stream      uint32
 }
 
-// ends reports whether the stream ends with the frame, if a server has sent it.
+// ends reports whether a frame from the server ends the stream.
 func (f frame) ends() bool {
 	return f.kind == frameReset || (f.kind == frameData || f.kind == frameHeaders) && f.flags&flagEnd != 0
 }
 
-// cost is what a frame takes in memory. grpc keeps data in buffers of 4 KiB and 16 KiB, or of the
-// right size if that is less than 1 KiB.
+// cost returns the memory that a frame takes. grpc keeps data in buffers of 4 KiB and 16 KiB, or of the exact size
+// below 1 KiB.
 func (f frame) cost() int64 {
 	switch {
 	case f.kind == frameData && f.length > 4<<10:
@@ -286,15 +284,15 @@ func (f frame) cost() int64 {
 	return frameCost + int64(f.length)
 }
 
-// frames finds the headers of frames in one direction of a connection.
+// frames finds the frame headers in one direction of a connection.
 type frames struct {
 	skip   int // bytes until the next header
-	have   int // bytes of it
+	have   int // bytes of the header so far
 	header [frameHeader]byte
 }
 
-// next consumes the next bytes of the connection, up to the end of a frame header. It returns the frame,
-// complete if its header is, and the rest.
+// next consumes the next bytes of the connection, up to the end of a frame header. It returns the frame, which is
+// complete if its header is, and the remaining bytes.
 func (s *frames) next(p []byte) (f frame, rest []byte) {
 	n := min(s.skip, len(p))
 	s.skip -= n

@@ -1,5 +1,5 @@
-// Package connlimit bounds how many connections a listener has at a time, how many of them one client
-// can hold, and how much memory the requests on them take.
+// Package connlimit bounds how many connections a listener has at a time, how many of them one client can hold, and
+// how much memory their requests take.
 package connlimit
 
 import (
@@ -13,30 +13,27 @@ import (
 	"github.com/penstock-io/penstock/internal/ipform"
 )
 
-// Options of a listener.
+// Options configure a listener.
 type Options struct {
-	// Max is how many connections there may be at a time. While there are as many, idle connections
-	// are closed for new ones; if none is idle, new ones wait, on the reserve or in the kernel. 0: any
-	// number.
+	// Max is how many connections may be open at a time. At the maximum, idle connections are closed for new ones; if
+	// none is idle, new ones wait, on the reserve or in the kernel. 0: unlimited.
 	Max int
 
-	// PerClient is how many of them may come from one IPv4 address or one IPv6 /64. For further ones
-	// idle connections of the client are closed; if none is idle, further ones are put on the reserve
-	// or closed. 0: any number.
+	// PerClient is how many connections may come from one IPv4 address or one IPv6 /64. Beyond that, idle connections
+	// of the client are closed; if none is idle, further ones are put on the reserve or closed. 0: unlimited.
 	PerClient int
 
-	// Reserve is how many connections are accepted beyond Max and PerClient, so that health checks are
-	// answered: see Admitted. If the reserve is full, too, one of its connections is closed for a new
-	// one: one of the same client if that has several there, else one of a client that has its share,
-	// else the oldest. 0: none.
+	// Reserve is how many connections are accepted beyond Max and PerClient, so that health checks are answered: see
+	// Admitted. If the reserve is full too, one of its connections is closed for a new one: one of the same client if
+	// that has several there, else one of a client that has used up its share, else the oldest. 0: none.
 	Reserve int
 
-	Exempt  func(netip.Addr) bool // from PerClient: proxies that carry the requests of many clients; nil: nobody
-	Refused func(netip.Prefix)    // is told of every connection that found the share of its client used up; nil: nobody
+	Exempt  func(netip.Addr) bool // from PerClient: proxies that carry the requests of many clients; nil: none
+	Refused func(netip.Prefix)    // called for every connection beyond the share of its client; nil: not called
 }
 
-// Share returns how many connections a share of so many percent is, at least one; 0 if there is no
-// maximum or the share is all.
+// Share returns the number of connections that a percentage is, at least one. It returns 0 if there is no maximum or
+// if the share is all of it.
 func Share(most, percent int) int {
 	if most == 0 || percent >= 100 {
 		return 0
@@ -44,9 +41,8 @@ func Share(most, percent int) int {
 	return max(most*percent/100, 1)
 }
 
-// A Listener accepts bounded numbers of connections. ConnState must be called when connections become
-// idle and when they cease to be; Prepare makes an http.Server do so. Accept must not be called
-// concurrently.
+// A Listener accepts a bounded number of connections. ConnState must be called when connections become idle or
+// active; Prepare makes an http.Server do so. Accept must not be called concurrently.
 type Listener struct {
 	net.Listener
 	options Options
@@ -54,32 +50,32 @@ type Listener struct {
 	mu      sync.Mutex
 	changed *sync.Cond // a connection was closed, or the listener
 	closed  bool
-	open    int  // without those on the reserve
+	open    int  // not counting those on the reserve
 	waiting bool // Accept waits for a connection to be closed
 	clients map[netip.Prefix]*client
-	idle    *list.List // of *conn, the one that is idle longest first
-	reserve *list.List // of *conn, the oldest first
+	idle    *list.List // of *conn, longest idle first
+	reserve *list.List // of *conn, oldest first
 }
 
 // A client is one prefix and its connections.
 type client struct {
 	prefix netip.Prefix
 	conns  int
-	open   int // without those on the reserve
+	open   int // not counting those on the reserve
 	idle   *list.List
 }
 
-// A conn is one that was accepted.
+// A conn is an accepted connection.
 type conn struct {
 	net.Conn
 	listener *Listener
-	client   *client     // nil: it is not counted for one
+	client   *client     // nil: it does not count for a client
 	admitted atomic.Bool // it is not on the reserve
 
 	closed           bool
-	inAll, inClients *list.Element // of the lists of idle ones; nil: it is not idle
+	inAll, inClients *list.Element // in the lists of idle connections; nil: not idle
 	inReserve        *list.Element
-	wake             chan struct{} // closed when somebody waits for the connection to be admitted and it is, or is closed
+	wake             chan struct{} // closed when a connection that waits to be admitted is admitted or closed
 }
 
 // New bounds a listener.
@@ -89,8 +85,7 @@ func New(l net.Listener, o Options) *Listener {
 	return b
 }
 
-// Accept returns the next connection of a client that may have one more. Without a reserve it waits
-// until there is room.
+// Accept returns the next connection that its client may open. Without a reserve it waits until there is room.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		if !l.await() {
@@ -106,7 +101,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the listener. Connections stay.
+// Close closes the listener. Its connections stay open.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -132,7 +127,8 @@ func (l *Listener) await() bool {
 
 func (l *Listener) full() bool { return l.options.Max > 0 && l.open >= l.options.Max }
 
-// take returns nil if the client has its share and there is no reserve: the connection is closed.
+// take registers a connection. It returns nil if the client has used up its share and there is no reserve: the
+// connection is then closed.
 func (l *Listener) take(accepted net.Conn) *conn {
 	c := &conn{Conn: accepted, listener: l}
 	prefix, counted := l.charged(accepted)
@@ -166,13 +162,13 @@ func (l *Listener) clientOf(prefix netip.Prefix) *client {
 	return of
 }
 
-// hasShare reports whether the client of a connection has as many as it may have.
+// hasShare reports whether the client of a connection has used up its share.
 func (l *Listener) hasShare(c *conn) bool {
 	return c.client != nil && l.options.PerClient > 0 && c.client.open >= l.options.PerClient
 }
 
-// admit makes the connection one of those that Max is about, if there is room or an idle connection
-// can be closed for it. The lock must be held, as for all that follows.
+// admit counts the connection towards Max, if there is room or an idle connection can be closed for it. The lock must
+// be held, as for all functions below.
 func (l *Listener) admit(c *conn) bool {
 	if l.hasShare(c) && !l.closeOldest(c.client.idle) || l.full() && !l.closeOldest(l.idle) {
 		return false
@@ -187,7 +183,7 @@ func (l *Listener) admit(c *conn) bool {
 	return true
 }
 
-// closeOldest closes the connection that is idle longest. It returns false if there is none.
+// closeOldest closes the connection that has been idle longest. It returns false if there is none.
 func (l *Listener) closeOldest(idle *list.List) bool {
 	oldest := idle.Front()
 	if oldest != nil {
@@ -196,7 +192,7 @@ func (l *Listener) closeOldest(idle *list.List) bool {
 	return oldest != nil
 }
 
-// drop closes a connection. The room it leaves is the caller's to give away.
+// drop closes a connection. The caller decides who gets the room.
 func (l *Listener) drop(c *conn) error {
 	if !c.closed {
 		c.closed = true
@@ -219,7 +215,7 @@ func (l *Listener) drop(c *conn) error {
 	return c.Conn.Close()
 }
 
-// charged returns the client that a connection counts for, false if there is none.
+// charged returns the client that a connection counts for, or false if there is none.
 func (l *Listener) charged(c net.Conn) (netip.Prefix, bool) {
 	ip, ok := addressOf(c)
 	if !ok || l.options.Exempt != nil && l.options.Exempt(ip) {
@@ -233,7 +229,7 @@ func addressOf(c net.Conn) (netip.Addr, bool) {
 	return address.Addr().Unmap().WithZone(""), err == nil
 }
 
-// prefixOf returns what tells clients apart: an IPv4 address, or an IPv6 /64.
+// prefixOf returns what identifies a client: an IPv4 address, or an IPv6 /64.
 func prefixOf(ip netip.Addr) netip.Prefix {
 	return ipform.Network(ip, 64)
 }
@@ -261,7 +257,7 @@ func (l *Listener) ConnState(of net.Conn, state http.ConnState) {
 	}
 }
 
-// inner returns the connection that a listener of this package has accepted, nil if none has.
+// inner returns the connection that a listener of this package has accepted, or nil if there is none.
 func inner(of net.Conn) *conn {
 	if h, ok := of.(*http2Conn); ok {
 		of = h.Conn
@@ -273,7 +269,7 @@ func inner(of net.Conn) *conn {
 	return c
 }
 
-// notIdle takes the connection off the lists of idle ones.
+// notIdle removes the connection from the lists of idle ones.
 func (c *conn) notIdle() {
 	if c.inAll != nil {
 		c.listener.idle.Remove(c.inAll)
@@ -284,7 +280,7 @@ func (c *conn) notIdle() {
 	c.inAll, c.inClients = nil, nil
 }
 
-// Close makes room for another connection.
+// Close closes the connection and makes room for another one.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

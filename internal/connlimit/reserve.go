@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// Admitted must be asked about every request that is not a health check. It is true unless the
-// connection is on the reserve of its listener and there is no room for it.
+// Admitted must be called for every request that is not a health check. It returns true unless the connection is on
+// the reserve of its listener and there is no room for it.
 func Admitted(of net.Conn) bool {
 	c := inner(of)
 	if c == nil || c.admitted.Load() {
@@ -19,8 +19,8 @@ func Admitted(of net.Conn) bool {
 	return c.admitted.Load() || !c.closed && c.listener.admit(c)
 }
 
-// await waits until there is room for a connection on the reserve. It returns false if there is none
-// before the connection is closed, or because the client has its share.
+// await waits until there is room for a connection on the reserve. It returns false if the connection is closed
+// before that, or if the client has used up its share.
 func (c *conn) await(ctx context.Context) bool {
 	if wake := c.enqueue(); wake != nil {
 		select {
@@ -31,7 +31,7 @@ func (c *conn) await(ctx context.Context) bool {
 	return c.admitted.Load()
 }
 
-// enqueue returns what to wait for, nil if there is nothing to wait for.
+// enqueue returns the channel to wait for, or nil if there is nothing to wait for.
 func (c *conn) enqueue() <-chan struct{} {
 	l := c.listener
 	l.mu.Lock()
@@ -45,7 +45,7 @@ func (c *conn) enqueue() <-chan struct{} {
 	return c.wake
 }
 
-// park puts a connection on the reserve, for which another one may have to leave it.
+// park puts a connection on the reserve, and closes another one there if the reserve is full.
 func (l *Listener) park(c *conn) {
 	if l.reserve.Len() >= l.options.Reserve {
 		l.drop(l.expendable(c.client))
@@ -53,8 +53,8 @@ func (l *Listener) park(c *conn) {
 	c.inReserve = l.reserve.PushBack(c)
 }
 
-// expendable returns the connection that leaves a full reserve for another one of a client. A client
-// that comes again and again pushes out itself rather than the health checks of others.
+// expendable returns the connection to close for a new one of a client when the reserve is full. A client that keeps
+// opening connections pushes out its own rather than the health checks of others.
 func (l *Listener) expendable(of *client) *conn {
 	var own, greedy *conn
 	several := false
@@ -112,8 +112,8 @@ func (c *conn) awaken() {
 
 type connKey struct{}
 
-// Prepare makes a server tell the listener which connections are idle, and hold requests of
-// connections on the reserve until there is room, except health checks.
+// Prepare makes a server tell the listener which connections are idle, and hold requests on the reserve, except
+// health checks, until there is room.
 func (l *Listener) Prepare(s *http.Server, healthCheck func(*http.Request) bool) {
 	next := s.Handler
 	s.ConnState = l.ConnState

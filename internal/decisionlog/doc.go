@@ -1,9 +1,8 @@
-// Package decisionlog writes decisions to the log: every one, or a sample that stays small however
-// much is decided.
+// Package decisionlog logs decisions: all of them, or a sample that stays small at any rate.
 //
-// Allowed calls are INFO, denied ones WARN, and what a store or a rule could not do is ERROR. Nobody
-// is named: of a caller there is the beginning of the hash that the store knows him by.
+// Allowed requests are INFO, denied ones WARN, and failures of a store or a rule ERROR. Records do not name clients:
+// they contain the beginning of the hash that the store uses for the client.
 //
-// It is separate from the engine, which only says what it has decided, and from internal/server, so
-// that it can be tested on virtual time.
+// It is separate from the engine, which only reports its decisions, and from internal/server, so that it can be
+// tested on virtual time.
 package decisionlog

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// shownHash is how much of a caller's hash is written: enough to find him, too little to be him. The first
+// shownHash is how much of a client's hash is logged: enough to find the client, too little to identify it. The first
 // 32 bits are the rule's tag.
 const shownHash = 12
 
@@ -25,8 +25,8 @@ func (l *Log) invalid(o *engine.Observation) {
 	}
 }
 
-// storeFailed writes whose state could not be had. Failures are counted by their cause and not by
-// rule: a store fails for all of them at once.
+// storeFailed logs whose state was unavailable. Failures are counted by cause and not by rule, since a store fails
+// for all rules at once.
 func (l *Log) storeFailed(o *engine.Observation) {
 	cause := l.options.Cause(o.Err)
 	nth, keep := l.sample(&l.failing, cause, storeFailure)
@@ -47,7 +47,7 @@ func (l *Log) storeFailed(o *engine.Observation) {
 	l.write(storeFailure, nth, attrs)
 }
 
-// errorAttrs tell an error, and where it came from if it is a panic.
+// errorAttrs returns an error as attributes, with its stack if it is a panic.
 func errorAttrs(err error) []slog.Attr {
 	attrs := []slog.Attr{slog.Any("error", err)}
 	var panicked *engine.PanicError
@@ -57,7 +57,7 @@ func errorAttrs(err error) []slog.Attr {
 	return attrs
 }
 
-// concernedBy returns the rule that speaks for the verdict; nil if none does.
+// concernedBy returns the rule that the verdict comes from, or nil if there is none.
 func concernedBy(o *engine.Observation) *rules.Matched {
 	for i := range o.Matched {
 		if o.Matched[i].Rule.Name == o.Verdict.Rule {
@@ -67,7 +67,7 @@ func concernedBy(o *engine.Observation) *rules.Matched {
 	return nil
 }
 
-// keyHash is the part of a client's hash that is written.
+// keyHash returns the part of a client's hash that is logged.
 func keyHash(m *rules.Matched) string { return m.Rule.Subjects.Subject(m.Key...).String()[:shownHash] }
 
 func (l *Log) stateAttrs(m *rules.Matched, now penstock.Instant) []slog.Attr {

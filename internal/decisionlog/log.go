@@ -14,34 +14,34 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// Mode is how much is written.
+// Mode is how much is logged.
 type Mode string
 
 const (
 	All     Mode = "all"     // every decision and every failure
-	Sampled Mode = "sampled" // of each rule the first, every power of ten, and a summary
+	Sampled Mode = "sampled" // for each rule the first, every power of ten, and a summary
 	None    Mode = "none"    // failures only, sampled
 )
 
-// Options of a log.
+// Options configure a log.
 type Options struct {
 	Log   *slog.Logger
 	Mode  Mode          // default Sampled
 	Every time.Duration // between two summaries; default 10 s
 
-	// KeyPrefix is what the store's keys begin with; "": its keys have no names.
+	// KeyPrefix is the prefix of the store's keys; "": its keys have no names.
 	KeyPrefix string
 
-	// Cause names the kind of a store's error, of few. Of each kind the first is written in full,
-	// whatever others there are. nil: they are all of one kind.
+	// Cause returns the kind of a store error, out of few. The first of each kind is logged in full, whatever other
+	// kinds there are. nil: all are of one kind.
 	Cause func(error) string
 }
 
-// A Log writes what an engine decides. Its Observe is for engine.Options.
+// A Log logs what an engine decides. Its Observe is for engine.Options.
 type Log struct {
 	options Options
-	sampled sampler // of decisions
-	failing sampler // of failures, in every mode but All
+	sampled sampler // for decisions
+	failing sampler // for failures, in every mode except All
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -79,7 +79,7 @@ func (l *Log) Close() {
 	l.ended.Wait()
 }
 
-// Observe writes a decision, if it is to be written.
+// Observe logs a decision, if it is in the sample.
 func (l *Log) Observe(o *engine.Observation) {
 	for i := range o.Failures {
 		l.ruleFailed(&o.Failures[i])
@@ -100,7 +100,7 @@ func (l *Log) Observe(o *engine.Observation) {
 	}
 }
 
-// sample counts one, unless all are written, and tells which it was and whether it is one to write.
+// sample counts a record, unless all are logged. It returns its number and whether to log it.
 func (l *Log) sample(s *sampler, of string, k kind) (nth int64, keep bool) {
 	if l.options.Mode == All {
 		return 0, true
@@ -108,7 +108,7 @@ func (l *Log) sample(s *sampler, of string, k kind) (nth int64, keep bool) {
 	return s.count(of, k)
 }
 
-// write writes a record; nth, if not 0, is which of its kind it was since the last summary.
+// write logs a record; nth, if not 0, is its number among its kind since the last summary.
 func (l *Log) write(kind kind, nth int64, attrs []slog.Attr) {
 	if nth > 1 {
 		attrs = append(attrs, slog.Int64("nth", nth))
@@ -136,7 +136,7 @@ func decisionAttrs(o *engine.Observation) []slog.Attr {
 	return attrs
 }
 
-// limitOf returns the limit that speaks for the verdict.
+// limitOf returns the limit that the verdict comes from.
 func limitOf(v *penstock.Verdict) *penstock.LimitVerdict {
 	for i := range v.Limits {
 		l := &v.Limits[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/poll"
 )
 
-// A kind is what is counted by itself for each rule; store failures are for each cause.
+// A kind is what is counted separately for each rule, or for each cause of store failures.
 type kind uint8
 
 const (
@@ -32,7 +32,7 @@ func (k kind) level() slog.Level {
 	return [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelWarn, slog.LevelError, slog.LevelError}[k]
 }
 
-// of names what a kind is counted by.
+// of returns what a kind is counted by.
 func (k kind) of() string {
 	if k == storeFailure {
 		return "cause"
@@ -47,7 +47,7 @@ func kindOf(v *penstock.Verdict) kind {
 	return denied
 }
 
-// A sampler counts by rule, or cause, and kind since the last summary. The zero value is fit for use.
+// A sampler counts by rule, or cause, and kind since the last summary. The zero value is ready to use.
 type sampler struct {
 	mu    sync.RWMutex
 	rules map[string]*counts
@@ -55,7 +55,7 @@ type sampler struct {
 
 type counts [kinds]atomic.Int64
 
-// count counts one, and tells which it was and whether it is one to write.
+// count counts a record. It returns its number and whether to log it.
 func (s *sampler) count(rule string, k kind) (nth int64, keep bool) {
 	s.mu.RLock()
 	c := s.rules[rule]
@@ -81,7 +81,7 @@ func (s *sampler) first(rule string, k kind) int64 {
 	return s.rules[rule][k].Add(1)
 }
 
-// take returns what was counted, and begins anew.
+// take returns the counts and resets them.
 func (s *sampler) take() map[string]*counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,13 +97,13 @@ func powerOfTen(n int64) bool {
 	return n == 1
 }
 
-// summarize writes summaries until ctx ends, and then the last.
+// summarize writes summaries until ctx ends, and then the last one.
 func (l *Log) summarize(ctx context.Context) {
 	poll.Every(ctx, l.options.Every, nil, l.summary)
 	l.summary()
 }
 
-// summary writes how many there were of each rule and kind, unless all of them were written.
+// summary logs the number of records of each rule and kind, unless all of them were logged.
 func (l *Log) summary() {
 	for _, s := range []*sampler{&l.sampled, &l.failing} {
 		taken := s.take()

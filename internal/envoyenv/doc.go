@@ -1,7 +1,7 @@
-// Package envoyenv translates the environment variables of envoyproxy/ratelimit into settings of Penstock, so that
-// a deployment of that service can run Penstock instead.
+// Package envoyenv translates the environment variables of envoyproxy/ratelimit into settings of Penstock, so that a
+// deployment of that service can run Penstock instead.
 //
-// Every variable is mapped, or ignored with a reason, or refused: one that is refused would leave requests
-// unlimited, or connections less protected, if it were ignored. Variables that are not set have the defaults of
-// that service where these differ from Penstock's.
+// Every variable is mapped, ignored with a reason, or refused. A variable is refused if ignoring it would leave
+// requests unlimited or connections less protected. Unset variables have the defaults of that service where they
+// differ from Penstock's.
 package envoyenv

@@ -11,21 +11,20 @@ import (
 	"time"
 )
 
-// Flag is what turns the translation on, and the origin of settings that no variable has set.
+// Flag turns the translation on. It is also the origin of settings that come from no variable.
 const Flag = "--envoy-ratelimit-env"
 
-// A Setting is a key of the configuration, its value, and the variable that has set it.
+// A Setting is a key of the configuration, its value, and the variable it comes from.
 type Setting struct{ Variable, Key, Value string }
 
-// A Translation is what variables mean.
+// A Translation is the result of translating variables.
 type Translation struct {
 	Settings []Setting
-	Ignored  []string // variables that are set and mean nothing here, each with the reason
-	Errors   []error  // values that cannot be read, and variables that are refused
+	Ignored  []string // variables that are set and have no effect here, each with the reason
+	Errors   []error  // invalid values, and refused variables
 }
 
-// Translate translates an environment, as of os.Environ. hasRedis says that the address of Redis is set
-// elsewhere.
+// Translate translates an environment, as from os.Environ. hasRedis says that the address of Redis is set elsewhere.
 func Translate(env []string, hasRedis bool) *Translation {
 	t := &translator{values: map[string]string{}}
 	for _, line := range env {
@@ -47,7 +46,7 @@ func Translate(env []string, hasRedis bool) *Translation {
 	t.backend(hasRedis)
 	for _, v := range Variables {
 		if off, err := strconv.ParseBool(t.values[v.Name]); err == nil && !off {
-			continue // what is off is not missed
+			continue // false: ignoring it changes nothing
 		}
 		if t.values[v.Name] != "" && v.Keys == "" {
 			t.Ignored = append(t.Ignored, v.Name+": "+v.Note)
@@ -76,7 +75,7 @@ func (t *translator) copyTo(variable, key string) {
 	}
 }
 
-// A kind is how a value is written.
+// A kind is the type of a value.
 type kind int
 
 const (
@@ -85,7 +84,7 @@ const (
 	duration
 )
 
-// read returns a value as the configuration writes it; false if the variable is not set or cannot be read.
+// read returns a value in the format of the configuration. It returns false if the variable is unset or invalid.
 func (t *translator) read(name string, k kind) (string, bool) {
 	value, ok := t.values[name]
 	if !ok || k == text {
@@ -110,7 +109,7 @@ func (t *translator) isTrue(name string) bool {
 	return value == "true"
 }
 
-// defaults are those of envoyproxy/ratelimit that differ from Penstock's. Variables come after them.
+// defaults sets the defaults of envoyproxy/ratelimit that differ from Penstock's. Variables override them.
 func (t *translator) defaults() {
 	for _, s := range [][2]string{
 		{"listen.gateway", ""}, {"grpc.max_connection_age", "24h"},
@@ -180,7 +179,7 @@ func (t *translator) logging() {
 	}
 }
 
-// limits says where limits come from, and how descriptors are charged.
+// limits sets where limits come from, and how descriptors are charged.
 func (t *translator) limits() {
 	switch kind := cmp.Or(t.values["CONFIG_TYPE"], "FILE"); kind {
 	case "FILE":
@@ -205,7 +204,7 @@ func (t *translator) xds() {
 	t.copyTo("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "rules.xds.max_bytes")
 	var metadata, headers []string
 	for _, pair := range strings.Split(t.values["CONFIG_GRPC_XDS_NODE_METADATA"], ",") {
-		if strings.Contains(pair, "=") { // others mean nothing there
+		if strings.Contains(pair, "=") { // others have no effect there
 			metadata = append(metadata, pair)
 		}
 	}
@@ -241,7 +240,7 @@ func (t *translator) metrics() {
 	}
 }
 
-// backend says where counters are.
+// backend sets where the counters are.
 func (t *translator) backend(hasRedis bool) {
 	if kind := t.values["BACKEND_TYPE"]; kind != "" && kind != "redis" {
 		t.refuse("BACKEND_TYPE", "%.32q is not supported: counters are in Redis", kind)
@@ -309,8 +308,8 @@ func (t *translator) redis(prefix, key string) {
 	}
 }
 
-// single translates the address of a single server: a path, host:port or a redis:// URL. Errors do not repeat
-// it: it may hold a password.
+// single translates the address of a single server: a path, host:port or a redis:// URL. Errors do not repeat it,
+// since it may contain a password.
 func (t *translator) single(key, variable, location, socket string) (address string, secure bool, err error) {
 	if path, ok := strings.CutPrefix(location, "unix://"); ok || socket == "" || strings.EqualFold(socket, "unix") {
 		if path == "" || path[0] != '/' {

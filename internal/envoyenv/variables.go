@@ -1,10 +1,10 @@
 package envoyenv
 
-// A Variable is one that envoyproxy/ratelimit reads.
+// A Variable is an environment variable of envoyproxy/ratelimit.
 type Variable struct {
 	Name string
 	Keys string // the settings it becomes; "": it is ignored
-	Note string // why it is ignored, or what else to know
+	Note string // why it is ignored, or other remarks
 }
 
 // Variables are all variables of envoyproxy/ratelimit, at v1.4.1-0.20260122083618-3fb702589d36, and PROTO and
@@ -131,7 +131,7 @@ const (
 	otel         = "traces are sent if OTEL_EXPORTER_OTLP_ENDPOINT is set, and configured with OTEL_… variables"
 )
 
-// direct are variables whose value is that of a setting.
+// direct are variables whose value is the value of a setting.
 var direct = []struct {
 	name, key string
 	kind      kind

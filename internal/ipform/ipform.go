@@ -1,9 +1,9 @@
-// Package ipform has the one form in which the addresses of clients are counted and compared.
+// Package ipform defines the canonical form in which client addresses are counted and compared.
 package ipform
 
 import "net/netip"
 
-// Prefixes of IPv6 addresses that stand for an IPv4 address.
+// Prefixes of IPv6 addresses that embed an IPv4 address.
 var (
 	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056: the address follows the prefix
@@ -11,13 +11,12 @@ var (
 
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10") // RFC 6598
 
-// Canonical returns an address without its zone, and the IPv4 address that is embedded in an
-// IPv4-mapped, NAT64 or 6to4 address. Clients behind a NAT64 have one IPv4 address each, and so must
-// not be counted as one network; a client with a 6to4 network has one IPv4 address, whichever of the
-// 65,536 /64 networks it sends from.
+// Canonical returns an address without its zone. For an IPv4-mapped, NAT64 or 6to4 address it returns the embedded
+// IPv4 address. Clients behind a NAT64 have one IPv4 address each, so they must not be counted as one network. A
+// client with a 6to4 network has one IPv4 address, whichever of its 65,536 /64 networks it uses.
 //
-// Private and other local IPv4 addresses are not taken out of NAT64 and 6to4 addresses, which may not
-// hold any: networks of the operator's own, such as 10.0.0.0/8, never match a client from elsewhere.
+// Private and other local IPv4 addresses are not extracted from NAT64 and 6to4 addresses, which must not contain any:
+// the operator's own networks, such as 10.0.0.0/8, never match a client from elsewhere.
 func Canonical(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if v4, ok := embedded(a); ok && isPublic(v4) {
@@ -44,19 +43,17 @@ func isPublic(v4 netip.Addr) bool {
 	return v4.IsGlobalUnicast() && !v4.IsPrivate() && !sharedSpace.Contains(v4)
 }
 
-// Network returns the network that stands for a client: its IPv4 address, or the first bits of its
-// IPv6 address.
+// Network returns the network that identifies a client: its IPv4 address, or the first bits of its IPv6 address.
 func Network(a netip.Addr, bits int) netip.Prefix {
 	a = Canonical(a)
-	if a.Is4() || nat64.Contains(a) { // whose prefix says nothing about the client
+	if a.Is4() || nat64.Contains(a) { // its prefix says nothing about the client
 		bits = a.BitLen()
 	}
 	return netip.PrefixFrom(a, bits).Masked()
 }
 
-// CanonicalNetwork returns a network in the form in which it contains canonical addresses. It is not
-// ok for one that holds all or many of the addresses that stand for IPv4 addresses: hardly any
-// canonical address is in it.
+// CanonicalNetwork returns a network in the form that contains canonical addresses. ok is false for a network that
+// contains all or many of the addresses that embed IPv4 addresses: hardly any canonical address is in it.
 func CanonicalNetwork(p netip.Prefix) (_ netip.Prefix, ok bool) {
 	p = p.Masked()
 	if p.Addr().Is4In6() && p.Bits() >= 96 {

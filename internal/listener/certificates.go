@@ -17,20 +17,20 @@ type TLS struct {
 	Certificate string // PEM files
 	Key         string
 
-	// ClientCA verifies client certificates; "": clients are not asked for one. A certificate that a client
-	// shows must be valid. Required refuses clients without one.
+	// ClientCA verifies client certificates; "": clients are not asked for one. A certificate that a client presents
+	// must be valid. Required refuses clients without one.
 	ClientCA string
 	Required bool
 
-	// ClientNames are the names that client certificates may have, as DNS name, IP address or URI; none: any
-	// name. They need Required.
+	// ClientNames are the names that client certificates may have, as DNS name, IP address or URI; none: any name.
+	// They require Required.
 	ClientNames []string
 
-	Protocols []string // that the server speaks (ALPN); default HTTP/2 and HTTP/1.1
+	Protocols []string // protocols of the server (ALPN); default HTTP/2 and HTTP/1.1
 }
 
-// Certificates are the TLS files as they are now. The files are checked when a client connects, at most
-// once per interval. Files that cannot be used leave the certificate that was read before in place.
+// Certificates are the current TLS files. The files are checked when a client connects, at most once per interval. If
+// new files are invalid, the previous certificate stays in use.
 type Certificates struct {
 	files    TLS
 	log      *slog.Logger
@@ -44,7 +44,7 @@ type Certificates struct {
 	reloads  int64
 }
 
-// A fileState differs if a file was changed, or another was put in its place.
+// A fileState changes when a file is changed or replaced.
 type fileState struct {
 	modified time.Time
 	size     int64
@@ -68,7 +68,7 @@ func NewCertificates(files TLS, log *slog.Logger) (*Certificates, error) {
 	return c, err
 }
 
-// Config returns a configuration with which every handshake uses the certificate of its time.
+// Config returns a configuration with which every handshake uses the current certificate.
 func (c *Certificates) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: c.files.Protocols,
@@ -76,14 +76,14 @@ func (c *Certificates) Config() *tls.Config {
 	}
 }
 
-// Status is what operators are told of certificates.
+// Status is the state of the certificates, for operators.
 type Status struct {
 	NotAfter time.Time // when the certificate in use expires
-	Reloads  int64     // changed files that are in use, or were
-	Refusals int64     // changed files that could not be used
+	Reloads  int64     // changes of the files that were accepted
+	Refusals int64     // changes of the files that were refused
 }
 
-// Status checks the files, too, so that a broken certificate shows before the next client comes.
+// Status also checks the files, so that a broken certificate shows before the next client connects.
 func (c *Certificates) Status() Status {
 	config := c.current()
 	c.mu.Lock()
@@ -91,7 +91,7 @@ func (c *Certificates) Status() Status {
 	return Status{NotAfter: config.Certificates[0].Leaf.NotAfter, Reloads: c.reloads, Refusals: c.refusals}
 }
 
-// current returns the configuration of the files as they are now.
+// current returns the configuration for the current files.
 func (c *Certificates) current() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *Certificates) current() *tls.Config {
 	if state == c.state {
 		return c.config
 	}
-	c.state = state // before reading: what changes meanwhile is read again
+	c.state = state // before reading: later changes are read again
 	config, err := c.read()
 	if err != nil {
 		c.refusals++
@@ -138,7 +138,7 @@ func (c *Certificates) read() (*tls.Config, error) {
 	if config.ClientCAs, err = ReadRoots(c.files.ClientCA); err != nil {
 		return nil, err
 	}
-	config.SessionTicketsDisabled = true // or a client whose CA was removed could resume a session
+	config.SessionTicketsDisabled = true // otherwise a client whose CA was removed could resume a session
 	config.ClientAuth = tls.VerifyClientCertIfGiven
 	if c.files.Required {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
@@ -149,7 +149,7 @@ func (c *Certificates) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// verifyName refuses client certificates with other names than those allowed.
+// verifyName refuses client certificates whose names are not allowed.
 func (c *Certificates) verifyName(s tls.ConnectionState) error {
 	shown := s.PeerCertificates[0] // required, so there is one
 	for _, name := range c.files.ClientNames {
@@ -165,7 +165,7 @@ func (c *Certificates) verifyName(s tls.ConnectionState) error {
 	return fmt.Errorf("the client certificate of %.128q has none of the names %s", shown.Subject.CommonName, strings.Join(c.files.ClientNames, ", "))
 }
 
-// ReadRoots reads the CA certificates in a PEM file; nil, those of the system, if there is no file.
+// ReadRoots reads the CA certificates in a PEM file. Without a file it returns nil, which means those of the system.
 func ReadRoots(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

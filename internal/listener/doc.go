@@ -1,3 +1,3 @@
-// Package listener opens the sockets that clients connect to: TCP ports and Unix sockets, and the TLS
-// certificates on them, which are read again when their files change.
+// Package listener opens the sockets that clients connect to: TCP ports and Unix sockets. It also loads their TLS
+// certificates, and reloads them when the files change.
 package listener

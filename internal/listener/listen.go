@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// maxPath is how long the path of a Unix socket may be: sun_path has 104 bytes on BSD and macOS and 108
-// on Linux, with a zero at the end.
+// maxPath bounds the path of a Unix socket: sun_path has 104 bytes on BSD and macOS and 108 on Linux, including a
+// terminating zero.
 const maxPath = 103
 
 // UnixPath returns the path in an address of the form unix:///path/to/socket.
@@ -32,7 +32,7 @@ func CheckUnixPath(path string) error {
 	return nil
 }
 
-// ParseMode reads the permissions of a socket in octal, for example 0660.
+// ParseMode parses the permissions of a socket in octal, for example 0660.
 func ParseMode(text string) (fs.FileMode, error) {
 	n, err := strconv.ParseUint(text, 8, 32)
 	if err != nil || n > 0o777 {
@@ -41,8 +41,8 @@ func ParseMode(text string) (fs.FileMode, error) {
 	return fs.FileMode(n), nil
 }
 
-// Listen opens a TCP address, or a Unix socket with the given permissions, octal as in 0660. A socket that a process
-// left behind is replaced; one that somebody listens on is not, nor any other file. Close removes the socket.
+// Listen opens a TCP address, or a Unix socket with the given permissions, octal as in 0660. It replaces a socket
+// that a process left behind, but not one with a listening process, nor any other file. Close removes the socket.
 func Listen(address, mode string) (net.Listener, error) {
 	path, ok := UnixPath(address)
 	if !ok {
@@ -71,7 +71,7 @@ func Listen(address, mode string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket that nobody listens on.
+// removeStale removes a socket without a listening process.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

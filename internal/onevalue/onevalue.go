@@ -1,6 +1,6 @@
-// Package onevalue reads the parts of a request by which clients are told apart. A part that is sent
-// twice is an error: of two values, one program reads the first, another the last, a third both. A
-// client could be counted by one and served by the other.
+// Package onevalue reads the parts of a request that identify clients. A part that is sent twice is an error: of two
+// values, one program reads the first, another the last, a third both. A client could be counted by one and served by
+// the other.
 package onevalue
 
 import (
@@ -22,8 +22,8 @@ func Header(h http.Header, name string) (value string, ok bool, err error) {
 	return "", false, fmt.Errorf("the header %s is sent more than once", name)
 }
 
-// CheckAliases fails if there is a header that many servers cannot tell from one of those named, in
-// canonical form: X_User_Id and X-User.Id become the variable HTTP_X_USER_ID like X-User-Id.
+// CheckAliases fails if there is a header that many servers confuse with one of the named headers, in canonical form:
+// X_User_Id and X-User.Id become the variable HTTP_X_USER_ID, like X-User-Id.
 func CheckAliases(h http.Header, names ...string) error {
 	for other := range h {
 		for _, name := range names {
@@ -35,8 +35,8 @@ func CheckAliases(h http.Header, names ...string) error {
 	return nil
 }
 
-// isSameVariable reports whether names, of the same length, differ only in case and in what is neither
-// letter nor digit.
+// isSameVariable reports whether two names of the same length differ only in case and in characters that are neither
+// letters nor digits.
 func isSameVariable(a, b string) bool {
 	for i := range len(a) {
 		if variableByte(a[i]) != variableByte(b[i]) {
@@ -56,8 +56,8 @@ func variableByte(c byte) byte {
 	return '_'
 }
 
-// Cookie returns the value of a cookie. Servers that ignore case, or take commas and spaces for
-// separators too, must not find another one.
+// Cookie returns the value of a cookie. It is an error if servers that ignore case, or that also accept commas and
+// spaces as separators, would find another one.
 func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
 	found, alike := 0, 0
 	for _, line := range req.Header["Cookie"] {
@@ -71,14 +71,14 @@ func Cookie(req *http.Request, name string) (value string, ok bool, err error) {
 		return "", false, fmt.Errorf("the cookie %s is sent more than once", name)
 	}
 	cookie, err := req.Cookie(name)
-	if err != nil { // a server that is less strict may have read it
+	if err != nil { // a less strict server may have read it
 		return "", false, fmt.Errorf("the cookie %s has an invalid value", name)
 	}
 	return cookie.Value, true, nil
 }
 
-// countCookies returns how many cookies of a Cookie header have a name, and how many some servers may
-// take for one that has it.
+// countCookies returns how many cookies in a Cookie header have a name, and how many some servers may confuse with
+// it.
 func countCookies(line, name string) (found, alike int) {
 	const space = " \t\r\n"
 	for i := 0; i+len(name) <= len(line); i++ {
@@ -99,8 +99,8 @@ func countCookies(line, name string) (found, alike int) {
 	return found, alike
 }
 
-// Parameter returns the value of a query parameter. A query that a server could read in another way is
-// an error: url.ParseQuery leaves out what has a semicolon or an invalid escape.
+// Parameter returns the value of a query parameter. A query that a server could read differently is an error:
+// url.ParseQuery drops parameters with a semicolon or an invalid escape.
 func Parameter(query, name string) (value string, ok bool, err error) {
 	alike := 0
 	for query != "" {
@@ -129,8 +129,8 @@ func Parameter(query, name string) (value string, ok bool, err error) {
 	return value, ok, nil
 }
 
-// isSameParameter reports whether some servers take a parameter for the one of a name: they ignore
-// case, take a[] and a[b] for parts of a, or make variables of names.
+// isSameParameter reports whether some servers confuse a parameter with the one of a name: they ignore case, treat
+// a[] and a[b] as parts of a, or turn names into variables.
 func isSameParameter(key, name string) bool {
 	if key == name {
 		return true

@@ -1,4 +1,4 @@
-// Package playground decides the same arrivals by several limits side by side, so that people can see
-// how algorithms differ before they choose. Nothing in it imitates them: each lane is a rule, compiled
-// and decided by the engine as every other, on a store and a clock of its own.
+// Package playground decides the same arrivals by several limits side by side, to show how algorithms differ. It does
+// not imitate them: each lane is a rule that the engine compiles and decides like any other, with its own store and
+// clock.
 package playground

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Bounds of what is played.
+// Bounds of a game.
 const (
 	MaxLanes    = 4
 	MaxArrivals = 2000
@@ -28,11 +28,11 @@ const (
 	points      = 300 // of a curve
 )
 
-// A Game is what is to be played.
+// A Game is the input of the playground.
 type Game struct {
 	Lanes    []Lane    `json:"lanes"`
 	Arrivals []Arrival `json:"arrivals"`
-	Hold     float64   `json:"hold_ms"` // for how long a call runs, which only concurrency limits ask
+	Hold     float64   `json:"hold_ms"` // how long a request runs, for concurrency limits
 }
 
 // A Lane is one limit, as a rule has it.
@@ -41,20 +41,20 @@ type Lane struct {
 	Limit json.RawMessage `json:"limit"`
 }
 
-// An Arrival is one call, so long after midnight.
+// An Arrival is one request, at a time after midnight.
 type Arrival struct {
 	At   float64 `json:"at_ms"`
 	Cost int64   `json:"cost"` // 0: 1
-	Who  string  `json:"who"`  // whose call it is; everybody has a limit of his own
+	Who  string  `json:"who"`  // the client; each client has its own limit
 }
 
-// Played is what became of it.
+// Played is the result of a game.
 type Played struct {
 	Lanes []PlayedLane `json:"lanes"`
 	Span  float64      `json:"span_ms"`
 }
 
-// A PlayedLane is what one limit said.
+// A PlayedLane is the result of one limit.
 type PlayedLane struct {
 	Name      string  `json:"name"`
 	Text      string  `json:"text"` // the limit, in words
@@ -63,10 +63,10 @@ type PlayedLane struct {
 	Allowed   int     `json:"allowed"`
 	Denied    int     `json:"denied"`
 	Steps     []Step  `json:"steps"` // one for each arrival
-	Curve     []Point `json:"curve"` // how much of the first caller's limit is used, over time
+	Curve     []Point `json:"curve"` // how much of the first client's limit is used, over time
 }
 
-// A Step is the answer to one arrival.
+// A Step is the decision for one arrival.
 type Step struct {
 	At         float64           `json:"at_ms"`
 	Who        string            `json:"who,omitempty"`
@@ -84,18 +84,18 @@ type Point struct {
 	Used int64   `json:"used"`
 }
 
-// A Store is one lane's.
+// A Store is the store of one lane.
 type Store interface {
 	penstock.Store
 	storage.Settler
 	io.Closer
 }
 
-// midnight is when every game begins: fixed windows and calendars are counted from there.
+// midnight is when every game begins: fixed windows and calendar windows start there.
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Play decides every arrival by every lane. Of a mistake in the game the error wraps
-// [penstock.ErrInvalid] and names them all.
+// Play decides every arrival by every lane. If the game is invalid, the error wraps [penstock.ErrInvalid] and lists
+// everything that is wrong.
 func Play(ctx context.Context, g *Game, newStore func() (Store, error)) (*Played, error) {
 	if err := g.validate(); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (g *Game) compile(ctx context.Context) ([]*rules.Snapshot, error) {
 	return snapshots, nil
 }
 
-// span is how long the game is shown: a tenth longer than the calls arrive.
+// span returns how long the game is shown: a tenth longer than requests arrive.
 func (g *Game) span() (last float64) {
 	for _, a := range g.Arrivals {
 		last = max(last, a.At)
@@ -169,17 +169,17 @@ func (g *Game) span() (last float64) {
 	return max(1, math.Ceil(last*1.1))
 }
 
-// A lane under way.
+// A lane is one limit during a game.
 type lane struct {
 	game   *Game
 	engine *engine.Engine
 	now    penstock.Instant
 	writer *httplimit.Writer
 	out    *PlayedLane
-	first  string // caller, whose curve is drawn
+	first  string // client, whose curve is drawn
 }
 
-// A happening is an arrival, a look at the curve, or the end of a call.
+// A happening is an arrival, a point of the curve, or the end of a request.
 type happening struct {
 	at      float64
 	arrival int    // its index, or -1
@@ -207,8 +207,7 @@ func (g *Game) playLane(ctx context.Context, i int, snapshot *rules.Snapshot, ne
 	return l.out, l.run(ctx)
 }
 
-// run lets everything happen in its order: at the same instant calls end, then arrive, and then the
-// curve is looked at.
+// run processes all happenings in order: at the same instant requests end, then arrive, and then the curve is read.
 func (l *lane) run(ctx context.Context) error {
 	queue := make([]happening, 0, len(l.game.Arrivals)+points+1)
 	for i, a := range l.game.Arrivals {
@@ -218,7 +217,7 @@ func (l *lane) run(ctx context.Context) error {
 		queue = append(queue, happening{at: l.game.span() * float64(i) / points, arrival: -1})
 	}
 	slices.SortStableFunc(queue, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
-	var ending []happening // as they arrived, so in order
+	var ending []happening // in order of arrival, so in order of time
 	for _, h := range queue {
 		for len(ending) > 0 && ending[0].at <= h.at {
 			if err := l.end(ctx, ending[0]); err != nil {
@@ -278,7 +277,7 @@ func (l *lane) arrive(ctx context.Context, h happening) (reserved string, err er
 	return v.Reservation, nil
 }
 
-// look peeks at the first caller's state.
+// look reads the first client's state without charging it.
 func (l *lane) look(ctx context.Context, at float64) error {
 	l.at(at)
 	var v penstock.Verdict
@@ -293,7 +292,7 @@ func (l *lane) end(ctx context.Context, h happening) error {
 	l.at(h.at)
 	err := l.engine.Conclude(ctx, &penstock.Conclusion{Reservation: h.ends, Verb: penstock.Release}, new(penstock.Verdict))
 	if errors.Is(err, penstock.ErrNoReservation) || errors.Is(err, penstock.ErrClosed) {
-		return nil // its lease was over before the call
+		return nil // the permit expired before the request ended
 	}
 	return err
 }

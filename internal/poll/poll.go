@@ -1,5 +1,5 @@
-// Package poll repeats work until a context ends: at an interval or when it is woken, and, for connections
-// that are lost, with growing pauses.
+// Package poll repeats work until a context ends: at an interval or when woken and, for lost connections, with
+// growing pauses.
 package poll
 
 import (
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A Waker ends the pause of [Every]. It holds at most one signal: one run finds everything that is new.
+// A Waker ends the pause of [Every]. It holds at most one signal, since one run finds everything that is new.
 type Waker chan struct{}
 
-// NewWaker returns a Waker that holds no signal.
+// NewWaker returns a Waker without a signal.
 func NewWaker() Waker { return make(Waker, 1) }
 
 // Wake never blocks.
@@ -23,7 +23,7 @@ func (w Waker) Wake() {
 	}
 }
 
-// Every calls do after every interval, and when it is woken, until ctx ends. A nil Waker never wakes it.
+// Every calls do after every interval, and when woken, until ctx ends. A nil Waker never wakes it.
 func Every(ctx context.Context, interval time.Duration, wake Waker, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -44,9 +44,9 @@ func Every(ctx context.Context, interval time.Duration, wake Waker, do func()) {
 // Pauses of Listen.
 const minPause, maxPause = 100 * time.Millisecond, 30 * time.Second
 
-// Listen calls listen again whenever it fails, until ctx ends or it returns nil. listen calls changed for
-// everything it hears. The pauses grow until it hears something; they vary, so that nodes that lost the same
-// server do not return all at once.
+// Listen calls listen again whenever it fails, until ctx ends or listen returns nil. listen calls changed for
+// everything it receives. The pauses grow until it receives something. They are random, so that nodes that lost the
+// same server do not all return at once.
 func Listen(ctx context.Context, listen func(ctx context.Context, changed func()) error, changed func(), failed func(error)) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		var heard atomic.Bool

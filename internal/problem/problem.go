@@ -1,5 +1,5 @@
-// Package problem writes and reads problem documents (RFC 9457), the bodies of every HTTP response
-// with which Penstock itself refuses a request.
+// Package problem writes and reads problem documents (RFC 9457): the bodies of all HTTP responses with which Penstock
+// itself refuses a request.
 package problem
 
 import (
@@ -13,19 +13,19 @@ import (
 // MediaType is the media type of a problem document.
 const MediaType = "application/problem+json"
 
-// A Document is a problem document. APIs that tell more embed it.
+// A Document is a problem document. APIs with further fields embed it.
 type Document struct {
 	Type   string    `json:"type,omitempty"` // about:blank if not given
 	Title  string    `json:"title"`
 	Status int       `json:"status"`
 	Code   string    `json:"code,omitempty"` // the reason, for programs
 	Detail string    `json:"detail,omitempty"`
-	Errors []Mistake `json:"errors,omitempty"` // every mistake in the request
+	Errors []Mistake `json:"errors,omitempty"` // all errors of the request
 
 	RetryAfter int64 `json:"-"` // seconds, sent as a header; 0: not sent
 }
 
-// A Mistake is what is wrong at one place of a request.
+// A Mistake is an error at one position of a request.
 type Mistake struct {
 	At      string `json:"at"` // "attributes.user", "calls[3].cost"; "" for the whole request
 	Message string `json:"message"`
@@ -49,31 +49,31 @@ func (d *Document) document() *Document { return d }
 
 // Write responds with a *Document or a struct that embeds a Document.
 func Write(w http.ResponseWriter, status int, body interface{ document() *Document }) {
-	text, _ := json.Marshal(body) // strings and numbers: it cannot fail
+	text, _ := json.Marshal(body) // cannot fail for strings and numbers
 	h := w.Header()
 	if wait := body.document().RetryAfter; wait > 0 {
 		h.Set("Retry-After", strconv.FormatInt(wait, 10))
 	}
 	Header(h, JSON)
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client may be gone
+	_, _ = w.Write(text) // the client may have gone away
 }
 
 // JSON is MediaType as a value of [Header].
 var JSON = []string{MediaType}
 
-// Header sets the headers of a response that is for this client only: not to be cached or sniffed.
+// Header sets the headers of a response that is for this client only: no caching and no sniffing.
 func Header(h http.Header, contentType []string) {
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = contentType, noStore, noSniff
 }
 
-// Header values shared by all responses. They are never written to: http.Header.Add copies.
+// Header values shared by all responses. They are never modified: http.Header.Add copies.
 var (
 	noStore = []string{"no-store"}
 	noSniff = []string{"nosniff"}
 )
 
-// Parse reads a document.
+// Parse parses a document.
 func Parse(body []byte) (*Document, error) {
 	d := new(Document)
 	if err := json.Unmarshal(body, d); err != nil {

@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// A State is whether requests should be sent to this node.
+// A State says whether requests should be sent to this node.
 type State struct {
 	NotReady error // nil: they should
 	Degraded bool  // the store is unavailable, so rules decide by their on_store_error
 }
 
-// Write answers 200 if the node is ready, also while it is degraded: without the store all nodes are,
-// and taking them all out of rotation would turn a fallback into an outage.
+// Write answers 200 if the node is ready, even while it is degraded: if the store is unavailable, all nodes are
+// degraded, and taking them all out of rotation would turn a fallback into an outage.
 func Write(w http.ResponseWriter, s State) {
 	status, text := http.StatusOK, "ready\n"
 	switch {

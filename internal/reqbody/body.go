@@ -1,8 +1,8 @@
-// Package reqbody bounds how long the body of a request can hold a connection: while it is read, by a
-// timeout between pieces and a minimum rate, and after the response, if nobody has read it.
+// Package reqbody bounds how long the body of a request can hold a connection: while it is read, by a timeout between
+// reads and a minimum rate, and after the response, if it is unread.
 //
-// net/http by itself reads up to 256 KiB of an unread body before it sends the response or closes the
-// connection, and waits for it without a deadline unless Server.ReadTimeout is set.
+// net/http by itself reads up to 256 KiB of an unread body before it sends the response or closes the connection, and
+// waits for it without a deadline unless Server.ReadTimeout is set.
 package reqbody
 
 import (
@@ -15,50 +15,50 @@ import (
 	"time"
 )
 
-// Options bound how long a client may take. Only time in which somebody waits for the client counts.
+// Options bound how long a client may take. Only time spent waiting for the client counts.
 type Options struct {
-	Wait time.Duration // for the next piece of the body; 0: any
+	Wait time.Duration // for the next part of the body; 0: unlimited
 
-	// Total is for the whole body until the response begins. Each second's worth of bytes at Rate
-	// extends it by a second. 0: any.
+	// Total bounds the time for the whole body until the response begins. Each second's worth of bytes at Rate
+	// extends it by a second. 0: unlimited.
 	Total time.Duration
 	Rate  int64 // bytes per second; 0: nothing extends Total
 }
 
 const (
-	// maxRest is how much of an unread body is read so that the connection can be used again.
+	// maxRest is how much of an unread body is read so that the connection can be reused.
 	maxRest = 64 << 10
 
 	// restWithin is how long the client may take to send the rest of an unread body.
 	restWithin = 5 * time.Second
 )
 
-// A Body is the body of a request to a server. Start prepares it, Respond must be called before the
-// response begins, and End before the handler returns. A transport may read it meanwhile.
+// A Body is the body of a request to a server. Start prepares it, Respond must be called before the response begins,
+// and End before the handler returns. A transport may read it at the same time.
 type Body struct {
 	options Options
 	server  io.Reader // net/http's own
-	source  io.Reader // with a limit, if there is one
+	source  io.Reader // with a limit, if any
 	writer  http.ResponseWriter
 	http1   bool
 	length  int64 // as announced; -1: unknown
 	expects bool  // the client waits for 100 Continue
 
-	begun     atomic.Bool // somebody has read of it
+	begun     atomic.Bool // something was read
 	finished  atomic.Bool // it was read to its end
 	responded atomic.Bool
 	broken    atomic.Pointer[error]
 
-	mu     sync.Mutex // deadlines are set with it; after ended they are End's
+	mu     sync.Mutex // guards deadlines; after ended only End sets them
 	ended  bool
-	closes time.Time // when an unread rest is given up
+	closes time.Time // when to stop waiting for an unread rest
 
 	reading sync.Mutex // held by Read
 	waited  time.Duration
 	bytes   int64
 }
 
-// Start makes b the body of a request. The request is the server's, with the body it came with.
+// Start makes b the body of a request. The request is the server's original one, with its original body.
 func (b *Body) Start(w http.ResponseWriter, req *http.Request, o Options) {
 	b.options, b.writer = o, w
 	b.server, b.source = req.Body, req.Body
@@ -73,10 +73,10 @@ func (b *Body) Limit(n int64) {
 	}
 }
 
-// Begun reports whether anything of the body was read.
+// Begun reports whether any part of the body was read.
 func (b *Body) Begun() bool { return b.begun.Load() }
 
-// Err returns what made reading the body fail, nil if nothing did.
+// Err returns the error that reading the body failed with, or nil.
 func (b *Body) Err() error {
 	if err := b.broken.Load(); err != nil {
 		return *err
@@ -84,9 +84,8 @@ func (b *Body) Err() error {
 	return nil
 }
 
-// Read implements io.Reader. Deadlines are set for each piece and taken back afterwards: one that
-// passes while nobody waits for the client would end an HTTP/2 stream, or look as if the client had
-// left.
+// Read implements io.Reader. It sets a deadline for each read and clears it afterwards: a deadline that passes while
+// no read waits for the client would end an HTTP/2 stream, or look as if the client had gone away.
 func (b *Body) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -111,7 +110,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// deadline returns the one for a piece that is waited for from now on; zero: none.
+// deadline returns the deadline for a read that starts now; zero: none.
 func (b *Body) deadline(now time.Time) time.Time {
 	o, wait, bounded := &b.options, b.options.Wait, b.options.Wait > 0
 	if o.Total > 0 && !b.responded.Load() {
@@ -129,22 +128,22 @@ func (b *Body) deadline(now time.Time) time.Time {
 	return now.Add(wait)
 }
 
-// setDeadline returns false after End.
+// setDeadline sets the read deadline. It returns false after End.
 func (b *Body) setDeadline(at time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
-		http.NewResponseController(b.writer).SetReadDeadline(at) // not every writer has deadlines
+		http.NewResponseController(b.writer).SetReadDeadline(at) // not every writer supports deadlines
 	}
 	return !b.ended
 }
 
-// Close does nothing: a transport closes the body of a request that it could not send, and another
-// attempt may follow. In the end net/http closes the body it made.
+// Close does nothing: a transport closes the body of a request that it could not send, and another attempt may
+// follow. In the end net/http closes its own body.
 func (b *Body) Close() error { return nil }
 
-// Respond prepares for a response that begins. If the body is not at its end, the rest is read, as far
-// as nobody has begun to, it is small, and arrives soon. Otherwise the connection ends with the
+// Respond must be called when a response begins. If the body is not at its end, Respond reads the rest, provided that
+// no other code has begun to, that it is small, and that it arrives soon. Otherwise the connection closes after the
 // response.
 func (b *Body) Respond(h http.Header) {
 	if b.server == nil || b.responded.Swap(true) || !b.http1 {
@@ -158,7 +157,7 @@ func (b *Body) Respond(h http.Header) {
 	case b.finished.Load():
 		return
 	case b.broken.Load() != nil, b.expects && !b.begun.Load():
-		wait = 0 // nothing more is to be expected
+		wait = 0 // no more will arrive
 	}
 	b.mu.Lock()
 	b.closes = time.Now().Add(wait)
@@ -168,7 +167,7 @@ func (b *Body) Respond(h http.Header) {
 	}
 }
 
-// skip reads the rest of a body that nobody has begun to read, and reports whether it came to the end.
+// skip reads the rest of a body that no other code has begun to read, and reports whether it reached the end.
 func (b *Body) skip() bool {
 	if b.length > maxRest {
 		return false
@@ -183,8 +182,8 @@ func (b *Body) skip() bool {
 	return b.finished.Load()
 }
 
-// End is called before the handler returns. It ends a read that is under way and leaves net/http, which
-// reads what it may have to of the rest, a deadline for that.
+// End must be called before the handler returns. It interrupts a read in progress, and sets a deadline for net/http,
+// which may have to read some of the rest.
 func (b *Body) End() {
 	if b.server == nil {
 		return
@@ -196,7 +195,7 @@ func (b *Body) End() {
 		return
 	}
 	client := http.NewResponseController(b.writer)
-	client.SetReadDeadline(time.Unix(1, 0)) // for a transport that still reads
+	client.SetReadDeadline(time.Unix(1, 0)) // for a transport that is still reading
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	if !b.http1 || b.finished.Load() {

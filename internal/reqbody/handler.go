@@ -12,13 +12,13 @@ func Handler(next http.Handler, o Options) http.Handler {
 		b := new(Body)
 		b.Start(w, req, o)
 		defer b.End()
-		own := req.WithContext(req.Context()) // net/http goes by the body of its own request
+		own := req.WithContext(req.Context()) // net/http checks the body of its own request
 		own.Body = b
 		next.ServeHTTP(&writer{w, b}, own)
 	})
 }
 
-// writer tells a body when the response begins.
+// A writer tells a body when the response begins.
 type writer struct {
 	http.ResponseWriter
 	body *Body

@@ -1,6 +1,5 @@
-// Package serverlog writes what net/http has to say about its clients to a structured log: panics of
-// handlers as errors with their stack, everything else, which is clients' mistakes mostly, for
-// debugging.
+// Package serverlog writes the messages of net/http to a structured log: panics of handlers as errors with their
+// stack, and everything else, which is mostly the fault of clients, at debug level.
 package serverlog
 
 import (
@@ -10,13 +9,13 @@ import (
 	"strings"
 )
 
-// New returns what an http.Server takes as its ErrorLog.
+// New returns the ErrorLog for an http.Server.
 func New(to *slog.Logger) *log.Logger { return log.New(writer{to}, "", 0) }
 
 type writer struct{ log *slog.Logger }
 
-// Write writes one message. Of a panic net/http says "http: panic serving 192.0.2.1:80: reason", or
-// http2, and the stack on the lines that follow.
+// Write writes one message. For a panic, net/http writes "http: panic serving 192.0.2.1:80: reason", or http2, and
+// the stack on the following lines.
 func (w writer) Write(message []byte) (int, error) {
 	text := strings.TrimSpace(string(message))
 	head, stack, _ := strings.Cut(text, "\n")

@@ -7,14 +7,13 @@ import (
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
-// A collector makes metrics of what was counted elsewhere, when they are asked for.
+// A collector makes metrics from counts kept elsewhere, when they are scraped.
 type collector struct{ *Metrics }
 
-// Describe sends nothing, which makes the collector an unchecked one: its metrics depend on what the
-// node has.
+// Describe sends nothing, which makes the collector an unchecked one: its metrics depend on the parts of the node.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends every metric as it is now.
+// Collect sends the current value of every metric.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out := sender(to)
 	c.calls(out)

@@ -14,28 +14,28 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A Decider is an engine whose decisions are timed, and traced if somebody wants to know. On a busy
-// node one in several is timed: to read the clock twice costs a good part of a decision in memory.
+// A Decider is an engine whose decisions are timed, and traced if tracing is on. On a busy node only one in several
+// is timed, since reading the clock twice takes a good part of the time of a decision in memory.
 type Decider struct {
 	*engine.Engine
 	metrics *Metrics
-	tracer  trace.Tracer // nil: nobody wants to know
+	tracer  trace.Tracer // nil: no tracing
 }
 
-// Decider returns the engine, timed. The tracer may be nil.
+// Decider returns the engine with timing. The tracer may be nil.
 func (m *Metrics) Decider(e *engine.Engine, tracer trace.Tracer) *Decider {
 	return &Decider{Engine: e, metrics: m, tracer: tracer}
 }
 
-// timedOf is how many decisions of a busy node one is timed of.
+// timedOf: a busy node times one in this many decisions.
 const timedOf = 8
 
-// isUntimed picks the decisions of a busy node that are not timed.
+// isUntimed selects the decisions of a busy node that are not timed.
 func (d *Decider) isUntimed() bool {
 	return d.tracer == nil && d.metrics.options.Traffic.Busy() && rand.Uint32N(timedOf) != 0
 }
 
-// Decide answers a call.
+// Decide decides a request.
 func (d *Decider) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	if d.isUntimed() {
 		return d.Engine.Decide(ctx, c, v)
@@ -48,17 +48,17 @@ func (d *Decider) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verd
 	return err
 }
 
-// DecideEach answers several calls. What each waited for is all of them.
+// DecideEach decides several requests. Each is counted with the time that all of them took.
 func (d *Decider) DecideEach(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	d.several(ctx, "decide each", len(calls), func(ctx context.Context) { d.Engine.DecideEach(ctx, calls, verdicts, errs) })
 }
 
-// DecideTogether answers calls that stand or fall together.
+// DecideTogether decides requests that are charged atomically.
 func (d *Decider) DecideTogether(ctx context.Context, calls []penstock.Call, verdicts []penstock.Verdict, errs []error) {
 	d.several(ctx, "decide together", len(calls), func(ctx context.Context) { d.Engine.DecideTogether(ctx, calls, verdicts, errs) })
 }
 
-// DecideParts answers the parts of one request.
+// DecideParts decides the parts of one request.
 func (d *Decider) DecideParts(ctx context.Context, s *rules.Snapshot, parts []engine.Part) {
 	if d.isUntimed() {
 		d.Engine.DecideParts(ctx, s, parts)
@@ -78,7 +78,7 @@ func (d *Decider) several(ctx context.Context, name string, calls int, decide fu
 	}
 }
 
-// Conclude ends or prolongs a reservation.
+// Conclude settles, releases or renews a reservation.
 func (d *Decider) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {
 	ctx, span := d.begin(ctx, c.Verb.String())
 	err := d.Engine.Conclude(ctx, c, v)
@@ -86,7 +86,7 @@ func (d *Decider) Conclude(ctx context.Context, c *penstock.Conclusion, v *penst
 	return err
 }
 
-// begin begins a span, or returns nil if nobody wants to know.
+// begin begins a span, or returns nil without tracing.
 func (d *Decider) begin(ctx context.Context, name string) (context.Context, trace.Span) {
 	if d.tracer == nil {
 		return ctx, nil
@@ -94,7 +94,7 @@ func (d *Decider) begin(ctx context.Context, name string) (context.Context, trac
 	return d.tracer.Start(ctx, "penstock "+name)
 }
 
-// tellVerdict ends a span with what was decided. It names rules, never callers.
+// tellVerdict adds the verdict to a span and ends it. It names rules, never clients.
 func tellVerdict(span trace.Span, v *penstock.Verdict, err error) {
 	if span == nil {
 		return

@@ -1,7 +1,7 @@
-// Package telemetry tells other systems what a node does: Prometheus, which asks for it, and
-// OpenTelemetry, which is sent traces if its environment variables say where to.
+// Package telemetry exports what a node does: to Prometheus, which scrapes it, and to OpenTelemetry, which receives
+// traces if its environment variables are set.
 //
-// Calls are counted once, by package traffic; metrics are made of its totals when they are asked for.
-// Labels are bounded: the names of rules, of which there are as many as were written, and words of
-// this product. No caller is ever a label: that is what the console's tops are for.
+// Package traffic counts requests once; metrics are made from its totals when they are scraped. Labels are bounded:
+// the names of the rules, and words of this product. A client is never a label: the console shows the top clients
+// instead.
 package telemetry

@@ -15,19 +15,19 @@ import (
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
-// Options of metrics.
+// Options configure metrics.
 type Options struct {
 	Traffic *traffic.Traffic
-	State   func() State // of the node, when asked
+	State   func() State // of the node, at the time of the scrape
 
-	// Cause names the kind of a store's error, of few; nil: they are all of one kind.
+	// Cause returns the kind of a store error, out of few; nil: all are of one kind.
 	Cause func(error) string
 
 	Version, GoVersion string
 }
 
-// State is what a node knows of itself, beside its calls. Counts are since its start. A nil part is
-// one that the node has not.
+// State is what a node knows about itself, apart from its requests. Counts are since the start. A nil part is one
+// that the node does not have.
 type State struct {
 	Ready bool
 	Nodes int
@@ -48,12 +48,12 @@ type State struct {
 	Late   *Late
 	Held   *Held // nil: there is no gateway
 
-	RefusedLogins   map[string]int64 // at the admin door, by why
+	RefusedLogins   map[string]int64 // of the admin API, by reason
 	InvalidRequests map[string]int64 // from Envoy, by service
 
 	Certificates map[string]Certificate // by listener
 
-	RateLimit *RateLimit // nil: metrics of envoyproxy/ratelimit are not wanted
+	RateLimit *RateLimit // nil: metrics of envoyproxy/ratelimit are off
 }
 
 // Certificate is the state of a listener's TLS files.
@@ -75,10 +75,10 @@ type Memory struct{ Keys, Shared, Bytes, Evicted, Refused int64 }
 // Denied is the state of the deny cache.
 type Denied struct{ Hits, Entries int64 }
 
-// Leases is the state of the permits taken ahead.
+// Leases is the state of the leases.
 type Leases struct{ Leased, Exact, Permits, Expired int64 }
 
-// Late is the state of what is charged after an outage.
+// Late is the state of charges that are made after an outage.
 type Late struct{ Waiting, Charged, Dropped int64 }
 
 // Held is the state of the requests that leaky buckets hold.
@@ -87,7 +87,7 @@ type Held struct {
 	Refused         map[string]int64 // by rule
 }
 
-// Metrics are what Prometheus is told.
+// Metrics are the metrics for Prometheus.
 type Metrics struct {
 	options  Options
 	registry *prometheus.Registry
@@ -132,30 +132,30 @@ func New(o Options) (*Metrics, error) {
 	return m, nil
 }
 
-// Handler answers Prometheus.
+// Handler returns the handler that Prometheus scrapes.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
 }
 
-// decided counts how long a decision took.
+// decided records how long a decision took.
 func (m *Metrics) decided(took time.Duration) {
 	m.decisions.Observe(took.Seconds())
 	m.options.Traffic.Took(took)
 }
 
-// answered counts how long the store took. One that was cut off would have taken longer.
+// answered records how long the store took. An operation that was cut off would have taken longer.
 func (m *Metrics) answered(call string, took time.Duration, err error) {
 	seconds := took.Seconds()
 	if failed(err) {
 		m.errors.WithLabelValues(call, m.options.Cause(err)).Inc()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		seconds += 1e-6 // a deadline is an edge of a bucket, and belongs to the one below
+		seconds += 1e-6 // the deadline is the upper edge of a bucket; this moves it to the next one
 	}
 	m.store.WithLabelValues(call).Observe(seconds)
 }
 
-// failed tells a store that did not answer from one whose answer is that something cannot be done.
+// failed reports whether the store did not answer. An answer that something is impossible is not a failure.
 func failed(err error) bool {
 	return err != nil && !errors.Is(err, penstock.ErrInvalid) && !errors.Is(err, penstock.ErrNoReservation) && !errors.Is(err, penstock.ErrClosed)
 }

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Every name that Prometheus is told. docs/metrics.md is made of them.
+// All metric names. docs/metrics.md is generated from them.
 var (
 	decisions    = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
 	ruled        = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")
@@ -54,7 +54,7 @@ var (
 	buildInfo     = describe("build_info", "1, with the version of this binary.", "version", "goversion")
 )
 
-// Names of what is timed. Their lowest buckets say what the seeds of alerts ask.
+// Names of the timed metrics and of store errors. The alerts in deploy/prometheus use their buckets.
 const (
 	namespace     = "penstock"
 	decisionTimes = "decision_duration_seconds"
@@ -62,7 +62,8 @@ const (
 	storeErrors   = "store_errors_total"
 )
 
-// edges of buckets, in seconds. 2 ms is the goal of a decision, 10 and 50 ms what a silent store is given.
+// edges of buckets, in seconds. 2 ms is the goal of a decision, 10 and 50 ms are the timeouts of a store that does
+// not answer.
 var edges = []float64{.0001, .00025, .0005, .001, .002, .005, .010, .025, .050, .1, .25, 1}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

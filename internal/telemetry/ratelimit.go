@@ -9,18 +9,18 @@ import (
 	"google.golang.org/grpc"
 )
 
-// RateLimit is what the rate limit service counts in the terms of envoyproxy/ratelimit. All numbers are of hits,
-// except for Loaded, NotLoaded, Shadowed, Errors and UnknownDomains.
+// RateLimit is what the rate limit service counts, in the terms of envoyproxy/ratelimit. All numbers count hits,
+// except Loaded, NotLoaded, Shadowed, Errors and UnknownDomains.
 type RateLimit struct {
 	Each func(do func(l RateLimitLabels, hits RateLimitHits))
 
-	UnknownDomains    map[string]int64 // descriptors of domains that no file has
+	UnknownDomains    map[string]int64 // descriptors of domains that are in no file
 	Loaded, NotLoaded int64            // files
-	Shadowed          int64            // requests that passed because of the global shadow mode
+	Shadowed          int64            // requests allowed because of the global shadow mode
 	Errors            map[string]int64 // requests, by type
 }
 
-// RateLimitLabels are those of one series.
+// RateLimitLabels are the labels of one series.
 type RateLimitLabels struct{ Domain, Key1, Key2 string }
 
 // RateLimitHits are the counts of one series.
@@ -28,8 +28,8 @@ type RateLimitHits struct {
 	Total, Within, Near, Over, Cached, Shadow, Negative int64
 }
 
-// The names that envoyproxy/ratelimit's mapping for the statsd exporter gives its statistics. Those that it
-// does not map are called likewise: over_limit_with_local_cache, total_negative_hits, domain_not_found.
+// The names that envoyproxy/ratelimit's mapping for the statsd exporter gives to its statistics. Names that it does
+// not map follow the same pattern: over_limit_with_local_cache, total_negative_hits, domain_not_found.
 var (
 	hitsTotal     = describeHits("total_hits", "Hits.")
 	hitsWithin    = describeHits("within_limit", "Hits within the limit.")
@@ -58,7 +58,7 @@ func (c *collector) rateLimit(out sender, r *RateLimit) {
 			{hitsTotal, hits.Total}, {hitsWithin, hits.Within}, {hitsNear, hits.Near}, {hitsOver, hits.Over},
 			{hitsCached, hits.Cached}, {hitsShadow, hits.Shadow}, {hitsNegative, hits.Negative},
 		} {
-			if m.n > 0 { // as statsd has it: what did not happen is not told
+			if m.n > 0 { // as with statsd: a count of 0 is not exported
 				out.count(m.name, m.n, utf8Label(l.Domain), utf8Label(l.Key1), utf8Label(l.Key2))
 			}
 		}
@@ -74,10 +74,11 @@ func (c *collector) rateLimit(out sender, r *RateLimit) {
 	out.count(globalShadow, r.Shadowed)
 }
 
-// utf8Label returns text that a label can have.
+// utf8Label returns text that is valid in a label.
 func utf8Label(text string) string { return strings.ToValidUTF8(text, "!") }
 
-// RateLimitTimes returns what times requests to the rate limit service, under the names of envoyproxy/ratelimit.
+// RateLimitTimes returns an interceptor that times requests to the rate limit service, under the names of
+// envoyproxy/ratelimit.
 func (m *Metrics) RateLimitTimes() (grpc.UnaryServerInterceptor, error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ratelimit_service_total_requests", Help: "Requests."}, []string{"grpc_method"})
 	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{

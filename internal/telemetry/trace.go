@@ -24,8 +24,8 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// Tracing sends traces to where the environment says, as OpenTelemetry defines: OTEL_EXPORTER_OTLP_ENDPOINT
-// or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. Without either there is none, and it costs nothing.
+// Tracing sends traces to the endpoint in the environment, as OpenTelemetry defines: OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. Without either there is no tracing, and no cost.
 type Tracing struct {
 	Tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
@@ -43,7 +43,7 @@ func NewTracing(ctx context.Context, version string) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces by OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
 	}
-	// Later attributes win: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES over ours.
+	// Later attributes win: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override ours.
 	about, err := resource.New(ctx, resource.WithAttributes(
 		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
 	), resource.WithHost(), resource.WithFromEnv())
@@ -61,8 +61,8 @@ func wanted() bool {
 	return firstEnv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
 }
 
-// checkEnv refuses what OpenTelemetry cannot parse. It would print the value, which may be a secret, and
-// go on without it.
+// checkEnv refuses values that OpenTelemetry cannot parse. It would print the value, which may be a secret, and
+// continue without it.
 func checkEnv() error {
 	var errs []error
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// An Event is one decided call that was kept.
+// An Event is one decided request that was kept.
 type Event struct {
 	At         time.Time
 	Domain     string
-	Attributes []penstock.Attribute // cut, if there are many or they are long
+	Attributes []penstock.Attribute // truncated, if there are many or they are long
 	Cost       int64
 	ID         bool // whether it had one
 
@@ -22,32 +22,32 @@ type Event struct {
 	Duplicate    bool
 	Reason       penstock.Reason
 	Quality      penstock.Quality
-	Rule         string        // that decided
+	Rule         string        // the rule that decided
 	RetryAfter   time.Duration // or penstock.Never
 	Limits       []penstock.LimitVerdict
 	RulesVersion int64
 
 	Keys   []RuleKey // of the rules that were asked
-	Shadow []string  // rules that are only tried and would have denied it
+	Shadow []string  // shadow rules that would have denied it
 
-	weight int64 // how many calls it stands for; 0: it was kept because somebody watches
+	weight int64 // number of requests it represents; 0: it was kept for a live stream
 }
 
-// A RuleKey is whom a rule took the caller for, and what it said.
+// A RuleKey is the client's key under a rule, and the rule's decision.
 type RuleKey struct {
 	Rule   string
 	Key    []penstock.Attribute
 	Result Result
 }
 
-// Bounds of what is kept of a call.
+// Bounds of what is kept of a request.
 const (
 	maxAttributes = 32
 	maxText       = 256 // bytes of a name or a value
 )
 
-// keep copies what is to be remembered. Nothing in it shares memory with the request: a few bytes of
-// a header must not keep the whole of it.
+// keep copies what is remembered. The copy shares no memory with the request: a few bytes of a header must not keep
+// the whole header alive.
 func keep(o *engine.Observation, weight int64) Event {
 	v := o.Verdict
 	e := Event{
@@ -84,7 +84,7 @@ func (e *Event) add(k RuleKey) {
 	}
 }
 
-// cut shortens a text. Half a character at its end becomes none.
+// cut truncates a text. It drops half a character at the end.
 func cut(s string) string {
 	if len(s) <= maxText {
 		return s
@@ -92,11 +92,11 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:maxText], "")
 }
 
-// A Filter says which calls are wanted. The zero Filter wants all.
+// A Filter selects requests. The zero Filter selects all.
 type Filter struct {
-	Rule             string // only those that came under it
-	Denied           bool   // only those that were denied
-	Attribute, Value string // only those whose attribute has the value, or begins with it if it is long
+	Rule             string // only requests under this rule
+	Denied           bool   // only denied requests
+	Attribute, Value string // only requests whose attribute has the value, or begins with it if it is long
 }
 
 func (f *Filter) wants(o *engine.Observation) bool {

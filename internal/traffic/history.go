@@ -11,27 +11,27 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// What is remembered is kept in slots of time, the oldest of which are used again.
+// The history consists of time slots. The oldest are reused.
 const (
 	Reach    = time.Hour       // how far back it goes
-	fine     = 5 * time.Second // of counts
-	coarse   = 5 * time.Minute // of callers, and of how long decisions took
+	fine     = 5 * time.Second // slots of counts
+	coarse   = 5 * time.Minute // slots of clients and of decision times
 	fines    = int64(Reach / fine)
 	coarses  = int64(Reach / coarse)
-	maxNames = 10_000 // of rules; further ones are counted under [Others]
-	maxRules = 1024   // with counts over time; of further ones there are totals only
-	maxTops  = 256    // rules with callers
+	maxNames = 10_000 // rules; further ones are counted under [Others]
+	maxRules = 1024   // rules with counts over time; further ones have totals only
+	maxTops  = 256    // rules with top clients
 
-	maxRecent = 4096 // calls of either kind
+	maxRecent = 4096 // requests of either kind
 )
 
-// precision of the sketches of distinct keys: 1 KiB, 3 % off.
+// precision of the sketches of distinct keys: 1 KiB, with an error of 3 %.
 const precision = 10
 
 // Others is the name under which rules are counted when there are very many.
 const Others = "_others"
 
-// A history is what was put together. Slots are numbered since 1970.
+// A history is what was collected from the shards. Slots are numbered since 1970.
 type history struct {
 	now    time.Time
 	totals Totals
@@ -39,19 +39,19 @@ type history struct {
 
 	series [fines]Counts
 	times  [coarses]*hdrhistogram.Histogram
-	recent [2]ring // allowed calls, and others
+	recent [2]ring // allowed requests, and others
 }
 
 type ruleHistory struct {
 	totals  RuleTotals
 	series  *[fines]Counts    // nil: there are too many rules
 	callers *[coarses]callers // nil: the same
-	last    int64             // fine slot that it was counted in
+	last    int64             // the last fine slot it was counted in
 }
 
-// callers are those that came under a rule.
+// callers are the clients of a rule.
 type callers struct {
-	distinct *hyperloglog.Sketch // nil: nobody
+	distinct *hyperloglog.Sketch // nil: none
 	top      top
 }
 
@@ -62,7 +62,7 @@ func (h *history) begin(now time.Time) {
 	}
 }
 
-// newHistogram counts from a microsecond to a minute, 1 % off.
+// newHistogram counts from a microsecond to a minute, with an error of 1 %.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Minute.Microseconds(), 2)
 }
@@ -70,8 +70,8 @@ func newHistogram() *hdrhistogram.Histogram {
 func fineSlot(t time.Time) int64   { return t.UnixNano() / int64(fine) }
 func coarseSlot(t time.Time) int64 { return t.UnixNano() / int64(coarse) }
 
-// advance goes on to an instant, and forgets what is in the slots that are used again. A clock that
-// was put back is waited for.
+// advance moves on to an instant, and clears the slots that are reused. If the clock was set back, it waits until the
+// clock catches up.
 func (h *history) advance(now time.Time) {
 	if now.Before(h.now) {
 		return
@@ -98,7 +98,7 @@ func (h *history) advance(now time.Time) {
 	h.now = now
 }
 
-// forget drops rules that no call came under for as long as anything is remembered, and old calls.
+// forget drops rules without requests in the whole history, and old requests.
 func (h *history) forget(now time.Time) {
 	maps.DeleteFunc(h.rules, func(_ string, r *ruleHistory) bool { return fineSlot(now)-r.last > fines })
 	for i := range h.recent {
@@ -107,9 +107,9 @@ func (h *history) forget(now time.Time) {
 }
 
 func (h *history) took(d time.Duration) {
-	// A decision that took longer than there is room for is counted as the longest there is.
+	// A decision that took longer than the histogram's maximum is counted as the maximum.
 	us := min(max(1, d.Microseconds()), time.Minute.Microseconds())
-	_ = h.times[coarseSlot(h.now)%coarses].RecordValue(us) // it is in the range
+	_ = h.times[coarseSlot(h.now)%coarses].RecordValue(us) // it is within range
 }
 
 // add takes over what a shard holds.
@@ -178,7 +178,7 @@ func newSketch() *hyperloglog.Sketch {
 	return sketch
 }
 
-// remember keeps a call among the last, and counts its callers.
+// remember adds a request to the recent ones, and counts its client.
 func (h *history) remember(e *Event) {
 	kind := 0
 	for i := range e.Keys {
@@ -196,9 +196,9 @@ func (h *history) remember(e *Event) {
 	h.recent[kind].add(e)
 }
 
-// A ring holds the last events.
+// A ring holds the most recent events.
 type ring struct {
-	events []Event // as they came, from next on if there are as many as there may be
+	events []Event // in order; when full, starting at next
 	next   int
 }
 
@@ -211,7 +211,7 @@ func (r *ring) add(e *Event) {
 	r.next = (r.next + 1) % maxRecent
 }
 
-// back returns the nth event from the last, counted from 0.
+// back returns the nth newest event, counted from 0.
 func (r *ring) back(n int) *Event {
 	return &r.events[(r.next+len(r.events)-1-n)%len(r.events)]
 }

@@ -12,33 +12,33 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A shard is what was observed since the shards were last put together. There are several, so that
-// processors seldom wait for each other.
+// A shard is what was observed since the last collection. There are several, so that processors seldom wait for each
+// other.
 type shard struct {
 	mu      sync.Mutex
-	rules   *rules.Snapshot // that the tallies are of
-	slots   []int32         // by the rule's index; 0: none, else one more than its tally's index
+	rules   *rules.Snapshot // the snapshot that the tallies belong to
+	slots   []int32         // by the rule's index; 0: none, else the index of its tally plus one
 	tallies []tally
 	named   map[string]*RuleTotals // of rules that were made for one request
 	totals  Totals
 
-	callers []caller          // that were met
-	lately  [1 << bits]uint64 // hashes of some of them: most calls are of few callers
+	callers []caller          // clients seen
+	lately  [1 << bits]uint64 // hashes of some of them: most requests come from few clients
 
-	budgets [2]budget // of allowed calls, of others
-	force   int       // how many were kept for who watches, beyond the budgets
+	budgets [2]budget // for allowed requests, and for others
+	force   int       // number kept for live streams, beyond the budgets
 	kept    []Event
 
-	_ [64]byte // the next shard is another processor's
+	_ [64]byte // padding: the next shard belongs to another processor
 }
 
-// A tally is what happened to one rule.
+// A tally is the counts of one rule.
 type tally struct {
 	rule   *rules.Rule
 	counts RuleTotals
 }
 
-// A caller is one that a rule has met, as a hash of its key.
+// A caller is a client of a rule, as a hash of its key.
 type caller struct {
 	rule int32 // its index
 	hash uint64
@@ -51,14 +51,14 @@ const (
 
 var hashSeed = maphash.MakeSeed()
 
-// follow makes ready for other rules. What was counted of the last has been put away.
+// follow prepares the shard for a new snapshot. The counts of the last one have already been collected.
 func (s *shard) follow(r *rules.Snapshot) {
 	s.rules = r
 	s.slots = slices.Grow(s.slots[:0], len(r.Rules))[:len(r.Rules)]
 	clear(s.slots)
 }
 
-// count counts one call under every rule that was asked.
+// count counts a request under every rule that was asked.
 func (s *shard) count(o *engine.Observation) {
 	v := o.Verdict
 	if errors.Is(o.Err, penstock.ErrInvalid) {
@@ -95,7 +95,7 @@ func (s *shard) count(o *engine.Observation) {
 	}
 }
 
-// madeFor returns the counts of rules that were each made for one request. They have only a name in common.
+// madeFor returns the counts of rules that were each made for one request and only share a name.
 func (s *shard) madeFor(name string) *RuleTotals {
 	if s.named == nil {
 		s.named = map[string]*RuleTotals{}
@@ -106,8 +106,7 @@ func (s *shard) madeFor(name string) *RuleTotals {
 	return s.named[name]
 }
 
-// outcome tells whether the limits at the head, of the rule of that name, all allow the call, and
-// how many they are.
+// outcome reports whether the first limits, those of the named rule, all allow the request, and how many they are.
 func outcome(limits []penstock.LimitVerdict, rule string) (allowed bool, n int) {
 	allowed = true
 	for n < len(limits) && limits[n].Rule == rule {
@@ -126,7 +125,7 @@ func (s *shard) tally(r *rules.Rule) *tally {
 	return &s.tallies[*slot-1]
 }
 
-// meet notes a rule's caller, unless it was noted just before.
+// meet records a client of a rule, unless it was recorded recently.
 func (s *shard) meet(rule int32, key []string) {
 	h := uint64(rule)
 	for _, part := range key {
@@ -138,10 +137,10 @@ func (s *shard) meet(rule int32, key []string) {
 	}
 }
 
-// full tells that the shard is to be put away before the beat.
+// full reports that the shard must be collected before the next beat.
 func (s *shard) full() bool { return len(s.callers) == maxCallers }
 
-// empty forgets what has been put away, and keeps the memory for the next.
+// empty clears what has been collected, and keeps the memory for reuse.
 func (s *shard) empty() {
 	for i := range s.tallies {
 		s.slots[s.tallies[i].rule.Index] = 0
@@ -156,17 +155,17 @@ func (s *shard) empty() {
 	s.budgets, s.force = [2]budget{}, 0
 }
 
-// A budget lets the first calls of a beat be kept, and then fewer the more there are, at random
-// distances: what comes at regular ones must not be missed by rule.
+// A budget keeps the first requests of a beat, and then fewer the more there are, at random distances: a fixed
+// distance could always miss requests that come at regular intervals.
 type budget struct {
 	seen, next, spent int
 }
 
-// generous is how many all shards together keep before the distances double. A shard by itself keeps
-// enough that few calls, unevenly spread, are all kept.
+// generous is how many requests all shards together keep before the distances double. Each shard keeps at least
+// leastGenerous, so that at low rates all requests are kept even if they are spread unevenly.
 const generous, leastGenerous = 256, 16
 
-// spend tells how many calls the one at hand is to stand for if it is kept; 0: it is not.
+// spend returns the weight of the current request if it is kept; 0: it is not.
 func (b *budget) spend(generous int) (weight int64) {
 	b.seen++
 	if b.seen < b.next {
@@ -181,7 +180,7 @@ func (b *budget) spend(generous int) (weight int64) {
 	return int64(stride)
 }
 
-// maxForced bounds what is kept because somebody watches for it, of each shard and beat.
+// maxForced bounds what is kept for live streams, for each shard and beat.
 const maxForced = 256
 
 func (s *shard) forced() bool {

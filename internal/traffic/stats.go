@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// Stats are what happened within some time.
+// Stats are the counts of a period.
 type Stats struct {
 	From, To time.Time
 	Step     time.Duration // of the series
 
 	Total  Counts
 	Series []Counts
-	Rules  []RuleStats // that calls came under, the most denied first
+	Rules  []RuleStats // rules with requests, most denied first
 
-	// Latency is of decisions, since the last multiple of five minutes before From.
+	// Latency is that of decisions, since the last multiple of five minutes before From.
 	Latency Latency
 }
 
-// RuleStats are what happened to one rule.
+// RuleStats are the counts of one rule.
 type RuleStats struct {
 	Rule   string
 	Total  Counts
 	Series []Counts // none if there are too many rules
 
-	// Of the callers since the last multiple of five minutes before From; none if there are too many
-	// rules.
+	// DistinctKeys and Top are of the clients since the last multiple of five minutes before From; empty if there are
+	// too many rules.
 	DistinctKeys int64
-	Top          []KeyStats // that were denied
+	Top          []KeyStats // denied clients
 }
 
 // Latency is how long decisions took.
 type Latency struct{ P50, P99, P999 time.Duration }
 
-// shownKeys is how many callers of a rule are told.
+// shownKeys is how many clients of a rule are listed.
 const shownKeys = 10
 
-// points is how many a series has at most.
+// points is the maximum length of a series.
 const points = 120
 
-// Stats tells what happened in the last so long, at most [Reach].
+// Stats returns the counts of the last period of this length, at most [Reach].
 func (t *Traffic) Stats(last time.Duration) Stats {
 	last = min(max(last, fine), Reach)
 	t.collect(time.Now())
@@ -73,7 +73,7 @@ func (t *Traffic) Stats(last time.Duration) Stats {
 	return s
 }
 
-// stepFor returns the least step with which a series of so long has no more than so many points.
+// stepFor returns the smallest step with which a series over the period has at most points points.
 func stepFor(last time.Duration) time.Duration {
 	for _, step := range []time.Duration{fine, 10 * time.Second, 15 * time.Second} {
 		if last <= points*step {
@@ -83,7 +83,7 @@ func stepFor(last time.Duration) time.Duration {
 	return 30 * time.Second
 }
 
-// sum adds up the slots before one, in points of a step, and in all.
+// sum adds up the slots before to: by step, and in total.
 func sum(series *[fines]Counts, to, slots int64, step time.Duration) (points []Counts, total Counts) {
 	width := int64(step / fine)
 	points = make([]Counts, slots/width)
@@ -95,7 +95,7 @@ func sum(series *[fines]Counts, to, slots int64, step time.Duration) (points []C
 	return points, total
 }
 
-// met tells of the callers of some slots.
+// met returns the most denied clients of some slots, and the number of distinct clients.
 func (r *ruleHistory) met(from, to int64) (most []KeyStats, distinct int64) {
 	all := newSketch()
 	var tops []*top
@@ -120,8 +120,8 @@ func (h *history) latency(from int64) Latency {
 	return Latency{P50: at(50), P99: at(99), P999: at(99.9)}
 }
 
-// Recent returns calls of late, the last first, at most so many: of those that were denied or would
-// be, and of those that were not, the last few thousand that were kept of each.
+// Recent returns up to most recent requests, newest first. It selects from the last few thousand that were kept of
+// each kind: those that were denied or would be, and the others.
 func (t *Traffic) Recent(f Filter, most int) []Event {
 	t.collect(time.Now())
 	t.mu.Lock()
@@ -140,7 +140,7 @@ func (t *Traffic) Recent(f Filter, most int) []Event {
 	return found[:min(len(found), most)]
 }
 
-// Totals are of all calls since the start.
+// Totals returns the totals of all requests since the start.
 func (t *Traffic) Totals() Totals {
 	t.collect(time.Now())
 	t.mu.Lock()
@@ -148,7 +148,7 @@ func (t *Traffic) Totals() Totals {
 	return t.history.totals
 }
 
-// Rules calls f with the totals of every rule that calls came under since the start.
+// Rules calls f with the totals of every rule that has had requests since the start.
 func (t *Traffic) Rules(f func(rule string, totals *RuleTotals)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,5 +157,5 @@ func (t *Traffic) Rules(f func(rule string, totals *RuleTotals)) {
 	}
 }
 
-// Weight is how many calls an event stands for, at least one.
+// Weight is how many requests an event represents, at least one.
 func (e *Event) Weight() int64 { return max(1, e.weight) }

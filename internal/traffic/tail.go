@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// ErrWatched is the error of following when too many do.
+// ErrWatched is returned by Follow if there are too many tails.
 var ErrWatched = errors.New("too many are watching")
 
-// maxTails bounds what watching costs every call.
+// maxTails bounds what tails cost every request.
 const maxTails = 16
 
-// A Tail gets calls as they are decided, within a beat. Who reads it too slowly misses some: no call
-// waits for him.
+// A Tail receives requests as they are decided, within a beat. A reader that is too slow misses some: no request
+// waits for it.
 type Tail struct {
 	filter  Filter
 	events  chan Event
@@ -25,7 +25,7 @@ type Tail struct {
 	close   func()
 }
 
-// Follow begins to watch. Close the tail when done. It fails with [ErrWatched].
+// Follow returns a new tail, which must be closed. It fails with [ErrWatched].
 func (t *Traffic) Follow(f Filter) (*Tail, error) {
 	t.following.Lock()
 	defer t.following.Unlock()
@@ -47,14 +47,14 @@ func (t *Traffic) unfollow(tail *Tail) {
 	t.tails.Store(&tails)
 }
 
-// Events are what was decided. The channel is never closed.
+// Events returns the channel of decided requests. It is never closed.
 func (t *Tail) Events() <-chan Event { return t.events }
 
-// Dropped is about how many calls were missed: those that the ones that came stand for, and those
-// that were not read in time.
+// Dropped is about how many requests were missed: those that are only represented by others, and those that were not
+// read in time.
 func (t *Tail) Dropped() int64 { return t.dropped.Load() }
 
-// Close ends it. It may be closed twice.
+// Close ends the tail. It may be called twice.
 func (t *Tail) Close() { t.close() }
 
 func (t *Tail) offer(e *Event) {

@@ -8,16 +8,15 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// KeyStats are how often a caller came under a rule. They are estimates: of very many calls few are
-// looked at.
+// KeyStats are how often a rule was applied to a client. They are estimates: at high rates only a sample is counted.
 type KeyStats struct {
 	Key     []penstock.Attribute
 	Allowed int64 // since it was first denied
 	Denied  int64
 }
 
-// A top is the callers that are denied most, by the Space-Saving algorithm: a new one takes the place
-// and the count of the least. Whoever has more than a topSize-th of all denials is in it.
+// A top is the clients that are denied most, by the Space-Saving algorithm: a new client takes the place and the
+// count of the lowest. Every client with more than 1/topSize of all denials is in it.
 type top struct {
 	entries []KeyStats
 	names   map[string]int // of the key, to its entry
@@ -25,7 +24,7 @@ type top struct {
 
 const topSize = 32
 
-// add counts calls of one caller.
+// add counts requests of one client.
 func (t *top) add(k *RuleKey, weight int64) {
 	name := nameOf(k.Key)
 	i, known := t.names[name]
@@ -44,7 +43,7 @@ func (t *top) add(k *RuleKey, weight int64) {
 	}
 }
 
-// place returns an entry for a caller that had none.
+// place returns an entry for a new client.
 func (t *top) place(name string) int {
 	if t.names == nil {
 		t.names = make(map[string]int, topSize)
@@ -65,7 +64,7 @@ func (t *top) place(name string) int {
 	return least
 }
 
-// nameOf a key tells it from all others of its rule.
+// nameOf returns a name that is unique among the keys of a rule.
 func nameOf(key []penstock.Attribute) string {
 	if len(key) == 1 {
 		return key[0].Value
@@ -78,7 +77,7 @@ func nameOf(key []penstock.Attribute) string {
 	return string(name)
 }
 
-// together adds several tops up, the most denied first.
+// together merges several tops, most denied first.
 func together(tops []*top, most int) []KeyStats {
 	sum := map[string]KeyStats{}
 	for _, t := range tops {

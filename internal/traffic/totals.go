@@ -9,13 +9,13 @@ const (
 	qualities = int(penstock.QualityClosed) + 1
 )
 
-// Totals count calls.
+// Totals count requests.
 type Totals struct {
-	Decisions [reasons][qualities][2]int64 // the last is whether the call was allowed
-	Shadow    int64                        // that a rule which is only tried would have denied
-	Invalid   int64                        // that could not be decided: they say what cannot be
+	Decisions [reasons][qualities][2]int64 // the last index is whether the request was allowed
+	Shadow    int64                        // that a shadow rule would have denied
+	Invalid   int64                        // invalid requests, which were not decided
 	Failed    int64                        // that the store did not answer
-	Beyond    int64                        // times that a rule was left out, as too many applied
+	Beyond    int64                        // times that a rule was left out because too many applied
 }
 
 func (t *Totals) add(u *Totals) {
@@ -32,13 +32,13 @@ func (t *Totals) add(u *Totals) {
 	t.Beyond += u.Beyond
 }
 
-// Result is what a rule said to a call.
+// Result is what a rule decided for a request.
 type Result uint8
 
 const (
 	Allowed Result = iota
 	Denied
-	ShadowAllowed // by a rule that is only tried
+	ShadowAllowed // by a shadow rule
 	ShadowDenied
 	results
 )
@@ -59,7 +59,7 @@ func resultOf(shadow, allowed bool) Result {
 	return Denied
 }
 
-// RuleTotals count the calls that came under a rule.
+// RuleTotals count the requests under a rule.
 type RuleTotals struct {
 	Decisions [results][qualities]int64
 	Failures  int64 // times that the rule could not be evaluated
@@ -74,11 +74,11 @@ func (t *RuleTotals) add(u *RuleTotals) {
 	t.Failures += u.Failures
 }
 
-// Counts are how many calls there were in some time: of all rules, or that came under one.
+// Counts are the numbers of requests in a period: for all rules, or under one.
 type Counts struct {
 	Allowed  int64 `json:"allowed"`
 	Denied   int64 `json:"denied"`
-	Shadow   int64 `json:"shadow"`   // that rules which are only tried would have denied
+	Shadow   int64 `json:"shadow"`   // that shadow rules would have denied
 	Degraded int64 `json:"degraded"` // that were decided without the shared state
 	Errors   int64 `json:"errors"`   // invalid ones
 }
@@ -104,7 +104,7 @@ func (t *RuleTotals) counts() (c Counts) {
 	return c
 }
 
-// Counts are the totals in the few numbers that are shown over time.
+// Counts reduces the totals to the few numbers that are shown over time.
 func (t *Totals) Counts() (c Counts) {
 	for r := range t.Decisions {
 		for q := range t.Decisions[r] {

@@ -14,29 +14,29 @@ import (
 	"github.com/penstock-io/penstock/internal/poll"
 )
 
-// beat is how often what the shards hold is put together.
+// beat is how often the shards are collected.
 const beat = 250 * time.Millisecond
 
 // maxShards bounds the memory of nodes with very many processors.
 const maxShards = 64
 
-// A Traffic remembers calls. Its Observe is for engine.Options.
+// A Traffic remembers requests. Its Observe is for engine.Options.
 type Traffic struct {
 	shards []shard
-	tails  atomic.Pointer[[]*Tail] // followed at the moment; replaced as a whole
+	tails  atomic.Pointer[[]*Tail] // open tails; replaced as a whole
 	busy   atomic.Bool
 
 	generous int // of each shard
 
-	mu      sync.Mutex // after a shard's
+	mu      sync.Mutex // locked after a shard's
 	history history
 
-	following sync.Mutex // of those who change tails
+	following sync.Mutex // held to change tails
 	stop      context.CancelFunc
 	ended     sync.WaitGroup
 }
 
-// New returns a Traffic that knows of nothing yet. Close it to end its goroutine.
+// New returns an empty Traffic. Close it to end its goroutine.
 func New() *Traffic {
 	t := &Traffic{shards: make([]shard, min(8*runtime.GOMAXPROCS(0), maxShards))}
 	t.generous = max(leastGenerous, generous/len(t.shards))
@@ -48,7 +48,7 @@ func New() *Traffic {
 	return t
 }
 
-// Close ends what the traffic does by itself, and every tail.
+// Close ends the goroutine, and every tail.
 func (t *Traffic) Close() {
 	t.stop()
 	t.ended.Wait()
@@ -67,7 +67,7 @@ func (t *Traffic) run(ctx context.Context) {
 	})
 }
 
-// Observe counts a decided call, and may keep it.
+// Observe counts a decided request, and may keep it.
 func (t *Traffic) Observe(o *engine.Observation) {
 	tails := *t.tails.Load()
 	wanted := len(tails) > 0 && anyWants(tails, o)
@@ -87,20 +87,20 @@ func (t *Traffic) Observe(o *engine.Observation) {
 	s.mu.Unlock()
 }
 
-// Took counts how long a decision took.
+// Took records how long a decision took.
 func (t *Traffic) Took(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.history.took(d)
 }
 
-// Busy tells that there are so many calls that some of them say enough about all.
+// Busy reports that there are so many requests per second that a sample is enough for timing.
 func (t *Traffic) Busy() bool { return t.busy.Load() }
 
-// many calls in a beat make a node busy: ten thousand in a second.
+// many requests in a beat make a node busy: ten thousand per second.
 const many = 10_000 * int64(beat) / int64(time.Second)
 
-// collect puts together what the shards hold.
+// collect collects the counts of the shards.
 func (t *Traffic) collect(now time.Time) {
 	t.mu.Lock()
 	t.history.advance(now)
@@ -113,7 +113,7 @@ func (t *Traffic) collect(now time.Time) {
 	}
 }
 
-// calls is how many were decided so far.
+// calls returns the number of requests decided since the start.
 func (t *Traffic) calls() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +121,7 @@ func (t *Traffic) calls() int64 {
 	return c.Allowed + c.Denied
 }
 
-// put moves what a shard holds to the history, and to those who watch. The shard is locked.
+// put moves what a shard holds to the history and to the tails. The shard must be locked.
 func (t *Traffic) put(s *shard) {
 	t.mu.Lock()
 	t.history.add(s)
@@ -134,8 +134,8 @@ func (t *Traffic) put(s *shard) {
 	s.empty()
 }
 
-// kindOf tells whose budget an observation is on: what is denied, or would be, must not be crowded
-// out by what is not.
+// kindOf returns the budget that an observation counts towards: denied requests, and those that would be denied, must
+// not be crowded out by others.
 func kindOf(o *engine.Observation) int {
 	if !o.Verdict.Allowed {
 		return 1
@@ -148,7 +148,7 @@ func kindOf(o *engine.Observation) int {
 	return 0
 }
 
-// failed tells whether the store has not answered. A bad call is nobody's failure.
+// failed reports whether the store did not answer. An invalid request is not a failure.
 func failed(o *engine.Observation) bool {
 	return o.Err != nil && !errors.Is(o.Err, penstock.ErrInvalid)
 }

@@ -1,4 +1,4 @@
-// Package urlform has the one form in which the parts of a request's URL are compared and forwarded.
+// Package urlform defines the canonical form in which the parts of a request's URL are compared and forwarded.
 package urlform
 
 import (
@@ -17,15 +17,13 @@ const (
 	maxLabel = 63
 )
 
-// Host returns the host of a Host header or :authority in normal form: lower case, without port and
-// without a dot at the end; an IPv6 address as RFC 5952 writes it, without brackets. The error is a
-// *HostError.
+// Host returns the host of a Host header or :authority in normal form: lower case, without port and without a
+// trailing dot; an IPv6 address as in RFC 5952, without brackets. The error is a *HostError.
 //
-// It is stricter than RFC 3986, which allows escapes and punctuation in names: servers disagree on
-// what these mean. A name has letters, digits, hyphens and underscores in labels of up to 63 bytes;
-// internationalised names come as Punycode. A name whose last label is a number must be an IPv4
-// address in its usual form, as browsers have it. User information is refused, and so are ports that
-// are not from 0 to 65535.
+// It is stricter than RFC 3986, which allows escapes and punctuation in names: servers disagree on their meaning. A
+// name consists of labels of up to 63 letters, digits, hyphens and underscores; internationalised names are in
+// Punycode. A name whose last label is a number must be an IPv4 address in its usual form, as in browsers. User
+// information is refused, and so are ports outside 0 to 65535.
 func Host(header string) (string, error) {
 	name, port, bracketed := split(header)
 	if !isPort(port) {
@@ -45,7 +43,7 @@ func Host(header string) (string, error) {
 	return strings.ToLower(name), nil
 }
 
-// split cuts the port off, with its colon, and the brackets.
+// split cuts off the port, with its colon, and the brackets.
 func split(header string) (name, port string, bracketed bool) {
 	if rest, ok := strings.CutPrefix(header, "["); ok {
 		name, port, ok = strings.Cut(rest, "]")
@@ -60,7 +58,7 @@ func split(header string) (name, port string, bracketed bool) {
 	return header, "", false
 }
 
-// isPort tells "", a colon alone, which RFC 3986 allows, and a colon with a port.
+// isPort accepts "", a colon alone, which RFC 3986 allows, and a colon with a port.
 func isPort(text string) bool {
 	if text == "" {
 		return true
@@ -101,8 +99,8 @@ func isName(name string) bool {
 	return true
 }
 
-// isNumber tells labels that resolvers take for a part of an IPv4 address: decimal, octal and
-// hexadecimal numbers.
+// isNumber reports whether resolvers take a label for a part of an IPv4 address: a decimal, octal or hexadecimal
+// number.
 func isNumber(label string) bool {
 	if len(label) > 1 && label[0] == '0' && label[1]|0x20 == 'x' {
 		return !strings.ContainsFunc(label[2:], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })

@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// Ignore is a set of differences between paths that do not count. Servers disagree on them: what is
-// one path to Express or a servlet container is several to nginx.
+// Ignore is a set of differences between paths to ignore. Servers disagree on them: what is one path to Express or a
+// servlet container is several to nginx.
 type Ignore uint8
 
 const (
-	// Case: /Login is /login. Letters of all alphabets are folded to lower case.
+	// Case ignores case: /Login is /login. Letters of all alphabets are folded to lower case.
 	Case Ignore = 1 << iota
-	// TrailingSlash: /login/ is /login.
+	// TrailingSlash ignores a slash at the end: /login/ is /login.
 	TrailingSlash
-	// MatrixParameters: /login;x=1 is /login, and /a/..;x/login is /login.
+	// MatrixParameters ignores parameters: /login;x=1 is /login, and /a/..;x/login is /login.
 	MatrixParameters
 )
 
-// Path returns a path, which must be in the form that [Path] returns, without the differences that are
-// ignored. A path that has none of them is returned as it is.
+// Path returns a path without the ignored differences. The path must be in the form that [Path] returns. A path
+// without such differences is returned unchanged.
 func (i Ignore) Path(path string) string {
 	if i&MatrixParameters != 0 && strings.IndexByte(path, ';') >= 0 {
-		path, _ = resolve(path, appendWithoutParameters) // which cannot fail
+		path, _ = resolve(path, appendWithoutParameters) // cannot fail
 	}
 	if i&Case != 0 {
 		path = i.Text(path)
@@ -47,7 +47,7 @@ func appendWithoutParameters(out []byte, segment string) ([]byte, error) {
 	return append(out, segment...), nil
 }
 
-// isFolded is quick, and may return false for a text that is folded.
+// isFolded is fast, and may return false for a folded text.
 func isFolded(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' {
@@ -57,8 +57,8 @@ func isFolded(text string) bool {
 	return true
 }
 
-// fold returns the same letter for all forms of one, whatever a server compares by: ſ and S are s, K
-// (the Kelvin sign) is k, İ is i.
+// fold returns the same letter for all forms of a letter, however a server compares them: ſ and S become s, K (the
+// Kelvin sign) becomes k, İ becomes i.
 func fold(r rune) rune {
 	least := r
 	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {

@@ -6,20 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Path returns the form in which rules match a path and count by it. All spellings that servers take
-// for the same path have the same form, so no spelling evades a rule or gets a counter of its own:
+// Path returns the form in which rules match a path and count by it. All spellings that servers treat as the same
+// path have the same form, so no spelling evades a rule or gets its own counter:
 //
-//   - What begins with ? or # is cut off.
+//   - Everything from the first ? or # on is cut off.
 //   - Percent-escapes are decoded, once. These stay escaped, with upper-case digits: %2F, %3F and
 //     %23, which separate nothing; %25, which could begin another escape; %7B and %7D, because braces
-//     are wildcards in patterns; control characters. A % that begins no escape becomes %25, a brace
-//     %7B or %7D.
+//     are wildcards in patterns; control characters. A % that does not begin an escape becomes %25,
+//     a brace %7B or %7D.
 //   - Several slashes become one; `.` and `..` are resolved, never above the root.
 //   - A leading slash is added. A trailing slash is kept: /a/ is not /a. See [Ignore].
 //   - Case is kept. See [Ignore].
 //
-// A path that has this form already, as nearly all have, is returned as it is. The result has this
-// form.
+// A path that already has this form, as nearly all have, is returned unchanged. The result has this form.
 func Path(path string) string {
 	if isPath(path) {
 		return path
@@ -27,22 +26,22 @@ func Path(path string) string {
 	if end := strings.IndexAny(path, "?#"); end >= 0 {
 		path = path[:end]
 	}
-	out, _ := resolve(path, appendDecoded) // which cannot fail
+	out, _ := resolve(path, appendDecoded) // cannot fail
 	return out
 }
 
-// ForwardedPath returns the form in which a path is forwarded: servers take it for the path that
-// rules have matched, because Path returns the same for both.
+// ForwardedPath returns the form in which a path is forwarded. Servers treat it as the path that rules have matched,
+// because Path returns the same for both.
 //
 //   - Escapes of letters, digits and - . _ ~ are decoded. All others stay, with upper-case digits:
 //     %2F is not a slash, here and at the upstream.
-//   - What must be escaped and is not is escaped.
+//   - Characters that must be escaped and are not are escaped.
 //   - Several slashes become one; `.` and `..` are resolved, never above the root.
 //   - A leading slash is added. A trailing slash is kept.
 //
-// It fails for what servers read in different ways: control characters and backslashes, escaped or
-// not, invalid escapes, invalid UTF-8, ? and #, and dot segments with parameters (`..;`). The result
-// has this form. "*" stays as it is.
+// It fails for paths that servers read differently: control characters and backslashes, escaped or not, invalid
+// escapes, invalid UTF-8, ? and #, and dot segments with parameters (`..;`). The result has this form. "*" is
+// returned unchanged.
 func ForwardedPath(path string) (string, error) {
 	if path == "*" || isForwarded(path) {
 		return path, nil
@@ -50,8 +49,8 @@ func ForwardedPath(path string) (string, error) {
 	return resolve(path, appendEscaped)
 }
 
-// resolve returns a path without empty and dot segments. write appends a segment in the form it is to
-// have, in which a dot is a dot.
+// resolve returns a path without empty and dot segments. write appends a segment in its final form, in which dots are
+// not escaped.
 func resolve(path string, write func(out []byte, segment string) ([]byte, error)) (string, error) {
 	out := make([]byte, 0, len(path)+16)
 	for more := true; more; {
@@ -77,8 +76,7 @@ func resolve(path string, write func(out []byte, segment string) ([]byte, error)
 	return string(out), nil
 }
 
-// isPath reports whether a path is in the form that Path returns. It is quick, and may return false
-// for one that is.
+// isPath reports whether a path is in the form that Path returns. It is fast, and may return false for one that is.
 func isPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false
@@ -141,9 +139,9 @@ func mustStayEscaped(c byte) bool {
 	return c < ' '
 }
 
-// appendEscaped appends a segment as it is forwarded.
+// appendEscaped appends a segment in the form to forward.
 func appendEscaped(out []byte, segment string) ([]byte, error) {
-	decoded := make([]byte, 0, len(segment)) // to see what it says in the end
+	decoded := make([]byte, 0, len(segment)) // for checking its meaning
 	for i := 0; i < len(segment); i++ {
 		c := segment[i]
 		escaped := c == '%'
@@ -177,7 +175,7 @@ func appendEscaped(out []byte, segment string) ([]byte, error) {
 	return out, nil
 }
 
-// unescape decodes the escape that a text begins with.
+// unescape decodes the escape at the start of a text.
 func unescape(text string) (c byte, ok bool) {
 	if len(text) < 3 {
 		return 0, false
@@ -205,5 +203,5 @@ func isUnreserved(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// isDelimiter reports what may stand in a segment as it is, though an escape of it is something else.
+// isDelimiter reports whether a character may appear in a segment as it is, although its escape means something else.
 func isDelimiter(c byte) bool { return strings.IndexByte("!$&'()*+,;=:@", c) >= 0 }

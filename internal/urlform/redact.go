@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Redact returns a URL, or host:port, as it can be shown: without user, password, query and fragment,
-// any of which may be a secret. It takes text that is not a valid URL too, and then rather hides too
-// much: whatever comes before the last @, and all but the scheme where no host can be made out.
+// Redact returns a URL, or host:port, that is safe to show: without user, password, query and fragment, any of which
+// may be a secret. It also accepts text that is not a valid URL, and then hides more: everything before the last @,
+// and everything except the scheme if it finds no host.
 func Redact(text string) string {
 	scheme, user, host, path := parts(text)
 	if _, err := Host(host); err != nil {
@@ -22,14 +22,14 @@ func Redact(text string) string {
 	return scheme + user + host + path
 }
 
-// HasPassword tells whether a URL, or what may be meant as one, has a password before its host.
+// HasPassword reports whether a URL, or a text that may be meant as one, has a password before its host.
 func HasPassword(text string) bool {
 	_, user, _, _ := parts(text)
 	return strings.Contains(user, ":")
 }
 
-// WellFormed tells whether a URL can be read in one way only: parsers agree on where its password ends,
-// and its query is name=value pairs.
+// WellFormed reports whether a URL can be read in one way only: parsers agree on where its password ends, and its
+// query is name=value pairs.
 func WellFormed(text string) bool {
 	_, user, host, _ := parts(text)
 	u, errURL := url.Parse(text)
@@ -45,7 +45,7 @@ func WellFormed(text string) bool {
 	return true
 }
 
-// parts cuts a text at its last @: what a password contains is not told apart from what follows it.
+// parts splits a text at its last @: the end of a password cannot be told from the text that follows.
 func parts(text string) (scheme, user, host, path string) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if ok && isScheme(scheme) {

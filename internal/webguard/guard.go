@@ -1,6 +1,6 @@
-// Package webguard refuses requests that a web page makes a browser send to an API it should not
-// reach: cross-origin requests, and DNS rebinding, where a page's own name suddenly resolves to an
-// address that only this machine or network can reach.
+// Package webguard refuses requests that a web page makes a browser send to an API that it should not reach:
+// cross-origin requests, and DNS rebinding, where a page's own name suddenly resolves to an address that only this
+// machine or network can reach.
 package webguard
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// Hosts are the names and addresses under which a listener is reached. The zero value is any.
+// Hosts are the names and addresses under which a listener is reached. The zero value accepts any.
 type Hosts struct {
 	// Loopback says that only this machine can reach the listener. It accepts loopback addresses,
 	// localhost and Names.
 	Loopback bool
 
-	// Names are further names of the listener; *.example.com is every name below example.com. If there
-	// are any, a listener beyond loopback accepts only them and addresses.
+	// Names are further names of the listener; *.example.com matches every name below example.com. If there are any,
+	// a listener beyond loopback accepts only these names and addresses.
 	Names []string
 }
 
@@ -30,21 +30,21 @@ type Hosts struct {
 type Options struct {
 	Hosts Hosts
 
-	// Pages says that the API serves pages, which may call it. Otherwise no page may.
+	// Pages says that the API serves pages, which may send it requests. Otherwise no page may.
 	Pages bool
 
-	// Open are paths that are not guarded: health checks send odd hosts, and learn nothing else.
+	// Open are paths that are not guarded: health checks send unusual hosts, and these paths reveal nothing else.
 	Open []string
 
-	// Relayed are paths at which proxies pass on headers of their own clients. What those say of an
-	// origin is not about this request.
+	// Relayed are paths at which proxies forward headers of their own clients. An origin in them is not about this
+	// request.
 	Relayed []string
 
-	// Refuse answers a request that is refused, with 403.
+	// Refuse writes the response to a refused request, with 403.
 	Refuse func(w http.ResponseWriter, reason string)
 }
 
-// Handler returns a handler that passes to next what o allows.
+// Handler returns a handler that passes requests to next if o allows them.
 func Handler(next http.Handler, o Options) http.Handler {
 	var sameOrigin http.CrossOriginProtection
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,19 +66,19 @@ func Handler(next http.Handler, o Options) http.Handler {
 	})
 }
 
-// fromPage tells whether a browser sends the request for a page, of whatever origin. Browsers name the
-// origin of every request that is not GET or HEAD.
+// fromPage reports whether a browser sends the request for a page, of any origin. Browsers send the origin with every
+// request that is not GET or HEAD.
 func fromPage(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return false
 	}
-	site := r.Header.Get("Sec-Fetch-Site") // "none" is the user's own doing
+	site := r.Header.Get("Sec-Fetch-Site") // "none" means that the user started it
 	return r.Header.Get("Origin") != "" || site != "" && site != "none"
 }
 
-// check tells why a Host header is not accepted. Browsers always send one, so that a request without
-// is not theirs. Names without a dot are accepted: no site on the internet has one, while proxies send
-// names such as that of an upstream block.
+// check returns why a Host header is not accepted. Browsers always send one, so a request without it does not come
+// from a browser. Names without a dot are accepted: no site on the internet has one, but proxies send such names, for
+// example that of an upstream block.
 func (h *Hosts) check(header string) error {
 	if header == "" || !h.Loopback && len(h.Names) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func matches(name, host string) bool {
 	return host == name
 }
 
-// CheckName tells why an entry of Hosts.Names is not one.
+// CheckName returns why an entry of Hosts.Names is invalid.
 func CheckName(entry string) error {
 	name := strings.TrimPrefix(entry, "*.")
 	if host, err := urlform.Host(name); err != nil || host != name {
@@ -115,8 +115,8 @@ func CheckName(entry string) error {
 	return nil
 }
 
-// CheckJSON tells why a body is not read. Browsers let a page send application/json to another origin
-// only if that allows it, which no listener does.
+// CheckJSON returns why a body is not accepted. Browsers let a page send application/json to another origin only if
+// that origin allows it, which no listener does.
 func CheckJSON(h http.Header) error {
 	given := h.Get("Content-Type")
 	media, parameters, err := mime.ParseMediaType(given)

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// The file format of envoyproxy/ratelimit, as far as the messages have it.
+// The file format of envoyproxy/ratelimit, as far as the messages cover it.
 type (
 	configFile struct {
 		Domain      string           `json:"domain"`
@@ -44,18 +44,18 @@ type (
 	}
 )
 
-// Marks of files that are not configuration. No file that convertOne writes begins like them.
+// Markers of files that are not configuration. No file that convertOne writes begins with one of them.
 const (
 	unreadableMark = "# cannot decode the resource: " // followed by the reason
 	nothingMark    = "# the management server sent no resources"
 	noRules        = "rules: []" // what live serves while an origin has no rules yet
 )
 
-// unknownMark is a comment before a configuration with fields that the linked types do not know, which may
+// unknownMark is a comment before a configuration with fields that the linked types do not know, and that may
 // restrict requests.
 const unknownMark = "# this version of Penstock does not know some fields of the resource, which are ignored\n"
 
-// convert turns resources into files, sorted by name: servers send them in any order.
+// convert converts resources to files, sorted by name, since servers send them in any order.
 func convert(resources []*anypb.Any) []rules.File {
 	files := make([]rules.File, 0, max(1, len(resources)))
 	for i, r := range resources {
@@ -82,7 +82,7 @@ func convertOne(i int, r *anypb.Any) rules.File {
 	}
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)
-	to.SetIndent("", " ") // so that the line of a problem says something
+	to.SetIndent("", " ") // so that the line number of a problem is useful
 	if err := to.Encode(configFile{config.Domain, convertDescriptors(config.Descriptors)}); err != nil {
 		return rules.File{Name: name, Data: []byte(unreadableMark + err.Error())}
 	}
@@ -108,13 +108,13 @@ func convertDescriptors(all []*configv3.RateLimitDescriptor) []descriptorFile {
 	return files
 }
 
-// units are the names that files have. Newer versions of the message have more than the type that is linked.
+// units are the names in files. Newer versions of the message have more units than the linked type.
 var units = map[configv3.RateLimitUnit]string{0: "", 1: "second", 2: "minute", 3: "hour", 4: "day", 5: "month", 6: "year", 7: "week"}
 
 func convertPolicy(p *configv3.RateLimitPolicy) *policyFile {
 	unit, known := units[p.GetUnit()]
 	if !known {
-		unit = p.GetUnit().String() // a number, which no unit is called
+		unit = p.GetUnit().String() // a number, which is not the name of any unit
 	}
 	f := &policyFile{Unit: unit, Unlimited: p.GetUnlimited(), Name: p.GetName()}
 	if !f.Unlimited {
@@ -127,7 +127,7 @@ func convertPolicy(p *configv3.RateLimitPolicy) *policyFile {
 	return f
 }
 
-// hasUnknown tells whether a message, or one in it, has fields that are not converted.
+// hasUnknown reports whether a message, or one in it, has fields that are not converted.
 func hasUnknown(m protoreflect.Message) (found bool) {
 	for unknown := m.GetUnknown(); len(unknown) > 0; {
 		number, _, n := protowire.ConsumeField(unknown)
@@ -151,7 +151,7 @@ func hasUnknown(m protoreflect.Message) (found bool) {
 	return found
 }
 
-// hasFlag tells whether a boolean field that the linked type does not know is set.
+// hasFlag reports whether a boolean field that the linked type does not know is set.
 func hasFlag(unknown []byte, field protowire.Number) (set bool) {
 	for len(unknown) > 0 {
 		number, _, n := protowire.ConsumeField(unknown)
@@ -169,7 +169,7 @@ func hasFlag(unknown []byte, field protowire.Number) (set bool) {
 	return set
 }
 
-// Compile is [envoyratelimit.Options.Compile] for what a Source reads.
+// Compile is [envoyratelimit.Options.Compile] for the files of a Source.
 func Compile(o envoyratelimit.Options) func([]rules.File, rules.Options) (*rules.Snapshot, rules.Problems, error) {
 	return func(files []rules.File, r rules.Options) (*rules.Snapshot, rules.Problems, error) {
 		var mistakes, warnings rules.Problems

@@ -30,15 +30,15 @@ import (
 // TypeURL is the type of the resources.
 const TypeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// Options say which server to ask, and as whom.
+// Options configure a source.
 type Options struct {
 	Server   string // host:port
 	NodeID   string // default "default"
 	Metadata map[string]string
 	Headers  map[string]string // sent with the stream
 
-	// TLS is asked for every connection, so that renewed certificates are used for the next one. nil: the
-	// connection is not encrypted.
+	// TLS is called for every connection, so that the next one uses renewed certificates. nil: the connection is not
+	// encrypted.
 	TLS func() (*tls.Config, error)
 
 	MaxBytes int // of a message; default 16 MiB
@@ -46,8 +46,8 @@ type Options struct {
 	// Wait is how long Read waits for the first configuration.
 	Wait time.Duration
 
-	// StartEmpty makes Read return [live.ErrNoRules] rather than another error if nothing has come by then, so
-	// that a node starts without limits.
+	// StartEmpty makes Read return [live.ErrNoRules] instead of another error if nothing has arrived by then, so that
+	// a node starts without limits.
 	StartEmpty bool
 
 	Log *slog.Logger // nil: nothing is logged
@@ -61,15 +61,15 @@ type Source struct {
 
 	mu      sync.Mutex
 	news    chan struct{} // closed and replaced when something below changes
-	text    *live.Text    // nil: nothing was received yet
-	verdict chan<- error  // on the text; nil: it was given
+	text    *live.Text    // nil: nothing received yet
+	verdict chan<- error  // for the result of the text; nil: already sent
 	err     error         // why there is no connection
 
 	close context.CancelFunc
 	ended sync.WaitGroup
 }
 
-// New connects to the server, again whenever the connection is lost, until Close.
+// New connects to the server, and reconnects whenever the connection is lost, until Close.
 func New(o Options) (*Source, error) {
 	if o.Server == "" {
 		return nil, fmt.Errorf("xds: %w: no address of the management server", penstock.ErrInvalid)
@@ -96,8 +96,7 @@ func (s *Source) String() string {
 	return fmt.Sprintf("xDS server %s (node %s)", s.options.Server, s.options.NodeID)
 }
 
-// Read returns the configuration that the server has sent last. While there is no connection it returns the
-// reason.
+// Read returns the last configuration from the server. While there is no connection it returns the reason.
 func (s *Source) Read(ctx context.Context) (*live.Text, error) {
 	ctx, cancel := context.WithDeadline(ctx, s.started.Add(s.options.Wait))
 	defer cancel()
@@ -126,7 +125,7 @@ func (s *Source) wrap(err error) error {
 	return fmt.Errorf("read the configuration from %v: %w", s, err)
 }
 
-// Watch tells of every configuration that arrives.
+// Watch calls changed for every configuration that arrives.
 func (s *Source) Watch(ctx context.Context, changed func(), _ func(error)) {
 	changed()
 	for {
@@ -139,12 +138,12 @@ func (s *Source) Watch(ctx context.Context, changed func(), _ func(error)) {
 	}
 }
 
-// Considered answers the server: a text is served if err is nil, else refused. It is for [live.Options].
+// Considered answers the server: a text is served if err is nil, and refused otherwise. It is for [live.Options].
 func (s *Source) Considered(text *live.Text, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if text == s.text && s.verdict != nil {
-		s.verdict <- err // there is room for one
+		s.verdict <- err // has room for one
 		s.verdict = nil
 	}
 }
@@ -210,7 +209,7 @@ func (s *Source) listen(ctx context.Context, heard func()) error {
 	}
 }
 
-// Pauses before a refusal is sent: servers send what was refused again at once.
+// Pauses before a refusal is sent: servers resend a refused configuration at once.
 const minPause, maxPause = 50 * time.Millisecond, 5 * time.Second
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -222,7 +221,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// receive hands over a configuration and waits for the verdict on it.
+// receive hands over a configuration and waits for its result.
 func (s *Source) receive(ctx context.Context, r *discoveryv3.DiscoveryResponse) (refused, err error) {
 	if r.TypeUrl != TypeURL {
 		return nil, fmt.Errorf("the server sent resources of type %.128q, want %s", r.TypeUrl, TypeURL)
@@ -251,8 +250,8 @@ func (s *Source) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient(s.options.Server,
 		grpc.WithTransportCredentials(secure), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(s.options.MaxBytes)),
-		// A connection that is lost without a word is noticed. Servers refuse pings that come more often than
-		// every 5 minutes.
+		// Keep-alive detects a connection that is lost silently. Servers refuse pings more often than every 5
+		// minutes.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second}))
 }
 
