@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// stream reads server-sent events and gives each to a function, until that returns an error, the node ends the
+// stream reads server-sent events and passes each to a function, until that returns an error, the node ends the
 // stream or the context ends.
 func (c *adminClient) stream(ctx context.Context, path string, each func(event string, data []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -12,20 +12,20 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-// app is the world that a run of the program sees: tests give it another.
+// app is the environment of a run of the program. Tests replace it.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	env            []string // as of os.Environ
-	terminal       bool     // stderr is read by a person: colour and progress are welcome
-	colour         bool     // stdout is, too
+	env            []string // in the form of os.Environ
+	terminal       bool     // stderr is a terminal: use colour and show progress
+	colour         bool     // stdout is a terminal, too
 
 	output string // the value of -o
 }
 
 func (a *app) getenv(name string) string { return config.Getenv(a.env, name) }
 
-// json tells whether data is wanted as JSON.
+// json reports whether the output is JSON.
 func (a *app) json() bool { return a.output == "json" }
 
 // writeJSON writes a value to stdout, for people and programs to read.
@@ -36,7 +36,7 @@ func (a *app) writeJSON(value any) error {
 	return encoder.Encode(value)
 }
 
-// warn tells what works, but should be changed.
+// warn prints settings that work but should be changed.
 func (a *app) warn(warnings ...string) {
 	for _, warning := range warnings {
 		fmt.Fprintf(a.stderr, "penstock: warning: %s\n", warning)
@@ -47,11 +47,11 @@ func (a *app) warn(warnings ...string) {
 const (
 	exitYes    = 0 // yes, allowed, valid, the same
 	exitNo     = 1 // no, denied, invalid, differs
-	exitUsage  = 2 // the command was not understood
-	exitFailed = 3 // the service, or what it rests on, failed
+	exitUsage  = 2 // the command line is invalid
+	exitFailed = 3 // the service, or something it depends on, failed
 )
 
-// An exit is an error with its exit code. Without an error there is nothing left to say.
+// An exit is an error with its exit code. If the error is nil, everything is already printed.
 type exit struct {
 	code int
 	err  error
@@ -66,10 +66,10 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// no ends the program with the answer no; err may be nil if it was given already.
+// no ends the program with the answer no. err may be nil if it is already printed.
 func no(err error) error { return &exit{exitNo, err} }
 
-// misused ends the program because of how it was called.
+// misused ends the program because of an invalid command line.
 func misused(format string, args ...any) error {
 	return &exit{exitUsage, fmt.Errorf(format, args...)}
 }
@@ -77,7 +77,7 @@ func misused(format string, args ...any) error {
 // failed ends the program because something it needs did not work.
 func failed(err error) error { return &exit{exitFailed, err} }
 
-// run does what the arguments say and returns the exit code.
+// run runs the command in the arguments and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
@@ -90,11 +90,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitYes
 	}
 	coded, ok := errors.AsType[*exit](err)
-	if !ok { // cobra did not get so far as to run a command
+	if !ok { // cobra failed before it ran a command
 		coded = &exit{exitUsage, err}
 	}
 	if coded.err != nil {
-		fmt.Fprintf(a.stderr, "penstock: %v\n", err) // with what was said of it on the way here
+		fmt.Fprintf(a.stderr, "penstock: %v\n", err) // including wrapping errors
 	}
 	if coded.code == exitUsage {
 		fmt.Fprintf(a.stderr, "See '%s --help'.\n", command.CommandPath())
@@ -102,8 +102,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return coded.code
 }
 
-// codeErrors sees to it that what a command returns has an exit code, so that the rest is known to
-// be about usage.
+// codeErrors gives every error of a command an exit code, so that any other error is about usage.
 func codeErrors(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {

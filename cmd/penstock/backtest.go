@@ -102,7 +102,7 @@ func (a *app) backtest(ctx context.Context, documents []backtest.Document, flags
 
 func newReplayStore() (backtest.Store, error) { return memstore.New(memstore.Options{}) }
 
-// readShare is how much of the logs was read.
+// readShare returns how much of the logs was read.
 func readShare(log *accesslog.Log) float64 {
 	read, of := log.Progress()
 	if of == 0 {
@@ -111,7 +111,7 @@ func readShare(log *accesslog.Log) float64 {
 	return float64(read) / float64(of)
 }
 
-// tell writes a result as -o says, and a report to the file, if one is wanted.
+// tell writes a result in the format of -o, and a report to the file, if one is given.
 func (a *app) tell(result any, page *toolreport.Page, file string) error {
 	if file != "" {
 		if err := page.WriteFile(file); err != nil {
@@ -138,7 +138,7 @@ func checkReport(file string) error {
 	return nil
 }
 
-// logFlags say how access logs are read.
+// logFlags configure how access logs are read.
 type logFlags struct {
 	format   string
 	fields   []string

@@ -44,7 +44,7 @@ type benchFlags struct {
 	file       string
 }
 
-// benchKinds are what load can be sent to.
+// benchKinds are the targets that load can be sent to.
 var benchKinds = map[string]func(*benchFlags, string) (loadgen.Target, func(), error){
 	"http": (*benchFlags).http, "grpc": (*benchFlags).grpc, "rls": (*benchFlags).rls,
 	"gateway": (*benchFlags).gateway, "redis": (*benchFlags).redis, "memory": (*benchFlags).memory,
@@ -124,7 +124,7 @@ Exit status: 0 if nothing was wrong, 1 on over-admission, 3 if no request was an
 	return c
 }
 
-// prepare takes the flags into the options. The limit is known where it is set here, or where the user named it.
+// prepare copies the flags to the options. The limit is known if it is set here, or if the user named it.
 func (f *benchFlags) prepare(c *cobra.Command, kind string) error {
 	var err error
 	if f.load.Requests, err = parseWhole("--requests", f.requests); err != nil {
@@ -186,7 +186,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags, target loadgen.Target, a
 	return nil
 }
 
-// isThisMachine tells whether an address is one of this machine's own.
+// isThisMachine reports whether an address belongs to this machine.
 func isThisMachine(address string) bool {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		address = u.Host
@@ -217,7 +217,7 @@ func (f *benchFlags) call(key string) (*penstock.Call, error) {
 	return c.call(append([]string{f.key + "=" + key}, f.attributes...))
 }
 
-// decide is a target that is a decider.
+// decide returns a target that asks a decider.
 func (f *benchFlags) decide(d penstock.Decider) loadgen.Target {
 	return func(ctx context.Context, key string) (loadgen.Answer, error) {
 		call, err := f.call(key)
@@ -308,7 +308,7 @@ func (f *benchFlags) gateway(address string) (loadgen.Target, func(), error) {
 	}, transport.CloseIdleConnections, nil
 }
 
-// store is a target that is a store, under the limit of the flags.
+// store returns a target that asks a store, under the limit of the flags.
 func (f *benchFlags) store(store penstock.Store, end func()) (loadgen.Target, func(), error) {
 	limits, err := f.limit.all([]string{f.algorithm})
 	if err != nil {

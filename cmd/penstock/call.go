@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// callFlags are how a command is told of a call: attributes as arguments, the rest as flags.
+// callFlags describe a request: attributes as arguments, the rest as flags.
 type callFlags struct {
 	domain, id string
 	cost       int64
@@ -26,7 +26,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "what the caller calls the request, to recognise a repeat")
 }
 
-// call makes a call of name=value arguments.
+// call builds a request from name=value arguments.
 func (f *callFlags) call(args []string) (*penstock.Call, error) {
 	call := &penstock.Call{Domain: f.domain, Cost: f.cost, ID: f.id}
 	var errs []error
@@ -47,7 +47,7 @@ func (f *callFlags) call(args []string) (*penstock.Call, error) {
 	return call, nil
 }
 
-// originFlags name rules that a command reads by itself.
+// originFlags name rules that a command reads itself.
 type originFlags struct{ file, database, databaseFile, config string }
 
 func (f *originFlags) add(c *cobra.Command) {
@@ -59,12 +59,12 @@ func (f *originFlags) add(c *cobra.Command) {
 	completeValues(c, "database", "sqlite:", "postgres://")
 }
 
-// given tells whether the flags name rules.
+// given reports whether the flags name rules.
 func (f *originFlags) given() bool {
 	return f.file != "" || f.database != "" || f.databaseFile != "" || f.config != ""
 }
 
-// readConfig finds out where a server with the configuration has its rules.
+// readConfig finds where a server with the configuration has its rules.
 func (f *originFlags) readConfig(a *app) error {
 	sources := config.Sources{File: f.config, Env: a.env}
 	if c, err := config.Read(sources); err != nil || c.Rules.File != "" {
@@ -76,7 +76,7 @@ func (f *originFlags) readConfig(a *app) error {
 	return err
 }
 
-// compile reads and compiles them.
+// compile reads and compiles the rules.
 func (f *originFlags) compile(ctx context.Context, a *app) (*rules.Snapshot, error) {
 	files, version, err := f.read(ctx, a)
 	if err != nil {

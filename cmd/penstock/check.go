@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// maxTimes is how often one command may ask.
+// maxTimes bounds how often one command may send a request.
 const maxTimes = 1_000_000
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -68,7 +68,7 @@ Exit status: 0 allowed, 1 denied, 3 nobody answered.`,
 	return c
 }
 
-// decider returns who is to be asked, and what ends it.
+// decider returns the decider to ask, and a function that closes it.
 func (a *app) decider(ctx context.Context, server string, timeout time.Duration, origin *originFlags) (penstock.Decider, func(), error) {
 	if !origin.given() {
 		server = cmp.Or(server, a.getenv("PENSTOCK_SERVER"), "http://127.0.0.1:8090")
@@ -124,7 +124,7 @@ func (a *app) tellVerdict(v *penstock.Verdict) error {
 	return err
 }
 
-// limitText says a limit as rules do: 100 per 1m, and what a bucket has beside its rate.
+// limitText formats a limit as rules do: 100 per 1m, and the capacity of a bucket.
 func limitText(l *penstock.LimitVerdict) string {
 	window := rules.Duration(l.Window)
 	switch {
@@ -167,7 +167,7 @@ func verdictText(v *penstock.Verdict) string {
 	return strings.Join(parts, "  ")
 }
 
-// keyText writes a key, sorted by name.
+// keyText formats a key, sorted by name.
 func keyText(key map[string]string) string {
 	if len(key) == 0 {
 		return "[] (one for all)"

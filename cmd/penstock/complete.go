@@ -18,7 +18,7 @@ func (a *app) completeRules(c *cobra.Command, flag string, server *adminFlags) {
 	_ = c.RegisterFlagCompletionFunc(flag, a.ruleNames(server)) // fails only for unknown flags
 }
 
-// ruleNames asks a node for the names of its rules. Without an answer there are none to offer.
+// ruleNames asks a node for the names of its rules. If the node does not answer, there are no completions.
 func (a *app) ruleNames(server *adminFlags) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var found admin.RuleSet

@@ -97,7 +97,7 @@ func (a *app) tellExplained(e *explained) error {
 	return nil
 }
 
-// reasons is the line of a rule: what stands in its way, or what it does.
+// reasons returns the line of a rule: why it does not match, or what it does.
 func reasons(r *admin.Considered) string {
 	if !r.Applies {
 		return r.Why

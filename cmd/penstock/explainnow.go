@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// explained is what rules make of a request and, if a server was asked, how its client stands now.
+// explained is how rules treat a request and, if a server was asked, the current state of its client.
 type explained struct {
 	*admin.Explanation
 	Now []clientState `json:"now,omitempty"`
@@ -23,11 +23,11 @@ const (
 	banned      = "banned"
 )
 
-// clientState is how a client stands to one rule that applies.
+// clientState is the state of a client under one rule that applies.
 type clientState struct {
 	Rule   string     `json:"rule"`
 	State  string     `json:"state"`
-	Until  *time.Time `json:"until,omitempty"`  // the end of the ban, or when the limit has reset at the latest
+	Until  *time.Time `json:"until,omitempty"`  // the end of the ban, or the latest time at which the limit has reset
 	Policy string     `json:"policy,omitempty"` // the limit with the least remaining
 	Used   int64      `json:"used"`
 	Limit  int64      `json:"limit"`
@@ -49,8 +49,8 @@ func (s *clientState) text() string {
 	return fmt.Sprintf("%s: within its limit, %d of %d used (%s)", s.Rule, s.Used, s.Limit, s.Policy)
 }
 
-// explainByServer asks a node what its rules make of a request and, unless another time is asked for, how the
-// client stands.
+// explainByServer asks a node how its rules treat a request and, unless other is set, for the state of the
+// client.
 func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *penstock.Call, now time.Time, other bool) (*explained, error) {
 	client, err := server.client(a)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) explainByServer(ctx context.Context, server *adminFlags, call *pen
 	return found, nil
 }
 
-// stateOf sums up what a rule knows of a client.
+// stateOf sums up the state of a client under a rule.
 func stateOf(k *admin.KeyState, now time.Time) clientState {
 	s := clientState{Rule: k.Rule, State: withinLimit}
 	for i, l := range k.Limits {

@@ -83,7 +83,7 @@ func healthAddress(c *config.Config) (string, error) {
 	return "", fmt.Errorf("no listener answers /readyz at a known port: listen.health is %q, listen.http %q, listen.admin %q; set listen.health, or use --url", c.Listen.Health, c.Listen.HTTP, c.Listen.Admin)
 }
 
-// askHealth prints what the node says of itself, in one line.
+// askHealth prints the node's own status in one line.
 func (a *app) askHealth(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -48,7 +48,7 @@ allows the list, with hashes instead of names. Set it as PENSTOCK_TOKEN rather t
 	return c
 }
 
-// adminFlags say which server is asked, and as whom.
+// adminFlags name the server and the token to use.
 type adminFlags struct {
 	server, token string
 	timeout       time.Duration
@@ -60,7 +60,7 @@ func (f *adminFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "of one question")
 }
 
-// An adminClient asks the admin API of a node.
+// An adminClient sends requests to the admin API of a node.
 type adminClient struct {
 	base, token string
 	client      *http.Client
@@ -91,7 +91,7 @@ func (f *adminFlags) client(a *app) (*adminClient, error) {
 // maxAnswer bounds the size of a response.
 const maxAnswer = 16 << 20
 
-// ask sends a question and reads the answer. A problem that blames what was asked is answered no.
+// ask sends a request and reads the response. An error that is caused by the request exits with no.
 func (c *adminClient) ask(ctx context.Context, method, path string, body, into any) error {
 	answer, err := c.send(ctx, method, path, body, c.client)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *adminClient) send(ctx context.Context, method, path string, body any, c
 	}
 	answer, err := client.Do(r)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = fmt.Errorf("%s: %w", urlform.Redact(c.base), failed.Err) // it repeats the URL, user and all
+		err = fmt.Errorf("%s: %w", urlform.Redact(c.base), failed.Err) // the error quotes the URL, including the user
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the admin API: %w", err)
@@ -137,7 +137,7 @@ func (c *adminClient) send(ctx context.Context, method, path string, body any, c
 	return answer, nil
 }
 
-// refusal is what an answer that is not the one asked for means.
+// refusal turns an unexpected response into an error.
 func refusal(answer *http.Response, text []byte) error {
 	var p admin.Problem
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), problem.MediaType) || json.Unmarshal(text, &p) != nil || p.Code == "" {
@@ -149,7 +149,7 @@ func refusal(answer *http.Response, text []byte) error {
 	return no(errors.New(p.Detail))
 }
 
-// callerFlags are how a command is told of a caller.
+// callerFlags identify a client.
 type callerFlags struct{ rule, domain string }
 
 func (f *callerFlags) add(c *cobra.Command) {
@@ -157,7 +157,7 @@ func (f *callerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.domain, "domain", "", "only rules of this domain")
 }
 
-// A callerQuestion is about one caller.
+// A callerQuestion is a request about one client.
 type callerQuestion struct {
 	Rule       string            `json:"rule,omitempty"`
 	Domain     string            `json:"domain,omitempty"`
@@ -165,7 +165,7 @@ type callerQuestion struct {
 	Duration   string            `json:"duration,omitempty"`
 }
 
-// question makes one of name=value arguments.
+// question builds a callerQuestion from name=value arguments.
 func (f *callerFlags) question(args []string) (*callerQuestion, error) {
 	call, err := (&callFlags{}).call(args)
 	if err != nil {

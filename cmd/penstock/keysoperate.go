@@ -52,7 +52,7 @@ penalty; a caller that no such rule knows can be put on the deny list of the rul
 	o.add(c)
 	a.completeRules(c, "rule", &o.server)
 	c.Flags().StringVar(&o.length, "for", "", "`duration` from now on, as 30m, 1h or 2d")
-	_ = c.MarkFlagRequired("for") // the flag is there
+	_ = c.MarkFlagRequired("for") // cannot fail: the flag exists
 	completeValues(c, "for", "10m", "1h", "1d", "7d")
 	return c
 }
@@ -74,7 +74,7 @@ reset forgets that too.`,
 	return c
 }
 
-// An operation changes what is known of a caller.
+// An operation changes the state of a client.
 type operation struct {
 	server adminFlags
 	caller callerFlags

@@ -149,7 +149,7 @@ func (a *app) tellKeyStates(found *admin.KeyStates) error {
 	return nil
 }
 
-// resets tells when a limit is as if the caller was never seen.
+// resets formats when a limit is as if the client had never been seen.
 func resets(l *admin.LimitState) string {
 	if l.ResetAfter == nil || *l.ResetAfter == 0 {
 		return "-"
@@ -157,7 +157,7 @@ func resets(l *admin.LimitState) string {
 	return "in " + (time.Duration(*l.ResetAfter) * time.Millisecond).Round(time.Second).String()
 }
 
-// tellGuards tells what stands around the counters, where there is something.
+// tellGuards prints the state besides counters, such as bans, if there is any.
 func (a *app) tellGuards(k *admin.KeyState) {
 	if k.BannedUntil != nil {
 		fmt.Fprintf(a.stdout, "%s: banned until %s\n", k.Rule, k.BannedUntil.Format(time.RFC3339))

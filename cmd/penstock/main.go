@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	_ "time/tzdata" // calendar limits know their time zones wherever this runs
+	_ "time/tzdata" // calendar limits find their time zones on every system
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -16,8 +16,8 @@ import (
 
 func main() { os.Exit(realApp().run(context.Background(), arguments(os.Args))) }
 
-// arguments returns those of the command line. A program that is called as envoyproxy/ratelimit is, by the name
-// ratelimit and without arguments, serves what its environment says.
+// arguments returns those of the command line. If the program is run like envoyproxy/ratelimit, by the name
+// ratelimit and without arguments, it serves with the configuration in its environment.
 func arguments(line []string) []string {
 	if len(line) == 1 && filepath.Base(line[0]) == "ratelimit" {
 		return []string{"serve", "--envoy-ratelimit-env"}
@@ -70,8 +70,8 @@ Data goes to stdout, everything else to stderr. Exit status: 0 yes or allowed,
 	return root
 }
 
-// checkVariables refuses misspelt environment variables before a command runs. Commands that load the
-// whole configuration report them with its other errors.
+// checkVariables rejects misspelt environment variables before a command runs. Commands that load the whole
+// configuration report them with its other errors.
 func (a *app) checkVariables(c *cobra.Command) error {
 	switch c.Name() {
 	case "serve", "doctor", "health", "version", "help", "penstock":

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/manpage"
 )
 
-// newManCommand is for those who make packages.
+// newManCommand returns the command that writes the manual, for packagers.
 func newManCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
@@ -35,7 +35,7 @@ of the program's commit.`,
 	}
 }
 
-// sourceDate is how old the manual is: zero if nobody knows.
+// sourceDate returns the date of the manual, zero if unknown.
 func (a *app) sourceDate() (time.Time, error) {
 	text := a.getenv("SOURCE_DATE_EPOCH")
 	if text == "" {

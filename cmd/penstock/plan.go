@@ -103,7 +103,7 @@ type amountFlag struct {
 	name, byDefault, usage string
 }
 
-// list are the flags that are amounts.
+// list returns the flags that are amounts.
 func (f *planFlags) list(in *plan.Input) []amountFlag {
 	return []amountFlag{
 		{&in.DailyUsers, "dau", "500M", "daily active `users`"},
@@ -121,7 +121,7 @@ func (f *planFlags) list(in *plan.Input) []amountFlag {
 	}
 }
 
-// fill takes the flags into the input.
+// fill copies the flags to the input.
 func (f *planFlags) fill(ctx context.Context, a *app, in *plan.Input) error {
 	for _, flag := range f.list(in) {
 		n, err := parseAmount(*f.amounts[flag.name])
@@ -245,7 +245,7 @@ func measureCosts(ctx context.Context, redis string, costs *plan.Costs) error {
 	return err
 }
 
-// measurePrefix is of the keys that a measurement makes.
+// measurePrefix is the prefix of the keys that a measurement creates.
 const measurePrefix = "penstock-plan:"
 
 func measureRedis(ctx context.Context, address string) (*plan.StoreCosts, error) {
@@ -293,7 +293,7 @@ func measureRedis(ctx context.Context, address string) (*plan.StoreCosts, error)
 	})
 }
 
-// removeMeasured removes what a measurement left. What it cannot remove expires.
+// removeMeasured removes the keys of a measurement. Those that it cannot remove expire.
 func removeMeasured(client rueidis.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

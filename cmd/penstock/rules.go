@@ -42,7 +42,7 @@ in a database that keeps every version: sqlite:PATH or postgres://…, given by
 	return c
 }
 
-// noSuchCommand takes no arguments: they are misspelt commands.
+// noSuchCommand rejects arguments, which are misspelt commands.
 func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	return misused("unknown command %q for %q", args[0], c.CommandPath())
 }
 
-// answered gives an error that has none its exit code: no, if what was asked for is at fault.
+// answered gives an exit code to an error without one: no, if the input is at fault.
 func answered(err error) error {
 	if _, coded := errors.AsType[*exit](err); coded {
 		return err

@@ -15,12 +15,12 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// changeFlags say who changes the rules, why, and from which version.
+// changeFlags say who changes the rules, why, and based on which version.
 type changeFlags struct {
 	databaseFlags
 	author, message string
 	ifVersion       int64
-	named           bool // ifVersion was given
+	named           bool // ifVersion is set
 }
 
 func (f *changeFlags) add(c *cobra.Command) {
@@ -32,8 +32,7 @@ func (f *changeFlags) add(c *cobra.Command) {
 	c.PreRun = func(c *cobra.Command, _ []string) { f.named = c.Flags().Changed("if-version") }
 }
 
-// change returns the change that the flags describe, made from the current version unless they say
-// otherwise.
+// change returns the change that the flags describe, based on the current version unless they name another.
 func (f *changeFlags) change(a *app, current int64) ruledb.Change {
 	c := ruledb.Change{Base: current, Author: f.author, Message: f.message}
 	if f.named {
@@ -45,14 +44,14 @@ func (f *changeFlags) change(a *app, current int64) ruledb.Change {
 	return c
 }
 
-// A changed is what came of applying or rolling back.
+// A changed is the result of apply or rollback.
 type changed struct {
 	Applied   bool              `json:"applied"`
-	Version   *versionJSON      `json:"version,omitempty"` // saved, or current if nothing was
+	Version   *versionJSON      `json:"version,omitempty"` // the saved one, or the current one if nothing was saved
 	Changes   []rulediff.Change `json:"changes,omitempty"`
 	Problems  rules.Problems    `json:"problems,omitempty"`
 	Conflict  string            `json:"conflict,omitempty"`
-	Diff      string            `json:"diff,omitempty"` // of what others changed
+	Diff      string            `json:"diff,omitempty"` // of the changes by others
 	Published string            `json:"published,omitempty"`
 }
 
@@ -94,7 +93,7 @@ changed them, 3 if the database or Redis failed.`,
 }
 
 func (a *app) apply(ctx context.Context, file rules.File, flags *changeFlags) error {
-	// Rules with mistakes make no database.
+	// Do not create a database for invalid rules.
 	if _, warnings, err := rules.CompileFiles([]rules.File{file}, rules.Options{}); err != nil {
 		return a.tellRefused(err, warnings)
 	}
@@ -119,7 +118,7 @@ func (a *app) apply(ctx context.Context, file rules.File, flags *changeFlags) er
 	return a.tellApplied(ctx, base, current, applied)
 }
 
-// dryApply shows what apply would do, also where it would make the database.
+// dryApply shows what apply would do, also if it would create the database.
 func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags) error {
 	_, warnings, err := rules.CompileFiles([]rules.File{file}, rules.Options{})
 	if err != nil {
@@ -142,7 +141,7 @@ func (a *app) dryApply(ctx context.Context, file rules.File, flags *changeFlags)
 	return a.tellChanged(&result, "nothing is saved: this is a dry run")
 }
 
-// expected returns the current version, and a conflict if it is not the one that the flags name.
+// expected returns the current version, and a conflict if the flags name another one.
 func (f *changeFlags) expected(ctx context.Context, base *rulebase) (ruledb.Version, error) {
 	current, err := base.Current(ctx)
 	if err != nil || !f.named || f.ifVersion == current.Number {
@@ -155,7 +154,7 @@ func (f *changeFlags) expected(ctx context.Context, base *rulebase) (ruledb.Vers
 	return current, conflict
 }
 
-// changesBetween tells what a document changes; nothing, if what is there no longer compiles.
+// changesBetween returns what a document changes, or nothing if the current one no longer compiles.
 func changesBetween(ctx context.Context, current ruledb.Version, file rules.File) []rulediff.Change {
 	d, err := rulediff.Of(ctx, []rules.File{documentOf(current)}, []rules.File{file})
 	if err != nil {
@@ -164,7 +163,7 @@ func changesBetween(ctx context.Context, current ruledb.Version, file rules.File
 	return d.Changes
 }
 
-// tellUnchanged publishes what is there, in case that it failed the last time.
+// tellUnchanged publishes the current rules again, in case that failed the last time.
 func (a *app) tellUnchanged(ctx context.Context, base *rulebase, current ruledb.Version) error {
 	shown := shownVersion(current)
 	result := changed{Applied: true, Version: &shown}
@@ -212,7 +211,7 @@ func (a *app) tellChanged(result *changed, summary string) error {
 	return nil
 }
 
-// tellRefused says why nothing was saved.
+// tellRefused prints why nothing was saved.
 func (a *app) tellRefused(err error, warnings rules.Problems) error {
 	if mistakes, ok := errors.AsType[rules.Problems](err); ok {
 		return a.tellMistakes(append(mistakes, warnings...))
@@ -233,7 +232,7 @@ func (a *app) tellMistakes(problems rules.Problems) error {
 	return no(errors.New("the rules are not saved: they have mistakes"))
 }
 
-// tellConflict shows what others changed.
+// tellConflict prints what others changed.
 func (a *app) tellConflict(c *ruledb.Conflict) error {
 	if a.json() {
 		shown := shownVersion(c.Current)

@@ -12,7 +12,7 @@ import (
 
 var opMarks = map[string]string{rulediff.Add: "+", rulediff.Alter: "~", rulediff.Remove: "-"}
 
-// writeChanges writes one line for each thing that changed, and how many.
+// writeChanges writes one line for each change, and their number.
 func writeChanges(w io.Writer, changes []rulediff.Change) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	counts := map[string]int{}

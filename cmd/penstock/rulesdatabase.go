@@ -19,9 +19,9 @@ import (
 	"github.com/penstock-io/penstock/internal/ruleservice"
 )
 
-// databaseFlags say where the rules are kept, in the words of serve: flags go before the
-// environment, and that before the configuration. There is no default: a database that no server
-// reads would be created in the current directory.
+// databaseFlags say where the rules are kept, with the same names as in serve. Flags override the environment,
+// which overrides the configuration. There is no default, because that would create a database in the current
+// directory that no server reads.
 type databaseFlags struct{ config, database, file, redis string }
 
 func (f *databaseFlags) add(c *cobra.Command) {
@@ -31,22 +31,22 @@ func (f *databaseFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("database", "database-file")
 }
 
-// addRedis adds where changes are published.
+// addRedis adds the flag for where changes are published.
 func (f *databaseFlags) addRedis(c *cobra.Command) {
 	c.Flags().StringVar(&f.redis, "redis", "", "publish to nodes that read rules from this Redis (`host:port`, PENSTOCK_STORE_REDIS_ADDRESSES)")
 }
 
-// A rulebase is the rules database and the one way to change it.
+// A rulebase is the rules database and the service that changes it.
 type rulebase struct {
 	*ruledb.DB
 	service *ruleservice.Service
 	redis   *ruleredis.Rules // nil: nodes read the database
 
-	mustPublish bool // --redis was given
+	mustPublish bool // --redis is set
 }
 
-// publishError returns nil if rules need not be published: the user of the server's Redis lacks the
-// rights, which only nodes without a database need.
+// publishError returns nil if rules need not be published: the user of the server's Redis lacks the rights, which
+// only nodes without a database need.
 func (b *rulebase) publishError(err error) error {
 	if !b.mustPublish && errors.Is(err, ruleredis.ErrForbidden) {
 		return nil
@@ -55,13 +55,13 @@ func (b *rulebase) publishError(err error) error {
 }
 
 func (b *rulebase) close() {
-	_ = b.service.Database.Close() // what was saved is saved
+	_ = b.service.Database.Close() // all changes are already saved
 	if b.redis != nil {
 		b.redis.Close()
 	}
 }
 
-// openRules opens the rules database. Only what writes the first version may make one.
+// openRules opens the rules database. Only a command that writes the first version may create it.
 func (a *app) openRules(ctx context.Context, f *databaseFlags, create bool) (*rulebase, error) {
 	config, err := a.rulesConfig(f)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *app) rulesConfig(f *databaseFlags) (*config.Config, error) {
 	return conf, err
 }
 
-// currentUser is the author of changes that name none.
+// currentUser returns the author of changes that name none.
 func (a *app) currentUser() string {
 	if name := cmp.Or(a.getenv("USER"), a.getenv("LOGNAME"), a.getenv("USERNAME")); name != "" {
 		return name
@@ -123,7 +123,7 @@ func (a *app) currentUser() string {
 	return "unknown"
 }
 
-// versionJSON is a version as data.
+// versionJSON is a version in JSON output.
 type versionJSON struct {
 	Version  int64     `json:"version"`
 	At       time.Time `json:"at"`

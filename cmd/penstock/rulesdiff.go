@@ -54,7 +54,7 @@ Exit status: 0 if they are the same, 1 if they differ.`,
 	return c
 }
 
-// oldRules reads what is compared with: the first of two arguments, or a version in the database.
+// oldRules reads the rules to compare with: the first of two arguments, or a version in the database.
 func (a *app) oldRules(ctx context.Context, args []string, from *databaseFlags, version int64) ([]rules.File, error) {
 	if len(args) == 2 {
 		return a.readRules(ctx, args[0])
@@ -71,7 +71,7 @@ func (a *app) oldRules(ctx context.Context, args []string, from *databaseFlags, 
 	return []rules.File{documentOf(v)}, nil
 }
 
-// at returns a version, the current one for 0. Before the first there is the empty one.
+// at returns a version, or the current one for 0. Before the first save, that is the empty version.
 func (b *rulebase) at(ctx context.Context, version int64) (ruledb.Version, error) {
 	if version == 0 {
 		return b.Current(ctx)
@@ -79,7 +79,7 @@ func (b *rulebase) at(ctx context.Context, version int64) (ruledb.Version, error
 	return b.Version(ctx, version)
 }
 
-// documentOf returns a version's rules, of the empty state before the first version: none.
+// documentOf returns the rules of a version. The empty version has none.
 func documentOf(v ruledb.Version) rules.File {
 	file := rules.File{Name: fmt.Sprintf("version %d", v.Number), Data: v.Document}
 	if v.Number == 0 {

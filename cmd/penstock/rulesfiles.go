@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// stdinName is what problems call rules that came by stdin.
+// stdinName is the name that problems use for rules from stdin.
 const stdinName = "<stdin>"
 
-// readRules reads a file, a directory or, for -, stdin. Files are named as the user did.
+// readRules reads a file, a directory or, for -, stdin. Files are named as the user named them.
 func (a *app) readRules(ctx context.Context, path string) ([]rules.File, error) {
 	if path == "-" {
 		return a.readStdin()
@@ -46,7 +46,7 @@ func (a *app) readRules(ctx context.Context, path string) ([]rules.File, error) 
 	return files, nil
 }
 
-// readDocument reads rules that are one text, as a database keeps them.
+// readDocument reads rules that are one text, as in a database.
 func (a *app) readDocument(ctx context.Context, path string) (rules.File, error) {
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
 		return rules.File{}, misused("%s is a directory: a database keeps one document, give a file", path)

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A testReport is what came of some files of tests.
+// A testReport is the result of some test files.
 type testReport struct {
 	Passed int          `json:"passed"`
 	Failed int          `json:"failed"`
@@ -40,9 +40,9 @@ type testFlags struct {
 	pattern string
 	verbose bool
 	config  string
-	delay   time.Duration // for which a call is held that does not say
+	delay   time.Duration // how long a request is held by default
 	run     *regexp.Regexp
-	instead *rules.Snapshot // of rules; nil: those that the tests name
+	instead *rules.Snapshot // rules to use; nil: those that the tests name
 }
 
 func newRulesTestCommand(a *app) *cobra.Command {
@@ -140,11 +140,11 @@ func (t *testReport) add(file testedFile) {
 	}
 }
 
-// fixturesAt returns the files of tests at a path.
+// fixturesAt returns the test files at a path.
 func fixturesAt(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return []string{path}, nil // a file, or not there: reading it will say
+		return []string{path}, nil // a file, or missing: reading it reports that
 	}
 	var paths []string
 	for _, entry := range entries {
@@ -198,7 +198,7 @@ func (a *app) runFixture(ctx context.Context, path string, fixture *ruletest.Fix
 	return err
 }
 
-// rulesOf returns the rules that a fixture names, relative to itself.
+// rulesOf returns the rules that a fixture names, relative to the fixture.
 func (a *app) rulesOf(ctx context.Context, path string, fixture *ruletest.Fixture) (*rules.Snapshot, error) {
 	from := fixture.Rules
 	if from == "" {

@@ -17,7 +17,7 @@ import (
 // A validation is what was found in some sets of rules.
 type validation struct {
 	Valid    bool           `json:"valid"`
-	Rules    int            `json:"rules"` // of the sets without mistakes
+	Rules    int            `json:"rules"` // in the sets without errors
 	Files    int            `json:"files"`
 	Errors   int            `json:"errors"`
 	Warnings int            `json:"warnings"`
@@ -60,13 +60,13 @@ Exit status: 0 if the rules can be used, 1 if not.`,
 	return c
 }
 
-// addMaxDelayFlag adds what says for how long the gateway holds requests.
+// addMaxDelayFlag adds the flag that says how long the gateway holds requests.
 func addMaxDelayFlag(flags *pflag.FlagSet, config *string) {
 	flags.StringVar(config, "config", "", "configuration `file` of the server, for gateway.max_delay; default PENSTOCK_CONFIG")
 }
 
-// maxDelay returns for how long the gateway holds requests by its configuration; 0: as long as the
-// rule's queue takes.
+// maxDelay returns how long the gateway holds requests by its configuration; 0: as long as the rule's queue
+// takes.
 func (a *app) maxDelay(file string) (time.Duration, error) {
 	conf, err := config.Read(config.Sources{File: file, Env: a.env})
 	if file != "" && err != nil {

@@ -64,7 +64,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			context.AfterFunc(ctx, stop) // the next signal is not caught
+			context.AfterFunc(ctx, stop) // the next signal ends the process
 			return a.serve(ctx, conf)
 		},
 	}
@@ -101,7 +101,7 @@ func (a *app) serve(ctx context.Context, c *config.Config) error {
 
 func (a *app) newLog(c *config.Config) *slog.Logger {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of those it knows
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // cannot fail: the configuration is checked
 	options := &slog.HandlerOptions{Level: level}
 	if c.Log.Format == "json" || c.Log.Format == "auto" && !a.terminal {
 		return slog.New(slog.NewJSONHandler(a.stderr, options))
@@ -109,7 +109,7 @@ func (a *app) newLog(c *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, options))
 }
 
-// rehearse tells whether a server would start.
+// rehearse prints whether a server would start.
 func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) error {
 	found, err := doctor.Rehearse(ctx, c, connect)
 	if a.json() {
@@ -127,7 +127,7 @@ func (a *app) rehearse(ctx context.Context, c *config.Config, connect bool) erro
 	return nil
 }
 
-// writeRehearsal writes a rehearsal as data.
+// writeRehearsal writes a rehearsal as JSON.
 func (a *app) writeRehearsal(warnings []string, found *doctor.Rehearsal, err error) error {
 	told := struct {
 		OK        bool     `json:"ok"`

@@ -93,7 +93,7 @@ func addTrafficFlags(c *cobra.Command, t *simulate.Traffic, byDefault simulate.T
 	c.Flags().Uint64Var(&t.Seed, "seed", byDefault.Seed, "of the generator")
 }
 
-// limitFlags are the numbers that the limits of all algorithms have.
+// limitFlags are the numbers that limits of all algorithms have.
 type limitFlags struct {
 	count  int64
 	window time.Duration

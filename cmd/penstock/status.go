@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// nodeStatus is what a node says of itself, and of the nodes that it shares limits with.
+// nodeStatus is the status of a node, and of the nodes that share its limits.
 type nodeStatus struct {
 	admin.Status
 	Nodes []admin.Node `json:"nodes"`
@@ -140,7 +140,7 @@ func times(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// shortDuration rounds to what a person reads.
+// shortDuration rounds a duration for people.
 func shortDuration(d time.Duration) string {
 	if d >= time.Hour {
 		return d.Round(time.Minute).String()

@@ -92,7 +92,8 @@ func (a *app) suggest(c *cobra.Command, o *suggest.Options, logs *logFlags, path
 	return a.tell(result, result.Page(), file)
 }
 
-// parseShare reads 0.1% or 0.001. Without a text it is 0.1 % by default, or negative: any.
+// parseShare reads 0.1% or 0.001. For an empty text it returns 0.1 % if byDefault is set, and otherwise a
+// negative value, which means any share.
 func parseShare(flag, text string, byDefault bool) (float64, error) {
 	if text == "" {
 		if byDefault {

@@ -68,7 +68,7 @@ node skips some and says how many. Viewer tokens see hashes in place of attribut
 	return c
 }
 
-// errEnough ends a stream that could go on.
+// errEnough ends a stream early.
 var errEnough = errors.New("enough")
 
 // tail prints a stream of verdicts.
@@ -110,7 +110,7 @@ func (a *app) tellEvent(data []byte) error {
 	return err
 }
 
-// eventText is a verdict in one line.
+// eventText formats a verdict in one line.
 func eventText(e *admin.Event) string {
 	parts := []string{e.At.Local().Format("15:04:05.000"), "DENIED "}
 	if e.Allowed {

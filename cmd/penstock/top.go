@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// topOrders are what rules can be sorted by.
+// topOrders are the columns by which rules can be sorted.
 var topOrders = []string{"denied", "requests", "keys", "rule"}
 
 func newTopCommand(a *app) *cobra.Command {
@@ -73,10 +73,10 @@ type topView struct {
 	Nodes  *admin.Nodes  `json:"nodes"`
 
 	order   string
-	problem error // why there is nothing new
+	problem error // why there is no new data
 }
 
-// update takes an event of the overview. It returns true when all parts of a refresh are there.
+// update applies an event of the overview. It returns true when all parts of a refresh have arrived.
 func (v *topView) update(event string, data []byte) (complete bool, err error) {
 	switch event {
 	case "stats":
@@ -92,12 +92,12 @@ func (v *topView) update(event string, data []byte) (complete bool, err error) {
 	return false, nil
 }
 
-// seconds is how long the numbers were counted for.
+// seconds returns the period that the numbers cover.
 func (v *topView) seconds() float64 {
 	return max(1, min(v.Stats.To.Sub(v.Stats.From).Seconds(), v.Status.Uptime))
 }
 
-// sorted returns the rules in the order that was chosen.
+// sorted returns the rules in the chosen order.
 func (v *topView) sorted() []admin.RuleStats {
 	all := slices.Clone(v.Stats.Rules)
 	slices.SortStableFunc(all, func(a, b admin.RuleStats) int {
@@ -114,7 +114,7 @@ func (v *topView) sorted() []admin.RuleStats {
 	return all
 }
 
-// lines draws the view, none wider than the width.
+// lines renders the view, with no line wider than the width.
 func (v *topView) lines(width, height int) []string {
 	s, seconds := v.Status, v.seconds()
 	breaker := ""
@@ -209,14 +209,14 @@ func (a *app) topOnce(ctx context.Context, s *topScreen) error {
 	return err
 }
 
-// topUpdate is an event of the overview, or why there are no more.
+// topUpdate is an event of the overview, or the error that ended the stream.
 type topUpdate struct {
 	event string
 	data  []byte
 	err   error
 }
 
-// run draws every refresh and obeys keys until q.
+// run renders every refresh and handles keys until q.
 func (s *topScreen) run(ctx context.Context, in io.Reader, out *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -245,7 +245,7 @@ func (s *topScreen) run(ctx context.Context, in io.Reader, out *os.File) error {
 	}
 }
 
-// follow sends the events of the overview until the context ends. A stream that breaks is opened again.
+// follow sends the events of the overview until the context ends. It reopens a stream that breaks.
 func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 	send := func(u topUpdate) error {
 		select {
@@ -265,7 +265,7 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 	}
 }
 
-// readKeys sends what is typed until the context ends.
+// readKeys sends typed keys until the context ends.
 func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	for key := make([]byte, 1); ; {
 		if n, err := in.Read(key); err != nil || n == 0 {
@@ -279,7 +279,7 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
 	}
 }
 
-// press obeys a key. It returns true for those that quit.
+// press handles a key. It returns true for those that quit.
 func (s *topScreen) press(key byte) (quit bool) {
 	const interrupt = 3 // Ctrl-C
 	switch key {

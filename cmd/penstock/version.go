@@ -29,7 +29,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	}
 }
 
-// describe also says when the console is missing, as it is after go install.
+// describe formats the version. It also says if the console is missing, as after go install.
 func describe(b buildinfo.Info) string {
 	if console.Built() {
 		return b.String()

@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-io/penstock/internal/urlform"
 )
 
-// An Attribute is what requests are to have, if the log says it.
+// An Attribute is an attribute to read from the log, if the log has it.
 type Attribute struct {
 	Name string
-	From *attribute.Source // where rules take it from; nil: they do not say
+	From *attribute.Source // its source in the rules; nil: they do not say
 }
 
-// find returns a field by a name that formats share, or the one that was named for it.
+// find returns a field by a name that all formats share, or by the name that the user gave for it.
 func (o *Options) find(f fields, name string) (string, bool) {
 	if _, named := f.(namedFields); !named {
 		if field := o.Fields[name]; field != "" {
@@ -41,7 +41,7 @@ func (o *Options) value(f fields, a *Attribute) (value string, ok bool) {
 		value, ok = o.header(f, a.From.Header)
 	case a.From.Query != "":
 		value, ok = o.parameter(f, a.From.Query)
-	default: // cookies, claims and certificates are in no log under a name of their own
+	default: // no log has its own field for cookies, claims or certificates
 		value, ok = f.get(a.Name)
 	}
 	if !ok {
@@ -57,7 +57,7 @@ func (o *Options) value(f fields, a *Attribute) (value string, ok bool) {
 	return value, true
 }
 
-// network returns what a client's address counts as.
+// network returns the form in which a client's address is counted.
 func (o *Options) network(text string) string {
 	address, err := netip.ParseAddr(text)
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *Options) network(text string) string {
 	return ipform.Network(ipform.Canonical(address), o.IPv6Prefix).Addr().String()
 }
 
-// headerFields are headers that many formats have as a field of their own.
+// headerFields are headers for which many formats have their own field.
 var headerFields = map[string]string{"user-agent": fieldAgent, "referer": fieldReferer, "host": fieldHost}
 
 func (o *Options) header(f fields, name string) (string, bool) {
@@ -92,8 +92,8 @@ func (o *Options) parameter(f fields, name string) (string, bool) {
 	return values[name][0], true
 }
 
-// CheckAttribute reports an attribute that no line of some file can have. Formats whose fields depend on the
-// file can have any.
+// CheckAttribute reports an attribute that no line of some file can have. A format whose fields depend on the
+// file can have any attribute.
 func (l *Log) CheckAttribute(a Attribute) error {
 	for _, s := range l.sources {
 		if err := s.format.check(&a, &l.options); err != nil {
@@ -123,7 +123,7 @@ func (f Format) check(a *Attribute, o *Options) error {
 	return fmt.Errorf("a log of format %s does not have the attribute %q; if the log has it after the usual fields, say where with --field %s=extra1", f.Name, a.Name, a.Name)
 }
 
-// has tells whether every line of the format has a field, or may have it after the usual ones.
+// has reports whether every line of the format has a field, or may have it after the usual ones.
 func (f Format) has(name string) bool {
 	n, extra := strings.CutPrefix(name, "extra")
 	return slices.Contains(f.fields, name) || extra && len(n) == 1 && n[0] >= '1' && n[0] <= '9'

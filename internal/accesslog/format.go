@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A Format is a way in which servers write access logs.
+// A Format is an access log format.
 type Format struct {
 	Name string
 	Help string // which server writes it, and how
 
 	newParser func(o *Options) parser
-	fields    []string // that every line has; nil: they depend on the file
+	fields    []string // that every line has; nil: depends on the file
 }
 
-// Formats returns the formats that are known, in the order in which they are tried.
+// Formats returns the known formats, in the order in which they are tried.
 func Formats() []Format { return formats }
 
 var formats = []Format{
@@ -32,7 +32,7 @@ var formats = []Format{
 	{"csv", "CSV with a line of column names; name the columns with --field if they are not found", func(o *Options) parser { return newTable(o, generic, ',') }, nil},
 }
 
-// FindFormat returns the format of a name.
+// FindFormat returns the format with a name.
 func FindFormat(name string) (Format, error) {
 	switch name {
 	case "nginx", "apache":
@@ -56,30 +56,31 @@ func formatNames() (names []string) {
 
 // A parser reads the lines of one file.
 type parser interface {
-	// parse reads a line. errSkip means that it has no request and nothing is wrong with it.
+	// parse reads a line. errSkip means that the line is valid but has no request.
 	parse(line string, e *entry) error
 }
 
-// errSkip is of comments and lines of column names.
+// errSkip is returned for comments and header lines.
 var errSkip = errors.New("no request in this line")
 
-// An entry is what a line says.
+// An entry is the contents of a line.
 type entry struct {
 	at     time.Time
 	whole  bool          // at has no fraction of a second
 	took   time.Duration // negative: unknown
 	fields fields
 
-	cost     int64     // 0: not said
+	cost     int64     // 0: unknown
 	recorded *Recorded // of a replay log
 }
 
-// fields are the values of a line by their names.
+// fields returns the values of a line by name.
 type fields interface {
 	get(name string) (string, bool)
 }
 
-// fixedFields are those of a format whose lines all have the same. What follows them is extra1, extra2, ….
+// fixedFields are the fields of a format whose lines all have the same ones. Further fields are extra1, extra2,
+// ….
 type fixedFields struct {
 	names  []string
 	values []string
@@ -99,10 +100,10 @@ func (f fixedFields) get(name string) (string, bool) {
 	return "", false
 }
 
-// maxDetect is how many lines are tried.
+// maxDetect is how many lines detect tries.
 const maxDetect = 50
 
-// detect returns the format that reads the most of some lines.
+// detect returns the format that can read most of the lines.
 func detect(lines []string, o *Options) (Format, error) {
 	best, most := Format{}, 0
 	for _, f := range formats {
@@ -123,7 +124,7 @@ func detect(lines []string, o *Options) (Format, error) {
 	return best, nil
 }
 
-// isRequest tells a line of another format, in which no field is found, from a request.
+// isRequest reports whether a line is a request. In a line of another format, no field is found.
 func isRequest(f fields, o *Options) bool {
 	for _, name := range []string{fieldIP, fieldMethod, fieldPath} {
 		if from := o.Fields[name]; from != "" {

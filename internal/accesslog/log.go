@@ -11,41 +11,41 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// Bounds of what is read at once.
+// Bounds of what is read at a time.
 const (
 	MaxFiles      = 500
 	MaxWindow     = time.Hour
 	DefaultWindow = 10 * time.Second
-	maxBad        = 10 // bad lines that are shown
+	maxBad        = 10 // invalid lines that are shown
 )
 
-// Options say how logs are read.
+// Options configure how logs are read.
 type Options struct {
 	Format     string            // "": detected, for each file
-	Fields     map[string]string // the log's name of a field by the name that rules or this package have for it
-	Attributes []Attribute       // that requests are to have
-	Window     time.Duration     // within which lines may be out of order; 0: DefaultWindow
+	Fields     map[string]string // from the names that rules or this package use to the log's names
+	Attributes []Attribute       // to read from the log
+	Window     time.Duration     // how far lines may be out of order; 0: DefaultWindow
 	Location   *time.Location    // of times without a zone; nil: UTC
-	IPv6Prefix int               // of addresses, as the gateway counts them; 0: 64
-	Stdin      io.Reader         // what the file - is
+	IPv6Prefix int               // of addresses, as on the gateway; 0: 64
+	Stdin      io.Reader         // for the file name -
 }
 
-// A Request is one that the log has.
+// A Request is one request of the log.
 type Request struct {
 	At         time.Time // when it arrived
 	Took       time.Duration
 	Attributes []penstock.Attribute
-	Cost       int64     // 0: the log does not say
+	Cost       int64     // 0: unknown
 	Recorded   *Recorded // of a replay log
 }
 
-// Recorded is what was decided when the log was written.
+// Recorded is the decision made when the log was written.
 type Recorded struct {
 	Allowed bool
-	Exact   bool // on the shared counters, as a replay decides
+	Exact   bool // decided on the shared counters, as in a replay
 }
 
-// A BadLine is one that could not be read.
+// A BadLine is a line that could not be read.
 type BadLine struct {
 	File  string `json:"file"`
 	Line  int64  `json:"line"`
@@ -57,22 +57,22 @@ func (b BadLine) String() string {
 	return fmt.Sprintf("%s:%d: %s: %q", b.File, b.Line, b.Error, b.Text)
 }
 
-// Stats are what was read so far.
+// Stats describe what was read so far.
 type Stats struct {
 	Lines    int64     `json:"lines"`
 	Requests int64     `json:"requests"`
 	Bad      int64     `json:"bad_lines"`
-	Late     int64     `json:"late_lines"` // out of order by more than the window: taken at the time of the line before
+	Late     int64     `json:"late_lines"` // out of order by more than the window; the time of the line before is used
 	BadLines []BadLine `json:"bad_line_examples,omitempty"`
-	Formats  []string  `json:"formats"` // of the files, in their order
-	From     time.Time `json:"from"`    // of the requests
+	Formats  []string  `json:"formats"` // of the files, in order
+	From     time.Time `json:"from"`    // time of the first request
 	To       time.Time `json:"to"`
 
 	Missing map[string]int64 `json:"-"` // requests without an attribute, by its name
 	NoTook  int64            `json:"-"` // requests without a duration
 }
 
-// A Log is the requests of some files, in the order of their time.
+// A Log is the requests of some files, ordered by time.
 type Log struct {
 	options  Options
 	sources  []*source
@@ -84,7 +84,7 @@ type Log struct {
 	sequence int64
 }
 
-// Open opens logs. Of mistakes in files and options all are reported at once.
+// Open opens logs. It reports all errors in files and options at once.
 func Open(paths []string, o Options) (*Log, error) {
 	o.Window, o.IPv6Prefix = cmp.Or(o.Window, DefaultWindow), cmp.Or(o.IPv6Prefix, 64)
 	if o.Location == nil {
@@ -156,7 +156,7 @@ func (l *Log) Next() (r Request, err error) {
 	}
 }
 
-// oldest returns the file whose next request is the first of all; nil: there are no more.
+// oldest returns the file whose next request is the earliest, or nil if there are no more.
 func (l *Log) oldest() (s *source) {
 	for _, candidate := range l.sources {
 		if candidate.has && (s == nil || candidate.next.at < s.next.at) {
@@ -179,7 +179,7 @@ func (l *Log) advance(s *source) error {
 			if s.line == 0 {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			l.bad(s, "", fmt.Errorf("cannot read further: %w", err)) // such as a gzip file that was cut off
+			l.bad(s, "", fmt.Errorf("cannot read further: %w", err)) // for example, a truncated gzip file
 			return nil
 		}
 		l.stats.Lines++
@@ -208,10 +208,10 @@ func (l *Log) bad(s *source, line string, err error) {
 	}
 }
 
-// years that logs are from: others are a wrong unit or a clock that was not set.
+// Years that are plausible in a log. Others mean a wrong unit or a clock that was not set.
 const firstYear, lastYear = 1990, 2100
 
-// fill makes an entry the next request of its file.
+// fill turns an entry into the next request of its file.
 func (l *Log) fill(s *source, e *entry) error {
 	if y := e.at.Year(); y < firstYear || y > lastYear {
 		return fmt.Errorf("the time is in the year %d", y)
@@ -238,8 +238,8 @@ func (l *Log) fill(s *source, e *entry) error {
 	return nil
 }
 
-// duration reads how long a request took from the field that was named for it. Logs with fixed fields have
-// the time at which a request was over.
+// duration reads how long a request took from the field that the user named for it. In logs with fixed fields,
+// the time is the end of a request.
 func (l *Log) duration(e *entry) {
 	if _, named := e.fields.(namedFields); named || e.took >= 0 || l.options.Fields[fieldDuration] == "" {
 		return
@@ -251,7 +251,7 @@ func (l *Log) duration(e *entry) {
 	}
 }
 
-// Stats returns what was read so far.
+// Stats returns statistics of what was read so far.
 func (l *Log) Stats() Stats {
 	s := l.stats
 	s.Missing = map[string]int64{}
@@ -261,5 +261,5 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// Progress returns how many bytes of how many were read; of stdin the latter is unknown, and 0.
+// Progress returns the bytes read and the total, which is 0 for stdin.
 func (l *Log) Progress() (read, of int64) { return l.read.Load(), l.size }

@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// A naming says under which names logs with named fields have what every request has. The first that a
-// line has counts.
+// A naming lists the field names that logs use for what every request has. The first one that a line has applies.
 type naming struct {
 	names map[string][]string
 	unit  time.Duration // of a duration without a unit
-	ends  bool          // the time is when the request was over
+	ends  bool          // the time is the end of the request
 
-	header string // of a request: the name of its field, with a %s
+	header string // field name of a request header, with a %s
 }
 
-// generic is a guess that fits the JSON that many servers are configured to write.
+// generic is a guess that covers the JSON that many servers are configured to write.
 var generic = &naming{unit: time.Second, header: "headers.%s", names: map[string][]string{
 	fieldTime:     {"time", "ts", "timestamp", "@timestamp", "start_time", "time_iso8601", "time_local", "StartUTC", "date"},
 	fieldDuration: {"duration", "request_time", "latency", "elapsed"},
@@ -63,7 +62,8 @@ var envoy = &naming{unit: time.Millisecond, names: map[string][]string{
 	fieldAgent:    {"user_agent", "user-agent"},
 }}
 
-// replay is the log that Penstock writes of its own decisions. Attributes are there as rules read them.
+// replay is the log that Penstock writes of its own decisions. It contains attributes in the form that rules
+// read.
 var replay = &naming{unit: time.Second, names: map[string][]string{
 	fieldTime:   {"time"},
 	fieldIP:     {"attributes.ip"},
@@ -85,7 +85,7 @@ var cloudfront = &naming{unit: time.Second, ends: true, header: "cs(%s)", names:
 	fieldReferer:  {"cs(Referer)"},
 }}
 
-// A reading is a naming with what the user says about it.
+// A reading is a naming with the user's settings.
 type reading struct {
 	*naming
 	names map[string][]string
@@ -103,7 +103,7 @@ func newReading(o *Options, n *naming) reading {
 	return r
 }
 
-// namedFields are the values of one line by the log's own names, and by those that all formats share.
+// namedFields are the values of one line, by the log's own names and by those that all formats share.
 type namedFields struct {
 	*reading
 	lookup func(name string) (string, bool)
@@ -133,7 +133,7 @@ func (f namedFields) first(name string) (string, bool) {
 	return "", false
 }
 
-// part returns what is meant of a value that says more than that.
+// part extracts the wanted part of a value that contains more.
 func (f namedFields) part(name, value string) (string, bool) {
 	switch name {
 	case fieldIP:
@@ -176,11 +176,11 @@ func (r *reading) finish(e *entry, lookup func(name string) (string, bool)) erro
 	return nil
 }
 
-// record takes over what a replay log says of its own decision. Its times are never whole seconds.
+// record reads the decision in a replay log. Its times are never whole seconds.
 func (e *entry) record(lookup func(name string) (string, bool)) error {
 	e.whole = false
 	if cost, ok := lookup("cost"); ok {
-		e.cost, _ = strconv.ParseInt(cost, 10, 64) // what is no number is as if not said
+		e.cost, _ = strconv.ParseInt(cost, 10, 64) // ignored if it is not a number
 	}
 	allowed, said := lookup("allowed")
 	quality, too := lookup("quality")
@@ -191,7 +191,7 @@ func (e *entry) record(lookup func(name string) (string, bool)) error {
 	return nil
 }
 
-// parseDuration reads 12, 0.012, 12ms; negative: it is none of these.
+// parseDuration reads 12, 0.012, 12ms. It returns a negative value for anything else.
 func parseDuration(text string, unit time.Duration) time.Duration {
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e9 {
 		return time.Duration(n * float64(unit))
@@ -202,7 +202,7 @@ func parseDuration(text string, unit time.Duration) time.Duration {
 	return -1
 }
 
-// A jsonParser reads an object a line.
+// A jsonParser reads one object per line.
 type jsonParser struct{ reading }
 
 func newJSON(o *Options, n *naming) *jsonParser { return &jsonParser{newReading(o, n)} }
@@ -220,8 +220,8 @@ func (p *jsonParser) parse(line string, e *entry) error {
 	return p.finish(e, func(name string) (string, bool) { return findJSON(object, name) })
 }
 
-// findJSON returns the value at a path: a.b is b within a, unless there is a field of that whole name. Of a
-// list it is the first.
+// findJSON returns the value at a path: a.b is b within a, unless there is a field with that whole name. Of a
+// list it returns the first item.
 func findJSON(object map[string]any, path string) (string, bool) {
 	if value, ok := object[path]; ok {
 		return jsonText(value)
@@ -234,7 +234,7 @@ func findJSON(object map[string]any, path string) (string, bool) {
 			return findJSON(inner, path[i+1:])
 		}
 	}
-	for name, value := range object { // headers are written in many ways
+	for name, value := range object { // header names vary in case
 		if strings.EqualFold(name, path) && len(name) > 0 {
 			return jsonText(value)
 		}
@@ -258,7 +258,7 @@ func jsonText(value any) (string, bool) {
 	return "", false
 }
 
-// A tableParser reads columns under names that the file begins with.
+// A tableParser reads columns whose names are in the first line.
 type tableParser struct {
 	reading
 	comma   rune
@@ -334,14 +334,14 @@ func (p *tableParser) split(line string) ([]string, error) {
 	return values, nil
 }
 
-// timeForms are those of texts, the common ones first.
+// timeForms are the layouts of times, the common ones first.
 var timeForms = []string{
 	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
 	"02/Jan/2006:15:04:05 -0700", "2006-01-02T15:04:05.999999999-0700", "2006-01-02 15:04:05.999999999 -0700",
 }
 
-// parseTime reads a time that is a text, or a number of seconds, milliseconds, microseconds or nanoseconds
-// since 1970: which, its size tells.
+// parseTime reads a time that is a text, or a number of seconds, milliseconds, microseconds or nanoseconds since
+// 1970, depending on its magnitude.
 func parseTime(text string, zone *time.Location) (at time.Time, whole bool, err error) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		return numericTime(text, n)

@@ -6,26 +6,26 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An item is a request that waits for those before it.
+// An item is a request that waits for earlier ones.
 type item struct {
 	at         int64 // µs
-	sequence   int64 // of reading: requests of the same time keep their order
-	whole      bool  // at is only the second
+	sequence   int64 // order of reading: requests with the same time keep it
+	whole      bool  // at has only the precision of a second
 	took       time.Duration
 	attributes []penstock.Attribute
 	cost       int64
 	recorded   *Recorded
 }
 
-// maxWaiting bounds what waits, however many requests a window has.
+// maxWaiting bounds the waiting requests, however many a window has.
 const maxWaiting = 200_000
 
-// An order sorts requests that are out of order by less than its window, and spreads those of a log with
-// times in seconds evenly over their second.
+// An order sorts requests that are out of order by less than its window. It spreads requests whose times are
+// whole seconds evenly over their second.
 type order struct {
 	window int64 // µs
 	newest int64
-	last   int64 // what was returned last
+	last   int64 // time of the last one returned
 	heap   []item
 	batch  []item
 }
@@ -69,7 +69,7 @@ func (o *order) pop() item {
 	}
 }
 
-// next returns the oldest request if none before it can come, or if there will be no more.
+// next returns the oldest request if no earlier one can come, or if there are no more.
 func (o *order) next(ended bool) (i item, late, ok bool) {
 	for len(o.heap) > 0 && (ended || len(o.heap) >= maxWaiting || o.heap[0].at < o.newest-o.window) {
 		i = o.pop()
@@ -85,7 +85,7 @@ func (o *order) next(ended bool) (i item, late, ok bool) {
 	return i, false, false
 }
 
-// spread dates the requests of one second evenly, in the order in which they were read.
+// spread distributes the requests of one second evenly, in the order in which they were read.
 func (o *order) spread(first item) {
 	o.batch = append(o.batch[:0], first)
 	for len(o.heap) > 0 && o.heap[0].at == first.at && o.heap[0].whole {

@@ -16,24 +16,24 @@ import (
 
 const (
 	maxLine   = 256 << 10
-	sniffed   = 64 << 10 // bytes that the format is detected from
+	sniffed   = 64 << 10 // bytes from which the format is detected
 	zstdLimit = 64 << 20 // bytes of a zstd window
 )
 
-// A source is one file that is read.
+// A source is one file that is being read.
 type source struct {
 	name   string
 	lines  *bufio.Reader
-	line   int64 // the number of the last one
+	line   int64 // number of the last line
 	format Format
 	parser parser
 	close  []func()
 
-	next item // the request to come next
+	next item // the next request
 	has  bool
 }
 
-// counting counts what was read of a file, compressed as it is.
+// counting counts the bytes read from a file, before decompression.
 type counting struct {
 	io.Reader
 	read *atomic.Int64
@@ -45,7 +45,7 @@ func (c counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// openSource opens a file, or stdin for -, and finds out how it is compressed and written.
+// openSource opens a file, or stdin for -, and detects its compression and format.
 func openSource(path string, o *Options, read *atomic.Int64) (s *source, size int64, err error) {
 	s = &source{name: path}
 	var raw io.Reader = o.Stdin
@@ -80,7 +80,7 @@ func (s *source) Close() {
 	}
 }
 
-// begin looks at the beginning of the file.
+// begin reads the beginning of the file.
 func (s *source) begin(raw io.Reader, o *Options) error {
 	packed := bufio.NewReaderSize(raw, 64<<10)
 	magic, _ := packed.Peek(4)
@@ -123,7 +123,7 @@ func (s *source) begin(raw io.Reader, o *Options) error {
 	return nil
 }
 
-// sample returns whole lines, and the first even if it is not whole.
+// sample returns complete lines, and the first even if it is incomplete.
 func sample(head []byte) []string {
 	lines := strings.Split(strings.TrimRight(string(head), "\r\n"), "\n")
 	if len(head) == sniffed && len(lines) > 1 {
@@ -140,8 +140,8 @@ func sample(head []byte) []string {
 
 var errLong = fmt.Errorf("longer than %d bytes", maxLine)
 
-// readLine returns the next line that is not empty, or an error that ends the file. A line that is too long
-// is errLong.
+// readLine returns the next line that is not empty, or an error that ends the file. It returns errLong for a line
+// that is too long.
 func (s *source) readLine() (string, error) {
 	for {
 		line, err := s.lines.ReadSlice('\n')

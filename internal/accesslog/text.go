@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Names of fields that formats have in common.
+// Field names that all formats share.
 const (
 	fieldTime     = "time"
 	fieldDuration = "duration"
@@ -47,7 +47,7 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= 32
 }
 
-// splitTarget cuts a request's target into host, if it names one, path and query.
+// splitTarget splits a request's target into host, if it has one, path and query.
 func splitTarget(target string) (host, path, query string) {
 	if _, rest, ok := strings.Cut(target, "://"); ok && !strings.HasPrefix(target, "/") {
 		i := strings.IndexByte(rest, '/')
@@ -63,7 +63,7 @@ func splitTarget(target string) (host, path, query string) {
 	return host, path, query
 }
 
-// nextToken returns what comes before the next space, or in quotes or brackets, and the rest.
+// nextToken returns the text before the next space, or inside quotes or brackets, and the rest.
 func nextToken(s string) (token, rest string, ok bool) {
 	s = strings.TrimLeft(s, " ")
 	if s == "" {
@@ -88,7 +88,7 @@ func nextToken(s string) (token, rest string, ok bool) {
 	return token, rest, true
 }
 
-// unescape undoes what nginx (\x22) and Apache (\") do to quotes, control characters and backslashes.
+// unescape reverses the escaping by nginx (\x22) and Apache (\") of quotes, control characters and backslashes.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -119,7 +119,7 @@ var combinedFields = []string{fieldIP, fieldUser, fieldMethod, fieldPath, fieldQ
 //
 // with a virtual host before it, without referer and agent, or with more after them.
 type combinedParser struct {
-	text string // the last time, and what it is: most lines have the one of the line before
+	text string // the last time and its parsed value: most lines repeat the time of the line before
 	at   time.Time
 }
 
@@ -156,7 +156,7 @@ func (p *combinedParser) parse(line string, e *entry) error {
 	return nil
 }
 
-// combinedRequest reads what follows the time: the request, and what became of it.
+// combinedRequest reads what follows the time: the request, and its response.
 func combinedRequest(rest string) ([]string, error) {
 	request, rest, ok := nextToken(rest)
 	if !ok {
@@ -240,7 +240,7 @@ func (p *haproxyParser) parse(line string, e *entry) error {
 	return nil
 }
 
-// hostOnly cuts the port off an address.
+// hostOnly removes the port from an address.
 func hostOnly(s string) string {
 	if strings.HasPrefix(s, "[") {
 		s, _, _ = strings.Cut(s[1:], "]")
@@ -254,8 +254,7 @@ func hostOnly(s string) string {
 
 var albFields = []string{fieldIP, fieldMethod, fieldPath, fieldQuery, fieldHost, fieldStatus, fieldBytes, fieldAgent, "type", "target", "domain"}
 
-// An albParser reads logs of Application Load Balancers. The time is that of the request, where the log has
-// it.
+// An albParser reads logs of Application Load Balancers. It uses the time of the request if the log has it.
 type albParser struct{}
 
 func (albParser) parse(line string, e *entry) error {

@@ -1,3 +1,3 @@
-// Package backtest replays requests of access logs through rules: how many would be denied, by which rule,
-// from how many keys, whose, and when. It decides with the engine that serves, at the times of the log.
+// Package backtest replays requests of access logs through rules: how many would be denied, by which rule, for
+// how many and which keys, and when. It decides with the same engine as a server, at the times of the log.
 package backtest

@@ -29,7 +29,7 @@ func (r *Report) Page() *toolreport.Page {
 	return p
 }
 
-// DescribeLog adds what was read.
+// DescribeLog adds a description of the log.
 func DescribeLog(p *toolreport.Page, s *accesslog.Stats) {
 	if s.Requests == 0 {
 		p.Addf("No requests in %s.", lines(s.Lines))

@@ -22,7 +22,7 @@ type Store interface {
 	penstock.Store
 	storage.Settler
 	io.Closer
-	Expire(now penstock.Instant) // forgets what says nothing any more
+	Expire(now penstock.Instant) // removes expired counters
 	Size(ctx context.Context) (int64, error)
 }
 
@@ -36,15 +36,14 @@ type Replay struct {
 	call    penstock.Call
 	verdict penstock.Verdict
 
-	since int64 // requests since Expire was considered
+	since int64 // requests since the last check for Expire
 	keys  int64 // that were left when it last ran
 }
 
-// expireEvery is after how many requests the store is looked at.
+// expireEvery is the number of requests between two checks of the store's size.
 const expireEvery = 1 << 14
 
-// NewReplay returns a replay on an empty store, which it closes. observe sees every decision, and may be
-// nil.
+// NewReplay returns a replay on an empty store, which it closes. observe receives every decision, and may be nil.
 func NewReplay(s *rules.Snapshot, store Store, domain string, observe func(*engine.Observation)) (*Replay, error) {
 	r := &Replay{store: store, domain: domain}
 	var err error
@@ -58,11 +57,10 @@ func NewReplay(s *rules.Snapshot, store Store, domain string, observe func(*engi
 // Close closes the store.
 func (r *Replay) Close() error { return r.store.Close() }
 
-// ErrNoDuration says that a rule limits how many requests run at once and that the log does not say how
-// long they do.
+// ErrNoDuration means that a rule limits concurrency but the log does not contain durations.
 var ErrNoDuration = errors.New("a rule limits concurrency, and the log does not say how long requests take; name the field with --field duration=NAME")
 
-// Decide decides a request. The verdict is valid until the next.
+// Decide decides a request. The verdict is valid until the next call.
 func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Verdict, error) {
 	at := penstock.InstantOf(q.At)
 	if err := r.end(ctx, at); err != nil {
@@ -84,7 +82,7 @@ func (r *Replay) Decide(ctx context.Context, q *accesslog.Request) (*penstock.Ve
 	return &r.verdict, r.expire(ctx)
 }
 
-// end releases what requests that are over hold.
+// end releases the permits of requests that have ended.
 func (r *Replay) end(ctx context.Context, now penstock.Instant) error {
 	for len(r.running) > 0 && r.running[0].at <= now {
 		e := heap.Pop(&r.running).(ending)
@@ -97,7 +95,7 @@ func (r *Replay) end(ctx context.Context, now penstock.Instant) error {
 	return nil
 }
 
-// expire keeps the store as small as its live keys.
+// expire keeps the size of the store in proportion to its live keys.
 func (r *Replay) expire(ctx context.Context) error {
 	if r.since++; r.since < expireEvery {
 		return nil
@@ -112,7 +110,7 @@ func (r *Replay) expire(ctx context.Context) error {
 	return err
 }
 
-// An ending is when a request that holds permits is over.
+// An ending is the time at which a request that holds permits ends.
 type ending struct {
 	at          penstock.Instant
 	reservation string
@@ -130,8 +128,8 @@ func (e *endings) Pop() any {
 	return last
 }
 
-// Attributes returns what rules want to know of requests. Rules match methods and paths without naming them
-// as attributes.
+// Attributes returns the attributes that rules read from requests. Rules match methods and paths without naming
+// them as attributes.
 func Attributes(s *rules.Snapshot, domain string) []accesslog.Attribute {
 	all := []accesslog.Attribute{{Name: "method"}, {Name: "path"}}
 	_ = s.CheckAttributes(cmp.Or(domain, penstock.DefaultDomain), func(attribute string, from *attribute.Source) error {
@@ -143,8 +141,8 @@ func Attributes(s *rules.Snapshot, domain string) []accesslog.Attribute {
 	return all
 }
 
-// CheckAttributes reports rules that read an attribute which the log cannot have: they would seem to deny
-// nothing. Attributes that the log is not asked for are left out.
+// CheckAttributes reports rules that read an attribute which the log cannot have, because they would seem to deny
+// nothing. It skips attributes that are not read from the log.
 func CheckAttributes(s *rules.Snapshot, domain string, log *accesslog.Log) error {
 	stats := log.Stats()
 	return s.CheckAttributes(cmp.Or(domain, penstock.DefaultDomain), func(attribute string, from *attribute.Source) error {
@@ -162,7 +160,7 @@ func CheckAttributes(s *rules.Snapshot, domain string, log *accesslog.Log) error
 	})
 }
 
-// span is a length of time as a person says it.
+// span rounds a duration for people.
 func span(d time.Duration) time.Duration {
 	if d > time.Minute {
 		return d.Round(time.Second)

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Options say what is replayed.
+// Options configure a backtest.
 type Options struct {
-	Documents []Document // one, or two that are compared
+	Documents []Document // one, or two to compare
 	Domain    string
 	NewStore  func() (Store, error)
-	Progress  func(requests int64) // called now and then; may be nil
+	Progress  func(requests int64) // called from time to time; may be nil
 }
 
-// A Document is rules and what they are called.
+// A Document is rules and their name.
 type Document struct {
 	Name  string
 	Rules *rules.Snapshot
@@ -38,10 +38,10 @@ type Report struct {
 // A DocumentReport is what one document would have done.
 type DocumentReport struct {
 	Name      string       `json:"name"`
-	Denied    int64        `json:"denied"`    // requests, by any rule that enforces or a list
+	Denied    int64        `json:"denied"`    // requests denied by any enforcing rule or a list
 	Unmatched int64        `json:"unmatched"` // requests that no rule applied to
 	Listed    int64        `json:"deny_listed"`
-	Invalid   int64        `json:"invalid"` // requests that the engine refuses to decide
+	Invalid   int64        `json:"invalid"` // requests that the engine rejects as invalid
 	Delayed   int64        `json:"delayed"` // requests that leaky buckets would have held
 	Rules     []RuleReport `json:"rules"`
 }
@@ -69,11 +69,11 @@ type KeyCount struct {
 	Requests int64  `json:"requests"`
 }
 
-// Recorded is how the first document compares with what was decided when a replay log was written.
+// Recorded compares the first document with the decisions recorded in a replay log.
 type Recorded struct {
 	Same    int64 `json:"same"`
 	Differs int64 `json:"differs"`
-	Inexact int64 `json:"inexact"` // not compared: not decided on the shared counters then
+	Inexact int64 `json:"inexact"` // not compared, because they were not decided on the shared counters
 }
 
 func (r *Recorded) add(was *accesslog.Recorded, allowed bool) {
@@ -87,7 +87,7 @@ func (r *Recorded) add(was *accesslog.Recorded, allowed bool) {
 	}
 }
 
-// A Difference is what the second document does otherwise than the first.
+// A Difference is where the second document decides differently from the first.
 type Difference struct {
 	OnlyFirst   int64      `json:"denied_only_by_first"`
 	OnlySecond  int64      `json:"denied_only_by_second"`
@@ -98,17 +98,17 @@ type Difference struct {
 	first, second frequent
 }
 
-// mostShown is how many keys are named.
+// mostShown is how many keys are listed.
 const mostShown = 10
 
-// A lane is one document on its way.
+// A lane is one document in progress.
 type lane struct {
 	replay *Replay
 	report *DocumentReport
 	denier string // rule and key that denied the last request
 }
 
-// Run replays a log. An error of the log or of the store ends it; a bad line does not.
+// Run replays a log. An error of the log or of the store ends it; an invalid line does not.
 func Run(ctx context.Context, log *accesslog.Log, o Options) (*Report, error) {
 	if n := len(o.Documents); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d rule documents; a backtest has one or two", n)
@@ -151,8 +151,8 @@ func newLane(d Document, report *DocumentReport, o *Options) (*lane, error) {
 // ErrStop ends Each without an error.
 var ErrStop = errors.New("enough was read")
 
-// Each calls do for every request of a log, until there are no more, do returns an error, or the context
-// ends. progress may be nil.
+// Each calls do for every request of a log, until there are no more, do returns an error, or the context ends.
+// progress may be nil.
 func Each(ctx context.Context, log *accesslog.Log, progress func(requests int64), do func(q *accesslog.Request) error) error {
 	for n := int64(1); ; n++ {
 		if n%1024 == 0 {
@@ -258,7 +258,7 @@ func (l *lane) observe(o *engine.Observation) {
 	}
 }
 
-// ruleSays returns what the limits of a rule decided.
+// ruleSays returns the decision of a rule's limits.
 func ruleSays(v *penstock.Verdict, rule string) (denied, banned, asked bool) {
 	for i := range v.Limits {
 		if l := &v.Limits[i]; l.Rule == rule {

@@ -9,13 +9,14 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// maxDistinct is up to which number keys are counted exactly. Of more, half, a quarter, … are counted.
+// maxDistinct is the number up to which keys are counted exactly. Beyond it, only half of them, a quarter, …
+// are counted.
 const maxDistinct = 1 << 16
 
 // A Distinct counts different keys in bounded memory, exactly up to maxDistinct.
 type Distinct struct {
 	seen  map[uint64]struct{}
-	level uint // hashes that end in so many zeros count
+	level uint // only hashes that end in level zero bits count
 }
 
 // Add counts a key by its hash.
@@ -37,17 +38,17 @@ func (d *Distinct) Add(hash uint64) {
 	}
 }
 
-// Count returns how many there were.
+// Count returns the number of different keys.
 func (d *Distinct) Count() int64 { return int64(len(d.seen)) << d.level }
 
-// Exact reports whether Count is not an estimate.
+// Exact reports whether Count is exact and not an estimate.
 func (d *Distinct) Exact() bool { return d.level == 0 }
 
-// maxCounted is for how many keys a frequent counts at once.
+// maxCounted is how many keys a frequent tracks at once.
 const maxCounted = 20_000
 
-// A frequent finds the keys that occur most often in bounded memory, by the algorithm of Misra and Gries:
-// exactly while there are at most maxCounted, and too low by at most floor otherwise.
+// A frequent finds the most frequent keys in bounded memory, by the Misra-Gries algorithm. Counts are exact up to
+// maxCounted keys, and otherwise too low by at most floor.
 type frequent struct {
 	counts map[string]int64
 	floor  int64
@@ -81,7 +82,7 @@ func (f *frequent) top(most int) []KeyCount {
 }
 
 // HashKey returns the hash of a key for a Distinct: FNV-1a, mixed so that its last bits are as good as the
-// others. The same log has the same result every time.
+// others. The same log always gives the same result.
 func HashKey(values []string) uint64 {
 	h := uint64(14695981039346656037)
 	for _, v := range values {
@@ -95,7 +96,7 @@ func HashKey(values []string) uint64 {
 	return h ^ h>>33
 }
 
-// keyText is a key as people read it: ip=198.51.100.7 path=/login.
+// keyText formats a key for people: ip=198.51.100.7 path=/login.
 func keyText(r *rules.Rule, values []string) string {
 	if len(values) == 0 {
 		return "all"
@@ -107,10 +108,10 @@ func keyText(r *rules.Rule, values []string) string {
 	return strings.Join(parts, " ")
 }
 
-// maxBuckets bounds a series: with more, two become one.
+// maxBuckets bounds a series. Beyond it, pairs of buckets are merged.
 const maxBuckets = 240
 
-// A Series is counts over time, in buckets of a length that grows with the time they span.
+// A Series counts requests over time, in buckets whose length grows with the time they span.
 type Series struct {
 	Start   time.Time     `json:"start"`
 	Step    time.Duration `json:"-"`
@@ -118,7 +119,7 @@ type Series struct {
 	Counts  []Bucket      `json:"counts"`
 }
 
-// A Bucket is the requests of a time.
+// A Bucket is the requests of one period.
 type Bucket struct {
 	Requests int64    `json:"requests"`
 	Denied   [2]int64 `json:"denied"` // by each of the documents

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// Clocks this far apart are worth a look, or wrong.
+// Clocks this far apart deserve a warning, or are wrong.
 const (
 	muchSkew    = time.Second
 	tooMuchSkew = time.Minute
@@ -24,7 +24,7 @@ func (d *doctor) examineClock(ctx context.Context, s *redisServer) {
 	r.judgeClock(s.skew, within)
 }
 
-// judgeClock says what it means that a server's clock is so far ahead, more or less.
+// judgeClock reports what a server's clock skew means. within is the precision of the measurement.
 func (r *Report) judgeClock(skew, within time.Duration) {
 	apart := skew.Abs()
 	order := "behind"
@@ -42,7 +42,7 @@ func (r *Report) judgeClock(skew, within time.Duration) {
 	}
 }
 
-// examineClocks compares the masters of a cluster with each other.
+// examineClocks compares the clocks of a cluster's masters with each other.
 func (d *doctor) examineClocks(masters []*redisServer) {
 	timed := slices.DeleteFunc(slices.Clone(masters), func(s *redisServer) bool { return !s.timed })
 	if len(timed) < 2 {

@@ -1,8 +1,8 @@
-// Package doctor checks everything that a node with a configuration rests on: the machine, the rules and
-// where they come from, Redis or Valkey, and the node that already runs here. It changes nothing.
+// Package doctor checks everything that a node with a configuration depends on: the machine, the rules and where
+// they come from, Redis or Valkey, and the node that already runs here. It changes nothing.
 //
 //	doctor.go     Run
-//	report.go     what was found, and how it is printed
+//	report.go     the findings, and how they are printed
 //	machine.go rules.go running.go   the parts that are not Redis
 //	redis.go topology.go server.go   which Redis servers decide, and what each one is
 //	rights.go memory.go clock.go replicas.go state.go   the checks of one Redis server

@@ -8,21 +8,21 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-// Options are what the doctor looks at, and how.
+// Options configure what the doctor checks, and how.
 type Options struct {
 	Config  *config.Config
-	Invalid error         // what config.Load said of it
-	Timeout time.Duration // for each connection and each question
+	Invalid error         // the error of config.Load
+	Timeout time.Duration // for each connection and each command
 	Version string        // of this program
 }
 
-// A doctor looks at what a server with the configuration would rest on.
+// A doctor checks what a server with the configuration would depend on.
 type doctor struct {
 	Options
 	report Report
 }
 
-// Run looks at everything that a server with the configuration would rest on. It changes nothing.
+// Run checks everything that a server with the configuration would depend on. It changes nothing.
 func Run(ctx context.Context, o Options) *Report {
 	d := &doctor{Options: o}
 	d.report.begin("configuration")
@@ -38,7 +38,7 @@ func Run(ctx context.Context, o Options) *Report {
 	return &d.report
 }
 
-// examineConfig tells whether enough of the configuration could be read to go on.
+// examineConfig reports whether enough of the configuration could be read to continue.
 func (d *doctor) examineConfig(invalid error) bool {
 	for _, warning := range d.Config.Warnings {
 		d.report.warn("configuration", "", "%s", warning)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// examineMachine looks at what the server needs of the machine it runs on.
+// examineMachine checks what the server needs from its machine.
 func (d *doctor) examineMachine() {
 	d.examineDataDir()
 	d.examineOpenFiles()
@@ -40,7 +40,7 @@ func (d *doctor) examineDataDir() {
 	r.ok("data_dir", "%s is writable", dir)
 }
 
-// A server needs a file for each connection, and for each of the upstream's.
+// A server needs an open file for each client connection, and for each upstream connection.
 const fewFiles = 4096
 
 func (d *doctor) examineOpenFiles() {
@@ -56,7 +56,7 @@ func (d *doctor) examineOpenFiles() {
 	}
 }
 
-// examineListeners looks for listeners that other machines can reach.
+// examineListeners checks for listeners that other machines can reach.
 func (d *doctor) examineListeners() {
 	c, r := d.Config, &d.report
 	open := false
@@ -76,7 +76,7 @@ func (d *doctor) examineListeners() {
 	}
 }
 
-// examineProxies looks for proxies that are believed and should not be.
+// examineProxies checks for proxies that are trusted but should not be.
 func (d *doctor) examineProxies() {
 	r := &d.report
 	if len(d.Config.TrustedProxies) == 0 {
@@ -96,7 +96,8 @@ func (d *doctor) examineProxies() {
 	}
 }
 
-// wide tells networks that nobody's own proxies fill. A private network may be as large as it is.
+// wide reports whether a network is too large to contain only the operator's own proxies. A private network may
+// have any size.
 func wide(p netip.Prefix) bool {
 	if p.Addr().IsPrivate() || p.Addr().IsLoopback() {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// examineEviction looks whether the server may forget counters.
+// examineEviction checks whether the server may evict counters.
 func (d *doctor) examineEviction(ctx context.Context, s *redisServer) {
 	r := &d.report
 	memory, err := s.info(ctx, "memory")
@@ -42,10 +42,10 @@ func (d *doctor) examineEviction(ctx context.Context, s *redisServer) {
 	}
 }
 
-// longWindow is from when on forgetting a counter is worth a word.
+// longWindow is the window from which on losing a counter deserves a warning.
 const longWindow = time.Hour
 
-// examinePersistence looks what a restart of the server would forget.
+// examinePersistence checks what a restart of the server would lose.
 func (d *doctor) examinePersistence(ctx context.Context, s *redisServer, found *rules.Snapshot) {
 	r := &d.report
 	appended, err := s.setting(ctx, "appendonly")
@@ -66,7 +66,7 @@ func (d *doctor) examinePersistence(ctx context.Context, s *redisServer, found *
 	}
 }
 
-// forgetsMuch tells rules for which a lost state matters for long.
+// forgetsMuch reports whether lost state would matter for long under these rules.
 func forgetsMuch(found *rules.Snapshot) bool {
 	if found == nil {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// examineStore looks at where state is. The rules may be nil.
+// examineStore checks the store. found may be nil.
 func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 	if !d.Config.HasRedis() {
 		d.examineMemory()
@@ -57,7 +57,7 @@ func (d *doctor) findMasters(ctx context.Context, as identity) []*redisServer {
 	return []*redisServer{s}
 }
 
-// reach connects to a server, or says why that cannot be.
+// reach connects to a server, or reports why that fails.
 func (d *doctor) reach(ctx context.Context, address string, as identity) *redisServer {
 	s, err := dialServer(ctx, address, as, d.Timeout)
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *doctor) reach(ctx context.Context, address string, as identity) *redisS
 	return s
 }
 
-// unreachable says why a server cannot be used, and what may help.
+// unreachable reports why a server cannot be used, and what may help.
 func (d *doctor) unreachable(address string, as identity, err error) {
 	fix := "check that it runs and that this machine can connect; until then on_store_error decides"
 	if as.tls != nil {
@@ -88,7 +88,7 @@ func (d *doctor) unreachable(address string, as identity, err error) {
 	d.report.block("reach", fix, "cannot use %s: %s", address, text)
 }
 
-// examineServer looks at one server that is to decide, and tells whether it is one that can.
+// examineServer checks one server that is to decide, and reports whether it can.
 func (d *doctor) examineServer(ctx context.Context, s *redisServer, found *rules.Snapshot) bool {
 	if !d.examineVersion(s) {
 		return false
@@ -102,10 +102,10 @@ func (d *doctor) examineServer(ctx context.Context, s *redisServer, found *rules
 	return true
 }
 
-// wanted is how a server of each mode introduces itself.
+// wanted is the mode that a server reports in each configured mode.
 var wanted = map[string]string{"single": "standalone", "sentinel": "standalone", "cluster": "cluster"}
 
-// examineVersion tells whether the server is what was expected.
+// examineVersion reports whether the server is of the expected kind and version.
 func (d *doctor) examineVersion(s *redisServer) bool {
 	r, mode := &d.report, d.Config.Store.Redis.Mode
 	switch {

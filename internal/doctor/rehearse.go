@@ -27,13 +27,13 @@ const connectTimeout = 5 * time.Second
 type Rehearsal struct {
 	Summary   string
 	Warnings  []string
-	Unchecked []string // what is reached over the network and was not
+	Unchecked []string // parts that need the network and were not checked
 }
 
 // Rehearse checks everything that a start checks, and returns all errors. It opens no listener and
 // changes nothing. It uses the network only if connect is set.
 func Rehearse(ctx context.Context, c *config.Config, connect bool) (*Rehearsal, error) {
-	upstreams := c.Upstreams // the rehearsal of a demo adds one
+	upstreams := c.Upstreams // rehearsing a demo adds one
 	found, errs := rehearseRules(ctx, c, connect)
 	errs = append(errs, rehearseDataDir(c), server.Rehearse(ctx, c, found.snapshot, connect))
 	if connect {
@@ -136,7 +136,7 @@ func rehearseDataDir(c *config.Config) error {
 	return nil
 }
 
-// connectStore has Redis make one decision.
+// connectStore makes one decision through Redis.
 func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 	if !c.HasRedis() {
 		return nil

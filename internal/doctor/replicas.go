@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// A replica that lags this far behind would forget as much in a failover.
+// A replica that lags this far behind would lose as much in a failover.
 const (
 	muchLagBytes   = 1 << 20
 	muchLagSeconds = 10
@@ -47,11 +47,11 @@ func (d *doctor) examineReplicas(ctx context.Context, s *redisServer) {
 type replica struct {
 	address string
 	offset  int64
-	seconds int64 // since it was heard of; 0 if that is not known
+	seconds int64 // since it last reported; 0 if unknown
 }
 
-// lag returns how far the server is and how far each of its replicas, by ROLE, or by INFO, which also
-// knows how long ago that was.
+// lag returns the replication offset of the server and of each of its replicas. It uses ROLE, or INFO, which also
+// says how old the offsets are.
 func (s *redisServer) lag(ctx context.Context) (offset int64, replicas []replica, err error) {
 	if about, err := s.info(ctx, "replication"); err == nil {
 		return readReplication(about)

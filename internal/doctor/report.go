@@ -34,10 +34,10 @@ type Report struct {
 	findings   []finding
 	section    string
 	at         string
-	incomplete bool // something could not be checked at all
+	incomplete bool // a section could not be checked at all
 }
 
-// begin names what the next findings are about.
+// begin starts a section of findings.
 func (r *Report) begin(section string) { r.section, r.at = section, "" }
 
 func (r *Report) add(l level, check, fix, format string, args ...any) {
@@ -60,7 +60,7 @@ func (r *Report) unknown(check, fix, format string, args ...any) {
 	r.add(levelUnknown, check, fix, format, args...)
 }
 
-// block is fail for what keeps further checks from running.
+// block is fail for a finding that prevents further checks.
 func (r *Report) block(check, fix, format string, args ...any) {
 	r.fail(check, fix, format, args...)
 	r.incomplete = true
@@ -76,7 +76,7 @@ const (
 	Incomplete                // something could not be checked
 )
 
-// Outcome sums up the report. If it is strict, warnings and what could not be checked count as failures.
+// Outcome sums up the report. If strict is set, warnings and unknown results count as failures.
 func (r *Report) Outcome(strict bool) Outcome {
 	switch {
 	case r.incomplete:
@@ -87,7 +87,7 @@ func (r *Report) Outcome(strict bool) Outcome {
 	return Healthy
 }
 
-// MarshalJSON writes the findings and how many of each level there are.
+// MarshalJSON writes the findings and the number of findings at each level.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Findings []finding `json:"findings"`
@@ -114,7 +114,7 @@ var marks = map[level]struct{ sign, colour string }{
 	levelUnknown: {"?", "\x1b[36m"},
 }
 
-// Print writes the report for people: what is found under its heading, and below it what to do.
+// Print writes the report for people: each finding under its heading, with what to do about it.
 func (r *Report) Print(w io.Writer, colour bool) {
 	width := 0
 	for i := range r.findings {

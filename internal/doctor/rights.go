@@ -12,11 +12,11 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 )
 
-// A right is a command that the server's user needs, and a harmless use of it; key stands for a key of
-// the doctor's own. What is written is a string, so that commands for lists, sets and hashes fail there.
+// A right is a command that the server's user needs, and a harmless use of it. key is replaced by a key of the
+// doctor. Its value is a string, so commands for lists, sets and hashes fail on it.
 type right struct{ name, use string }
 
-// neededRights are those that docs/redis.md asks for.
+// neededRights are those that docs/redis.md lists.
 var neededRights = []right{
 	{"ping", "PING"}, {"hello", "HELLO"}, {"time", "TIME"},
 	{"evalsha", "EVALSHA 0000000000000000000000000000000000000000 0"}, {"eval", "EVAL return(1) 0"},
@@ -30,23 +30,23 @@ var neededRights = []right{
 	{"del", "DEL key"},
 }
 
-// operatorRights are for listing only.
+// operatorRights are needed only for listing.
 var operatorRights = []right{{"hscan", "HSCAN key 0"}, {"scan", "SCAN 0 COUNT 1"}, {"dbsize", "DBSIZE"}}
 
-// clusterRights and sentinelRights are for finding the servers.
+// clusterRights and sentinelRights are needed to find the servers.
 var (
 	clusterRights  = []right{{"cluster|slots", "CLUSTER SLOTS"}, {"cluster|shards", "CLUSTER SHARDS"}, {"role", "ROLE"}}
 	sentinelRights = []right{{"role", "ROLE"}}
 )
 
-// publishRights are for telling rules to nodes that have no database: those beside what decisions need.
-// The message makes nodes look for new rules, and there are none.
+// publishRights are the rights needed, in addition to those for decisions, to publish rules for nodes without a
+// database. The message makes nodes read the rules again, which have not changed.
 func publishRights(prefix string) []right {
 	return []right{{"hmget", "HMGET key version"}, {"publish", "PUBLISH " + prefix + "rules doctor"}}
 }
 
-// examineRights tries what the server's user needs, and some of what nobody should be able to do
-// with a limiter's password.
+// examineRights tries what the server's user needs, and some commands that no limiter's user should be allowed to
+// run.
 func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 	r := &d.report
 	needed := slices.Clone(neededRights)
@@ -83,7 +83,7 @@ func (d *doctor) examineRights(ctx context.Context, s *redisServer) {
 	d.examineExcess(ctx, s)
 }
 
-// user is the one to whom rights are to be given.
+// user returns the user who needs the rights.
 func (d *doctor) user() string {
 	if name := d.Config.Store.Redis.Username; name != "" {
 		return name
@@ -91,9 +91,9 @@ func (d *doctor) user() string {
 	return "default"
 }
 
-// try uses each right on a key of the doctor's own, and returns those that are missing. A cluster's
-// server that has not the key says so after it has looked at the rights. Strange tells that the key
-// itself is out of bounds.
+// try uses each right on a key of the doctor, and returns those that are missing. A cluster server that does not
+// own the key says so only after it has checked the rights. strange is true if the user has no access to the key
+// itself.
 func (s *redisServer) try(ctx context.Context, prefix string, rights []right) (missing []string, strange bool, err error) {
 	key := prefix + "{doctor " + rand.Text() + "}"
 	for _, right := range rights {
@@ -118,12 +118,12 @@ func (s *redisServer) try(ctx context.Context, prefix string, rights []right) (m
 	return missing, strange, nil
 }
 
-// ofKeys tells whether it is the key and not the command that the user has no right to.
+// ofKeys reports whether the user lacks access to the key and not to the command.
 func ofKeys(err error) bool {
 	return strings.Contains(err.Error(), "key") && !strings.Contains(err.Error(), " command")
 }
 
-// examineExcess tries what a limiter never does. None of it has an effect.
+// examineExcess tries commands that a limiter never uses. None of them has an effect.
 func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 	var may []string
 	for _, excess := range []struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// examineRules looks at the rules where they come from and where they went. It returns them, or nil.
+// examineRules checks the rules at their origin and where they are published. It returns them, or nil.
 func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 	text, found := d.readRules(ctx)
 	if text == nil {
@@ -36,7 +36,7 @@ func (d *doctor) examineRules(ctx context.Context) *rules.Snapshot {
 	return found
 }
 
-// readRules reads and compiles what a server would.
+// readRules reads and compiles the rules as a server would.
 func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	r := &d.report
 	origin, end, err := d.ruleOrigin()
@@ -69,7 +69,7 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	return text, d.compileRules(origin, text)
 }
 
-// ruleOrigin returns where the rules are, and what ends it; nil if that was said to be nowhere.
+// ruleOrigin returns the origin of the rules and a function that closes it, or nil if none is configured.
 func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	c := &d.Config.Rules
 	switch {
@@ -111,7 +111,7 @@ func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	return origin, func() { origin.Close() }, nil
 }
 
-// compileRules tells whether the rules can be served.
+// compileRules reports whether the rules can be served.
 func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapshot {
 	r := &d.report
 	compile := rules.CompileFiles
@@ -134,14 +134,14 @@ func (d *doctor) compileRules(origin live.Origin, text *live.Text) *rules.Snapsh
 		r.warn("rules", "rename it to *.yaml, *.yml or *.json in the directory itself, or remove it", "%.128q in %s is ignored", name, origin)
 	}
 	for _, w := range warnings {
-		line, _, _ := strings.Cut(w.String(), "\n") // what follows is the place, drawn
+		line, _, _ := strings.Cut(w.String(), "\n") // the rest is an excerpt of the source
 		r.warn("rules", "", "%s", line)
 	}
 	return snapshot
 }
 
-// examineCopy looks at the copy that a start without the origin would begin with. The text is nil if
-// the origin has none or could not be asked.
+// examineCopy checks the copy that a start without the origin would use. text is nil if the origin has no rules
+// or could not be read.
 func (d *doctor) examineCopy(text *live.Text) {
 	r, path := &d.report, d.Config.InDataDir("rules.last-good")
 	info, err := os.Stat(path)
@@ -175,7 +175,7 @@ func (d *doctor) examineCopy(text *live.Text) {
 	}
 }
 
-// examinePublished compares what nodes without a database are told through Redis.
+// examinePublished compares the rules with those published in Redis for nodes without a database.
 func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	r := &d.report
 	if d.Config.Rules.Database == "" || !d.Config.HasRedis() {
@@ -183,7 +183,7 @@ func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	}
 	options, err := d.Config.Store.Redis.RuleOptions()
 	if err != nil {
-		return // it is said of the store
+		return // reported for the store
 	}
 	options.Timeout = d.Timeout
 	there, err := ruleredis.New(options)
@@ -197,7 +197,7 @@ func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 		r.warn("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published: a node with rules.redis has none")
 	case errors.Is(err, penstock.ErrUnavailable) && strings.Contains(err.Error(), "NOPERM"):
 		r.unknown("in redis", "if nodes read rules from Redis, grant the rights in docs/redis.md", "the Redis user may not read the rules: %v", err)
-	case errors.Is(err, penstock.ErrUnavailable): // it is said of the store
+	case errors.Is(err, penstock.ErrUnavailable): // reported for the store
 	case err != nil:
 		r.fail("in redis", "publish them again: penstock rules apply --redis …", "%v", err)
 	case published.Checksum() != text.Checksum():
@@ -215,7 +215,7 @@ func versionOf(t *live.Text) string {
 	return fmt.Sprintf("version %d", t.Version)
 }
 
-// age is how long ago something was, as people say it.
+// age formats how long ago something was, for people.
 func age(then time.Time) string { return span(time.Since(then)) }
 
 func span(d time.Duration) string {
@@ -230,7 +230,7 @@ func span(d time.Duration) string {
 	return d.Round(time.Minute).String()
 }
 
-// validateCommand is the command that tells every mistake in the rules.
+// validateCommand returns the command that prints every error in the rules.
 func validateCommand(r *config.Rules) string {
 	if r.XDS.Server != "" {
 		return "penstock serve --check --connect"

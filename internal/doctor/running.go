@@ -19,11 +19,11 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// maxStatus is how much a server may have to say of itself.
+// maxStatus bounds the size of a server's status.
 const maxStatus = 1 << 20
 
-// examineRunning asks the server that runs here, if one does, what it serves. The text is what it
-// should; nil if nobody knows.
+// examineRunning asks the server that runs here, if there is one, what it serves. text is what it should serve,
+// or nil if unknown.
 func (d *doctor) examineRunning(ctx context.Context, text *live.Text) {
 	c, r := d.Config, &d.report
 	if c.Listen.Admin == "" || c.Admin.Token == "" {
@@ -67,7 +67,7 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 	}
 }
 
-// askStatus reads what the server says of itself.
+// askStatus reads the status of the server.
 func (d *doctor) askStatus(ctx context.Context) (*admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
@@ -100,12 +100,12 @@ func (d *doctor) askStatus(ctx context.Context) (*admin.Status, error) {
 	return &now, nil
 }
 
-// onlyFrom trusts the server that has the certificate, whatever its name: the server may be reached by
+// onlyFrom trusts the server that has the certificate, whatever its name, because the server may be reached by
 // another address.
 func onlyFrom(certificate []byte) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // what is verified instead stands below
+		InsecureSkipVerify: true, // VerifyPeerCertificate below checks instead
 		VerifyPeerCertificate: func(shown [][]byte, _ [][]*x509.Certificate) error {
 			if len(shown) == 0 || !bytes.Equal(shown[0], certificate) {
 				return errors.New("its certificate is not the one in admin.tls")
@@ -115,7 +115,7 @@ func onlyFrom(certificate []byte) *tls.Config {
 	}
 }
 
-// reachable turns an address to listen at into one to connect to.
+// reachable converts a listen address to one to connect to.
 func reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

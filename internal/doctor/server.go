@@ -13,26 +13,25 @@ import (
 	"github.com/penstock-io/penstock/internal/redisdial"
 )
 
-// A redisServer is one server, asked by itself.
+// A redisServer is one server, queried directly.
 type redisServer struct {
 	address string
 	client  rueidis.Client
 	timeout time.Duration
 
-	kind, version, mode, role string // as it introduces itself
+	kind, version, mode, role string // as the server reports them
 
 	skew  time.Duration
 	timed bool // the skew is known
 }
 
-// An identity is as whom to ask.
+// An identity is the user to connect as.
 type identity struct {
 	username, password string
 	tls                *tls.Config
 }
 
-// dialServer connects to one server and has it introduce itself: that takes no more rights than
-// any client needs.
+// dialServer connects to one server and reads its HELLO reply, which needs no more rights than any client has.
 func dialServer(ctx context.Context, address string, as identity, timeout time.Duration) (*redisServer, error) {
 	option := rueidis.ClientOption{
 		InitAddress: []string{address}, ForceSingleClient: true,
@@ -53,7 +52,7 @@ func dialServer(ctx context.Context, address string, as identity, timeout time.D
 	}
 	for name, to := range map[string]*string{"server": &s.kind, "version": &s.version, "mode": &s.mode, "role": &s.role} {
 		message := said[name]
-		*to, _ = message.ToString() // one that does not say is asked no further
+		*to, _ = message.ToString() // a missing value stays empty
 	}
 	return s, nil
 }
@@ -66,13 +65,13 @@ func (s *redisServer) ask(ctx context.Context, words ...string) rueidis.RedisRes
 	return s.client.Do(ctx, s.client.B().Arbitrary(words...).Build())
 }
 
-// mayNot tells whether an error is that the user has no right to ask.
+// mayNot reports whether an error means that the user lacks the right.
 func mayNot(err error) bool {
 	said, ok := rueidis.IsRedisErr(err)
 	return ok && strings.HasPrefix(said.Error(), "NOPERM")
 }
 
-// info returns a section of what the server says of itself, by name.
+// info returns a section of INFO, by name.
 func (s *redisServer) info(ctx context.Context, section string) (map[string]string, error) {
 	text, err := s.ask(ctx, "INFO", section).ToString()
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *redisServer) setting(ctx context.Context, name string) (string, error) 
 	return value, nil
 }
 
-// atLeast compares the version with major.minor.
+// atLeast reports whether the version is major.minor or later.
 func (s *redisServer) atLeast(major, minor int) bool {
 	first, rest, _ := strings.Cut(s.version, ".")
 	second, _, _ := strings.Cut(rest, ".")
@@ -111,8 +110,8 @@ func (s *redisServer) atLeast(major, minor int) bool {
 	return err == nil && (a > major || a == major && b >= minor)
 }
 
-// measureSkew finds out how far the server's clock is ahead of this machine's: by the quickest of a
-// few questions, as the answer was given some time between sending and hearing.
+// measureSkew measures how far the server's clock is ahead of this machine's. It uses the fastest of a few
+// requests, because the server's time was read at an unknown moment between request and response.
 func (s *redisServer) measureSkew(ctx context.Context) (within time.Duration, err error) {
 	const questions = 5
 	for range questions {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// examineScript has the store decide as it would for calls, of callers that there are not.
+// examineScript makes the store decide as it would for requests, for clients that do not exist.
 func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) {
 	r := &d.report
 	budget := options.Timeout
@@ -24,7 +24,7 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 	store, err := redisstore.Open(options)
 	if err == nil {
 		defer store.Close()
-		_, err = timeDecision(ctx, store) // which may have to bring the script along
+		_, err = timeDecision(ctx, store) // may have to load the script first
 	}
 	const decisions = 25
 	var took []time.Duration
@@ -51,7 +51,7 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 	}
 }
 
-// doctorLimit is short, so that what it leaves is gone soon.
+// doctorLimit is short, so that its counters expire soon.
 var doctorLimit = penstock.Limit{Algorithm: penstock.FixedWindow, Count: 1, Window: time.Second}.MustCompile()
 
 func timeDecision(ctx context.Context, store penstock.Store) (time.Duration, error) {
@@ -65,10 +65,10 @@ func timeDecision(ctx context.Context, store penstock.Store) (time.Duration, err
 	return time.Since(start), err
 }
 
-// Of so many keys the format is looked at.
+// sampledKeys is how many keys the format check reads.
 const sampledKeys = 200
 
-// examineFormat looks at some states whether they are of the format that this program reads.
+// examineFormat checks whether a sample of states has the format that this program reads.
 func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 	r := &d.report
 	seen, others, err := s.formats(ctx, d.Config.Store.Redis.KeyPrefix)
@@ -88,7 +88,7 @@ func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 	}
 }
 
-// formats looks at a sample of the states and returns which formats other than this program's they have.
+// formats samples the states and returns the formats that differ from this program's.
 func (s *redisServer) formats(ctx context.Context, prefix string) (seen int, others []string, err error) {
 	const rounds, atOnce = 20, "200"
 	cursor := "0"
@@ -103,7 +103,7 @@ func (s *redisServer) formats(ctx context.Context, prefix string) (seen int, oth
 			}
 			value, err := s.ask(ctx, "GET", key).ToString()
 			if err != nil || value == "" {
-				continue // gone meanwhile, or not ours
+				continue // expired meanwhile, or not ours
 			}
 			seen++
 			if format := strconv.Itoa(int(value[0])); value[0] != redisstore.StateFormat && !slices.Contains(others, format) {

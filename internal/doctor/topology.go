@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/internal/spelling"
 )
 
-// findBySentinels asks every sentinel who the master is.
+// findBySentinels asks every sentinel for the master.
 func (d *doctor) findBySentinels(ctx context.Context, as identity) []*redisServer {
 	c, r := &d.Config.Store.Redis, &d.report
 	watching := identity{c.SentinelUsername, string(c.SentinelPassword), as.tls}
@@ -69,7 +69,7 @@ func (d *doctor) askSentinel(ctx context.Context, address string, as identity) (
 
 const clusterSlots = 16384
 
-// findByCluster asks one server for the others, and looks whether every slot is somebody's.
+// findByCluster asks one server for the others, and checks that every slot has a server.
 func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer {
 	r := &d.report
 	ranges, ok := d.askSlots(ctx, as)
@@ -102,13 +102,13 @@ func (d *doctor) findByCluster(ctx context.Context, as identity) []*redisServer 
 	return found
 }
 
-// slotRange is what a part of the slots belongs to.
+// slotRange is a range of slots and the server that owns it.
 type slotRange struct {
 	from, to int
 	master   string
 }
 
-// askSlots asks the configured servers one after the other until one answers.
+// askSlots asks the configured servers in order until one answers.
 func (d *doctor) askSlots(ctx context.Context, as identity) ([]slotRange, bool) {
 	addresses := d.Config.Store.Redis.Addresses
 	for i, address := range addresses {
@@ -160,7 +160,7 @@ func readSlots(reply rueidis.RedisResult, asked string) (ranges []slotRange, err
 			return nil, errNotTold
 		}
 		host, _ := at[0].ToString()
-		if host == "" || host == "?" { // it does not know its own: it is where it was asked
+		if host == "" || host == "?" { // a server that does not know its own address is at the one we asked
 			host, _, _ = net.SplitHostPort(asked)
 		}
 		port, err := at[1].AsInt64()
@@ -172,7 +172,7 @@ func readSlots(reply rueidis.RedisResult, asked string) (ranges []slotRange, err
 	return ranges, nil
 }
 
-// gaps writes the slots that nobody has: "5, 100-200", the first few.
+// gaps formats the first few slots without a server: "5, 100-200".
 func gaps(owned []bool) string {
 	var all []string
 	for from := 0; from < len(owned); from++ {

@@ -1,5 +1,5 @@
-// Package loadgen sends load to a limiter and measures what it does: latency from the instant at which a
-// request was due, errors, and whether more was admitted than the limit allows.
+// Package loadgen sends load to a limiter and measures its behaviour: latency from the instant at which a request
+// was due, errors, and whether more was allowed than the limit permits.
 package loadgen
 
 import (
@@ -19,32 +19,32 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An Answer is what the target said to one request.
+// An Answer is the target's answer to one request.
 type Answer struct {
 	Allowed bool
-	Limit   *Limit // that decided, if the target tells; nil: it does not
+	Limit   *Limit // limit that decided, if the target reports it; nil: it does not
 }
 
 // A Target decides a request of a key.
 type Target func(ctx context.Context, key string) (Answer, error)
 
-// Options say how load is generated.
+// Options configure how load is generated.
 type Options struct {
 	Target   Target
-	Rate     float64       // requests a second, sent when they are due (open loop); 0: as fast as they are answered (closed loop)
-	Workers  int           // requests that can be under way at once
-	Requests int64         // at most; 0: as many as there is time for
+	Rate     float64       // requests per second, sent when they are due (open loop); 0: as fast as they are answered (closed loop)
+	Workers  int           // requests that can be in flight at once
+	Requests int64         // at most; 0: until the duration is over
 	Duration time.Duration // at most; 0: until all requests are sent
 	Keys     int
-	Zipf     float64 // exponent of how requests are spread over keys, above 1; 0: evenly
+	Zipf     float64 // exponent of the distribution of requests over keys, above 1; 0: uniform
 	Seed     uint64
 	Prefix   string // of keys
 
-	Limit    *Limit               // that holds for each key; nil: the one that the target tells, if it does
+	Limit    *Limit               // limit of each key; nil: the one that the target reports, if it does
 	Progress func(requests int64) // may be nil
 }
 
-// A Result is what the target did.
+// A Result is what was measured.
 type Result struct {
 	Requests int64         `json:"requests"`
 	Allowed  int64         `json:"allowed"`
@@ -56,8 +56,8 @@ type Result struct {
 	Latency  []Percentile  `json:"latency"`
 	Errors   []ErrorCount  `json:"errors,omitempty"`
 
-	// Lag is by how much the generator itself was late for requests that a worker was waiting to send: the
-	// 99th percentile. A large one means that the machine was too busy to measure.
+	// Lag is how late the generator itself was for requests that a worker was waiting to send: the 99th percentile. A
+	// large value means that the machine was too busy to measure.
 	Lag time.Duration `json:"generator_lag_p99_ns"`
 
 	Over Over `json:"over_admission"`
@@ -83,12 +83,12 @@ const (
 	maxKeys     = 10_000_000
 	maxRate     = 1e6
 	maxDuration = 24 * time.Hour
-	maxErrors   = 20        // different ones that are told apart
-	maxAdmitted = 4_000_000 // that are checked afterwards
+	maxErrors   = 20        // different errors that are counted separately
+	maxAdmitted = 4_000_000 // allowed requests that are checked afterwards
 	longest     = 10 * time.Minute
 )
 
-// Validate reports every mistake.
+// Validate reports every error.
 func (o *Options) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -121,12 +121,12 @@ type worker struct {
 	limit    *Limit
 }
 
-// A run is load under way.
+// A run is load in progress.
 type run struct {
 	Options
 	began time.Time
 	sent  atomic.Int64
-	kept  atomic.Int64 // admissions that are checked
+	kept  atomic.Int64 // allowed requests that are checked
 
 	mu      sync.Mutex // one pair for all workers, as a histogram takes 200 KB
 	latency *hdrhistogram.Histogram
@@ -170,7 +170,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r.result(workers, time.Since(r.began)), nil
 }
 
-// follow tells of the progress until all is done.
+// follow reports the progress until the run is done.
 func (r *run) follow(done <-chan struct{}) {
 	for tick := time.NewTicker(200 * time.Millisecond); ; {
 		select {
@@ -216,8 +216,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send sends one request. Its latency counts from when it was due, so that a target that keeps requests
-// waiting cannot hide it.
+// send sends one request. Its latency counts from when it was due, so that a target cannot hide the time for
+// which it keeps requests waiting.
 func (w *worker) send(ctx context.Context, due time.Duration) {
 	key := 0
 	if w.zipf != nil {
@@ -282,7 +282,7 @@ func (r *run) result(workers []*worker, took time.Duration) *Result {
 	return result
 }
 
-// LimitOf returns the limit by which a verdict was decided; nil: there is none, or several.
+// LimitOf returns the limit that decided a verdict, or nil if there is none, or several.
 func LimitOf(v *penstock.Verdict) *Limit {
 	var found *Limit
 	for i := range v.Limits {

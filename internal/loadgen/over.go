@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A Limit is what holds for each key.
+// A Limit is the limit of each key.
 type Limit struct {
 	Algorithm penstock.Algorithm `json:"algorithm"`
 	Count     int64              `json:"count"`
@@ -26,30 +26,30 @@ func (l *Limit) String() string {
 	return penstock.Limit{Algorithm: l.Algorithm, Count: l.Count, Window: l.Window, Burst: l.Burst}.String()
 }
 
-// An Over is what was found of admissions beyond the limit.
+// An Over is the result of checking for requests allowed beyond the limit.
 type Over struct {
 	Limit   *Limit `json:"limit"`     // nil: not checked
-	Checked int64  `json:"checked"`   // admissions
-	Partly  bool   `json:"partly"`    // there were too many to check all
+	Checked int64  `json:"checked"`   // allowed requests
+	Partly  bool   `json:"partly"`    // there were too many to check all of them
 	Keys    int64  `json:"keys_over"` // with more than the limit in some window
-	Most    int64  `json:"most"`      // that some key was certainly admitted in a window
-	Bound   int64  `json:"bound"`     // that is allowed there
+	Most    int64  `json:"most"`      // certainly allowed for some key in a window
+	Bound   int64  `json:"bound"`     // maximum there
 }
 
-// An admission is a request that was allowed. It was decided somewhere between start and end.
+// An admission is a request that was allowed. It was decided at some time between start and end.
 type admission struct {
 	key        int
 	start, end time.Duration // since the run began
 }
 
-// skew is how far the clock of the target may be from this one's, for windows that the clock aligns.
+// skew is how far the target's clock may be off, for windows that are aligned to the clock.
 const skew = 250 * time.Millisecond
 
-// check looks for a window in which a key certainly got more than its limit. An admission counts only for
-// windows that hold it from start to end, so a delay on the way is never taken for a violation.
+// check looks for a window in which a key certainly got more than its limit. An admission counts only for windows
+// that contain it from start to end, so a network delay is never mistaken for a violation.
 //
-// A log admits at most L in any window; a bucket its capacity and what flows in meanwhile. A fixed window and a
-// sliding counter admit at most L in each window that the clock aligns; calendars and other limits are not
+// A log allows at most L in any window; a bucket its capacity and what flows in meanwhile. A fixed window and a
+// sliding counter allow at most L in each window that is aligned to the clock. Calendar and other limits are not
 // checked.
 func check(all []admission, l *Limit, began time.Time, partly bool) Over {
 	over := Over{}
@@ -86,8 +86,8 @@ func check(all []admission, l *Limit, began time.Time, partly bool) Over {
 	return over
 }
 
-// mostTrailing returns the most that lie wholly within some time of the window's length. They are sorted by
-// start, so such a time can begin at one of them.
+// mostTrailing returns the most admissions that lie wholly within some period of the window's length. They are
+// sorted by start, so such a period can begin at one of them.
 func mostTrailing(of []admission, window time.Duration) (most int64) {
 	for i := range of {
 		end := of[i].start + window
@@ -106,8 +106,8 @@ func mostTrailing(of []admission, window time.Duration) (most int64) {
 	return most
 }
 
-// mostAligned returns the most that lie wholly within some aligned window, and not so near its ends that the
-// target's clock may have been in another.
+// mostAligned returns the most admissions that lie wholly within some aligned window, and far enough from its
+// ends that the target's clock cannot have been in another one.
 func mostAligned(of []admission, window time.Duration, began time.Time) (most int64) {
 	counts := map[int64]int64{}
 	for _, a := range of {

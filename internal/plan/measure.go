@@ -14,14 +14,13 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Target is a store that costs are measured on.
+// A Target is a store whose costs are measured.
 type Target struct {
 	Store penstock.Store
-	Keys  int64 // that are made of each algorithm: so many that what the store takes by itself does not count
+	Keys  int64 // created per algorithm; enough to make the store's fixed size negligible
 
-	// Used returns the bytes that the store takes, CPU the processor time that its server has used so far,
-	// and Traffic the bytes that it has received and sent. CPU and Traffic are nil where the store is in this
-	// process.
+	// Used returns the size of the store in bytes, CPU the processor time that its server has used so far, and
+	// Traffic the bytes that it has received and sent. CPU and Traffic are nil if the store is in this process.
 	Used    func(ctx context.Context) (int64, error)
 	CPU     func(ctx context.Context) (time.Duration, error)
 	Traffic func(ctx context.Context) (int64, error)
@@ -34,7 +33,7 @@ const (
 	callers     = 64
 )
 
-// measuredWindow is how long counters of a calibration live, after which nothing is left of it.
+// measuredWindow is how long the counters of a calibration live. After that, nothing is left of it.
 const measuredWindow = 5 * time.Minute
 
 // Measure returns what counters and decisions cost on a store.
@@ -52,7 +51,7 @@ func Measure(ctx context.Context, t Target) (*StoreCosts, error) {
 			return nil, err
 		}
 		if algorithm != penstock.SlidingWindowLog {
-			c.Counter += bytes / float64(len(algorithms)-1) // tables grow in steps: their sum says more than each
+			c.Counter += bytes / float64(len(algorithms)-1) // tables grow in steps, so their sum is more precise than each
 			continue
 		}
 		c.Log = bytes
@@ -65,7 +64,7 @@ func Measure(ctx context.Context, t Target) (*StoreCosts, error) {
 	return c, t.decisions(ctx, run, c)
 }
 
-// fill takes so many times from so many keys, and returns by how many bytes that makes each larger.
+// fill takes takes times from each of keys keys, and returns by how many bytes each grows.
 func fill(ctx context.Context, t Target, m *algorithm.Meter, run string, keys int64, takes int) (float64, error) {
 	before, err := t.Used(ctx)
 	if err != nil {
@@ -102,7 +101,7 @@ func take(ctx context.Context, store penstock.Store, m *algorithm.Meter, run str
 	}}}, &out)
 }
 
-// together runs a function by many goroutines.
+// together runs a function in many goroutines.
 func together(f func() error) error {
 	errs := make([]error, callers)
 	var wait sync.WaitGroup

@@ -21,7 +21,7 @@ func Default() Input {
 	return in
 }
 
-// Types are request types that are all limited in the same way and that requests are spread over.
+// Types returns request types that are all limited in the same way and share the requests evenly.
 func (in *Input) Types(n float64, a penstock.Algorithm, window time.Duration, limit float64) RuleInput {
 	return RuleInput{Name: "each request type", Count: n, Share: 1 / n, Keys: in.DailyUsers, Algorithm: a, Window: window, Limit: limit}
 }
@@ -32,7 +32,7 @@ func (in *Input) isTextbook() bool {
 	return in.DailyUsers == d.DailyUsers && in.RequestsPerUser == d.RequestsPerUser && in.RequestBytes == d.RequestBytes && len(in.Rules) == 1 && in.Rules[0].Count == 50
 }
 
-// Number writes 50,000,000,000 as 50 G.
+// Number formats 50,000,000,000 as 50 G.
 func Number(n float64) string {
 	for _, u := range []struct {
 		size float64
@@ -137,7 +137,7 @@ func (p *Plan) addCosts(page *toolreport.Page) {
 	page.Add(t, toolreport.Text("Redis bytes are those by which used_memory grows: value, key, expiry and Redis' own tables. MEMORY USAGE leaves the tables out and says 104."))
 }
 
-// addTextbook shows where the arithmetic of the textbook is off.
+// addTextbook shows where the textbook's arithmetic is wrong.
 func (p *Plan) addTextbook(page *toolreport.Page) {
 	t := &toolreport.Table{Caption: "The textbook estimate with these numbers, checked", Columns: []string{"", "textbook says", "is"}}
 	t.Row("requests a day", "50 billion", Number(p.RequestsPerDay))

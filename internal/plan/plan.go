@@ -9,22 +9,22 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An Input is what is known of the traffic.
+// An Input describes the traffic.
 type Input struct {
 	DailyUsers      float64     `json:"daily_users"`
 	MonthlyUsers    float64     `json:"monthly_users"`
-	RequestsPerUser float64     `json:"requests_per_user"` // a day
+	RequestsPerUser float64     `json:"requests_per_user"` // per day
 	RequestBytes    float64     `json:"request_bytes"`     // request and response together
 	Peak            float64     `json:"peak"`              // the busiest second, as a multiple of the average
 	Rules           []RuleInput `json:"rules"`
 
-	Denied    float64 `json:"denied"`     // share of requests that limits deny, which the deny cache answers
+	Denied    float64 `json:"denied"`     // share of requests that limits deny and the deny cache answers
 	Leased    float64 `json:"leased"`     // share of the others that leases answer
 	LeaseSize float64 `json:"lease_size"` // requests that one lease serves
 
 	CPU         float64 `json:"target_cpu"`   // share of a core that may be busy at the peak
 	Cores       float64 `json:"node_cores"`   // of a gateway node
-	ShardMemory float64 `json:"shard_memory"` // bytes that one Redis server has
+	ShardMemory float64 `json:"shard_memory"` // memory of one Redis server, in bytes
 	Replicas    float64 `json:"replicas"`     // of each Redis server
 
 	PriceMemory  float64 `json:"price_gb_month"`
@@ -32,18 +32,18 @@ type Input struct {
 	PriceNetwork float64 `json:"price_gb_transferred"`
 }
 
-// A RuleInput is rules of one kind: request types that are limited in the same way.
+// A RuleInput describes rules of one kind: request types that are limited in the same way.
 type RuleInput struct {
 	Name      string             `json:"name"`
-	Count     float64            `json:"count"` // such rules
-	Share     float64            `json:"share"` // of all requests that one of them applies to
-	Keys      float64            `json:"keys"`  // that one of them has in a day
+	Count     float64            `json:"count"` // number of such rules
+	Share     float64            `json:"share"` // of all requests, that one of them applies to
+	Keys      float64            `json:"keys"`  // of one of them, in a day
 	Algorithm penstock.Algorithm `json:"algorithm"`
 	Window    time.Duration      `json:"window_ns"`
 	Limit     float64            `json:"limit"`
 }
 
-// A Plan is what the input takes.
+// A Plan is what the input needs.
 type Plan struct {
 	Input Input `json:"input"`
 	Costs Costs `json:"costs"`
@@ -58,10 +58,10 @@ type Plan struct {
 	Rules       []RulePlan `json:"rules"`
 	AllCounters float64    `json:"counters_if_all_live"` // every key of a day under every rule
 	Live        float64    `json:"live_counters"`
-	Memory      Bytes      `json:"memory"` // of the live ones
+	Memory      Bytes      `json:"memory"` // of the live counters
 	AllMemory   Bytes      `json:"memory_if_all_live"`
 
-	Decisions     float64 `json:"decisions_per_second_at_peak"` // limits that requests are counted under
+	Decisions     float64 `json:"decisions_per_second_at_peak"` // one for each limit of a request
 	StoreAsks     float64 `json:"store_decisions_per_second_at_peak"`
 	Saved         float64 `json:"share_saved_by_deny_cache_and_leases"`
 	StoreTraffic  float64 `json:"store_bytes_per_second_at_peak"`
@@ -69,7 +69,7 @@ type Plan struct {
 	ShardsByCPU   float64 `json:"shards_by_cpu"`
 	ShardsByBytes float64 `json:"shards_by_memory"`
 	Shards        float64 `json:"shards"`
-	RedisServers  float64 `json:"redis_servers"` // with replicas
+	RedisServers  float64 `json:"redis_servers"` // including replicas
 	RedisMemory   float64 `json:"redis_memory_bytes"`
 	Gateways      float64 `json:"gateway_nodes"`
 	GatewayCores  float64 `json:"gateway_cores_at_peak"`
@@ -78,13 +78,13 @@ type Plan struct {
 	Price float64 `json:"price_month"`
 }
 
-// Bytes are what the same counters take in process and in Redis.
+// Bytes are the size of the same counters in process and in Redis.
 type Bytes struct {
 	InProcess float64 `json:"in_process_bytes"`
 	Redis     float64 `json:"redis_bytes"` // without replicas
 }
 
-// A RulePlan is what the rules of one kind take together.
+// A RulePlan is what the rules of one kind need together.
 type RulePlan struct {
 	RuleInput
 	All     float64 `json:"counters_if_all_live"`
@@ -93,12 +93,12 @@ type RulePlan struct {
 	Memory  Bytes   `json:"memory"`
 }
 
-// maxFill is how full a server's memory is to be: penstock doctor warns above it.
+// maxFill is the share of a server's memory to use. penstock doctor warns above it.
 const maxFill = 0.8
 
 const day = 24 * time.Hour
 
-// Validate reports what no plan can be made for, all of it at once.
+// Validate reports every error at once.
 func (in *Input) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -145,10 +145,10 @@ func Make(in Input, costs Costs) (*Plan, error) {
 	return p, nil
 }
 
-// addRule adds the counters of a kind of rules. A counter lives as long as requests before it count; so there
-// are at most as many as requests that come in that time, at the peak, and as keys.
+// addRule adds the counters of a kind of rules. A counter lives as long as earlier requests matter. So there are
+// at most as many counters as keys, and as requests in that time at the peak.
 func (p *Plan) addRule(r RuleInput) {
-	rate := p.AtPeak * r.Share // of each such rule
+	rate := p.AtPeak * r.Share // of each of these rules
 	arriving := rate * r.Window.Seconds() * life(r.Algorithm)
 	if r.Window >= day {
 		arriving = rate / p.Input.Peak * r.Window.Seconds() * life(r.Algorithm) // a peak does not last a day
@@ -174,7 +174,7 @@ func (c *Costs) bytes(r *RulePlan, counters float64) Bytes {
 	return Bytes{counters * c.Memory.counter(r.Algorithm, r.Entries), counters * c.Redis.counter(r.Algorithm, r.Entries)}
 }
 
-// size works out servers and nodes.
+// size computes the number of servers and nodes.
 func (p *Plan) size() {
 	in, c := &p.Input, &p.Costs
 	p.Saved = 1 - (1-in.Denied)*(1-in.Leased*(1-1/in.LeaseSize))

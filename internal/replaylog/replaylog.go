@@ -1,7 +1,7 @@
-// Package replaylog writes requests and their verdicts to a file that penstock backtest can replay: with the
-// attributes that rules read, at the store's instant, so that the same rules give the same verdicts.
+// Package replaylog writes requests and their verdicts to a file that penstock backtest can replay. It contains
+// the attributes that rules read and the store's instant, so the same rules give the same verdicts.
 //
-// It names clients, so it is opt-in, and its file is private.
+// It contains client identities, so it is opt-in, and its file is private.
 package replaylog
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// flushEvery is how long a line may wait in memory.
+// flushEvery is how long a line may stay in memory.
 const flushEvery = time.Second
 
-// A Log is a file that is written to. Its Observe is for [engine.Options].
+// A Log is an open replay log. Its Observe is for [engine.Options].
 type Log struct {
 	log  *slog.Logger
 	max  int64
@@ -46,7 +46,7 @@ type line struct {
 	Quality    string            `json:"quality"`
 }
 
-// Open opens the file, or makes it, for its owner only. It is appended to until it has maxBytes.
+// Open opens the file, or creates it, readable by its owner only. It appends until the file has maxBytes.
 func Open(path string, maxBytes int64, log *slog.Logger) (*Log, error) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -68,7 +68,7 @@ func Open(path string, maxBytes int64, log *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// flush writes what waits, now and then.
+// flush writes buffered lines at an interval.
 func (l *Log) flush() {
 	defer close(l.ended)
 	tick := time.NewTicker(flushEvery)
@@ -87,7 +87,7 @@ func (l *Log) flush() {
 	}
 }
 
-// Close writes what waits and closes the file.
+// Close writes buffered lines and closes the file.
 func (l *Log) Close() {
 	close(l.closed)
 	<-l.ended
@@ -101,7 +101,7 @@ func (l *Log) Close() {
 	}
 }
 
-// stop ends writing for good, and tells once.
+// stop ends writing permanently, and logs that once.
 func (l *Log) stop(message string, args ...any) {
 	if !l.full {
 		l.full = true
@@ -109,7 +109,7 @@ func (l *Log) stop(message string, args ...any) {
 	}
 }
 
-// Observe writes a request. Peeks, which charge nothing, are left out.
+// Observe writes a request. It omits peeks, which charge nothing.
 func (l *Log) Observe(o *engine.Observation) {
 	if o.Call.Cost == 0 {
 		return

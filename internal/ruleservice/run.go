@@ -12,18 +12,19 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// Run says what Service.Run does.
+// Run configures Service.Run.
 type Run struct {
 	Interval time.Duration // default 5 s
 
-	// Changed gets nil when what the database has is published, and the reason when it cannot be: once for each
-	// change of it. It may be nil.
+	// Changed receives nil when the database's rules are published, and the reason when they cannot be, once for each
+	// change. It may be nil.
 	Changed func(error)
 }
 
-// Run publishes what the database has until ctx ends, and returns then: when it starts, when the database tells of a
-// new version, and every interval, so that what another process saved, what failed, and what Redis forgot gets there.
-// What does not compile is not published: nodes have no other place to learn what was good.
+// Run publishes the database's rules until ctx ends, and then returns. It publishes at the start, when the database
+// reports a new version, and at every interval. So versions that another process saved, that failed to publish, or
+// that Redis lost are published too. It does not publish rules that do not compile, because nodes would have no
+// other source of good rules.
 func (s *Service) Run(ctx context.Context, run Run) {
 	wake := poll.NewWaker()
 	var watching sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// openAdmin opens the api of those who run the server.
+// openAdmin opens the admin API, for operators.
 func (s *Server) openAdmin(context.Context) error {
 	if s.config.Listen.Admin == "" {
 		return nil
@@ -36,7 +36,7 @@ func (s *Server) openAdmin(context.Context) error {
 	return err
 }
 
-// adminCertificates returns nil if TLS is off.
+// adminCertificates returns the certificates of the admin API, or nil if TLS is off.
 func (s *Server) adminCertificates() (*listener.Certificates, error) {
 	t := s.config.Admin.TLS
 	return s.certificates("admin", config.ServerTLS{Certificate: t.Certificate, Key: t.Key})
@@ -68,8 +68,8 @@ func (s *Server) newAdmin() (http.Handler, error) {
 	return api, nil
 }
 
-// openToken sets the token of operators: the one configured, or one that is made at the first start and
-// kept. Where it cannot be kept, it changes with every start.
+// openToken sets the operators' token: the configured one, or one that is generated at the first start and kept.
+// If it cannot be kept, it changes with every start.
 func (s *Server) openToken() (err error) {
 	if s.token = string(s.config.Admin.Token); s.token != "" {
 		return nil
@@ -87,7 +87,7 @@ func (s *Server) openToken() (err error) {
 	return nil
 }
 
-// rulesKind tells what the rules come from.
+// rulesKind returns where the rules come from.
 func rulesKind(r *config.Rules) admin.Kind {
 	switch {
 	case r.IsEnvoy():
@@ -100,7 +100,7 @@ func rulesKind(r *config.Rules) admin.Kind {
 	return admin.Database
 }
 
-// newScratch returns a store for a while: for what is counted beside calls.
+// newScratch returns a temporary store, for counting outside of requests.
 func newScratch() (admin.Scratch, error) { return memstore.New(memstore.Options{MaxBytes: 16 << 20}) }
 
 func (s *Server) status() admin.Status {

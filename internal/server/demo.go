@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// startDemoUpstream starts a server that answers everything, for a gateway that has nothing behind
-// it. It ends with the server.
+// startDemoUpstream starts a server that answers every request, for a gateway without upstream servers. It ends
+// with the server.
 func (s *Server) startDemoUpstream() (address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// A demoCall is one that somebody makes.
+// A demoCall is one request of a demo client.
 type demoCall struct {
 	method, path string
 	header       map[string]string
 }
 
-// A demoCaller is somebody who makes calls. Addresses are those kept for documentation.
+// A demoCaller is a client that sends requests. Its address is from a range reserved for documentation.
 type demoCaller struct {
-	share  int // of all calls, compared with that of others
+	share  int // of all requests, relative to the shares of others
 	header map[string]string
-	paths  []string // one of which is asked for; "POST /x" or "/x"
+	paths  []string // one is chosen per request; "POST /x" or "/x"
 }
 
-// A demoCast is who calls: many who keep within their limits, and a few that give the sample rules
-// something to do. Somebody has a burst now and then.
+// A demoCast is the demo clients: many that stay within their limits, and a few that the sample rules deny. One
+// client sends bursts.
 type demoCast struct {
 	callers []demoCaller
-	shares  int // of all
+	shares  int // sum of all shares
 	bursts  demoCaller
 }
 
-// How calls come and go.
+// How the rate of requests varies.
 const (
-	demoWave       = time.Minute      // from one height to the next
-	demoBurstEvery = 20 * time.Second // of the one who has bursts,
-	demoBurst      = time.Second      // which last so long
+	demoWave       = time.Minute      // from one peak to the next
+	demoBurstEvery = 20 * time.Second // between two bursts
+	demoBurst      = time.Second      // length of a burst
 )
 
 func newDemoCast() *demoCast {
@@ -52,25 +52,25 @@ func newDemoCast() *demoCast {
 	for i := range 12 { // visitors
 		add(4, from(fmt.Sprintf("198.51.100.%d", 10+i), browsers[i%len(browsers)]), "/", "/products/lamp", "/products/chair", "/products/rug", "/cart", "/about")
 	}
-	for i := range 3 { // of whom some log in
+	for i := range 3 { // visitors who log in
 		add(1, from(fmt.Sprintf("198.51.100.%d", 10+i), browsers[i]), "POST /login", "/account", "/account/orders", "/cart")
 	}
-	for i := range 5 { // who chat
+	for i := range 5 { // visitors who chat
 		add(1, from(fmt.Sprintf("198.51.100.%d", 40+i), browsers[i%len(browsers)], "X-Fingerprint", fmt.Sprintf("fp-%04x", 0xa1b0+i*37)), "POST /api/v1/chat", "/help")
 	}
-	for i, account := range []string{"bakery", "bookshop", "florist", "pharmacy", "garage"} { // who search
+	for i, account := range []string{"bakery", "bookshop", "florist", "pharmacy", "garage"} { // accounts that search
 		plan := []string{"free", "pro"}[i%2]
 		add(2+5*(i%2), from(fmt.Sprintf("203.0.113.%d", 10+i), "shop-client/2.1", "X-Account", account, "X-Plan", plan), "/api/v1/search")
 	}
-	add(10, from("203.0.113.66", "scraper/0.3"), "/")                                                           // who copies the front page
-	add(7, from("192.0.2.66", "login-tool/1.0"), "POST /login")                                                 // who tries passwords
-	add(8, from("192.0.2.20", "shop-client/1.0", "X-Account", "warehouse", "X-Plan", "free"), "/api/v1/search") // whose client is in a loop
-	add(5, from("198.51.100.99", browsers[0], "X-Fingerprint", "fp-beef"), "POST /api/v1/chat")                 // who talks much
+	add(10, from("203.0.113.66", "scraper/0.3"), "/")                                                           // a scraper that copies the front page
+	add(7, from("192.0.2.66", "login-tool/1.0"), "POST /login")                                                 // a client that tries passwords
+	add(8, from("192.0.2.20", "shop-client/1.0", "X-Account", "warehouse", "X-Plan", "free"), "/api/v1/search") // an account whose client is in a loop
+	add(5, from("198.51.100.99", browsers[0], "X-Fingerprint", "fp-beef"), "POST /api/v1/chat")                 // a visitor who chats a lot
 	c.bursts = demoCaller{header: from("192.0.2.30", "export/3.0", "X-Account", "nightly-export", "X-Plan", "free"), paths: []string{"/api/v1/search"}}
 	return c
 }
 
-// next is the call that is due some time after the first, if one is.
+// next returns the request that is due at a time after the first, if there is one.
 func (c *demoCast) next(after time.Duration) (demoCall, bool) {
 	if after%demoBurstEvery >= demoBurstEvery-demoBurst {
 		return c.bursts.call(), true

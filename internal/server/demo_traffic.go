@@ -16,11 +16,11 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// demoTraffic makes real calls of made-up callers to this server's own gateway, when it is turned on.
-// There is one only where the gateway stands before the demo upstream: nobody else is ever called,
-// neither directly nor through the gateway.
+// demoTraffic sends real requests of made-up clients to this server's own gateway while it is turned on. It
+// exists only if the gateway has no upstream except the demo upstream: it never sends requests to any other
+// server, neither directly nor through the gateway.
 type demoTraffic struct {
-	gateway string // its address: where every connection goes, whatever a URL says
+	gateway string // its address: every connection goes there, whatever a URL says
 	client  *http.Client
 	cast    *demoCast
 
@@ -28,16 +28,16 @@ type demoTraffic struct {
 
 	mu    sync.Mutex
 	since time.Time // zero: it is off
-	stop  func()    // ends it, and returns when no call is under way
+	stop  func()    // ends it, and returns when no request is in flight
 }
 
 const (
-	demoRate     = 50 // calls a second, at most
-	demoAtATime  = 8  // calls under way; while all are, none are begun
+	demoRate     = 50 // requests per second, at most
+	demoAtATime  = 8  // requests in flight; while all are in use, no more are sent
 	demoPatience = 5 * time.Second
 )
 
-// openDemo makes demo traffic possible, if this is a demo.
+// openDemo enables demo traffic, if this is a demo.
 func (s *Server) openDemo(context.Context) error {
 	gateway := s.endpoint("gateway")
 	if !s.demoUpstream || gateway == nil || s.config.Gateway.TLS.Certificate != "" {
@@ -52,7 +52,7 @@ func (s *Server) openDemo(context.Context) error {
 	return nil
 }
 
-// newDemoTraffic calls the gateway from a source; the zero one is whichever the system takes.
+// newDemoTraffic sends requests to the gateway from a source address. The zero address lets the system choose.
 func newDemoTraffic(gateway netip.AddrPort, source netip.Addr) *demoTraffic {
 	d := &demoTraffic{gateway: gateway.String(), cast: newDemoCast()}
 	dialer := &net.Dialer{Timeout: demoPatience}
@@ -61,7 +61,7 @@ func newDemoTraffic(gateway netip.AddrPort, source netip.Addr) *demoTraffic {
 	}
 	d.client = &http.Client{
 		Timeout: demoPatience,
-		Transport: &http.Transport{ // no proxy of the environment
+		Transport: &http.Transport{ // ignores proxies in the environment
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return dialer.DialContext(ctx, network, d.gateway)
 			},
@@ -72,14 +72,14 @@ func newDemoTraffic(gateway netip.AddrPort, source netip.Addr) *demoTraffic {
 	return d
 }
 
-// newDemoSource returns an address of this machine that nobody else uses, for the gateway to believe
-// where calls from it come from; the zero one where there is none to be had. Only a process of this
-// machine can call from an address of loopback.
+// newDemoSource returns a loopback address of this machine that nothing else uses, so that the gateway can trust
+// the client addresses in requests from it. It returns the zero address if there is none. Only a process on this
+// machine can send from a loopback address.
 func newDemoSource() netip.Addr {
 	var random [3]byte
 	rand.Read(random[:])
 	source := netip.AddrFrom4([4]byte{127, 64 | random[0]&127, random[1], 1 | random[2]&126})
-	l, err := net.Listen("tcp4", netip.AddrPortFrom(source, 0).String()) // other systems than Linux have 127.0.0.1 only
+	l, err := net.Listen("tcp4", netip.AddrPortFrom(source, 0).String()) // systems other than Linux have 127.0.0.1 only
 	if err != nil {
 		return netip.Addr{}
 	}
@@ -87,7 +87,7 @@ func newDemoSource() netip.Addr {
 	return source
 }
 
-// Turn starts the calls or ends them. When it has ended them, none is under way.
+// Turn starts or stops the requests. After it has stopped them, none is in flight.
 func (d *demoTraffic) Turn(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *demoTraffic) Turn(on bool) {
 	}
 }
 
-// Status tells what was done so far.
+// Status returns what was done so far.
 func (d *demoTraffic) Status() admin.DemoStatus {
 	told := admin.DemoStatus{Rate: demoRate, Allowed: d.allowed.Load(), Denied: d.denied.Load(), Failed: d.failed.Load()}
 	d.mu.Lock()
@@ -118,7 +118,7 @@ func (d *demoTraffic) Status() admin.DemoStatus {
 	return told
 }
 
-// run begins calls at their pace, each if somebody is free to make it.
+// run starts requests at their pace, each if a worker is free.
 func (d *demoTraffic) run(ctx context.Context) {
 	calls := make(chan demoCall)
 	var callers sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// openEnvoy makes what answers Envoy: by the rules, or by files of envoyproxy/ratelimit.
+// openEnvoy opens the Envoy rate limit service, which decides by the rules or by files of envoyproxy/ratelimit.
 func (s *Server) openEnvoy(context.Context) error {
 	limiter, err := s.newLimiter()
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Server) openEnvoy(context.Context) error {
 	return err
 }
 
-// headerNames returns nil if the headers are off.
+// headerNames returns the names of the headers, or nil if they are off.
 func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
 	if !h.Enabled {
 		return nil
@@ -40,7 +40,7 @@ func headerNames(h *config.LimitHeaders) *rls.LimitHeaders {
 	return &rls.LimitHeaders{Limit: h.Limit, Remaining: h.Remaining, Reset: h.Reset}
 }
 
-// newLimiter returns what answers descriptors: by the files, or by rules, except for limits that
+// newLimiter returns the limiter for descriptors. It decides by the files or by rules, except for limits that
 // descriptors bring.
 func (s *Server) newLimiter() (rls.Limiter, error) {
 	perSecond, err := s.openPerSecond()

@@ -14,7 +14,7 @@ import (
 func (s *Server) newGateway() (serve, error) {
 	options := s.readerOptions()
 	options.MaxDelay = s.config.Gateway.MaxDelay
-	if len(s.config.Upstreams) == 0 { // so it is a demo
+	if len(s.config.Upstreams) == 0 { // this is a demo
 		address, err := s.startDemoUpstream()
 		if err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func (s *Server) newGateway() (serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only a decider and a concluder, so that attributes are not checked: the same rules serve the decision
+	// Pass only a decider and a concluder, so that attributes are not checked: the same rules serve the decision
 	// APIs, whose clients send attributes that no request at the gateway has.
 	decides := struct {
 		penstock.Decider
@@ -87,7 +87,7 @@ func gatewayOptions(c *config.Config) gateway.Options {
 	return o
 }
 
-// zeroIsNone turns 0, which is none in the configuration, into what is none to the gateway.
+// zeroIsNone converts 0, which means none in the configuration, to the gateway's value for none.
 func zeroIsNone[N time.Duration | int64](n N) N {
 	if n == 0 {
 		return -1

@@ -40,7 +40,7 @@ func (s *Server) Greet(w io.Writer) {
 	s.greetDemo(w)
 }
 
-// greetAdmin says where operators log in.
+// greetAdmin prints where operators log in.
 func (s *Server) greetAdmin(w io.Writer) {
 	scheme := "http"
 	if s.config.Admin.TLS.Certificate != "" {
@@ -58,7 +58,7 @@ func (s *Server) greetAdmin(w io.Writer) {
 	}
 }
 
-// greetDemo says how to see a demo deny requests.
+// greetDemo prints how to see a demo deny requests.
 func (s *Server) greetDemo(w io.Writer) {
 	if gateway := s.endpoint("gateway"); gateway != nil && s.config.Demo && s.config.Rules.Database != "" {
 		fmt.Fprintf(w, "\nThe sample rules let each address ask for / 10 times a minute. The last response here is a 429:\n\n"+

@@ -28,14 +28,14 @@ import (
 	"github.com/penstock-io/penstock/internal/serverlog"
 )
 
-// An endpoint is a listener and what serves its requests.
+// An endpoint is a listener and the function that serves its requests.
 type endpoint struct {
 	name     string // gateway, http, grpc, admin
 	listener net.Listener
 	serve    serve
 }
 
-// serve answers until the context ends, and returns when calls under way have ended.
+// serve answers requests until the context ends, and returns when those in flight have ended.
 type serve func(context.Context, net.Listener) error
 
 func (d *endpoint) run(ctx context.Context) error {
@@ -45,7 +45,7 @@ func (d *endpoint) run(ctx context.Context) error {
 	return nil
 }
 
-// address is where a person on this machine reaches the endpoint.
+// address returns where a person on this machine reaches the endpoint.
 func (d *endpoint) address() string {
 	at, ok := d.listener.Addr().(*net.TCPAddr)
 	if !ok {
@@ -57,7 +57,7 @@ func (d *endpoint) address() string {
 	return at.String()
 }
 
-// openTokens makes what verifies the tokens of requests, if there are keys to do so.
+// openTokens sets up the verification of tokens in requests, if keys are configured.
 func (s *Server) openTokens(context.Context) error {
 	t := &s.config.JWT
 	if t.JWKSURL == "" && t.JWKSFile == "" && t.Secret == "" {
@@ -78,7 +78,7 @@ func (s *Server) openTokens(context.Context) error {
 	return nil
 }
 
-// openEndpoints opens the listeners that are configured, and returns every error.
+// openEndpoints opens the configured listeners, and returns every error.
 func (s *Server) openEndpoints(context.Context) error {
 	var errs []error
 	for _, d := range []struct {
@@ -129,7 +129,7 @@ func (s *Server) isTrustedProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(s.config.TrustedProxies, func(n config.Network) bool { return n.Contains(address) })
 }
 
-// allEndpoints are those of calls and, if they are on, those of admin and health.
+// allEndpoints returns the endpoints for requests and, if they are on, those for admin, health and metrics.
 func (s *Server) allEndpoints() []*endpoint {
 	all := slices.Clip(s.endpoints)
 	for _, d := range []*endpoint{s.admin, s.probes, s.scrapes} {
@@ -140,7 +140,7 @@ func (s *Server) allEndpoints() []*endpoint {
 	return all
 }
 
-// endpoint returns the one of that name, nil if it is off.
+// endpoint returns the endpoint with that name, or nil if it is off.
 func (s *Server) endpoint(name string) *endpoint {
 	for _, d := range s.allEndpoints() {
 		if d.name == name {
@@ -184,7 +184,7 @@ func (s *Server) newAPI() (serve, error) {
 	return s.serveHTTP(newHTTPServer(handler, log)), nil
 }
 
-// openProbes opens the listener of health checks.
+// openProbes opens the listener for health checks.
 func (s *Server) openProbes(context.Context) (err error) {
 	if s.config.Listen.Health == "" {
 		return nil
@@ -207,7 +207,7 @@ func (s *Server) openMetrics(context.Context) (err error) {
 	return err
 }
 
-// newHTTPServer returns a server of small requests.
+// newHTTPServer returns a server for small requests.
 func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	const body = 10 * time.Second
 	return &http.Server{
@@ -218,7 +218,7 @@ func newHTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// serveHTTP serves until the context ends, and then as long as requests are under way.
+// serveHTTP serves until the context ends, and then until the requests in flight have ended.
 func (s *Server) serveHTTP(server *http.Server) serve {
 	return func(ctx context.Context, l net.Listener) error {
 		return s.serveUntil(ctx, func() error {
@@ -285,7 +285,7 @@ func (s *Server) newGRPC() (serve, error) {
 			},
 		})
 		return s.serveUntil(ctx, func() error {
-			if err := server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) { // before it began
+			if err := server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
 				return err
 			}
 			return nil
@@ -297,7 +297,7 @@ func (s *Server) newGRPC() (serve, error) {
 	}, nil
 }
 
-// serveUntil serves until the context ends, and then gives calls the time they have to end.
+// serveUntil serves until the context ends, and then waits for requests in flight, up to the drain timeout.
 func (s *Server) serveUntil(ctx context.Context, accept func() error, shutdown func(context.Context) error) error {
 	served := make(chan error, 1)
 	go func() { served <- accept() }()

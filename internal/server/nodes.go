@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// joinNodes learns which nodes there are from Redis, while it is there. In memory there is this one.
+// joinNodes learns from Redis which nodes exist, while Redis is available. With a store in memory, this is the
+// only node.
 func (s *Server) joinNodes(context.Context) (err error) {
 	say := &nodeReport{Server: s, name: cmp.Or(s.config.NodeName, storestack.NodeName()), at: s.started}
 	o := membership.Options{Self: say.now, Failed: func(err error) { s.log.Warn("cannot exchange node information", "error", err) }}
@@ -35,19 +36,19 @@ func (s *Server) joinNodes(context.Context) (err error) {
 	return nil
 }
 
-// A nodeReport is what this node says of itself.
+// A nodeReport is the status that this node reports.
 type nodeReport struct {
 	*Server
 	name string
 
-	at    time.Time // when it was last asked, and what had been decided then
+	at    time.Time // time of the last report, and the number of decisions then
 	calls traffic.Counts
 }
 
-// shownChecksum is how much of a checksum tells rules apart.
+// shownChecksum is the length of a checksum prefix that distinguishes rules.
 const shownChecksum = 16
 
-// now tells what is, and what has been since it was asked before.
+// now returns the current status, with rates since the last report.
 func (r *nodeReport) now() membership.Node {
 	totals, at, rules := r.traffic.Totals(), time.Now(), r.rules.live.Status()
 	calls, before, seconds := totals.Counts(), r.calls, at.Sub(r.at).Seconds()

@@ -4,15 +4,15 @@ package server
 
 import "syscall"
 
-// OpenFiles tells how many files the process may have open.
+// OpenFiles returns how many files the process may have open.
 func OpenFiles() (limit uint64, known bool) {
 	var l syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
 	return uint64(l.Cur), err == nil
 }
 
-// connectionsOf is how many connections a listener accepts at a time, the others wait: a crowd at one listener
-// must leave open files to the others. 0 is no bound; the gateway has its own.
+// connectionsOf returns how many connections a listener accepts at a time; others wait. A flood at one listener
+// must leave open files for the others. 0 means no bound; the gateway has its own.
 func connectionsOf(name string) int {
 	const enough = 1 << 20
 	limit, known := OpenFiles()

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// openPerSecond returns what decides by limits per second in a Redis of their own; nil if they have none. Its
-// counters end within a second, so operators have nothing to do with them.
+// openPerSecond returns the engine for limits per second in a separate Redis, or nil if there is none. Its
+// counters end within a second, so operators do not need to manage them.
 func (s *Server) openPerSecond() (envoyratelimit.Engine, error) {
 	r := &s.config.Store.RedisPerSecond
 	if len(r.Addresses) == 0 {
@@ -22,7 +22,7 @@ func (s *Server) openPerSecond() (envoyratelimit.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.redis_per_second: %w", err)
 	}
-	const part = 8 // of the memory that store.memory has
+	const part = 8 // fraction of store.memory
 	stack, err := storestack.Open(storestack.Options{
 		Redis: &redis, Log: s.log.With("store", "redis_per_second"),
 		Memory:   memstore.Options{MaxBytes: max(int64(s.config.Store.Memory.MaxBytes)/part, 8<<20)},
@@ -43,7 +43,7 @@ func (s *Server) openPerSecond() (envoyratelimit.Engine, error) {
 	return s.metrics.Decider(decides, s.tracer()), nil
 }
 
-// newStats returns nil if metrics of envoyproxy/ratelimit are not wanted.
+// newStats returns the metrics of envoyproxy/ratelimit, or nil if they are off.
 func (s *Server) newStats() *envoyratelimit.Stats {
 	m := &s.config.Metrics
 	if m.Compat != "envoy_ratelimit" {
@@ -53,7 +53,7 @@ func (s *Server) newStats() *envoyratelimit.Stats {
 	return s.stats
 }
 
-// rateLimitState is what metrics of envoyproxy/ratelimit tell; nil if they are not wanted.
+// rateLimitState returns the state for metrics of envoyproxy/ratelimit, or nil if they are off.
 func (s *Server) rateLimitState() *telemetry.RateLimit {
 	if s.stats == nil {
 		return nil
@@ -73,9 +73,9 @@ func (s *Server) rateLimitState() *telemetry.RateLimit {
 	}
 }
 
-// awaitStore waits until Redis has answered or been given up before ports open, with limits of
-// envoyproxy/ratelimit: that service does not listen without Redis either, and what starts it takes an open port
-// for a service that decides.
+// awaitStore waits, before ports open, until Redis has answered or the attempt has failed. It applies to limits
+// of envoyproxy/ratelimit: that service does not listen without Redis either, and orchestrators take an open port
+// for a service that can decide.
 func (s *Server) awaitStore(ctx context.Context) error {
 	if !s.config.Rules.IsEnvoy() {
 		return nil

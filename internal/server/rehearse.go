@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Rehearse makes what answers at each listener, for the errors that only these can tell: an
-// invalid certificate, two upstreams for the same requests.
+// Rehearse sets up the handler of each listener to find errors that nothing else reports: an invalid certificate,
+// two upstreams for the same requests.
 func Rehearse(ctx context.Context, c *config.Config, snapshot *rules.Snapshot, connect bool) error {
 	s := &Server{config: c, log: slog.New(slog.DiscardHandler), health: health.NewServer()}
 	defer s.Close()

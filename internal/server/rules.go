@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// sample is what a demo begins with.
+// sample is the initial rules of a demo.
 //
 //go:embed sample.yaml
 var sample []byte
@@ -28,10 +28,10 @@ type ruleSource struct {
 	live    *live.Rules
 	origin  live.Origin
 	compile rules.Options
-	service *ruleservice.Service // nil: rules are not changed here
+	service *ruleservice.Service // nil: this node cannot change rules
 }
 
-// openRules follows the rules. A start without them is possible from the last good copy.
+// openRules follows the rules. If they are unavailable, it starts from the last good copy.
 func (s *Server) openRules(ctx context.Context) error {
 	if err := os.MkdirAll(s.config.DataDir, 0o750); err != nil {
 		return fmt.Errorf("create data_dir: %w", err)
@@ -42,7 +42,7 @@ func (s *Server) openRules(ctx context.Context) error {
 	}
 	follow := live.Options{Interval: s.config.Rules.PollInterval, LastGood: s.config.InDataDir("rules.last-good"), Changed: s.rulesChanged}
 	if s.config.Rules.IsEnvoy() {
-		follow.Read, follow.LastGood = s.config.Rules.Compiler(), "" // what is there is of other rules
+		follow.Read, follow.LastGood = s.config.Rules.Compiler(), "" // an existing copy is of other rules
 	}
 	s.rules = &ruleSource{compile: rules.Options{Secret: secret, MaxDelay: s.config.Gateway.MaxDelay}}
 	if s.rules.origin, err = s.openOrigin(ctx); err != nil {
@@ -74,8 +74,8 @@ func (s *Server) openOrigin(ctx context.Context) (live.Origin, error) {
 	}
 }
 
-// openDatabase also publishes what the database has to Redis, if there is one, for nodes that have
-// no database.
+// openDatabase opens the rules database. With Redis, it also publishes the rules there, for nodes without a
+// database.
 func (s *Server) openDatabase(ctx context.Context, source string) (live.Origin, error) {
 	origin, err := ruledb.NewOrigin(source, ruledb.Options{})
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Server) openRuleRedis() (*ruleredis.Rules, error) {
 	return published, nil
 }
 
-// publish keeps Redis as the database is, until the server is closed.
+// publish keeps the rules in Redis up to date with the database, until the server is closed.
 func (s *Server) publish(service *ruleservice.Service) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -140,7 +140,7 @@ func (s *Server) publish(service *ruleservice.Service) {
 	})
 }
 
-// applySample saves the sample rules where there were none ever.
+// applySample saves the sample rules if the database has never had any.
 func applySample(ctx context.Context, service *ruleservice.Service) error {
 	_, err := service.Database.Read(ctx)
 	if !errors.Is(err, live.ErrNoRules) {
@@ -153,7 +153,7 @@ func applySample(ctx context.Context, service *ruleservice.Service) error {
 	return err
 }
 
-// rulesChanged tells what is new about the rules.
+// rulesChanged logs what is new about the rules.
 func (s *Server) rulesChanged(status live.Status) {
 	at := s.log.With("version", status.Version, "checksum", status.Checksum)
 	switch {

@@ -33,8 +33,8 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// A Server is the parts of a node put together: a store and rules, the engine that decides by them,
-// and the listeners where requests arrive.
+// A Server is the assembled parts of a node: a store and rules, the engine that decides by them, and the
+// listeners where requests arrive.
 type Server struct {
 	config  *config.Config
 	log     *slog.Logger
@@ -42,16 +42,16 @@ type Server struct {
 	started time.Time
 
 	store     *store
-	perSecond *storestack.Stack         // of limits per second; nil: store has them
+	perSecond *storestack.Stack         // for limits per second; nil: store has them
 	observe   func(*engine.Observation) // sees every decision
 	rules     *ruleSource
 	members   *membership.Members                           // the nodes that share the limits
-	engine    atomic.Pointer[engine.Engine]                 // nodes beat before it is there
-	decider   decider                                       // the engine, timed
+	engine    atomic.Pointer[engine.Engine]                 // atomic, because membership reports start before it is set
+	decider   decider                                       // the engine, with timing
 	claims    func(*http.Request) (httplimit.Claims, error) // nil: tokens are not read
 	gateway   *gateway.Gateway                              // nil: off
 	held      func() httplimit.HeldStats                    // at the gateway; nil: it is off
-	demo      *demoTraffic                                  // nil: this is none
+	demo      *demoTraffic                                  // nil: not a demo
 	health    *health.Server
 	envoy     *rls.Server
 	stats     *envoyratelimit.Stats // nil: metrics of envoyproxy/ratelimit are not wanted
@@ -60,43 +60,43 @@ type Server struct {
 
 	traffic *traffic.Traffic
 	metrics *telemetry.Metrics
-	tracing *telemetry.Tracing // nil: nobody wants traces
+	tracing *telemetry.Tracing // nil: tracing is off
 
 	tls map[string]*listener.Certificates // by listener
 
-	endpoints []*endpoint // of calls
-	admin     *endpoint   // nil: off; it is open until the others are closed
+	endpoints []*endpoint // for requests
+	admin     *endpoint   // nil: off; stays open until the others are closed
 	probes    *endpoint   // listen.health; nil: off; open as long as admin
-	scrapes   *endpoint   // listen.metrics; as probes
+	scrapes   *endpoint   // listen.metrics; like probes
 	token     string      // of the admin API
-	newToken  bool        // it was made at this start
-	streams   func()      // ends those of the admin API
+	newToken  bool        // it was generated at this start
+	streams   func()      // ends the streams of the admin API
 
-	refusedLogins func() map[string]int64 // by the admin API; nil: it is off
+	refusedLogins func() map[string]int64 // of the admin API; nil: it is off
 
-	demoUpstream bool       // the gateway stands before it, and nothing else
+	demoUpstream bool       // it is the gateway's only upstream
 	demoSource   netip.Addr // of demo traffic; zero: any
 
 	draining atomic.Bool
 
 	ballast []byte
 
-	ends []func() // what Close does, the last first
+	ends []func() // functions that Close runs, the last first
 }
 
-// Options are what a server is started with.
+// Options configure a server.
 type Options struct {
 	Config *config.Config
 	Log    *slog.Logger
-	Build  admin.Build // which version this is
+	Build  admin.Build // version of the program
 }
 
-// ballast is never touched, so it takes no memory. But it counts as live, and so the garbage collector
-// waits for as much garbage again: of a node that holds little it would otherwise mark the few
-// megabytes that are linked in many times a second. One that holds much does not notice.
+// ballast is never touched, so it takes no memory. But it counts as live, so the garbage collector waits until as
+// much garbage has accumulated. Otherwise, on a node with little data, it would mark the few megabytes that are
+// linked in many times a second. On a node with much data it makes no difference.
 const ballast = 32 << 20
 
-// New makes a server that listens and does not answer yet. The context bounds the start.
+// New returns a server that listens but does not answer yet. The context bounds the start.
 func New(ctx context.Context, o Options) (_ *Server, err error) {
 	s := &Server{config: o.Config, log: o.Log, build: o.Build, started: time.Now(), health: health.NewServer(), ballast: make([]byte, ballast)}
 	defer func() {
@@ -145,7 +145,7 @@ func (s *Server) openEngine(context.Context) error {
 	return nil
 }
 
-// openReplayLog writes every decision to a file, if the operator wants one.
+// openReplayLog opens the file to which every decision is written, if it is configured.
 func (s *Server) openReplayLog() error {
 	if s.config.Log.Replay == "" {
 		return nil
@@ -163,8 +163,8 @@ func (s *Server) openReplayLog() error {
 	return nil
 }
 
-// closeEngine tells Redis what it does not know yet: requests that were admitted without it, and
-// releases and settlements that it did not confirm.
+// closeEngine reports to Redis what it does not know yet: requests that were allowed without it, and releases and
+// settlements that it did not confirm.
 func (s *Server) closeEngine(decides *engine.Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
@@ -173,11 +173,11 @@ func (s *Server) closeEngine(decides *engine.Engine) {
 	}
 }
 
-// atEnd adds to what Close does.
+// atEnd adds a function for Close to run.
 func (s *Server) atEnd(end func()) { s.ends = append(s.ends, end) }
 
-// Run answers until the context ends, and as long again as others need to notice; then it lets calls
-// under way end. It fails if one of the listeners does.
+// Run answers requests until the context ends, and for the drain delay after that. Then it waits for requests in
+// flight. It fails if one of the listeners does.
 func (s *Server) Run(ctx context.Context) error {
 	if s.demo != nil && s.config.Traffic {
 		s.demo.Turn(true)
@@ -208,9 +208,9 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	all.Go(func() error {
 		<-ctx.Done()
-		s.draining.Store(true) // so that nobody sends more
+		s.draining.Store(true) // so that load balancers send no more
 		s.health.Shutdown()
-		time.Sleep(s.config.Gateway.Timeouts.DrainDelay) // balancers that have not noticed yet are still served
+		time.Sleep(s.config.Gateway.Timeouts.DrainDelay) // requests from balancers that have not noticed yet are still served
 		if s.demo != nil {
 			s.demo.Turn(false)
 		}
@@ -224,7 +224,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// Close gives back what the server holds. Run must have returned, or never been called.
+// Close releases the server's resources. Run must have returned, or never been called.
 func (s *Server) Close() {
 	for _, end := range slices.Backward(s.ends) {
 		end()
@@ -232,12 +232,12 @@ func (s *Server) Close() {
 	s.ends = nil
 }
 
-// readiness is what /readyz says.
+// readiness returns the answer of /readyz.
 func (s *Server) readiness() readiness.State {
 	return readiness.State{NotReady: s.ready(), Degraded: !s.store.status().Connected}
 }
 
-// ready tells whether calls should be sent here, and if not, why.
+// ready returns nil if requests should be sent here, or else why not.
 func (s *Server) ready() error {
 	if s.draining.Load() {
 		return errors.New("stopping")

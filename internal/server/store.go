@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// store is where state is.
+// store is where counters are.
 type store struct {
 	*storestack.Stack
-	nodes func() int // that share the limits
+	nodes func() int // number of nodes that share the limits
 }
 
 func (s *Server) openStore(context.Context) error {
@@ -38,12 +38,12 @@ func (s *Server) openStore(context.Context) error {
 	return nil
 }
 
-// parting is how long a node that stops has to return the permits of its leases, which expire otherwise,
-// and to tell Redis of admissions and releases that it does not know of.
+// parting is how long a stopping node may take to return its leases, which expire otherwise, and to report to
+// Redis the admissions and releases that it does not know.
 const parting = time.Second
 
-// returnPermits gives back what was taken ahead and not spent: before calls under way have ended, as
-// by then it would have expired. Those that are still to be decided are decided by the store.
+// returnPermits returns the unused quota of leases. It does so before the requests in flight have ended, because
+// the leases would expire by then. The store decides the remaining requests.
 func (s *Server) returnPermits() {
 	if s.store.Leases == nil {
 		return
@@ -61,7 +61,7 @@ func (s *Server) returnPermits() {
 	}
 }
 
-// status tells how the store is.
+// status returns the state of the store.
 func (s *store) status() admin.StoreStatus {
 	if s.Redis == nil {
 		return admin.StoreStatus{Kind: "memory", Connected: true, Nodes: s.nodes()}

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-io/penstock/internal/sdnotify"
 )
 
-// Supervise tells systemd how the server is, and reads the rules again on SIGHUP, until the context ends or the
-// returned function is called.
+// Supervise reports the server's state to systemd, and reads the rules again on SIGHUP, until the context ends or
+// the returned function is called.
 func (s *Server) Supervise(ctx context.Context, getenv func(string) string) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// A decider is what the listeners ask: the engine, timed.
+// A decider is what the listeners use to decide: the engine, with timing.
 type decider interface {
 	penstock.Decider
 	penstock.Concluder
@@ -29,10 +29,10 @@ type decider interface {
 	Sources() []attribute.Source
 }
 
-// lastSpans is how long the end waits for traces to be sent.
+// lastSpans is how long a shutdown waits for traces to be sent.
 const lastSpans = 2 * time.Second
 
-// openTelemetry makes what the server is watched by.
+// openTelemetry sets up metrics, traces and logs.
 func (s *Server) openTelemetry(ctx context.Context) (err error) {
 	s.traffic = traffic.New()
 	s.atEnd(s.traffic.Close)
@@ -55,7 +55,7 @@ func (s *Server) openTelemetry(ctx context.Context) (err error) {
 	return err
 }
 
-// tracer returns nil if nobody wants traces.
+// tracer returns nil if tracing is off.
 func (s *Server) tracer() trace.Tracer {
 	if s.tracing == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *Server) tracer() trace.Tracer {
 	return s.tracing.Tracer
 }
 
-// state is what the metrics tell of the server beside its calls.
+// state returns the state of the server that metrics report in addition to requests.
 func (s *Server) state() (found telemetry.State) {
 	found.Ready, found.Nodes = s.ready() == nil, s.store.nodes()
 	live := s.rules.live.Status()

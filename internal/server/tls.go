@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/telemetry"
 )
 
-// certificates returns those of a listener, nil if it has none. They are part of the metrics from now on.
+// certificates returns the certificates of a listener, or nil if it has none. It also adds them to the metrics.
 func (s *Server) certificates(name string, t config.ServerTLS, protocols ...string) (*listener.Certificates, error) {
 	if t.Certificate == "" {
 		return nil, nil
@@ -27,7 +27,7 @@ func (s *Server) certificates(name string, t config.ServerTLS, protocols ...stri
 	return c, nil
 }
 
-// grpcTLS returns nil if gRPC is served without TLS.
+// grpcTLS returns the TLS configuration of gRPC, or nil if TLS is off.
 func (s *Server) grpcTLS() (*tls.Config, error) {
 	c, err := s.certificates("grpc", s.config.GRPC.TLS, "h2")
 	if c == nil {
@@ -36,7 +36,7 @@ func (s *Server) grpcTLS() (*tls.Config, error) {
 	return c.Config(), nil
 }
 
-// certificateStates are what the metrics tell of certificates, by listener.
+// certificateStates returns the state of certificates for the metrics, by listener.
 func (s *Server) certificateStates() map[string]telemetry.Certificate {
 	all := map[string]telemetry.Certificate{}
 	for name, c := range s.tls {

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-io/penstock/internal/xdsconfig"
 )
 
-// How long a start waits for the management server: a node that has no copy of earlier limits cannot limit
-// without it.
+// How long a start waits for the management server. A node without a copy of earlier limits cannot limit without
+// it, so it waits longer.
 const xdsWait, xdsShortWait = time.Minute, 5 * time.Second
 
 // openXDS connects to the management server.
@@ -26,5 +26,5 @@ func (s *Server) openXDS() (*xdsconfig.Source, error) {
 	return source, nil
 }
 
-// xdsCopy is the file that keeps the limits served last.
+// xdsCopy returns the file that keeps the limits served last.
 func (s *Server) xdsCopy() string { return s.config.InDataDir("xds.last-good") }

@@ -6,7 +6,7 @@ type trailing struct {
 	first int
 }
 
-// count forgets what has left the window and returns how many are in it.
+// count drops the requests that have left the window and returns how many are in it.
 func (t *trailing) count(now, window int64) int64 {
 	for t.first < len(t.at) && t.at[t.first] <= now-window {
 		t.first++
@@ -20,8 +20,8 @@ func (t *trailing) count(now, window int64) int64 {
 
 func (t *trailing) add(at int64) { t.at = append(t.at, at) }
 
-// Accuracy is how decisions compare with the exact count of the same stream. Exact is: allow a request if the
-// window that ends with it holds fewer than the limit.
+// Accuracy compares decisions with the exact count of the same stream. The exact count allows a request if the
+// window that ends with it holds fewer requests than the limit.
 type Accuracy struct {
 	Compared       int64   `json:"compared"`
 	WronglyAllowed int64   `json:"wrongly_allowed"`
@@ -52,12 +52,12 @@ func (a *Accuracy) sum(b *Accuracy) {
 	a.Differences += b.Differences
 }
 
-// Wrong returns the share of decisions that are not those of the exact count.
+// Wrong returns the share of decisions that differ from the exact count.
 func (a *Accuracy) Wrong() float64 {
 	return float64(a.WronglyAllowed+a.WronglyDenied) / float64(max(1, a.Compared))
 }
 
-// MeanDifference returns by how much the estimated rate differs from the exact one, on average.
+// MeanDifference returns the mean relative difference of the estimated rate from the exact one.
 func (a *Accuracy) MeanDifference() float64 { return a.Difference / float64(max(1, a.Differences)) }
 
 func abs(x float64) float64 {

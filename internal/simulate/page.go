@@ -49,7 +49,7 @@ func (s *Simulation) Page(results []Result) *toolreport.Page {
 	return p
 }
 
-// atMost rounds bytes up to a power of two: where keys fall in the store's tables differs from run to run.
+// atMost rounds bytes up to a power of two, because the layout of the store's tables varies from run to run.
 func atMost(n int64) string {
 	mib := int64(1)
 	for mib<<20 < n {
@@ -81,7 +81,7 @@ func share(n, of int64) string {
 	return fmt.Sprintf("%s (%s)", percent(float64(n)/float64(max(1, of))), progress.Grouped(n))
 }
 
-// Predict returns how long a study of so many requests would take at the speed of one that took a while.
+// Predict returns how long a study of that many requests would take, given that done requests took that long.
 func Predict(requests, done int64, took time.Duration) time.Duration {
 	return time.Duration(float64(took) * float64(requests) / float64(max(1, done))).Round(time.Second)
 }

@@ -31,31 +31,31 @@ type Sharing string
 const (
 	Shared Sharing = "shared" // in one store
 	Leased Sharing = "leased" // in one store, with leases for hot keys
-	Apart  Sharing = "apart"  // each in a store of its own
+	Apart  Sharing = "apart"  // each in its own store
 )
 
-// An Outage is when nodes cannot reach the store.
+// An Outage is a period in which nodes cannot reach the store.
 type Outage struct {
-	From   time.Duration `json:"from_ns"` // after the beginning
+	From   time.Duration `json:"from_ns"` // after the start
 	For    time.Duration `json:"for_ns"`  // 0: there is none
 	Policy string        `json:"policy"`  // on_store_error of the rule
 }
 
-// A Simulation is traffic through limits.
+// A Simulation sends traffic through limits.
 type Simulation struct {
 	Traffic  Traffic
-	Requests int64         // that are counted
-	Skip     time.Duration // at the beginning, that is not
+	Requests int64         // requests that are counted
+	Skip     time.Duration // initial period that is not counted
 	Limits   []penstock.Limit
 	Nodes    int
 	Sharing  Sharing
 	Outage   Outage
 	NewStore func() (Store, error)
-	Bytes    func(Store) int64    // that a store takes; may be nil
+	Bytes    func(Store) int64    // returns the size of a store; may be nil
 	Progress func(requests int64) // may be nil
 }
 
-// A Result is what one limit did to the traffic.
+// A Result is the effect of one limit on the traffic.
 type Result struct {
 	Limit     string        `json:"limit"`
 	Algorithm string        `json:"algorithm"`
@@ -64,7 +64,7 @@ type Result struct {
 	Admitted  int64         `json:"admitted"`
 	Denied    int64         `json:"denied"`
 	Delayed   int64         `json:"delayed,omitempty"`
-	Overshoot int64         `json:"largest_overshoot"` // admitted in some trailing window above the limit
+	Overshoot int64         `json:"largest_overshoot"` // requests allowed above the limit in some trailing window
 	Keys      int64         `json:"counters"`
 	Bytes     int64         `json:"store_bytes"`
 	Span      time.Duration `json:"span_ns"`
@@ -74,7 +74,7 @@ type Result struct {
 // maxNodes bounds how many nodes are simulated.
 const maxNodes = 64
 
-// Validate reports every mistake.
+// Validate reports every error.
 func (s *Simulation) Validate() error {
 	errs := []error{s.Traffic.Validate()}
 	if s.Requests < 1 || s.Requests > 1e12 {
@@ -113,15 +113,15 @@ func (s *Simulation) Run(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// A lane is one limit on its way.
+// A lane is one limit in progress.
 type lane struct {
 	*Simulation
 	limit  penstock.Limit
 	result *Result
-	done   int64 // requests of the lanes before
+	done   int64 // requests of earlier lanes
 
 	now    penstock.Instant
-	stores []Store // whose counters expire
+	stores []Store // stores whose counters expire
 	nodes  []*engine.Engine
 	closed []io.Closer
 
@@ -215,7 +215,7 @@ func (l *lane) compile() (*rules.Snapshot, error) {
 	return snapshot, err
 }
 
-// A failing store cannot be reached during an outage.
+// A failing store is unreachable during an outage.
 type failing struct {
 	penstock.Store
 	lane *lane
@@ -233,7 +233,7 @@ func (f *failing) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 	return f.Store.Take(ctx, t, out)
 }
 
-// ChargeLate lets nodes tell the store afterwards what they admitted without it.
+// ChargeLate lets nodes report to the store what they allowed without it.
 func (f *failing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	late, ok := f.Store.(storage.LateCharger)
 	if f.isDown() || !ok {
@@ -242,7 +242,7 @@ func (f *failing) ChargeLate(ctx context.Context, c *storage.LateCharge) error {
 	return late.ChargeLate(ctx, c)
 }
 
-// expireEvery is after how many requests stores are looked at.
+// expireEvery is the number of requests between two checks of the stores.
 const expireEvery = 1 << 16
 
 func (l *lane) run(ctx context.Context) error {
@@ -288,7 +288,7 @@ func (l *lane) run(ctx context.Context) error {
 	return nil
 }
 
-// compare counts a decision, and whether it is that of the exact count.
+// compare counts a decision, and whether it agrees with the exact count.
 func (l *lane) compare(q *request, v *penstock.Verdict) {
 	window := l.limit.Window.Microseconds()
 	admitted, all := &l.admitted[q.key], &l.all[q.key]
@@ -308,7 +308,7 @@ func (l *lane) compare(q *request, v *penstock.Verdict) {
 	r.Span = time.Duration(q.at) * time.Microsecond
 	estimate := v.Decision.Used
 	if v.Allowed || l.limit.CountDenied {
-		estimate-- // this request
+		estimate-- // without this request
 	}
 	if v.Allowed {
 		r.Admitted++
@@ -323,7 +323,7 @@ func (l *lane) compare(q *request, v *penstock.Verdict) {
 	r.add(v.Allowed, estimate, exact, l.limit.Count)
 }
 
-// tidy forgets what says nothing any more.
+// tidy removes expired counters.
 func (l *lane) tidy(ctx context.Context) error {
 	if l.Progress != nil {
 		l.Progress(l.done + l.result.Requests)

@@ -14,38 +14,38 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A Study is the accuracy of one limit on very much traffic. It is divided into slices, each with a seed and
-// stores of its own, so that it can be resumed and uses all cores.
+// A Study measures the accuracy of one limit on a large amount of traffic. It is divided into slices, each with
+// its own seed and stores, so that it can be resumed and uses all cores.
 type Study struct {
 	Traffic  Traffic        `json:"traffic"`
 	Requests int64          `json:"requests"`
-	Slice    int64          `json:"slice"` // requests of each
+	Slice    int64          `json:"slice"` // requests per slice
 	Limit    penstock.Limit `json:"-"`
 	Text     string         `json:"limit"`
 
-	State    string                `json:"-"` // a file that says which slices are done; "": none
+	State    string                `json:"-"` // file that records which slices are done; "": none
 	Workers  int                   `json:"-"`
 	NewStore func() (Store, error) `json:"-"`
 	Progress func(requests int64)  `json:"-"` // may be nil
 }
 
-// A StudyResult is what a study found, without counting denied requests and counting them.
+// A StudyResult is the result of a study, without and with counting denied requests.
 type StudyResult struct {
 	Study    *Study   `json:"study"`
 	Admitted Accuracy `json:"counting_admitted"`
 	All      Accuracy `json:"counting_all"`
 	Denied   [2]int64 `json:"denied"`
-	Resumed  int64    `json:"-"` // requests that were not simulated now
+	Resumed  int64    `json:"-"` // requests taken from the state file
 }
 
-// A slice is the part of a study that is done at once.
+// A slice is the part of a study that runs as a unit.
 type slice struct {
 	Admitted Accuracy `json:"admitted"`
 	All      Accuracy `json:"all"`
 	Denied   [2]int64 `json:"denied"`
 }
 
-// state is what is saved.
+// state is the contents of the state file.
 type state struct {
 	Study  *Study         `json:"study"`
 	Slices map[int]*slice `json:"slices"`
@@ -66,7 +66,7 @@ func (s *Study) Run(ctx context.Context) (*StudyResult, error) {
 	if err := s.work(ctx, slices, saved, result.Resumed); err != nil {
 		return nil, err
 	}
-	for i := range slices { // in their order, so that sums are the same every time
+	for i := range slices { // in order, so that sums are always the same
 		one := saved.Slices[i]
 		result.Admitted.sum(&one.Admitted)
 		result.All.sum(&one.All)
@@ -76,7 +76,7 @@ func (s *Study) Run(ctx context.Context) (*StudyResult, error) {
 	return result, nil
 }
 
-// work does what is missing, on all workers.
+// work runs the missing slices on all workers.
 func (s *Study) work(ctx context.Context, slices int, saved *state, resumed int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,7 +169,7 @@ func (s *Study) load() (*state, error) {
 	return saved, nil
 }
 
-// save replaces the state file at once, so that an interruption leaves the one before.
+// save replaces the state file atomically, so that an interruption leaves the old one.
 func (s *Study) save(saved *state) error {
 	if s.State == "" {
 		return nil
@@ -185,8 +185,8 @@ func (s *Study) save(saved *state) error {
 	return os.Rename(next, s.State)
 }
 
-// DefaultStudy is the study of the documentation: as many requests and clients as Cloudflare's, in bursts,
-// under a limit of 100 a minute.
+// DefaultStudy is the study in the documentation: as many requests and clients as Cloudflare's, in bursts, under
+// a limit of 100 a minute.
 func DefaultStudy() Study {
 	return Study{
 		Traffic:  Traffic{Model: Bursty, Rate: 700, Keys: 270_000, Zipf: 1.1, Shift: 100, Seed: 1},

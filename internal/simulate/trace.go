@@ -31,25 +31,25 @@ func repeat(s float64, n int) (all []float64) {
 	return all
 }
 
-// Traces are those that tell algorithms apart.
+// Traces are traces on which algorithms differ.
 var Traces = []Trace{
 	{"overlap", "six requests that crowd the end of a minute, three in the next: fixed window, log and counter reject 0, 2 and 1", 6, seconds(10, 25, 35, 45, 50, 55, 80, 80, 80)},
 	{"boundary", "a burst of the whole limit before the end of a minute and another after it: a fixed window admits both", 5, seconds(append(repeat(59, 5), repeat(61, 5)...)...)},
 	{"race", "two nodes count the same client: one that reads and then writes loses a request, an atomic one does not", 10, seconds(repeat(10, 8)...)},
 }
 
-// traceAlgorithms are compared on a trace.
+// traceAlgorithms are the algorithms compared on a trace.
 var traceAlgorithms = []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowLog, penstock.SlidingWindowCounter, penstock.TokenBucket}
 
-// A TraceResult is what algorithms do to a trace.
+// A TraceResult is how the algorithms decide a trace.
 type TraceResult struct {
 	Trace string      `json:"trace"`
 	Lanes []TraceLane `json:"lanes"`
-	Naive []int64     `json:"read_then_write,omitempty"` // of the trace race: the counter that each of two nodes wrote
+	Naive []int64     `json:"read_then_write,omitempty"` // for the trace race: the counter that each of two nodes wrote
 	trace *Trace
 }
 
-// A TraceLane is what one algorithm does.
+// A TraceLane is how one algorithm decides.
 type TraceLane struct {
 	Algorithm string  `json:"algorithm"`
 	Allowed   []bool  `json:"allowed"`
@@ -99,11 +99,11 @@ func (t *Trace) run(ctx context.Context, newStore func() (Store, error)) (*Trace
 	return result, nil
 }
 
-// race is what becomes of a counter that two nodes read before either writes.
+// race returns what two nodes write to a counter that both read before either writes.
 func race(counter int64) (written []int64) {
 	first, second := counter, counter // both read
 	for _, read := range []int64{first, second} {
-		counter = read + 1 // and each writes what it read, and one more
+		counter = read + 1 // and each writes the value it read plus one
 		written = append(written, counter)
 	}
 	return written

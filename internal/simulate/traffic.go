@@ -19,16 +19,16 @@ const (
 	Retries = "retries" // Poisson, and clients that try again after a second when they are denied, up to 5 times
 )
 
-// Models are all of them.
+// Models lists all of them.
 var Models = []string{Poisson, Bursty, Diurnal, Attack, Retries}
 
-// Traffic says what requests are generated.
+// Traffic describes the generated requests.
 type Traffic struct {
 	Model string  `json:"model"`
-	Rate  float64 `json:"requests_per_second"` // of all clients, on average
+	Rate  float64 `json:"requests_per_second"` // average over all clients
 	Keys  int     `json:"keys"`
-	Zipf  float64 `json:"zipf"`       // the k-th key has a share of requests like (Shift+k)^-Zipf, above 1; 0: all have the same
-	Shift float64 `json:"zipf_shift"` // from 1; a large one makes the busiest keys less busy
+	Zipf  float64 `json:"zipf"`       // the k-th key gets a share of requests in proportion to (Shift+k)^-Zipf, above 1; 0: all get the same
+	Shift float64 `json:"zipf_shift"` // from 1; a larger one makes the busiest keys less busy
 	Seed  uint64  `json:"seed"`
 }
 
@@ -38,7 +38,7 @@ const (
 	maxRate = 1e7
 )
 
-// Validate reports every mistake.
+// Validate reports every error.
 func (t *Traffic) Validate() error {
 	var errs []error
 	if !slices.Contains(Models, t.Model) {
@@ -59,23 +59,23 @@ func (t *Traffic) Validate() error {
 	return errors.Join(errs...)
 }
 
-// start is when all traffic begins: fixed windows are counted from there.
+// start is when all traffic begins. Fixed windows are aligned to it.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A request is one key at one instant.
 type request struct {
 	at    int64 // µs since start
 	key   int
-	tries int // before it
+	tries int // attempts before it
 }
 
-// A stream generates requests in the order of their time.
+// A stream generates requests in order of time.
 type stream struct {
 	*Traffic
 	random *rand.Rand
 	zipf   *rand.Zipf
 	now    float64 // seconds since start, of the last base request
-	until  float64 // for how long a burst, or the pause between two, lasts
+	until  float64 // end of the current burst or pause
 	burst  bool
 	attack float64 // when the attacker sends next
 	base   request
@@ -101,7 +101,7 @@ func (t *Traffic) stream() *stream {
 	return s
 }
 
-// keys returns how many different keys the stream has.
+// keys returns the number of different keys in the stream.
 func (t *Traffic) keys() int {
 	if t.Model == Attack {
 		return t.Keys + 1
@@ -137,7 +137,7 @@ func (s *stream) nextBase() request {
 	return request{at: int64(s.now * 1e6), key: key}
 }
 
-// gap returns when the next base request comes.
+// gap returns the time of the next base request.
 func (s *stream) gap() float64 {
 	now := s.now
 	switch s.Model {
@@ -166,14 +166,14 @@ func (s *stream) gap() float64 {
 	return now + s.random.ExpFloat64()/s.Rate
 }
 
-// denied tells the stream that a request was denied.
+// denied reports to the stream that a request was denied.
 func (s *stream) denied(r request) {
 	if s.Model == Retries && r.tries < maxTries {
 		heap.Push(&s.again, request{r.at + retryAfter.Microseconds(), r.key, r.tries + 1})
 	}
 }
 
-// retries are requests that come again, the first one first.
+// retries is a heap of requests to send again, the earliest first.
 type retries []request
 
 func (r retries) Len() int           { return len(r) }

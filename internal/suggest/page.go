@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/toolreport"
 )
 
-// yaml returns the limit as a rule to apply. It only reports at first.
+// yaml returns the limit as a rule to apply, in shadow mode.
 func (o *Options) yaml(limit limitTerms) string {
 	var b strings.Builder
 	b.WriteString("rules:\n  - name: suggested\n")

@@ -1,5 +1,5 @@
-// Package suggest finds the smallest limit that denies no more of a log's requests, or of its keys, than it
-// may. Candidates are shadow rules: one pass over the log tries many, decided by the engine that serves.
+// Package suggest finds the smallest limit that denies no more than a given share of a log's requests or keys.
+// Candidates are shadow rules: one pass over the log tries many of them, with the same engine as a server.
 package suggest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Options say what limit is looked for.
+// Options describe the limit to find.
 type Options struct {
 	Key       []string // what the rule counts by
 	Path      string   // requests it applies to; "": all
@@ -31,40 +31,40 @@ type Options struct {
 
 	MaxDenied float64 // share of requests that may be denied; negative: any
 	MaxKeys   float64 // share of keys that may be denied at least once; negative: any
-	HoldOut   float64 // share of the log's time, at its end, that the limit is only checked on
+	HoldOut   float64 // share of the log's time, at its end, that is used only to check the limit
 
-	Open     func(wanted []accesslog.Attribute) (*accesslog.Log, error) // the log from its beginning: it is read several times
+	Open     func(wanted []accesslog.Attribute) (*accesslog.Log, error) // opens the log from its beginning: it is read several times
 	NewStore func() (backtest.Store, error)
 	Progress func(pass int, log *accesslog.Log, requests int64) // may be nil
 }
 
-// A Result is the limit that was looked for, and others that do as well.
+// A Result is the limit found, and equivalent alternatives.
 type Result struct {
 	Log     accesslog.Stats `json:"log"`
 	Cut     time.Time       `json:"held_out_from"` // zero: nothing is held out
-	Limits  []Found         `json:"limits"`        // the one that was asked for first
-	Curve   []Point         `json:"curve"`         // of that one
+	Limits  []Found         `json:"limits"`        // the requested one first
+	Curve   []Point         `json:"curve"`         // of the first limit
 	Rule    string          `json:"rule"`          // a document with the rule, in shadow mode
 	Passes  int             `json:"passes"`        // over the log
 	options *Options
 }
 
-// A Found is the smallest limit of a kind that denies no more than it may.
+// A Found is the smallest limit of a kind that denies no more than allowed.
 type Found struct {
 	Algorithm string  `json:"algorithm"`
 	Count     int64   `json:"count"`
 	Window    string  `json:"window"`
 	Burst     int64   `json:"burst,omitempty"`
 	Text      string  `json:"text"`
-	Fitted    Counts  `json:"fitted"`             // on the part of the log that it was found on
-	Tighter   *Counts `json:"tighter,omitempty"`  // what a limit smaller by one denies there; nil: it is the smallest there is
-	HeldOut   *Counts `json:"held_out,omitempty"` // on the rest
-	Holds     bool    `json:"holds"`              // it denies no more than it may there, too
+	Fitted    Counts  `json:"fitted"`             // on the part of the log that it was fitted to
+	Tighter   *Counts `json:"tighter,omitempty"`  // what a limit smaller by one denies there; nil: there is no smaller one
+	HeldOut   *Counts `json:"held_out,omitempty"` // on the held-out part
+	Holds     bool    `json:"holds"`              // it denies no more than allowed there, too
 
 	limit limitTerms
 }
 
-// Counts are what a limit does to some requests.
+// Counts are the effect of a limit on some requests.
 type Counts struct {
 	Requests   int64 `json:"requests"`
 	Denied     int64 `json:"denied"`
@@ -72,13 +72,13 @@ type Counts struct {
 	KeysDenied int64 `json:"keys_denied"`
 }
 
-// A Point of the curve is what one limit does.
+// A Point of the curve is the effect of one limit.
 type Point struct {
 	Count int64 `json:"count"`
 	Counts
 }
 
-// limitTerms are a limit as a rule document has it.
+// limitTerms are a limit as in a rules document.
 type limitTerms struct {
 	Rate      string `json:"rate"`
 	Algorithm string `json:"algorithm"`
@@ -88,11 +88,11 @@ type limitTerms struct {
 // Bounds of one pass and of a search.
 const (
 	perPass   = 60 // candidates, below storage.MaxGroups
-	firstKind = 24 // of these, in the first pass, for the kind that was asked for
+	firstKind = 24 // of these, for the requested kind in the first pass
 	maxPasses = 40
 )
 
-// A kind of limits is searched for its smallest member that denies no more than it may.
+// A kind of limits is searched for its smallest member that denies no more than allowed.
 type kind struct {
 	algorithm penstock.Algorithm
 	window    time.Duration
@@ -111,7 +111,7 @@ func (k *kind) limit(count int64) limitTerms {
 	return t
 }
 
-// most is the largest count that a limit of the kind can have.
+// most returns the largest count that a limit of the kind can have.
 func (k *kind) most() int64 {
 	if k.algorithm == penstock.SlidingWindowLog {
 		return algorithm.MaxLog
@@ -119,10 +119,10 @@ func (k *kind) most() int64 {
 	return algorithm.MaxCount / 1000 // leaves room for bursts
 }
 
-// ErrNoRequests says that nothing in the log is what the limit is for.
+// ErrNoRequests means that no request of the log matches the limit and has its key.
 var ErrNoRequests = errors.New("no request of the log matches and has the key")
 
-// Find reads the log as often as it takes.
+// Find finds the limit. It reads the log as often as necessary.
 func Find(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// kinds returns what was asked for, and alternatives: other windows, other bursts.
+// kinds returns the requested kind, and alternatives with other windows and bursts.
 func (o *Options) kinds(span time.Duration) []*kind {
 	asked := &kind{algorithm: o.Algorithm, window: o.Window, burst: o.Burst}
 	all := []*kind{asked}
@@ -211,8 +211,8 @@ type try struct {
 	count int64
 }
 
-// next returns what to try of the kind: at first counts from 1 to all requests, each about as many times
-// larger than the one before; then counts between the two that are known, at equal distances.
+// next returns the candidates to try next. The first pass tries counts from 1 to all requests in a geometric
+// series. Later passes try counts at equal distances between the two known bounds.
 func (k *kind) next(index, kinds int, requests int64) (tries []try) {
 	share := perPass / kinds
 	if len(k.tried) == 0 {
@@ -243,8 +243,8 @@ func (k *kind) next(index, kinds int, requests int64) (tries []try) {
 	return tries
 }
 
-// narrow takes what was tried into account. An algorithm that approximates may deny more at a slightly
-// larger limit: the limit that is found denies little enough, and so does every larger one that was tried.
+// narrow updates the bounds from the results. An approximate algorithm may deny more at a slightly larger limit:
+// the limit found denies little enough, and so does every larger one that was tried.
 func (k *kind) narrow(o *Options) error {
 	k.found, k.below = 0, 0
 	counts := make([]int64, 0, len(k.tried))
@@ -298,7 +298,7 @@ func (o *Options) compile(limits []limitTerms) (*rules.Snapshot, error) {
 	return snapshot, err
 }
 
-// survey reads the log once to know how many requests there are and from when to when.
+// survey reads the log once for the number of requests and their time span.
 func (r *Result) survey(ctx context.Context) (all Counts, err error) {
 	widest := (&kind{algorithm: penstock.FixedWindow, window: time.Minute}).limit(algorithm.MaxCount)
 	counts, _, err := r.run(ctx, []limitTerms{widest}, true)
@@ -323,8 +323,8 @@ func (r *Result) pass(ctx context.Context, kinds []*kind, tries []try, whole boo
 	return r.run(ctx, limits, whole)
 }
 
-// run replays the log under the limits, side by side: up to the cut or, if whole, to its end. What comes
-// after the cut is counted apart.
+// run replays the log under the limits, side by side: up to the cut or, if whole, to its end. Requests after the
+// cut are counted separately.
 func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitted, heldOut []Counts, err error) {
 	o := r.options
 	snapshot, err := o.compile(limits)
@@ -373,7 +373,7 @@ func (r *Result) run(ctx context.Context, limits []limitTerms, whole bool) (fitt
 	return parts[0].counts(), parts[1].counts(), backtest.CheckAttributes(snapshot, "", log)
 }
 
-// tallies count what candidates do. All of them apply to the same requests.
+// tallies count the effects of candidates. All of them apply to the same requests.
 type tallies struct {
 	requests int64
 	keys     backtest.Distinct
@@ -408,7 +408,7 @@ func (t *tallies) counts() []Counts {
 	return all
 }
 
-// finish checks what was found on the part of the log that was held out.
+// finish checks the limits found on the held-out part of the log.
 func (r *Result) finish(ctx context.Context, kinds []*kind) error {
 	var tries []try
 	for i, k := range kinds {

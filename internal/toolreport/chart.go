@@ -14,14 +14,14 @@ import (
 // A Chart is lines over a common axis.
 type Chart struct {
 	Caption string
-	Axis    string // what is on the horizontal one
+	Axis    string // label of the horizontal axis
 	From    string // its ends
 	To      string
 	Marks   []string // instead, a name for every point
 	Lines   []Line
 }
 
-// A Line is values at equal distances; all lines of a chart have as many.
+// A Line is values at equal distances. All lines of a chart have the same number of values.
 type Line struct {
 	Name   string
 	Values []float64
@@ -72,8 +72,8 @@ func precision(high float64) uint {
 	return 3
 }
 
-// resample returns the values at so many points: the highest of those that fall together, so that a peak
-// is not lost.
+// resample returns the values at n points. It takes the highest of those that fall together, so that peaks are
+// kept.
 func resample(values []float64, n int) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -95,7 +95,7 @@ func bounds(lines []Line) (low, high float64) {
 	return low, high
 }
 
-// SVG writes the chart as an image that stands by itself.
+// SVG writes the chart as a self-contained image.
 func (c *Chart) SVG(w io.Writer) {
 	_, high := bounds(c.Lines)
 	step := tick(high)
@@ -124,10 +124,10 @@ func (c *Chart) SVG(w io.Writer) {
 	fmt.Fprint(w, "</svg>\n")
 }
 
-// colours are told apart by people who see few, too.
+// colours are distinguishable for colour-blind people, too.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
 
-// tick returns a round distance between at most six lines.
+// tick returns a round distance for at most six grid lines.
 func tick(high float64) float64 {
 	if high <= 0 {
 		return 1

@@ -15,7 +15,7 @@ table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;font-weight
 td,th{padding:.2rem .8rem .2rem 0;text-align:left;border-bottom:1px solid #8884}.n{text-align:right;font-variant-numeric:tabular-nums}
 pre{padding:.8rem;border:1px solid #8884;overflow-x:auto}figure{margin:1.5rem 0}svg{width:100%;height:auto}`
 
-// CheckName reports a file name that says nothing of how the file is to be written.
+// CheckName reports a file name whose extension is not a known format.
 func CheckName(path string) error {
 	if ext := filepath.Ext(path); ext != ".html" && ext != ".svg" {
 		return fmt.Errorf("a report is written as .html, or .svg for its charts alone; %q is neither", path)
@@ -23,7 +23,7 @@ func CheckName(path string) error {
 	return nil
 }
 
-// WriteFile writes the page as its name says: .html, or .svg for the charts alone.
+// WriteFile writes the page in the format of its extension: .html, or .svg for the charts alone.
 func (p *Page) WriteFile(path string) error {
 	if err := CheckName(path); err != nil {
 		return err

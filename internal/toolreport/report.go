@@ -1,4 +1,4 @@
-// Package toolreport writes what a tool found out, as text for a terminal and as a file to share: tables and
+// Package toolreport writes the results of a tool, as text for a terminal and as a file to share: tables and
 // charts in HTML, or charts alone in SVG.
 package toolreport
 
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Page is a title and parts below it.
+// A Page is a title and the parts below it.
 type Page struct {
 	Title string
 	Parts []Part
@@ -57,12 +57,12 @@ func (s *sticky) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is a line or several.
+// Text is one or more lines.
 type Text string
 
 func (t Text) text(w io.Writer) { fmt.Fprintln(w, string(t)) }
 
-// A Code is text that is to be copied, such as a rule.
+// A Code is text to copy, such as a rule.
 type Code string
 
 func (c Code) text(w io.Writer) {
@@ -115,7 +115,7 @@ func (t *Table) text(w io.Writer) {
 	}
 }
 
-// numeric tells which columns hold numbers.
+// numeric returns which columns contain numbers.
 func (t *Table) numeric() []bool {
 	all := make([]bool, len(t.Columns))
 	for i := range all {
