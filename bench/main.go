@@ -1,6 +1,6 @@
 // Command bench measures Penstock beside other limiters, in one run on one machine. See --help.
 //
-// It is a module of its own so that the peers never become dependencies of the product.
+// It is a separate module so that the peers never become dependencies of the product.
 package main
 
 import (
@@ -49,8 +49,8 @@ func main() {
 	}
 }
 
-// run measures what the options ask for and prints it. What was found before an error is printed
-// too: a benchmark is long.
+// run runs the selected benchmarks and prints the results. It also prints the results before an error, because a
+// benchmark is long.
 func run(ctx context.Context, o options, stdout io.Writer, stderr *os.File) error {
 	r := report.Report{
 		Machine: report.Machine{CPUs: runtime.NumCPU(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},

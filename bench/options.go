@@ -56,7 +56,7 @@ type options struct {
 	sizes  sizes
 }
 
-// sizes are how much each benchmark measures.
+// sizes configure how much each benchmark measures.
 type sizes struct {
 	memoryKeys  int
 	memoryCell  time.Duration

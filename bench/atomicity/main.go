@@ -1,5 +1,5 @@
-// Command atomicity races the usual ways of keeping a limit in Redis against each other and shows which of them hold
-// it. See --help.
+// Command atomicity compares the usual ways of keeping a limit in Redis under contention and shows which of them
+// enforce it. See --help.
 package main
 
 import (

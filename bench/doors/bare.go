@@ -12,15 +12,15 @@ import (
 	"os/exec"
 )
 
-// Variables of a child's environment: what it is to be, where it listens, and whom it asks.
+// Environment variables of a child: its role, its listen address, and the server that it asks.
 const (
 	roleVariable  = "PENSTOCK_TEST_BENCH_DOOR"
 	addrVariable  = "PENSTOCK_TEST_BENCH_DOOR_ADDR"
 	askedVariable = "PENSTOCK_TEST_BENCH_DOOR_ASKED"
 )
 
-// ServeIfChild makes this process one of the servers that are compared with, and does not return,
-// if a parent started it as one. A program that uses Measure calls it first of all.
+// ServeIfChild turns this process into one of the reference servers, and does not return, if a parent started it
+// as one. A program that uses Measure calls it first.
 func ServeIfChild() {
 	role := os.Getenv(roleVariable)
 	if role == "" {
@@ -52,7 +52,7 @@ func handlerOf(role, asked string) (http.Handler, error) {
 	switch role {
 	case "proxy":
 		return bareProxyTo(asked)
-	case "handler": // what a denial costs at the least: a few headers and a short body
+	case "handler": // the least that a denial costs: a few headers and a short body
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.Header().Set("Retry-After", "60")
@@ -78,8 +78,7 @@ func bareProxyTo(upstream string) (http.Handler, error) {
 	}, nil
 }
 
-// answerJSON reads a call and answers with a verdict of the same size as a real one, deciding
-// nothing.
+// answerJSON reads a request and answers with a verdict of realistic size, without deciding.
 func answerJSON(w http.ResponseWriter, r *http.Request) {
 	var call struct {
 		Domain     string            `json:"domain"`

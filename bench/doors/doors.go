@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
-	Cell   time.Duration // of load; whole seconds
+	Cell   time.Duration // duration of each load; whole seconds
 	Repeat int
 	Stderr *os.File // for progress
 }
@@ -78,7 +78,7 @@ func (b *bench) stop() {
 	}
 }
 
-// A contestant is measured by one load, turn by turn with the others.
+// A contestant is measured by one load, in turn with the others.
 type contestant struct {
 	name   string
 	role   report.Role
@@ -89,7 +89,7 @@ type contestant struct {
 	rates, p50s, p99s, cpus []float64
 }
 
-// compete lets all take turns.
+// compete runs all contestants in turn.
 func (b *bench) compete(ctx context.Context, all []*contestant) error {
 	for range b.options.Repeat {
 		for _, c := range all {
@@ -131,7 +131,7 @@ func (c *contestant) turn(ctx context.Context, b *bench) error {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// gateways compares proxies with limits that pass everything, and with limits that deny everything.
+// gateways compares proxies with limits that allow everything, and with limits that deny everything.
 func (b *bench) gateways(ctx context.Context, s *report.Section) error {
 	for _, allow := range []bool{true, false} {
 		var all []*contestant

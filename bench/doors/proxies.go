@@ -64,7 +64,7 @@ func servePenstock(ctx context.Context, binary, dir string, allow bool, config, 
 	return start(ctx, dir, name, addr, exec.Command(binary, "serve", "--config", file))
 }
 
-// startUpstream starts what answers every request at once.
+// startUpstream starts a server that answers every request at once.
 func startUpstream(ctx context.Context, dir string) (*server, error) {
 	return nginx(ctx, dir, "upstream", func(addr string) string {
 		return fmt.Sprintf("server { listen %s; location / { default_type text/plain; return 200 \"hello\\n\"; } }", addr)

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-io/penstock/internal/child"
 )
 
-// A server is a contestant that runs.
+// A server is a running contestant.
 type server struct {
 	addr    string
 	process *child.Process
 }
 
-// start starts a command that is to listen at an address, and waits until it does.
+// start starts a command that listens at an address, and waits until it does.
 func start(ctx context.Context, dir, name, addr string, cmd *exec.Cmd) (*server, error) {
 	log := filepath.Join(dir, name+".log")
 	cmd.Dir = dir
@@ -52,7 +52,7 @@ func start(ctx context.Context, dir, name, addr string, cmd *exec.Cmd) (*server,
 	}
 }
 
-// stop asks first: nginx, if it is killed, leaves its workers behind.
+// stop sends SIGTERM first: nginx leaves its workers behind if it is killed.
 func (s *server) stop() {
 	_ = s.process.Signal(syscall.SIGTERM) // fails only if it has ended already
 	select {
@@ -62,7 +62,7 @@ func (s *server) stop() {
 	}
 }
 
-// cpu is the processor time that the process and its children have used.
+// cpu returns the processor time that the process and its children have used.
 func (s *server) cpu() (time.Duration, error) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux there is
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -102,7 +102,7 @@ func (s *server) cpu() (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// freeAddr returns an address nobody listens at.
+// freeAddr returns an unused address.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

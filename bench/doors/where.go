@@ -59,7 +59,7 @@ var places = []place{
 	}},
 }
 
-// asking starts an application, and the Penstock it asks.
+// asking starts an application, and the Penstock server that it asks.
 func (b *bench) asking(ctx context.Context, role, config string) (*server, error) {
 	addr, err := freeAddr()
 	if err != nil {
@@ -71,7 +71,8 @@ func (b *bench) asking(ctx context.Context, role, config string) (*server, error
 	return startBare(ctx, b.dir, role, addr)
 }
 
-// nginxInFront starts an application and nginx before it, which asks somebody first if told whom.
+// nginxInFront starts an application and nginx in front of it. nginx asks the server at asks first, if that is
+// set.
 func (b *bench) nginxInFront(ctx context.Context, asks string) (*server, error) {
 	app, err := b.keep(startBare(ctx, b.dir, "app", ""))
 	if err != nil {
@@ -104,7 +105,7 @@ server {
 	})
 }
 
-// where compares the places, as one client at a time sees them.
+// where compares the places, as a single client sees them.
 func (b *bench) where(ctx context.Context, s *report.Section) error {
 	var all []*contestant
 	for _, p := range places {
@@ -132,7 +133,7 @@ func (b *bench) where(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
-// appOf is an application, limited in one way or another.
+// appOf returns an application that is limited in the way of its role.
 func appOf(role, asked string) (http.Handler, error) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })
 	var decider penstock.Decider

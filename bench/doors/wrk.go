@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// A load is what wrk does to a server.
+// A load is what wrk sends to a server.
 type load struct {
 	url         string
 	connections int
 	length      time.Duration
-	script      string // of wrk, in Lua; "": GET
+	script      string // Lua script for wrk; "": GET
 }
 
-// A result is what wrk saw.
+// A result is what wrk measured.
 type result struct {
 	requests int64
-	rate     float64 // a second
+	rate     float64 // per second
 	p50, p99 time.Duration
-	refused  int64 // answered with anything but 2xx and 3xx
+	refused  int64 // answered with a status other than 2xx and 3xx
 }
 
-// run lets wrk do its work. The server must answer every request.
+// run runs wrk. The server must answer every request.
 func (l load) run(ctx context.Context, dir string) (result, error) {
 	args := []string{"--threads", "1", "--connections", strconv.Itoa(l.connections), "--duration", fmt.Sprintf("%.0fs", max(1, l.length.Seconds())), "--latency"}
 	if l.script != "" {

@@ -17,15 +17,15 @@ import (
 	"github.com/penstock-io/penstock/bench/remote"
 )
 
-// Asking costs the load program as little as it can: a request is a copy of one that was encoded
-// before, with another key, and of a response no more is read than must be.
+// Requests cost the load generator as little as possible: a request is a copy of one that was encoded earlier,
+// with another key, and as little as possible of a response is read.
 
-// A traffic is one kind of calls, of which every one is to be answered in the same way.
+// A traffic is a kind of requests that must all get the same answer.
 type traffic struct {
-	name string // of the descriptor's key, too
+	name string // also the descriptor's key
 	want rlsv3.RateLimitResponse_Code
-	warm int // calls about each key before the answer is as wanted
-	of   int // one key in so many: few of those who call are denied, again and again
+	warm int // requests per key before the answer is as expected
+	of   int // divides the number of keys: few clients are denied, again and again
 }
 
 var traffics = []traffic{
@@ -33,17 +33,17 @@ var traffics = []traffic{
 	{"denied", rlsv3.RateLimitResponse_OVER_LIMIT, 2, 10},
 }
 
-// request is what is asked about a key.
+// request returns the request about a key.
 func request(name, key string) *rlsv3.RateLimitRequest {
 	return &rlsv3.RateLimitRequest{Domain: "bench", Descriptors: []*descriptorv3.RateLimitDescriptor{
 		{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: name, Value: key}}},
 	}}
 }
 
-// keyLength is of every key, so that requests differ in nothing else.
+// keyLength is the length of every key, so that requests differ in nothing else.
 const keyLength = 16
 
-// An encoded request holds a place for the key.
+// An encoded request has a placeholder for the key.
 type encoded struct {
 	text []byte
 	at   int
@@ -61,7 +61,7 @@ func (e encoded) with(key string) []byte {
 	return text
 }
 
-// plain hands messages on as they are.
+// plain passes messages through unchanged.
 type plain struct{}
 
 func (plain) Name() string { return "proto" }
@@ -73,7 +73,7 @@ func (plain) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// codeOf is the overall code of a response.
+// codeOf returns the overall code of a response.
 func codeOf(response []byte) (rlsv3.RateLimitResponse_Code, error) {
 	for len(response) > 0 {
 		field, kind, n := protowire.ConsumeTag(response)
@@ -93,7 +93,7 @@ func codeOf(response []byte) (rlsv3.RateLimitResponse_Code, error) {
 	return 0, errors.New("a response without a code")
 }
 
-// asker is a server as the loads know it, asked by one kind of traffic.
+// asker is a server under one kind of traffic, in the form that the loads use.
 type asker struct {
 	conns   []*grpc.ClientConn
 	next    atomic.Uint64
@@ -110,7 +110,7 @@ func newAsker(s *server, t traffic) (*asker, error) {
 
 func (a *asker) Close() {}
 
-// Caller takes the connections in turn.
+// Caller uses the connections in turn.
 func (a *asker) Caller() remote.Take {
 	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
 	var response []byte
@@ -134,7 +134,7 @@ func (a *asker) ask(ctx context.Context, conn *grpc.ClientConn, key string, resp
 	return codeOf(*response)
 }
 
-// Warm makes a key's counter exist, and the answer about it as wanted from then on.
+// Warm creates a key's counter and brings it to the state with the expected answer.
 func (a *asker) Warm(ctx context.Context, key string) error {
 	conn := a.conns[a.next.Add(1)%uint64(len(a.conns))]
 	var response []byte

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// An answer is a response without what may differ: how many seconds are left of a window, and fields that one
-// of the services does not have.
+// An answer is a response without the parts that may differ: the seconds left in a window, and fields that one of
+// the services does not have.
 type answer struct {
 	text   string  // everything else
 	resets []int64 // seconds, of statuses and of a header
@@ -69,14 +69,14 @@ func writeValue(b *strings.Builder, v *structpb.Value) {
 			b.WriteString(",")
 		}
 		b.WriteString("]")
-	case *structpb.Value_StringValue: // texts of protobuf have spaces at random
+	case *structpb.Value_StringValue: // protobuf texts contain random spaces
 		b.WriteString(strconv.Quote(strings.Join(strings.Fields(v.StringValue), " ")))
 	default:
 		fmt.Fprint(b, v)
 	}
 }
 
-// same tells answers that differ by no more than the time between two requests.
+// same reports whether answers differ by no more than the time between two requests.
 func same(a, b answer) bool {
 	const patience = 60 // seconds: the machine may be busy
 	return a.text == b.text && slices.EqualFunc(a.resets, b.resets, func(a, b int64) bool { return a-b <= patience && b-a <= patience })

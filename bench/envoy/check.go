@@ -9,8 +9,8 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// check sees to it that servers are compared that do the same: of many calls at once exactly the limit
-// pass, what no limit is for passes, and each answer has one status, with the limit.
+// check verifies that the compared servers do the same: of many concurrent requests exactly the limit pass,
+// requests without a limit pass, and each answer has one status, with the limit.
 func check(ctx context.Context, s *server) error {
 	const callers, each, limit = 32, 8, 100
 	var mu sync.Mutex

@@ -13,31 +13,31 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// CompareOptions say how many random requests are compared.
+// CompareOptions configure how many random requests are compared.
 type CompareOptions struct {
 	Requests int // of all rounds
 	Seed     uint64
 	Progress io.Writer
 }
 
-// Compared is what was compared, and every difference.
+// Compared is the number of comparisons, and every difference.
 type Compared struct {
-	Requests, Statuses, Denied, Refused, Refunds int64 // Refused were answered with an error by all
+	Requests, Statuses, Denied, Refused, Refunds int64 // Refused requests got an error from all
 	Metrics                                      int   // series of envoyproxy/ratelimit that have the same value
 	Differences                                  []string
 }
 
-// workers ask at the same time, each about a domain of its own.
+// workers send requests at the same time, each about its own domain.
 const workers = 4
 
-// maxDifferences is how many are told.
+// maxDifferences is how many are reported.
 const maxDifferences = 20
 
-// A round compares under one pair of settings.
+// A round compares under one pair of configurations.
 type round struct {
 	name   string
 	ours   string   // YAML
-	theirs []string // environment; nil: only the model is compared with
+	theirs []string // environment; nil: compare only with the model
 	model  model    // its settings
 
 	ourMetrics, theirMetrics string // URLs
@@ -50,9 +50,9 @@ metrics: {compat: envoy_ratelimit}
 
 var theirsInCommon = []string{"RESPONSE_DYNAMIC_METADATA=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true"}
 
-// rounds are all settings. The version of envoyproxy/ratelimit that the benchmarks are built with has no
-// negative hits, no metadata of limits and another quota mode, so these are compared with the model alone,
-// which is compared with that service under all other settings.
+// rounds are all configurations. The version of envoyproxy/ratelimit that the benchmarks are built with has no
+// negative hits, no metadata of limits and another quota mode. So these are compared with the model alone, which
+// is compared with that service in all other rounds.
 var rounds = []round{
 	{name: "as it comes", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: theirsInCommon},
 	{name: "local cache", ours: fmt.Sprintf(oursInCommon, "", ""), theirs: append([]string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}, theirsInCommon...)},
@@ -86,7 +86,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Compared, error) {
 		}
 		fmt.Fprintf(o.Progress, "%s: %d requests, %d differences so far\n", rounds[i].name, n, len(c.all.Differences))
 		if len(c.all.Differences) > 0 {
-			break // the counters of later rounds are others, but what differs differs there, too
+			break // later rounds have other counters, but would show the same differences
 		}
 	}
 	return &c.all, nil
@@ -109,7 +109,7 @@ func (c *comparison) differ(format string, args ...any) {
 	}
 }
 
-// round runs both servers and asks them.
+// round starts both servers and sends them requests.
 func (c *comparison) round(r *round, requests int) error {
 	ours, err := launch(c.ctx, c.bin, contestant{name: "Penstock", command: r.oursCommand(c.bin)})
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *comparison) round(r *round, requests int) error {
 	return nil
 }
 
-// An asking is one worker's requests.
+// An asking is the requests of one worker.
 type asking struct {
 	*comparison
 	round *round
@@ -172,7 +172,7 @@ func newRandom(seed uint64, worker int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(worker)))
 }
 
-// next asks all about one request.
+// next sends one request to all.
 func (a *asking) next() error {
 	request := a.made.request()
 	got, gotErr := a.ours.ShouldRateLimit(a.ctx, request)

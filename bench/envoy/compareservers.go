@@ -66,7 +66,7 @@ func (r *round) theirsCommand(bin string) func(dir, addr, redis string) (*exec.C
 	}
 }
 
-// metrics compares what both tell Prometheus of each limit. The other service flushes its counters now and then.
+// metrics compares the Prometheus metrics of each limit. The other service flushes its counters at an interval.
 func (c *comparison) metrics(r *round) error {
 	ours, err := scrape(c.ctx, r.ourMetrics)
 	if err != nil {
@@ -113,19 +113,19 @@ func scrape(ctx context.Context, url string) (map[string]string, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // it only explains the status
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // only explains the status
 		return nil, fmt.Errorf("%s: %s %s", url, response.Status, text)
 	}
 	series := map[string]string{}
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		at := strings.LastIndexByte(lines.Text(), ' ') // values of labels may have spaces
+		at := strings.LastIndexByte(lines.Text(), ' ') // label values may contain spaces
 		if at < 0 {
 			continue
 		}
 		name, value := lines.Text()[:at], lines.Text()[at+1:]
 		for _, metric := range compared {
 			if strings.HasPrefix(name, "ratelimit_service_rate_limit_"+metric+"{") {
-				series[strings.Replace(name, `,key2=""`, "", 1)] = value // an empty label is none
+				series[strings.Replace(name, `,key2=""`, "", 1)] = value // an empty label is the same as none
 			}
 		}
 	}

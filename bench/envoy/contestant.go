@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// limits are what every contestant enforces: the same file, as it is. A year has no end within a run.
+// limits is the file that every contestant enforces, unchanged. A year does not end within a run.
 const limits = `domain: bench
 descriptors:
   - key: allowed
@@ -21,7 +21,7 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 100}
 `
 
-// A contestant is a server in one of its settings.
+// A contestant is a server in one configuration.
 type contestant struct {
 	name    string
 	role    report.Role
@@ -44,14 +44,14 @@ func contestants(bin string) []contestant {
 	}
 }
 
-// notes say how the contestants are set.
+// notes describe the configurations of the contestants.
 var notes = []string{
 	"Load, servers and Redis share this machine's processors: rates say less than processor time. Each server is built with the versions of libraries that its own module asks for.",
 	"Penstock: rules.envoy_ratelimit, everything else as it comes, but that it waits for Redis as long as the other does rather than count by itself after 50 ms. It also answers with RateLimit headers and, when it denies, with a body; a row is without headers. It always remembers for up to a minute what is over its limit.",
 	"envoyproxy/ratelimit: as it comes, without statsd. Its REDIS_PIPELINE_WINDOW has no effect on a single Redis in this version (each request is one pipeline of INCRBY and EXPIRE), so that connections are what can be tuned: a row has 64 instead of 10. The local cache remembers keys that are over their limit, so that Redis is not asked again; it has 128 MiB.",
 }
 
-// ours serves the limits' directory by rules.envoy_ratelimit.
+// ours serves the directory of limits by rules.envoy_ratelimit.
 func ours(bin, dir, addr, redis, headers string) (*exec.Cmd, error) {
 	config := filepath.Join(dir, "config")
 	if err := writeFile(filepath.Join(config, "bench.yaml"), limits); err != nil {
@@ -67,7 +67,7 @@ data_dir: %q
 `, addr, redis, config, headers, dir))
 }
 
-// theirs serves the same directory. It listens at two more addresses, at which nobody asks.
+// theirs serves the same directory. It listens at two more addresses, which are not used.
 func theirs(bin, dir, addr, redis string, settings ...string) (*exec.Cmd, error) {
 	if err := writeFile(filepath.Join(dir, "ratelimit", "config", "bench.yaml"), limits); err != nil {
 		return nil, err

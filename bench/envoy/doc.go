@@ -1,6 +1,6 @@
-// Package envoy measures our rate limit service for Envoy beside envoyproxy/ratelimit: the same file
-// of limits, the same questions over gRPC, a Redis each. Both are checked to let exactly the limit
-// pass before anything is measured, and every answer that counts is one that was expected.
+// Package envoy compares our rate limit service for Envoy with envoyproxy/ratelimit: the same limits file, the
+// same gRPC requests, a separate Redis each. It verifies that both allow exactly the limit before it measures,
+// and counts only expected answers.
 //
-// The peer is a module of its own, in ratelimit/: only its program is used.
+// The peer is a separate module, in ratelimit/: only its program is used.
 package envoy

@@ -13,11 +13,11 @@ import (
 
 func domainOf(worker int) string { return fmt.Sprint("compare", worker) }
 
-// A generator makes requests at random, most of them about few keys so that limits are met.
+// A generator makes random requests, most of them about few keys so that limits are reached.
 type generator struct {
 	r      *rand.Rand
 	domain string
-	newest bool // with what only newer versions know
+	newest bool // includes features that only newer versions have
 	made   int
 }
 
@@ -43,7 +43,7 @@ func (g *generator) request() *rlsv3.RateLimitRequest {
 	return r
 }
 
-// ways are descriptors that the limits are about, or nearly.
+// ways are descriptors that match the limits, or nearly match.
 var ways = [][]string{
 	{"plain"}, {"plain"}, {"named"}, {"shadow"}, {"zero"}, {"free"}, {"pass"}, {"wild"}, {"wild"}, {"shared"}, {"replacing"},
 	{"user", "op"}, {"user", "op"}, {"user"}, {"user", "op", "more"}, {"unknown"}, {"quota"}, {"quota"}, {"meta"}, {"", "op"}, {},
@@ -62,8 +62,8 @@ func (g *generator) descriptor() *descriptorv3.RateLimitDescriptor {
 			RequestsPerUnit: pick[uint32](g, 0, 1, 5, 50, 4294967295),
 			Unit:            pick(g, typev3.RateLimitUnit_DAY, typev3.RateLimitUnit_MONTH, typev3.RateLimitUnit_YEAR),
 		}
-		// Each limit has its own counters: Penstock does not count what it denies from its deny cache, which
-		// another limit on the same counter would show.
+		// Each limit has its own counters: Penstock does not count requests that its deny cache denies, which another
+		// limit on the same counter would show.
 		d.Entries[n-1].Value += fmt.Sprint(" under ", d.Limit.RequestsPerUnit)
 	}
 	if g.newest && g.often(25) {
@@ -73,7 +73,7 @@ func (g *generator) descriptor() *descriptorv3.RateLimitDescriptor {
 }
 
 func (g *generator) value(key string) string {
-	epoch := g.made / 400 // new keys from time to time: others are over their limits for good
+	epoch := g.made / 400 // new keys from time to time, because the others stay over their limits
 	switch {
 	case g.often(1):
 		return strings.Repeat("long-value-", 1000) + fmt.Sprint(epoch)

@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// callers are how many ask without pause; the last are what saturation is about.
+// callers are the numbers of clients that send requests without pause; the last is for saturation.
 var callers = []int{16, 64, 256}
 
-// A runner is a contestant that runs, and what was found about it, by traffic and figure.
+// A runner is a running contestant, with its results by traffic and figure.
 type runner struct {
 	contestant
 	server  *server
@@ -34,15 +34,15 @@ func (r *runner) median(traffic, figure string) float64 {
 	return report.Median(r.samples[traffic][figure])
 }
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
-	Keys   int           // that are allowed; a tenth of them is denied
+	Keys   int           // allowed keys; a tenth as many are denied
 	Cell   time.Duration // of one repeat of one figure
 	Repeat int
 	Stderr *os.File // for progress
 }
 
-// bench is all contestants.
+// bench holds all contestants.
 type bench struct {
 	options  Options
 	keys     []string
@@ -79,7 +79,7 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 	return s, nil
 }
 
-// start starts all of them, checks that they do the same, and fills them.
+// start starts all of them, verifies that they do the same, and fills them.
 func (b *bench) start(ctx context.Context, dir string) error {
 	b.progress.Step("build")
 	if err := build(ctx, dir); err != nil {
@@ -124,12 +124,12 @@ const (
 	redisCPU  = "Redis CPU"
 	p50, p99  = "p50", "p99"
 
-	scheduled = "scheduled " // before one that was found at fixed instants
+	scheduled = "scheduled " // prefix of figures measured on a schedule
 )
 
 func perSecond(callers int) string { return fmt.Sprintf("decisions, %d callers", callers) }
 
-// atFullSpeed measures with callers that ask without pause.
+// atFullSpeed measures with clients that send requests without pause.
 func (b *bench) atFullSpeed(ctx context.Context, t traffic) error {
 	for range b.options.Repeat {
 		for _, n := range callers {
@@ -173,7 +173,7 @@ func (r *runner) noteUsed(traffic, prefix string, before used, decisions int64) 
 	return nil
 }
 
-// atFixedInstants measures with calls on a schedule, at a rate that all can keep up with, and returns it.
+// atFixedInstants measures with requests on a schedule, at a rate that all can sustain, and returns the rate.
 func (b *bench) atFixedInstants(ctx context.Context, t traffic) (rate float64, err error) {
 	for i, r := range b.runners {
 		if most := r.saturation(t.name); i == 0 || most < rate {
@@ -192,7 +192,7 @@ func (b *bench) atFixedInstants(ctx context.Context, t traffic) (rate float64, e
 	return rate, nil
 }
 
-// saturation is the most decisions a second, with however many callers.
+// saturation returns the most decisions per second, over all numbers of clients.
 func (r *runner) saturation(traffic string) (most float64) {
 	for _, n := range callers {
 		most = max(most, r.median(traffic, perSecond(n)))

@@ -35,7 +35,7 @@ const (
 	yearUnit  = rlsv3.RateLimitResponse_RateLimit_YEAR
 )
 
-// fileOf is what both services read about a domain. Windows are long enough that none ends within a run.
+// fileOf returns the limits of a domain for both services. Windows are long enough that none ends within a run.
 func fileOf(domain string, newest bool) string {
 	text := `domain: ` + domain + `
 descriptors:
@@ -63,9 +63,9 @@ descriptors:
 	return text
 }
 
-// modelFind is what the file says of a descriptor, written down a second time.
+// modelFind returns the limit of the file for a descriptor, implemented a second time.
 //
-//gocyclo:ignore one case for each limit of the file
+// gocyclo:ignore one case for each limit of the file
 func modelFind(entries []*descriptorv3.RateLimitDescriptor_Entry, newest bool) *modelLimit {
 	keys := make([]string, len(entries))
 	for i, e := range entries {
@@ -108,9 +108,8 @@ func modelFind(entries []*descriptorv3.RateLimitDescriptor_Entry, newest bool) *
 	return nil
 }
 
-// A model answers as envoyproxy/ratelimit does, of one domain and without a store: what was read in
-// src/service/ratelimit.go and src/redis/fixed_cache_impl.go, with negative hits and the quota mode as they
-// became in 2026.
+// A model answers as envoyproxy/ratelimit does, for one domain and without a store. It follows
+// src/service/ratelimit.go and src/redis/fixed_cache_impl.go, with negative hits and the quota mode as of 2026.
 type model struct {
 	shadow, quota, unlessOver, newest bool
 	headers                           [3]string
@@ -125,9 +124,9 @@ func (m *model) reset() {
 	}
 }
 
-// answer does what the other service does, in its order.
+// answer takes the same steps as the other service, in the same order.
 //
-//gocyclo:ignore it is read beside the service's own function
+// gocyclo:ignore it is read beside the service's own function
 func (m *model) answer(r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	if r.Domain == "" || len(r.Descriptors) == 0 {
 		return nil, errors.New("no domain or no descriptors")
@@ -198,9 +197,9 @@ func (m *model) limits(r *rlsv3.RateLimitRequest) []*modelLimit {
 	return limits
 }
 
-// count charges and gives back.
+// count charges and refunds.
 //
-//gocyclo:ignore it is read beside the service's own function
+// gocyclo:ignore it is read beside the service's own function
 func (m *model) count(r *rlsv3.RateLimitRequest, limits []*modelLimit) []*rlsv3.RateLimitResponse_DescriptorStatus {
 	counted := func(i int) bool { return limits[i] != nil && !limits[i].unlimited }
 	over, anyOver := make([]bool, len(limits)), false
@@ -262,7 +261,7 @@ func counterOf(domain string, d *descriptorv3.RateLimitDescriptor, l *modelLimit
 	return b.String()
 }
 
-// requestMetadata is the dynamic metadata of a response.
+// requestMetadata returns the dynamic metadata of a response.
 func requestMetadata(r *rlsv3.RateLimitRequest, metadata map[string]any) (*structpb.Struct, error) {
 	fields := map[string]any{"domain": r.Domain}
 	var descriptors []any

@@ -20,17 +20,17 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A server is a contestant that runs, with a Redis of its own.
+// A server is a running contestant with its own Redis.
 type server struct {
 	process *child.Process
 	redis   *redistest.Server
 	conns   []*grpc.ClientConn
 }
 
-// connections are as many as an Envoy with so many workers has.
+// connections is the number of connections, one for each worker of an Envoy.
 const connections = 4
 
-// launch starts a contestant. What it left behind when it failed is in its log.
+// launch starts a contestant. If it fails, its log says why.
 func launch(ctx context.Context, dir string, c contestant) (_ *server, err error) {
 	s := &server{}
 	defer func() {
@@ -71,7 +71,7 @@ func launch(ctx context.Context, dir string, c contestant) (_ *server, err error
 	return s, nil
 }
 
-// serves waits until the server says that it does.
+// serves waits until the server reports that it is ready.
 func (s *server) serves(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -98,11 +98,11 @@ func (s *server) stop() {
 		s.process.Kill()
 	}
 	if s.redis != nil {
-		_ = s.redis.Close() // what was measured is measured
+		_ = s.redis.Close() // the measurement is complete
 	}
 }
 
-// A used is processor time that was used.
+// A used is consumed processor time.
 type used struct{ server, redis time.Duration }
 
 func (s *server) used() (u used, err error) {
@@ -113,7 +113,7 @@ func (s *server) used() (u used, err error) {
 	return u, err
 }
 
-// processorTime is what a process has used so far, in user mode and in the kernel.
+// processorTime returns what a process has used so far, in user mode and in the kernel.
 func processorTime(pid int) (time.Duration, error) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux there is
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -133,7 +133,7 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// freeAddr returns an address nobody listens at.
+// freeAddr returns an unused address.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,7 +143,7 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// build builds both programs, into the directory: each with the versions of its own module.
+// build builds both programs into the directory, each with the versions of its own module.
 func build(ctx context.Context, dir string) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/penstock-io/penstock").Output()
 	if err != nil {

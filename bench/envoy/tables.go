@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-const saturation = "saturation" // a figure made of others
+const saturation = "saturation" // a figure computed from others
 
-// add writes what was found about a traffic, and the goals: clearly ahead of the best of the others.
+// add writes the results for a traffic, and the goals: clearly ahead of the best peer.
 func (b *bench) add(s *report.Section, t traffic, rate float64) {
 	most, keys := callers[len(callers)-1], report.Figure(float64(len(b.keysOf(t))))
 	columns := []report.Column{{Name: saturation, Unit: "/s", Better: report.More}}

@@ -1,6 +1,6 @@
-// Package guards measures what stands around a charge: how many bytes a store remembers for a call
-// with a penalty, an id, a reservation or a lease, and what these cost a decision. The bytes are
-// what somebody who makes calls can make a store remember.
+// Package guards measures the features around a charge: how many bytes a store keeps for a request with a
+// penalty, an id, a reservation or a permit, and what these cost a decision. The bytes are what a client can make
+// a store keep.
 package guards
 
 import (
@@ -22,22 +22,22 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
-	Keys   int           // subjects that are weighed, and that decisions are spread over
+	Keys   int           // subjects that are weighed, and over which decisions are spread
 	Cell   time.Duration // of decisions
 	Repeat int
 	Stderr *os.File // for progress
 }
 
-// A rule is a way of calling.
+// A rule is a kind of request.
 type rule struct {
 	name  string
 	calls int // for each subject
 	group func() storage.Group
 }
 
-// plain is what the others are compared with: one limit, no guards.
+// plain is the reference for the others: one limit, no guards.
 const plain = "one limit"
 
 func rules() []rule {
@@ -136,7 +136,7 @@ func weighMemory(ctx context.Context, r rule, keys int) (float64, error) {
 }
 
 func weighRedis(ctx context.Context, addr string, r rule, keys int) (float64, error) {
-	if err := fillRedis(ctx, addr, r, 1); err != nil { // a script stays in the server once it was run
+	if err := fillRedis(ctx, addr, r, 1); err != nil { // a script stays in the server after its first run
 		return 0, err
 	}
 	if _, err := redistest.Command(addr, "FLUSHALL", "SYNC"); err != nil {
@@ -187,7 +187,7 @@ func fill(ctx context.Context, store penstock.Store, r rule, keys int) error {
 	return failed
 }
 
-// A caller makes calls that are all different: another id, another nonce.
+// A caller sends requests that are all different: another id, another nonce.
 type caller struct {
 	ticket storage.Ticket
 	out    storage.Outcome
@@ -211,7 +211,7 @@ func (c *caller) take(ctx context.Context, store penstock.Store, key uint64) err
 	return store.Take(ctx, &c.ticket, &c.out)
 }
 
-// speeds measures how many decisions a second each rule gets, in turn.
+// speeds measures the decisions per second of each rule, in turn.
 func speeds(ctx context.Context, addr string, all []rule, o Options, progress *report.Progress) (report.Table, error) {
 	t := report.Table{
 		Title: "Decisions a second: one caller in memory, 64 callers on Redis",

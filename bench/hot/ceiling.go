@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Enough to keep Redis busy while answers are read.
+// Enough to keep Redis busy while responses are read.
 const (
 	connections = 4
 	pipeline    = 16
 )
 
-// replay sends a recorded run of the script again and again, pipelined, for as long as told, and returns
-// how long it took until the last was answered. redis-benchmark would do the same, but ends an argument
-// at the first zero byte, of which a packed run has many.
+// replay sends a recorded run of the script repeatedly, pipelined, for the given time, and returns how long it
+// took until the last was answered. redis-benchmark would do the same, but ends an argument at the first zero
+// byte, and a packed run has many.
 func replay(ctx context.Context, addr string, run []byte, during time.Duration) (elapsed time.Duration, err error) {
 	failures := make([]error, connections)
 	var all sync.WaitGroup
@@ -37,8 +37,7 @@ func replay(ctx context.Context, addr string, run []byte, during time.Duration) 
 	return elapsed, nil
 }
 
-// replayOn sends a pipeline of runs at once, on a connection of its own, until the time is up, and once
-// in any case.
+// replayOn sends a pipeline of runs at once, on its own connection, until the time is up, but at least once.
 func replayOn(ctx context.Context, addr string, runs []byte, until time.Time) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
@@ -55,7 +54,7 @@ func replayOn(ctx context.Context, addr string, runs []byte, until time.Time) er
 			return err
 		}
 		for range pipeline {
-			size, err := header(replies, '$') // an error of the script's would begin with a minus
+			size, err := header(replies, '$') // an error of the script would begin with a minus
 			if err == nil {
 				_, err = replies.Discard(size + len("\r\n"))
 			}

@@ -14,17 +14,17 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Cell   time.Duration // of one repeat of one figure
-	Scarce int64         // calls a second, a limit that several nodes reach
+	Scarce int64         // requests per second, a limit that several nodes reach
 	Repeat int
 	Stderr *os.File // for progress
 }
 
 const members = 3 // nodes that share a hot key
 
-// bench is the nodes, connected to one server, and what was found, by row and figure.
+// bench holds the nodes, connected to one server, and the results by row and figure.
 type bench struct {
 	options  Options
 	addr     string
@@ -88,11 +88,11 @@ func (b *bench) open(ctx context.Context) error {
 	return errors.Join(err, b.deny(ctx, b.nodes[:1], caller))
 }
 
-// deny makes nodes know that somebody is denied. What they do about the next call is measured.
+// deny makes nodes learn that a client is denied. The next request is measured.
 func (b *bench) deny(ctx context.Context, nodes []*node, user string) error {
 	var v penstock.Verdict
 	for _, n := range nodes {
-		for range 2 { // the first of all passes
+		for range 2 { // the very first request is allowed
 			if err := n.Decide(ctx, newCall(deniedPath, user, 1), &v); err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (b *bench) usage() (u usage, err error) {
 	return u, err
 }
 
-// A cost is what Redis did, per decision.
+// A cost is the work of Redis per decision.
 type cost struct{ asked, calls, micros float64 }
 
 func costOf(before, after usage, decisions int64) cost {

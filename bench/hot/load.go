@@ -11,21 +11,21 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A load is callers that each ask again as soon as they have their answer, all about one key.
+// A load is clients that send the next request as soon as they have the answer, all for one key.
 type load struct {
-	nodes      []penstock.Decider // caller i asks the i-th, and so on round
+	nodes      []penstock.Decider // client i uses node i modulo their number
 	callers    int
 	path, user string
 	duration   time.Duration
-	window     time.Duration // that what passes is counted by
+	window     time.Duration // period by which allowed requests are counted
 }
 
-// served is what came of a load.
+// served is the result of a load.
 type served struct {
 	decisions int64
 	elapsed   time.Duration
 	latency   *hdrhistogram.Histogram    // ns
-	windows   map[penstock.Instant]int64 // what passed in each, by its start
+	windows   map[penstock.Instant]int64 // allowed requests in each, by its start
 }
 
 func newServed() served {
@@ -37,7 +37,7 @@ func newServed() served {
 
 func (s *served) perSecond() float64 { return float64(s.decisions) / s.elapsed.Seconds() }
 
-// micros is a percentile of the latency.
+// micros returns a percentile of the latency.
 func (s *served) micros(percentile float64) float64 {
 	return float64(s.latency.ValueAtPercentile(percentile)) / 1e3
 }
@@ -49,7 +49,7 @@ func (s *served) admitted() (all int64) {
 	return all
 }
 
-// fullest is the most that passed in one window.
+// fullest returns the most requests allowed in one window.
 func (s *served) fullest() (most int64) {
 	for _, n := range s.windows {
 		most = max(most, n)
@@ -77,7 +77,7 @@ func (l load) run(ctx context.Context) (served, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			total.add(one)
-			if failed == nil { // a server that is gone fails all callers alike
+			if failed == nil { // a lost server fails all clients in the same way
 				failed = err
 			}
 		})
@@ -87,7 +87,7 @@ func (l load) run(ctx context.Context) (served, error) {
 	return total, failed
 }
 
-// call asks until the time is up, and once in any case.
+// call sends requests until the time is up, but at least one.
 func (l load) call(ctx context.Context, node penstock.Decider, until time.Time) (served, error) {
 	s := newServed()
 	c := newCall(l.path, l.user, 1)
@@ -100,7 +100,7 @@ func (l load) call(ctx context.Context, node penstock.Decider, until time.Time) 
 		after := time.Now()
 		s.decisions++
 		if v.Allowed {
-			// Permits do not outlive their window, so the verdict's time is in the one that was charged.
+			// Leases do not outlive their window, so the verdict's time is in the window that was charged.
 			s.windows[v.Now-v.Now%window]++
 		}
 		if err := s.latency.RecordValue(max(1, after.Sub(now).Nanoseconds())); err != nil {

@@ -25,13 +25,13 @@ const (
 )
 
 const (
-	roomy        = 1_000_000_000 // more than a benchmark takes
+	roomy        = 1_000_000_000 // more than a benchmark uses
 	roomyWindow  = 366 * 24 * time.Hour
 	scarceWindow = time.Second
 )
 
-// document are the rules of all nodes. That of the denied does not forget during a benchmark that somebody
-// has had his one call.
+// document returns the rules of all nodes. The window of the denied rule is longer than a benchmark, so that a
+// client that has used its one request stays denied.
 func document(scarce int64) string {
 	return fmt.Sprintf(`
 rules:
@@ -47,11 +47,10 @@ func compile(scarce int64) (*rules.Snapshot, error) {
 	return s, err
 }
 
-// timeout is long, so that a machine that is busy with other things slows a benchmark down and does not
-// end it.
+// timeout is long, so that a busy machine slows a benchmark down and does not end it.
 const timeout = 10 * time.Second
 
-// A node is an engine with connections, permits and denials of its own, as in internal/server.
+// A node is an engine with its own connections, leases and deny cache, as in internal/server.
 type node struct {
 	*engine.Engine
 	redis *redisstore.Store
@@ -92,14 +91,14 @@ func openNode(o redisstore.Options, s *rules.Snapshot) (n *node, err error) {
 	return n, err
 }
 
-// close ends what was opened, the last first.
+// close closes what was opened, the last first.
 func (n *node) close() {
 	for i := range n.ends {
 		n.ends[len(n.ends)-1-i]()
 	}
 }
 
-// used is how much of its limit a caller of the exact rule has used, as Redis has it.
+// used returns how much of its limit a client of the exact rule has used, according to Redis.
 func (n *node) used(ctx context.Context, user string) (int64, error) {
 	var v penstock.Verdict
 	if err := n.Decide(ctx, newCall(exactPath, user, 0), &v); err != nil {

@@ -17,28 +17,28 @@ const (
 	flooded  = "denied flood"
 )
 
-const fullest = "fullest window" // a figure: the most that passed in one, of its limit
+const fullest = "fullest window" // a figure: the most allowed in one window, relative to its limit
 
-// A scene is something to happen to one key on several nodes.
+// A scene is a load on one key on several nodes.
 type scene struct {
 	name, path string
 	limit      int64
 	window     time.Duration
-	asked      float64 // of Redis per decision, that it is to stay below
+	asked      float64 // upper bound of Redis commands per decision
 }
 
 func (b *bench) scenes() []scene {
 	return []scene{
 		{withRoom, leasedPath, roomy, roomyWindow, 0.02},
 		{reached, scarcePath, b.options.Scarce, scarceWindow, 0.02},
-		{flooded, deniedPath, 0, roomyWindow, 0.001}, // the one call that may pass was before
+		{flooded, deniedPath, 0, roomyWindow, 0.001}, // the one allowed request came earlier
 	}
 }
 
 func (b *bench) onNodes(ctx context.Context, turn int) error {
 	for _, sc := range b.scenes() {
 		b.progress.Step("%d nodes: %s", members, sc.name)
-		// Somebody else every time: all that passed under a limit is to be counted.
+		// Use a new client every time, so that everything allowed under a limit is counted.
 		if err := b.play(ctx, sc, fmt.Sprintf("turn %d", turn)); err != nil {
 			return fmt.Errorf("%d nodes, %s: %w", members, sc.name, err)
 		}
@@ -73,7 +73,7 @@ func (b *bench) play(ctx context.Context, sc scene, user string) error {
 	return nil
 }
 
-// check fails if more has passed in a window than its limit lets pass.
+// check fails if more was allowed in a window than its limit.
 func (s *served) check(limit int64) error {
 	for start, n := range s.windows {
 		if n > limit {

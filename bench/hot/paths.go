@@ -17,7 +17,7 @@ const (
 	manyEach = "the script alone, full runs"
 )
 
-// A way is how calls come to be decided on one node.
+// A way is a path by which requests are decided on one node.
 type way struct {
 	name, path string
 	passes     bool
@@ -27,17 +27,17 @@ var (
 	ways     = []way{{exact, exactPath, true}, {leased, leasedPath, true}, {cached, deniedPath, false}}
 	ceilings = []string{oneEach, manyEach}
 
-	crowds = []int{2, 64, most} // how many callers ask
+	crowds = []int{2, 64, most} // numbers of clients
 )
 
 const (
-	most = 512 // callers that the ceiling is compared with, and costs are of
-	some = 64  // those whose wait is a goal
+	most = 512 // clients for the comparison with the ceiling, and for costs
+	some = 64  // clients for the latency goal
 
-	caller = "along the paths" // the user they all are
+	caller = "along the paths" // the user of all requests
 )
 
-// by is a figure with so many callers.
+// by names a figure for that many clients.
 func by(figure string, callers int) string { return fmt.Sprintf("%s, %d callers", figure, callers) }
 
 func (b *bench) alongPaths(ctx context.Context) error {
@@ -86,7 +86,7 @@ func (b *bench) atCeilings(ctx context.Context) error {
 	return nil
 }
 
-// atCeiling counts decisions by what they have left in Redis, which nothing but decisions can.
+// atCeiling counts decisions by the state they leave in Redis, which only decisions change.
 func (b *bench) atCeiling(ctx context.Context, name string) error {
 	first, err := b.nodes[0].used(ctx, recorded)
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *bench) atCeiling(ctx context.Context, name string) error {
 	c := costOf(before, after, decisions)
 	c.asked = 1
 	b.noteCost(name, c)
-	for _, callers := range crowds { // the figure that each of theirs stands beside
+	for _, callers := range crowds { // the figure that theirs is compared with
 		b.note(name, by(rate, callers), float64(decisions)/elapsed.Seconds())
 	}
 	return nil
@@ -133,7 +133,7 @@ func (b *bench) addPaths(s *report.Section) {
 			Name: fmt.Sprintf("hot: exact decisions/s, %d callers, vs %s", most, oneEach), Bound: report.AtLeast, Want: 1, Unit: "×",
 			Measured: b.median(exact, by(rate, most)) / b.median(oneEach, by(rate, most)),
 		},
-		report.Goal{ // how near the ceiling the store gets, whoever else needs the processors
+		report.Goal{ // how close the store gets to the ceiling, whatever else uses the processors
 			Name: fmt.Sprintf("hot: Redis CPU per exact decision, %d callers, vs %s", most, manyEach), Bound: report.AtMost, Want: 1.5, Unit: "×",
 			Measured: b.median(exact, redisCPU) / b.median(manyEach, redisCPU),
 		})
@@ -145,7 +145,7 @@ func (b *bench) addPaths(s *report.Section) {
 	}
 }
 
-// columnsBy are a figure's columns, one for each number of callers.
+// columnsBy returns the columns of a figure, one for each number of clients.
 func columnsBy(figure string, c report.Column) (columns []report.Column) {
 	c.Against = exact
 	for _, callers := range crowds {

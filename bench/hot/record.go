@@ -19,17 +19,17 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// recorded is who the calls are of that were written down.
+// recorded is the user of the recorded requests.
 const recorded = "recorded"
 
-// A crowd is large enough to fill a run, and comes again often enough that one is full.
+// A crowd is large enough to fill a run, and repeats often enough that one run is full.
 const (
 	crowd  = 512
 	rounds = 4
 )
 
-// record returns what the store sends to decide one call by the exact rule, and what it sends for as
-// many as travelled together: the smallest and the largest run of its script.
+// record returns what the store sends to decide one request by the exact rule, and what it sends for the largest
+// batch: the smallest and the largest run of its script.
 func record(ctx context.Context, addr string, s *rules.Snapshot) (one, many []byte, err error) {
 	var tape tape
 	n, err := openNode(redisstore.Options{Addresses: []string{addr}, Dial: tape.dial}, s)
@@ -53,13 +53,13 @@ func record(ctx context.Context, addr string, s *rules.Snapshot) (one, many []by
 		all.Go(func() { failures[i] = ask() })
 	}
 	all.Wait()
-	if err := cmp.Or(failures...); err != nil { // all alike
+	if err := cmp.Or(failures...); err != nil { // all the same
 		return nil, nil, err
 	}
 	return tape.runs()
 }
 
-// A tape has what was written to connections.
+// A tape records what is written to connections.
 type tape struct {
 	mu    sync.Mutex
 	conns []*taped
@@ -91,7 +91,7 @@ func (t *tape) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Conf
 	return c, nil
 }
 
-// runs returns the smallest and the largest run of a script by its name.
+// runs returns the smallest and the largest run of a script by name.
 func (t *tape) runs() (smallest, largest []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,7 @@ func (t *tape) runs() (smallest, largest []byte, err error) {
 	return smallest, largest, nil
 }
 
-// commands cuts what was sent to Redis into commands, by their names. The last may still have been on its way.
+// commands splits the bytes sent to Redis into commands, by name. The last one may be incomplete.
 func commands(sent []byte) (map[string][][]byte, error) {
 	all := map[string][][]byte{}
 	for len(sent) > 0 {
@@ -134,7 +134,7 @@ func commands(sent []byte) (map[string][][]byte, error) {
 	return all, nil
 }
 
-// command returns the name of the first command and how many bytes it takes.
+// command returns the name of the first command and its size in bytes.
 func command(sent []byte) (name string, size int, err error) {
 	source := bytes.NewReader(sent)
 	r := bufio.NewReader(source)
@@ -152,10 +152,10 @@ func command(sent []byte) (name string, size int, err error) {
 	return name, len(sent) - source.Len() - r.Buffered(), err
 }
 
-// maxHeader bounds what a line of the protocol may announce.
+// maxHeader bounds the length that a protocol line may announce.
 const maxHeader = 1 << 20
 
-// header reads a line of a kind and the number on it.
+// header reads a line of a kind and returns its number.
 func header(r *bufio.Reader, kind byte) (int, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"runtime"
 )
 
-// childVariable names, in a child's environment, the contestant it is to run.
+// childVariable is the environment variable that names the contestant a child runs.
 const childVariable = "PENSTOCK_TEST_BENCH_CONTESTANT"
 
-// request is one of the things a parent asks a child for; exactly one field is set.
+// request is a request from a parent to a child. Exactly one field is set.
 type request struct {
-	Open  *Limit `json:",omitempty"` // drops the limiter there was
+	Open  *Limit `json:",omitempty"` // drops the previous limiter
 	Fill  *span  `json:",omitempty"`
 	Run   *Run   `json:",omitempty"`
 	Weigh *int   `json:",omitempty"` // the number of garbage collections
@@ -29,8 +29,8 @@ type response struct {
 	Weight Weight
 }
 
-// ServeIfChild makes this process a contestant, and does not return, if a parent started it as
-// one. A program that uses Spawn calls it first of all.
+// ServeIfChild turns this process into a contestant, and does not return, if a parent started it as one. A
+// program that uses Spawn calls it first.
 func ServeIfChild() {
 	name := os.Getenv(childVariable)
 	if name == "" {
@@ -43,7 +43,7 @@ func ServeIfChild() {
 	os.Exit(0)
 }
 
-// serve answers until the parent hangs up.
+// serve answers until the parent closes the connection.
 func serve(name string, in io.Reader, out io.Writer) error {
 	c, err := find(name)
 	if err != nil {
@@ -73,7 +73,7 @@ type server struct {
 	empty      Weight
 	limiter    Limiter
 	filled     int
-	hot        int // keys used up as the hot one
+	hot        int // number of keys already used as the hot one
 	traffic    map[Pattern]traffic
 }
 
@@ -115,13 +115,13 @@ func (s *server) fill(keys span) error {
 		}
 	}
 	s.filled = keys.To
-	runtime.GC() // what filling left behind is not the next run's to collect
+	runtime.GC() // the next run must not pay for collecting the garbage of filling
 	return nil
 }
 
 func (s *server) run(r Run) (Ran, error) {
 	if r.Pattern == Hot {
-		// Another one each time, not among those filled, so that it starts with the whole limit.
+		// Use a new key each time, not among those filled, so that it starts with the whole limit.
 		s.hot++
 		return r.do(s.limiter, traffic{text: keyOf(s.filled + s.hot)})
 	}
@@ -137,7 +137,7 @@ func (s *server) run(r Run) (Ran, error) {
 	return r.do(s.limiter, t)
 }
 
-// A Child is a contestant in a process of its own.
+// A Child is a contestant in its own process.
 type Child struct {
 	name      string
 	process   *exec.Cmd
@@ -146,7 +146,7 @@ type Child struct {
 	responses *json.Decoder
 }
 
-// Spawn starts this program once more as the named contestant.
+// Spawn starts this program again as the named contestant.
 func Spawn(name string) (*Child, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *Child) ask(q request) (response, error) {
 
 // Close ends the child.
 func (c *Child) Close() error {
-	c.in.Close() // the child ends when there is nothing more to read
+	c.in.Close() // the child ends at the end of its input
 	if err := c.process.Wait(); err != nil {
 		return fmt.Errorf("end contestant %q: %w", c.name, err)
 	}

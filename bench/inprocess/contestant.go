@@ -8,28 +8,28 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// A Limit is what every contestant is to enforce: Count at once, and again after Window.
+// A Limit is what every contestant enforces: Count at once, and again after Window.
 type Limit struct {
 	Count  int64
 	Window time.Duration
 }
 
-// Roomy is a limit that no benchmark exhausts. It is the largest that all contestants represent.
+// Roomy is a limit that no benchmark exhausts. It is the largest that all contestants support.
 var Roomy = Limit{Count: 1_000_000_000, Window: time.Hour}
 
-// Spent is a limit that one call exhausts for longer than a benchmark lasts.
+// Spent is a limit that one request exhausts for longer than a benchmark lasts.
 var Spent = Limit{Count: 1, Window: time.Hour}
 
-// A Take charges one to the key and tells whether it passed.
+// A Take charges one to the key and reports whether it was allowed.
 type Take func(key string) (allowed bool, err error)
 
-// A Limiter is a contestant at work.
+// A Limiter is a running contestant.
 type Limiter interface {
-	// Caller returns a Take for one goroutine, which may keep scratch memory of its own.
+	// Caller returns a Take for one goroutine, which may keep its own scratch memory.
 	Caller() Take
 
-	// Warm makes the state of a key exist and last for the rest of the benchmark: a limiter
-	// that forgets a key once it has refilled is charged more than one.
+	// Warm creates the state of a key so that it lasts for the rest of the benchmark. It charges more than one for a
+	// limiter that drops a key once it has refilled.
 	Warm(key string) error
 
 	Close() error
@@ -45,10 +45,10 @@ type Contestant struct {
 	Open func(Limit) (Limiter, error)
 }
 
-// Headline is our contestant that the goals are about.
+// Headline is our contestant in the goals.
 const Headline = "penstock token_bucket"
 
-// Contestants are all that are compared, ours first.
+// Contestants returns all that are compared, ours first.
 func Contestants() []Contestant { return slices.Concat(ours(), peers()) }
 
 func find(name string) (Contestant, error) {

@@ -60,8 +60,8 @@ func openPenstock(limits ...penstock.Limit) (Limiter, error) {
 	return p, nil
 }
 
-// caller does what a service does for each call: it hashes the key, fills a ticket, and gets a
-// full decision into an outcome that it reuses.
+// caller does what a service does for each request: it hashes the key, fills a ticket, and gets a full decision
+// into an outcome that it reuses.
 func (p *penstockLimiter) caller(share int64) Take {
 	charges := make([]algorithm.Charge, len(p.meters))
 	for i, m := range p.meters {
@@ -77,12 +77,12 @@ func (p *penstockLimiter) caller(share int64) Take {
 	}
 }
 
-// everything as the share of a charge's cost in the capacity makes it cost one.
+// everything is a share of the capacity that makes a charge cost one.
 const everything = 1 << 62
 
 func (p *penstockLimiter) Caller() Take { return p.caller(everything) }
 
-// Warm takes half of the capacity: what is nearly unused is soon as if never seen, and forgotten.
+// Warm takes half of the capacity, because a nearly unused counter soon equals an unused one and is dropped.
 func (p *penstockLimiter) Warm(key string) error {
 	allowed, err := p.caller(2)(key)
 	if err != nil {
@@ -97,13 +97,13 @@ func (p *penstockLimiter) Warm(key string) error {
 func (p *penstockLimiter) Bytes() int64 { return p.store.Stats().Bytes }
 func (p *penstockLimiter) Close() error { return p.store.Close() }
 
-// Batched is our row in which calls come many at a time, as over an API that takes lists.
+// Batched is our row in which requests come in batches, as over an API that accepts lists.
 const Batched = "penstock token_bucket, 32 at a time"
 
 type batchedLimiter struct{ *penstockLimiter }
 
-// Caller gathers calls and decides them together. What it returns for a call is what became of
-// the call in the same place of the batch before; the first batch is decided one by one.
+// Caller collects requests and decides them together. For each request it returns the decision at the same place
+// of the previous batch; the first batch is decided one by one.
 func (p batchedLimiter) Caller() Take {
 	const size = 32
 	single := p.penstockLimiter.Caller()

@@ -28,7 +28,7 @@ func peers() []Contestant {
 	}
 }
 
-// shared is a limiter that keeps nothing per goroutine and forgets no key before its time.
+// shared is a limiter that keeps nothing per goroutine and drops no key too early.
 type shared struct {
 	take  Take
 	close func() error
@@ -48,7 +48,7 @@ func (s shared) Close() error {
 	return s.close()
 }
 
-// shardedMap is the usual way of giving every key an object of its own.
+// shardedMap is the usual way of giving every key its own object.
 type shardedMap[T any] struct {
 	seed   maphash.Seed
 	shards [1024]struct {
@@ -130,7 +130,7 @@ func openThrottled(l Limit) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Two callers of one key may disturb each other any number of times; giving up is no decision.
+	// Two clients of one key may disturb each other any number of times; giving up is not a decision.
 	limiter.SetMaxCASAttemptsLimit(1 << 30)
 	ctx := context.Background()
 	return shared{take: func(key string) (bool, error) {

@@ -6,21 +6,21 @@ import (
 	"math/rand/v2"
 )
 
-// A Pattern is how calls spread over keys.
+// A Pattern is how requests are distributed over keys.
 type Pattern string
 
 const (
 	Hot     Pattern = "hot"     // one key
-	Uniform Pattern = "uniform" // all keys alike
-	Zipf    Pattern = "zipf"    // few keys most of the time, with exponent 1.1
+	Uniform Pattern = "uniform" // all keys equally
+	Zipf    Pattern = "zipf"    // mostly few keys, with exponent 1.1
 )
 
-// keyLength is that of every key: "key-000000000042".
+// keyLength is the length of every key: "key-000000000042".
 const keyLength = 16
 
 func keyOf(i int) string { return string(appendKey(nil, i)) }
 
-// appendKey is written out because millions are made.
+// appendKey appends the key with a number. It is written by hand because millions are made.
 func appendKey(b []byte, i int) []byte {
 	b = append(b, "key-000000000000"...)
 	for at := len(b) - 1; i > 0; at-- {
@@ -30,12 +30,12 @@ func appendKey(b []byte, i int) []byte {
 	return b
 }
 
-// traffic is the keys of successive calls, one behind the other. A service has just read its key
-// from a request; so here it comes from memory that is read in order, and what a contestant
-// pays for are its own cache misses.
+// traffic is the keys of successive requests, contiguous in memory. A service has just read its key from a
+// request. So here the key comes from memory that is read in order, and a contestant pays only for its own cache
+// misses.
 type traffic struct {
 	text string
-	mask int // number of calls, a power of two, minus 1
+	mask int // number of requests, a power of two, minus 1
 }
 
 func (t traffic) key(i int) string {
@@ -43,7 +43,7 @@ func (t traffic) key(i int) string {
 	return t.text[at : at+keyLength]
 }
 
-// draw picks the keys of calls among many, the same for every contestant.
+// draw picks the keys of requests at random, the same for every contestant.
 func draw(p Pattern, keys int) (traffic, error) {
 	calls := min(1<<21, 1<<bits.Len(uint(4*keys)))
 	random := rand.New(rand.NewPCG(1, uint64(keys)))

@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// A Run is one cell: so many goroutines on as many processors, calling as fast as they can.
+// A Run is one cell: that many goroutines on as many processors, sending requests as fast as they can.
 type Run struct {
 	Pattern  Pattern
 	Procs    int
 	Duration time.Duration
 }
 
-// Ran is what came of a Run.
+// Ran is the result of a Run.
 type Ran struct {
 	Calls   int64
 	Allowed int64
 	Elapsed time.Duration
-	CPU     time.Duration // of the whole process, its garbage collector included
+	CPU     time.Duration // of the whole process, including its garbage collector
 }
 
-// PerCall is the time per call, over all goroutines together, in nanoseconds.
+// PerCall returns the time per request, over all goroutines together, in nanoseconds.
 func (r Ran) PerCall() float64 { return float64(r.Elapsed.Nanoseconds()) / float64(r.Calls) }
 
-// CPUPerCall is the processor time per call, in nanoseconds. It does not grow while somebody else
-// has the processor.
+// CPUPerCall returns the processor time per request, in nanoseconds. It does not grow while other processes use
+// the processor.
 func (r Ran) CPUPerCall() float64 { return float64(r.CPU.Nanoseconds()) / float64(r.Calls) }
 
-// between is how many calls are made between two looks at the clock, which would otherwise be
-// part of every call's cost.
+// between is the number of requests between two reads of the clock, which would otherwise be part of every
+// request's cost.
 const between = 1024
 
 func (r Run) do(l Limiter, t traffic) (Ran, error) {
@@ -59,16 +59,16 @@ func (r Run) do(l Limiter, t traffic) (Ran, error) {
 	return ran, failed
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns what this process has used so far.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0 // it fails only for a process that is not ours
+		return 0 // cannot fail for our own process
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// call makes calls until the time is up, and some in any case: on a busy machine it may come to them late.
+// call sends requests until the time is up, but at least some: on a busy machine it may start late.
 func call(take Take, t traffic, from int, until time.Time) (calls, allowed int64, err error) {
 	for i := from; ; {
 		for range between {
@@ -87,16 +87,15 @@ func call(take Take, t traffic, from int, until time.Time) (calls, allowed int64
 	}
 }
 
-// A Weight is what a contestant costs beside time.
+// A Weight is what a contestant costs besides time.
 type Weight struct {
 	Heap     int64 // bytes in use on the garbage-collected heap
-	Resident int64 // bytes of memory of the process, mapped ones too; 0 where it cannot be told
-	Own      int64 // bytes by the limiter's own account; 0 if it keeps none
+	Resident int64 // resident memory of the process in bytes, including mapped memory; 0 if unknown
+	Own      int64 // bytes as the limiter counts them; 0 if it does not
 	GC       []time.Duration
 }
 
-// weigh returns what is in use beyond what was at the start of the process, and times so many
-// full collections.
+// weigh returns the memory used since the start of the process, and times full collections.
 func weigh(l Limiter, empty Weight, collections int) Weight {
 	w := footprint()
 	w.Heap -= empty.Heap
@@ -114,13 +113,13 @@ func weigh(l Limiter, empty Weight, collections int) Weight {
 }
 
 func footprint() Weight {
-	debug.FreeOSMemory() // a full collection too
+	debug.FreeOSMemory() // also runs a full collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return Weight{Heap: int64(m.HeapInuse), Resident: resident()}
 }
 
-// resident reads the second field of statm, pages in memory, where there is one.
+// resident reads the resident pages, the second field of statm, if it exists.
 func resident() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

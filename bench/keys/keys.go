@@ -1,8 +1,6 @@
-// Package keys measures what a key costs a process beside time: bytes, and work for the garbage
-// collector.
+// Package keys measures what a key costs a process besides time: bytes, and work for the garbage collector.
 //
-// It is separate from package memory because it needs the machine's memory for one contestant at
-// a time.
+// It is separate from package memory because it needs the machine's memory for one contestant at a time.
 package keys
 
 import (
@@ -14,10 +12,10 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Keys     int
-	MaxBytes int64    // contestants that would need more than this are left out
+	MaxBytes int64    // contestants that would need more are skipped
 	Stderr   *os.File // for progress
 }
 
@@ -115,8 +113,8 @@ func values(w inprocess.Weight, keys int) []float64 {
 	return []float64{heap: perKey(w.Heap), resident: perKey(w.Resident), own: perKey(w.Own), collection: report.Median(millis)}
 }
 
-// goals are stated about memory twice: what the store and the heap account for, and what the
-// process takes from the machine, the runtime's own needs included.
+// goals returns two goals for memory: what the store and the heap account for, and what the process takes from
+// the machine, including the runtime's own needs.
 func goals(t *report.Table) []report.Goal {
 	accounted := t.Value(inprocess.Headline, heap)
 	if v := t.Value(inprocess.Headline, own); v > accounted { // memory that is not on the heap

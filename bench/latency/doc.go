@@ -1,6 +1,6 @@
-// Package latency measures how long a call waits for a decision on Redis when calls arrive on a
-// schedule, and what a slower network makes of one round trip and of four.
+// Package latency measures how long a request waits for a decision on Redis when requests arrive on a schedule,
+// and the effect of a slower network on one round trip and on four.
 //
-// It is separate from package redis because its load is an open one: the next call does not wait
-// for the last, so a server that stalls is seen by all the calls it keeps waiting, not by one.
+// It is separate from package redis because its load is an open loop: the next request does not wait for the
+// last, so a server that stalls delays all the requests that are due meanwhile, not one.
 package latency

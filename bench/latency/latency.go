@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Keys   int
 	Cell   time.Duration // of one repeat of one figure
-	Calls  int           // by each caller, per repeat and network
+	Calls  int           // per client, repeat and network
 	Repeat int
-	KeptUp time.Duration // what calls wait at most at a rate that is kept up; default 50 ms
+	KeptUp time.Duration // maximum latency at a sustainable rate; default 50 ms
 	Stderr *os.File      // for progress
 }
 
@@ -45,7 +45,7 @@ func Measure(ctx context.Context, o Options) (s report.Section, err error) {
 	return s, nil
 }
 
-// scheduled measures at half of the highest rate that calls at fixed instants can come at.
+// scheduled measures at half of the highest sustainable rate of scheduled requests.
 func scheduled(ctx context.Context, addr string, o Options, progress *report.Progress, s *report.Section) error {
 	c, err := remote.Find(remote.Headline)
 	if err != nil {
@@ -113,8 +113,8 @@ func scheduled(ctx context.Context, addr string, o Options, progress *report.Pro
 	return nil
 }
 
-// scriptTimes are percentiles of what script runs took in the server, in µs, since its
-// statistics were reset.
+// scriptTimes returns percentiles of the duration of script runs in the server, in µs, since its statistics were
+// reset.
 func scriptTimes(addr string) (p50, p99 float64, err error) {
 	text, err := redis.Info(addr, "latencystats", "latency_percentiles_usec_evalsha")
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// networks are the round trips added to the loopback's own.
+// networks returns the round trips added to that of the loopback.
 func networks() []time.Duration { return []time.Duration{time.Millisecond, 2 * time.Millisecond} }
 
-// travellers are those sent over them: the exact log in one script and in four round trips, and
+// travellers returns the contestants measured over them: the exact log in one script and in four round trips, and
 // our cheapest limit.
 func travellers() []string { return []string{remote.Headline, remote.OurLog, remote.FourTrips} }
 
-// companions is how many callers travel at once: few, so that it is the network they wait for.
+// companions is how many clients send at once: few, so that they wait for the network.
 const companions = 4
 
 func overNetworks(ctx context.Context, addr string, o Options, progress *report.Progress, s *report.Section) error {
@@ -65,7 +65,7 @@ func overNetworks(ctx context.Context, addr string, o Options, progress *report.
 	return nil
 }
 
-// travel returns the median latency, in ms, over a network of its own.
+// travel returns the median latency, in ms, over its own network.
 func travel(ctx context.Context, addr string, roundTrip time.Duration, name string, o Options) (float64, error) {
 	proxy, err := race.NewDelayProxy(addr, roundTrip)
 	if err != nil {
@@ -81,7 +81,7 @@ func travel(ctx context.Context, addr string, roundTrip time.Duration, name stri
 		return 0, err
 	}
 	defer limiter.Close()
-	if err := limiter.Warm(ctx, "first"); err != nil { // connects, and teaches the server the script
+	if err := limiter.Warm(ctx, "first"); err != nil { // connects, and loads the script into the server
 		return 0, err
 	}
 	keys := redis.Keys(o.Keys)

@@ -15,37 +15,36 @@ import (
 	"github.com/penstock-io/penstock/bench/remote"
 )
 
-// An OpenLoop is calls that arrive at equal distances, whatever became of those before.
+// An OpenLoop is requests that arrive at equal distances, whatever happens to earlier ones.
 type OpenLoop struct {
 	PerSecond float64
 	Duration  time.Duration
 	Keys      []string
 }
 
-// Waited is what calls waited, in µs. The first tenth of the schedule is not in it: it fills
-// pools and grows stacks.
+// Waited is the latency of requests, in µs. It excludes the first tenth of the schedule, which fills pools and
+// grows stacks.
 type Waited struct {
-	Latency *hdrhistogram.Histogram // from the scheduled instant to the answer
-	Late    *hdrhistogram.Histogram // from the scheduled instant until the call began: the schedule's own share
+	Latency *hdrhistogram.Histogram // from the scheduled instant to the response
+	Late    *hdrhistogram.Histogram // from the scheduled instant until the request was sent: the share of the schedule itself
 }
 
-// crowd is how many calls may be waiting at once; beyond it the server is not keeping up, and
-// the rate is not one to measure latency at.
+// crowd is how many requests may be waiting at once. Beyond it the server is not keeping up, and latency at that
+// rate is meaningless.
 const crowd = 20_000
 
-// fewest is how many calls are made however short the schedule is: percentiles of none say nothing.
+// fewest is the minimum number of requests, however short the schedule is, because percentiles need some.
 const fewest = 10
 
-// nap is how long the schedule's keeper sleeps at least. What falls due meanwhile begins that much
-// late, which counts; waking for every call would take a processor that others need.
+// nap is the shortest sleep of the scheduler. Requests that fall due meanwhile start that much late, which
+// counts. Waking for every request would take a processor that others need.
 const nap = 100 * time.Microsecond
 
-// Run keeps to the schedule and returns when the last call has its answer.
+// Run follows the schedule and returns when the last request has its response.
 func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, error) {
-	// The thread that keeps time does nothing else, so that its sleep is the kernel's and ends
-	// when it should: the runtime's timers may be a millisecond late.
-	// And the runtime has room for it beside the callers, who else keep it from waking: it stands
-	// for other machines, which would not compete with this one's.
+	// The thread that keeps time does nothing else. It sleeps in the kernel and wakes on time; the runtime's timers
+	// may be a millisecond late. The runtime gets one more processor for it, so that the clients cannot keep it from
+	// waking: it represents other machines, which would not compete with this one.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	procs := runtime.GOMAXPROCS(0)
@@ -85,11 +84,11 @@ func (o OpenLoop) Run(ctx context.Context, limiter remote.Limiter) (Waited, erro
 	return s.waited()
 }
 
-// saturation returns the highest rate that a loop keeps up with, in steps of a tenth of what callers
-// reach who ask without pause. It is lower than theirs: calls that come one by one gather less, and
-// the loop's keeper and its goroutines take their part of the same processors.
+// saturation returns the highest rate that a loop keeps up with, in steps of a tenth of the rate of clients that
+// send without pause. It is lower than theirs: requests that come one by one are batched less, and the loop's
+// scheduler and its goroutines use the same processors.
 //
-// keptUp bounds what calls wait while a loop keeps up: where it does not, they wait ever longer.
+// keptUp bounds the latency while a loop keeps up. Otherwise, requests wait longer and longer.
 func saturation(ctx context.Context, limiter remote.Limiter, keys []string, closed float64, probe, keptUp time.Duration) (float64, error) {
 	for tenths := 10; tenths > 0; tenths-- {
 		rate := closed * float64(tenths) / 10
@@ -104,8 +103,7 @@ func saturation(ctx context.Context, limiter remote.Limiter, keys []string, clos
 	return 0, fmt.Errorf("no rate from %.0f a second down can be kept up", closed)
 }
 
-// schedule is the calls of a loop. Each notes its times in a place of its own, which costs the
-// calls beside it nothing.
+// schedule is the requests of a loop. Each records its times in its own place, at no cost to the others.
 type schedule struct {
 	limiter  remote.Limiter
 	callers  int
@@ -122,7 +120,7 @@ func newSchedule(limiter remote.Limiter, calls int) *schedule {
 	}
 }
 
-// caller returns a Take that is idle, or nil if there is a crowd already.
+// caller returns an idle Take, or nil if there is already a crowd.
 func (s *schedule) caller() remote.Take {
 	select {
 	case take := <-s.idle:

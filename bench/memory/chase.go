@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// chase returns how long one read takes from a random place among so many slots of 32 bytes, each
-// read depending on the one before. A call that finds its key's state in memory waits for one at least.
+// chase returns how long one read takes from a random place among slots of 32 bytes, each read depending on the
+// one before. A decision that reads its key's state from memory waits for at least one.
 func chase(slots int) time.Duration {
 	table := make([][4]uint64, slots)
 	order := rand.Perm(slots)
@@ -20,6 +20,6 @@ func chase(slots int) time.Duration {
 		next = table[next][0]
 	}
 	took := time.Since(start)
-	runtime.KeepAlive(next) // or the compiler leaves the reads out
+	runtime.KeepAlive(next) // otherwise the compiler removes the reads
 	return took / time.Duration(slots)
 }

@@ -1,7 +1,7 @@
 // Package memory measures how long a decision in process memory takes.
 //
-// It is separate from package inprocess, which knows the contestants, because here is decided
-// what is asked of them and what counts as a good answer.
+// It is separate from package inprocess, which defines the contestants, because it defines the load and the
+// goals.
 package memory
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Keys   int
 	Cell   time.Duration // of one repeat of one figure
@@ -41,7 +41,7 @@ func cells() []cell {
 			all = append(all, cell{fmt.Sprintf("%s, %d core", p, procs), inprocess.Roomy, p, procs})
 		}
 	}
-	// All keys have spent their limit: every call is denied.
+	// All keys have used up their limit: every request is denied.
 	return append(all, cell{"denied, 1 core", inprocess.Spent, inprocess.Uniform, 1}, cell{"denied, 2 core", inprocess.Spent, inprocess.Uniform, 2})
 }
 
@@ -74,11 +74,11 @@ type runner struct {
 	child *inprocess.Child
 }
 
-// field is all contestants, each in its process.
+// field is all contestants, each in its own process.
 type field struct {
 	options  Options
 	runners  []runner
-	elapsed  map[sample][]float64 // ns per call
+	elapsed  map[sample][]float64 // ns per request
 	cpu      map[sample][]float64
 	progress *report.Progress
 }
@@ -90,8 +90,8 @@ func (f *field) close() (err error) {
 	return err
 }
 
-// measure takes every column with this limit. Each repeat visits every contestant in turn, so
-// that a slow phase of the machine falls on all of them.
+// measure measures every column with this limit. Each repeat runs every contestant in turn, so that a slow phase
+// of the machine affects all of them.
 func (f *field) measure(limit inprocess.Limit, columns []cell) error {
 	for _, r := range f.runners {
 		f.progress.Step("fill %s", r.name)

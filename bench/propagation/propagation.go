@@ -1,7 +1,7 @@
-// Package propagation measures how long a change of the rules takes from its acknowledged save until
-// three nodes serve it: told by PostgreSQL, told by Redis, and by asking alone.
+// Package propagation measures how long a change of the rules takes from its acknowledged save until three nodes
+// serve it: with notifications from PostgreSQL, with notifications from Redis, and by polling alone.
 //
-// It is separate as it has no peers and needs a database besides Redis.
+// It is separate because it has no peers and needs a database besides Redis.
 package propagation
 
 import (
@@ -19,20 +19,20 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Changes  int           // of each way and repeat
 	Rules    int           // in the document
-	Interval time.Duration // of nodes that ask
+	Interval time.Duration // of nodes that poll
 	Repeat   int
 	Stderr   *os.File // for progress
 }
 
 const (
 	nodes = 3
-	// target is what a change may take where nodes are told of it.
+	// target is how long a change may take if nodes are notified.
 	target = 100 * time.Millisecond
-	// never is an interval no run lives to see the end of.
+	// never is an interval longer than any run.
 	never = 24 * time.Hour
 )
 
@@ -109,7 +109,7 @@ func table(ways []*way) report.Table {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// pause keeps changes from falling into step with those who ask.
+// pause keeps changes from synchronising with the polling nodes.
 func (o *Options) pause() time.Duration { return rand.N(o.Interval) }
 
 // document returns a set of rules that differs from one change to the next.

@@ -11,12 +11,12 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// A way is how nodes learn of a change.
+// A way is how nodes learn about a change.
 type way struct {
 	name     string
 	interval time.Duration
 	redis    string // address; "": nodes read the database
-	deaf     bool   // nodes are not told
+	deaf     bool   // nodes are not notified
 
 	round int
 	took  []float64 // milliseconds, one for each change
@@ -65,7 +65,7 @@ func (w *way) measure(ctx context.Context, source string, o Options) (err error)
 		}
 		defer stop()
 	}
-	defer cancel() // before the nodes stop, which may have something to say
+	defer cancel() // before the nodes stop, which may still report
 	for version := int64(2); version < int64(o.Changes)+3; version++ {
 		time.Sleep(o.pause())
 		saved, err := save(version)
@@ -76,19 +76,19 @@ func (w *way) measure(ctx context.Context, source string, o Options) (err error)
 		if err != nil {
 			return err
 		}
-		if version > 2 { // with the first change all were connected
-			w.took = append(w.took, max(0, ms(last.Sub(saved)))) // nodes may be told before we are
+		if version > 2 { // after the first change all nodes are connected
+			w.took = append(w.took, max(0, ms(last.Sub(saved)))) // a node may be notified before Save returns
 		}
 	}
 	return nil
 }
 
-// connect returns the rules in Redis, under a key of their own in every round: versions begin anew.
+// connect returns the rules in Redis, under a new key in every round, because versions start from 1 again.
 func (w *way) connect() (*ruleredis.Rules, error) {
 	return ruleredis.New(ruleredis.Options{Addresses: []string{w.redis}, KeyPrefix: fmt.Sprintf("pen:%d:", w.round)})
 }
 
-// follow starts a node with connections of its own.
+// follow starts a node with its own connections.
 func (w *way) follow(ctx context.Context, source string, arrivals chan<- arrival) (stop func(), err error) {
 	origin, end, err := w.origin(source)
 	if err != nil {
@@ -133,12 +133,12 @@ func (w *way) origin(source string) (live.Origin, func(), error) {
 	return o, end, nil
 }
 
-// silent is an origin that tells nobody.
+// silent is an origin without notifications.
 type silent struct{ live.Origin }
 
 func (silent) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
 
-// await returns when the last of the nodes served the version.
+// await returns the time at which the last of the nodes served the version.
 func await(ctx context.Context, arrivals <-chan arrival, version int64) (last time.Time, err error) {
 	for there := 0; there < nodes; {
 		select {

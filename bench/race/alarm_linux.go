@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm sleeps to within tens of microseconds. The runtime's own timers
-// round up to a whole millisecond when the process is idle, which would turn a
-// half millisecond of delay into more than one; a timer the poller watches as a
-// file does not.
+// An alarm sleeps with a precision of tens of microseconds. The runtime's own timers round up to a whole
+// millisecond when the process is idle, which would turn a delay of half a millisecond into more than one. A
+// timer that the poller watches as a file does not.
 type alarm struct{ file *os.File }
 
 func newAlarm() alarm {

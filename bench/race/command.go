@@ -16,7 +16,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Main is the race as a program: it prints its tables in Markdown. It returns flag.ErrHelp after printing the help.
+// Main runs the race as a program and prints its tables in Markdown. It returns flag.ErrHelp after printing the
+// help.
 func Main(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) (err error) {
 	o, svgDir, err := parse(args, stdout)
 	if err != nil {
@@ -48,7 +49,7 @@ func Main(ctx context.Context, args []string, stdout io.Writer, stderr *os.File)
 func parse(args []string, usage io.Writer) (o Options, svgDir string, err error) {
 	o.Patience = 10 * time.Second
 	flags := flag.NewFlagSet("atomicity", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // a mistake is answered by one line, not by the whole help
+	flags.SetOutput(io.Discard) // an error prints one line, not the whole help
 	flags.StringVar(&o.Addr, "redis", "", "`address` of a Redis or Valkey to race on; empty starts one for the run")
 	flags.IntVar(&o.Nodes, "nodes", 4, "independent clients, each with its own connection")
 	flags.IntVar(&o.Trials, "trials", 20, "bursts per cell; one more, not counted, warms up")
@@ -108,7 +109,7 @@ func parseList[T any](flagName, list string, parse func(string) (T, error)) ([]T
 	return values, nil
 }
 
-// helpText takes the ways.
+// helpText is formatted with the ways.
 const helpText = `What does a limit of 10 per minute admit when 50 callers arrive at the same
 instant, from several processes? It depends on how the count is kept. This runs
 the usual ways on a real Redis and counts what each caller was told.

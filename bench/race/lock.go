@@ -15,12 +15,11 @@ import (
 var unlockScript string
 
 const (
-	// lockLife frees the lock of a holder that died. It is far above what a
-	// holder needs here, so that no lock is ever lost under one.
+	// lockLife frees the lock of a holder that died. It is far longer than a holder needs here, so that no holder
+	// loses its lock.
 	lockLife = 10 * time.Second
-	// A waiter sleeps a random part of a pause that doubles from the first to
-	// the longest: short enough to follow a fast network, long enough not to
-	// drown the server.
+	// A waiter sleeps a random part of a pause that doubles from the first to the longest: short enough for a fast
+	// network, long enough not to overload the server.
 	firstPause   = 500 * time.Microsecond
 	longestPause = 16 * time.Millisecond
 )
@@ -44,7 +43,7 @@ var locked = Way{
 	},
 }
 
-// acquire spins until the lock is ours or ctx ends.
+// acquire retries until it holds the lock or ctx ends.
 func acquire(ctx context.Context, t *trips, c rueidis.Client, lock, token string) (retries int, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		results, err := t.sendTogether(ctx, c.B().Set().Key(lock).Value(token).Nx().Px(lockLife).Build())
@@ -63,7 +62,7 @@ func acquire(ctx context.Context, t *trips, c rueidis.Client, lock, token string
 	}
 }
 
-// release goes out even when the caller's time is over: others wait for it.
+// release releases the lock even if the context has ended, because others wait for it.
 func release(ctx context.Context, t *trips, c rueidis.Client, lock, token string) error {
 	unlock := c.B().Eval().Script(unlockScript).Numkeys(1).Key(lock).Arg(token).Build()
 	if _, err := t.send(context.WithoutCancel(ctx), unlock); err != nil {

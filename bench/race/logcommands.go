@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The commands of a sliding-window log in a sorted set: one member per call,
-// scored by its instant in microseconds.
+// The commands of a sliding-window log in a sorted set: one member per request, scored by its instant in
+// microseconds.
 
 func clean(c rueidis.Client, key string, w window) rueidis.Completed {
 	return c.B().Arbitrary("ZREMRANGEBYSCORE").Keys(key).Args("-inf", w.oldest).Build()
@@ -23,7 +23,7 @@ func count(c rueidis.Client, key string) rueidis.Completed {
 	return c.B().Zcard().Key(key).Build()
 }
 
-// countFresh counts without cleaning first, for those who must not write yet.
+// countFresh counts without cleaning first, for ways that must not write yet.
 func countFresh(c rueidis.Client, key string, w window) rueidis.Completed {
 	return c.B().Zcount().Key(key).Min("(" + w.oldest).Max("+inf").Build()
 }
@@ -32,7 +32,7 @@ func expire(c rueidis.Client, key string, w window) rueidis.Completed {
 	return c.B().Arbitrary("PEXPIRE").Keys(key).Args(w.ttl).Build()
 }
 
-// trips sends commands for one call and counts how often it waited.
+// trips sends commands for one request and counts how often it waited.
 type trips struct {
 	client rueidis.CoreClient
 	made   int
@@ -69,8 +69,7 @@ var checkThenAdd = Way{
 	},
 }
 
-// takeByChecking looks, then acts on what it saw: right only while nobody else
-// acts in between.
+// takeByChecking reads, then acts on what it read. That is correct only if no other client acts in between.
 func takeByChecking(ctx context.Context, t *trips, c rueidis.Client, key string, limit Limit) (bool, error) {
 	w := windowAt(time.Now(), limit.Window)
 	if _, err := t.send(ctx, clean(c, key, w)); err != nil {

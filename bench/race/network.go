@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// network is the nodes, each with its own wire of one length to the same server.
+// network is the nodes, each with its own connection of the same delay to the same server.
 type network struct {
 	roundTrip time.Duration // added; 0 means no proxy at all
 	nodes     []Node
@@ -44,8 +44,8 @@ func (n *network) addNode(addr string) error {
 	return nil
 }
 
-// dial opens one pipelined connection, without cache and without retries: a
-// charge that is sent again is counted twice.
+// dial opens one pipelined connection, without cache and without retries, because a charge that is sent again
+// counts twice.
 func dial(addr string) (rueidis.Client, error) {
 	return rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:       []string{addr},
@@ -67,8 +67,7 @@ func (n *network) close() error {
 	return err
 }
 
-// measure is the median of idle round trips: what the configured delay really
-// came to, server and loopback included.
+// measure returns the median of idle round trips: the actual delay, including server and loopback.
 func (n *network) measure(ctx context.Context) (time.Duration, error) {
 	const pings = 51
 	c := n.nodes[0].Client

@@ -37,8 +37,7 @@ func serverVersion(ctx context.Context, c rueidis.Client) (string, error) {
 // notTheirs are commands of connections and of this observer, not of a way.
 var notTheirs = map[string]bool{"info": true, "ping": true, "hello": true, "client": true}
 
-// commandsExecuted is how many commands the server has run, those inside
-// scripts and transactions included.
+// commandsExecuted returns how many commands the server has run, including those inside scripts and transactions.
 func commandsExecuted(ctx context.Context, c rueidis.Client) (int, error) {
 	fields, err := info(ctx, c, "commandstats")
 	if err != nil {
@@ -61,7 +60,7 @@ func commandsExecuted(ctx context.Context, c rueidis.Client) (int, error) {
 	return sum, nil
 }
 
-// logged is how many calls the log under key holds; 0 if there is none.
+// logged returns how many requests the log under key holds, 0 if there is none.
 func logged(ctx context.Context, c rueidis.Client, key string) (int, error) {
 	n, err := c.Do(ctx, c.B().Zcard().Key(key).Build()).AsInt64()
 	if err != nil {
@@ -70,7 +69,7 @@ func logged(ctx context.Context, c rueidis.Client, key string) (int, error) {
 	return int(n), nil
 }
 
-// forget deletes what the ways left. It is a courtesy: every key expires.
+// forget deletes the keys of the ways. This is optional: every key expires.
 func forget(ctx context.Context, c rueidis.Client, keys []string) {
 	c.Do(ctx, c.B().Unlink().Key(keys...).Build())
 }

@@ -2,9 +2,8 @@ package race
 
 import "sync"
 
-// outbox holds chunks that have arrived until the receiver reads them. It has
-// no bound: were the clock to wait for one slow receiver, all the others, and
-// that receiver's own answers, would wait with it.
+// outbox holds chunks that have arrived until the receiver reads them. It is unbounded: if the clock waited for
+// one slow receiver, all the others, and that receiver's own responses, would wait with it.
 type outbox struct {
 	mu     sync.Mutex
 	filled sync.Cond

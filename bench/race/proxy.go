@@ -7,18 +7,15 @@ import (
 	"time"
 )
 
-// DelayProxy forwards TCP connections and makes every byte arrive later: half
-// the round trip on the way out, half on the way back. Bytes keep their order
-// and their pace, so a pipeline of a hundred commands waits once, as it does on
-// a long wire.
+// DelayProxy forwards TCP connections and delays every byte: half the round trip in each direction. Bytes keep
+// their order and their pace, so a pipeline of a hundred commands waits once, as on a long wire.
 type DelayProxy struct {
 	listener net.Listener
 	target   string
 	oneWay   time.Duration
 
-	// Every chunk waits equally long, so one queue for all connections and both
-	// directions is in order of due time, and one clock serves it: with a
-	// hundred connections, a timer each would load the machine that measures.
+	// Every chunk waits equally long, so one queue for all connections and both directions is in order of due time,
+	// and one clock serves it. With a hundred connections, a timer each would load the measuring machine.
 	wire  chan chunk
 	clock sync.WaitGroup
 
@@ -28,19 +25,19 @@ type DelayProxy struct {
 	pumps  sync.WaitGroup
 }
 
-// chunk is bytes on their way, or the end of their stream if data is nil.
+// chunk is bytes in transit, or the end of their stream if data is nil.
 type chunk struct {
 	data []byte
 	due  time.Time
 	to   *outbox
 }
 
-// inFlight is how many chunks may wait for their time; beyond it readers pause
-// until the clock has caught up, which it always does.
+// inFlight is how many chunks may wait for their time. Beyond it readers pause until the clock has caught up,
+// which it always does.
 const inFlight = 4096
 
-// chunkSize is the most one read takes; larger bursts travel as several chunks
-// with almost the same due time.
+// chunkSize is the size of the largest read. Larger bursts travel as several chunks with almost the same due
+// time.
 const chunkSize = 16 << 10
 
 // NewDelayProxy listens on a free loopback port and forwards to target, adding
@@ -60,10 +57,10 @@ func NewDelayProxy(target string, roundTrip time.Duration) (*DelayProxy, error) 
 	return p, nil
 }
 
-// Addr is where clients connect instead of to the target.
+// Addr returns where clients connect instead of to the target.
 func (p *DelayProxy) Addr() string { return p.listener.Addr().String() }
 
-// Close cuts every connection and returns when no goroutine is left.
+// Close closes every connection and returns when no goroutine is left.
 func (p *DelayProxy) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -82,7 +79,7 @@ func (p *DelayProxy) Close() error {
 	return err
 }
 
-// tick hands every chunk on when it is due.
+// tick forwards every chunk when it is due.
 func (p *DelayProxy) tick() {
 	alarm := newAlarm()
 	defer alarm.close()
@@ -109,7 +106,7 @@ func (p *DelayProxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
-		return // the client sees its connection closed, as when a server is gone
+		return // the client sees its connection closed, as when a server fails
 	}
 	defer server.Close()
 	if !p.track(client, server) {
@@ -143,8 +140,8 @@ func (p *DelayProxy) forget(conns ...net.Conn) {
 	}
 }
 
-// pump moves bytes one way. Reading goes on while earlier chunks are still on
-// their way: a delay, not a brake. The end of the stream is delayed like bytes.
+// pump moves bytes one way. It keeps reading while earlier chunks are in transit, so it adds delay without
+// reducing throughput. The end of the stream is delayed like bytes.
 func (p *DelayProxy) pump(to, from net.Conn) {
 	arrived := newOutbox()
 	var delivery sync.WaitGroup
@@ -163,8 +160,8 @@ func (p *DelayProxy) pump(to, from net.Conn) {
 	delivery.Wait()
 }
 
-// deliver writes what has arrived, to its end. After a failed write it only
-// hangs up on the sender: nobody is left to receive.
+// deliver writes the chunks that have arrived. After a failed write it only closes the sender's connection,
+// because there is no receiver.
 func deliver(to, from net.Conn, arrived *outbox) {
 	defer func() {
 		if tcp, ok := to.(*net.TCPConn); ok {

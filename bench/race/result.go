@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Report is a whole campaign.
+// Report is the result of a whole campaign.
 type Report struct {
-	Server   string // version, as the server tells it
+	Server   string // version, as the server reports it
 	Limit    int
 	WindowMS int64
 	Nodes    int
@@ -18,13 +18,13 @@ type Report struct {
 	Cells    []Cell
 }
 
-// Network is one wire length, as asked for and as found.
+// Network is one network delay, as configured and as measured.
 type Network struct {
 	AddedUS    int64
 	MeasuredUS int64 // median idle PING
 }
 
-// Cell is one way under one load: every number is over all its trials.
+// Cell is one way under one load. Every number covers all its trials.
 type Cell struct {
 	Way     string
 	AddedUS int64 // round trip added by the proxies
@@ -32,18 +32,18 @@ type Cell struct {
 
 	Admitted      Spread
 	OverAdmitted  Spread // above the limit
-	FalselyDenied Spread // below what the limit and the callers allow
-	Logged        Spread // members in the log afterwards; all zero if kept elsewhere
+	FalselyDenied Spread // below what the limit and the clients allow
+	Logged        Spread // members in the log afterwards; all zero if it is kept elsewhere
 
 	TripsPerCall    float64
 	RetriesPerCall  float64
-	CommandsPerCall float64 // as the server counted, inside scripts too
-	GaveUp          int     // calls that ran out of time
+	CommandsPerCall float64 // as counted by the server, including those in scripts
+	GaveUp          int     // requests that timed out
 	P50US           int64
 	P99US           int64
 }
 
-// Spread is how a count differed between trials.
+// Spread is how a count varies between trials.
 type Spread struct {
 	Min    int
 	Median int
@@ -55,13 +55,13 @@ func spreadOf(counts []int) Spread {
 	return Spread{Min: sorted[0], Median: quantile(sorted, 0.5), Max: sorted[len(sorted)-1]}
 }
 
-// quantile is the nearest-rank quantile of sorted, which must not be empty.
+// quantile returns the nearest-rank quantile of sorted, which must not be empty.
 func quantile[T cmp.Ordered](sorted []T, q float64) T {
 	rank := int(math.Ceil(q * float64(len(sorted))))
 	return sorted[max(rank, 1)-1]
 }
 
-// tally gathers the trials of one cell.
+// tally collects the trials of one cell.
 type tally struct {
 	limit, callers   int
 	admitted, logged []int
@@ -70,7 +70,7 @@ type tally struct {
 	gaveUp           int
 }
 
-// add takes one trial; the error is the first that is not a caller out of time.
+// add adds one trial. The error is the first that is not a timeout of a client.
 func (t *tally) add(outcomes []outcome) error {
 	admitted := 0
 	for _, o := range outcomes {

@@ -11,21 +11,21 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ContentionRoundTrip is the wire the contention plots are drawn for.
+// ContentionRoundTrip is the network delay of the contention plots.
 const ContentionRoundTrip = time.Millisecond
 
-// Options say what to run. Every field but Contention and Progress is required.
+// Options configure a campaign. Every field except Contention and Progress is required.
 type Options struct {
 	Addr       string          // the Redis server
 	Nodes      int             // independent clients
 	Trials     int             // per cell, after one that is not counted
 	Callers    []int           // released at once
 	RoundTrips []time.Duration // added by the proxies
-	Contention []int           // further callers at ContentionRoundTrip, for the plots
+	Contention []int           // further numbers of clients at ContentionRoundTrip, for the plots
 	Limit      Limit
-	Patience   time.Duration // longest a call may take before it gives up
+	Patience   time.Duration // timeout of a request
 
-	Ways     []Way // Ways() and any other
+	Ways     []Way // Ways() and any others
 	Progress func(what string)
 }
 
@@ -59,7 +59,7 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// load is the callers to run over one wire, in order.
+// load is the numbers of clients to run over one network, in order.
 type load struct {
 	roundTrip time.Duration
 	callers   []int
@@ -85,7 +85,7 @@ func (o Options) loads() []load {
 	return loads
 }
 
-// cells is how many there are to run.
+// cells returns how many there are to run.
 func (o Options) cells() (n int) {
 	for _, l := range o.loads() {
 		n += len(l.callers) * len(o.Ways)
@@ -118,8 +118,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 type campaign struct {
 	Options
-	server rueidis.Client // beside the race: reads counters, never through a proxy
-	prefix string         // of every key, so that a shared server is left as found
+	server rueidis.Client // reads counters outside of the race, never through a proxy
+	prefix string         // of every key, so that a shared server is left clean
 	keys   int
 	report *Report
 }
@@ -170,8 +170,8 @@ func (c *campaign) runWay(ctx context.Context, net *network, way Way, callers []
 	return nil
 }
 
-// runCell runs one burst that is not counted (it dials connections and loads
-// scripts), then the trials, each on a key of its own.
+// runCell runs one burst that is not counted (it opens connections and loads scripts), then the trials, each on
+// its own key.
 func (c *campaign) runCell(ctx context.Context, deciders []Decider, way string, callers int, added time.Duration) (Cell, error) {
 	t := &tally{limit: c.Limit.Calls, callers: callers}
 	keys := make([]string, c.Trials+1)

@@ -28,8 +28,7 @@ var scriptText = Way{
 	},
 }
 
-// scriptCached names the script by its hash and sends the text only to a server
-// that has not seen it.
+// scriptCached sends the hash of the script, and its text only to a server that does not have it.
 var scriptCached = Way{
 	Name: "EVALSHA",
 	What: "the same script, named by its hash",

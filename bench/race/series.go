@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// chart is a quantity against callers, one line per way; ways whose values are
-// all equal share a line.
+// chart is a quantity by number of clients, one line per way. Ways whose values are all equal share a line.
 type chart struct {
 	name    string // of the file
 	title   string
@@ -15,18 +14,17 @@ type chart struct {
 	log     bool // draw the values on a logarithmic axis
 	callers []int
 	lines   []line
-	mark    float64 // a value worth a rule across the chart; 0 means none
+	mark    float64 // a value to mark with a line across the chart; 0 means none
 }
 
 type line struct {
 	ways   []string
-	values []float64 // one per callers
+	values []float64 // one per number of clients
 }
 
 func (l line) label() string { return strings.Join(l.ways, " · ") }
 
-// charts are what contention does at ContentionRoundTrip: to the answers, and
-// to the wait for them.
+// charts returns the effects of contention at ContentionRoundTrip: on the answers, and on the latency.
 func (r *Report) charts(callers []int) []chart {
 	callers = slices.Clone(callers)
 	slices.Sort(callers)
@@ -54,7 +52,7 @@ func (r *Report) lines(callers []int, value func(Cell) float64) []line {
 			}
 		}
 		if len(values) < len(callers) {
-			continue // not run at every load: no line to draw
+			continue // not run at every load: cannot draw a line
 		}
 		same := slices.IndexFunc(lines, func(l line) bool { return slices.Equal(l.values, values) })
 		if same >= 0 {
@@ -76,7 +74,7 @@ func (r *Report) wayNames() []string {
 	return names
 }
 
-// scale turns a value into what is drawn linearly.
+// scale converts a value to a linear scale.
 func (c chart) scale(v float64) float64 {
 	if c.log {
 		return math.Log10(max(v, 1e-3))
@@ -84,7 +82,7 @@ func (c chart) scale(v float64) float64 {
 	return v
 }
 
-// span is the least and the greatest value drawn, the axis's ends.
+// span returns the least and the greatest value, the ends of the axis.
 func (c chart) span() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, l := range c.lines {

@@ -46,7 +46,7 @@ text{font:13px system-ui,sans-serif;fill:#3d444d}.title{font-size:15px;font-weig
 
 var svgColors = []string{"#d55e00", "#0072b2", "#cc79a7", "#009e73", "#b58900", "#7b61d1", "#56a0d3", "#808080", "#b03060"}
 
-// Dashes tell lines apart where colours cannot.
+// Dashes distinguish lines where colours cannot.
 var svgDashes = []string{"", "7 4", "2 4", "10 3 2 3", "4 3"}
 
 func (c chart) svg() []byte {
@@ -94,7 +94,7 @@ func (c chart) drawAxes(b *bytes.Buffer) {
 	}
 }
 
-// ticks are powers of ten on a logarithmic axis, else about five round steps.
+// ticks returns powers of ten on a logarithmic axis, otherwise about five round steps.
 func (c chart) ticks() []float64 {
 	low, high := c.span()
 	var ticks []float64

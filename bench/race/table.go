@@ -10,8 +10,8 @@ import (
 
 var columns = []string{"way", "admitted", "over", "falsely denied", "logged", "trips", "retries", "commands", "p50", "p99"}
 
-// row is a cell as text. Over and falsely denied are the worst trial's; trips,
-// retries and commands are per call.
+// row formats a cell. Over and falsely denied are those of the worst trial; trips, retries and commands are per
+// request.
 func (c Cell) row() []string {
 	p99 := millis(c.P99US)
 	if c.GaveUp > 0 {
@@ -23,7 +23,7 @@ func (c Cell) row() []string {
 	}
 }
 
-// String is the count itself where trials agree, else "min–max (median)".
+// String returns the count if all trials agree, otherwise "min–max (median)".
 func (s Spread) String() string {
 	if s.Min == s.Max {
 		return strconv.Itoa(s.Min)
@@ -40,10 +40,10 @@ func orDash(n int) string {
 
 func decimal(x float64) string { return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0") }
 
-// inMillis is a setting: as exact as it was given.
+// inMillis formats a setting, exactly as it was given.
 func inMillis(us int64) string { return fmt.Sprintf("%g ms", float64(us)/1000) }
 
-// millis is a measurement, to the precision it deserves.
+// millis formats a measurement, rounded to its precision.
 func millis(us int64) string { return fmt.Sprintf("%.1f ms", float64(us)/1000) }
 
 // group is the cells of one load, one per way.
@@ -73,7 +73,7 @@ func (g group) title() string {
 	return fmt.Sprintf("%d callers at once, %s of added round trip", g.callers, inMillis(g.addedUS))
 }
 
-// preamble says what was run, and how long the wires really were.
+// preamble says what was run, and the actual network delays.
 func (r *Report) preamble() string {
 	var wires []string
 	for _, n := range r.Networks {

@@ -36,7 +36,7 @@ var transaction = Way{
 	},
 }
 
-// replyOf is the i-th integer in what EXEC answered.
+// replyOf returns the i-th integer of an EXEC reply.
 func replyOf(exec rueidis.RedisResult, i int) (int, error) {
 	replies, err := exec.ToArray()
 	if err != nil {
@@ -49,8 +49,8 @@ func replyOf(exec rueidis.RedisResult, i int) (int, error) {
 	return int(n), err
 }
 
-// optimistic is given its best form: WATCH and the count travel together, so an
-// attempt is two trips; connections stay dedicated for the whole campaign.
+// optimistic is implemented in its best form: WATCH and the count are sent together, so an attempt is two trips,
+// and connections stay dedicated for the whole campaign.
 var optimistic = Way{
 	Name: "WATCH + retry",
 	What: "WATCH + ZCOUNT, then MULTI/EXEC (or UNWATCH); retried when EXEC is refused",
@@ -59,8 +59,7 @@ var optimistic = Way{
 	},
 }
 
-// watcher lends each call a connection of its own: what WATCH guards is the
-// connection, so callers cannot share one.
+// watcher lends each request its own connection: WATCH guards a connection, so clients cannot share one.
 type watcher struct {
 	client rueidis.Client
 	limit  Limit
@@ -115,7 +114,7 @@ func (w *watcher) Decide(ctx context.Context, key string) (Answer, error) {
 			return Answer{Trips: t.made, Retries: retries}, fmt.Errorf("optimistic take of %q after %d retries: %w", key, retries, err)
 		}
 		allowed, refused, err := w.attempt(ctx, t, key)
-		if err != nil { // the connection may still be watching: it is not lent again
+		if err != nil { // the connection may still be watching, so it is not reused
 			return Answer{Trips: t.made, Retries: retries}, err
 		}
 		if !refused {
@@ -125,7 +124,7 @@ func (w *watcher) Decide(ctx context.Context, key string) (Answer, error) {
 	}
 }
 
-// attempt is refused when the key changed between the look and the write.
+// attempt is refused if the key changed between the read and the write.
 func (w *watcher) attempt(ctx context.Context, t *trips, key string) (allowed, refused bool, err error) {
 	c, now := w.client, windowAt(time.Now(), w.limit.Window)
 	seen, err := t.sendTogether(ctx, c.B().Watch().Key(key).Build(), countFresh(c, key, now))

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// outcome is what one caller saw.
+// outcome is the result for one client.
 type outcome struct {
 	Answer
 	took time.Duration
 	err  error
 }
 
-// burst lets callers go at once against one key and waits for all of them.
-// Callers are dealt to the deciders in turn, one decider per node.
+// burst releases clients at once against one key and waits for all of them. Clients are assigned to the deciders
+// in turn, one decider per node.
 func burst(ctx context.Context, deciders []Decider, callers int, key string, patience time.Duration) []outcome {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -39,7 +39,7 @@ func burst(ctx context.Context, deciders []Decider, callers int, key string, pat
 	return outcomes
 }
 
-// gaveUp tells a caller that ran out of time from one that met a fault.
+// gaveUp reports whether an error is a timeout and not a fault.
 func gaveUp(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }

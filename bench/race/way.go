@@ -9,43 +9,41 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Way is one way of deciding calls against a limit kept in Redis.
+// A Way is one way of deciding requests against a limit kept in Redis.
 type Way struct {
 	Name string // short, without a comma: a row of the table, an entry of a legend
 	What string // one line: the commands it sends and when it allows
 
-	// Open prepares the way on one node. It is called once per node and
-	// network, before any call is measured; the node closes what it opened.
+	// Open prepares the way on one node. It runs once per node and network, before any request is measured. The node
+	// closes what it opened.
 	Open func(ctx context.Context, node Node, limit Limit) (Decider, error)
 }
 
-// Limit is what every caller asks against: Calls per Window.
+// Limit is the limit for all clients: Calls per Window.
 type Limit struct {
 	Calls  int
 	Window time.Duration
 }
 
-// Node is one process's view of Redis: a client of its own, over a network of
-// its own.
+// Node is one process's view of Redis: its own client, over its own network.
 type Node struct {
 	Addr   string         // where this node reaches Redis: its delay proxy, or the server itself
 	Client rueidis.Client // one shared, pipelined connection to Addr
 }
 
-// A Decider answers calls from many goroutines at once.
+// A Decider decides requests from many goroutines at once.
 type Decider interface {
-	// Decide charges one call to key. Giving up because ctx ended is an error
-	// that wraps the context's.
+	// Decide charges one request to key. If ctx ends first, the error wraps the context's.
 	Decide(ctx context.Context, key string) (Answer, error)
-	// Close gives back what Open took.
+	// Close releases what Open acquired.
 	Close()
 }
 
-// Answer is what one caller was told and what it waited for.
+// Answer is the answer for one client and what it waited for.
 type Answer struct {
 	Allowed bool
-	Trips   int // waits for Redis, one after another; commands sent together are one
-	Retries int // further attempts because another client came in between
+	Trips   int // sequential waits for Redis; commands sent together are one
+	Retries int // further attempts because another client interfered
 }
 
 // decideFunc is a Decider with nothing to close.
@@ -55,7 +53,7 @@ func (f decideFunc) Decide(ctx context.Context, key string) (Answer, error) { re
 
 func (f decideFunc) Close() {}
 
-// Ways are the techniques people use, in the order they tend to try them.
+// Ways returns the techniques people use, in the order they tend to try them.
 func Ways() []Way {
 	return []Way{
 		checkThenAdd,
@@ -71,12 +69,12 @@ func Ways() []Way {
 
 var memberSerial atomic.Uint64
 
-// newMember names one call in the log so that no other call shares the name.
+// newMember returns a unique name for one request in the log.
 func newMember() string {
 	return fmt.Sprintf("%d-%d", time.Now().UnixMicro(), memberSerial.Add(1))
 }
 
-// window is the log's arithmetic as callers without a script do it: by their own clock.
+// window is the log's arithmetic for clients without a script: by their own clock.
 type window struct{ now, oldest, ttl string }
 
 func windowAt(now time.Time, length time.Duration) window {

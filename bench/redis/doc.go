@@ -1,7 +1,5 @@
-// Package redis measures limiters that keep their state in Redis at full speed: decisions a
-// second, what callers wait, what a decision costs the server's processor, and what a key costs
-// its memory.
+// Package redis measures limiters that keep their state in Redis at full speed: decisions per second, latency,
+// the server's processor time per decision, and its memory per key.
 //
-// It is separate from package remote, which knows the contestants, because here is decided what
-// is asked of them and what counts as a good answer.
+// It is separate from package remote, which defines the contestants, because it defines the load and the goals.
 package redis

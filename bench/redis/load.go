@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/bench/remote"
 )
 
-// A Load is callers that each ask again as soon as they have their answer.
+// A Load is clients that send the next request as soon as they have the answer.
 type Load struct {
 	Callers  int
 	Keys     []string
@@ -23,7 +23,7 @@ type Load struct {
 	MayDeny   bool
 }
 
-// Served is what came of a Load.
+// Served is the result of a Load.
 type Served struct {
 	Decisions int64
 	GaveUp    int64
@@ -31,10 +31,10 @@ type Served struct {
 	Latency   *hdrhistogram.Histogram // µs
 }
 
-// PerSecond is decisions a second.
+// PerSecond returns decisions per second.
 func (s Served) PerSecond() float64 { return float64(s.Decisions) / s.Elapsed.Seconds() }
 
-// NewHistogram holds latencies from 1 µs to a minute within one percent.
+// NewHistogram returns a histogram for latencies from 1 µs to a minute, with a precision of one percent.
 func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Minute.Microseconds(), 2)
 }
@@ -54,7 +54,7 @@ func (l Load) Run(ctx context.Context, limiter remote.Limiter) (Served, error) {
 			total.Decisions += served.Decisions
 			total.GaveUp += served.GaveUp
 			total.Latency.Merge(served.Latency)
-			if failed == nil { // a server that is gone fails all callers alike
+			if failed == nil { // a lost server fails all clients in the same way
 				failed = err
 			}
 		})
@@ -67,11 +67,11 @@ func (l Load) Run(ctx context.Context, limiter remote.Limiter) (Served, error) {
 	return total, failed
 }
 
-// call asks until the time is up, and once in any case: on a busy machine a caller may come to it late.
+// call sends requests until the time is up, but at least one: on a busy machine a client may start late.
 func (l Load) call(ctx context.Context, take remote.Take, seed uint64, until time.Time) (Served, error) {
 	s := Served{Latency: NewHistogram()}
 	random := rand.New(rand.NewPCG(seed, uint64(until.UnixNano())))
-	patient := context.WithoutCancel(ctx) // every limiter has a timeout of its own
+	patient := context.WithoutCancel(ctx) // every limiter has its own timeout
 	for now := time.Now(); ; {
 		key := l.Keys[random.IntN(len(l.Keys))]
 		allowed, err := take(patient, key)

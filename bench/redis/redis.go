@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Keys    int
 	LogKeys int           // keys whose logs are filled to be weighed
@@ -21,10 +21,10 @@ type Options struct {
 	Stderr  *os.File // for progress
 }
 
-// most is the number of callers that the goals are about.
+// most is the number of clients in the goals.
 const most = 512
 
-// A cell is one state to measure in.
+// A cell is one set of conditions to measure under.
 type cell struct {
 	name    string
 	hot     bool
@@ -52,7 +52,7 @@ const (
 	serverMicros
 )
 
-// sample names what was measured, in which cell, for whom.
+// sample identifies a figure, its cell and its contestant.
 type sample struct {
 	contestant, cell string
 	figure           figure
@@ -130,8 +130,8 @@ func (b *bench) hangUp() {
 
 const hotKey = "key-hot-hot-hot-"
 
-// turns is in how many parts a repeat is taken. A lone caller mostly waits to be woken, and how long that
-// takes changes from one moment to the next: contestants take turns more quickly.
+// turns is the number of parts of a repeat. A single client mostly waits to be woken, and that time varies from
+// one moment to the next. So contestants alternate more quickly.
 func (c cell) turns() int {
 	if c.callers == 1 {
 		return 8

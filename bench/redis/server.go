@@ -38,8 +38,8 @@ func infoNumber(addr, section, field string) (float64, error) {
 	return v, nil
 }
 
-// ServerCPU is the processor time the server has used so far, in seconds. Unlike elapsed time it
-// does not grow while somebody else has the processor.
+// ServerCPU returns the processor time the server has used so far, in seconds. Unlike elapsed time it does not
+// grow while other processes use the processor.
 func ServerCPU(addr string) (float64, error) {
 	user, err := infoNumber(addr, "cpu", "used_cpu_user")
 	if err != nil {
@@ -49,7 +49,7 @@ func ServerCPU(addr string) (float64, error) {
 	return user + system, err
 }
 
-// Keys are the names of n keys, 16 characters each.
+// Keys returns the names of n keys, 16 characters each.
 func Keys(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
@@ -58,7 +58,7 @@ func Keys(n int) []string {
 	return keys
 }
 
-// Warm brings every key to life, with enough callers to keep the server busy.
+// Warm creates the state of every key, with enough clients to keep the server busy.
 func Warm(ctx context.Context, limiter remote.Limiter, keys []string) error {
 	const callers = 64
 	var next atomic.Int64

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// counters are the contestants of which a key takes the same room however much it is used.
+// counters returns the contestants whose keys take the same space however much they are used.
 func counters() []string {
 	names := []string{remote.Headline, remote.OurCounter, remote.OurTwo, remote.OurThree}
 	for _, c := range remote.Contestants() {
@@ -23,10 +23,10 @@ func counters() []string {
 	return names
 }
 
-// logs are those that remember every call.
+// logs returns those that remember every request.
 func logs() []string { return []string{remote.OurLog, remote.FourTrips} }
 
-// logEntries is how many calls every log is filled with.
+// logEntries is how many requests every log is filled with.
 const logEntries = 100
 
 // weighAll fills an empty server with each contestant's keys in turn.
@@ -66,7 +66,7 @@ func (b *bench) weights(ctx context.Context, addr, title string, names []string,
 }
 
 func weigh(ctx context.Context, addr string, c remote.Contestant, keys []string, calls int) ([]float64, error) {
-	// A script stays in the server once it was run, so it is run before the first account.
+	// A script stays in the server after its first run, so run it before the first measurement.
 	if err := fill(ctx, addr, c, keys[:1], 1); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func weigh(ctx context.Context, addr string, c remote.Contestant, keys []string,
 	return []float64{(after - before) / float64(len(keys)), mean}, err
 }
 
-// fill connects, makes so many calls on each key, and hangs up.
+// fill connects, sends that many requests for each key, and disconnects.
 func fill(ctx context.Context, addr string, c remote.Contestant, keys []string, calls int) error {
 	limiter, err := c.Open(ctx, addr, remote.Roomy)
 	if err != nil {
@@ -103,15 +103,15 @@ func fill(ctx context.Context, addr string, c remote.Contestant, keys []string, 
 	return nil
 }
 
-// IdleMemory is what the server has allocated, the tables that hold the keys included, when it
-// has noticed that its clients are gone, and their buffers with them.
+// IdleMemory returns what the server has allocated, including its key tables, once it has noticed that its
+// clients and their buffers are gone.
 func IdleMemory(ctx context.Context, addr string) (float64, error) {
 	for {
 		clients, err := infoNumber(addr, "clients", "connected_clients")
 		if err != nil {
 			return 0, err
 		}
-		if clients == 1 { // who asks
+		if clients == 1 { // our own connection
 			return infoNumber(addr, "memory", "used_memory")
 		}
 		select {
@@ -122,7 +122,7 @@ func IdleMemory(ctx context.Context, addr string) (float64, error) {
 	}
 }
 
-// meanUsage asks Redis what some random keys take.
+// meanUsage asks Redis for the size of some random keys.
 func meanUsage(addr string, keys int) (float64, error) {
 	const samples = 200
 	if size, err := redistest.Command(addr, "DBSIZE"); err != nil || size != strconv.Itoa(keys) {

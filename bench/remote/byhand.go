@@ -36,8 +36,7 @@ func dialRueidis(addr string) (rueidis.Client, error) {
 	return client, nil
 }
 
-// openFourTrips keeps a log in a sorted set and cleans, adds, expires and counts, one after the
-// other.
+// openFourTrips keeps a log in a sorted set and cleans, adds, expires and counts, one after the other.
 func openFourTrips(ctx context.Context, addr string, l Limit) (Limiter, error) {
 	client, err := dialRueidis(addr)
 	if err != nil {
@@ -65,7 +64,7 @@ func openFourTrips(ctx context.Context, addr string, l Limit) (Limiter, error) {
 	}, nil
 }
 
-// openIncrement counts in one round trip, but charges whether or not the limit has room.
+// openIncrement counts in one round trip, but charges even if the limit is reached.
 func openIncrement(_ context.Context, addr string, l Limit) (Limiter, error) {
 	client, err := dialRueidis(addr)
 	if err != nil {

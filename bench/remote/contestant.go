@@ -9,36 +9,36 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// A Limit is what every contestant is to enforce: Count at once, and again after Window.
+// A Limit is what every contestant enforces: Count at once, and again after Window.
 type Limit struct {
 	Count  int64
 	Window time.Duration
 }
 
-// Roomy is a limit that no benchmark exhausts, and that takes seconds to give one back, so that
-// a key which was charged is still there at its next call.
+// Roomy is a limit that no benchmark exhausts. It takes seconds to refill by one, so that a charged key still
+// exists at its next request.
 var Roomy = Limit{Count: 10_000_000, Window: 366 * 24 * time.Hour}
 
-// logWindow replaces the window for those that remember each call: in a year's they would
+// logWindow replaces the window for limiters that remember each request: with a window of a year they would
 // remember the whole benchmark.
 const logWindow = 10 * time.Second
 
-// logCount is the limit of our log: what every key's log could grow to.
+// logCount is the limit of our log: the maximum size of every key's log.
 const logCount = 100
 
-// lasting is the cost at which a key is warmed, for those that forget a key once it has refilled:
-// of Roomy it takes most of an hour to come back.
+// lasting returns the cost at which a key is warmed, for limiters that drop a key once it has refilled. Of Roomy,
+// it takes most of an hour to refill.
 func (l Limit) lasting() int64 { return max(1, l.Count/10_000) }
 
-// A Take charges one to the key and tells whether it passed.
+// A Take charges one to the key and reports whether it was allowed.
 type Take func(ctx context.Context, key string) (allowed bool, err error)
 
 // A Limiter is a contestant connected to a server.
 type Limiter interface {
-	// Caller returns a Take for one goroutine, which may keep scratch memory of its own.
+	// Caller returns a Take for one goroutine, which may keep its own scratch memory.
 	Caller() Take
 
-	// Warm makes the state of a key exist and last.
+	// Warm creates the state of a key so that it lasts.
 	Warm(ctx context.Context, key string) error
 
 	Close()
@@ -49,12 +49,11 @@ type Contestant struct {
 	Name string
 	Role report.Role
 
-	// Bounded contestants let no more than logCount calls of a key pass, so that one hot key
-	// cannot be measured.
+	// Bounded contestants allow no more than logCount requests of a key, so that one hot key cannot be measured.
 	Bounded bool
 
-	// MayGiveUp contestants fail where too many callers want the same key; their failures are
-	// counted, not treated as the benchmark's.
+	// MayGiveUp contestants fail if too many clients want the same key. Their failures are counted and do not end the
+	// benchmark.
 	MayGiveUp bool
 
 	Open func(ctx context.Context, addr string, l Limit) (Limiter, error)
@@ -71,7 +70,7 @@ const (
 	OurCounter = "penstock sliding_window_counter"
 )
 
-// Contestants are all that are compared, ours first, the ceilings last.
+// Contestants returns all that are compared, ours first, the ceilings last.
 func Contestants() []Contestant { return slices.Concat(ours(), goRedisPeers(), byHand()) }
 
 // Find returns the named contestant.

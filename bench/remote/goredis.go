@@ -21,8 +21,8 @@ func goRedisPeers() []Contestant {
 	}
 }
 
-// dialGoRedis connects as the library does by itself, except that it sends nothing twice: a
-// charge that is sent again is counted again.
+// dialGoRedis connects with the library's defaults, except that it never retries: a charge that is sent again
+// counts again.
 func dialGoRedis(addr string) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
 		Addr: addr, MaxRetries: -1,
@@ -30,7 +30,7 @@ func dialGoRedis(addr string) *goredis.Client {
 	})
 }
 
-// hangUp ends the client's connections; it can only fail on one that is gone already.
+// hangUp closes the client's connections. It can only fail on one that is already closed.
 func hangUp(c *goredis.Client) func() { return func() { _ = c.Close() } }
 
 func openRedisRate(_ context.Context, addr string, l Limit) (Limiter, error) {

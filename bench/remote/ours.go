@@ -40,8 +40,7 @@ func slidingLog(l Limit) penstock.Limit {
 	return penstock.Limit{Algorithm: penstock.SlidingWindowLog, Count: min(l.Count, logCount), Window: min(l.Window, logWindow)}
 }
 
-// timeout is long, so that a machine that is busy with other things slows a benchmark down and
-// does not end it.
+// timeout is long, so that a busy machine slows a benchmark down and does not end it.
 const timeout = 10 * time.Second
 
 type penstockLimiter struct {
@@ -52,8 +51,8 @@ type penstockLimiter struct {
 	warmth int64 // cost of warming a key
 }
 
-// opener opens our store with these limits in one rule of the contestant's name, so that no two
-// contestants share keys.
+// opener opens our store with these limits in one rule with the contestant's name, so that no two contestants
+// share keys.
 func opener(rule string, limits ...func(Limit) penstock.Limit) func(context.Context, string, Limit) (Limiter, error) {
 	return func(_ context.Context, addr string, l Limit) (Limiter, error) {
 		p := &penstockLimiter{rule: rule, hasher: storage.NewHasher("bench"), warmth: l.lasting()}
@@ -63,7 +62,7 @@ func opener(rule string, limits ...func(Limit) penstock.Limit) func(context.Cont
 				return nil, err
 			}
 			p.meters = append(p.meters, m)
-			p.warmth = min(p.warmth, max(1, m.Capacity/logCount)) // a log keeps an entry per call, whatever it cost
+			p.warmth = min(p.warmth, max(1, m.Capacity/logCount)) // a log keeps an entry per request, whatever its cost
 		}
 		store, err := redisstore.Open(redisstore.Options{Addresses: []string{addr}, Timeout: timeout})
 		if err != nil {
@@ -98,4 +97,4 @@ func (p *penstockLimiter) Warm(ctx context.Context, key string) error {
 	return err
 }
 
-func (p *penstockLimiter) Close() { _ = p.store.Close() } // it only ends connections
+func (p *penstockLimiter) Close() { _ = p.store.Close() } // only closes connections

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// A Goal is a figure that was aimed at. Where nothing was measured it is not met.
+// A Goal is a target for a figure. It is not met if nothing was measured.
 type Goal struct {
 	Name     string
 	Bound    Bound

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Progress tells somebody at a terminal how far a benchmark is. The zero Progress is silent.
+// Progress shows on a terminal how far a benchmark is. The zero Progress is silent.
 type Progress struct {
 	to   *os.File
 	name string
@@ -13,7 +13,7 @@ type Progress struct {
 	done int
 }
 
-// Begin returns the progress of a benchmark of so many steps, silent unless f is a terminal.
+// Begin returns the progress of a benchmark with that many steps, silent unless f is a terminal.
 func Begin(f *os.File, name string, steps int) *Progress {
 	p := &Progress{name: name, all: steps}
 	if f == nil {
@@ -27,7 +27,7 @@ func Begin(f *os.File, name string, steps int) *Progress {
 
 const clearLine = "\r\x1b[K"
 
-// Step says what is measured next.
+// Step shows what is measured next.
 func (p *Progress) Step(format string, args ...any) {
 	if p.to == nil {
 		return
@@ -36,7 +36,7 @@ func (p *Progress) Step(format string, args ...any) {
 	fmt.Fprintf(p.to, "%s%s %d/%d  %s", clearLine, p.name, p.done, p.all, fmt.Sprintf(format, args...))
 }
 
-// End leaves the line empty.
+// End clears the line.
 func (p *Progress) End() {
 	if p.to != nil {
 		fmt.Fprint(p.to, clearLine)

@@ -14,7 +14,7 @@ type Report struct {
 	Sections []Section `json:"sections"`
 }
 
-// A Machine is where the figures come from; they mean nothing on another.
+// A Machine is where the figures were measured; they are not comparable with those of another.
 type Machine struct {
 	CPUs  int    `json:"cpus"`
 	Go    string `json:"go"`
@@ -22,7 +22,7 @@ type Machine struct {
 	Redis string `json:"redis,omitempty"` // version, if a server was part of the run
 }
 
-// A Section is what one benchmark found.
+// A Section is the result of one benchmark.
 type Section struct {
 	Name   string   `json:"name"`
 	Title  string   `json:"title"`
@@ -31,7 +31,7 @@ type Section struct {
 	Goals  []Goal   `json:"goals"`
 }
 
-// A Role says what a row is to the comparison.
+// A Role is the part of a row in the comparison.
 type Role string
 
 const (
@@ -40,7 +40,7 @@ const (
 	Ceiling Role = "ceiling" // does less than a limiter must: shows what no limiter can reach
 )
 
-// A Direction says which figures are good.
+// A Direction says whether higher or lower figures are better.
 type Direction string
 
 const (
@@ -70,10 +70,10 @@ type Row struct {
 	Values []float64
 }
 
-// Absent stands for a figure that was not measured.
+// Absent is the value of a figure that was not measured.
 func Absent() float64 { return math.NaN() }
 
-// Value is the figure of a row, or Absent where there is no such row.
+// Value returns the figure of a row, or Absent if there is no such row.
 func (t *Table) Value(row string, column int) float64 {
 	i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Name == row })
 	if i < 0 {
@@ -82,7 +82,7 @@ func (t *Table) Value(row string, column int) float64 {
 	return t.Rows[i].Values[column]
 }
 
-// Ratio is how many times better a row is than the column's reference.
+// Ratio returns how many times better a row is than the column's reference.
 func (t *Table) Ratio(row string, column int) float64 {
 	c := t.Columns[column]
 	if c.Against == "" {
@@ -95,7 +95,7 @@ func (t *Table) Ratio(row string, column int) float64 {
 	return mine / theirs
 }
 
-// BestPeer names the peer with the best figure of a column, or is empty if no peer has one.
+// BestPeer returns the peer with the best figure of a column, or "" if no peer has one.
 func (t *Table) BestPeer(column int) string {
 	best, name := Absent(), ""
 	for _, r := range t.Rows {
@@ -121,7 +121,7 @@ func (t *Table) AgainstBestPeer() {
 	}
 }
 
-// MarshalJSON writes each figure with its ratio, and null for what is absent.
+// MarshalJSON writes each figure with its ratio, and null for absent ones.
 func (t Table) MarshalJSON() ([]byte, error) {
 	type cell struct {
 		Value *float64 `json:"value"`

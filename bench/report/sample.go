@@ -2,7 +2,7 @@ package report
 
 import "slices"
 
-// Median is the middle of the values, the mean of the middle two, or Absent without any.
+// Median returns the middle of the values, the mean of the middle two, or Absent if there are none.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return Absent()

@@ -84,7 +84,7 @@ func (t *Table) cell(row string, column int, v float64) string {
 	return fmt.Sprintf("%s (%s×)", Figure(v), Figure(ratio))
 }
 
-// Figure writes about three significant digits.
+// Figure formats about three significant digits.
 func Figure(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):

@@ -1,7 +1,7 @@
-// Package rules measures how long it takes to find the rules that apply to a call, among ten and
-// among a hundred thousand, what a rule costs in memory, and how long compiling takes.
+// Package rules measures how long it takes to find the rules that apply to a request, among ten and among a
+// hundred thousand, what a rule costs in memory, and how long compiling takes.
 //
-// It is separate as it has no peers: the reference is the same index with ten rules.
+// It is separate because it has no peers: the reference is the same index with ten rules.
 package rules
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Rules  int           // in the largest set
 	Cell   time.Duration // of matches
@@ -23,10 +23,10 @@ type Options struct {
 	Stderr *os.File // for progress
 }
 
-// few is the size of the set that the others are compared with.
+// few is the size of the reference set.
 const few = 10
 
-// hits are how many rules match a call, one column each.
+// hits are how many rules match a request, one column each.
 var hits = []int{0, 1, kinds}
 
 // Columns of the table of costs.
@@ -36,8 +36,8 @@ const (
 	compiling
 )
 
-// crowds are how many different callers call, one table each: few whose rules stay in the
-// processor's caches, and many that are spread over all rules.
+// crowds are numbers of different clients, one table each: few, whose rules stay in the processor's caches, and
+// many that are spread over all rules.
 var crowds = []struct {
 	title   string
 	callers int
@@ -46,7 +46,7 @@ var crowds = []struct {
 	{"callers are spread over all rules", 4096},
 }
 
-// A set is a number of rules with calls for each of the columns.
+// A set is a number of rules with requests for each of the columns.
 type set struct {
 	name     string
 	snapshot *rules.Snapshot
@@ -171,14 +171,14 @@ func prepare(size int) (*set, error) {
 
 func inUse() int64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go
+	runtime.GC() // what finalizers released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// time returns the nanoseconds of a match of the column's calls: the median of short rounds, as
-// whoever else is on the machine only ever adds to some of them.
+// time returns the nanoseconds of a match of the column's requests: the median of short rounds, because other
+// processes on the machine can only slow some of them down.
 func (s *set) time(crowd, column int, cell time.Duration) (float64, error) {
 	const round = 256
 	calls := s.calls[column][:crowds[crowd].callers]

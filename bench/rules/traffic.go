@@ -8,13 +8,13 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// kinds are the ways in which rules are written here. A call can match one rule of each.
+// kinds is the number of forms in which rules are written here. A request can match one rule of each.
 const kinds = 5
 
 // resources is how many rules of the third kind a tenant has.
 const resources = 100
 
-// document writes so many rules, the kinds in turn.
+// document returns that many rules, the kinds in turn.
 func document(size int) []byte {
 	var b strings.Builder
 	b.WriteString("attributes:\n  user: {header: X-User}\n  tenant: {header: X-Tenant}\n  resource: {header: X-Resource}\nrules:\n")
@@ -41,13 +41,13 @@ func document(size int) []byte {
 // network returns the first three parts of an address.
 func network(n int) string { return fmt.Sprintf("10.%d.%d.", n>>8&255, n&255) }
 
-// callsOf returns so many calls that each match so many rules: one of each kind, one of any kind, or none.
+// callsOf returns requests that each match hits rules: one of each kind, one of any kind, or none.
 func callsOf(size, hits, calls int) []penstock.Call {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := make([]penstock.Call, calls)
 	for i := range all {
 		only := random.IntN(kinds)
-		// n returns which rule of a kind the call matches; beyond the last means none.
+		// n returns which rule of a kind the request matches; beyond the last means none.
 		n := func(kind int) int {
 			if hits == kinds || hits == 1 && kind == only {
 				return random.IntN(size / kinds)
@@ -56,7 +56,7 @@ func callsOf(size, hits, calls int) []penstock.Call {
 		}
 		tenant := n(2)
 		if tenant >= size/kinds {
-			tenant += resources // the last tenant may have room
+			tenant += resources // the last tenant may have fewer rules
 		}
 		all[i] = penstock.Call{Cost: 1, Attributes: []penstock.Attribute{
 			{Name: "method", Value: "GET"},

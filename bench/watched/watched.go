@@ -1,8 +1,8 @@
-// Package watched measures what being watched costs: decisions of a server that decides in memory, and
-// those of the engine alone, which are the cheapest there are, with nothing looking on, and with all
-// that a server has: counts, the decision log, metrics and a live tail.
+// Package watched measures the cost of observability: decisions of a server that decides in memory, and those of
+// the engine alone, which are the cheapest, without observers, and with all that a server has: counts, the
+// decision log, metrics and a live tail.
 //
-// It is separate as it has no peers: the reference is the same engine, unobserved.
+// It is separate because it has no peers: the reference is the same engine, unobserved.
 package watched
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Options say how much to measure.
+// Options configure how much is measured.
 type Options struct {
 	Cell    time.Duration
 	Callers int // different keys
@@ -40,7 +40,7 @@ type Options struct {
 	Stderr  *os.File // for progress
 }
 
-// Rows, each with all that those before it have.
+// Rows, each with everything that those before it have.
 const (
 	unwatched = "nothing looks on"
 	counted   = "counted"
@@ -59,7 +59,7 @@ var (
 // A cell is a column of the table.
 type cell struct {
 	name, path string
-	server     bool // asked over HTTP, at /v1/check
+	server     bool // over HTTP, at /v1/check
 }
 
 const document = `
@@ -114,7 +114,7 @@ func Measure(ctx context.Context, o Options) (report.Section, error) {
 	return s, nil
 }
 
-// run returns how many decisions there were in a second.
+// run returns the number of decisions per second.
 func run(ctx context.Context, level int, c cell, o Options) (float64, error) {
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document)}}, rules.Options{Secret: "of the benchmark"})
 	if err != nil {
@@ -183,7 +183,7 @@ const (
 	clients    = 16
 )
 
-// ask drives a server on loopback.
+// ask sends requests to a server on loopback.
 func ask(ctx context.Context, d penstock.Decider, path string, o Options) (float64, error) {
 	handler, err := newAPI(d)
 	if err != nil {
@@ -224,7 +224,7 @@ func driveBy(ctx context.Context, d penstock.Decider, path string, o Options, go
 	var failure atomic.Pointer[error]
 	var all sync.WaitGroup
 	var total atomic.Int64
-	// Everybody's first call is not measured: denied callers have to be denied.
+	// The first request of every client is not measured, so that clients to be denied have used up their limit.
 	work := func(from int, until func(n int) bool) {
 		c := penstock.Call{Cost: 1, Attributes: []penstock.Attribute{{Name: "path", Value: path}, {Name: "user"}}}
 		var v penstock.Verdict

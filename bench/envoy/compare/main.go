@@ -1,5 +1,5 @@
 // Command compare sends the same random requests to Penstock and to envoyproxy/ratelimit, under several
-// settings, and tells every difference between their answers.
+// configurations, and prints every difference between their answers.
 //
 //	go run ./envoy/compare -requests 50000
 package main

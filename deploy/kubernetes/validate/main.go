@@ -1,6 +1,6 @@
-// Command validate reads manifests from stdin and fails unless each is of a kind it knows and has only fields that the
-// kind has: the types are those of the Kubernetes and prometheus-operator modules. With an argument it first builds the
-// kustomization in that directory.
+// Command validate reads manifests from stdin and fails unless each has a known kind and only fields of that
+// kind. The types are those of the Kubernetes and prometheus-operator modules. With an argument it first builds
+// the kustomization in that directory.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds are those that the chart makes.
+// kinds are those that the chart creates.
 var kinds = map[string]func() any{
 	"v1/ConfigMap":                            func() any { return new(core.ConfigMap) },
 	"v1/Secret":                               func() any { return new(core.Secret) },
@@ -80,7 +80,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// check returns what a document is; "" if it is empty.
+// check returns the kind and name of a document, or "" if it is empty.
 func check(document []byte) (string, error) {
 	var head struct {
 		meta.TypeMeta   `json:",inline"`
