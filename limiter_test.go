@@ -314,6 +314,16 @@ func TestLimiterWithoutItsStore(t *testing.T) {
 	}
 }
 
+// A cancelled request does not pass because the store was not asked.
+func TestFailOpenDeniesCancelled(t *testing.T) {
+	l := newLimiter(t, openMemory(t), penstock.PerMinute(10), penstock.FailOpen())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if d, err := l.Allow(ctx, "alice"); err == nil || d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 // A request without a key is invalid: it must not pass without a limit.
 func TestLimiterNeedsAKey(t *testing.T) {
 	l := newLimiter(t, openMemory(t), penstock.PerMinute(10), penstock.FailOpen())

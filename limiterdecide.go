@@ -69,7 +69,7 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 	w.prepare(l, key, c)
 	if err := l.store.Take(ctx, &w.ticket, &w.outcome); err != nil {
 		if !errors.Is(err, ErrInvalid) {
-			l.withoutStore(v)
+			l.withoutStore(ctx, v)
 		}
 		return l.wrap("take", err)
 	}
@@ -94,10 +94,11 @@ func (l *Limiter) decide(ctx context.Context, w *limiterWork, key string, c *Cal
 	return nil
 }
 
-// withoutStore fills in the verdict of a request that the store cannot decide.
-func (l *Limiter) withoutStore(v *Verdict) {
+// withoutStore fills in the verdict of a request that the store cannot decide. A request that was cancelled is
+// denied even under [FailOpen]: a client must not pass by disconnecting early.
+func (l *Limiter) withoutStore(ctx context.Context, v *Verdict) {
 	v.Reason, v.Rule, v.Quality = ReasonStoreError, l.name, QualityClosed
-	if l.failOpen {
+	if l.failOpen && !errors.Is(ctx.Err(), context.Canceled) {
 		v.Allowed, v.Quality = true, QualityOpen
 	}
 	v.Decision.Allowed = v.Allowed

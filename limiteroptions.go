@@ -69,7 +69,8 @@ func WithReserveTTL(ttl time.Duration) Option {
 	return optionFunc(func(o *limiterOptions) { o.reserveTTL = ttl })
 }
 
-// FailOpen allows requests that the store cannot decide. Without it they are denied.
+// FailOpen allows requests that the store cannot decide, unless their context was cancelled. Without it they are
+// denied.
 func FailOpen() Option {
 	return optionFunc(func(o *limiterOptions) { o.failOpen = true })
 }

@@ -103,7 +103,7 @@ func (l *Limiter) admit(rw http.ResponseWriter, req *http.Request, t *turn) bool
 			l.writer.Refuse(rw, req, err)
 			return false
 		case req.Context().Err() != nil: // the client has disconnected: that must not be a way around the limits
-			l.writer.unavailable(rw, req, "This call's time was up before it was decided")
+			l.writer.unavailable(rw, req, "The request was cancelled before it was decided")
 			return false
 		}
 	}
