@@ -199,7 +199,7 @@ func TestFrontDoorLinksOnlyTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// The rules must be able to object.
+// The rules must be able to fail.
 func TestImportRulesObject(t *testing.T) {
 	for _, test := range []struct{ of, imported string }{
 		{"", "github.com/redis/rueidis"},
@@ -330,7 +330,7 @@ func anyOf(fs ...func(string) bool) func(string) bool {
 	return func(p string) bool { return slices.ContainsFunc(fs, func(f func(string) bool) bool { return f(p) }) }
 }
 
-// own reports an import of these packages of the module.
+// own reports whether an import is one of these packages of the module.
 func own(paths ...string) func(string) bool {
 	return func(p string) bool {
 		within, ours := strings.CutPrefix(p, module+"/")
@@ -353,7 +353,7 @@ func sibling(path string) func(string) bool {
 	return func(p string) bool { return strings.HasPrefix(p, module+"/") && !own(path)(p) && !vocabulary(p) }
 }
 
-// allBut reports an import of any package of the module but these.
+// allBut reports whether an import is any package of the module except these.
 func allBut(paths ...string) func(string) bool {
 	return func(p string) bool { return (p == module || strings.HasPrefix(p, module+"/")) && !own(paths...)(p) }
 }

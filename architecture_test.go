@@ -104,8 +104,8 @@ func TestArchitectureLinks(t *testing.T) {
 	}
 }
 
-// Each package is listed once, and imports only packages of its own layer and of those below. What is for tests, only
-// tests import.
+// Each package is listed once, and imports only packages of its own layer and of those below. Only tests
+// import test packages.
 func TestArchitectureLayers(t *testing.T) {
 	const forTests = "For tests"
 	titles, sections := architecture(t)

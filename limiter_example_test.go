@@ -64,7 +64,8 @@ func ExampleNew_redis() {
 	// false <nil>
 }
 
-// The tokens of a language model are known when the answer is: reserve an estimate, settle the truth.
+// The token count of a language model is known only with the answer: reserve an estimate, settle the true
+// cost.
 func ExampleLimiter_Reserve() {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {

@@ -333,7 +333,7 @@ func TestLimiterNeedsAKey(t *testing.T) {
 	}
 }
 
-// strangeOption has the method of an option and is none.
+// strangeOption has the method of an option but is not one.
 type strangeOption struct{}
 
 func (strangeOption) IsLimiterOption() {}

@@ -47,7 +47,7 @@ var snippetImports = map[string]string{
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// The Go code in documents compiles, and would be noticed if it did not.
+// The Go code in documents compiles, and the test fails if it does not.
 func TestDocumentsCompile(t *testing.T) {
 	files := map[string]string{"given.go": given}
 	for _, document := range []string{"README.md", "docs/go.md"} {
@@ -107,7 +107,7 @@ func snippet(t *testing.T, where, code string) string {
 	return "package snippets\n" + imports + body + "}\n"
 }
 
-// buildOverlay builds a package of this module that is nowhere but in memory and a folder of the test.
+// buildOverlay builds a package of this module that exists only in memory and a folder of the test.
 func buildOverlay(t *testing.T, files map[string]string) ([]byte, error) {
 	t.Helper()
 	dir := t.TempDir()

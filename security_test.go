@@ -22,8 +22,8 @@ type statedBound struct{ source, value string }
 
 var boundRow = regexp.MustCompile("(?m)^\\|[^|]*\\| `([^`|]+)` \\| `([^`|]+)` \\|")
 
-// SECURITY.md states the defaults of settings as docs/configuration.md has them, which is made from
-// the code, and constants as they are in the code.
+// SECURITY.md states the defaults of settings as docs/configuration.md does, which is generated from the
+// code, and constants as they are in the code.
 func TestSecurityBounds(t *testing.T) {
 	text := read(t, "SECURITY.md")
 	defaults := map[string]string{}
@@ -47,7 +47,7 @@ func TestSecurityBounds(t *testing.T) {
 	}
 }
 
-// The test must be able to object.
+// The test must be able to fail.
 func TestSecurityBoundsObject(t *testing.T) {
 	defaults := map[string]string{"listen.client_share": "50", "gateway.timeouts.idle": "1m0s"}
 	for _, wrong := range []statedBound{
@@ -85,7 +85,7 @@ func (b statedBound) check(defaults map[string]string) error {
 	return nil
 }
 
-// number reads a number, a size or a duration, which is in nanoseconds; -1 is none of them.
+// number parses a number, a size or a duration, which is in nanoseconds; -1 if it is none of them.
 func number(text string) int64 {
 	for unit, factor := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "": 1} {
 		if n, err := strconv.ParseInt(strings.TrimSuffix(text, unit), 10, 64); err == nil && strings.HasSuffix(text, unit) {

@@ -130,10 +130,9 @@ func (b *book) settle(now Instant, r Receipt, cost int64, o Overage) Decision {
 //
 //	at cost pass|deny used left retry reset [delay] [nonce=N]
 //
-// with at since the epoch, retry, reset and delay as durations, "-" for none and "never". A cost
-// of 5! must be recorded, and =5 settles the last charge that was taken; =5/allow and =5/debt say
-// what becomes of an overage. What follows a # is a remark. Where no nonce is given the line's
-// number is one.
+// with at since the epoch, retry, reset and delay as durations, "-" for none and "never". A cost of 5! must
+// be recorded, and =5 settles the last charge that was taken; =5/allow and =5/debt set the handling of an
+// overage. Text after a # is a comment. Without a nonce, the line's number is used.
 func (b *book) play(t *testing.T, table string) {
 	t.Helper()
 	for i, line := range strings.Split(table, "\n") {

@@ -200,8 +200,8 @@ func TestRecalls(t *testing.T) {
 	}
 }
 
-// However ids are made up, no more gets through in a window than limit and budget together, and of
-// one id no more than it may be replayed.
+// However IDs are made up, no more passes in a window than limit and budget together, and no ID is replayed
+// more often than allowed.
 func TestReplaysAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		terms := DedupTerms{TTL: time.Duration(rapid.IntRange(1, 3).Draw(t, "ttl")) * time.Second, MaxReplays: rapid.Int64Range(1, 3).Draw(t, "replays"),

@@ -119,8 +119,8 @@ func TestLeakyBucketSpacesDepartures(t *testing.T) {
 	})
 }
 
-// In one and the same state, a higher limit passes whatever a lower one does, a lower cost
-// whatever a higher one does, and two halves no more than the whole.
+// In the same state, a higher limit allows whatever a lower one does, a lower cost passes whenever a higher
+// one does, and two halves pass no more than the whole.
 func TestHigherLimitsAndLowerCostsPassMore(t *testing.T) {
 	for a := FixedWindow; a <= LeakyBucket; a++ {
 		t.Run(a.String(), rapid.MakeCheck(func(t *rapid.T) {

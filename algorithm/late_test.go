@@ -42,7 +42,7 @@ func TestAddLateNeverShrinks(t *testing.T) {
 	}
 }
 
-// Inserting in between must leave totals that rise and instants in order, whatever was there.
+// Inserting in between must leave rising totals and ordered instants, whatever was there.
 func TestInsertLateKeepsOrder(t *testing.T) {
 	m := Limit{Algorithm: SlidingWindowLog, Count: 20, Window: time.Minute}.MustCompile()
 	now := Instant(time.Hour / time.Microsecond)

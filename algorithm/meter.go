@@ -372,8 +372,8 @@ func (m *Meter) retryAfter(s State, now Instant, cost int64, maxDelay time.Durat
 // lifeUnit is the granularity of a life code: 2^14 µs, about 16 ms.
 const lifeUnit = 14
 
-// LifeCode packs a duration in µs into a byte, rounded up by about an eighth at most. Stores keep it beside a
-// state to know when they may forget it, regardless of the meter that wrote it.
+// LifeCode packs a duration in µs into a byte, rounded up by about an eighth at most. Stores keep it next to
+// a state to know when they may forget it, regardless of the meter that wrote it.
 func LifeCode(µs int64) uint8 {
 	units := (max(µs, 0) + 1<<lifeUnit - 1) >> lifeUnit
 	if units < 8 {

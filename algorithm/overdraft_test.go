@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A cost that must be recorded passes if anything is left, and takes as much as the overdraft has
-// room for.
+// A cost that must be recorded passes if anything is left, and takes as much as the overdraft has room for.
 func TestOverdraft(t *testing.T) {
 	for _, test := range []struct {
 		name  string

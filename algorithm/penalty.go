@@ -37,7 +37,7 @@ type PenaltyState struct {
 	Length  int64   // µs from the first strike of the series to the last, or of the ban
 	Strikes int64   // of the series; a ban has none
 	Bans    int64   // so far, until they are forgiven
-	Banned  bool    // it is a ban, which may be over
+	Banned  bool    // it is a ban, which may have ended
 }
 
 // A ban stores its length as well as its end, so that a wrong clock cannot make it longer than intended.
@@ -49,7 +49,7 @@ const (
 	bannedBit  = 1 << (strikeBits + banBits)
 )
 
-// Packed returns strikes and bans as one integer of 19 bits. Stores keep it beside At and Length.
+// Packed returns strikes and bans as one integer of 19 bits. Stores keep it next to At and Length.
 func (s PenaltyState) Packed() int64 {
 	packed := s.Bans<<strikeBits | s.Strikes
 	if s.Banned {
@@ -168,7 +168,7 @@ type Standing struct {
 func (p *Penalty) Standing(s PenaltyState, now Instant) Standing {
 	standing := Standing{Strikes: s.Strikes, Bans: s.Bans}
 	if int64(now-s.At)+s.Length >= p.Within {
-		standing.Strikes = 0 // the series is over
+		standing.Strikes = 0 // the series has ended
 	}
 	if s.Banned && s.At > now {
 		standing.BannedUntil = s.At

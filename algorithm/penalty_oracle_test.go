@@ -22,7 +22,7 @@ type penaltyOracle struct {
 // at returns what is not forgiven; only a later operation makes it forgotten.
 func (o *penaltyOracle) at(now Instant) penaltyOracle {
 	if o.end > now.Add(o.length) {
-		o.ban(now, o.length) // no ban is longer than it was meant to be
+		o.ban(now, o.length) // no ban is longer than intended
 	}
 	if o.last.Add(o.terms.ForgiveAfter) <= now {
 		return penaltyOracle{terms: o.terms}
@@ -54,7 +54,7 @@ func (o *penaltyOracle) strike(now Instant) {
 	if o.end > now {
 		return
 	}
-	o.last, o.end = max(now, o.last), 0 // a ban that was seen to be over does not come back
+	o.last, o.end = max(now, o.last), 0 // a ban that was seen to have ended does not come back
 	o.strikes = append(o.strikes, o.last)
 	if o.series() == o.terms.After {
 		o.ban(now, o.terms.Bans[min(o.bans, len(o.terms.Bans)-1)])
@@ -108,8 +108,8 @@ func TestPenaltyOracle(t *testing.T) {
 	})
 }
 
-// Whatever the clock does, a ban is one of the list, lasts no longer than that from any now, and
-// ends on a clock that runs.
+// Whatever the clock does, a ban is one of the list, lasts no longer than that from any instant, and ends if
+// the clock runs.
 func TestNoClockMakesABanLonger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		terms := drawPenalty(t)

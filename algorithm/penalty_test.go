@@ -75,7 +75,7 @@ func TestPenaltyTerms(t *testing.T) {
 	}
 }
 
-// A docket keeps one subject's penalty the way a store does.
+// A docket keeps one subject's penalty as a store does.
 type docket struct {
 	penalty *Penalty
 	state   PenaltyState
@@ -232,7 +232,7 @@ func TestPenalty(t *testing.T) {
 	}
 }
 
-// What an operator changes applies from the next strike on, and old states are still read.
+// An operator's change applies from the next strike on, and old states can still be read.
 func TestPenaltyChanged(t *testing.T) {
 	d := docket{penalty: penalty(t, PenaltyTerms{After: MaxStrikes, Within: MaxWindow, Bans: slices.Repeat([]time.Duration{time.Hour}, MaxBans), ForgiveAfter: MaxWindow})}
 	for range 5 {

@@ -171,8 +171,8 @@ func TestResettleChanged(t *testing.T) {
 	}
 }
 
-// A charge that a wrong clock dated has no window of its own: were it given back in every window to
-// come, each of them would let more pass than the limit.
+// A charge that a wrong clock dated has no window of its own: if it were given back in every future window,
+// each of them would allow more than the limit.
 func TestResettleOfAWrongClock(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: FixedWindow}, {Algorithm: SlidingWindowLog}, {Algorithm: SlidingWindowCounter}, {Algorithm: TokenBucket}, {Algorithm: TokenBucket, Refill: Interval},
@@ -191,7 +191,7 @@ func TestResettleOfAWrongClock(t *testing.T) {
 	}
 }
 
-// Who reserves and releases all day long leaves no trace in a log.
+// A client that reserves and releases all day leaves no trace in a log.
 func TestReleasedLogStaysShort(t *testing.T) {
 	b := newBook(t, Limit{Algorithm: SlidingWindowLog, Count: 5, Window: time.Hour})
 	b.take(epoch, 2, 0)
@@ -269,7 +269,7 @@ func TestGivingBackAddsNothing(t *testing.T) {
 					case cost > r.Cost:
 						passed = append(passed, admitted{at: now, cost: 1})
 					case l.Algorithm == TokenBucket:
-						// Counts when it is given back, and no more than fits.
+						// A give-back counts when it is given back, and no more than fits.
 						passed = append(passed, admitted{at: now, cost: d.Used - before})
 					default:
 						passed[i].cost = cost
@@ -300,8 +300,8 @@ func TestGivingBackAddsNothing(t *testing.T) {
 	}
 }
 
-// FuzzResettle: whatever state, receipt and clock, nothing used is never less than nothing, and a
-// settlement that is refused changes no number.
+// FuzzResettle: whatever the state, receipt and clock, use never goes below zero, and a refused settlement
+// changes no number.
 func FuzzResettle(f *testing.F) {
 	f.Add(uint8(0), int64(5), int64(3), int64(epoch), int64(3), int64(0), int64(epoch), int64(3), int64(epoch), int64(1), uint8(0))
 	f.Add(uint8(1), int64(5), int64(3), int64(epoch), int64(9), int64(4), int64(epoch+9), int64(MaxCount), int64(1), int64(0), uint8(1))

@@ -99,8 +99,8 @@ func TestSlidingLogLowered(t *testing.T) {
 		30s 2 deny 5 0 50s 50s`)
 }
 
-// What left the window is dropped now and then, so that a log stays about as long as the limit is
-// high, and dropping changes no answer.
+// Entries that left the window are dropped from time to time, so that a log stays about as long as the limit
+// is high. Dropping changes no answer.
 func TestSlidingLogStaysShort(t *testing.T) {
 	const count = 50
 	for _, countDenied := range []bool{false, true} {

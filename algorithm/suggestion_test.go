@@ -55,7 +55,7 @@ func oneMore(l Limit, field string) Limit {
 	return l
 }
 
-// What an error suggests is the largest that would do: it compiles, and one more does not.
+// An error suggests the largest valid number: it compiles, and one more does not.
 func TestSuggestionsAreTheLargest(t *testing.T) {
 	var tried []string
 	for _, a := range []Algorithm{SlidingWindowCounter, TokenBucket, LeakyBucket} {
@@ -150,7 +150,7 @@ func TestSuggestedOverdraftsAreTheLargest(t *testing.T) {
 	}
 }
 
-// Debts keep the same bound: no level passes 2^52, however deep.
+// Debts keep the same bound: no level exceeds 2^52, however deep.
 func TestProductBoundOfDebts(t *testing.T) {
 	for _, l := range []Limit{
 		{Algorithm: TokenBucket, Count: MaxCount, Burst: 1, Window: 10 * time.Second, Overdraft: (1<<52-1)/10_000_000 - 1},

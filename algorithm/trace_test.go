@@ -265,8 +265,8 @@ func (tr *trace) checkReset(d Decision) {
 	}
 }
 
-// checkRetry: at that instant it passes, and at no instant before. All of them are tried once in a
-// trace of a short window, some of them always.
+// checkRetry: at that instant it passes, and at no instant before. It always tries some of them, and once per
+// trace all of them if the wait is short.
 func (tr *trace) checkRetry(d Decision, cost int64) {
 	tr.retry = d.RetryAfter
 	if cost > tr.book.meter.Capacity {

@@ -22,7 +22,7 @@ func ExampleNewHTTP() {
 	service := httptest.NewServer(exampleAPI(exampleEngine()))
 	defer service.Close()
 
-	limits, err := client.NewHTTP(service.URL, client.Options{Timeout: 30 * time.Second}) // others want less
+	limits, err := client.NewHTTP(service.URL, client.Options{Timeout: 30 * time.Second}) // real programs use a shorter one
 	if err != nil {
 		log.Fatal(err)
 	}

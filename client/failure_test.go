@@ -158,7 +158,7 @@ func TestNeverTwice(t *testing.T) {
 		if reached.Add(1) > 1 {
 			panic(http.ErrAbortHandler)
 		}
-		http.Redirect(w, r, "/", http.StatusTemporaryRedirect) // to follow would be to send it again
+		http.Redirect(w, r, "/", http.StatusTemporaryRedirect) // following it would send the charge again
 	}))
 	defer lost.Close()
 	server := grpc.NewServer()

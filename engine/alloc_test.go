@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// What is decided most often must leave no garbage.
+// The most frequent decisions must not allocate.
 func TestDecideAllocatesNothing(t *testing.T) {
 	if poolForgets {
 		t.Skip("with the race detector pools forget at random")

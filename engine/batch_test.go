@@ -23,7 +23,7 @@ rules:
 lists: {deny: [{user: u9}], allow: [{user: u8}]}
 `
 
-// someCalls are of all kinds, invalid ones among them.
+// someCalls are requests of all kinds, including invalid ones.
 func someCalls(n int) []penstock.Call {
 	random := rand.New(rand.NewPCG(1, 2))
 	calls := make([]penstock.Call, n)
@@ -71,7 +71,7 @@ func TestBatchAsOneByOne(t *testing.T) {
 	}
 }
 
-// A batch that is asked at once, and one after the other for nothing.
+// Of a large batch in Redis exactly the limit passes, and every request is observed. An empty batch does nothing.
 func TestBatchInRedis(t *testing.T) {
 	const n, limit = 300, 100
 	var seen atomic.Int64

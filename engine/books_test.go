@@ -66,7 +66,7 @@ func (b *branch) decide(cost int64) (v penstock.Verdict, err error) {
 	return v, err
 }
 
-// exact decides until the shared store does.
+// exact decides requests until the shared store answers.
 func (b *branch) exact(cost int64) (v penstock.Verdict) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -185,7 +185,7 @@ func balance(t *testing.T, algorithm string, tamper func(*storage.LateCharge, fu
 
 var errLost = fmt.Errorf("%w: the reply was lost", penstock.ErrUnavailable)
 
-// Books are balanced once, whatever is lost on the way.
+// Each booked charge takes effect once, whatever is lost on the way.
 func TestBooksAreBalanced(t *testing.T) {
 	for _, algorithm := range []string{"fixed_window", "token_bucket", "sliding_window_counter", "sliding_window_log"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestBooksAreBalanced(t *testing.T) {
 	}
 }
 
-// The test before would notice books that are not sent, and charges that take effect twice.
+// The previous test would catch books that are not sent, and charges that take effect twice.
 func TestBooksAreBalancedNotices(t *testing.T) {
 	var nonce atomic.Uint64
 	for name, tamper := range map[string]func(*storage.LateCharge, func(*storage.LateCharge) error) error{

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/engine"
 )
 
-// Whether anything expires is asked of the rules once; when they change, it is asked again.
+// Whether anything expires is computed once for the rules, and again when they change.
 func TestExpiryOnTheRealClock(t *testing.T) {
 	const (
 		past   = "2020-01-01T00:00:00Z"

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A wavering store answers, or does not: with and without having charged first.
+// A wavering store answers, or fails with or without having charged first.
 type wavering struct {
 	*memstore.Store
 	down, charges atomic.Bool
@@ -33,7 +33,7 @@ func (s *wavering) Take(ctx context.Context, t *storage.Ticket, out *storage.Out
 	return fmt.Errorf("%w: for the test", penstock.ErrUnavailable)
 }
 
-// TakeEach must not be the one of the store within.
+// TakeEach overrides that of the embedded store.
 func (s *wavering) TakeEach(ctx context.Context, turns []storage.Turn) {
 	for i := range turns {
 		turns[i].Err = s.Take(ctx, &turns[i].Ticket, &turns[i].Outcome)

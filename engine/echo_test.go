@@ -22,7 +22,7 @@ rules:
   - {name: passes, match: {path: /passes}, on_store_error: allow, key: [user], limits: [{rate: 1/1h, algorithm: fixed_window}]}
 `
 
-// newNode returns an engine, and the store that can be taken from it.
+// newNode returns an engine, and its store, which can be made unavailable.
 func newNode(t *testing.T) (*engine.Engine, *wavering) {
 	t.Helper()
 	store := &wavering{Store: newMemory(t)}
@@ -39,7 +39,7 @@ func TestEcho(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		before func(t *testing.T, e *engine.Engine) // the store goes away
+		before func(t *testing.T, e *engine.Engine) // the store becomes unavailable
 		path   string
 		want   string // of a peek then
 	}{
@@ -131,7 +131,7 @@ func TestReservedWithoutTheStore(t *testing.T) {
 	}
 }
 
-// How many nodes there are is asked when it matters.
+// The number of nodes is read when it matters.
 func TestNodesComeAndGo(t *testing.T) {
 	for _, limit := range []string{"{rate: 10/1s, burst: 21, algorithm: token_bucket}", "{rate: 10/1s, queue: 20, algorithm: leaky_bucket}", "{rate: 21/1h, algorithm: fixed_window}"} {
 		nodes := 1
@@ -170,7 +170,7 @@ func TestEchoAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A ban that was lifted does not come back when the store becomes unavailable: the node has heard since
+// A ban that was lifted does not come back when the store becomes unavailable: the node has learned since
 // that there is none.
 func TestLiftedBanStaysLifted(t *testing.T) {
 	snapshot := compile(t, echoed)
@@ -212,7 +212,7 @@ func TestLiftedBanStaysLifted(t *testing.T) {
 	}
 }
 
-// Requests that are decided together teach as much as single ones.
+// Requests that are decided together update the local store like single ones.
 func TestEchoOfRequestsTogether(t *testing.T) {
 	e, store := newNode(t)
 	calls := make([]penstock.Call, 3)

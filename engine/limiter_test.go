@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Limits as a Go program and as a rules document state them.
+// Limits as a Go program and as a rules document write them.
 var limitPairs = []struct {
 	option     penstock.Option
 	text       string

@@ -151,7 +151,7 @@ func TestEngineAgreesWithNaive(t *testing.T) {
 	})
 }
 
-// Each of these must be found out within some trials.
+// Each of these must be caught within some trials.
 func TestNaiveNotices(t *testing.T) {
 	for _, s := range []sabotage{
 		{name: "shadow denies", ticket: everyGroup(func(g *storage.Group) { g.Alone = false })},

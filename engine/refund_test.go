@@ -19,7 +19,7 @@ rules:
   - {name: running, match: {op: long}, key: [user], limits: [{concurrent: 2, ttl: 10m}], on_store_error: local}
 `
 
-// absent is a store that is away for a while.
+// absent is a store that is unavailable for a while.
 type absent struct {
 	*memstore.Store
 	away atomic.Bool
@@ -85,7 +85,7 @@ func TestRefundWithoutTheStore(t *testing.T) {
 	if n := used("hourly", "user", "v"); n != 1 {
 		t.Errorf("%d used of this node, want 1", n)
 	}
-	act(e.Refund, called("a", 1, "user", "u", "op", "long")) // which the store does not hear of yet
+	act(e.Refund, called("a", 1, "user", "u", "op", "long")) // which the store does not get yet
 	store.away.Store(false)
 	if err := e.Close(t.Context()); err != nil { // sends what is not confirmed
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestRefundWithoutTheStore(t *testing.T) {
 	}
 }
 
-// Without the option nothing can be given back, and ids name nothing.
+// Without the option nothing can be given back, and IDs name nothing.
 func TestNoRefunds(t *testing.T) {
 	e := newEngine(t, refundable, engine.Options{Now: scenarioNow})
 	var v penstock.Verdict

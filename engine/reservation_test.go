@@ -109,7 +109,7 @@ func TestReservationOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// Whatever is sent as a name is an error and no panic.
+// Any text sent as a name is an error, not a panic.
 func TestAnyReservation(t *testing.T) {
 	e, _ := reserved(t)
 	none := func(id []byte, text string) bool {

@@ -24,7 +24,7 @@ rules:
   - {name: tokens, key: [], on_store_error: deny, reserve: {ttl: 1h}, limits: [{rate: 100/360d, algorithm: fixed_window}]}
 `
 
-// A faultStand is an engine on a Redis that fails, and another on the same Redis that has time.
+// A faultStand is an engine on a Redis that fails, and another on the same Redis with a longer timeout.
 type faultStand struct {
 	t       *testing.T
 	server  *redistest.Server
@@ -48,7 +48,7 @@ func newFaultStand(t *testing.T, around func(breakerStore) penstock.Store) *faul
 	return s
 }
 
-// newHastyRedis opens a store that has less time than a busy machine may take to connect.
+// newHastyRedis opens a store with a timeout that is shorter than connecting may take on a busy machine.
 func newHastyRedis(t *testing.T, o redisstore.Options) (store *redisstore.Store) {
 	t.Helper()
 	await(t, "a connection", func() bool {

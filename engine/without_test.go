@@ -57,7 +57,7 @@ func TestWithoutTheStore(t *testing.T) {
 			for _, diff := range run(t, scenarioWithout(t, "nothing"), engine.Options{Store: store}) {
 				t.Error(diff)
 			}
-			// A local store that does not answer either is as good as none.
+			// A local store that does not answer either counts as none.
 			for _, diff := range run(t, scenarioWithout(t, "nothing"), engine.Options{Store: store, Local: panics{}}) {
 				t.Error(diff)
 			}
@@ -65,7 +65,7 @@ func TestWithoutTheStore(t *testing.T) {
 	}
 }
 
-// The scenario would notice a store that answers, and a local one that is not asked.
+// The scenario would catch a store that answers, and a local one that is not asked.
 func TestWithoutTheStoreNotices(t *testing.T) {
 	for name, o := range map[string]engine.Options{
 		"answers":  {Store: newMemory(t), Local: newMemory(t)},

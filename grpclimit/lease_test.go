@@ -126,7 +126,7 @@ func invoke(ctx context.Context, l *grpclimit.Limiter, handler func()) error {
 	return err
 }
 
-// Calls of a leaky bucket are held until their turn.
+// Requests of a leaky bucket are held until they may proceed.
 func TestHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, "rules:\n  - {name: even, key: [], limits: [{rate: 1/1s, queue: 5, algorithm: leaky_bucket}]}\n", engine.Options{Now: bubble})
@@ -342,7 +342,7 @@ func (s *deafStream) SendHeader(metadata.MD) error { return nil }
 func (s *deafStream) SetHeader(metadata.MD) error  { return nil }
 func (s *deafStream) SendMsg(any) error            { return nil }
 
-// A client of a real server that leaves before it is answered pays the estimate.
+// A client of a real server that disconnects before it is answered is charged the estimate.
 func TestClientLeavesBeforeTheAnswer(t *testing.T) {
 	e := newEngine(t, "rules:\n  - {name: bytes, key: [], cost: {response_bytes: true, default: 7}, limits: [{rate: 1000/1m, algorithm: fixed_window}]}\n", engine.Options{Now: noon})
 	client, service := serve(t, newLimiter(t, e, grpclimit.Options{}))

@@ -208,7 +208,7 @@ rules:
 	}
 }
 
-// Details travel as a header, for which clients have little room.
+// Details are sent as a header, whose size clients limit.
 func TestManyViolations(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n")
@@ -225,7 +225,7 @@ func TestManyViolations(t *testing.T) {
 	}
 }
 
-// A service behind an UnknownServiceHandler might take such names for others.
+// A service behind an UnknownServiceHandler might read such names as others.
 func TestMalformedMethods(t *testing.T) {
 	l := newLimiter(t, newEngine(t, "rules: []", engine.Options{}), grpclimit.Options{})
 	for _, method := range []string{"", "grpc.testing.TestService/UnaryCall", "/" + unaryCall, "/a/../b", "/a/./b", "/a/%62", "/a/b\x00", `/a\b`, "/a/b?c"} {

@@ -80,7 +80,7 @@ rules:
 	wantCode(t, err, codes.Unauthenticated)
 }
 
-// Of metadata that is sent twice a handler might go by another than is counted.
+// If metadata is sent twice, a handler might use another value than is counted.
 func TestMetadataSentTwice(t *testing.T) {
 	e := newEngine(t, `
 attributes: {key: {header: X-Key}, device: {cookie: device}}

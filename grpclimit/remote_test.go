@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-io/penstock/internal/grpcapi"
 )
 
-// unhurried takes its own time for conclusions: the few seconds that a limiter gives them may pass on
-// a busy machine.
+// unhurried ignores the deadline of conclusions: the few seconds that a limiter gives them may pass on a busy
+// machine.
 type unhurried struct{ *grpcclient.Client }
 
 func (u unhurried) Conclude(ctx context.Context, c *penstock.Conclusion, v *penstock.Verdict) error {

@@ -55,7 +55,7 @@ func TestAttributesThatNobodyProvides(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules   string
 		options ReaderOptions
-		want    []string // of the error; none: there is none
+		want    []string // of the error; empty: no error
 	}{
 		"a header":         {byHeaderRule, ReaderOptions{}, nil},
 		"undeclared":       {undeclaredRule, ReaderOptions{}, []string{`rule "per-tenant"`, `"tenant"`, "attributes: {tenant: {header: X-tenant}}"}},
@@ -79,7 +79,7 @@ func TestAttributesThatNobodyProvides(t *testing.T) {
 	}
 }
 
-// Rules that read such an attribute are refused when they are loaded later, and the others stay.
+// Rules loaded later that read such an attribute are rejected, and the current ones stay.
 func TestReloadWithAttributesThatNobodyProvides(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write := func(text string) {

@@ -76,7 +76,7 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-// Names that some servers take for the header are other headers.
+// Names that some servers confuse with the header are other headers.
 func TestHeaderNameTricks(t *testing.T) {
 	r := newReader(t, ReaderOptions{TrustedProxies: testProxies})
 	for _, name := range []string{"X_Forwarded_For", "x-forwarded-for", "X-Forwarded_For", "X-Forwarded-For ", "Forwarded", "X-Real-Ip", "True-Client-Ip"} {

@@ -227,7 +227,7 @@ func TestStyles(t *testing.T) {
 	}
 }
 
-// Two strings and the two slices they are in: no header can be had for less.
+// Two strings and their two slices: the minimum for two headers.
 func TestHeadersAllocateLittle(t *testing.T) {
 	w, h, v := newWriter(t), http.Header{}, overLimit()
 	v.Allowed = true

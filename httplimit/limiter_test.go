@@ -77,7 +77,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// deaf is a store that is away.
+// deaf is a store that is unavailable.
 type deaf struct{ penstock.Decider }
 
 func (deaf) Decide(_ context.Context, _ *penstock.Call, v *penstock.Verdict) error {

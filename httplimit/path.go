@@ -11,8 +11,8 @@ import (
 // read it as the path that the rules have matched.
 //
 //   - Escapes of letters, digits and - . _ ~ are decoded. All others stay, with upper-case digits:
-//     %2F is not a slash, here and at the upstream.
-//   - What must be escaped and is not is escaped.
+//     %2F is not a slash, here and at the upstream server.
+//   - Characters that must be escaped are escaped.
 //   - Several slashes become one; `.` and `..` are resolved, never above the root.
 //   - A leading slash is added. A trailing slash is kept.
 //

@@ -78,8 +78,7 @@ func marshalled(t *testing.T, p *denialBody) string {
 	return string(text) + "\n"
 }
 
-// A flood of denials must leave little garbage: the texts and lines of the headers, the detail, and
-// the length.
+// A flood of denials must allocate little: the texts and lines of the headers, the detail, and the length.
 func TestDenyAllocatesLittle(t *testing.T) {
 	if poolForgets {
 		t.Skip("with the race detector pools forget at random")

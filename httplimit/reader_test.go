@@ -98,7 +98,7 @@ func TestUnverifiedCertificate(t *testing.T) {
 	}
 }
 
-// Hosts are compared in one form. One that has none is refused, by HTTP/1.1 also none at all.
+// Hosts are compared in one form. An invalid one is rejected, and over HTTP/1.1 so is a missing one.
 func TestHost(t *testing.T) {
 	r := newReader(t, ReaderOptions{Sources: sources(attribute.Source{Attribute: "named", Header: "Host"})})
 	for host, want := range map[string]string{

@@ -23,10 +23,10 @@ import (
 // patience bounds the wait for events that happen on their own. Only a failing test uses it up.
 const patience = 30 * time.Second
 
-// newServer is a real server before the handler, HTTP/2 with TLS or HTTP/1.1 without.
+// newServer starts a real server for the handler, HTTP/2 with TLS or HTTP/1.1 without.
 func newServer(t *testing.T, h http.Handler, http2 bool) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients hang up here, as they are meant to
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients disconnect here on purpose
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
 	} else {
@@ -166,7 +166,7 @@ func TestHijacked(t *testing.T) {
 	}
 }
 
-// upgrade opens a connection to /socket that echoes, and hears the echo.
+// upgrade opens a connection to /socket that echoes, and reads the echo.
 func upgrade(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

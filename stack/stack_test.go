@@ -44,7 +44,7 @@ func open(t *testing.T, c stack.Config) *stack.Stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // Redis may be gone
+	t.Cleanup(func() { _ = s.Close() }) // Redis may be unavailable
 	return s
 }
 
@@ -74,7 +74,7 @@ func awaitRedis(t *testing.T, s *stack.Stack) {
 	}
 }
 
-// Nodes share a limit exactly, and each continues from there while Redis is away.
+// Nodes share a limit exactly, and each continues from there while Redis is unavailable.
 func TestNodesShareTheLimit(t *testing.T) {
 	server := redistest.Start(t)
 	file := rulesFile(t, tenADay)

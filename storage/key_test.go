@@ -32,7 +32,7 @@ func (k key) encode() (b []byte) {
 	return b
 }
 
-// decodeKey undoes encode; that it can be written is why no two keys are encoded alike.
+// decodeKey reverses encode; its existence proves that no two keys are encoded alike.
 func decodeKey(b []byte) (k key) {
 	number := func() uint64 {
 		n, size := binary.Uvarint(b)
@@ -56,7 +56,7 @@ func decodeKey(b []byte) (k key) {
 	return k
 }
 
-// commonLength is how much of the encoding all keys of the rule share: all but the values.
+// commonLength is how much of the encoding all keys of the rule share: everything except the values.
 func (k key) commonLength() int {
 	n := len(k.encode())
 	for _, a := range k.attributes {
@@ -184,7 +184,7 @@ func TestRuleTag(t *testing.T) {
 	}
 }
 
-// Rules that differ in anything their subjects are made of have different numbers.
+// Rules that differ in any input of their subjects have different numbers.
 func TestRuleNumber(t *testing.T) {
 	h := NewHasher("secret")
 	seen := map[uint64]string{}
@@ -225,7 +225,7 @@ func TestCallID(t *testing.T) {
 	}
 }
 
-// Nodes of different versions share a store: the key must be derived as it always was.
+// Nodes of different versions share a store: the key derivation must never change.
 func TestHasherKey(t *testing.T) {
 	for _, secret := range []string{"a", strings.Repeat("long ", 1000)} {
 		sum := sha256.Sum256([]byte(secret))

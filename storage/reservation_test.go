@@ -24,7 +24,7 @@ func TestSettlementValidate(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(s *Settlement)
-		want   string // the error; "" is sound
+		want   string // the error; "" is valid
 	}{
 		{"sound", func(s *Settlement) {}, ""},
 		{"release", func(s *Settlement) { s.Verb = Release }, ""},

@@ -358,7 +358,7 @@ func (o *Outcome) settleGroup(t *Ticket, i int, found []Found, sight *Sight, dec
 			cost = found[j].Amount
 		}
 		c.Meter.ReportTo(d, o.Now, &algorithm.Result{State: found[j].State, Cost: cost, Passes: found[j].Passes, Taken: group.Taken, MaxDelay: t.MaxDelay})
-		group.Allowed = group.Allowed && d.Allowed // it may have been charged and be over the limit all the same
+		group.Allowed = group.Allowed && d.Allowed // it may have been charged and still be over the limit
 		if !d.Allowed && c.Meter.IsFirm() && !g.Returnable {
 			group.FirmUntil = max(group.FirmUntil, retryAt(d, o.Now))
 		}

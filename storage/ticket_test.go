@@ -51,7 +51,7 @@ func TestTicketValidate(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		ticket Ticket
-		want   string // in the error; "" is sound
+		want   string // in the error; "" is valid
 	}{
 		{"one charge", Ticket{Groups: one(minute)}, ""},
 		{"the last instant", Ticket{Now: algorithm.MaxInstant, Groups: one(minute)}, ""},
@@ -279,7 +279,7 @@ func TestSettleDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A store that contradicts itself, denying on an empty state, gets nonsense back but no panic.
+// A store that contradicts itself by denying on an empty state gets a nonsensical result, but no panic.
 func TestSettleOfNonsense(t *testing.T) {
 	meters := ticketMeters(t)
 	meters["counter"] = compile(t, algorithm.Limit{Algorithm: algorithm.SlidingWindowCounter, Count: 3, Window: time.Minute})

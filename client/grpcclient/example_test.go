@@ -29,7 +29,7 @@ func ExampleNew() {
 	go service.Serve(listener)
 
 	limits, err := grpcclient.New(listener.Addr().String(), grpcclient.Options{
-		Timeout: 30 * time.Second, // others want less
+		Timeout: 30 * time.Second, // real programs use a shorter one
 		Dial:    []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	if err != nil {

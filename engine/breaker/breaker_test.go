@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// As long as the store answers, a breaker around it is as good a store.
+// While the store answers, a breaker around it passes the store's test suite.
 func TestContract(t *testing.T) {
 	suite := storetest.Suite{Open: func(t testing.TB, nodes int) []penstock.Store {
 		memory, err := memstore.New(memstore.Options{})
@@ -252,7 +252,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// Late charges open the breaker as requests do, and are refused while it is open.
+// Late charges open the breaker like requests, and are refused while it is open.
 func TestChargeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A naive tally keeps all it has seen.
+// A naive tally keeps all results.
 type naive struct {
 	inARow, window, most int
 	failed               []bool

@@ -53,8 +53,8 @@ func askZones(b *breaker.Breaker, zones ...byte) error {
 	return b.Take(context.Background(), t, &out)
 }
 
-// A part of the store that fails is left alone, by itself and in company, and the rest is not; each
-// part is probed for itself.
+// A zone that fails is not asked, alone or together with others, while the other zones are; each zone is
+// probed by itself.
 func TestZonesFailByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n news

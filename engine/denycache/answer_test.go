@@ -224,7 +224,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Not every store fills the states in: those of another ticket must not be taken for them.
+// Not every store fills in the states: those of another ticket must not be used instead.
 func TestStatesLeftInAnOutcome(t *testing.T) {
 	model := storetest.NewModel()
 	c := newCache(t, stateless{model})

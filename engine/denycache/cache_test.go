@@ -76,7 +76,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 	}
 }
 
-// What a flood costs most often must leave no garbage.
+// The most frequent operations of a flood must not allocate.
 func TestAnswerAllocatesNothing(t *testing.T) {
 	for name, act := range map[string]func(s *stage) []storage.Group{
 		"one limit": func(s *stage) []storage.Group { return []storage.Group{group(hourly(1), 2)} },

@@ -108,7 +108,7 @@ func TestFarBan(t *testing.T) {
 	})
 }
 
-// distant is a store that takes its time on the way there and back.
+// distant is a store with a delay on the way there and back.
 type distant struct {
 	storetest.Able
 	way time.Duration
@@ -120,7 +120,7 @@ func (d distant) Take(ctx context.Context, t *storage.Ticket, out *storage.Outco
 	return d.Able.Take(ctx, t, out)
 }
 
-// A denial that the store gave before a reset, and that comes after it, is out of date.
+// A denial that the store gave before a reset, and that arrives after it, is out of date.
 func TestDenialOvertakenByReset(t *testing.T) {
 	for name, overtake := range map[string]func(c *denycache.Cache, g *storage.Group) error{
 		"reset":  func(c *denycache.Cache, g *storage.Group) error { return c.Reset(context.Background(), g) },
@@ -154,7 +154,7 @@ func TestDenialOvertakenByReset(t *testing.T) {
 	}
 }
 
-// overtaken has something happen between its decision and its answer.
+// overtaken is a store in which something happens between its decision and its answer.
 type overtaken struct {
 	counted
 	meanwhile func()
@@ -168,8 +168,8 @@ func (s *overtaken) Take(ctx context.Context, t *storage.Ticket, out *storage.Ou
 	return err
 }
 
-// Nodes that hear nothing of each other still let exactly those pass that the store would: a denial
-// stays right, whatever others do. The table is so small that subjects are always in each other's way.
+// Nodes that learn nothing from each other still allow exactly what the store would: a denial stays right,
+// whatever other nodes do. The table is so small that subjects always displace each other.
 func TestFleet(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	alone, shared := storetest.NewModel(), storetest.NewModel()

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A build puts something before a store that answers denials.
+// A build wraps a store with something that answers denials.
 type build func(store storetest.Able) storetest.Able
 
 // A stage is a node in front of a store that counts how often it is asked. Its methods record failures.

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// The suite compares every number of every answer, and those of a cache are up to a second old. So it
-// sees a node that hears of all that happens, at once: then nothing may give the cache away.
+// The suite compares every number of every answer, and those of a cache are up to a second old. So it runs
+// against a node that learns of every change at once: then the cache must be invisible.
 
 func TestContractInMemory(t *testing.T) {
 	t.Setenv("PENSTOCK_TEST_TWIN_STEPS", "150000")

@@ -44,7 +44,7 @@ func (s *telling) Take(ctx context.Context, t *storage.Ticket, out *storage.Outc
 
 func (s *telling) desk(subject storage.Subject) *desk { return &s.desks[subject[15]] }
 
-// occupy keeps others away from some subjects until it is undone.
+// occupy locks some subjects until it is undone.
 func (s *telling) occupy(subjects ...storage.Subject) (leave func()) {
 	var numbers []int
 	for _, subject := range subjects {

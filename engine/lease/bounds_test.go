@@ -32,7 +32,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The bounds must be able to object.
+// The bounds must be able to fail.
 func TestSabotageIsNoticed(t *testing.T) {
 	eachGrant := func(do func(p *pool, g *grant)) func(*Store, *storage.Outcome) {
 		return func(s *Store, _ *storage.Outcome) {

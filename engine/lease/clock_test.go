@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// A distant store has another clock than this node, and something may happen while its answer is on
-// the way.
+// A distant store has another clock than this node, and something may happen while its answer is on the way.
 type distant struct {
 	*storetest.Model
 	skew  time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// Without the mark everything is the inner store's.
+// Without the mark the inner store decides everything.
 func TestContractWithoutTheMark(t *testing.T) {
 	var all []*Store
 	storetest.Run(t, func(t testing.TB, n int) []penstock.Store {

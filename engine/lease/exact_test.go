@@ -86,7 +86,7 @@ func penalty(t *testing.T) *algorithm.Penalty {
 	return p
 }
 
-// A ticket that was denied elsewhere is the store's, whatever it holds.
+// The store decides a ticket that was denied elsewhere, whatever it holds.
 func TestDeniedElsewhere(t *testing.T) {
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(10_000))
 	heat(t, s, monday, g)
@@ -148,7 +148,7 @@ func TestDeniedCallsDoNotHeat(t *testing.T) {
 	heat(t, s, monday, g)
 	permits := s.Stats().Permits
 	deny()
-	take(t, s, monday+8*ms, g) // when more would be taken if there were need
+	take(t, s, monday+8*ms, g) // when more would be taken if needed
 	if got := s.Stats().Permits; got != permits {
 		t.Errorf("%d permits were taken for nobody", got-permits)
 	}
@@ -165,7 +165,7 @@ func TestClockStepsBack(t *testing.T) {
 	}
 }
 
-// Instants that tickets give and this node's clock have nothing to do with each other.
+// Instants of tickets and this node's clock are unrelated.
 func TestOtherClock(t *testing.T) {
 	s, g := around(t, memory(t, little)), leased(stranger(), 1, perSecond(10_000))
 	heat(t, s, 1, g) // about when this node's clock began

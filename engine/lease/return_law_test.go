@@ -271,7 +271,7 @@ func TestReturnLaws(t *testing.T) {
 	}
 }
 
-// The laws must be able to object.
+// The laws must be able to fail.
 func TestReturnSabotageIsNoticed(t *testing.T) {
 	grants := func(do func(*grant)) func(*Store) {
 		return func(s *Store) {

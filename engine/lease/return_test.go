@@ -61,8 +61,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// Permits of a limit that has other numbers now are not returned under them: they are lost, and the
-// counter refills only by the limit in force.
+// Quota of a limit that now has other numbers is not returned under them: it is lost, and the counter refills
+// only by the limit in force.
 func TestReturnAfterAChange(t *testing.T) {
 	inner := memory(t, little)
 	s, subject := around(t, inner), stranger()
@@ -81,7 +81,7 @@ func TestReturnAfterAChange(t *testing.T) {
 	}
 }
 
-// Permits are spent only under the limit they were taken under, whether it is lowered or raised.
+// Quota is spent only under the limit it was leased under, whether that is lowered or raised.
 func TestChangedLimit(t *testing.T) {
 	for _, test := range []struct {
 		name          string

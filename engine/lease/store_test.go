@@ -54,7 +54,7 @@ func TestStoreCallsOfAHotKey(t *testing.T) {
 					passed++
 				} else {
 					denied++
-					shared.calls = before // denials are another cache's business
+					shared.calls = before // caching denials is another package's job
 				}
 			}
 			if passed > test.limit {
@@ -137,7 +137,7 @@ func TestStoreWithoutStates(t *testing.T) {
 	}
 }
 
-// A node that falls silent takes little with it.
+// A node that dies takes little quota with it.
 func TestNoNodeStarvesTheOthers(t *testing.T) {
 	limit, inner := perSecond(800), memory(t, little)
 	hot, other := around(t, inner), around(t, inner)
@@ -177,7 +177,7 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// Of a ticket that the store could not decide nothing is spent.
+// If the store could not decide a ticket, nothing of it is spent.
 func TestErrorGivesPermitsBack(t *testing.T) {
 	inner := &failing{Store: memory(t, little)}
 	s, g := around(t, inner), leased(stranger(), 1, perSecond(10_000))
@@ -219,7 +219,7 @@ func TestEndedContextAndBadTickets(t *testing.T) {
 	}
 }
 
-// A leased decision leaves no garbage.
+// A decision from a lease does not allocate.
 func TestAllocatesNothing(t *testing.T) {
 	if poolForgets {
 		t.Skip("with the race detector pools forget at random")

@@ -110,7 +110,7 @@ func TestSeveralLimits(t *testing.T) {
 	}
 }
 
-// Permits of some limits are none of others.
+// Quota of some limits is not quota of others.
 func TestOtherLimits(t *testing.T) {
 	a, b := perSecond(10_000), penstock.Limit{Algorithm: penstock.TokenBucket, Count: 10_000, Window: time.Second}.MustCompile()
 	for _, test := range [][2][]*algorithm.Meter{{{a, b}, {a}}, {{a}, {a, b}}, {{a, b}, {b, a}}} {
@@ -142,7 +142,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// There are never more pools than there were to be, however many keys there are.
+// There are never more pools than configured, however many keys there are.
 func TestManyKeys(t *testing.T) {
 	s, hot := around(t, memory(t, 8<<20)), leased(stranger(), 1, perSecond(1_000_000))
 	cold := leased(stranger(), 1, perSecond(10_000))

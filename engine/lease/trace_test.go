@@ -64,7 +64,7 @@ func newTrace(t testing.TB, seed uint64, l penstock.Limit) *trace {
 	return x
 }
 
-// window is how long the meter's is.
+// window returns the length of the meter's window.
 func (x *trace) window() penstock.Instant {
 	if x.meter.Kind == algorithm.KindCalendar {
 		return 3600 * second
@@ -178,8 +178,8 @@ func (x *trace) windowBound() error {
 	return nil
 }
 
-// counterBound: in every W − ℓ less than twice L, and never more than the counter would have let
-// pass had all that passed been charged when it was.
+// counterBound: in every W − ℓ less than twice L, and never more than the counter would have allowed had
+// everything been charged when it passed.
 func (x *trace) counterBound() error {
 	w, life, now := x.window(), x.life(), x.passed[len(x.passed)-1]
 	var held, current, previous int64

@@ -60,7 +60,7 @@ func (p *place) join(t *testing.T, id, name string) *membership.Members {
 	return m
 }
 
-// names are those of the nodes that a node knows, this one first; those that fell silent in brackets.
+// names returns the nodes that a node knows, this one first, with silent ones in brackets.
 func names(m *membership.Members) string {
 	var all []string
 	for i, k := range m.All() {
@@ -143,7 +143,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// What others wrote is a node, or it is nothing.
+// Text that others wrote decodes to a node, or is ignored.
 func TestSaid(t *testing.T) {
 	good := `{"v":1,"name":"a","version":"1.0","started":1000000,"rules":7,"checksum":"ab","quality":"exact","calls":1,"denied":0.5}`
 	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }

@@ -36,7 +36,7 @@ var someNode = membership.Node{
 
 var errGone = errors.New("gone")
 
-// The number follows the beats, and stays when there are none.
+// The number follows the heartbeats, and stays when there are none.
 func TestFollowsAndStays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes")
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// concluder notes when it is asked to renew.
+// concluder records when it is asked to renew.
 type concluder struct {
 	begin  time.Time
 	asked  []time.Duration
@@ -56,7 +56,7 @@ func TestKeep(t *testing.T) {
 				v.Reservation = "some"
 				stop := Keep(ctx, c, &v, func(error) { errs++ })
 				v.Reset()
-				cancel() // the client is gone, and is still served
+				cancel() // the client has disconnected, and the handler continues
 				time.Sleep(test.after)
 				stop()
 				if got := fmt.Sprint(c.asked); got != test.want || errs != test.errs {

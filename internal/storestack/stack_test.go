@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// A decision passes four stores, and no more.
+// A decision passes through four stores, and no more.
 func TestLayers(t *testing.T) {
 	s, err := Open(Options{Redis: &redisstore.Options{Addresses: []string{"127.0.0.1:1"}}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
