@@ -24,10 +24,11 @@
 // each lease for ℓ and a quarter of a second, as a reservation under the ticket's nonce, in the same step
 // that charges it. Return settles it for what was spent, which takes effect once, however often it is sent.
 // Afterwards a window and a counter are as if only that had ever been charged. So is a bucket that was not
-// full in the meantime; a bucket that would have been full kept refilling, within the bound above.
+// full in the meantime. One that was kept refilling when it would have been full without the lease, within the
+// bound above.
 //
 // So a denial by the store may turn into a pass early. Shutting down a node counts as an operator's action
-// ([penstock.GroupOutcome.FirmUntil]), and a cached denial is valid for a second at most.
+// ([storage.GroupOutcome.FirmUntil]), and a cached denial is valid for a second at most.
 //
 // # Size of a lease
 //
