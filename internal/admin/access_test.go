@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// login begins a session and returns its cookie.
+// login starts a session and returns its cookie.
 func (s *stand) login(token string) *http.Cookie {
 	s.t.Helper()
 	w := s.serve(s.request("POST", "/v1/session", object("token", token)))
@@ -29,8 +29,7 @@ func bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 }
 
-// Every route is asked with every kind of access, and lets in those whom its role says, and nobody
-// else.
+// Every route, requested with every kind of access, admits exactly the roles that it names.
 func TestEveryRouteWithEveryAccess(t *testing.T) {
 	s := newStand(t, setup{})
 	crossSite := func(r *http.Request) {
@@ -39,8 +38,8 @@ func TestEveryRouteWithEveryAccess(t *testing.T) {
 	}
 	for _, access := range []struct {
 		name    string
-		role    admin.Role // that it amounts to
-		refusal int        // where that is not enough
+		role    admin.Role // that the access has
+		refusal int        // if the role is not enough
 		show    func(*http.Request)
 	}{
 		{"nothing", admin.Anybody, 401, func(*http.Request) {}},
@@ -84,7 +83,7 @@ func TestEveryRouteWithEveryAccess(t *testing.T) {
 	}
 }
 
-// routeRequest asks for something that does nothing: bodies are missing, and streams are over.
+// routeRequest returns a request without effect: bodies are missing, and streams have ended.
 func (s *stand) routeRequest(route admin.Route) *http.Request {
 	over, end := context.WithCancel(s.t.Context())
 	end()
@@ -175,8 +174,8 @@ func TestOtherMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// Failed logins are limited by network, whether a token is shown to /v1/session or with each request,
-// until the minute is over. A good token passes at any time and does not count as an attempt.
+// Failed logins are limited by network until the minute is over, whether a token is sent to /v1/session or with each
+// request. A valid token passes at any time and does not count as an attempt.
 func TestLoginIsLimited(t *testing.T) {
 	s := newStand(t, setup{})
 	ask := func(from string, r *http.Request) *httptest.ResponseRecorder {
@@ -235,7 +234,7 @@ func TestLogTellsNoToken(t *testing.T) {
 	}
 }
 
-// Whoever is refused is counted. Of many there is a line now and then, which names no address.
+// Refused logins are counted. Only some are logged, without the address.
 func TestRefusedLoginsAreCounted(t *testing.T) {
 	s := newStand(t, setup{})
 	if got := s.door.RefusedLogins(); len(got) != 2 || got["wrong_token"] != 0 || got["too_many_attempts"] != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// switched is a demo that makes no calls.
+// switched is a demo that sends no requests.
 type switched struct {
 	mu sync.Mutex
 	on bool

@@ -33,22 +33,22 @@ var templates = sync.OnceValue(func() *http.ServeMux {
 	return mux
 })
 
-// template is a path as the document names it; "" if it does not.
+// template returns a path as the document names it, or "" if it does not.
 func template(r *http.Request) string {
 	_, pattern := templates().Handler(r)
 	_, path, _ := strings.Cut(pattern, " ")
 	return path
 }
 
-// conforms checks that an answer is one that the document announces.
+// conforms checks that the document describes the response.
 func conforms(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	path := template(r)
 	if path == "" {
-		return // not asked by the document
+		return // not described by the document
 	}
 	if w.Code == http.StatusForbidden && (r.Host != "localhost" || r.Header.Get("Sec-Fetch-Site") != "") {
-		return // whatever is asked for
+		return // any response
 	}
 	theDocument(t).Conforms(t, r.Method, path, w)
 }

@@ -82,11 +82,11 @@ func (s *stand) stream(t *testing.T, at, path string, show func(*http.Request)) 
 	}
 	found := &stream{t, answer, bufio.NewScanner(answer.Body)}
 	found.lines.Buffer(nil, 1<<20)
-	found.until("", ": penstock") // it follows
+	found.until("", ": penstock") // it is following
 	return found
 }
 
-// until reads to a line of an event that begins so, and returns the rest of it.
+// until reads up to a line of an event with the prefix, and returns the rest of the line.
 func (s *stream) until(event, prefix string) string {
 	s.t.Helper()
 	var now string
@@ -139,7 +139,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Who cannot keep up is told how much was missed; calls do not wait for anybody.
+// A slow reader is told how much it missed; requests do not wait for it.
 func TestFollowTellsWhatWasDropped(t *testing.T) {
 	s := newStand(t, setup{})
 	server := httptest.NewServer(s.door)
@@ -166,7 +166,7 @@ func TestFollowTellsWhatWasDropped(t *testing.T) {
 	s.door.Drain()
 }
 
-// A stream gives signs of life, and ends with the session that it was begun with.
+// A stream sends heartbeats, and ends with the session it was opened with.
 func TestStreamEndsWithItsSession(t *testing.T) {
 	s := newStand(t, setup{})
 	s.door.Beat(5 * time.Millisecond)
@@ -191,7 +191,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// timed is an answer that notes how long it may take.
+// timed is a response that records its write deadline.
 type timed struct {
 	*httptest.ResponseRecorder
 	deadlines chan time.Time
@@ -202,8 +202,7 @@ func (w *timed) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// The time that an answer may take is not that of a stream: it begins anew with everything that is
-// sent.
+// The server's write timeout does not apply to a stream: every write has its own deadline.
 func TestStreamHasItsOwnTime(t *testing.T) {
 	s := newStand(t, setup{})
 	s.door.Beat(time.Millisecond)

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// What is asked is read strictly, and every mistake is told.
+// Bodies are read strictly, and all errors are reported.
 func TestBodies(t *testing.T) {
 	s := newStand(t, setup{})
 	for body, mentions := range map[string][]string{
@@ -39,7 +39,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Whatever is sent, the answer is a sound one, and the API stays.
+// For any body, the response is valid, and the API keeps working.
 func FuzzBodies(f *testing.F) {
 	f.Add("/v1/keys/show", []byte(`{"attributes": {"user": "u1"}}`))
 	f.Add("/v1/bans", []byte(`{"attributes": {"user": "u1"}, "duration": "1h"}`))

@@ -77,7 +77,7 @@ type asked struct {
 	Attributes Attributes `json:"attributes"`
 }
 
-// call converts the description to a call. It appends errors to mistakes.
+// call converts the description to a penstock.Call. It appends errors to mistakes.
 func (q *asked) call(mistakes *[]wire.Mistake) *penstock.Call {
 	fail := func(at, format string, args ...any) {
 		*mistakes = append(*mistakes, wire.Mistake{At: at, Message: fmt.Sprintf(format, args...)})

@@ -2,13 +2,13 @@ package admin
 
 import "time"
 
-// A Route is one that is served, and whom to.
+// A Route is a served route and its role.
 type Route struct {
 	Method, Path string
 	Role         Role
 }
 
-// Routes are all that are served.
+// Routes returns all served routes.
 func Routes() (all []Route) {
 	a := &Admin{Options: Options{Demo: struct{ Demo }{}}}
 	for _, r := range a.routes() {
@@ -20,13 +20,13 @@ func Routes() (all []Route) {
 // Nobody is the role of a route that names none.
 const Nobody = nobody
 
-// Beat sets how often streams give a sign of life, before there are any.
+// Beat sets the interval of heartbeats. It must be called before there are streams.
 func (a *Admin) Beat(every time.Duration) { a.beat = every }
 
-// LookEvery sets how often streams of the overview tell it anew, before there are any.
+// LookEvery sets how often the overview is sent. It must be called before there are streams.
 func (a *Admin) LookEvery(d time.Duration) { a.lookEvery = d }
 
-// Veiled is what viewers see of a value.
+// Veiled returns what viewers see of a value.
 func Veiled(secret, attribute, value string) string { return newVeil(secret).value(attribute, value) }
 
 // AddTo adds an override to a document.

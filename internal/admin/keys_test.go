@@ -19,7 +19,7 @@ func about(pairs ...any) string { return object(pairs...) }
 
 var u1 = map[string]string{"user": "u1"}
 
-// An operator finds a caller, sees what was counted, forgets it, bans and lifts.
+// An operator finds a client, sees its counters, resets them, bans the client and lifts the ban.
 func TestLookAfterACaller(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store admin.Store) {
 		s := newStand(t, setup{store: store, local: newMemory(t)})
@@ -69,7 +69,7 @@ func TestLookAfterACaller(t *testing.T) {
 		}
 		var deeds []string
 		for _, e := range get[admin.Deeds](s, "GET", "/v1/audit", "").Events {
-			if e.Action != "reveal" { // which is written down in its own time
+			if e.Action != "reveal" { // which is recorded asynchronously
 				deeds = append(deeds, e.Action+" "+string(e.Detail))
 			}
 		}
@@ -79,7 +79,7 @@ func TestLookAfterACaller(t *testing.T) {
 	})
 }
 
-// What a node decides by itself while the store is gone knows of bans and resets too.
+// The local fallback store gets bans and resets too.
 func TestLocalStoreHears(t *testing.T) {
 	local := newMemory(t)
 	s := newStand(t, setup{store: newMemory(t), local: local})
@@ -119,7 +119,7 @@ func TestListKeys(t *testing.T) {
 			want[user] = true
 		}
 		rule := s.live.Load().Rules[0]
-		foreign := rule.Subjects.Subject("silent") // no call of it was kept
+		foreign := rule.Subjects.Subject("silent") // no request of it was kept
 		ticket := storage.Ticket{Groups: []storage.Group{{Subject: foreign, Charges: []algorithm.Charge{{Meter: rule.Limits[0], Cost: 1}}}}}
 		if err := store.Take(t.Context(), &ticket, new(storage.Outcome)); err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ rules: [{name: tokens, key: [user], reserve: {ttl: 1h}, limits: [{rate: 100/1h, 
 	}
 }
 
-// With overrides the limits are those that hold for the caller; a reset forgets what all have counted.
+// With overrides, the limits are those that apply to the client; a reset deletes the counters of all overrides.
 func TestOverridesOfACaller(t *testing.T) {
 	s := newStand(t, setup{rules: `
 attributes: {user: {header: X-User}, plan: {header: X-Plan}}
@@ -205,8 +205,8 @@ rules:
 	}
 }
 
-// Overrides with counters of their own are shown where they have counted something, and a reset forgets
-// them all, however many there are.
+// Overrides with their own counters are shown if they have counted something, and a reset deletes them all, however
+// many there are.
 func TestCountersOfOverrides(t *testing.T) {
 	const many = storage.MaxGroups + 6
 	var overrides []string
@@ -287,13 +287,13 @@ func TestCallersThatAreNotKnown(t *testing.T) {
 	s.refused("GET", "/v1/keys?rule=nonsense", "", 404, admin.NotFound)
 	s.refused("GET", "/v1/keys?rule=per-user&cursor=nonsense", "", 400, admin.Invalid)
 
-	// One counter for all is meant by its name only.
+	// A counter that all clients share is found only by the rule's name.
 	if found := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("rule", "tried")); len(found.Keys) != 1 {
 		t.Errorf("%+v", found)
 	}
 }
 
-// However long a key is and whatever is in it, what was done to it is written down.
+// Changes to a key are recorded, however long the key is and whatever it contains.
 func TestAuditOfAHostileKey(t *testing.T) {
 	s := newStand(t, setup{rules: `rules: [{name: r, key: [a, b, c, d, e, f, g, h], limits: [1/1m]}]`})
 	hostile := map[string]string{}
@@ -307,7 +307,7 @@ func TestAuditOfAHostileKey(t *testing.T) {
 	}
 }
 
-// Without a database the log is the audit.
+// Without a database the audit is in the server log.
 func TestAuditInTheLog(t *testing.T) {
 	s := newStand(t, setup{kind: admin.Files})
 	get[admin.Done](s, "POST", "/v1/keys/reset", about("attributes", map[string]string{"user": "evil\n\x1b[31m"}))

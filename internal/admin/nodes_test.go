@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-io/penstock/internal/membership"
 )
 
-// known is a node that was heard of some seconds ago.
+// known is a node that was last heard from some time ago.
 func known(name string, ago time.Duration, version int64, checksum string) membership.Known {
 	return membership.Known{ID: "ID-" + name, Heard: time.Now().Add(-ago), Node: &membership.Node{
 		Name: name, Version: "1.0", Started: time.Unix(1_000_000, 0), Rules: version, Checksum: checksum, Quality: membership.Exact, Calls: 2, Denied: 1,
 	}}
 }
 
-// Each node is told with how its rules stand to the newest of those that are heard of.
+// Each node is shown with how its rules compare to the newest ones.
 func TestNodes(t *testing.T) {
 	here := func(version int64, checksum string) membership.Known {
 		k := known("here", 0, version, checksum)
@@ -63,8 +63,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// The overview is told again and again, as the other routes tell it, until the session or the server
-// ends.
+// The overview is sent again and again, with the responses of the other routes, until the session or the server ends.
 func TestOverview(t *testing.T) {
 	s := newStand(t, setup{})
 	s.door.LookEvery(5 * time.Millisecond)
@@ -73,7 +72,7 @@ func TestOverview(t *testing.T) {
 	cookie := s.login(viewerToken)
 	one, other := s.stream(t, server.URL, "/v1/overview?last=5m", with(cookie)), s.stream(t, server.URL, "/v1/overview", bearer(operatorToken))
 	search(s, "u1")
-	for allowed := int64(0); allowed != 1; { // the test's time is the bound
+	for allowed := int64(0); allowed != 1; { // the test's timeout is the bound
 		var told admin.Stats
 		if err := json.Unmarshal([]byte(one.until("stats", "data: ")), &told); err != nil || len(told.Series) != 60 {
 			t.Fatalf("%v: %+v", err, told)

@@ -46,7 +46,7 @@ func TestAddOverride(t *testing.T) {
 	s.refused("POST", "/v1/rules/per-user/overrides", object("match", map[string]string{"nobody: {": "x"}, "limit", "1/1m"), 400, admin.Invalid)
 }
 
-// However a document is written, an override is added, and nothing else changes.
+// An override can be added to a document of any style, and nothing else changes.
 func TestAddOverrideToAnyDocument(t *testing.T) {
 	hostile := map[string]string{"user": "a: b # c\"'\\ \n\t{[,]}*&!|>%@`ü\u2028"}
 	for name, text := range map[string]string{

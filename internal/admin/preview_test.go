@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// Rules that are proposed are tried on the calls of late, beside those that hold.
+// Proposed rules are tried on recent requests, next to the current rules.
 func TestPreview(t *testing.T) {
 	at := penstock.InstantOf(time.Now().Add(-time.Minute))
 	s := newStand(t, setup{now: func() penstock.Instant {
@@ -28,7 +28,8 @@ func TestPreview(t *testing.T) {
 	if p.Calls != 10 || p.StandsFor != 10 || p.From.IsZero() || p.To.Before(p.From) {
 		t.Errorf("%+v", p)
 	}
-	// Now 3 of u1's pass and the others'; then 5 of u1's, and 3 of the 4 others' before all 8 are used.
+	// The current rules allow 3 of u1's requests and all others; the proposed ones allow 5 of u1's, and 3 of the 4
+	// others until all 8 are used.
 	if p.Current != (admin.Counts{Allowed: 7, Denied: 3, Shadow: 8}) || p.Proposed != (admin.Counts{Allowed: 8, Denied: 2}) || p.NewlyAllowed != 2 || p.NewlyDenied != 1 {
 		t.Errorf("%+v", p)
 	}
@@ -57,7 +58,7 @@ func TestPreview(t *testing.T) {
 	if same.Current != same.Proposed || same.NewlyAllowed+same.NewlyDenied != 0 || same.Current.Denied != 3 {
 		t.Errorf("the same rules: %+v", same)
 	}
-	// Nothing of this was charged to anybody.
+	// None of this was charged to a client.
 	if k := get[admin.KeyStates](s, "POST", "/v1/keys/show", about("attributes", u1)).Keys[0]; k.Limits[0].Used != 3 {
 		t.Errorf("%+v", k)
 	}

@@ -134,7 +134,7 @@ func TestInvalidRules(t *testing.T) {
 	}
 }
 
-// Rules that somebody saved by other means and that cannot be served are shown with what is wrong.
+// Rules that were saved by other means and cannot be served are shown with their errors.
 func TestReadRulesThatAreRefused(t *testing.T) {
 	s := newStand(t, setup{})
 	db, err := s.service.Database.DB(t.Context())
@@ -178,7 +178,7 @@ func TestDiffRules(t *testing.T) {
 	s.refused("POST", "/v1/rules/diff", object("from", 7, "to", 1), 404, admin.NotFound)
 }
 
-// Rules that are not in a database are read here, and changed elsewhere.
+// Rules outside a database can be read here, but are changed elsewhere.
 func TestRulesFromElsewhere(t *testing.T) {
 	for _, kind := range []admin.Kind{admin.Files, admin.Redis} {
 		s := newStand(t, setup{kind: kind})
@@ -214,7 +214,7 @@ func TestExplain(t *testing.T) {
 		"a name of 0 bytes", "a value of 8193 bytes", `"at":"domain"`)
 }
 
-// What viewers may have compiled is smaller than what operators save.
+// Viewers can have smaller documents compiled than operators can save.
 func TestViewersSendSmallDocuments(t *testing.T) {
 	s := newStand(t, setup{})
 	long := object("document", "rules: []\n#"+strings.Repeat("x", 5<<20))
@@ -231,14 +231,14 @@ func TestViewersSendSmallDocuments(t *testing.T) {
 	}
 }
 
-// Compiling ends with the request: what nobody waits for any more is not checked to the end.
+// Compiling ends with the request: nothing is compiled to the end if the client has gone away.
 func TestCompilingEndsWithTheRequest(t *testing.T) {
 	s := newStand(t, setup{})
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	body := object("document", "rules: []\nlists: {deny: ["+strings.Repeat("{user: a},", 20_000)+"]}")
 	for _, path := range []string{"/v1/rules/validate", "/v1/rules/diff", "/v1/rules/preview"} {
-		for range 20 { // whether it has a turn or is refused one is by chance
+		for range 20 { // whether it gets a turn is random
 			r := s.request("POST", path, body, "Authorization", "Bearer "+operatorToken)
 			if w := s.serve(r.WithContext(gone)); w.Code != 503 {
 				t.Fatalf("%s: %d %.200s", path, w.Code, w.Body)

@@ -49,7 +49,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// A login gives another cookie, and ends the session that was before.
+// A login sets a new cookie, and ends the previous session.
 func TestLoginRotates(t *testing.T) {
 	s := newStand(t, setup{})
 	first := s.login(viewerToken)

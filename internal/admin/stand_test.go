@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	patient       = 30 * time.Second // how long a test waits for what must come
+	patient       = 30 * time.Second // how long a test waits for what must happen
 	operatorToken = "operator-0123456789"
 	viewerToken   = "viewer-0123456789"
 )
@@ -55,17 +55,17 @@ rules:
     limits: [{rate: 2/1h, algorithm: sliding_window_log}]
 `
 
-// A setup is what a stand is to be like; the zero one is in memory, with rules in a database.
+// A setup configures a stand; the zero value is in memory, with rules in a database.
 type setup struct {
-	rules string // someRules if not given
+	rules string // default someRules
 	store admin.Store
 	local penstock.Store
 	kind  admin.Kind
-	now   func() penstock.Instant // of calls; nil: the clock
-	nodes []membership.Known      // that there are; none: one
+	now   func() penstock.Instant // of requests; nil: the clock
+	nodes []membership.Known      // other nodes; none: only this one
 }
 
-// A stand is an admin API before the parts of a real node.
+// A stand is an admin API with the parts of a real node.
 type stand struct {
 	t       testing.TB
 	door    *admin.Admin
@@ -75,7 +75,7 @@ type stand struct {
 	traffic *traffic.Traffic
 	clock   *clock
 	log     *syncBuffer
-	callers int // how many different ones have asked
+	callers int // number of different clients so far
 	demo    *switched
 }
 
@@ -131,7 +131,7 @@ func newStand(t testing.TB, o setup) *stand {
 	return s
 }
 
-// open puts the rules where they are to come from.
+// open stores the rules at their origin.
 func (s *stand) open(o setup, compile rules.Options) (live.Origin, *ruleservice.Service) {
 	s.t.Helper()
 	if o.kind != admin.Database {
@@ -183,7 +183,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, store admin.Store)) {
 	t.Run("redis", func(t *testing.T) { test(t, newRedis(t)) })
 }
 
-// call decides one, and tells whether it passed.
+// call decides a request, and reports whether it was allowed.
 func (s *stand) call(attributes ...string) bool {
 	s.t.Helper()
 	c := penstock.Call{Cost: 1}
@@ -197,7 +197,7 @@ func (s *stand) call(attributes ...string) bool {
 	return v.Allowed
 }
 
-// request is one of a caller that never asked before, unless its address is set.
+// request returns a request from a new client, unless its address is set.
 func (s *stand) request(method, path, body string, header ...string) *http.Request {
 	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
 	s.callers++
@@ -212,7 +212,7 @@ func (s *stand) request(method, path, body string, header ...string) *http.Reque
 	return r
 }
 
-// serve answers a request. What it answers is what the document says.
+// serve serves a request, and checks that the document describes the response.
 func (s *stand) serve(r *http.Request) *httptest.ResponseRecorder {
 	s.t.Helper()
 	w := httptest.NewRecorder()
@@ -221,7 +221,7 @@ func (s *stand) serve(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// ask asks as an operator.
+// ask sends a request as an operator.
 func (s *stand) ask(method, path, body string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	return s.askAs(operatorToken, method, path, body)
@@ -232,7 +232,7 @@ func (s *stand) askAs(token, method, path, body string) *httptest.ResponseRecord
 	return s.serve(s.request(method, path, body, "Authorization", "Bearer "+token))
 }
 
-// get asks as an operator for something that must be there.
+// get sends a request as an operator, which must succeed.
 func get[T any](s *stand, method, path, body string) (found T) {
 	s.t.Helper()
 	w := s.ask(method, path, body)
@@ -245,7 +245,7 @@ func get[T any](s *stand, method, path, body string) (found T) {
 	return found
 }
 
-// refused asks as an operator for something that is not to be had, with the code that says why.
+// refused sends a request as an operator, which must fail with the code.
 func (s *stand) refused(method, path, body string, status int, code admin.Code, mentions ...string) *admin.Problem {
 	s.t.Helper()
 	w := s.ask(method, path, body)
@@ -264,7 +264,7 @@ func (s *stand) refused(method, path, body string, status int, code admin.Code, 
 	return &p
 }
 
-// object writes JSON of names and values.
+// object returns JSON of names and values.
 func object(pairs ...any) string {
 	all := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -274,7 +274,7 @@ func object(pairs ...any) string {
 	return string(text)
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patient); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -284,7 +284,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// A clock is put forward by hand.
+// A clock is advanced manually.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// However many viewers work and wait, an operator has a turn at once.
+// However many viewers work and wait, an operator gets a turn at once.
 func TestOperatorsHaveTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns()
@@ -46,7 +46,7 @@ func TestOperatorsHaveTurns(t *testing.T) {
 
 		endOperator := begin(Operator)
 		endViewer()
-		begin(Viewer)() // beside the operator
+		begin(Viewer)() // next to the operator
 		other := begin(Operator)
 		if _, err := turns.begin(t.Context(), Viewer); !isBusy(err) {
 			t.Errorf("a viewer beside two operators: %v", err)

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-io/penstock/internal/admin"
 )
 
-// markers are a caller whom viewers must not see.
+// markers are the attributes of a client that viewers must not see.
 var markers = map[string]string{"user": "marker-user-7f3a", "ip": "203.0.113.77", "path": "/people/marker-path", "agent": "Marker/1.0"}
 
-// marked makes calls of the marked caller under every rule, some of them denied.
+// marked sends requests of the marked client under every rule, some of which are denied.
 func (s *stand) marked() {
 	for range 5 {
 		s.call("method", "GET", "path", "/search", "user", markers["user"], "ip", markers["ip"])
@@ -25,12 +25,12 @@ func (s *stand) marked() {
 	s.call("method", "GET", "path", markers["path"], "agent", markers["agent"], "ip", markers["ip"])
 }
 
-// markedRequest is a request to a route that is answered, as far as one can be without naming the
-// marked caller. The streams are asked for by openStream.
+// markedRequest returns a successful request to a route, if there is one that does not name the marked client.
+// Streams are requested by openStream.
 func (s *stand) markedRequest(route admin.Route) *http.Request {
 	whole := object("document", someRules)
 	about := object("attributes", map[string]string{"user": markers["user"]})
-	asked := map[string][2]string{ // what differs from the path alone: the query and the body
+	asked := map[string][2]string{ // query and body, if the path alone is not enough
 		"GET /v1/keys":                    {"?rule=per-user"},
 		"GET /v1/stats":                   {"?last=1h"},
 		"POST /v1/session":                {"", object("token", "nonsense")},
@@ -56,7 +56,7 @@ func (s *stand) markedRequest(route admin.Route) *http.Request {
 	return s.request(route.Method, path+with[0], with[1])
 }
 
-// found are the markers that a text has.
+// found returns the markers in a text.
 func found(text string) (all []string) {
 	for name, value := range markers {
 		if strings.Contains(text, value) {
@@ -67,8 +67,8 @@ func found(text string) (all []string) {
 	return all
 }
 
-// Every route that the document has is asked by a viewer and by an operator, after calls of a marked
-// caller, a ban and a reset of his. The operator sees him, and the viewer nowhere.
+// A viewer and an operator request every route of the document, after requests, a ban and a reset of a marked client.
+// The operator sees the client, and the viewer never does.
 func TestViewersDoNotSeeWhoCalls(t *testing.T) {
 	s := newStand(t, setup{})
 	s.marked()
@@ -108,7 +108,7 @@ func TestViewersDoNotSeeWhoCalls(t *testing.T) {
 
 func veiledMarker(name string) string { return admin.Veiled("secret", name, markers[name]) }
 
-// streams tells whether the document says that an operation answers with a stream.
+// streams reports whether the document says that an operation responds with a stream.
 func streams(t *testing.T, operation string) bool {
 	answers, _ := theDocument(t).Operations()[operation]["responses"].(map[string]any)
 	answer, _ := answers["200"].(map[string]any)
@@ -140,7 +140,7 @@ func TestViewersDoNotSeeWhoCallsInStreams(t *testing.T) {
 	}
 }
 
-// readStream reads until the marked caller is there, named or veiled. He goes on calling meanwhile.
+// readStream reads until the marked client appears, by name or veiled. The client sends requests all the time.
 func (s *stand) readStream(url, token string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patient)
@@ -169,7 +169,7 @@ func (s *stand) readStream(url, token string) string {
 	return ""
 }
 
-// A value of a viewer's choice finds nothing: what is veiled cannot be guessed.
+// A value of a viewer's choice finds nothing, so veiled values cannot be guessed.
 func TestViewersCannotSearchForWhoCalls(t *testing.T) {
 	s := newStand(t, setup{})
 	s.marked()
@@ -190,14 +190,14 @@ func TestViewersCannotSearchForWhoCalls(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	// What a viewer asks to have explained is told back as it was asked: its hash would tell who is meant elsewhere.
+	// An explanation repeats a viewer's input as it was sent: its hash would identify the client elsewhere.
 	w := ask("POST", "/v1/explain", object("attributes", map[string]string{"user": markers["user"], "path": "/search"}))
 	if w.Code != 200 || strings.Contains(w.Body.String(), veiledMarker("user")) || !strings.Contains(w.Body.String(), markers["user"]) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
-// Of callers whose names are hostile or cut off, the audit shows no more than of others.
+// For clients with hostile or truncated names, the audit shows no more than for others.
 func TestAuditIsVeiled(t *testing.T) {
 	s := newStand(t, setup{})
 	names := []string{`quote" user="marker-1`, `back\slash"marker-2`, "new\nline marker-3", strings.Repeat("ä", 120) + " marker-4", "marker-5\\"}
@@ -213,7 +213,7 @@ func TestAuditIsVeiled(t *testing.T) {
 	}
 }
 
-// That somebody was shown who calls is in the audit, once an hour.
+// Showing the names of clients is recorded in the audit, once an hour.
 func TestRevealsAreWrittenDown(t *testing.T) {
 	s := newStand(t, setup{})
 	reveals := func() (n int) {
@@ -225,7 +225,7 @@ func TestRevealsAreWrittenDown(t *testing.T) {
 		r.RemoteAddr = "192.0.2.1:1"
 		s.serve(r)
 	}
-	look(operatorToken) // nobody has called: nobody is shown
+	look(operatorToken) // no requests yet: no client is shown
 	s.marked()
 	look(viewerToken)
 	for range 3 {
@@ -233,7 +233,7 @@ func TestRevealsAreWrittenDown(t *testing.T) {
 	}
 	s.clock.pass(time.Hour + time.Second)
 	look(operatorToken)
-	s.door.Close() // which waits until it is written
+	s.door.Close() // waits until it is recorded
 	if n := reveals(); n != 2 {
 		t.Errorf("%d times", n)
 	}

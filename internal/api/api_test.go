@@ -29,7 +29,7 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 	}
 }
 
-// Exactly the limit passes, however many ask at once over real connections.
+// Exactly the limit is allowed, however many clients ask at once over real connections.
 func TestExactlyTheLimitPasses(t *testing.T) {
 	server := httptest.NewServer(newHandler(t, setup{}))
 	defer server.Close()
@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// While the store is gone checks are answered, by each rule's policy.
+// While the store is unavailable, checks are answered by each rule's policy.
 func TestCheckWithoutStore(t *testing.T) {
 	h := newHandler(t, setup{store: gone{}})
 	for path, want := range map[string]string{
@@ -192,8 +192,8 @@ func TestDocumentAndHealthAreServed(t *testing.T) {
 	theDocument(t).Conforms(t, "GET", "/healthcheck", w)
 }
 
-// A node that is not ready says so where balancers ask, and to probes of envoyproxy/ratelimit with the status that they
-// know. /healthz is about the process alone.
+// A node that is not ready says so to load balancers, and to probes of envoyproxy/ratelimit with the status that they
+// expect. /healthz is about the process alone.
 func TestHealthOfANodeThatIsNotReady(t *testing.T) {
 	h := newHandler(t, setup{ready: func() readiness.State { return readiness.State{NotReady: errors.New("draining")} }})
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/healthcheck": 500} {
@@ -204,7 +204,7 @@ func TestHealthOfANodeThatIsNotReady(t *testing.T) {
 	}
 }
 
-// Health checks send any Host; everything else needs one under which the listener is reached.
+// Health checks may send any Host; everything else needs one under which the listener is reached.
 func TestHosts(t *testing.T) {
 	h := newHandler(t, setup{hosts: webguard.Hosts{Loopback: true}})
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/healthcheck": 200, "/openapi.json": 403, "/v1/auth": 403} {

@@ -12,8 +12,8 @@ import (
 
 var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 
-// forward is the request of a proxy at 10.0.0.5 whose client is 192.0.2.1. Headers are name, value
-// and so on; an empty value removes what is otherwise there.
+// forward returns a request of a proxy at 10.0.0.5 whose client is 192.0.2.1. Headers are name, value and so on; an
+// empty value removes a default.
 func forward(query string, headers ...string) *http.Request {
 	r := httptest.NewRequest("GET", "/v1/auth"+query, nil)
 	r.RemoteAddr = "10.0.0.5:4711"
@@ -28,7 +28,7 @@ func forward(query string, headers ...string) *http.Request {
 	return r
 }
 
-// field is a header as it was written: those of limits are spelt as their specification does.
+// field returns a header as written: limit headers use the spelling of their specification.
 func field(w *httptest.ResponseRecorder, name string) string {
 	return strings.Join(w.Header()[name], ", ")
 }
@@ -45,7 +45,7 @@ func TestAuth(t *testing.T) {
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1200" || field(w, "RateLimit-Policy") == "" || !strings.Contains(w.Body.String(), `"violated-policies":["per-ip"]`) {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	// Any method asks; nginx understands only 403.
+	// Any method is accepted; nginx only understands 403.
 	r := forward("?deny_status=403&deny_status=429")
 	r.Method = "PROPFIND"
 	w = send(t, h, r)
@@ -57,7 +57,7 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// What the proxy says of the client's request is what counts, by whichever header it says it.
+// The request is taken from the proxy's headers, whichever ones it uses.
 func TestAuthTakesTheRequestFromHeaders(t *testing.T) {
 	for _, headers := range [][]string{
 		{"X-Forwarded-Uri", "", "X-Original-URI", "/posts/7?x", "X-Forwarded-Method", "", "X-Original-Method", "POST"},
@@ -79,7 +79,7 @@ func TestAuthTakesTheRequestFromHeaders(t *testing.T) {
 	}
 }
 
-// A header that a proxy passes on from its client must not decide what the client is counted as.
+// A header that a proxy forwards from its client must not decide what the client is counted as.
 func TestAuthRefusesForgedHeaders(t *testing.T) {
 	h := newHandler(t, setup{now: at(someday), trusted: proxies})
 	for name, headers := range map[string][]string{
@@ -101,7 +101,7 @@ func TestAuthRefusesForgedHeaders(t *testing.T) {
 	if w.Code != http.StatusForbidden || w.Header().Get("X-Penstock-Status") != "400" {
 		t.Errorf("for nginx: %d %v", w.Code, w.Header())
 	}
-	// The addresses that a client puts before its own are not believed.
+	// Addresses that a client puts before its own are not trusted.
 	for i, forged := range []string{"198.51.100.1, 192.0.2.1", "198.51.100.2, 192.0.2.1", "garbage, 192.0.2.1", "::1,192.0.2.1"} {
 		w := send(t, h, forward("", "X-Forwarded-For", "", "X-Forwarded-For", forged))
 		if want := map[bool]int{true: 200, false: 429}[i < 3]; w.Code != want {
@@ -165,8 +165,8 @@ func TestAuthRefusesWhatIsTooLong(t *testing.T) {
 	}
 }
 
-// FuzzAuth: whatever a proxy passes on, the answer is one that the document announces, and headers
-// that contradict each other are refused.
+// FuzzAuth checks that for any headers of a proxy the document describes the response, and that contradictory headers
+// are refused.
 func FuzzAuth(f *testing.F) {
 	f.Add("/limited/a", "/limited/a", "GET", "host", "192.0.2.1", "deny_status=403")
 	f.Add("//limited/%2e%2e/x?%zz", "", "", "[::1]:80", "for=x, unknown", "")

@@ -49,7 +49,7 @@ func TestReservationsAreConcludedOnce(t *testing.T) {
 	expect(t, h, "DELETE", "/v1/reservations/"+strings.Repeat("A", 10_000), "", 404, "too long")
 }
 
-// A lease makes place for another when it is released.
+// Releasing a permit makes room for another one.
 func TestLeases(t *testing.T) {
 	h := newHandler(t, setup{now: at(someday)})
 	var v penstock.Verdict
@@ -64,7 +64,7 @@ func TestLeases(t *testing.T) {
 	expect(t, h, "POST", "/v1/check", call("/jobs", "u"), 200, `"allowed":true`)
 }
 
-// half is a store that takes, and then does not settle.
+// half is a store that takes, and then fails to settle.
 type half struct {
 	penstock.Store
 	gone

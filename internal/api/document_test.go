@@ -22,11 +22,11 @@ func theDocument(t testing.TB) *openapitest.Document {
 	return d
 }
 
-// conforms checks that an answer is one that the document announces.
+// conforms checks that the document describes the response.
 func conforms(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && !strings.Contains(r.URL.Path, "/reservations/") {
-		return // not asked by the document
+		return // not described by the document
 	}
 	method := r.Method
 	if r.URL.Path == "/v1/auth" && method != http.MethodHead {
@@ -35,7 +35,7 @@ func conforms(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	theDocument(t).Conforms(t, method, template(r.URL.Path), w)
 }
 
-// template is a path as the document names it.
+// template returns a path as the document names it.
 func template(path string) string {
 	rest, ok := strings.CutPrefix(path, "/v1/reservations/")
 	if !ok {

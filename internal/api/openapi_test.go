@@ -14,7 +14,7 @@ import (
 func TestDocumentHasEveryRoute(t *testing.T) {
 	d := theDocument(t)
 	documented := slices.Collect(maps.Keys(d.Operations()))
-	served := append(api.Routes(), "POST /json") // which is internal/rls's, proved there
+	served := append(api.Routes(), "POST /json") // served by internal/rls and tested there
 	slices.Sort(documented)
 	slices.Sort(served)
 	if !slices.Equal(documented, served) {
@@ -24,14 +24,13 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 
 func TestDocumentIsSound(t *testing.T) { theDocument(t).Sound(t) }
 
-// A step of the examples' story: one request, and the example that it is answered with.
+// A step of the examples' story is one request, and the example of its response.
 type step struct {
 	method, path     string
-	request, example string // names of examples; a request that is no example is given as it is
+	request, example string // names of examples; a request that is not an example is given literally
 }
 
-// The story is told to a server whose clock stands still. {id} is what the last reservation was
-// called.
+// The story runs on a server whose clock stands still. {id} is the ID of the last reservation.
 var story = []step{
 	{"POST", "/v1/check", "search", "allowed"},
 	{"POST", "/v1/check", `{"attributes":{"user":"u1","path":"/search","method":"GET"},"cost":99}`, ""},
@@ -44,7 +43,7 @@ var story = []step{
 	{"DELETE", "/v1/reservations/{id}", "", "released"},
 }
 
-// Every example of a request is accepted, and every example of an answer is what is answered.
+// Every example of a request is accepted, and every example of a response is returned.
 func TestExamples(t *testing.T) {
 	d, h := theDocument(t), newHandler(t, setup{now: at(someday)})
 	told, id := map[string]bool{}, ""
@@ -82,7 +81,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// exampleID stands for reservations, which are called differently every time.
+// exampleID replaces the IDs of reservations, which differ every time.
 const exampleID = "AQAAAAAAAAAB"
 
 func reserved(t *testing.T, body []byte, before string) string {
@@ -111,7 +110,7 @@ func sameJSON(t *testing.T, got string, want any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// examples are where the document has any.
+// examples returns the paths of all examples in the document.
 func examples(path []string, in any) (all []string) {
 	object, ok := in.(map[string]any)
 	if !ok {

@@ -93,14 +93,14 @@ func newMemory(t testing.TB) *memstore.Store {
 	return store
 }
 
-// at is a clock that stands still.
+// at returns a clock that stands still.
 func at(when time.Time) func() penstock.Instant {
 	return func() penstock.Instant { return penstock.InstantOf(when) }
 }
 
 var someday = time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC)
 
-// gone is a store that does not answer.
+// gone is a store that is unavailable.
 type gone struct{}
 
 func (gone) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
@@ -111,7 +111,7 @@ func (gone) Settle(context.Context, *storage.Settlement, *storage.Settled) error
 	return penstock.ErrUnavailable
 }
 
-// ask sends JSON, and checks the answer against the OpenAPI document.
+// ask sends JSON, and checks the response against the OpenAPI document.
 func ask(t testing.TB, h http.Handler, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))

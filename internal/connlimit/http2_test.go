@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/certtest"
 )
 
-// A tape is a connection on which a client has sent all that it will.
+// A tape is a connection on which the client has sent everything.
 type tape struct {
 	fakeConn
 	sent *bytes.Reader
@@ -31,7 +31,7 @@ func (f framesOf) bytes() []byte {
 	return b.Bytes()
 }
 
-// An http2Stand is a bounded listener whose clients have sent what they send.
+// An http2Stand is a bounded listener whose clients have sent everything.
 type http2Stand struct {
 	t *testing.T
 	*HTTP2Listener
@@ -47,7 +47,7 @@ func newHTTP2Stand(t *testing.T, most int64) *http2Stand {
 	return s
 }
 
-// connect returns what was accepted, of which nothing has been read.
+// connect returns an accepted connection that has not been read.
 func (s *http2Stand) connect(from string, sends framesOf) (*tape, *http2Conn) {
 	s.t.Helper()
 	c := &tape{fakeConn{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}, bytes.NewReader(append([]byte(http2Preface), sends.bytes()...))}
@@ -121,7 +121,7 @@ func TestHTTP2CountsRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// A connection without requests is idle as soon as the client has said that it speaks HTTP/2.
+// A connection without requests is idle as soon as the client has sent the HTTP/2 preface.
 func TestHTTP2Idle(t *testing.T) {
 	s := newHTTP2Stand(t, 1<<20)
 	_, c := s.connect("192.0.2.1:1", func(f *http2.Framer) { f.WriteSettings() })
@@ -145,8 +145,7 @@ func post(size int) framesOf {
 	}
 }
 
-// The client that holds most loses connections first, and of these the largest, until there is some
-// room.
+// The client that holds most loses connections first, the largest of them first, until there is some room.
 func TestHTTP2ClosesTheLargestClient(t *testing.T) {
 	s := newHTTP2Stand(t, 1<<20)
 	alone, c := s.connect("192.0.2.1:1", post(320<<10)) // the largest connection, not the largest client
@@ -173,7 +172,7 @@ func TestHTTP2ClosesTheLargestClient(t *testing.T) {
 	}
 }
 
-// A listener that ends TLS knows the frames of its connections, and their clients.
+// A listener that terminates TLS knows the frames of its connections, and their clients.
 func TestHTTP2OverTLS(t *testing.T) {
 	ca := certtest.NewAuthority(t)
 	pair := ca.Issue(t, "localhost")

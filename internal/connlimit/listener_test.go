@@ -37,7 +37,7 @@ type fakeConn struct {
 func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
 func (c *fakeConn) Close() error         { c.closed.Store(true); return nil }
 
-// A stand is a bounded listener that is accepted from.
+// A stand is a bounded listener that accepts connections.
 type stand struct {
 	t *testing.T
 	*Listener
@@ -66,7 +66,7 @@ func newStand(t *testing.T, o Options) *stand {
 	return s
 }
 
-// dial returns the connection and what was accepted: nil if it was not.
+// dial returns the connection and what was accepted: nil if it was refused.
 func (s *stand) dial(from string) (*fakeConn, net.Conn) {
 	c := &fakeConn{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}
 	go func() {
@@ -125,7 +125,7 @@ func TestPerClient(t *testing.T) {
 	})
 }
 
-// A client that has its share gets another connection for one that is idle.
+// A client that has used up its share gets another connection in exchange for an idle one.
 func TestIdleConnectionOfClientIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t, Options{Max: 100, PerClient: 2})
@@ -152,7 +152,7 @@ func TestIdleConnectionOfClientIsClosed(t *testing.T) {
 	})
 }
 
-// A full listener closes the connection that is idle longest, or the next that becomes idle.
+// A full listener closes the connection that has been idle longest, or the next one that becomes idle.
 func TestFullListenerClosesIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t, Options{Max: 3})

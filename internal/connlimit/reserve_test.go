@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// A full listener takes connections for health checks. If the reserve is full, too, it closes the
-// oldest, or one of a client that has its share.
+// A full listener accepts connections for health checks. If the reserve is full too, it closes the oldest, or one of
+// a client that has used up its share.
 func TestReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t, Options{Max: 3, PerClient: 2, Reserve: 2})
@@ -49,7 +49,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// A client that comes again and again does not push out others.
+// A client that keeps opening connections does not push out others.
 func TestReserveOfManyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t, Options{Max: 1, Reserve: 3})
@@ -72,8 +72,7 @@ func TestReserveOfManyClients(t *testing.T) {
 	})
 }
 
-// Requests on the reserve get the room of connections that are closed or become idle, the first that
-// came first.
+// Requests on the reserve get the room of connections that are closed or become idle, in order of arrival.
 func TestReserveWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t, Options{Max: 2, PerClient: 2, Reserve: 4})

@@ -29,12 +29,12 @@ rules:
   - {name: odd, match: {path: /odd, when: "int(user) > 0"}, key: [], limits: [1000/1m]}
 `
 
-// deny is a store that does not answer.
+// deny is a store that is unavailable.
 type deny struct{ err error }
 
 func (d deny) Take(context.Context, *storage.Ticket, *storage.Outcome) error { return d.err }
 
-// run decides calls and returns what was written, one record a line, without times.
+// run decides requests and returns the log, one record a line, without times.
 func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.Store, work func(decide func(attributes ...string))) []map[string]any {
 	t.Helper()
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "rules.yaml", Data: []byte(document)}}, rules.Options{Secret: "secret"})
@@ -65,7 +65,7 @@ func run(t *testing.T, o decisionlog.Options, level slog.Level, store penstock.S
 			call.Attributes = append(call.Attributes, penstock.Attribute{Name: attributes[i], Value: attributes[i+1]})
 		}
 		var v penstock.Verdict
-		_ = e.Decide(t.Context(), &call, &v) // what it says is in the log
+		_ = e.Decide(t.Context(), &call, &v) // the result is in the log
 	})
 	l.Close()
 	return records(t, out.String())
@@ -116,7 +116,7 @@ func TestSampled(t *testing.T) {
 			}
 			time.Sleep(10*time.Second + time.Millisecond) // the summary
 			synctest.Wait()
-			decide("user", "alice") // begins anew
+			decide("user", "alice") // starts again
 		})
 		var lines []string
 		for _, r := range got {
@@ -149,7 +149,7 @@ func TestNoneAndLevels(t *testing.T) {
 	}
 }
 
-// Failures are written in every mode, say where, and name nobody.
+// Failures are logged in every mode, with their place and without the names of clients.
 func TestStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no summary comes in between
 		broken := deny{fmt.Errorf("redis: %w: %w", penstock.ErrUnavailable, errors.New("connection refused\nby \x1b[31mpeer"))}
@@ -175,7 +175,7 @@ func TestStoreFailure(t *testing.T) {
 	})
 }
 
-// Under all every failure is written, and none is summed up.
+// In mode all every failure is logged, and there is no summary.
 func TestAllStoreFailures(t *testing.T) {
 	broken := deny{fmt.Errorf("redis: %w", penstock.ErrUnavailable)}
 	got := run(t, decisionlog.Options{Mode: decisionlog.All}, slog.LevelError, broken, func(decide func(...string)) {
@@ -193,7 +193,7 @@ func TestAllStoreFailures(t *testing.T) {
 	}
 }
 
-// panics is a store that does nothing else.
+// panics is a store that always panics.
 type panics struct{}
 
 func (panics) Take(context.Context, *storage.Ticket, *storage.Outcome) error { panic("for the test") }
@@ -207,7 +207,7 @@ func TestStackOfAPanic(t *testing.T) {
 	}
 }
 
-// changing is a store that fails in one way after the other.
+// changing is a store whose errors change.
 type changing struct{ errs []error }
 
 func (c *changing) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
@@ -216,8 +216,8 @@ func (c *changing) Take(context.Context, *storage.Ticket, *storage.Outcome) erro
 	return err
 }
 
-// The first failure of a kind is written in full, however many there were of another; a long outage
-// is a few lines, whatever rules it is about.
+// The first failure of a kind is logged in full, however many there were of another kind; a long outage takes a few
+// lines, whatever rules it affects.
 func TestCauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no summary comes in between
 		timeout := fmt.Errorf("%w: timeout", penstock.ErrUnavailable)

@@ -9,8 +9,8 @@ import (
 
 const guide = "../../docs/envoy-migrate.md"
 
-// The table in the migration guide is made from Variables. After a change there:
-// PENSTOCK_TEST_UPDATE=1 go test ./internal/envoyenv
+// The table in the migration guide is generated from Variables. After a change there: PENSTOCK_TEST_UPDATE=1 go test
+// ./internal/envoyenv
 func TestGuideHasAllVariables(t *testing.T) {
 	const begin, end = "<!-- variables -->\n", "<!-- end of variables -->\n"
 	text, err := os.ReadFile(guide)

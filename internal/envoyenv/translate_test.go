@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// settings translates variables and returns what is not a default, as "variable key=value".
+// settings translates variables and returns all settings that are not defaults, as "variable key=value".
 func settings(t *testing.T, env ...string) []string {
 	t.Helper()
 	translated := Translate(env, true)
@@ -26,7 +26,7 @@ func settings(t *testing.T, env ...string) []string {
 	return all
 }
 
-// Every variable of that service, as its settings name them, is known, and no other.
+// Variables lists exactly the variables in the settings of that service.
 func TestVariablesAreComplete(t *testing.T) {
 	text, err := os.ReadFile("testdata/variables.txt")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestVariablesAreComplete(t *testing.T) {
 	}
 }
 
-// A variable that has a setting changes one, and only a variable that has none is ignored.
+// A variable with a setting changes one, and only variables without a setting are ignored.
 func TestVariablesDoWhatTheySay(t *testing.T) {
 	around := []string{
 		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=/c", "GRPC_SERVER_TLS_KEY=/k", "GRPC_CLIENT_TLS_CACERT=/a", "REDIS_URL=h:1", "REDIS_SOCKET_TYPE=tcp",
@@ -59,7 +59,7 @@ func TestVariablesDoWhatTheySay(t *testing.T) {
 		"BACKEND_TYPE": "redis", "CONFIG_GRPC_XDS_NODE_METADATA": "a=b", "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS": "a:b", "REDIS_URL": "h:3", "REDIS_PERSECOND_URL": "h:4",
 		"GRPC_UDS": "/s", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": "false",
 	}
-	// These choose among settings that others name.
+	// These choose among settings of other variables.
 	choosers := []string{"REDIS_SOCKET_TYPE", "REDIS_PERSECOND_SOCKET_TYPE", "BACKEND_TYPE", "CONFIG_TYPE", "REDIS_PERSECOND", "GRPC_SERVER_USE_TLS"}
 	isBool := regexp.MustCompile(`(_TLS|USE_\w+|ENABLED|MODE|METADATA|MERGE_\w+|STOP_\w+|FORCE_\w+|PERSECOND)$`)
 	for _, v := range Variables {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Counters are named by what a descriptor is, so that they outlast changes of the files and other
-// versions of Penstock find them.
+// Counters are named by the entries of a descriptor, so that they survive changes of the files and other versions of
+// Penstock find them.
 func TestCounters(t *testing.T) {
 	const text = `
 domain: d

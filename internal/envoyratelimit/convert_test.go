@@ -28,7 +28,7 @@ func newStore(t testing.TB) storage.FullStore {
 	return s
 }
 
-// both returns what serves a file as it is, and what serves the rules it is converted to.
+// both returns a limiter for a file, and one for the rules it is converted to.
 func both(t testing.TB, text string) (file, converted rls.Limiter, notes []string) {
 	t.Helper()
 	c, _, err := Load(file1(text), Options{})
@@ -52,7 +52,7 @@ func one(entries []penstock.Attribute) *rls.Request {
 	return &rls.Request{Domain: "d", Descriptors: []rls.Descriptor{{Entries: entries, Cost: 1}}}
 }
 
-// mentions tells whether all keys are somewhere in a tree.
+// mentions reports whether all keys are somewhere in a tree.
 func mentions(level []twig, ask []penstock.Attribute) bool {
 	known := map[string]bool{}
 	var collect func([]twig)
@@ -66,8 +66,7 @@ func mentions(level []twig, ask []penstock.Attribute) bool {
 	return !slices.ContainsFunc(ask, func(a penstock.Attribute) bool { return !known[a.Name] })
 }
 
-// Rules that were converted answer as the file does, as long as no entry is there that no rule has
-// heard of.
+// Converted rules answer as the file does, as long as every entry is known to some rule.
 func TestConvertedAnswersAlike(t *testing.T) {
 	g := &grower{
 		Rand: rand.New(rand.NewPCG(3, 4)), keys: [][]string{{"a", "b"}, {"c", "e"}, {"f"}},
@@ -114,7 +113,7 @@ func TestConvertedAnswersAlike(t *testing.T) {
 	}
 }
 
-// Algorithms and windows that are ours are imported.
+// Penstock's own algorithms and windows are imported.
 func TestConvertedAlgorithms(t *testing.T) {
 	file, converted, notes := both(t, `
 domain: d
@@ -163,7 +162,7 @@ descriptors:
 	}
 }
 
-// A key that rules have a meaning of their own for is imported all the same, by the value that was sent.
+// A key that is a built-in attribute of rules is imported too, by the value that was sent.
 func TestConvertedBuiltinKeys(t *testing.T) {
 	for _, key := range []string{"path", "ip", "domain", "method", "host", "when", "attributes", "on_error", "limits"} {
 		text := strings.ReplaceAll(`

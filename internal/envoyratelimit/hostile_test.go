@@ -7,14 +7,14 @@ import (
 	"github.com/penstock-io/penstock/internal/hostiledoc"
 )
 
-// What a file costs is bounded by its bytes: 400 bytes of memory for each. Twice the file costs about
-// twice as much.
+// The cost of a file is bounded by its size: 400 bytes of memory for each byte. Twice the file costs about twice as
+// much.
 func TestCostPerByte(t *testing.T) {
 	const perByte = 400
 	allocated := func(text string) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _, _ = Load(file1(text), Options{}) // refused or not, it must not cost more
+		_, _, _ = Load(file1(text), Options{}) // must not cost more, refused or not
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}

@@ -22,7 +22,7 @@ func hourly(count int) string {
 // errNotTaken says that nothing was charged.
 var errNotTaken = fmt.Errorf("%w: %w", penstock.ErrUnavailable, storage.ErrNotTaken)
 
-// Every descriptor is observed as a call of its own, with its rule and key.
+// Every descriptor is observed as a separate request, with its rule and key.
 func TestObserve(t *testing.T) {
 	type seen struct {
 		key, rule, value string
@@ -59,7 +59,7 @@ func TestNeedsAnEngine(t *testing.T) {
 	}
 }
 
-// What a descriptor brings cannot make a limit that no store knows.
+// A limit in a descriptor must be one that stores support.
 func TestImpossibleOverride(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		s := newStand(t, hourly(0), stand{Store: newStore(t), Together: together})
@@ -72,8 +72,7 @@ func TestImpossibleOverride(t *testing.T) {
 	}
 }
 
-// A descriptor that is over its limit is answered by the deny cache, until the window ends or under
-// another limit.
+// The deny cache answers a descriptor that is over its limit, until the window ends or the limit changes.
 func TestDenyCache(t *testing.T) {
 	const second = penstock.Instant(1_000_000)
 	store := &failing{Store: newStore(t)}
@@ -125,7 +124,7 @@ func TestDenyCache(t *testing.T) {
 	}
 }
 
-// Whatever is cached, the answers are those of a counter that is asked every time.
+// With any cache, the answers are those of a counter that is asked every time.
 func TestAsCounted(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	now := at()
@@ -156,7 +155,7 @@ func TestAsCounted(t *testing.T) {
 	}
 }
 
-// While the store is unavailable a node continues from what it was told, and charges the store later.
+// While the store is unavailable, a node continues from its last known state, and charges the store later.
 func TestOutage(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		shared, now := newStore(t), at()
@@ -164,9 +163,9 @@ func TestOutage(t *testing.T) {
 		store := &failing{Store: shared}
 		s := newStand(t, hourly(10), stand{Store: store, Local: newStore(t), Together: together, Now: clock})
 		other := newStand(t, hourly(10), stand{Store: shared, Together: together, Now: clock})
-		s.ask(t, 1, "ax")       // so that this node has heard of it
-		other.ask(t, 3, "ax")   // which it has not
-		s.ask(t, 1, "ax", "ay") // and now it has: 5 are counted
+		s.ask(t, 1, "ax")       // so that this node knows it
+		other.ask(t, 3, "ax")   // which this node does not know
+		s.ask(t, 1, "ax", "ay") // and now it does: 5 are counted
 		store.err = errNotTaken
 		passed := 0
 		for range 20 {
@@ -194,7 +193,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A request that nothing can count is not answered.
+// A request that cannot be counted is not answered.
 func TestNothingCounts(t *testing.T) {
 	s := newStand(t, hourly(10), stand{Store: &failing{err: errNotTaken}})
 	_, err := s.Limit(t.Context(), one(entries("a", "x")))

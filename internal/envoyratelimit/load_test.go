@@ -14,7 +14,7 @@ func file1(text string) []rules.File {
 	return []rules.File{{Name: "f.yaml", Data: []byte(text)}}
 }
 
-// placed writes problems as place and message.
+// placed returns problems as position and message.
 func placed(problems rules.Problems) string {
 	lines := make([]string, len(problems))
 	for i, p := range problems {
@@ -96,7 +96,7 @@ func TestDomainsOfSeveralFiles(t *testing.T) {
 	}
 }
 
-// Editors of Windows begin a file with a byte order mark.
+// Windows editors begin a file with a byte order mark.
 func TestByteOrderMark(t *testing.T) {
 	c, warnings, err := Load(file1("\ufeffdomain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: +5}}]"), Options{})
 	if err != nil || len(warnings) > 0 {
@@ -107,7 +107,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// What is written in an unusual way, or in the wrong place, is read as that service reads it.
+// Unusual notation, and fields in the wrong place, are read as envoyproxy/ratelimit reads them.
 func TestGoodFiles(t *testing.T) {
 	c, warnings, err := Load(file1(`
 domain: d

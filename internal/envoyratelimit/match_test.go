@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A twig is a descriptor as a test thinks of it.
+// A twig is a descriptor in the model of the test.
 type twig struct {
 	key, value string
 	limit      int // 0: none
 	below      []twig
 }
 
-// A grower makes random trees. Keys are those of the depth, so that their order is always the same.
+// A grower makes random trees. Keys belong to a depth, so that their order is always the same.
 type grower struct {
 	*rand.Rand
 	keys   [][]string

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/rls"
 )
 
-// dump writes the series, each on a line: labels, and the counts that are not 0.
+// dump returns the series, one per line: labels, and the counts that are not 0.
 func (s *Stats) dump() string {
 	var lines []string
 	s.Each(func(l Labels, n *Series) {
@@ -46,7 +46,7 @@ func newStatsStand(t *testing.T, text string, s stand, o StatsOptions) *stand {
 
 var usualStats = StatsOptions{NearLimit: 0.8, MaxSeries: 100}
 
-// Hits are counted, not requests, and those that cross a threshold on both of its sides.
+// Hits are counted, not requests, and hits that cross a threshold count on both sides of it.
 func TestStats(t *testing.T) {
 	s := newStatsStand(t, `
 domain: d
@@ -63,7 +63,7 @@ descriptors:
 		want string // of that key so far
 	}{
 		{7, "a1", "total 7 within 7"},
-		{2, "a1", "total 9 within 9 near 1"}, // 9 is above 8, of which 8 are not near
+		{2, "a1", "total 9 within 9 near 1"}, // 8 of the 9 are not near
 		{1, "a1", "total 10 within 10 near 2"},
 		{3, "a1", "total 13 within 10 near 2 over 3"},
 		{0, "a1", "total 13 within 10 near 2 over 3"},
@@ -93,7 +93,7 @@ descriptors:
 	}
 }
 
-// What the deny cache answers is over the limit, too.
+// Answers of the deny cache count as over the limit, too.
 func TestStatsOfCachedDenials(t *testing.T) {
 	cache, err := denycache.New(newStore(t), denycache.Options{})
 	if err != nil {
@@ -119,8 +119,8 @@ func TestStatsOfRefunds(t *testing.T) {
 	}
 }
 
-// The names of statistics, as src/config/config_impl.go of envoyproxy/ratelimit makes them, and what its mapping
-// for Prometheus makes of those.
+// The names of statistics are those of src/config/config_impl.go of envoyproxy/ratelimit, and the labels those of its
+// mapping for Prometheus.
 func TestStatNames(t *testing.T) {
 	const text = `
 domain: d
@@ -190,7 +190,7 @@ descriptors:
 	}
 }
 
-// Values that clients choose cannot make any number of series.
+// Values that clients choose cannot make an unbounded number of series.
 func TestStatsAreBounded(t *testing.T) {
 	s := newStatsStand(t, "domain: d\ndescriptors: [{key: a, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 9}}]", stand{}, StatsOptions{NearLimit: 0.8, MaxSeries: 3})
 	for i := range 10 {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRequest has clients ask over loopback: a bare proxy, the gateway with limits that pass,
-// and with a limit that denies. Client and server are in the process and in the numbers of all.
+// BenchmarkRequest sends requests over loopback: to a bare proxy, to the gateway with limits that allow, and with a
+// limit that denies. Client and server are in the same process, so all numbers include them.
 func BenchmarkRequest(b *testing.B) {
 	server := newServer(b, func(rw http.ResponseWriter, req *http.Request) { io.WriteString(rw, "hello") })
 	address, err := url.Parse(server)
@@ -65,8 +65,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkDenied puts a denial beside the least that net/http can answer with. The client does
-// next to nothing: what is allocated is the server's.
+// BenchmarkDenied compares a denial with the least that net/http can answer with. The client does almost nothing: the
+// allocations are the server's.
 func BenchmarkDenied(b *testing.B) {
 	bare := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		rw.Header().Set("Content-Type", "application/problem+json")

@@ -12,22 +12,21 @@ import (
 // oneRequest denies every request after the first.
 const oneRequest = "rules: [{name: one, key: [], limits: [1/1h]}]"
 
-// A response that is sent before the request's body has come closes the connection, unless the rest
-// arrives soon.
+// A response that is sent before the request's body has arrived closes the connection, unless the rest arrives soon.
 func TestUnsentBodies(t *testing.T) {
 	post := func(path, headers, body string) string {
 		return "POST " + path + " HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n" + body
 	}
 	const (
-		rest = 5 * time.Second  // the client has for the rest of a body that nobody reads
-		body = 30 * time.Second // for the next piece of one that somebody reads
+		rest = 5 * time.Second  // for the rest of a body that is not read
+		body = 30 * time.Second // for the next part of a body that is read
 		idle = 60 * time.Second // between requests
 	)
 	for _, test := range []struct {
 		name, sent string
 		status     int
-		after      time.Duration // it is answered
-		closed     time.Duration // the connection is closed
+		after      time.Duration // until the response
+		closed     time.Duration // until the connection is closed
 	}{
 		{"denied", post("/", "Content-Length: 9\r\n", ""), 429, rest, rest},
 		{"denied, half a body", post("/", "Content-Length: 9\r\n", "half"), 429, rest, rest},
@@ -101,8 +100,8 @@ func TestUnsentBodies(t *testing.T) {
 	}
 }
 
-// A client must send a body at some rate, on average, after a grace period. Time in which the server
-// does not want more does not count.
+// A client must send a body at a minimum average rate, after a grace period. Time in which the server does not read
+// does not count.
 func TestMinimumBodyRate(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -150,7 +149,7 @@ func TestMinimumBodyRate(t *testing.T) {
 	}
 }
 
-// A body that nobody has begun to read goes on to the next server like the rest of the request.
+// A body that no server has begun to read goes to the next server with the request.
 func TestBodyOfRetriedRequest(t *testing.T) {
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) { io.Copy(rw, req.Body) })
 	s := start(t, setting{options: Options{Upstreams: upstreams(closedAddress(t), closedAddress(t), server)}})
@@ -163,7 +162,7 @@ func TestBodyOfRetriedRequest(t *testing.T) {
 	}
 }
 
-// On HTTP/2 a response without the body ends its stream, and the connection serves others.
+// On HTTP/2 a response without reading the body ends its stream, and the connection serves others.
 func TestUnsentBodyOverHTTP2(t *testing.T) {
 	inBubble(t, setting{rules: oneRequest, options: Options{H2C: true}}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, b *bubble) {
 		h2c := &http.Transport{DialContext: b.front.dial, Protocols: new(http.Protocols)}
@@ -171,7 +170,7 @@ func TestUnsentBodyOverHTTP2(t *testing.T) {
 		t.Cleanup(h2c.CloseIdleConnections)
 		client := &http.Client{Transport: h2c}
 		get(t, client, "http://gateway.test/")
-		for range 300 { // more than streams of the same time
+		for range 300 { // more than concurrent streams
 			body, unsent := io.Pipe()
 			got := do(t, client, newRequest(t, "POST", "http://gateway.test/", body))
 			if got.StatusCode != http.StatusTooManyRequests || !strings.Contains(got.body, "429") {

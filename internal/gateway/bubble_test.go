@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// A pipeNet is a network in memory, for tests in a bubble, where time passes when nothing else does.
+// A pipeNet is an in-memory network, for tests in a bubble with virtual time.
 type pipeNet struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -56,13 +56,13 @@ type addressed struct{ net.Conn }
 func (addressed) RemoteAddr() net.Addr { return pipeAddr }
 func (addressed) LocalAddr() net.Addr  { return pipeAddr }
 
-// A bubble is a gateway and its upstream on networks in memory.
+// A bubble is a gateway and its upstream on in-memory networks.
 type bubble struct {
 	*stand
 	front *pipeNet
 }
 
-// inBubble runs a test with a gateway before a handler, with time that passes by itself.
+// inBubble runs a test with a gateway in front of a handler, in virtual time.
 func inBubble(t *testing.T, set setting, handler http.HandlerFunc, test func(t *testing.T, b *bubble)) {
 	synctest.Test(t, func(t *testing.T) {
 		back := newPipeNet()
@@ -82,7 +82,7 @@ func inBubble(t *testing.T, set setting, handler http.HandlerFunc, test func(t *
 	})
 }
 
-// client returns one that dials the gateway.
+// client returns a client that dials the gateway.
 func (b *bubble) client() *http.Client {
 	transport := &http.Transport{DialContext: b.front.dial}
 	b.t.Cleanup(transport.CloseIdleConnections)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Exchanges are used again: what belongs to one request must not show up in another.
+// Exchanges are reused: data of one request must not show up in another.
 func TestExchangesAreKeptApart(t *testing.T) {
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
@@ -17,7 +17,7 @@ func TestExchangesAreKeptApart(t *testing.T) {
 	})
 	s := start(t, setting{
 		rules:   "rules: [{name: none, match: {path: /denied}, key: [ip], limits: [0/1h]}]",
-		trusted: loopback, // its word is taken for the id
+		trusted: loopback, // so its request ID is accepted
 		options: Options{Upstreams: upstreams(server)},
 	})
 	client := newClient(t)
@@ -59,7 +59,7 @@ func tryServed(client *http.Client, url, id string) error {
 	return nil
 }
 
-// ask sends a request of a name, and fails if the response has another.
+// ask sends a request with an ID, and fails if the response has another one.
 func ask(client *http.Client, method, url, id, sent string) (body string, err error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(sent))
 	if err != nil {

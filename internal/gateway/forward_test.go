@@ -104,8 +104,8 @@ func (a answer) isProblem() bool {
 	return a.Header.Get("Content-Type") == "application/problem+json" && strings.Contains(a.body, fmt.Sprintf(`"status":%d`, a.StatusCode))
 }
 
-// In a bubble, where the time that passes is the server's: a deadline as short on the real clock can
-// be over before the call is decided about, which has another answer.
+// The test runs in virtual time, which only the server uses up: on the real clock such a short deadline can pass
+// before the request is decided, which has a different response.
 func TestServersThatTakeTooLong(t *testing.T) {
 	never := func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }
 	servers := []string{"http://upstream.test"}

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// testRoute is a route with servers that nobody listens at.
+// testRoute returns a route whose servers do not listen.
 func testRoute(servers int) *route {
 	r := &route{}
 	for range servers {
@@ -51,7 +51,7 @@ func TestServerIsEjectedAndComesBack(t *testing.T) {
 			r.failed(s, errBroken)
 		}
 		for _, backOff := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-			r.failed(s, errBroken) // of a request that was under way
+			r.failed(s, errBroken) // of a request that was in flight
 			time.Sleep(backOff*time.Second - 1)
 			if s.admit() {
 				t.Fatalf("probed before %d s", backOff)
@@ -63,7 +63,7 @@ func TestServerIsEjectedAndComesBack(t *testing.T) {
 			if s.admit() {
 				t.Fatal("a second request was let through beside the probe")
 			}
-			s.left() // that client went away: another request is the probe
+			s.left() // the client went away: another request is the probe
 			if !s.admit() {
 				t.Fatal("no further probe")
 			}
@@ -80,7 +80,7 @@ func TestServerIsEjectedAndComesBack(t *testing.T) {
 	})
 }
 
-// Only a ratio of failures over enough recent requests ejects a server.
+// A server is ejected only for a ratio of failures over enough recent requests.
 func TestEjectionNeedsRatioAndMinimum(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -136,8 +136,8 @@ func TestAtLeastHalfOfTheServersStay(t *testing.T) {
 	}
 }
 
-// A failed health check keeps requests away whatever they say, and counts among the servers that are
-// out; a passing one ends an ejection.
+// A failed health check keeps requests away whatever their outcome, and counts among the servers that are out; a
+// successful one ends an ejection.
 func TestHealthCheckOverrulesRequests(t *testing.T) {
 	fail := func(r *route, s *server) {
 		for range ejectRequests {
@@ -151,7 +151,7 @@ func TestHealthCheckOverrulesRequests(t *testing.T) {
 	if b.out.Load() || a.admit() || a.admitEjected() {
 		t.Error("the last healthy server was ejected, or the unhealthy one gets requests")
 	}
-	a.succeeded() // of a request that was under way
+	a.succeeded() // of a request that was in flight
 	if a.admit() {
 		t.Error("a request overruled the health check")
 	}
@@ -166,7 +166,7 @@ func TestHealthCheckOverrulesRequests(t *testing.T) {
 	}
 }
 
-// closedAddress is one that nobody listens to, nor can: a connection has it until the test ends.
+// closedAddress returns an address that cannot be listened on: a connection has it until the test ends.
 func closedAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,7 +210,7 @@ func TestRoundRobinAndRetry(t *testing.T) {
 	}
 }
 
-// A request that a server may have had is not sent to another.
+// A request that a server may have received is not sent to another one.
 func TestWhatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	var arrived atomic.Int64
 	abort := func(_ http.ResponseWriter, req *http.Request) {
@@ -231,7 +231,7 @@ func TestWhatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// Neither clients that misbehave nor a lack of files here put a server out.
+// Neither misbehaving clients nor a lack of local files take a server out of rotation.
 func TestServerIsNotBlamedForOthers(t *testing.T) {
 	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/wait" {
@@ -287,8 +287,8 @@ func TestServerIsNotBlamedForOthers(t *testing.T) {
 	}
 }
 
-// Requests of a client's choosing that the server closes the connection on, answers with garbage, or
-// that cannot be sent at all do not take it away from others.
+// A client can choose requests that make the server close the connection or answer with garbage, or that cannot be
+// sent at all. They do not take the server away from others.
 func TestChosenFailuresDoNotEject(t *testing.T) {
 	answer := func(rw http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
@@ -319,7 +319,7 @@ func TestChosenFailuresDoNotEject(t *testing.T) {
 	}
 }
 
-// Timeouts count, so whoever knows a slow URL can eject servers, but never more than half of them.
+// Timeouts count, so a client that knows a slow URL can eject servers, but never more than half of them.
 func TestSlowURLEjectsAtMostHalf(t *testing.T) {
 	set := setting{options: Options{
 		Upstreams: upstreams("http://a.test", "http://b.test", "http://c.test"), Timeouts: Timeouts{ResponseHeader: time.Second},
@@ -370,7 +370,7 @@ func TestCount5xx(t *testing.T) {
 	}
 }
 
-// A server that takes no connections holds only a bounded number of dials.
+// A server that accepts no connections holds only a bounded number of dials.
 func TestPendingDialsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 8

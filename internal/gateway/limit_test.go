@@ -52,12 +52,12 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 	}
 }
 
-// leaky lets one call a second through and holds the next hundred.
+// leaky allows one request a second and holds the next hundred.
 const leaky = "rules: [{name: slow, key: [], limits: [{rate: 1/s, queue: 100, algorithm: leaky_bucket}]}]"
 
 func TestHeldCallsArriveInOrder(t *testing.T) {
 	const calls = 20
-	var served []string // one at a time, or the race detector says so
+	var served []string // one at a time, as the race detector verifies
 	record := func(rw http.ResponseWriter, req *http.Request) { served = append(served, req.URL.Path) }
 	inBubble(t, setting{rules: leaky}, record, func(t *testing.T, b *bubble) {
 		begun := time.Now()
@@ -160,7 +160,7 @@ func TestResponseHeaderSettlesTheCost(t *testing.T) {
 	for range 4 {
 		statuses = append(statuses, get(t, client, s.url("/")).StatusCode)
 	}
-	// 7 + 7 are charged, then the 6 that are left of the third's 7.
+	// 7 + 7 are charged, then the remaining 6 of the third's 7.
 	if fmt.Sprint(statuses) != "[200 200 200 429]" {
 		t.Errorf("statuses %v", statuses)
 	}
@@ -168,7 +168,7 @@ func TestResponseHeaderSettlesTheCost(t *testing.T) {
 
 const sized = "rules: [{name: bytes, key: [], limits: [{rate: 1000/1h, algorithm: fixed_window}], cost: {response_bytes: true, default: 7, max: 1000}}]"
 
-// leaveOften begins a request to the gateway and leaves, so many times, each when it may.
+// leaveOften repeatedly starts a request to the gateway and cancels it when may allows.
 func (s *stand) leaveOften(times int, may <-chan struct{}) {
 	s.t.Helper()
 	for range times {
@@ -192,7 +192,7 @@ func (s *stand) leaveOften(times int, may <-chan struct{}) {
 	}
 }
 
-// A client that leaves before the response begins pays the estimate.
+// A client that goes away before the response begins pays the estimate.
 func TestClientLeavesBeforeTheResponse(t *testing.T) {
 	arrived := make(chan struct{})
 	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) {
@@ -204,7 +204,7 @@ func TestClientLeavesBeforeTheResponse(t *testing.T) {
 	eventually(t, "each has paid the estimate", func() bool { return s.used() == 140 })
 }
 
-// One whose server was never reached pays nothing.
+// A client whose server was never reached pays nothing.
 func TestClientLeavesBeforeTheServerIsReached(t *testing.T) {
 	dialled := make(chan struct{})
 	s := start(t, setting{
@@ -222,7 +222,7 @@ func TestClientLeavesBeforeTheServerIsReached(t *testing.T) {
 	eventually(t, "all is given back", func() bool { return s.requests.Load() == 0 && s.used() == 0 })
 }
 
-// What goes over a WebSocket is not counted: it pays the estimate.
+// Traffic on a WebSocket is not counted: it pays the estimate.
 func TestWebSocketPaysTheEstimate(t *testing.T) {
 	server := newServer(t, echo)
 	s := start(t, setting{rules: sized, options: Options{Upstreams: upstreams(server)}})
@@ -235,8 +235,8 @@ func TestWebSocketPaysTheEstimate(t *testing.T) {
 	}
 }
 
-// A response that takes longer than its reservation is charged what it says, and a duplicate that ends
-// first changes nothing about it.
+// A response that takes longer than its reservation is charged its actual cost, and a duplicate that ends first does
+// not change that.
 func TestReservationIsKept(t *testing.T) {
 	const rules = "rules: [{name: tokens, key: [], reserve: {ttl: 30s}, limits: [{rate: 10000/1h, algorithm: fixed_window}], cost: {response_header: X-Tokens, default: 10, max: 10000}, dedup: {ttl: 10m, replay_budget: 5}}]"
 	handler := func(rw http.ResponseWriter, req *http.Request) {
@@ -260,7 +260,7 @@ func TestReservationIsKept(t *testing.T) {
 	})
 }
 
-// A duplicate runs under a permit of its own, or not at all.
+// A duplicate takes its own permit, or is denied.
 func TestDuplicatesHoldPermits(t *testing.T) {
 	const rules = "rules: [{name: one, key: [], limits: [{concurrent: 1, ttl: 10s}], dedup: {ttl: 10m, max_replays: 9, replay_budget: 9}}]"
 	var running, most atomic.Int64
@@ -284,7 +284,7 @@ func TestDuplicatesHoldPermits(t *testing.T) {
 	})
 }
 
-// At the defaults a leaky bucket serves as many as its queue holds, however long they wait.
+// With the defaults, a leaky bucket serves as many requests as its queue holds, however long they wait.
 func TestWholeQueueIsServed(t *testing.T) {
 	const seeds = "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]"
 	for _, http2 := range []bool{false, true} {

@@ -84,7 +84,7 @@ func TestGRPCPassesThrough(t *testing.T) {
 	}
 }
 
-// echo serves WebSockets as far as a proxy cares: it switches protocols and echoes lines.
+// echo implements WebSockets as far as a proxy cares: it switches protocols and echoes lines.
 func echo(rw http.ResponseWriter, _ *http.Request) {
 	conn, buffered, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
@@ -121,8 +121,8 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// A connection that is switched to HTTP/2 would carry any number of requests past the limiter.
-// A WebSocket may rest for a while, as long as one side says something now and then.
+// A connection switched to HTTP/2 would carry any number of requests past the limiter. A WebSocket may be idle for a
+// while, as long as one side sends something now and then.
 func TestSilentWebSocketIsClosed(t *testing.T) {
 	const rest = 10 * time.Minute
 	for _, speaks := range []string{"client", "server"} {
@@ -234,7 +234,7 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// A denied client must not be asked for its body, and the server decides for the others.
+// A denied client must not be asked for its body. For other clients, the server decides.
 func TestExpectContinue(t *testing.T) {
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/refuse" {
@@ -272,10 +272,10 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// The body may be asked for before the server's wish for it is passed on.
+// The body may be requested before the server's 100 Continue is forwarded.
 func TestContinuesOnce(t *testing.T) {
 	address := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
-		io.Copy(io.Discard, req.Body) // has net/http say it
+		io.Copy(io.Discard, req.Body) // makes net/http send it
 		w := &pacedWriter{ResponseWriter: rw, exchange: new(exchange)}
 		w.WriteHeader(http.StatusContinue)
 		w.WriteHeader(http.StatusNoContent)
@@ -292,7 +292,7 @@ func TestContinuesOnce(t *testing.T) {
 	}
 }
 
-// Informational responses go through, and what the gateway says stays on the final one.
+// Informational responses are forwarded, and the gateway's own headers stay on the final response.
 func TestEarlyHints(t *testing.T) {
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) {
 		rw.Header().Set("Link", "</a.css>; rel=preload")

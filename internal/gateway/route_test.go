@@ -33,7 +33,7 @@ func TestLongestHostThenLongestPath(t *testing.T) {
 		{"[::1]:80", "/api", "api"},
 	} {
 		req := newRequest(t, "GET", "http://x"+test.path, nil)
-		name, _ := urlform.Host(test.host) // "" has none
+		name, _ := urlform.Host(test.host) // "" has no host
 		if got := s.routeFor(name, req).servers[0].address.Host; got != test.want {
 			t.Errorf("%s%s goes to %s, want %s", test.host, test.path, got, test.want)
 		}

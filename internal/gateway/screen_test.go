@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// pathPieces make a corpus of paths: whatever servers are known to disagree about.
+// pathPieces make a corpus of paths that servers are known to disagree about.
 var pathPieces = []string{
 	"/", "//", "/.", "/..", "/./", "/../", "/a", "/A", "/%61", "/%2e", "/%2e%2e", "/%2E.", "/.%2e/", "/%2f", "/%2F", "%2f..%2f", "/a;b", "/..;/",
 	"/.;x/", "/;", "/%3b", "/%5c", "/\\", "/%00", "/%0a", "/%7f", "/%25", "/%252e", "/%25%32%65", "/é", "/%C3%A9", "/%ff", "/%", "/%zz", "/%u0041",
 	"/{x}", "/%7Bx%7D", "/*", "/~", "/%7e", "/+", "/%2B", "/:", "/@", "/[x]", "/'", "/\"", "/<", "/^", "/|", "/admin",
 }
 
-// What the limiter matched is what the server got, whatever was sent.
+// The server gets the path that the limiter matched, whatever was sent.
 func TestPathIsOneForLimiterAndServer(t *testing.T) {
 	var got string
 	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) { got = req.RequestURI })
@@ -31,7 +31,7 @@ func TestPathIsOneForLimiterAndServer(t *testing.T) {
 		code, known := s.ask(t, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
 		calls := s.counted()
 		switch {
-		case !known: // net/http did not take it
+		case !known: // net/http refused it
 		case code == http.StatusBadRequest && got == "" && len(calls) == 0:
 			refused++
 		case code == http.StatusOK && len(calls) == 1:
@@ -57,8 +57,8 @@ func TestPathIsOneForLimiterAndServer(t *testing.T) {
 	}
 }
 
-// ask has the handler answer a request as text, without a connection. known is false if net/http
-// cannot read it.
+// ask passes a request, given as text, to the handler without a connection. known is false if net/http cannot parse
+// it.
 func (s *stand) ask(t testing.TB, text string) (status int, known bool) {
 	t.Helper()
 	req, err := http.ReadRequest(newReader(text))
@@ -71,7 +71,7 @@ func (s *stand) ask(t testing.TB, text string) (status int, known bool) {
 	return rw.Code, true
 }
 
-// Rules see the same thing too: a path that was rewritten matches what it matched before.
+// Rules see the same too: a rewritten path matches what it matched before.
 func TestNormalFormMatchesTheSameRules(t *testing.T) {
 	doc, err := rules.Parse("rules.yaml", []byte(`rules: [{name: admin, match: {path: "/admin/{rest...}"}, key: [], limits: [1/1h]}]`))
 	if err != nil {
@@ -126,8 +126,7 @@ func TestEscapedSlashes(t *testing.T) {
 	}
 }
 
-// A method that is not a token cannot be sent on: it is refused before anything else looks at it.
-// HTTP/2 lets it in.
+// A method that is not a token cannot be forwarded: it is refused before any other check. HTTP/2 accepts it.
 func TestInvalidMethods(t *testing.T) {
 	s := newStand(t, setting{rules: everyCall, options: Options{Upstreams: upstreams(closedAddress(t))}})
 	for _, method := range []string{"G ET", "GET\r\nX: y", "GET\x00", "G(T", "GÉT", " GET", "GET/", "\x7f"} {
@@ -144,7 +143,7 @@ func TestInvalidMethods(t *testing.T) {
 	}
 }
 
-// forgeries are headers by which a client may try to be somebody else.
+// forgeries are headers with which a client may pretend to be another one.
 func forgeries() []string {
 	names := []string{
 		"X-Forwarded-For", "Forwarded", "Forwarded-For", "X-Forwarded", "Client-IP", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP", "X-Client-IP",
@@ -167,7 +166,7 @@ func forgeries() []string {
 	return lines
 }
 
-// What an untrusted client says of where it comes from is neither counted nor passed on.
+// What an untrusted client says about its origin is neither counted nor forwarded.
 func TestForgedHeaders(t *testing.T) {
 	server := newServer(t, func(_ http.ResponseWriter, req *http.Request) {
 		for name, lines := range req.Header {
@@ -218,7 +217,7 @@ func TestTrustedProxyIsBelieved(t *testing.T) {
 	}
 }
 
-// An override of the method is dropped even from trusted peers, which pass on what clients send.
+// A method override is dropped even from trusted peers, which forward what clients send.
 func TestOverridesAreDropped(t *testing.T) {
 	overrides := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy"}
 	var got http.Header

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Clients that use their connections again and again, without ever looking whether they are still
-// open, see every request they sent answered.
+// Clients that keep reusing connections, without checking whether they are still open, get an answer to every request
+// they send.
 func TestDrainUnderLoad(t *testing.T) {
 	const clients, before = 16, 20
 	var served atomic.Int64
@@ -66,9 +66,9 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// askOn asks on a connection, and tells whether it was the last time.
+// askOn sends a request on a connection, and reports whether it was the last one.
 func askOn(conn net.Conn, from *bufio.Reader) (last bool, err error) {
-	conn.SetDeadline(time.Now().Add(patience)) // of this request, however many came before
+	conn.SetDeadline(time.Now().Add(patience)) // for this request, however many came before
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 		return false, err
 	}
@@ -159,7 +159,7 @@ func TestServesOneListener(t *testing.T) {
 	}
 }
 
-// brokenListener fails some times before it works.
+// brokenListener fails a few times before it works.
 type brokenListener struct {
 	net.Listener
 	fails atomic.Int64
@@ -203,7 +203,7 @@ func TestClosedListenerIsTold(t *testing.T) {
 	}
 }
 
-// With no more connections than it may have, the gateway serves everybody in turn.
+// With a bounded number of connections, the gateway serves all clients in turn.
 func TestMoreClientsThanConnections(t *testing.T) {
 	const clients = 40
 	server := newServer(t, func(rw http.ResponseWriter, req *http.Request) { io.WriteString(rw, "served") })
@@ -223,7 +223,7 @@ func TestMoreClientsThanConnections(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	read := func(rw http.ResponseWriter, req *http.Request) {
 		if _, err := io.Copy(io.Discard, req.Body); err == nil {
-			// Of unknown length it would be flushed under a lock, for which time in a bubble stands still.
+			// With an unknown length it would be flushed under a lock, for which virtual time stands still.
 			rw.Header().Set("Content-Length", strconv.Itoa(1<<20))
 			rw.Write(make([]byte, 1<<20))
 		}
@@ -286,7 +286,7 @@ func TestSlowClients(t *testing.T) {
 					t.Fatalf("%s: %v, %v; want %d", test.path, res, err, test.status)
 				}
 				io.Copy(io.Discard, res.Body)
-				time.Sleep(40 * time.Second) // longer than a piece of a response may take
+				time.Sleep(40 * time.Second) // longer than a write of a response may take
 			}
 		})
 	})

@@ -12,10 +12,10 @@ import (
 
 func newReader(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }
 
-// hidden is what an attacker wants to get past the limiter as a part of something else.
+// hidden is what an attacker wants to get past the limiter as a part of another request.
 const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// smugglers returns requests whose end can be seen in two places, with another request inside.
+// smugglers returns requests whose end is ambiguous, with another request inside.
 func smugglers() []string {
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)
 	var framings []string
@@ -55,8 +55,8 @@ func smugglers() []string {
 	return requests
 }
 
-// Whatever is sent, what the limiter counted is what the server served. Where the end of a request
-// is in doubt, nothing that follows on the connection is a request.
+// Whatever is sent, the server serves what the limiter counted. If the end of a request is ambiguous, nothing that
+// follows on the connection is a request.
 func TestNothingIsSmuggled(t *testing.T) {
 	requests := smugglers()
 	if len(requests) < 1000 {
@@ -91,12 +91,12 @@ func TestNothingIsSmuggled(t *testing.T) {
 	}
 }
 
-// sendRaw sends a text on a connection of its own and returns the gateway's answers, until it has
-// closed the connection and nothing happens any more.
+// sendRaw sends a text on its own connection and returns the gateway's responses, until it has closed the connection
+// and nothing more happens.
 func (b *bubble) sendRaw(text string) map[int]int {
 	b.t.Helper()
 	conn, from := b.dialRaw()
-	go io.WriteString(conn, text) // all of it is not always wanted
+	go io.WriteString(conn, text) // not all of it may be read
 	answers := map[int]int{}
 	for {
 		res, err := http.ReadResponse(from, nil)

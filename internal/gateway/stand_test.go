@@ -26,8 +26,8 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// TestMain also fails tests that leave goroutines behind. These have the time to end that everything
-// has: goleak by itself waits for half a second.
+// TestMain also fails tests that leak goroutines. It gives them patience to end: goleak by itself waits for half a
+// second.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -47,34 +47,34 @@ func findLeaks() error {
 	}
 }
 
-// patience is how long tests wait for what must come.
+// patience is how long tests wait for what must happen.
 const patience = 30 * time.Second
 
 const noRules = "rules: []"
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// A stand is a running gateway before a real engine.
+// A stand is a running gateway with a real engine.
 type stand struct {
 	*Gateway
 	t      testing.TB
 	engine *engine.Engine
 	listen net.Addr
 	drain  context.CancelFunc
-	ended  chan error // gets what Serve returned
+	ended  chan error // receives the result of Serve
 
 	mu    sync.Mutex
-	calls []penstock.Call // as the limiter has seen them
+	calls []penstock.Call // as the limiter saw them
 }
 
-// A setting is what a test wants otherwise.
+// A setting is what a test changes.
 type setting struct {
 	rules   string
 	trusted []netip.Prefix
 	options Options // Limiter and Reader are filled in
 	listen  net.Listener
 	dial    func(context.Context, string, string) (net.Conn, error) // of upstreams
-	quiet   bool                                                    // calls are not kept
+	quiet   bool                                                    // requests are not recorded
 }
 
 func upstreams(servers ...string) []Upstream { return []Upstream{{URLs: servers}} }
@@ -153,7 +153,7 @@ func (s *stand) observe(o *engine.Observation) {
 	s.calls = append(s.calls, call)
 }
 
-// counted returns the calls that the limiter has seen since it was last asked.
+// counted returns the requests that the limiter has seen since the last call.
 func (s *stand) counted() []penstock.Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *stand) serve(l net.Listener) {
 	})
 }
 
-// wait returns what Serve did, as often as it is asked.
+// wait returns the result of Serve. It can be called repeatedly.
 func (s *stand) wait() error {
 	s.t.Helper()
 	select {
@@ -258,12 +258,12 @@ func newRequest(t testing.TB, method, url string, body io.Reader, headers ...str
 	}
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
-		req.Header[name] = append(req.Header[name], value) // as it is written
+		req.Header[name] = append(req.Header[name], value) // as written
 	}
 	return req
 }
 
-// dialRaw opens a connection to the gateway that a test speaks HTTP on by itself.
+// dialRaw opens a raw connection to the gateway, on which a test speaks HTTP itself.
 func (s *stand) dialRaw() (net.Conn, *bufio.Reader) {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.listen.String())
@@ -275,7 +275,7 @@ func (s *stand) dialRaw() (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// used peeks at how much of the first limit is used.
+// used returns how much of the first limit is used, without charging it.
 func (s *stand) used() int64 {
 	s.t.Helper()
 	var v penstock.Verdict

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-io/penstock/internal/listener"
 )
 
-// A pair is a certificate that vouches for itself, for servers and clients, in files.
+// A pair is a self-signed certificate for servers and clients, in files.
 type pair struct {
 	certificate, key string
 	serial           *big.Int
@@ -66,7 +66,7 @@ func newPair(t testing.TB) pair {
 	return p
 }
 
-// certificates are the files, in use.
+// certificates loads the files.
 func certificates(t testing.TB, files listener.TLS) *listener.Certificates {
 	t.Helper()
 	c, err := listener.NewCertificates(files, slog.New(slog.DiscardHandler))

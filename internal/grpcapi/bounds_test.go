@@ -19,8 +19,8 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// A request that is not received completely ends by the server's deadline, even if the client's is later.
-// Health watches have no deadline.
+// A request that is not completely received ends by the server's deadline, even if the client's is later. Health
+// watches have no deadline.
 func TestDeadline(t *testing.T) {
 	e, states := newEngine(t, nil), health.NewServer()
 	conn := serve(t, grpcapi.Options{Decider: e, Concluder: e, Health: states, MaxDuration: 100 * time.Millisecond})
@@ -52,7 +52,7 @@ func TestCompressedMessagesAreRefused(t *testing.T) {
 	}
 }
 
-// plain sends messages as they are, whatever they are.
+// plain sends messages unchanged, whatever they are.
 type plain struct{}
 
 func (plain) Name() string                { return "proto" }
@@ -61,8 +61,7 @@ func (plain) Marshal(v any) ([]byte, error) {
 	return v.([]byte), nil
 }
 
-// Large messages give back their room, whether they are answered or refused. There is room for about 30
-// at a time.
+// Large messages give back their room, whether they are answered or refused. There is room for about 30 at a time.
 func TestLargeMessages(t *testing.T) {
 	e := newEngine(t, nil)
 	conn := serve(t, grpcapi.Options{Decider: e, Concluder: e, Batch: e})

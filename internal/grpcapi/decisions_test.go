@@ -13,7 +13,7 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// Of fifty simultaneous checks exactly ten are allowed.
+// Of fifty concurrent checks exactly ten are allowed.
 func TestExactly(t *testing.T) {
 	client := newClient(t)
 	ctx := patient(t)
@@ -137,7 +137,7 @@ func TestReservations(t *testing.T) {
 	}
 }
 
-// The true cost is taken from the response by the rule.
+// The rule takes the actual cost from the response.
 func TestSettleWithResponse(t *testing.T) {
 	client := newClient(t)
 	v, err := client.Check(patient(t), call("/told"))

@@ -17,7 +17,7 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// violations are the mistakes that an error tells, as "field: description".
+// violations returns the errors in a status, as "field: description".
 func violations(t testing.TB, err error) (all []string) {
 	t.Helper()
 	wantCode(t, err, codes.InvalidArgument)
@@ -31,7 +31,7 @@ func violations(t testing.TB, err error) (all []string) {
 	return all
 }
 
-// Every mistake is told at once, with its place, and nothing is charged.
+// All errors are reported at once, with their positions, and nothing is charged.
 func TestMistakes(t *testing.T) {
 	client := newClient(t)
 	unknown := call("/search")
@@ -131,7 +131,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Of very many mistakes the first are told, and how many more there are.
+// Of very many errors the first are reported, with the number of the others.
 func TestManyMistakes(t *testing.T) {
 	client := newClient(t)
 	batch := new(penstockv1.CheckBatchRequest)
@@ -147,7 +147,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// blaming finds mistakes of its own.
+// blaming is a decider that finds its own errors.
 type blaming struct{}
 
 func (blaming) Decide(context.Context, *penstock.Call, *penstock.Verdict) error {

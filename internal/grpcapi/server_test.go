@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// patience is for what must happen: no test depends on how soon.
+// patience is how long tests wait for what must happen. No test depends on how soon.
 const patience = 30 * time.Second
 
 const ruleText = `
@@ -109,14 +109,14 @@ func wantCode(t testing.TB, err error, want codes.Code) {
 	}
 }
 
-// goneStore is a store that does not answer.
+// goneStore is a store that is unavailable.
 type goneStore struct{}
 
 func (goneStore) Take(context.Context, *storage.Ticket, *storage.Outcome) error {
 	return penstock.ErrUnavailable
 }
 
-// failing is a concluder whose store does not answer.
+// failing is a concluder whose store is unavailable.
 type failing struct{}
 
 func (failing) Conclude(context.Context, *penstock.Conclusion, *penstock.Verdict) error {
@@ -144,7 +144,7 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-// panicking stands for a mistake in a decider.
+// panicking is a decider with a bug.
 type panicking struct{ failing }
 
 func (panicking) Decide(context.Context, *penstock.Call, *penstock.Verdict) error { panic("a mistake") }

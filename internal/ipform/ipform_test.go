@@ -18,10 +18,10 @@ func TestCanonical(t *testing.T) {
 		"64:ff9b::192.0.2.1":    {"192.0.2.1", "192.0.2.1/32"},
 		"64:ff9b::c000:202":     {"192.0.2.2", "192.0.2.2/32"},
 		"64:ff9b::192.0.2.1%e0": {"192.0.2.1", "192.0.2.1/32"},
-		"64:ff9b::10.0.0.1":     {"64:ff9b::a00:1", "64:ff9b::a00:1/128"}, // private: each is a client of its own
+		"64:ff9b::10.0.0.1":     {"64:ff9b::a00:1", "64:ff9b::a00:1/128"}, // private: each is a separate client
 		"64:ff9b::127.0.0.1":    {"64:ff9b::7f00:1", "64:ff9b::7f00:1/128"},
 		"64:ff9b::100.64.0.1":   {"64:ff9b::6440:1", "64:ff9b::6440:1/128"},
-		"64:ff9b:1::c000:201":   {"64:ff9b:1::c000:201", "64:ff9b:1::/64"}, // for local use: its length is the operator's
+		"64:ff9b:1::c000:201":   {"64:ff9b:1::c000:201", "64:ff9b:1::/64"}, // for local use: the operator chooses its length
 		"64:ff9b:0:0:1::1":      {"64:ff9b::1:0:0:1", "64:ff9b::/64"},
 
 		// 6to4

@@ -50,7 +50,7 @@ func serve(t *testing.T, files TLS) *stand {
 	return &stand{c, t, l.Addr().String()}
 }
 
-// connect returns what the server shows, or why it refuses the client.
+// connect returns the certificate the server presents, or why it refuses the client.
 func (s *stand) connect(as *tls.Config) (*tls.ConnectionState, error) {
 	s.t.Helper()
 	conn, err := tls.Dial("tcp", s.address, as)
@@ -125,7 +125,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A client of a CA that is no longer trusted cannot come back with a session of before.
+// A client of a CA that is no longer trusted cannot resume an earlier session.
 func TestRemovedAuthority(t *testing.T) {
 	ca, old, next := certtest.NewAuthority(t), certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own, client := ca.Issue(t, "localhost"), old.Issue(t, "envoy")
@@ -189,7 +189,7 @@ func TestUnixSocket(t *testing.T) {
 	if _, err := open(); err == nil || !strings.Contains(err.Error(), "another process listens") {
 		t.Errorf("a second listener: %v", err)
 	}
-	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a process that is killed
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // like a process that is killed
 	first.Close()
 	second, err := open()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 const refused = "refused"
 
-// told is a value as the tables here have it.
+// told formats a value for the tables in this file.
 func told(value string, ok bool, err error) string {
 	switch {
 	case err != nil:
@@ -58,7 +58,7 @@ func TestCookie(t *testing.T) {
 		{"next=/?id=7&id=8; id=a", "=a"},
 		{"title=an id of mine; id=a", "=a"},
 		{"x=1", "none"},
-		{"ID=b", "none"}, // another cookie, unless both are there
+		{"ID=b", "none"}, // another cookie, unless both are present
 		{"x=1,id=b", "none"},
 
 		{"id=a; id=b", refused},
@@ -98,7 +98,7 @@ func TestParameter(t *testing.T) {
 		{"id", "="},
 		{"id2=b&xid=c&id=a", "=a"},
 		{"ID=b", "none"},
-		{"id[number]=1&id[size]=2", "none"}, // other parameters, unless id is there too
+		{"id[number]=1&id[size]=2", "none"}, // other parameters, unless id is present too
 		{"&&id=a&&", "=a"},
 
 		{"id=a&id=b", refused},
@@ -125,7 +125,7 @@ func TestParameter(t *testing.T) {
 	}
 }
 
-// FuzzCookie: of what net/http takes for several cookies of a name, none is read.
+// FuzzCookie checks that no value is returned if net/http finds several cookies of a name.
 func FuzzCookie(f *testing.F) {
 	for _, seed := range []string{"id=a; id=b", "id=a, id=b", "id", "x=id; id =\"q\"", ";;id=a ;", "\tid\t=\t;"} {
 		f.Add(seed)

@@ -44,8 +44,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// The same trace, and answers that differ: around the end of a minute a fixed window lets twice its
-// limit pass.
+// The same arrivals get different answers: around the end of a minute a fixed window allows twice its limit.
 func TestSideBySide(t *testing.T) {
 	var arrivals []playground.Arrival
 	for _, at := range []float64{58_000, 58_500, 59_000, 59_500, 60_000, 60_500, 61_000, 61_500} {
@@ -79,7 +78,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// Calls are held by a leaky bucket, and end under a concurrency limit.
+// A leaky bucket holds requests, and under a concurrency limit requests end.
 func TestHeldAndRunning(t *testing.T) {
 	played := play(t, &playground.Game{
 		Arrivals: []playground.Arrival{{}, {}, {}, {At: 1500}, {At: 1500, Who: "another"}},

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What embeds a document is written whole, with the headers of the document.
+// A struct that embeds a document is written as a whole, with the headers of the document.
 func TestWrite(t *testing.T) {
 	type refusal struct {
 		Document

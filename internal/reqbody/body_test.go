@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// pipes is a listener for connections in memory.
+// pipes is a listener for in-memory connections.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -28,7 +28,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// converse sends a text to a handler on a connection of its own and hands the connection over.
+// converse sends a text to a handler on its own connection and passes the connection to test.
 func converse(t *testing.T, handler http.Handler, text string, test func(*bufio.Reader)) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipes)
@@ -46,7 +46,7 @@ func converse(t *testing.T, handler http.Handler, text string, test func(*bufio.
 	})
 }
 
-// However a handler answers without the body, the connection is closed when the rest does not come.
+// However a handler responds without reading the body, the connection is closed if the rest does not arrive.
 func TestHandlerClosesWhatDoesNotCome(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"nothing":     func(http.ResponseWriter, *http.Request) {},
@@ -86,7 +86,7 @@ func TestHandlerClosesWhatDoesNotCome(t *testing.T) {
 	}
 }
 
-// A small body that comes is skipped, and the connection serves the next request.
+// A small body that arrives is skipped, and the connection serves the next request.
 func TestHandlerKeepsConnections(t *testing.T) {
 	requests := 0
 	handler := Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

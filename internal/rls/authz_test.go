@@ -39,7 +39,7 @@ func check(ip, method, path string, h header) *authv3.CheckRequest {
 	}}
 }
 
-// briefly writes a response as its codes and the headers for the client.
+// briefly returns a response as its codes and the headers for the client.
 func briefly(r *authv3.CheckResponse) string {
 	var b strings.Builder
 	b.WriteString(codes.Code(r.GetStatus().GetCode()).String())

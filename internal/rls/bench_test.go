@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// BenchmarkFile measures a request under a file of envoyproxy/ratelimit, without gRPC: in memory, and on
-// Redis as the server puts it together, with a deny cache before it and a local store beside it.
+// BenchmarkFile measures a request under a file of envoyproxy/ratelimit, without gRPC: in memory, and on Redis as the
+// server sets it up, with a deny cache in front and a local store for fallback.
 func BenchmarkFile(b *testing.B) {
 	const file = `
 domain: mesh

@@ -21,7 +21,7 @@ import (
 
 var snippet = regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```$")
 
-// What the documentation tells people to give to Envoy, Envoy can read.
+// Envoy can read the configuration in the documentation.
 func TestDocumentedConfiguration(t *testing.T) {
 	text, err := os.ReadFile("../../docs/envoy.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 }
 
-// look checks whatever in a snippet has a type of Envoy's.
+// look checks everything in a snippet that has a type of Envoy's.
 func look(t *testing.T, content any, found map[string]int) {
 	t.Helper()
 	switch content := content.(type) {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// limits has a bit of everything.
+// limits has some of everything.
 const limits = `
 domain: mesh
 descriptors:

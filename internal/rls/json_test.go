@@ -45,7 +45,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%.30q: got %d %s, want %d %s", body, status, text, want.status, want.text)
 		}
 	}
-	// Without a network, on which a client still sends when it is answered, and may not see the answer.
+	// Without a network: a client on a network may still be sending when the response arrives, and not see it.
 	w := httptest.NewRecorder()
 	long := strings.NewReader(strings.Repeat(" ", 2<<20))
 	if s.JSON(w, jsonRequest(long)); w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "more than 1 MiB") {
@@ -95,7 +95,7 @@ func post(t *testing.T, url, body string) (int, string) {
 	return r.StatusCode, payload
 }
 
-// deadline is a limiter that only looks at how much time it has.
+// deadline is a limiter that only records its deadline.
 type deadline struct{ end time.Time }
 
 func (d *deadline) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, error) {
@@ -103,7 +103,7 @@ func (d *deadline) Limit(ctx context.Context, r *rls.Request) (*rls.Answers, err
 	return &rls.Answers{Allowed: true, Each: make([]rls.Answer, len(r.Descriptors))}, nil
 }
 
-// There is time left to answer when a store has none any more.
+// When a store runs out of time, there is time left to answer.
 func TestAnswersInTime(t *testing.T) {
 	var seen deadline
 	s := newServer(t, &seen, noRules)

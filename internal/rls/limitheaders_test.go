@@ -17,7 +17,7 @@ func TestLimitHeaders(t *testing.T) {
 	client := rlsv3.NewRateLimitServiceClient(connect(t, server))
 	for _, c := range []struct {
 		request                 *rlsv3.RateLimitRequest
-		limit, remaining, reset string // empty: there are no headers
+		limit, remaining, reset string // empty: no headers
 	}{
 		{ask("ip=1"), "2", "1", "60"},
 		{ask("ip=10.0.0.1", "ip=2"), "2", "1", "60"},
@@ -53,7 +53,7 @@ func TestLimitHeaders(t *testing.T) {
 	}
 }
 
-// In global shadow mode every request passes, and statuses tell which limits are exceeded.
+// In global shadow mode every request is allowed, and statuses report which limits are exceeded.
 func TestShadow(t *testing.T) {
 	server := newServerWith(t, byFile(t, limits, served{Store: newMemory(t)}), noRules, rls.Options{Shadow: true})
 	client := rlsv3.NewRateLimitServiceClient(connect(t, server))

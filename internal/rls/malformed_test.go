@@ -62,8 +62,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// limiters answer by rules and by a file that limit the same: two of each address, and of values that begin
-// with "evil" two in all.
+// limiters returns a limiter by rules and one by a file, with the same limits: two for each address, and two in total
+// for values that begin with "evil".
 func limiters(t *testing.T) map[string]rls.Limiter {
 	return map[string]rls.Limiter{
 		"rules": byRules(t, newMemory(t), `
@@ -91,8 +91,8 @@ func codesOf(r *rlsv3.RateLimitResponse) string {
 	return got
 }
 
-// Clients choose values, in headers for example. However long a value is, it is counted, each by itself, and
-// so is what is beside it.
+// Clients choose values, for example in headers. A value of any length is counted separately, and so are the values
+// next to it.
 func TestLongValuesAreCounted(t *testing.T) {
 	for name, limiter := range limiters(t) {
 		client := newClient(t, limiter)
@@ -120,8 +120,8 @@ func TestLongValuesAreCounted(t *testing.T) {
 	}
 }
 
-// A descriptor that cannot be counted does not keep the others from being counted. One without entries or
-// with an empty key is nothing special: no limit applies to it.
+// A descriptor that cannot be counted does not keep the others from being counted. One without entries or with an
+// empty key is ordinary: no limit applies to it.
 func TestBadDescriptorsAmongGoodOnes(t *testing.T) {
 	negative := descriptor("ip=1")
 	negative.IsNegativeHits = true
@@ -189,7 +189,7 @@ func TestInvalidTextIsCounted(t *testing.T) {
 	}
 }
 
-// plain sends messages as they are, whatever they are.
+// plain sends messages unchanged, whatever they are.
 type plain struct{}
 
 func (plain) Name() string                  { return "proto" }
@@ -201,8 +201,8 @@ func (plain) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// What is no message at all is refused before it is decided about, and the error says why. Text that is
-// not UTF-8 comes from clients, in headers, and is decided about.
+// Data that is not a message is refused before a decision, and the error says why. Text that is not UTF-8 comes from
+// clients, in headers, and is decided.
 func TestUnreadable(t *testing.T) {
 	conn := connect(t, newServer(t, byRules(t, newMemory(t), ownRules), noRules))
 	good, err := proto.Marshal(ask("a=v"))

@@ -21,8 +21,7 @@ rules:
   - {name: per-path, match: {domain: mesh}, key: [path], limits: [{rate: 3/1h, algorithm: fixed_window}]}
 `
 
-// What the document says of /json is so: its examples are what is answered, and every answer is one
-// that it announces.
+// The document is right about /json: its examples are returned, and it describes every response.
 func TestDocumented(t *testing.T) {
 	document, err := openapitest.Read(docs.OpenAPI)
 	if err != nil {

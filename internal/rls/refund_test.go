@@ -20,7 +20,7 @@ func back(hits uint64, text string) *descriptorv3.RateLimitDescriptor {
 	return d
 }
 
-// refunding serves a limiter with negative hits, and with ids of requests in id entries.
+// refunding serves a limiter with negative hits, and with request IDs in id entries.
 func refunding(t *testing.T, limiter rls.Limiter) rlsv3.RateLimitServiceClient {
 	t.Helper()
 	return rlsv3.NewRateLimitServiceClient(connect(t, newServerWith(t, limiter, noRules, rls.Options{NegativeHits: true, RequestIDKey: "id"})))
@@ -69,10 +69,10 @@ var refundCases = []struct {
 		{ask("ip=1,id=a"), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
 		{ask("id=b,ip=1"), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"},
 		{ask("ip=1,id=c"), "OVER_LIMIT | OVER_LIMIT per-ip 2/MINUTE 0 left for 1m0s"},
-		{ask(back(1, "ip=1,id=c")), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"}, // what is denied was counted, too
+		{ask(back(1, "ip=1,id=c")), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"}, // denied requests were counted, too
 		{ask(back(1, "ip=1,id=a")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"},
 		{ask(back(1, "ip=1,id=a")), "OK | OK per-ip 2/MINUTE 1 left for 1m0s"}, // once
-		{ask(back(1, "ip=1,id=x")), "OK | OK"},                                 // nobody knows it
+		{ask(back(1, "ip=1,id=x")), "OK | OK"},                                 // unknown
 		{ask(back(1, "ip=2,id=b")), "OK | OK"},                                 // another client's
 		{ask("ip=1"), "OK | OK per-ip 2/MINUTE 0 left for 1m0s"},
 	}},
@@ -92,7 +92,7 @@ func TestRefunds(t *testing.T) {
 	})
 }
 
-// Under rules, permits are released by the id of the request, and windows are refunded.
+// Under rules, permits are released by the request's ID, and windows are refunded.
 func TestRefundsByRules(t *testing.T) {
 	const text = `
 rules:

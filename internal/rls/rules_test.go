@@ -41,7 +41,7 @@ var ruleCases = []struct {
 	{"rules of one descriptor go together", []step{
 		{ask("user=u,op=write"), "OK | OK writes 1/HOUR 0 left for 1h0m0s"},
 		{ask("user=u,op=write"), "OVER_LIMIT | OVER_LIMIT writes 1/HOUR 0 left for 1h0m0s"},
-		{ask("user=u"), "OK | OK per-user 2/MINUTE 0 left for 1m0s"}, // the denied call was not charged
+		{ask("user=u"), "OK | OK per-user 2/MINUTE 0 left for 1m0s"}, // the denied request was not charged
 		{ask("user=u"), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 0 left for 1m0s"},
 	}},
 	{"and so do descriptors", []step{
@@ -65,7 +65,7 @@ var ruleCases = []struct {
 	{"hits", []step{
 		{ask(costing(0, descriptor("user=u"))), "OK | OK per-user 2/MINUTE 2 left for 0s"},
 		{ask(costing(2, descriptor("user=u"))), "OK | OK per-user 2/MINUTE 0 left for 1m0s"},
-		{ask(costing(3, descriptor("user=v"))), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 2 left for 0s"}, // it never passes
+		{ask(costing(3, descriptor("user=v"))), "OVER_LIMIT | OVER_LIMIT per-user 2/MINUTE 2 left for 0s"}, // never allowed
 	}},
 	{"a key that is there twice", []step{
 		{ask("generic_key=a,generic_key=b"), "OK | OK twice 1/MINUTE 0 left for 1m0s"},
@@ -86,7 +86,7 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// Many at once: exactly the limit passes, however it is said.
+// With many concurrent requests, exactly the limit is allowed, over every protocol.
 func TestExactlyTheLimit(t *testing.T) {
 	const clients, each, limit = 256, 4, 100
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
@@ -225,7 +225,7 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// The dynamic metadata has the shape that filters and logs know from envoyproxy/ratelimit.
+// The dynamic metadata has the format that filters and logs know from envoyproxy/ratelimit.
 func TestMetadataOfFile(t *testing.T) {
 	const file = `
 domain: mesh
@@ -241,7 +241,7 @@ descriptors:
 		name    string
 		request bool
 		ask     *rlsv3.RateLimitRequest
-		want    []string // one after the other
+		want    []string // one after another
 	}{
 		{"metadata alone", false, ask("a=1", "b=1"), []string{
 			`{"metadata": {"plan": "gold", "region": "eu", "weights": [1, true], "deep": {"a": 1, "b": 2}}}`,
@@ -276,7 +276,7 @@ descriptors:
 	}
 }
 
-// broken is a store that does not answer.
+// broken is a store that is unavailable.
 type broken struct{}
 
 func (broken) Take(context.Context, *storage.Ticket, *storage.Outcome) error {

@@ -28,15 +28,15 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// patience is for what must happen: no test depends on how soon.
+// patience is how long tests wait for what must happen. No test depends on how soon.
 const patience = 30 * time.Second
 
-// now is a little after noon, so that what is left of a window is no whole number of seconds.
+// now is a little after noon, so that the rest of a window is not a whole number of seconds.
 func now() penstock.Instant {
 	return penstock.InstantOf(time.Date(2026, 1, 1, 12, 0, 0, 300_000_000, time.UTC))
 }
 
-// onEveryStore runs a test in memory, on Redis and on a cluster. Each store it asks for is empty.
+// onEveryStore runs a test in memory, on Redis and on a cluster. Each store it gets is empty.
 func onEveryStore(t *testing.T, test func(t *testing.T, newStore func(testing.TB) storage.FullStore)) {
 	t.Run("memory", func(t *testing.T) { test(t, newMemory) })
 	t.Run("redis", func(t *testing.T) {
@@ -87,7 +87,7 @@ func newEngine(t testing.TB, store penstock.Store, text string) *engine.Engine {
 	return e
 }
 
-// byRules is a limiter by rules of ours.
+// byRules returns a limiter by Penstock rules.
 func byRules(t testing.TB, store penstock.Store, text string) rls.Limiter {
 	t.Helper()
 	return byRulesWith(t, store, text, false)
@@ -103,7 +103,7 @@ func byRulesWith(t testing.TB, store penstock.Store, text string, refunds bool) 
 	return &rls.Calls{Engine: e, Overrides: overrides}
 }
 
-// served is what a file of envoyproxy/ratelimit is served by.
+// served is what serves a file of envoyproxy/ratelimit.
 type served struct {
 	Store, Local penstock.Store
 	Now          func() penstock.Instant
@@ -111,7 +111,7 @@ type served struct {
 	Together, UnlessOver, Quota, Refunds bool
 }
 
-// byFile is a limiter by a file of envoyproxy/ratelimit, at the instant of the tests.
+// byFile returns a limiter by a file of envoyproxy/ratelimit, at the fixed time of the tests.
 func byFile(t testing.TB, text string, by served) rls.Limiter {
 	t.Helper()
 	by.Now = now
@@ -147,7 +147,7 @@ func newLimiter(t testing.TB, s *rules.Snapshot, by served) (*engine.Engine, rls
 
 const noRules = "rules: []"
 
-// newServer returns what serves a limiter, with rules for external authorization.
+// newServer returns a server for a limiter, with rules for external authorization.
 func newServer(t testing.TB, limiter rls.Limiter, text string) *rls.Server {
 	t.Helper()
 	return newServerWith(t, limiter, text, rls.Options{})
@@ -173,7 +173,7 @@ func newServerWith(t testing.TB, limiter rls.Limiter, text string, o rls.Options
 	return s
 }
 
-// connect serves over gRPC, and returns a connection to it.
+// connect serves over gRPC, and returns a connection.
 func connect(t testing.TB, s *rls.Server) *grpc.ClientConn {
 	t.Helper()
 	e := newEngine(t, newMemory(t), noRules)
@@ -214,7 +214,7 @@ func patient(t testing.TB) context.Context {
 	return ctx
 }
 
-// A descriptor is written as key=value, with commas between entries.
+// descriptor parses key=value, with commas between entries.
 func descriptor(text string) *descriptorv3.RateLimitDescriptor {
 	d := &descriptorv3.RateLimitDescriptor{}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -234,7 +234,7 @@ func limited(count uint32, unit typev3.RateLimitUnit, d *descriptorv3.RateLimitD
 	return d
 }
 
-// ask makes a request. Descriptors are texts or made ones.
+// ask returns a request. Descriptors are given as texts or as values.
 func ask(descriptors ...any) *rlsv3.RateLimitRequest {
 	r := &rlsv3.RateLimitRequest{Domain: "mesh"}
 	for _, d := range descriptors {
@@ -252,8 +252,8 @@ func withHits(hits uint32, descriptors ...any) *rlsv3.RateLimitRequest {
 	return r
 }
 
-// brief writes a response on one line: the overall code, and for each descriptor its own, the limit,
-// what remains and until when.
+// brief returns a response on one line: the overall code, and for each descriptor its code, its limit, what remains
+// and until when.
 func brief(r *rlsv3.RateLimitResponse) string {
 	var b strings.Builder
 	b.WriteString(r.GetOverallCode().String())
@@ -272,7 +272,7 @@ func brief(r *rlsv3.RateLimitResponse) string {
 	return b.String()
 }
 
-// A step asks and wants a brief response.
+// A step is a request and its brief response.
 type step struct {
 	ask  *rlsv3.RateLimitRequest
 	want string

@@ -25,7 +25,7 @@ func TestPanics(t *testing.T) {
 		if _, err := server.Client().Get(server.URL); err == nil {
 			t.Error("a panic was answered")
 		}
-		// The client learns of the panic before the log does.
+		// The client sees the panic before the log does.
 		for end := time.Now().Add(time.Minute); len(out.bytes()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		}
 		server.Close()

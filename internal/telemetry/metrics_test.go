@@ -33,7 +33,7 @@ rules:
   - {name: fails, match: {path: /login, when: int(ip) > 0, on_error: skip}, key: [ip], limits: [1/1h]}
 `
 
-// A node whose decisions are timed and counted, in memory.
+// A node has decisions that are timed and counted, in memory.
 type node struct {
 	*telemetry.Decider
 	metrics *telemetry.Metrics
@@ -87,7 +87,7 @@ func (n *node) decide(t *testing.T, c *penstock.Call) {
 	}
 }
 
-// scrape returns the samples of this product, without those of times.
+// scrape returns the samples of this product, without timings.
 func (n *node) scrape(t *testing.T) []string {
 	t.Helper()
 	answer := httptest.NewRecorder()
@@ -144,7 +144,7 @@ func TestMetrics(t *testing.T) {
 		`penstock_rule_failures_total{rule="fails"} 7`,
 		`penstock_shadow_denied_total 4`,
 		`penstock_invalid_calls_total 1`,
-		`penstock_decision_duration_seconds_count 7`, // the two batches are one each
+		`penstock_decision_duration_seconds_count 7`, // the two batches count once each
 		`penstock_ready 1`, `penstock_nodes 3`, `penstock_rules 2`, `penstock_rules_version 3`, `penstock_rules_refused 0`,
 		`penstock_rules_checked_timestamp_seconds 1.8e+09`,
 		`penstock_store_up 1`, `penstock_store_calls_refused_total 4`, `penstock_store_failures_total 1`,
@@ -157,7 +157,7 @@ func TestMetrics(t *testing.T) {
 	)
 }
 
-// However many callers there are, and whatever they are called, there are no more series.
+// The number of series does not depend on the number or the names of clients.
 func TestSeriesAreBounded(t *testing.T) {
 	n := newNode(t, nil)
 	for range 3 {
@@ -229,7 +229,7 @@ func TestTimedStore(t *testing.T) {
 	})
 }
 
-// docs/metrics.md names every metric that there is, as it is.
+// docs/metrics.md lists every metric, up to date.
 func TestReferenceIsCurrent(t *testing.T) {
 	n := newNode(t, nil)
 	n.state = telemetry.State{Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, Held: &telemetry.Held{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}

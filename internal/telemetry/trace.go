@@ -113,12 +113,12 @@ func firstEnv(names ...string) string {
 	return ""
 }
 
-// Close sends what is left.
+// Close sends the remaining spans.
 func (t *Tracing) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 var w3c = propagation.TraceContext{}
 
-// Handler lets what a handler does belong to the caller's trace.
+// Handler makes the spans of a handler part of the client's trace.
 func (t *Tracing) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(rw, r.WithContext(w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
@@ -133,7 +133,7 @@ func (t *Tracing) Unary(ctx context.Context, request any, _ *grpc.UnaryServerInf
 	return handle(ctx, request)
 }
 
-// A carrier is gRPC's metadata, read.
+// A carrier reads gRPC metadata.
 type carrier metadata.MD
 
 func (c carrier) Get(key string) string {

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-io/penstock/internal/telemetry"
 )
 
-// collected are the spans that were sent, over OTLP.
+// collected are the spans that were sent over OTLP.
 type collected struct {
 	mu    sync.Mutex
 	spans []*spans.Span
@@ -52,7 +52,7 @@ func (c *collected) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A caller's trace, as it is sent in a header.
+// A client's trace, as sent in a header.
 const (
 	traceID = "0af7651916cd43dd8448eb211c80319c"
 	parent  = "00-" + traceID + "-b7ad6b7169203331-01"

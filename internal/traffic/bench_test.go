@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// What remembering costs a decision in memory, which is the cheapest there is.
+// BenchmarkDecide measures the cost of remembering for a decision in memory, the cheapest kind.
 func BenchmarkDecide(b *testing.B) {
 	for _, remembering := range []bool{false, true} {
 		b.Run("remembering="+strconv.FormatBool(remembering), func(b *testing.B) {

@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
-// A beat, and how many calls within one are certainly all kept.
+// beat is the interval of collection; few requests within one are certainly all kept.
 const beat, few = 250 * time.Millisecond, 40
 
-// What is older than an hour is not counted, even of rules that are there all the time.
+// Requests older than an hour are not counted, even for rules that always have requests.
 func TestHourEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, document)
@@ -46,7 +46,7 @@ func TestHourEnds(t *testing.T) {
 	})
 }
 
-// Of more calls than there is room for the last are kept.
+// If there is no room for all requests, the most recent are kept.
 func TestLastAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, document)
@@ -59,7 +59,7 @@ func TestLastAreKept(t *testing.T) {
 		if len(kept) != room {
 			t.Fatalf("%d are kept, want %d", len(kept), room)
 		}
-		for i := range kept[:room-few] { // the first of them came in one beat, in no order
+		for i := range kept[:room-few] { // the first of them came in one beat, in any order
 			if got, want := kept[i].Attributes[1].Value, fmt.Sprint(calls-1-i); got != want {
 				t.Fatalf("the call %d from the last is of %s, want %s", i, got, want)
 			}
@@ -67,7 +67,7 @@ func TestLastAreKept(t *testing.T) {
 	})
 }
 
-// Who is denied often stays among the tops, however many are denied once.
+// A client that is denied often stays in the top, however many others are denied once.
 func TestTopHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, document)
@@ -87,7 +87,7 @@ func TestTopHolds(t *testing.T) {
 	})
 }
 
-// A decision that took longer than can be told took as long as can be.
+// A decision that took longer than the histogram's maximum counts as the maximum.
 func TestLongest(t *testing.T) {
 	n := newNode(t, document)
 	n.Took(0)

@@ -94,7 +94,7 @@ func (t *Traffic) Took(d time.Duration) {
 	t.history.took(d)
 }
 
-// Busy reports that there are so many requests per second that a sample is enough for timing.
+// Busy reports whether the request rate is high enough to time only a sample.
 func (t *Traffic) Busy() bool { return t.busy.Load() }
 
 // many requests in a beat make a node busy: ten thousand per second.

@@ -26,7 +26,7 @@ rules:
   - {name: login, match: {path: /login}, key: [ip], limits: [{rate: 1/1h, algorithm: fixed_window}]}
 `
 
-// A node decides by rules in memory and remembers what it decides.
+// A node decides by rules in memory and remembers its decisions.
 type node struct {
 	*engine.Engine
 	*traffic.Traffic
@@ -136,7 +136,7 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// Rules that were made for one request are counted by their names.
+// Rules that were made for one request are counted by name.
 func TestRulesOfOneRequest(t *testing.T) {
 	snapshot, key := compile(t, document), []rules.KeyPart{{Name: "generic_key"}}
 	n := newNodeOf(t, engine.Fixed(snapshot))
@@ -168,7 +168,7 @@ func TestRulesOfOneRequest(t *testing.T) {
 	}
 }
 
-// Every call is counted once, whatever is asked and changed meanwhile.
+// Every request is counted once, whatever is queried and changed at the same time.
 func TestExactly(t *testing.T) {
 	snapshots := [2]*rules.Snapshot{compile(t, document), compile(t, `rules: [{name: find, match: {path: /find}, key: [user], limits: [{rate: 10/1h, algorithm: fixed_window}]}]`)}
 	n := newNodeOf(t, alternating(snapshots))
@@ -209,12 +209,12 @@ func TestExactly(t *testing.T) {
 	}
 }
 
-// alternating are rules that change with every other call.
+// alternating are rules that change with every other request.
 type alternating [2]*rules.Snapshot
 
 func (a alternating) Load() *rules.Snapshot { return a[rand.IntN(2)] }
 
-// Who is denied most is found among very many, and how many there are.
+// The most denied clients are found among very many, and the number of clients is estimated.
 func TestCallers(t *testing.T) {
 	n := newNode(t, document)
 	const many = 20_000
@@ -282,7 +282,7 @@ func TestRecent(t *testing.T) {
 	})
 }
 
-// Of very many calls the last and the denied are kept, and no more than there is room for.
+// Of very many requests the last and the denied are kept, within bounds.
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, document+"lists: {deny: [{user: mallory}]}")
@@ -369,7 +369,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// Ever more rules do not need ever more memory.
+// Memory does not grow with the number of rules seen over time.
 func TestManyRules(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("rules:\n")

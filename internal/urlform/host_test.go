@@ -13,7 +13,7 @@ var hosts = map[string]string{
 	strings.Repeat("a", 63) + ".b": strings.Repeat("a", 63) + ".b",
 }
 
-// badHosts have no one meaning. Each was, or could be, a way around a rule for a host.
+// badHosts are ambiguous. Each was, or could be, a way around a rule for a host.
 var badHosts = []string{
 	"", ".", ":", ":80", "a..b", ".a", "a..", "a:80:80", "a::80", "a:80:", "a:65536", "a:99999", "a:000080", "a:-1", "a:+80", "a:8o", "a: 80", "a :80", " a", "a ", "a\t", "a\r\nb", "a\x00", "a\x7f",
 	"user@a", "user:secret@a", "@a", "a@", "a/b", "a\\b", "a?b", "a#b", "a,b", "a, b", "a;b", "a&b", "a=b", "a+b", "a!b", "a$b", "a'b", "a(b)", "a*b", "*.a", "*", "a~b", "a\"b", "a<b>", "a|b", "a^b", "a`b", "a{b}",
@@ -51,7 +51,7 @@ func TestHostAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzHost: what is accepted has one normal form, whatever its case, port and dot at the end.
+// FuzzHost checks that an accepted host has one normal form, whatever its case, port and trailing dot.
 func FuzzHost(f *testing.F) {
 	for header := range hosts {
 		f.Add(header)

@@ -38,7 +38,7 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// Whatever one server or another takes for the same letter is one letter.
+// Letters that any server treats as the same are one letter.
 func TestFold(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		folded := fold(r)
@@ -47,7 +47,7 @@ func TestFold(t *testing.T) {
 		}
 		for _, other := range []rune{unicode.ToLower(r), unicode.ToUpper(r), unicode.ToTitle(r), unicode.SimpleFold(r)} {
 			if other < 0x80 && r >= 0x80 && unicode.SimpleFold(r) == r {
-				continue // ı, whose capital is I: not the same letter anywhere but there
+				continue // ı, whose capital is I, is a different letter everywhere else
 			}
 			if fold(other) != folded {
 				t.Errorf("%U becomes %U, but %U becomes %U", r, folded, other, fold(other))
@@ -62,7 +62,7 @@ func TestIgnoringAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzIgnore: spellings that are ignored make no difference, and the result has the form of a path.
+// FuzzIgnore checks that ignored spellings make no difference, and that the result has the form of a path.
 func FuzzIgnore(f *testing.F) {
 	for _, seed := range []string{"/", "/Login/", "/a;b/c", "/..;/", "/;", "/%2F;x/É", "//;//;", "/\xff", "/a;%2F;/.."} {
 		f.Add(seed)

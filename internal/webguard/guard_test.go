@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/internal/webguard"
 )
 
-// serve tells whether a request is refused, and why.
+// serve reports whether a request is refused, and why.
 func serve(o webguard.Options, r *http.Request) (refused bool, reason string) {
 	passed := false
 	o.Refuse = func(w http.ResponseWriter, why string) { refused, reason = true, why }
@@ -25,7 +25,7 @@ func TestHosts(t *testing.T) {
 		host                                             string
 		loopback, loopbackNamed, anywhere, anywhereNamed bool // accepted
 	}{
-		{"", true, true, true, true}, // no browser
+		{"", true, true, true, true}, // not a browser
 		{"localhost:8090", true, true, true, true},
 		{"127.0.0.1:8090", true, true, true, true},
 		{"[::1]", true, true, true, true},
@@ -85,7 +85,7 @@ func TestOrigins(t *testing.T) {
 		{"POST", "http://penstock.example", "", false, true}, // DNS rebinding looks like this
 		{"DELETE", "http://penstock.example", "", false, true},
 		{"PUT", "https://evil.example", "", false, false},
-		{"GET", "https://evil.example", "cross-site", true, true}, // changes nothing, and its answer is not shown
+		{"GET", "https://evil.example", "cross-site", true, true}, // changes nothing, and its response is not shown
 	} {
 		r := httptest.NewRequest(test.method, "http://penstock.example/v1/check", nil)
 		for name, value := range map[string]string{"Origin": test.origin, "Sec-Fetch-Site": test.site} {

@@ -12,8 +12,7 @@ import (
 	"github.com/penstock-io/penstock/algorithm"
 )
 
-// FuzzCheck: what is accepted means what encoding/json makes of it, and comes back when it is
-// written again.
+// FuzzCheck checks that an accepted body means the same to encoding/json, and survives a round trip.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"domain":"d","attributes":{"a":"\ud834\udd1e\\","b":""},"cost":3,"id":"i","max_delay_ms":5,"ttl_ms":9}`))
 	f.Add([]byte(`{"attributes":{"a":"x","a":"y"}}`))
@@ -63,7 +62,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// FuzzBatch: nothing that is sent panics.
+// FuzzBatch checks that no input panics.
 func FuzzBatch(f *testing.F) {
 	f.Add([]byte(`{"calls":[{"attributes":{"a":"b"}},{"attributes":{},"cost":0}]}`))
 	f.Add([]byte(`{"calls":[[],"\"",1,null]}`))
@@ -79,7 +78,7 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzVerdict: the encoder writes what encoding/json would of the format, and it reads back.
+// FuzzVerdict checks that the encoder writes what encoding/json would, and that the result can be parsed.
 func FuzzVerdict(f *testing.F) {
 	f.Add("rule", "rule:1m", "id", int64(100), int64(-1), int64(1500), uint16(0xffff))
 	f.Add("a\"<\x00é\u2028", "", "", int64(-5), int64(1), int64(0), uint16(0))
@@ -129,7 +128,7 @@ func made(rule, policy, id string, count, retry, wait int64, bits uint16) *penst
 	return v
 }
 
-// formatted says in the types of the format what the encoder appends.
+// formatted returns a verdict in the types of the format.
 func formatted(v *penstock.Verdict) *verdict {
 	out := &verdict{
 		Allowed: v.Allowed, Rule: v.Rule, Reason: v.Reason, Quality: v.Quality, Limit: v.Decision.Limit, Remaining: v.Decision.Remaining,

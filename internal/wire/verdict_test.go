@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// The field order and the numbers are a contract, so the text is compared whole.
+// The field order and the numbers are a contract, so the whole text is compared.
 func TestVerdictAsDocumented(t *testing.T) {
 	d := penstock.Decision{Limit: 100, Used: 104, RetryAfter: 11739*time.Millisecond + 1, ResetAfter: time.Minute}
 	v := penstock.Verdict{

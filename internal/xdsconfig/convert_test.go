@@ -24,7 +24,7 @@ func anyOf(t *testing.T, m proto.Message) *anypb.Any {
 	return a
 }
 
-// Every field of the messages means what it means in a file.
+// Every field of the messages has the same meaning as in a file.
 func TestConvert(t *testing.T) {
 	quota := &configv3.RateLimitDescriptor{Key: "quota", RateLimit: &configv3.RateLimitPolicy{Unit: 7, RequestsPerUnit: 7}}
 	quota.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 7, protowire.VarintType), 1)) // quota_mode

@@ -35,7 +35,7 @@ func limits(domain string, unit configv3.RateLimitUnit, keys ...string) *configv
 	return c
 }
 
-// A follower serves what a source gets.
+// A follower serves the configuration of a source.
 type follower struct {
 	*live.Rules
 	t      *testing.T
@@ -106,7 +106,7 @@ func TestServesWhatIsPushed(t *testing.T) {
 	if w := f.Status().Warnings; len(w) != 1 || !strings.Contains(w[0].String(), "every request passes") {
 		t.Errorf("no limits at all: warnings %v", w)
 	}
-	m.Push("edge", "4") // with nothing new in it
+	m.Push("edge", "4") // without changes
 	acked("1", "2", "3", "4")
 
 	nodes, headers := m.Clients()
@@ -134,7 +134,7 @@ func TestBadPushIsRefused(t *testing.T) {
 	if s := f.Status(); s.Refused == nil || s.Refusals != 1 || !strings.Contains(s.Refused.Err.Error(), "invalid rate limit unit") {
 		t.Errorf("status %+v", s)
 	}
-	m.Push("default", "3", good) // as what is served
+	m.Push("default", "3", good) // the same as what is served
 	nodetest.Eventually(t, "the way back is acknowledged", func() bool {
 		acked, _ := m.Answers()
 		return slices.Equal(acked, []string{"1", "3"})
@@ -188,7 +188,7 @@ func TestStartWithoutTheServer(t *testing.T) {
 	}
 }
 
-// Who asks for it starts without limits, and gets them when they come.
+// With StartEmpty, a node starts without limits, and gets them when they arrive.
 func TestStartEmpty(t *testing.T) {
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	f, err := tryFollow(t, xdsconfig.Options{Server: m.Address, StartEmpty: true}, "")

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import { type InputArgs, type Method, type PathOf, type Result, url } from './request'
 import type { Problem, RuleProblem, Session } from './types'
 
-// session is undefined before the first answer, and null when nobody is logged in.
+// session is undefined before the first response, and null when no user is logged in.
 export const session = signal<Session | null | undefined>(undefined)
 
 export const mayChange = () => session.value?.role === 'operator'
@@ -21,7 +21,8 @@ export class Failure extends Error {
   }
 }
 
-// describe lists the errors in a request with their places. The detail repeats them in one line, so it is left out.
+// describe lists the errors in a request with their positions. The detail repeats them in one line, so it is left
+// out.
 function describe(status: number, { errors = [], detail, title }: Partial<Problem>): string {
   if (errors.length > 0) return errors.map((e) => [e.at, e.message].filter(Boolean).join(': ')).join('\n')
   return detail || title || `status ${status}`

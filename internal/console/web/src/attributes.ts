@@ -1,7 +1,7 @@
 import type { Attributes } from './types'
 
-// visible shows what would not be seen, or would be mistaken: control characters and those that turn the direction of
-// text around.
+// visible shows characters that would be invisible or misleading: control characters and those that change the
+// direction of text.
 export function visible(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 
-// Instants are shown in the reader's own time, or in UTC: as on servers and in logs.
+// Instants are shown in the user's own time zone, or in UTC, as on servers and in logs.
 export const utc = signal(localStorage.getItem('penstock-utc') === 'yes')
 
 export function toggleUTC() {
@@ -36,7 +36,7 @@ export function percent(part: number, whole: number): string {
   return `${p > 0 && p < 0.1 ? '< 0.1' : p < 10 ? p.toFixed(1) : p.toFixed(0)} %`
 }
 
-// limit shortens what Go calls 1m0s, and says algorithms in words.
+// limit shortens durations such as Go's 1m0s, and writes algorithms in words.
 export function limit(text: string): string {
   return text
     .replace(/(\d)m0s/g, '$1m')

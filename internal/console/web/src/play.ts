@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import type { Arrival } from './types'
 
-// What is played: limits side by side on the same arrivals. The server decides, by the code that decides every call.
+// A game: limits side by side on the same arrivals. The server decides, with the code that decides every request.
 
 export interface Limit {
   rate?: string
@@ -117,7 +117,7 @@ export const kinds: { name: string; make: (count: number, window: string) => Lim
 
 export const game = signal<Preset>(presets[0]!)
 
-// generate makes arrivals: evenly, at random, or in bursts. The same seed makes the same.
+// generate makes arrivals: evenly, at random, or in bursts. The same seed makes the same arrivals.
 export function generate(kind: string, perMinute: number, minutes: number): Arrival[] {
   const n = Math.max(1, Math.min(2000, Math.round(perMinute * minutes)))
   const span = minutes * 60e3

@@ -21,7 +21,7 @@ function useHotkey(box: RefObject<HTMLInputElement | null>) {
   }, [])
 }
 
-// Search goes to a screen, a rule, or a caller given as name=value. Ctrl+K or / begins it.
+// Search goes to a screen, a rule, or a client given as name=value. Ctrl+K or / starts it.
 export function Search() {
   const { route } = useLocation()
   const [text, setText] = useState('')

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 
-// The system's theme, unless the reader has chosen.
+// The system's theme, unless the user has chosen one.
 const system = window.matchMedia('(prefers-color-scheme: dark)')
 const chosen = localStorage.getItem('penstock-theme')
 

@@ -11,7 +11,7 @@ interface Finding {
   text: ComponentChildren
 }
 
-// Attention lists what an operator should look at, the most urgent first.
+// Attention lists what an operator should check, most urgent first.
 export function Attention({ stats, status, nodes }: { stats: Stats; status?: Status; nodes: Node[] }) {
   const found = [
     ...(status ? statusFindings(status) : []),
@@ -82,7 +82,7 @@ function ruleFindings(r: RuleStats): Finding[] {
   return found
 }
 
-// trend tells whether the later half of a series denies more than the earlier.
+// trend reports whether the later half of a series denies more than the earlier one.
 function trend(r: RuleStats): string {
   const series = r.series ?? [] // null if there are too many rules
   const half = Math.floor(series.length / 2)

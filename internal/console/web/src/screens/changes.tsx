@@ -22,7 +22,7 @@ export function Changes({ diff }: { diff: RuleDiff }) {
   )
 }
 
-// Diff shows what was taken away and added, by more than colour.
+// Diff shows what was removed and added, by more than colour.
 export function Diff({ text }: { text: string }) {
   if (text === '') return <p class="quiet">No difference.</p>
   return (

@@ -12,7 +12,8 @@ import { NewRule } from './newrule'
 import { PreviewResult } from './preview'
 import { SaveBar } from './savebar'
 
-// Editor loads the rules document. It is loaded once: what others save meanwhile must not replace what is typed.
+// Editor loads the rules document. It loads it once: versions that others save in the meantime must not replace what
+// is typed.
 export function Editor() {
   const rules = useLoad('/v1/rules')
   return <Show of={rules}>{(set) => <DocumentEditor initial={set} />}</Show>
@@ -25,7 +26,7 @@ interface Outcome {
   preview?: Preview
 }
 
-// documentOf is the text to edit. Several files are shown together, and cannot be edited.
+// documentOf returns the text to edit. Several files are shown together, and cannot be edited.
 const documentOf = (set: RuleSet) =>
   set.document || (set.files ?? []).map((f) => `# ${f.name}\n${f.document}`).join('\n')
 
@@ -89,10 +90,10 @@ function DocumentEditor({ initial }: { initial: RuleSet }) {
   )
 }
 
-// useOutcome keeps the outcome of the actions on the text as it is; it is emptied when the text changes.
+// useOutcome keeps the outcome of the actions on the current text; it is cleared when the text changes.
 function useOutcome() {
   const [outcome, setOutcome] = useState<Outcome>({})
-  // run shows what an action returns, or why it failed, and tells which of the two.
+  // run shows what an action returns, or why it failed, and returns whether it succeeded.
   const run = async (action: () => Promise<Outcome>): Promise<boolean> => {
     try {
       const done = await action()
@@ -106,7 +107,8 @@ function useOutcome() {
   return { outcome, setOutcome, run }
 }
 
-// useLine is the line to scroll to: at first the one in the address, then whichever is chosen, even if it is the same.
+// useLine returns the line to scroll to: at first the one in the address, then the one that is chosen, even if it is
+// the same.
 function useLine(): [line: number | undefined, goTo: (line?: number) => void] {
   const { query } = useLocation()
   const [line, setLine] = useState<number>()

@@ -8,7 +8,7 @@ import { Calls } from '../ui/calls'
 import { Empty, Trouble, usePolled } from '../ui/load'
 import { KeyActions } from './keyactions'
 
-// Key shows the counters of one client, and its last requests.
+// Key shows the counters of one client, and its recent requests.
 export function Key({ text, rule }: { text: string; rule?: string }) {
   const { found, wrong } = readAttributes(text)
   const loaded = usePolled(wrong ? null : JSON.stringify([text, rule]), 2000, (signal) =>
@@ -40,7 +40,7 @@ export function Key({ text, rule }: { text: string; rule?: string }) {
   )
 }
 
-// State is what one rule knows of the client, and what an operator can do about it.
+// State is what one rule knows about the client, and what an operator can do about it.
 function State({ state: s, attributes: of, done }: { state: KeyState; attributes: Attributes; done: () => void }) {
   return (
     <section class="card">

@@ -3,7 +3,7 @@ import { del, type Failure, post } from '../api'
 import type { Attributes, KeyState } from '../types'
 import { Trouble } from '../ui/load'
 
-// KeyActions resets the counters of a client, bans it, lifts its ban, or gives it a limit of its own.
+// KeyActions resets the counters of a client, bans it, lifts its ban, or gives it its own limit.
 export function KeyActions(props: { state: KeyState; attributes: Attributes; done: () => void }) {
   const [error, setError] = useState<Failure>()
   const [dialog, setDialog] = useState<'ban' | 'override'>()

@@ -58,7 +58,7 @@ export function Keys() {
   )
 }
 
-// List shows who is denied most, and all keys of one rule.
+// List shows the most denied clients, and all keys of one rule.
 function List({ rule }: { rule?: string }) {
   const stats = useLoad('/v1/stats', { query: { last: '1h' }, every: 5000 })
   const rows = (stats.data?.rules ?? [])

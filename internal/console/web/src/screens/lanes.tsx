@@ -76,7 +76,7 @@ function LaneView({
   const top = Math.max(lane.limit, ...lane.curve.map((p) => p.used), 1)
   const y = (used: number) => 84 - (70 * used) / top
   const line = lane.curve.map((p) => `${x(p.at_ms).toFixed(1)},${y(p.used).toFixed(1)}`).join(' ')
-  // Calls of the same instant are drawn above each other.
+  // Requests of the same instant are drawn above each other.
   const above: number[] = []
   const seen = new Map<number, number>()
   for (const s of lane.steps) {
@@ -162,7 +162,7 @@ function Steps({ lanes, chosen }: { lanes: PlayedLane[]; chosen: number }) {
   )
 }
 
-// Bucket draws coins that are left, or water that stands.
+// Bucket draws the tokens that are left, or the water level.
 function Bucket({ lane, used }: { lane: PlayedLane; used: number }) {
   const coins = lane.algorithm === 'token_bucket'
   if ((!coins && lane.algorithm !== 'leaky_bucket') || lane.limit > 24) return null

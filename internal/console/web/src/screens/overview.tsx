@@ -56,7 +56,7 @@ function Numbers({ stats, status, nodes }: { stats: Stats; status?: Status; node
   const seconds = stats.step_ms / 1000
   const at = stats.series.map((_, i) => new Date(stats.from).getTime() / 1000 + (i + 1) * seconds)
   const rate = (of: (c: Counts) => number) => stats.series.map((c) => of(c) / seconds)
-  // The last point is not full yet: what is told as the rate now is of the one before.
+  // The last point is not complete yet, so the current rate is that of the one before.
   const now = stats.series.at(-2) ?? stats.series.at(-1)
   const calls = stats.total.allowed + stats.total.denied
   return (
@@ -125,7 +125,7 @@ function Tile({ name, value, note, kind = '' }: { name: string; value: string; n
   )
 }
 
-// StoreTile goes by what this node says of itself too: the store may be gone before a call has noticed.
+// StoreTile also uses what this node reports about itself: the store may become unavailable before a request notices.
 function StoreTile({ status, degraded, self }: { status?: Status; degraded: number; self?: Node }) {
   if (!status) return <Tile name="Store" value="…" note="" />
   const answers = status.store.connected && self?.about?.quality !== 'degraded'

@@ -8,7 +8,7 @@ interface Moment {
   note: string
 }
 
-// Two nodes, one call left of ten, and two calls at once.
+// Two nodes, one of ten requests left, and two concurrent requests.
 const apart: Moment[] = [
   { a: '', b: '', store: 'used = 9', note: 'Nine of ten are used. Two calls arrive, one at each node.' },
   { a: 'GET → 9', b: '', store: 'used = 9', note: 'Node A reads how many are used.' },
@@ -38,8 +38,8 @@ const script: Moment[] = [
   },
 ]
 
-// Race steps through why reading and writing apart lets too many pass, and why one script does not. The benchmark in bench/atomicity
-// does it for real, with several nodes.
+// Race shows step by step why separate reads and writes allow too many requests, and why one script does not. The
+// benchmark in bench/atomicity does it for real, with several nodes.
 export function Race() {
   const [one, setOne] = useState(false)
   const [at, setAt] = useState(0)

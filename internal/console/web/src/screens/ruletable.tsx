@@ -48,7 +48,7 @@ interface RowProps {
   choose: () => void
 }
 
-// Row is a rule, and below it the rest of what is known about it if it is open.
+// Row is a rule and, if it is open, its details below.
 function Row({ rule: r, seen, open, choose }: RowProps) {
   return (
     <>

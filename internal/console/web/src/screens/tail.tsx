@@ -12,7 +12,7 @@ import { Veiled } from '../ui/who'
 const shown = 200
 
 interface Tailed {
-  list: Verdict[] // the newest first
+  list: Verdict[] // newest first
   missed: number // requests that were not sent because there were too many
   lost: boolean
 }
@@ -32,7 +32,7 @@ function useTail(address: string, paused: boolean): Tailed {
     source.addEventListener('dropped', (e: MessageEvent<string>) => setMissed(JSON.parse(e.data).dropped))
     source.onopen = () => setLost(false)
     source.onerror = () => setLost(true)
-    // Many come at once: they are shown together.
+    // Many arrive at once: they are shown together.
     const timer = window.setInterval(() => {
       if (waiting.length === 0) return
       const came = waiting

@@ -2,7 +2,7 @@ import type { RuleStats } from '../types'
 import { DeniedKeys } from '../ui/deniedkeys'
 
 export function TopKeys({ rules }: { rules: RuleStats[] }) {
-  // Of rules that are only tried nobody was denied.
+  // Rules in shadow mode never deny, so they have no denied clients.
   const all = rules
     .filter((r) => r.total.denied > 0)
     .flatMap((r) => r.top.map((k) => ({ rule: r.rule, ...k })))

@@ -7,7 +7,7 @@ import { query } from '../request'
 import type { Verdict } from '../types'
 import { Answer, Badge } from './badge'
 
-// Calls are verdicts, the last first. One can be opened to see every limit.
+// Calls lists verdicts, newest first. Each can be opened to see every limit.
 export function Calls({ list }: { list: Verdict[] }) {
   const [open, setOpen] = useState('')
   if (list.length === 0) return <p class="quiet">None were kept.</p>

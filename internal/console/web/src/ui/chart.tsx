@@ -10,7 +10,7 @@ export interface Line {
   color: string // the name of a custom property
   values: number[]
   fill?: boolean
-  apart?: boolean // not stacked on the others: it counts some of them once more
+  apart?: boolean // not stacked on the others: it counts some requests a second time
 }
 
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
@@ -23,8 +23,8 @@ interface ChartProps {
   unit?: string
 }
 
-// Chart draws lines over time, the later on top of the earlier if they are stacked. Its label says the last values, for
-// those who cannot see it.
+// Chart draws lines over time; if they are stacked, later lines are on top of earlier ones. Its label contains the
+// last values, for screen readers.
 export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: ChartProps) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
@@ -52,14 +52,15 @@ export function Chart({ at, lines, height = 220, stacked = false, unit = '' }: C
   return <div class="chart" ref={box} role="img" aria-label={`Over time; last: ${last}`} />
 }
 
-// options says how uPlot draws the lines. The legend reads their values when it is shown: a plot outlives them.
+// options configures how uPlot draws the lines. The legend reads their values when it is shown, since a plot outlives
+// them.
 function options(lines: { current: Line[] }, stacked: boolean, unit: string): Omit<uPlot.Options, 'width' | 'height'> {
   const axis = {
     stroke: color('--quiet'),
     grid: { stroke: color('--line'), width: 1 },
     ticks: { stroke: color('--line'), width: 1 },
   }
-  // Stacked lines are drawn from the top one down, each over the part of the one before.
+  // Stacked lines are drawn from the top down, each over a part of the previous one.
   const order = stacked ? [...lines.current].reverse() : lines.current
   const series = order.map((l, i): uPlot.Series => {
     const index = stacked ? order.length - 1 - i : i
@@ -82,7 +83,7 @@ function options(lines: { current: Line[] }, stacked: boolean, unit: string): Om
       { ...axis, values: (_, ticks) => ticks.map((t) => time(t * 1000).replace(/:00$/, '')) },
       { ...axis, size: 56, values: (_, ticks) => ticks.map((v) => count(v) + unit) },
     ],
-    // What is stacked is filled down to the one below it only.
+    // A stacked line is filled down to the line below it only.
     bands: order.flatMap((l, i) =>
       stacked && l.fill && order[i + 1] ? [{ series: [i + 1, i + 2] as [number, number] }] : [],
     ),
@@ -90,7 +91,7 @@ function options(lines: { current: Line[] }, stacked: boolean, unit: string): Om
   }
 }
 
-// stack adds lines up, and returns the sums from the top down.
+// stack adds up lines, and returns the sums from the top down.
 function stack(lines: Line[]): number[][] {
   const sums: number[][] = []
   for (const line of lines) {
@@ -100,7 +101,7 @@ function stack(lines: Line[]): number[][] {
   return sums.reverse()
 }
 
-// Spark is a line small enough for a table.
+// Spark is a line that is small enough for a table.
 export function Spark({ series, of, color }: { series: Counts[]; of: (c: Counts) => number; color: string }) {
   const values = series.map(of)
   const top = Math.max(1, ...values)

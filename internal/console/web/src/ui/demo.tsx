@@ -5,10 +5,11 @@ import { count } from '../format'
 import { Badge } from './badge'
 import { Trouble, useLoad } from './load'
 
-// Only a server that is tried out has one; of others it is asked once.
+// none is set once the server has said that it has no demo.
 const none = signal(false)
 
-// DemoTraffic turns made-up callers on and off, where there are some. With whileOn it is there only while they call.
+// DemoTraffic turns made-up clients on and off, if there are any. With whileOn it is shown only while they send
+// requests.
 export function DemoTraffic({ whileOn = false }: { whileOn?: boolean }) {
   const demo = useLoad(none.value ? null : '/v1/demo', { every: 2000 })
   const [wrong, setWrong] = useState<Failure>()

@@ -5,7 +5,7 @@ import { Who } from './who'
 
 type DeniedKey = { rule: string } & RuleStats['top'][number]
 
-// DeniedKeys is a table of keys and of how often each was denied.
+// DeniedKeys is a table of keys and how often each was denied.
 export function DeniedKeys({ rows, withAllowed }: { rows: DeniedKey[]; withAllowed?: boolean }) {
   return (
     <div class="scroll">

@@ -4,7 +4,7 @@ import type { RuleProblem } from '../types'
 
 export const isWarning = (p: RuleProblem) => p.severity === 'warning'
 
-// diagnostics are the problems that have a position in the document. Each marks the word at its position.
+// diagnostics returns the problems that have a position in the document. Each marks the word at its position.
 export function diagnostics(doc: Text, problems: RuleProblem[]): Diagnostic[] {
   return problems.flatMap((p) => {
     if (!p.line || p.line > doc.lines) return []
@@ -17,7 +17,8 @@ export function diagnostics(doc: Text, problems: RuleProblem[]): Diagnostic[] {
   })
 }
 
-// columnOffset is the index of a column in a line. Columns count characters from 1; an index counts UTF-16 units.
+// columnOffset returns the index of a column in a line. Columns count characters from 1; an index counts UTF-16
+// units.
 function columnOffset(line: string, column: number): number {
   return [...line].slice(0, Math.max(0, column - 1)).join('').length
 }

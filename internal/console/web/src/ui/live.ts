@@ -3,11 +3,11 @@ import { whoAmI } from '../api'
 
 export type State = 'live' | 'resting' | 'lost'
 
-const again = 3000 // milliseconds, after a refusal; a connection that breaks the browser makes anew by itself
-const use = 10 * 60_000 // who looks at a page uses his session, and to read a stream does not count as that
+const again = 3000 // milliseconds, after a refusal; the browser itself reopens a connection that breaks
+const use = 10 * 60_000 // viewing a page keeps the session alive, but reading a stream does not count as use
 
-// useEvents follows a stream of events, each kind of which replaces what was told before. It rests while nobody can see
-// the page, and goes on when somebody does.
+// useEvents follows a stream of events. Each event replaces the previous one of its kind. It pauses while the page is
+// hidden, and resumes when it is visible.
 export function useEvents<T extends object>(
   path: string,
   ...kinds: (keyof T & string)[]
@@ -41,7 +41,7 @@ export function useEvents<T extends object>(
         setState('lost')
         if (now.readyState !== EventSource.CLOSED) return
         timer = window.setTimeout(follow, again)
-        void whoAmI().catch(() => undefined) // perhaps the session has ended
+        void whoAmI().catch(() => undefined) // the session may have ended
       }
     }
     follow()

@@ -12,8 +12,8 @@ export interface Loaded<T> {
 
 type Query<P extends PathOf<'get'>> = Pick<Input<'get', P>, 'query'>
 
-// useLoad gets a path of the API, again whenever the path or the query changes, and every so many milliseconds if that
-// is given.
+// useLoad gets a path of the API, again whenever the path or the query changes, and at an interval in milliseconds if
+// one is given.
 export function useLoad<P extends PathOf<'get'>>(
   path: P | null,
   { every = 0, ...query }: Query<P> & { every?: number } = {},
@@ -23,8 +23,8 @@ export function useLoad<P extends PathOf<'get'>>(
   return usePolled(path === null ? null : url('get', path, input), every, load)
 }
 
-// usePolled keeps what load returns: whenever the key changes, and every so many milliseconds if that is given. The data
-// stays until there is newer data for the same key. Nothing is loaded while the key is null.
+// usePolled keeps the result of load. It loads whenever the key changes, and at an interval in milliseconds if one is
+// given. The data stays until there is newer data for the same key. Nothing is loaded while the key is null.
 export function usePolled<T>(key: string | null, every: number, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [data, setData] = useState<T>()
   const [error, setError] = useState<Failure>()
@@ -50,7 +50,7 @@ export function usePolled<T>(key: string | null, every: number, load: (signal: A
   return { data, error, again: useCallback(() => setTurn((n) => n + 1), []) }
 }
 
-// poll runs a function now, and again every so many milliseconds after it has ended, less often while the page is
+// poll runs a function now, and again at an interval in milliseconds after it has ended, less often while the page is
 // hidden. It returns the function that stops it.
 function poll(every: number, run: (signal: AbortSignal) => Promise<void>): () => void {
   const stop = new AbortController()
@@ -66,7 +66,7 @@ function poll(every: number, run: (signal: AbortSignal) => Promise<void>): () =>
   }
 }
 
-// Show shows what was loaded, or why it was not.
+// Show shows the loaded data, or why loading failed.
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
   return (
     <>
@@ -82,7 +82,7 @@ export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) =
   )
 }
 
-// Trouble shows an error, with the positions of what is wrong in rules.
+// Trouble shows an error, with the positions of errors in rules.
 export function Trouble({ error, again }: { error: Error; again?: () => void }) {
   return (
     <div class="trouble" role="alert">
@@ -106,7 +106,7 @@ export function Empty({ title, children }: { title: string; children: ComponentC
   )
 }
 
-// Copy is a text to take along.
+// Copy is a text that can be copied.
 export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
   const [done, setDone] = useState(false)
   return (

@@ -5,7 +5,7 @@ import { Badge } from './badge'
 
 export const nodeName = (n: Node) => visible(n.about?.name ?? n.id.slice(0, 8))
 
-// Nodes are those that share the limits. On a phone the columns that matter least are left out.
+// Nodes lists the nodes that share the limits. On a phone the least important columns are left out.
 export function Nodes({ list }: { list: Node[] }) {
   return (
     <div class="scroll" role="region" aria-label="Nodes" tabIndex={0}>
@@ -64,7 +64,7 @@ export function Nodes({ list }: { list: Node[] }) {
   )
 }
 
-// Quality is a word and a sign: colour alone tells some people nothing.
+// Quality is a word and a sign, since some people cannot see colour.
 function Quality({ of: n }: { of: Node }) {
   if (n.silent) return <span>○ not heard for {duration(Math.round(n.heard_ago_seconds) * 1000)}</span>
   if (!n.about) return <span class="quiet">? unknown</span>

@@ -2,7 +2,7 @@ import type { RuleProblem } from '../types'
 import { Badge } from './badge'
 import { isWarning } from './diagnostics'
 
-// Problems are mistakes and warnings in rules, each in its place.
+// Problems lists errors and warnings in rules, each with its position.
 export function Problems({ list, go }: { list: RuleProblem[]; go?: (p: RuleProblem) => void }) {
   if (list.length === 0) return null
   return (

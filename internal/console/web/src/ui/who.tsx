@@ -3,13 +3,13 @@ import { attributes, writeAttributes } from '../attributes'
 import { query } from '../request'
 import type { Attributes } from '../types'
 
-// Who is a caller. A viewer sees hashes in the place of values, and cannot look anybody up.
+// Who is a client. A viewer sees hashes instead of values, and cannot look up a client.
 export function Who({ of, rule }: { of: Attributes; rule: string }) {
   const name = <code>{attributes(of) || '(everybody)'}</code>
   return mayChange() ? <a href={`/keys${query({ q: writeAttributes(of), rule })}`}>{name}</a> : name
 }
 
-// Veiled says so, to those it concerns.
+// Veiled tells viewers that values are hidden.
 export function Veiled() {
   if (mayChange()) return null
   return (

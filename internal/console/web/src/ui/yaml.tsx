@@ -35,7 +35,7 @@ const look = EditorView.theme({
   '.cm-tooltip': { backgroundColor: 'var(--card)', color: 'var(--ink)', border: '1px solid var(--line)' },
 })
 
-// A Source is a text to begin with. Another Source replaces what was typed; the same one never does.
+// A Source is an initial text. Another Source replaces what was typed; the same one never does.
 export interface Source {
   text: string
 }
@@ -48,8 +48,8 @@ interface Props {
   changed: (text: string) => void
 }
 
-// Yaml edits rules, and asks the server what is wrong with them. It lives in a shadow root: there its styles are sheets,
-// which the content security policy of this page lets pass, and not elements, which it does not.
+// Yaml edits rules, and asks the server to check them. It is in a shadow root: there its styles are style sheets,
+// which the content security policy of this page allows, and not elements, which it does not.
 export function Yaml({ source, readOnly, line, check, changed }: Props) {
   const box = useRef<HTMLDivElement>(null)
   const view = useRef<EditorView>(undefined)
@@ -86,7 +86,7 @@ export function Yaml({ source, readOnly, line, check, changed }: Props) {
         ],
       }),
     })
-    made.scrollDOM.tabIndex = 0 // so that a long document can be scrolled by keys alone
+    made.scrollDOM.tabIndex = 0 // so that a long document can be scrolled with the keyboard alone
     view.current = made
     return () => made.destroy()
   }, [readOnly])
