@@ -154,7 +154,7 @@ func verdictOf(v *penstock.Verdict) *penstockv1.Verdict {
 	out := &penstockv1.Verdict{
 		Allowed: v.Allowed, Rule: v.Rule, Duplicate: v.Duplicate, RulesVersion: v.RulesVersion,
 		Reservation: v.Reservation, OriginalReservation: v.OriginalReservation, ReservedForMs: milliseconds(v.ReservedFor),
-		Reason:  penstockv1.Reason(v.Reason) + 1, // the numbers agree: proto/penstock/v1 has a test
+		Reason:  penstockv1.Reason(v.Reason) + 1, // the names agree, as a test in proto/penstock/v1 checks
 		Quality: penstockv1.Quality(v.Quality) + 1,
 		Limit:   v.Decision.Limit, Remaining: v.Decision.Remaining,
 		RetryAfterMs: unlessNever(v.Decision.RetryAfter), ResetAfterMs: unlessNever(v.Decision.ResetAfter), DelayMs: milliseconds(v.Delay),

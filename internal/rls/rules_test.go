@@ -86,7 +86,7 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// With many concurrent requests, exactly the limit is allowed, over every protocol.
+// With many concurrent requests, exactly the limit is allowed, by rules and by a file.
 func TestExactlyTheLimit(t *testing.T) {
 	const clients, each, limit = 256, 4, 100
 	onEveryStore(t, func(t *testing.T, newStore func(testing.TB) storage.FullStore) {
