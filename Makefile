@@ -1,20 +1,20 @@
-# `make` alone lists the targets. `make test` needs Go and make; scripts/need sees to the rest.
+# `make` alone lists the targets. `make test` needs Go and make; scripts/need installs the rest.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Packages also run under the race detector: those that share memory between goroutines, the longest first.
-# The detector costs several times the run time, so it is not for every package.
+# Packages that also run under the race detector: those that share memory between goroutines, the slowest first.
+# The detector multiplies the run time, so not every package uses it.
 RACE_PKGS ?= ./redisstore ./memstore ./rules ./rules/live ./internal/ruledb \
 	./engine ./engine/breaker ./engine/denycache ./engine/lease ./internal/held ./stack ./httplimit ./grpclimit ./client ./client/grpcclient ./internal/gateway ./internal/api ./internal/grpcapi ./internal/traffic ./internal/telemetry ./internal/admin ./internal/server ./cmd/penstock
-# How long `make fuzz` stays on each target.
+# How long `make fuzz` runs each target.
 FUZZTIME ?= 10s
-# What `make build` and `make dist` say they have built; empty: what scripts/ldflags finds in git.
+# The version of `make build` and `make dist`; empty: the one that scripts/ldflags finds in git.
 VERSION ?=
 # Further flags for every `go test`, e.g. GOTESTFLAGS=-v.
 GOTESTFLAGS ?=
-# A busy machine may take longer over a package than the ten minutes that `go test` grants by itself.
+# A busy machine may need more than the default of ten minutes for a package.
 GOTEST = go test -timeout 30m
 
 # -modfile takes the tool from tools/go.mod and runs it here, so the root module never requires it.
@@ -33,7 +33,7 @@ help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t d; do printf '  %-12s %s\n' "$$t" "$$d"; done
 
 .PHONY: console
-console: ## check and build the web console, if Node is there; the binary embeds it
+console: ## check and build the web console, if Node is installed; the binary embeds it
 	@scripts/console
 
 .PHONY: build
@@ -54,15 +54,15 @@ image: dist ## build the image penstock:dev for amd64 and arm64 from dist/, with
 	@VERSION=$(VERSION) scripts/image dist localhost/penstock:dev
 
 .PHONY: run
-run: build ## serve with sample rules before a demo upstream; what it keeps is in bin/demo
+run: build ## serve with sample rules in front of a demo upstream; its data is in bin/demo
 	@bin/penstock serve --demo --data-dir bin/demo
 
 .PHONY: demo
-demo: build ## the same with made-up callers, so that the console has something to show
+demo: build ## the same with generated traffic, so that the console has something to show
 	@bin/penstock serve --demo --traffic --data-dir bin/demo
 
 .PHONY: needs
-needs: ## find or install redis-server and postgres, and if possible what further tests and checks need
+needs: ## find or install redis-server and postgres and, if possible, the tools of further tests and checks
 	@scripts/need redis-server postgres luacheck shellcheck gcc nginx caddy haproxy ab promtool chromium tmux protoc buildah runc python-frameworks $(if $(PENSTOCK_TEST_LONG),lintian rpm debootstrap)
 
 .PHONY: check
@@ -85,7 +85,7 @@ format: ## gofmt, and imports in three groups: std, third party, Penstock
 	@$(GCI) write $(import_groups) $(go_files) 2>/dev/null
 
 .PHONY: tidy
-tidy: ## check that `go mod tidy` changes nothing, as far as its modules can be downloaded
+tidy: ## check that `go mod tidy` changes nothing, if its modules can be downloaded
 	@echo "go mod tidy" && scripts/tidy $(modules)
 
 .PHONY: generate
@@ -93,10 +93,10 @@ generate: ## write the generated files: Go code of proto/, references in docs/
 	@scripts/generate
 
 .PHONY: vuln
-vuln: ## look for known vulnerabilities; a note if the database cannot be reached
+vuln: ## check for known vulnerabilities; prints a note if the database cannot be reached
 	@scripts/vuln $(modules)
 
-# redisstore takes longest, so it begins first.
+# redisstore takes longest, so it starts first.
 .PHONY: test
 test: needs check console ## check, then every test of every module, and RACE_PKGS once more under the race detector
 	@for m in $(modules); do (cd $$m && echo "test: $$m" && $(GOTEST) $(GOTESTFLAGS) $$(ls -d ./redisstore 2>/dev/null) ./...); done
@@ -109,7 +109,7 @@ endif
 SERVER_PKGS = /e2e|/deploy$$|/clients$$|/redisstore$$|/internal/(redistest|pgtest|ruleredis)$$
 
 .PHONY: unit
-unit: ## the tests that need nothing installed, in short form, for the inner loop
+unit: ## the tests that need nothing installed, in short form, for quick feedback
 	@PENSTOCK_TEST_UNIT=1 $(GOTEST) -short $(GOTESTFLAGS) $$(go list ./... | grep -vE '$(SERVER_PKGS)')
 
 .PHONY: test-long
@@ -121,12 +121,12 @@ test-long: test ## the same with the long versions of the tests and no time limi
 test-faults: export PENSTOCK_TEST_LONG = 1
 test-faults: export PENSTOCK_TEST_CAMPAIGN ?= 5000
 test-faults: export PENSTOCK_TEST_FAULTS = $(CURDIR)/bin/faults.md
-test-faults: needs ## break Redis, its network, nodes and clocks under load, one after the other; a table of what callers notice
+test-faults: needs ## break Redis, its network, nodes and clocks under load, one after the other; a table of what clients notice
 	@go test -count=1 -timeout 60m -v $(GOTESTFLAGS) ./e2e/faults
 	@cat bin/faults.md
 
 .PHONY: bench
-bench: needs ## measure against other limiters, on this machine; BENCH="-only redis -repeat 3" for a part
+bench: needs ## compare with other limiters on this machine; BENCH="-only redis -repeat 3" for a part
 	@scripts/need wrk
 	cd bench && go run . $(BENCH)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# secrets.sh DIRECTORY: make a certificate, a key secret and tokens for the nodes, unless they are there.
+# secrets.sh DIRECTORY: create a certificate, a key secret and tokens for the nodes, unless they exist.
 set -eu
 
 dir=$1
@@ -10,7 +10,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 
 for name in key_secret admin_token viewer_token; do
 	openssl rand -hex 32 >"$dir/$name"
 done
-# Prometheus, another user, reads copies of its own.
+# Prometheus runs as another user and reads its own copies.
 mkdir -p "$dir/prometheus"
 cp "$dir/viewer_token" "$dir/tls.crt" "$dir/prometheus/"
 if [ "$(id -u)" = 0 ]; then

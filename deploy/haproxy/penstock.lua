@@ -1,16 +1,15 @@
 -- http-request lua.penstock asks Penstock whether a request may pass.
 
--- listen.http of Penstock, where trusted_proxies has the address of this HAProxy. All denials come as 429,
--- with their true status in a header: what HAProxy answers by itself while Penstock is down is none of them.
+-- listen.http of Penstock, whose trusted_proxies includes the address of this HAProxy. All denials have the status
+-- 429, with the actual status in a header. This tells them from HAProxy's own responses while Penstock is down.
 local url = "http://127.0.0.1:8090/v1/auth?deny_status=429"
 local timeout = 50 -- milliseconds
 
--- While Penstock is down it is asked again only so often, as HAProxy tries for a while each time.
+-- While Penstock is down, HAProxy waits this long between attempts, because each of them takes a while.
 local pause = 1 -- second
 local down_until = 0
 
--- What a client sends under these names is not passed on: they are the proxy's to set, or belong to a
--- body, which is not sent.
+-- Headers of the client that are not passed on: the proxy sets them, or they belong to a body, which is not sent.
 local own = {
     ["x-forwarded-uri"] = true, ["x-forwarded-method"] = true, ["x-forwarded-host"] = true,
     ["x-forwarded-for"] = true, ["forwarded"] = true, ["x-original-uri"] = true,
@@ -19,7 +18,7 @@ local own = {
     ["expect"] = true, ["upgrade"] = true, ["te"] = true, ["trailer"] = true,
 }
 
--- Headers of a denial that a client gets.
+-- Headers of a denial that the client receives.
 local told = { "content-type", "cache-control", "retry-after", "ratelimit", "ratelimit-policy" }
 
 local function question(txn)
@@ -52,7 +51,7 @@ core.register_action("penstock", { "http-req" }, function(txn)
     local answer = core.httpclient():get({ url = url, headers = question(txn), timeout = timeout })
     if not answer or answer.status == 0 or answer.status >= 500 then
         down_until = core.now().sec + pause
-        return -- everybody passes
+        return -- all requests pass
     end
     if answer.status == 200 then
         if first(answer, "ratelimit") then
