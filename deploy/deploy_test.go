@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every proxy keeps the same promises, with the very files of this folder.
+// Every proxy behaves the same with the files of this folder.
 func TestProxies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("clients are told apart by addresses of 127.0.0.0/8, which only Linux has without asking")
@@ -73,7 +73,7 @@ func testDenied(t *testing.T, site string) {
 	}
 }
 
-// A client that is spent stays so, whatever it says of itself.
+// A client that has used up its limit stays denied, whatever headers it sends.
 func testForged(t *testing.T, site string, service *penstockServer) {
 	for _, forged := range [][]string{
 		{"X-Forwarded-For", "198.51.100.7"},
@@ -99,7 +99,7 @@ func testForged(t *testing.T, site string, service *penstockServer) {
 	}
 }
 
-// What rules match is what the client sent, and the backend gets the same.
+// Rules match what the client sent, and the backend gets the same.
 func testPassedOn(t *testing.T, site string, service *penstockServer) {
 	r := ask(t, "127.0.0.4", "POST", site+"/a%2Fb/c%20d?page=x%26y&deny_status=200", "a body", "X-User", "u1", "Host", "shop.example", "Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")
 	if r.status != 200 || r.body != "POST /a%2Fb/c%20d?page=x%26y&deny_status=200 a body" {
@@ -159,7 +159,7 @@ func ask(t *testing.T, from, method, url, body string, headers ...string) respon
 	return response{answer.StatusCode, answer.Header, string(text)}
 }
 
-// Traefik is not among the programs that are run. Its file is at least one that can be read.
+// The tests do not run Traefik, but its file must be valid YAML.
 func TestTraefikFile(t *testing.T) {
 	text, err := os.ReadFile("traefik/dynamic.yaml")
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 type proxy struct {
 	program string
 	files   []string          // the first is the program's configuration
-	changed map[string]string // what of the files is changed for the test
+	changed map[string]string // text of the files to replace for the test
 	extra   map[string]string // further files
 	args    []string
 }
 
-// Where the files say that things are, and how long a proxy waits for Penstock: a test must not
-// depend on how quick a machine is.
+// Addresses in the files, and how long a proxy waits for Penstock: a test must not depend on the speed of a
+// machine.
 const (
 	penstockAt = "127.0.0.1:8090"
 	backendAt  = "127.0.0.1:3000"
@@ -53,7 +53,7 @@ var proxies = map[string]proxy{
 	},
 }
 
-// nginxConfig is what includes the file, as anybody may run it in a folder of its own.
+// nginxConfig includes the file, and runs without root in its own folder.
 const nginxConfig = `daemon off;
 master_process off;
 pid nginx.pid;
@@ -66,11 +66,11 @@ http {
 }
 `
 
-// start runs a proxy before the backend and returns its address. It ends with the test.
+// start runs a proxy in front of the backend and returns its address. It ends with the test.
 func (p proxy) start(t *testing.T, penstock, backend string) string {
 	t.Helper()
 	program := p.find(t)
-	const attempts = 5 // somebody else may take the port before the proxy does
+	const attempts = 5 // another process may take the port before the proxy does
 	for attempt := 1; ; attempt++ {
 		address := freeAddress(t)
 		err := p.try(t, program, address, backend, strings.NewReplacer("$LISTEN", address, "$PORT", strings.TrimPrefix(address, "127.0.0.1:"), penstockAt, penstock, backendAt, backend))
@@ -138,9 +138,9 @@ func (p proxy) change(text string) string {
 	return text
 }
 
-// answers waits until our backend answers through the proxy: what answers could be somebody else's.
+// answers waits until our backend answers through the proxy: another process might answer at that address.
 func answers(process *child.Process, address, backend string) error {
-	client := &http.Client{Timeout: 10 * time.Second} // somebody else's may never answer
+	client := &http.Client{Timeout: 10 * time.Second} // another process may never answer
 	defer client.CloseIdleConnections()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if process.Exited() {

@@ -33,8 +33,7 @@ lists:
     - {user: mallory}
 `
 
-// A penstockServer is the service that proxies ask: the real thing in this process, which remembers what
-// it was asked.
+// A penstockServer is the service that proxies ask: the real one in this process, which records the requests.
 type penstockServer struct {
 	*httptest.Server
 	engine *engine.Engine
@@ -85,7 +84,7 @@ func (p *penstockServer) Decide(ctx context.Context, c *penstock.Call, v *pensto
 	return p.engine.Decide(ctx, c, v)
 }
 
-// last is what was asked last.
+// last returns the last request.
 func (p *penstockServer) last(t *testing.T) *penstock.Call {
 	t.Helper()
 	p.mu.Lock()
@@ -96,7 +95,7 @@ func (p *penstockServer) last(t *testing.T) *penstock.Call {
 	return &p.asked[len(p.asked)-1]
 }
 
-// startBackend is what the proxies protect. It says what it was sent.
+// startBackend starts the server that the proxies protect. It echoes what it was sent.
 func startBackend(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

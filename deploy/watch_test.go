@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The alerts fire when they should, says promtool; and each is needed for its test to say so.
+// promtool confirms that the alerts fire when they should, and that each is needed for its test.
 func TestAlerts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Alerts and the dashboard ask for metrics that there are.
+// Alerts and the dashboard use only existing metrics.
 func TestMetricsExist(t *testing.T) {
 	documented, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {

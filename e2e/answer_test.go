@@ -18,12 +18,11 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Each file in testdata is a conversation with one node: its configuration, its rules, then what is
-// asked at a door and what comes back, byte for byte but for the line with the date. It is the same
-// wherever state lives. Waits in it are exact: they are told by the call that began them, under
-// count_denied and with a ban.
+// Each file in testdata is a conversation with one node: its configuration, its rules, then requests to a
+// listener and the responses, byte for byte except for the date line. It is the same for every store. Waits in it
+// are exact: the request that starts them reports them, under count_denied and with a ban.
 //
-// To accept what is answered now: PENSTOCK_TEST_UPDATE=1 go test ./e2e -run TestAnswers.
+// To accept the current responses: PENSTOCK_TEST_UPDATE=1 go test ./e2e -run TestAnswers.
 func TestAnswers(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -48,7 +47,7 @@ func TestAnswers(t *testing.T) {
 
 func accepting() bool { return os.Getenv("PENSTOCK_TEST_UPDATE") != "" }
 
-// converse asks everything in order. An answer is compared, or accepted.
+// converse sends all requests in order. A response is compared, or accepted.
 func converse(t *testing.T, archive *txtar.Archive, accept bool, config ...string) {
 	files := archive.Files
 	if len(files) < 4 || len(files)%2 != 0 || files[0].Name != "penstock.yaml" || files[1].Name != "rules.yaml" {
@@ -72,7 +71,7 @@ func converse(t *testing.T, archive *txtar.Archive, accept bool, config ...strin
 // A question is named "gateway: why it is asked", or "gateway, 2 times: why".
 var question = regexp.MustCompile(`^(\w+)(?:, (\d+) times)?: `)
 
-// repeat asks as often as the question's name says and returns the last answer.
+// repeat sends the request as often as its name says and returns the last response.
 func (n *node) repeat(t *testing.T, name, text string) (last string) {
 	t.Helper()
 	parts := question.FindStringSubmatch(name)
@@ -88,8 +87,7 @@ func (n *node) repeat(t *testing.T, name, text string) (last string) {
 
 var dated = regexp.MustCompile(`(?m)^Date: .*\r\n`)
 
-// speak sends a request as it is written, with the lines that every one needs, and returns what comes
-// over the wire.
+// speak sends a request as it is written, with the lines that every request needs, and returns the raw response.
 func (n *node) speak(t *testing.T, door, text string) string {
 	t.Helper()
 	head, body, _ := strings.Cut(text, "\n\n")

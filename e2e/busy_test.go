@@ -13,9 +13,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Two nodes at default settings admit exactly the limit while other processes use up the CPU: a
-// process that waits for its turn must not take its own delay for Redis being slow. Nor do failures
-// open the circuit breaker.
+// Two nodes with default settings allow exactly the limit while other processes use up the CPU: a process that
+// waits to be scheduled must not take its own delay for a slow Redis. Nor do failures open the circuit breaker.
 func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
 	rounds := 10
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
@@ -24,7 +23,7 @@ func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
 	redis := redistest.Start(t)
 	hogs := 6 * runtime.NumCPU()
 	if !redis.Prefer() {
-		hogs = 2 * runtime.NumCPU() // it is to be well among them
+		hogs = 2 * runtime.NumCPU() // enough to slow it down
 	}
 	config := fmt.Sprintf("store: {redis: {addresses: ['%s']}}", redis.Addr)
 	nodes := startAll(t, 2, config, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
@@ -45,7 +44,7 @@ func TestExactlyTheLimitPassesOnABusyMachine(t *testing.T) {
 	}
 }
 
-// opened is how often the node has opened its circuit breaker.
+// opened returns how often the node has opened its circuit breaker.
 func (n *node) opened() (times int) {
 	n.t.Helper()
 	const name = "\npenstock_store_failures_total "

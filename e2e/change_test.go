@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A load is calls that keep coming to a gateway, each of which must be answered yes or no.
+// A load is a stream of requests to a gateway, each of which must be allowed or denied.
 type load struct {
 	n     *node
 	asked atomic.Int64
@@ -33,7 +33,7 @@ func startLoad(n *node) *load {
 	return l
 }
 
-// await returns when calls have come that were not there before.
+// await returns when new requests have arrived.
 func (l *load) await(t *testing.T) {
 	t.Helper()
 	before := l.asked.Load()
@@ -45,7 +45,7 @@ func (l *load) end() {
 	l.ended.Wait()
 }
 
-// inForce checks the limit that a node goes by, and that of what was used before nothing is forgotten.
+// inForce checks the limit that a node enforces, and that earlier usage is not lost.
 func inForce(t *testing.T, n *node, count, before int) {
 	t.Helper()
 	if passed := together(3*count, func(int) int { return askGateway(n, "early") }); passed != count-before {
@@ -56,8 +56,8 @@ func inForce(t *testing.T, n *node, count, before int) {
 	}
 }
 
-// A file is replaced again and again while calls come. None of them fails, the last file is in force
-// in the end, and one that is broken changes nothing.
+// A file is replaced repeatedly under load. No request fails, the last file is in force in the end, and a broken
+// one changes nothing.
 func TestRulesFileChangesUnderLoad(t *testing.T) {
 	const most = 20
 	file := filepath.Join(t.TempDir(), "rules.yaml")

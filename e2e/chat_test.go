@@ -10,7 +10,7 @@ import (
 
 const fingerprint = "X-Fingerprint: fp:challenge123:hash456"
 
-// startDemo runs the program as a first try does, but on free ports.
+// startDemo runs the program as on a first try, but on free ports.
 func startDemo(t *testing.T) *node {
 	t.Helper()
 	return launch(t, t.TempDir(), "serve", "--demo", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
@@ -19,7 +19,7 @@ func startDemo(t *testing.T) *node {
 
 func chat(n *node) int { return n.passed(n.get("gateway", "/api/v1/chat", fingerprint)) }
 
-// Concurrent requests, with the tool that people have at hand.
+// Concurrent requests, with a common tool.
 func TestApacheBench(t *testing.T) {
 	ab, err := exec.LookPath("ab")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestEleventhFails(t *testing.T) {
 	}
 }
 
-// A double click passes twice and counts once. That is no way around the limit.
+// A double click passes twice and counts once. It does not bypass the limit.
 func TestDuplicateCountsOnce(t *testing.T) {
 	up := newUpstream(t)
 	n := start(t, up.config(), rulesFile(t, `
@@ -84,7 +84,7 @@ rules: [{name: per-user, key: [user], limits: [{rate: 10/30d, algorithm: sliding
 	if v := n.check(`{"attributes": {"user": "w"}, "id": "order-1"}`); !v.Duplicate || !v.Allowed || v.used("per-user") != 1 {
 		t.Errorf("its repeat: %+v, want an allowed duplicate that counts nothing", v)
 	}
-	// A key sent again and again is charged like any call once the user's few repeats are used up.
+	// A key sent repeatedly is charged like any request once the user's few duplicates are used up.
 	passed := together(50, func(int) int { return n.passed(n.get("gateway", "/x", "X-User: v", "Idempotency-Key: order-2")) })
 	if most := 10 + 1; passed < 10 || passed > most {
 		t.Errorf("%d of 50 repeats passed, want from 10 to %d", passed, most)
@@ -94,7 +94,7 @@ rules: [{name: per-user, key: [user], limits: [{rate: 10/30d, algorithm: sliding
 	}
 }
 
-// The short words of an older configuration mean what they meant there.
+// The short names of an older configuration keep their meaning.
 func TestOlderConfiguration(t *testing.T) {
 	n := start(t, newUpstream(t).config(), rulesFile(t, `
 attributes: {user: {header: X-User}}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An output is what a command said and how it ended.
+// An output is the output and exit code of a command.
 type output struct {
 	stdout, stderr string
 	code           int // -1: it did not start, and stderr says why
@@ -26,7 +26,7 @@ func run(dir string, env []string, args ...string) output {
 	return output{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
 }
 
-// The command asks a running server, which charges it like everybody: its exit status is the answer.
+// The command asks a running server, which charges it like every client. Its exit status is the answer.
 func TestCheckCommand(t *testing.T) {
 	n := start(t, newUpstream(t).config(), rulesFile(t, perUser(2, "sliding_window_log")))
 	server := []string{"PENSTOCK_SERVER=" + n.url("http", "")}
@@ -65,7 +65,7 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
-// The command explains by the database of a running server, and what it says is what the server does.
+// The command explains by the database of a running server, and agrees with the server.
 func TestExplainCommand(t *testing.T) {
 	dir := t.TempDir()
 	database := "sqlite:" + filepath.Join(dir, "rules.db")

@@ -14,8 +14,7 @@ import (
 
 const viewerToken = "viewer-0123456789"
 
-// The console is walked in a real browser, with real calls: internal/console/web/test/console.mjs says
-// what is done.
+// A real browser uses the console, with real requests: see internal/console/web/test/console.mjs.
 func TestConsole(t *testing.T) {
 	browser := browserFor(t)
 	dir := t.TempDir()
@@ -25,7 +24,7 @@ func TestConsole(t *testing.T) {
 	walk(t, "console.mjs", launchCommand(t, dir, demo), browser)
 }
 
-// Three nodes on one Redis are seen together, as they are and as one ends: nodes.mjs.
+// The console shows three nodes on one Redis, and then that one ends: see nodes.mjs.
 func TestConsoleOfNodes(t *testing.T) {
 	browser := browserFor(t)
 	server := redistest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A door is a way to ask a node whether a user's calls to /x may pass.
+// A door is an API that decides whether a user's requests to /x may pass.
 type door struct {
 	name  string
 	calls int // of one request
@@ -31,7 +31,7 @@ var doors = []door{
 	{"grpc client batch", perBatch, func(n *node, user string) int { return decideEach(n, n.grpc, user) }},
 }
 
-// A remote is what both clients are.
+// A remote is the interface of both clients.
 type remote interface {
 	penstock.Decider
 	penstock.Concluder
@@ -49,7 +49,7 @@ type answer struct {
 	body []byte
 }
 
-// get asks at a door. Headers are given as they are written.
+// get sends a request to a listener. Headers are given as they are written.
 func (n *node) get(door, path string, headers ...string) answer {
 	n.t.Helper()
 	return n.send(http.MethodGet, door, path, "", headers...)
@@ -61,7 +61,7 @@ func (n *node) post(path, body string) answer {
 	return n.send(http.MethodPost, "http", path, body, "Content-Type: application/json")
 }
 
-// send may be called from any goroutine: a failure is the test's, and its answer has no status.
+// send may be called from any goroutine: a failure fails the test, and its answer has no status.
 func (n *node) send(method, door, path, body string, headers ...string) answer {
 	n.t.Helper()
 	a, err := trySend(method, n.url(door, path), body, headers...)
@@ -83,7 +83,7 @@ func trySend(method, url, body string, headers ...string) (answer, error) {
 	return read(browser.Do(request))
 }
 
-// read reads the body of a response that there may be.
+// read reads the body of a response, if there is one.
 func read(r *http.Response, err error) (answer, error) {
 	if err != nil {
 		return answer{Response: &http.Response{Status: "no answer", Header: http.Header{}}}, err
@@ -93,7 +93,7 @@ func read(r *http.Response, err error) (answer, error) {
 	return answer{r, body}, err
 }
 
-// passed is 1 for a response that let the call pass, 0 for one that did not.
+// passed returns 1 for a response that allowed the request, 0 for one that did not.
 func (n *node) passed(a answer) int {
 	switch a.StatusCode {
 	case http.StatusOK:
@@ -111,7 +111,7 @@ func askAuth(n *node, user string) int {
 	return n.passed(n.get("http", "/v1/auth", "X-User: "+user, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /x", "X-Forwarded-For: 192.0.2.1"))
 }
 
-// A verdict is what the decision API says, as far as tests look at it.
+// A verdict is the part of a decision API response that tests check.
 type verdict struct {
 	Allowed   bool
 	Rule      string
@@ -127,7 +127,7 @@ type verdict struct {
 	Reservation string
 }
 
-// used is what a rule's first limit has counted.
+// used returns what a rule's first limit has counted.
 func (v verdict) used(rule string) int64 {
 	for _, l := range v.Limits {
 		if l.Rule == rule {
@@ -137,7 +137,7 @@ func (v verdict) used(rule string) int64 {
 	return -1
 }
 
-// read reads a JSON answer that must be a good one.
+// read reads a successful JSON response.
 func (n *node) read(a answer, into any) {
 	n.t.Helper()
 	if err := json.Unmarshal(a.body, into); err != nil || a.StatusCode != http.StatusOK {
@@ -145,7 +145,7 @@ func (n *node) read(a answer, into any) {
 	}
 }
 
-// check asks about a call, given as JSON.
+// check asks the decision API about a request, given as JSON.
 func (n *node) check(call string) (v verdict) {
 	n.t.Helper()
 	n.read(n.post("/v1/check", call), &v)
@@ -154,7 +154,7 @@ func (n *node) check(call string) (v verdict) {
 
 func callOf(user string) string { return `{"attributes": {"user": "` + user + `", "path": "/x"}}` }
 
-// peek looks at a user's numbers and charges nothing.
+// peek reads a user's numbers and charges nothing.
 func (n *node) peek(user string) verdict {
 	n.t.Helper()
 	return n.check(`{"attributes": {"user": "` + user + `", "path": "/x"}, "cost": 0}`)
@@ -178,7 +178,7 @@ func askBatch(n *node, user string) (allowed int) {
 	return allowed
 }
 
-// counted is 1 for an allowed call. Its verdict must come from the shared state.
+// counted returns 1 for an allowed request. Its verdict must come from the shared state.
 func (n *node) counted(allowed bool, quality string) int {
 	if quality != "exact" {
 		n.t.Errorf("a verdict of quality %q", quality)
@@ -217,7 +217,7 @@ func decideEach(n *node, c remote, user string) (allowed int) {
 	return allowed
 }
 
-// atEveryDoor runs a test once for each.
+// atEveryDoor runs a test once for each API.
 func atEveryDoor(t *testing.T, test func(t *testing.T, d door)) {
 	t.Helper()
 	for _, d := range doors {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// openFor is how long doors stay open when a node was told to end. Nothing waits for it to be enough:
-// what a client sends after it, as it was held up itself, is nobody's mistake.
+// openFor is how long listeners stay open after SIGTERM. No test relies on it being enough: a client that sends
+// later, because it was itself delayed, is not counted as an error.
 const openFor = time.Second
 
 // A fleet is nodes behind a load balancer that knows them by their /readyz, and takes one out when it has
@@ -28,7 +28,7 @@ type fleet struct {
 	in     []*watched
 	next   int
 	passed int
-	late   int // calls that were sent to a closed door too late
+	late   int // requests that were sent too late, to a closed listener
 
 	watching sync.WaitGroup
 	stop     context.CancelFunc
@@ -98,14 +98,14 @@ func (f *fleet) terminate(w *watched) {
 	w.terminate()
 }
 
-// isOpen tells whether the doors of the node cannot have closed yet.
+// isOpen reports whether the listeners of the node cannot have closed yet.
 func (f *fleet) isOpen(w *watched) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return w.told.IsZero() || time.Since(w.told) < openFor
 }
 
-// count judges a call.
+// count records the result of a request.
 func (f *fleet) count(w *watched, door string, err error) {
 	open := f.isOpen(w)
 	f.mu.Lock()
@@ -120,7 +120,7 @@ func (f *fleet) count(w *watched, door string, err error) {
 	}
 }
 
-// ways are those by which clients ask. A call that is not let pass by the shared state has failed.
+// ways are the APIs that clients use. A request that is not allowed by the shared state has failed.
 var ways = map[string]func(ctx context.Context, n *node, user string) error{
 	"gateway": func(_ context.Context, n *node, user string) error {
 		a, err := trySend(http.MethodGet, n.url("gateway", "/x"), "", "X-User: "+user)
@@ -145,9 +145,9 @@ func passes(ctx context.Context, c remote, user string) error {
 	return nil
 }
 
-// Three nodes are restarted one after the other while clients go on at every door, some of them with calls
-// under way as SIGTERM comes. A node says first that it is not ready and serves on, then closes its
-// doors, and ends when its last call was answered. No call fails, and each is counted once.
+// Three nodes are restarted one after the other while clients send requests to every API, some of them in flight
+// when SIGTERM arrives. A node first becomes not ready and keeps serving, then closes its listeners, and ends
+// when its last request is answered. No request fails, and each is counted once.
 func TestRollingRestart(t *testing.T) {
 	const user = "u"
 	up := newUpstream(t)

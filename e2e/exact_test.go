@@ -54,8 +54,8 @@ func startAll(t *testing.T, count int, parts ...string) []*node {
 	return nodes
 }
 
-// Of many calls at once exactly the limit passes, and none after them: at every door, on one node
-// and spread over three.
+// Of many concurrent requests exactly the limit passes, and none after them: over every API, on one node and
+// spread over three.
 func TestExactlyTheLimitPasses(t *testing.T) {
 	algorithms, rounds := []string{"sliding_window_log"}, 1
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
@@ -78,7 +78,7 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 	}
 }
 
-// The test above would notice nodes that do not share, and calls that do not spread.
+// The test above would notice nodes that do not share, and requests that are not spread.
 func TestNodesAloneAdmitTheLimitEach(t *testing.T) {
 	nodes := startAll(t, 3, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
 	atEveryDoor(t, func(t *testing.T, d door) {
@@ -112,7 +112,7 @@ func admitExactly(t *testing.T, nodes []*node, up *upstream, name string) {
 	})
 }
 
-// spent looks at a user who has used the limit up: every node says so and lets nothing more pass.
+// spent checks a user who has used up the limit: every node says so and allows nothing more.
 func spent(t *testing.T, nodes []*node, d door, user string) {
 	t.Helper()
 	for i, n := range nodes {

@@ -43,7 +43,7 @@ func holdCalls(t *testing.T, n *node, up *upstream, user string) *heldCalls {
 	return h
 }
 
-// holdStream begins a call over gRPC. When the next one on its connection is answered, it has arrived.
+// holdStream starts a request over gRPC. When the next one on its connection is answered, it has arrived.
 func (h *heldCalls) holdStream(n *node) {
 	h.t.Helper()
 	var err error
@@ -95,7 +95,7 @@ func (h *heldCalls) isHealthy() (bool, error) {
 	return reply.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING, err
 }
 
-// finish lets the calls go on. All of them must be answered.
+// finish lets the requests continue. All of them must be answered.
 func (h *heldCalls) finish() (answered int) {
 	h.t.Helper()
 	h.up.free(h.t)

@@ -35,7 +35,7 @@ trusted_proxies: [127.0.0.1]
 type node struct {
 	t         *testing.T
 	dir       string            // where it runs and keeps its files
-	addresses map[string]string // host:port of each door
+	addresses map[string]string // host:port of each listener
 	cmd       *exec.Cmd
 	process   *child.Process
 	http      *client.HTTP
@@ -55,7 +55,7 @@ func startIn(t *testing.T, dir string, parts ...string) *node {
 	return launch(t, dir, "serve", "--config", config)
 }
 
-// launch runs the program with the arguments, and returns when it is ready for calls.
+// launch runs the program with the arguments, and returns when it is ready for requests.
 func launch(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
 	return launchCommand(t, dir, command(dir, args...))

@@ -65,8 +65,8 @@ func TestStartWithoutDatabaseAndRedis(t *testing.T) {
 	}
 }
 
-// Told to end under load, a node takes no more calls and finishes those it has: what the upstream
-// served, the client got. Meanwhile it says that it is not ready.
+// After SIGTERM under load, a node accepts no more requests and finishes those it has: clients get everything
+// that the upstream served. Meanwhile it is not ready.
 func TestTerminateUnderLoad(t *testing.T) {
 	const held = 10
 	up := newUpstream(t)
@@ -110,7 +110,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 	}
 }
 
-// calls are those of clients that go on until nobody takes them.
+// calls are the requests of clients that continue until no listener accepts them.
 type calls struct {
 	mayFail atomic.Bool
 	passed  atomic.Int64

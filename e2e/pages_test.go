@@ -56,8 +56,8 @@ func TestPagesCannotCharge(t *testing.T) {
 	}
 	var sent atomic.Int64
 	done := make(chan struct{}, 2)
-	// The attacker's server, which also stands for the API where a name was rebound: it passes requests on
-	// as they are, so that they arrive as they would from the browser itself.
+	// The attacker's server, which also plays the API after a DNS rebinding: it forwards requests unchanged, so that
+	// they arrive as they would from the browser itself.
 	var page string
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = to.Scheme, to.Host }}
 	attacker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

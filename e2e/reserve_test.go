@@ -110,7 +110,7 @@ func TestReservationAsJSON(t *testing.T) {
 	}
 }
 
-// A place among simultaneous calls is taken on all nodes until the response is over.
+// A permit is taken on all nodes until the response ends.
 func TestLeaseEndsWithTheResponse(t *testing.T) {
 	first, second, up := startTwo(t)
 	statuses := make(chan int, 1)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A rule that is only tried denies at no door. Its numbers show in the decision API, and nothing of
-// it in what clients see.
+// A shadow rule never denies over any API. Its numbers are in the decision API, and nothing of it is visible to
+// clients.
 func TestShadowNeverDenies(t *testing.T) {
 	const tried = `
 attributes: {user: {header: X-User}}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A caller's trace goes on in what the node decides for it, at every door that is HTTP.
+// A client's trace continues in the node's spans, over every HTTP API.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	var sent bytes.Buffer

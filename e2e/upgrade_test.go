@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// nextVersion is what the program that is upgraded to calls itself.
+// nextVersion is the version of the program after the upgrade.
 const nextVersion = "999.0.0-next"
 
 // buildNext builds that program.
@@ -27,7 +27,7 @@ func buildNext(t *testing.T) (path string) {
 	return path
 }
 
-// A balancer sends calls to the nodes that are in it.
+// A balancer sends requests to its nodes.
 type balancer struct {
 	parts []string // of the nodes' configuration
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func (b *balancer) add(n *node) {
 	b.nodes = append(b.nodes, &member{node: n})
 }
 
-// remove takes the oldest node out, and returns it when its last call was answered.
+// remove takes the oldest node out, and returns it when its last request is answered.
 func (b *balancer) remove() *node {
 	b.mu.Lock()
 	oldest := b.nodes[0]
@@ -71,7 +71,7 @@ func (b *balancer) remove() *node {
 	return oldest.node
 }
 
-// decide sends a call to the next node.
+// decide sends a request to the next node.
 func (b *balancer) decide(c *penstock.Call, v *penstock.Verdict) error {
 	b.mu.Lock()
 	b.next++
@@ -82,8 +82,8 @@ func (b *balancer) decide(c *penstock.Call, v *penstock.Verdict) error {
 	return m.http.Decide(m.t.Context(), c, v)
 }
 
-// Three nodes on one Redis are replaced one by one by another version, and that by the first again, while
-// calls come in all the time: none fails, each is decided exactly, and the limit passes, no more and no less.
+// Three nodes on one Redis are replaced one by one by another version, and that by the first again, under
+// constant load: no request fails, each is decided exactly, and exactly the limit passes.
 func TestRollingUpgradeAndBack(t *testing.T) {
 	const limit, step, callers = 2500, 200, 8
 	parts := []string{rulesFile(t, perUser(limit, "sliding_window_counter")), onRedis("single", redistest.Start(t).Addr)}
@@ -117,7 +117,7 @@ func TestRollingUpgradeAndBack(t *testing.T) {
 	}
 	defer calling.Wait()
 	defer close(work)
-	// during has so many calls come in while something happens.
+	// during sends requests while something happens.
 	during := func(happens func()) {
 		var sent sync.WaitGroup
 		sent.Go(func() {

@@ -16,7 +16,7 @@ type upstream struct {
 	mu    sync.Mutex
 	users map[string]int
 
-	// Calls to /held and /begun wait: each says that it has arrived and goes on when it is let.
+	// Requests to /held and /begun wait: each reports that it has arrived and continues when it is released.
 	arrived chan struct{}
 	release chan struct{}
 }
@@ -69,7 +69,7 @@ func (u *upstream) hold(r *http.Request) {
 	}
 }
 
-// await returns when one more call is held.
+// await returns when one more request is held.
 func (u *upstream) await(t *testing.T) {
 	t.Helper()
 	select {
@@ -79,7 +79,7 @@ func (u *upstream) await(t *testing.T) {
 	}
 }
 
-// free lets one held call go on.
+// free releases one held request.
 func (u *upstream) free(t *testing.T) {
 	t.Helper()
 	select {
@@ -89,7 +89,7 @@ func (u *upstream) free(t *testing.T) {
 	}
 }
 
-// served is how many calls of a user came so far.
+// served returns how many requests of a user have arrived.
 func (u *upstream) served(user string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -54,7 +54,7 @@ func readBad(t testing.TB, file string) (cases []badDocument) {
 	return cases
 }
 
-// problemsOf returns all mistakes of a text, in the form of the cases.
+// problemsOf returns all errors of a text, in the form of the cases.
 func problemsOf(text string) []string {
 	doc, _ := Parse("", []byte(text))
 	_, _, err := Compile(doc, Options{Now: testNow})
@@ -64,7 +64,7 @@ func problemsOf(text string) []string {
 	return firstLines(err.(Problems))
 }
 
-// Every mistake is shown where it was made, and nothing else is.
+// Every error is shown where it was made, and nothing else is.
 func TestBadDocuments(t *testing.T) {
 	cases := readBad(t, "testdata/bad.txt")
 	if len(cases) < 150 {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Where a limit is said to beat another, no calls whatever are denied by the other alone.
+// If a limit is said to beat another, the other alone never denies a request.
 func TestBeats(t *testing.T) {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {

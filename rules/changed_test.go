@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// What a caller has consumed survives a change of the limit's number, and of the order of limits;
-// another algorithm, window, key or name starts fresh. On both stores.
+// A client's usage survives a change of the limit's number, and of the order of limits; another algorithm,
+// window, key or name starts fresh. On both stores.
 func TestChangedRules(t *testing.T) {
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -36,7 +36,7 @@ rules:
 `
 	for _, test := range []struct {
 		name, old, new string
-		used           int64 // of the first limit, before a call
+		used           int64 // of the first limit, before a request
 	}{
 		{"the same", "", "", 4},
 		{"a higher limit", "10/1m", "20/1m", 4},

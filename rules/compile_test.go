@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// snapshotOf returns the snapshot of a text that has no mistakes.
+// snapshotOf returns the snapshot of a text without errors.
 func snapshotOf(t testing.TB, text string) *Snapshot {
 	t.Helper()
 	doc, err := Parse("test.yaml", []byte(text))
@@ -329,7 +329,7 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// However much is wrong, only so much is told.
+// However many errors there are, the number reported is bounded.
 func TestProblemsAreBounded(t *testing.T) {
 	text := "rules:\n" + strings.Repeat("  - {name: A, key: [], limits: [1/1x], x: 1}\n", 2*maxProblems)
 	_, err := Parse("", []byte(text))

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/naive"
 )
 
-// An expression that fails for a call is told with its rule. The rule applies, and an override only
-// if it cannot loosen the limits.
+// An expression that fails for a request is reported with its rule. The rule applies, and an override only if it
+// cannot loosen the limits.
 func TestMatchTellsWhatFailed(t *testing.T) {
 	s := compiled(t, `
 rules:

@@ -38,7 +38,7 @@ func TestProblemsNameTheirFile(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		files []File
-		want  []string // the beginning of each mistake
+		want  []string // the beginning of each error
 	}{
 		{"reading and compiling, each in its file", []File{
 			named("a.yaml", "# first\nrules:\n  - name: two\n    key: []\n    limits: [5/mn]\n"),
@@ -98,7 +98,7 @@ func TestFilesAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// However a text is cut into two files, nothing panics and every mistake is in one of them.
+// However a text is split into two files, nothing panics and every error is in one of them.
 func FuzzFiles(f *testing.F) {
 	f.Add(soundRules, soundRules)
 	f.Add("attributes: {a: {header: A}}", "rules: []\nattributes: {a: {header: A}}")

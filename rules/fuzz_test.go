@@ -60,7 +60,7 @@ func FuzzCompile(f *testing.F) {
 				t.Errorf("rule %s has %d limits called %v", r.Name, len(r.Limits), r.Policies)
 			}
 		}
-		// Written anew, it still is without mistakes.
+		// Written and parsed again, it still has no errors.
 		again, err := Parse("again", doc.YAML())
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func TestCostPerByte(t *testing.T) {
 	}
 }
 
-// leaves is a context that ends after it was looked at so many times.
+// leaves is a context that ends after a number of checks.
 type leaves struct {
 	context.Context
 	looks int

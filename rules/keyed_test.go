@@ -72,7 +72,7 @@ func TestKeyed(t *testing.T) {
 	}
 }
 
-// Whatever matches a call keeps its state under the key that Keyed tells.
+// Every rule that matches a request keeps its state under the key that Keyed returns.
 func TestKeyedAsMatched(t *testing.T) {
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Data: []byte(keyedRules)}}, rules.Options{})
 	if err != nil {

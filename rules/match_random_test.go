@@ -60,7 +60,7 @@ func timeOf(end penstock.Instant) time.Time {
 	return end.Time()
 }
 
-// differ returns how a snapshot and the naive matcher disagree about a call.
+// differ returns how a snapshot and the naive matcher disagree about a request.
 func differ(s *Snapshot, w *naive.Rules, call *penstock.Call, m *Match) string {
 	now := penstock.InstantOf(naive.Moment)
 	s.Match(call, now, m)

@@ -44,7 +44,7 @@ func TestKeysOfPrefixes(t *testing.T) {
 	}
 }
 
-// Whoever looks after clients finds the counter by any address in the network, and by the network.
+// Operators find the counter by any address in the network, and by the network.
 func TestKeyedPrefixes(t *testing.T) {
 	s := compiled(t, prefixRules)
 	for _, ip := range []string{"2001:db9:1:2::3", "2001:db9:1::", "2001:db9:1::/48"} {

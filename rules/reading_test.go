@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// What is not a document is read by the same grammar, with its mistakes at their places.
+// Other files are read by the same grammar, with their errors at their places.
 func TestRead(t *testing.T) {
 	type note struct {
 		Name   string           `rules:"name,required" as:"name: a" max:"5"`

@@ -15,7 +15,7 @@ import (
 
 const schemaFile = "../docs/rules.schema.json"
 
-// PENSTOCK_TEST_UPDATE=1 go test ./rules -run TestSchemaIsCurrent writes the file anew.
+// PENSTOCK_TEST_UPDATE=1 go test ./rules -run TestSchemaIsCurrent rewrites the file.
 func TestSchemaIsCurrent(t *testing.T) {
 	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.WriteFile(schemaFile, Schema(), 0o644); err != nil {

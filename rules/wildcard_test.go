@@ -23,7 +23,7 @@ rules:
   - {name: other-name, key: [number], limits: [10/1m], match: {path: "/users/{number}/{id}"}}
 `
 
-// A wildcard is known to its own rule and no other, and goes before what a caller calls the same.
+// A wildcard is known only to its own rule, and takes precedence over a client's attribute of the same name.
 func TestWildcardsAsKeys(t *testing.T) {
 	s := compiled(t, wildcardRules)
 	var m Match

@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The bare servers do what they are compared for.
+// The bare servers answer as the comparison requires.
 func TestBareServers(t *testing.T) {
 	app, err := handlerOf("app-inside", "")
 	if err != nil {

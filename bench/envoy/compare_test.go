@@ -33,7 +33,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 	m.reset()
 	var answer *rlsv3.RateLimitResponse
 	for answer == nil || len(answer.ResponseHeadersToAdd) == 0 {
-		answer, _ = m.answer(g.request()) // nil is no answer
+		answer, _ = m.answer(g.request()) // nil is not an answer
 	}
 	if !same(canonical(answer), canonical(answer)) {
 		t.Error("an answer differs from itself")

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/bench/report"
 )
 
-// What is sent is what was meant.
+// The encoded request equals the original.
 func TestEncoded(t *testing.T) {
 	const key = "key-000000000042"
 	e, err := encode("allowed")
@@ -62,7 +62,7 @@ func TestProcessorTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for after := before; after <= before; { // it goes on while this is asked
+	for after := before; after <= before; { // it continues during this
 		if after, err = processorTime(os.Getpid()); err != nil {
 			t.Fatal(err)
 		}

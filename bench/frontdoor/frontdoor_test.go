@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Each of the programs limits each address by itself.
+// Each of the programs limits each address separately.
 func TestProgramsLimit(t *testing.T) {
 	server := redistest.Start(t)
 	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -43,7 +43,7 @@ func TestProgramsLimit(t *testing.T) {
 	}
 }
 
-// The documentation shows these programs, as they are.
+// The documentation shows these programs unchanged.
 func TestDocumentationShowsThem(t *testing.T) {
 	page, err := os.ReadFile("../../docs/go-compared.md")
 	if err != nil {

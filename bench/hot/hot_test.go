@@ -14,7 +14,7 @@ import (
 )
 
 func TestMeasureFillsEveryCell(t *testing.T) {
-	s, err := Measure(t.Context(), Options{Cell: 0, Scarce: 20, Repeat: 2}) // in no time everybody asks once
+	s, err := Measure(t.Context(), Options{Cell: 0, Scarce: 20, Repeat: 2}) // with no time, every client sends one request
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 		for _, row := range table.Rows {
 			for i, v := range row.Values {
 				column := table.Columns[i].Name
-				// Redis may have had nothing to do, or less than its clock can tell.
+				// Redis may have done nothing, or less than its clock can measure.
 				free := slices.Contains([]string{asked, calls, redisCPU}, column)
 				none := column == fullest && row.Name != reached
 				if !none && !(v > 0) && !(v == 0 && free) {
@@ -43,7 +43,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 	}
 }
 
-// The count notices nodes that do not share their limit.
+// The check notices nodes that do not share their limit.
 func TestCheckNoticesWhoDoesNotShare(t *testing.T) {
 	server := redistest.Start(t)
 	s, err := compile(1)
@@ -94,7 +94,7 @@ func TestServedAddsUpWindows(t *testing.T) {
 	}
 }
 
-// What is replayed decides what the recorded calls have asked.
+// A replay decides the recorded requests.
 func TestReplayDecides(t *testing.T) {
 	server := redistest.Start(t)
 	b := &bench{addr: server.Addr, options: Options{Scarce: 1}, progress: report.Begin(nil, "", 0)}
@@ -109,7 +109,7 @@ func TestReplayDecides(t *testing.T) {
 		}
 		return n
 	}
-	const runs = connections * pipeline // in no time each sends one pipeline
+	const runs = connections * pipeline // with no time, each sends one pipeline
 	if n := used(); n != rounds*(1+crowd) {
 		t.Fatalf("%d were recorded, want %d", n, rounds*(1+crowd))
 	}

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Nobody is measured doing nothing: with a limit of three, three of ten pass, on each key.
+// Every contestant really limits: with a limit of three, three of ten pass, on each key.
 func TestEveryContestantLimits(t *testing.T) {
 	for _, c := range Contestants() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestMeasureWeighsEveryContestant(t *testing.T) {
 		t.Errorf("%d goals, want 3", len(s.Goals))
 	}
 	for _, g := range s.Goals {
-		if !(g.Measured > 0) && g.Name != "keys: bytes per key, resident" { // not every system tells
+		if !(g.Measured > 0) && g.Name != "keys: bytes per key, resident" { // not every system reports it
 			t.Errorf("goal %q: measured %v", g.Name, g.Measured)
 		}
 	}

@@ -32,7 +32,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 	if len(s.Goals) != 4 {
 		t.Errorf("%d goals, want 4", len(s.Goals))
 	}
-	// However quick the rest is, over these networks nobody has an answer before the round trips are made.
+	// However fast the rest is, no response arrives before the round trips of these networks are over.
 	for i, roundTrip := range networks() {
 		for name, trips := range map[string]time.Duration{remote.Headline: 1, remote.OurLog: 1, remote.FourTrips: 4} {
 			const precision = 0.99 // of the histogram
@@ -44,7 +44,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 	}
 }
 
-// gate keeps every caller waiting until so many are there; what is tested is the load.
+// gate blocks every request until enough have arrived. The test is about the load.
 type gate struct {
 	missing atomic.Int64
 	open    chan struct{}
@@ -66,8 +66,8 @@ func (g *gate) Caller() remote.Take {
 func (g *gate) Warm(context.Context, string) error { return nil }
 func (g *gate) Close()                             {}
 
-// A server that stalls is seen by every call that it delays. Load that waits for its answers would
-// make one call here, and wait for ever.
+// A server that stalls delays every request that is due meanwhile. A load that waits for its responses would send
+// one request here, and wait forever.
 func TestCallsDoNotWaitForThoseBefore(t *testing.T) {
 	const calls, gap = 100, time.Millisecond
 	g := &gate{open: make(chan struct{})}
@@ -81,7 +81,7 @@ func TestCallsDoNotWaitForThoseBefore(t *testing.T) {
 	if w.Latency.TotalCount() != counted || w.Late.TotalCount() != counted {
 		t.Errorf("%d calls begun, %d answered, want %d", w.Late.TotalCount(), w.Latency.TotalCount(), counted)
 	}
-	// The first call counted was due before all others, and was answered after the last was due.
+	// The first counted request was due before all others, and was answered after the last was due.
 	if longest := time.Duration(w.Latency.Max()) * time.Microsecond; longest < (counted-1)*gap {
 		t.Errorf("the first call waited %v, want at least the %v of the schedule", longest, (counted-1)*gap)
 	}

@@ -53,8 +53,7 @@ func through(t *testing.T, target string, roundTrip time.Duration) *net.TCPConn 
 	return c.(*net.TCPConn)
 }
 
-// fastest is the shortest of several one-byte exchanges: what the wire takes
-// when nothing else is in the way.
+// fastest returns the shortest of several one-byte exchanges: the delay of the wire alone.
 func fastest(t *testing.T, c net.Conn) time.Duration {
 	t.Helper()
 	best := time.Hour
@@ -80,9 +79,8 @@ func TestDelayProxyDelays(t *testing.T) {
 	}
 }
 
-// Many writes in flight share one delay: together they take nowhere near as
-// many times one exchange as there are writes. Yielding between
-// writes lets them travel as chunks of their own.
+// Many writes in flight share one delay: together they take far less than one exchange each. Yielding between
+// writes makes them travel as separate chunks.
 func TestDelayProxyIsNotABrake(t *testing.T) {
 	const writes, roundTrip = 2000, 50 * time.Millisecond // half a minute and more are between the two
 	c := through(t, echo(t), roundTrip)
@@ -120,7 +118,7 @@ func TestDelayProxyKeepsBytes(t *testing.T) {
 	}
 }
 
-// One receiver that does not read holds up nobody else on the same proxy.
+// A receiver that does not read delays no other connection of the same proxy.
 func TestDelayProxySlowReceiverHoldsUpNobody(t *testing.T) {
 	p, err := NewDelayProxy(echo(t), time.Millisecond)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sample is a campaign of three ways, two of which answer alike.
+// sample is a campaign of three ways, two of which have the same answers.
 func sample() *Report {
 	r := &Report{Server: "Redis 7", Limit: 10, WindowMS: 60_000, Nodes: 4, Trials: 3, Networks: []Network{{1000, 1100}}}
 	for _, callers := range []int{5, 50} {
@@ -43,7 +43,7 @@ func TestCellArithmetic(t *testing.T) {
 	}
 }
 
-// Fewer callers than the limit cannot be denied more than they are.
+// With fewer clients than the limit, there are no more false denials than clients.
 func TestFalselyDeniedIsBoundedByCallers(t *testing.T) {
 	count := &tally{limit: 10, callers: 4, admitted: []int{1}, logged: []int{0}, took: []time.Duration{1}}
 	if got := count.cell("way", 0, 0).FalselyDenied.Max; got != 3 {

@@ -117,8 +117,7 @@ func TestContendedWaysRetry(t *testing.T) {
 	}
 }
 
-// A script the server does not know costs its first caller one trip more and
-// no caller its answer.
+// A script that the server does not know costs the first client one more trip, and every client gets an answer.
 func TestCachedScriptSurvivesAnUnknownHash(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	net, err := openNetwork(addr, 1, 0)

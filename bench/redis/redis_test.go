@@ -26,7 +26,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 		for _, row := range table.Rows {
 			for i, v := range row.Values {
 				bounded := row.Name == remote.OurLog && strings.HasPrefix(table.Columns[i].Name, "hot")
-				// A short cell may cost the server less than its clock can tell.
+				// A short cell may cost the server less than its clock can measure.
 				if !bounded && !(v > 0) && !(v == 0 && strings.HasPrefix(table.Title, "Processor")) {
 					t.Errorf("%s: %s, %s: %v, want more than 0", table.Title, row.Name, table.Columns[i].Name, v)
 				}
@@ -38,7 +38,7 @@ func TestMeasureFillsEveryCell(t *testing.T) {
 	}
 }
 
-// fake answers as told; what is tested is the load, not a limiter.
+// fake gives configured answers: the test is about the load, not a limiter.
 type fake struct {
 	allowed bool
 	err     error
@@ -54,7 +54,7 @@ func (f fake) Warm(context.Context, string) error { return f.err }
 func (f fake) Close()                             {}
 
 func TestLoadRefusesToMeasureTheWrongThing(t *testing.T) {
-	load := Load{Callers: 2, Keys: Keys(3)} // for no time at all, in which everybody asks once
+	load := Load{Callers: 2, Keys: Keys(3)} // for no time, in which every client sends one request
 	broken := errors.New("broken")
 	if _, err := load.Run(t.Context(), fake{allowed: false}); err == nil {
 		t.Error("denied calls were counted as a benchmark of passing ones")

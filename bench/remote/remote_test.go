@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Nobody is measured doing nothing: with a limit of three, three of ten pass, on each key.
+// Every contestant really limits: with a limit of three, three of ten pass, on each key.
 func TestEveryContestantLimits(t *testing.T) {
 	server := redistest.Start(t)
 	for _, c := range append(Contestants(), threeLimits) {
@@ -41,7 +41,7 @@ func TestEveryContestantLimits(t *testing.T) {
 	}
 }
 
-// Calls pass on a warm key, whose state is there before and after.
+// Requests pass on a warm key, whose state exists before and after.
 func TestWarmKeysLetCallsPass(t *testing.T) {
 	server := redistest.Start(t)
 	for _, c := range append(Contestants(), threeLimits) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Calls that match fewer or more rules than their column says are an error.
+// Requests that match fewer or more rules than their column says are an error.
 func TestMeasure(t *testing.T) {
 	s, err := Measure(Options{Rules: 3000, Cell: time.Millisecond, Repeat: 1})
 	if err != nil {

@@ -20,7 +20,7 @@ func (p *process) request(t *testing.T, method, listener, path, body string, hea
 	return nodetest.Send(t, client, nodetest.Request{Method: method, URL: "http://" + p.addresses[listener] + path, Body: body, Header: header})
 }
 
-// Wrong tokens from the operator's own address, at both ways in, do not lock the operator out.
+// Wrong tokens from the operator's own address, by both ways to log in, do not lock the operator out.
 func TestGuessesDoNotLockOut(t *testing.T) {
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", operatorToken)
 	p := startProcess(t, onFreePorts...)
@@ -57,7 +57,7 @@ func startAttacked(t *testing.T, config string, args ...string) *process {
 	return startProcess(t, append(append(onFreePorts, "--config", filepath.Join(dir, "penstock.yaml")), args...)...)
 }
 
-// used tells how many requests of the victim were counted.
+// used returns how many requests of the victim were counted.
 func (p *process) used(t *testing.T) int {
 	t.Helper()
 	answer, body := p.request(t, "POST", "http", "/v1/check", `{"attributes": {"user": "victim"}, "cost": 0}`, "Content-Type", "application/json")
@@ -68,7 +68,7 @@ func (p *process) used(t *testing.T) int {
 	return 100 - v.Remaining
 }
 
-// charges are the requests by which a program or a proxy has the victim charged.
+// charges are the requests by which a program or a proxy charges the victim.
 var charges = []struct{ method, path, body string }{
 	{"POST", "/v1/check", `{"attributes": {"user": "victim"}}`},
 	{"POST", "/v1/check/batch", `{"calls": [{"attributes": {"user": "victim"}}]}`},
@@ -86,7 +86,7 @@ func (p *process) charge(t *testing.T, i int, header ...string) int {
 	return answer.StatusCode
 }
 
-// What a web page can make a browser send to a decision API on loopback charges nobody: bodies of types
+// Requests that a web page can make a browser send to a decision API on loopback charge no one: bodies of types
 // that need no preflight, requests with an Origin, and requests for the page's own host (DNS rebinding).
 func TestPagesCannotCharge(t *testing.T) {
 	p := startAttacked(t, "trusted_proxies: [127.0.0.1]\nlisten: {hosts: [penstock.example.com, '*.corp.example']}")
@@ -135,8 +135,8 @@ func TestPagesCannotCharge(t *testing.T) {
 	}
 }
 
-// A decision API for other machines is reached under any name, unless its names are configured. Pages
-// cannot call it in either case.
+// A decision API for other machines accepts any host name, unless its names are configured. Pages cannot use it
+// in either case.
 func TestDecisionAPIForOthers(t *testing.T) {
 	for config, want := range map[string]int{"": 200, "listen: {hosts: [penstock.example.com]}": 403} {
 		p := startAttacked(t, config, "--listen-http", "0.0.0.0:0")

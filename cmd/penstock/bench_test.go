@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Load on the real program, by every way in: each of five clients gets its ten, and the limit is learned where
-// the API tells it.
+// Load on the real program, over every API: each of five clients gets its ten, and the limit is learned if the
+// API reports it.
 func TestBench(t *testing.T) {
 	p := startProcess(t, onFreePorts...)
 	redis := redistest.Start(t)
@@ -45,7 +45,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// A deployment that admits more than the limit the user names is found out.
+// The command detects a deployment that allows more than the limit the user names.
 func TestBenchFindsOverAdmission(t *testing.T) {
 	p := startProcess(t, onFreePorts...)
 	var out, errs bytes.Buffer

@@ -16,7 +16,7 @@ import (
 
 const demoToken = "demo-0123456789abcdef"
 
-// admin asks the admin API of a process, as an operator, and returns the status.
+// admin sends a request to the admin API of a process, as an operator, and returns the status.
 func (p *process) admin(t *testing.T, method, path, body string, into any) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.addresses["admin"]+path, strings.NewReader(body))
@@ -44,7 +44,7 @@ func (p *process) admin(t *testing.T, method, path, body string, into any) int {
 	return answer.StatusCode
 }
 
-// ends tells the process to end, which it does.
+// ends sends SIGTERM to the process and waits for its end.
 func (p *process) ends(t *testing.T) {
 	t.Helper()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
@@ -82,7 +82,7 @@ func TestDemoTraffic(t *testing.T) {
 	if code := p.admin(t, "PUT", "/v1/demo", `{"running":false}`, &status); code != http.StatusOK || status.Running || status.Allowed == 0 || status.Denied == 0 {
 		t.Errorf("off: %d %+v", code, status)
 	}
-	// Calls that were cut off when it was turned off may still be on their way through the gateway.
+	// Requests that were cut off when it was turned off may still be in the gateway.
 	before := total()
 	if got := before - status.Allowed - status.Denied; got < 0 || got > 8+status.Failed {
 		t.Errorf("%d calls were decided, and %d answered", before, status.Allowed+status.Denied)
@@ -90,7 +90,7 @@ func TestDemoTraffic(t *testing.T) {
 	if code := p.admin(t, "PUT", "/v1/demo", `{"running":true}`, &status); code != http.StatusOK || !status.Running {
 		t.Errorf("on again: %d %+v", code, status)
 	}
-	p.ends(t) // while calls are made
+	p.ends(t) // while requests are in flight
 }
 
 func TestDemoTrafficFromTheStart(t *testing.T) {
@@ -104,7 +104,7 @@ func TestDemoTrafficFromTheStart(t *testing.T) {
 	p.ends(t)
 }
 
-// Where there is something real behind the gateway, nobody is made up.
+// With a real upstream behind the gateway, there is no demo traffic.
 func TestDemoTrafficIsForDemosOnly(t *testing.T) {
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", demoToken)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

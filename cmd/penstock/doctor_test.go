@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
-// A server that runs is asked what it serves.
+// The doctor asks a running server what it serves.
 func TestDoctorAsksTheServer(t *testing.T) {
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestDoctorAsksTheServer(t *testing.T) {
 	}
 }
 
-// Files of envoyproxy/ratelimit that a running server has refused are named.
+// The doctor names files of envoyproxy/ratelimit that a running server has rejected.
 func TestDoctorOnRefusedFilesOfEnvoy(t *testing.T) {
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()

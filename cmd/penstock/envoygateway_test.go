@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-io/penstock/internal/xdstest"
 )
 
-// Penstock runs in a container that Envoy Gateway has made for envoyproxy/ratelimit: as /bin/ratelimit, with
-// these variables, the certificates in these files, and no configuration until somebody makes a policy.
+// Penstock runs in a container that Envoy Gateway makes for envoyproxy/ratelimit: as /bin/ratelimit, with these
+// variables, the certificates in these files, and no configuration until a policy is created.
 func TestEnvoyGatewaysContainer(t *testing.T) {
 	ca := certtest.NewAuthority(t)
 	own := ca.Issue(t, "envoy-ratelimit", "localhost")

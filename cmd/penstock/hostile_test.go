@@ -19,12 +19,12 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
-// adminUser asks the admin API of a process with a token.
+// adminUser sends requests to the admin API of a process with a token.
 type adminUser struct {
 	address, token string
 }
 
-// ask returns the status of the answer, 0 if there is none.
+// ask returns the status of the response, 0 if there is none.
 func (c *adminUser) ask(ctx context.Context, method, path, body string) int {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.address+path, strings.NewReader(body))
 	if err != nil {
@@ -41,9 +41,9 @@ func (c *adminUser) ask(ctx context.Context, method, path, body string) int {
 	return answer.StatusCode
 }
 
-// A viewer sends the documents that used to take gigabytes and minutes, many at a time, and hangs up on
-// some. The node stays small, and an operator is served all the while. The long suite sends all of them,
-// and larger ones.
+// A viewer sends many of the documents that used to take gigabytes and minutes at the same time, and aborts some
+// requests. The node stays small and serves an operator all the while. The long suite sends all of them, and
+// larger ones.
 func TestViewerCannotExhaustTheNode(t *testing.T) {
 	cheap, dear, most := 4<<20, 256<<10, 512<<20
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {
@@ -115,7 +115,7 @@ func TestViewerCannotExhaustTheNode(t *testing.T) {
 	}
 }
 
-// peakMemory is the most that a process has had resident.
+// peakMemory returns the peak resident memory of a process.
 func peakMemory(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -133,7 +133,7 @@ func peakMemory(t *testing.T, pid int) int {
 	return kilobytes << 10
 }
 
-// object writes JSON of names and values.
+// object formats names and values as JSON.
 func object(pairs ...any) string {
 	all := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -15,8 +15,8 @@ import (
 // howTos are pages whose commands run as they stand, in an order, in one directory.
 var howTos = []string{"backtest.md", "suggest.md", "plan.md", "simulate.md", "bench.md"}
 
-// consoleBlock is a command and what it prints, up to its numbers where it says that they vary. Blocks of
-// other kinds are not run.
+// consoleBlock is a command and its output, compared without numbers if it says that they vary. Other blocks are
+// not run.
 var consoleBlock = regexp.MustCompile("(?s)```console( varies)?\n\\$ (.*?)\n(.*?)```")
 
 // varying are numbers with their units, plots, and space that depends on both.
@@ -25,8 +25,8 @@ var varying = regexp.MustCompile(`(?m)^.*[┤┼].*\n|[0-9][0-9.,]*(ns|µs|ms|s)
 // yamlFile is a file that a page shows, by the comment it begins with.
 var yamlFile = regexp.MustCompile("(?s)```yaml\n# ([a-z-]+\\.yaml)\n(.*?)```")
 
-// What how-to pages show is what the commands print. To accept what they print now:
-// PENSTOCK_TEST_UPDATE=1 go test ./cmd/penstock -run TestHowTos.
+// How-to pages show what the commands print. To accept what they print now: PENSTOCK_TEST_UPDATE=1 go test
+// ./cmd/penstock -run TestHowTos.
 func TestHowTos(t *testing.T) {
 	for _, name := range howTos {
 		t.Run(name, func(t *testing.T) {
@@ -96,8 +96,8 @@ func runDocumented(t *testing.T, line string) string {
 	return text
 }
 
-// writeSampleLog writes access.log, an hour of a small site: ordinary clients, one that looks at many
-// pages, and one that guesses passwords from 09:40 on.
+// writeSampleLog writes access.log, an hour of a small site: ordinary clients, one that reads many pages, and one
+// that guesses passwords from 09:40 on.
 func writeSampleLog(t *testing.T) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -36,7 +36,7 @@ var (
 	spaces   = regexp.MustCompile(` {3,}`)
 )
 
-// What a caller has used is seen, forgotten, banned and lifted, as people type it.
+// Operators show, reset, ban and unban a client with the documented commands.
 func TestKeysCommands(t *testing.T) {
 	file := nodetest.RulesFile(t, keyRules)
 	for name, yaml := range map[string]string{
@@ -116,7 +116,7 @@ func TestKeysRefused(t *testing.T) {
 	}
 }
 
-// While the store does not answer there is nothing to show, and that is no no.
+// While the store does not answer there is nothing to show, and the exit status is not that of "no".
 func TestKeysWithoutTheStore(t *testing.T) {
 	redis := redistest.Start(t)
 	if err := redis.Kill(); err != nil {

@@ -36,7 +36,7 @@ type shell struct {
 
 func startShell(t *testing.T, dir string, env ...string) *shell {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // a block that waits in vain ends then
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // bounds a block that never ends
 	c := exec.CommandContext(ctx, "bash")
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
 	in, err := c.StdinPipe()

@@ -127,7 +127,7 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// On a terminal top fills the screen, follows the node, obeys keys and leaves the terminal as it was.
+// On a terminal, top fills the screen, follows the node, handles keys and restores the terminal.
 func TestTopOnATerminal(t *testing.T) {
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
@@ -187,7 +187,7 @@ rules:
   - {name: twice, match: {path: /twice}, key: [user], limits: [{rate: 2/1d, algorithm: sliding_window_log}], penalty: {after: 100, within: 1h, bans: [1h]}}
 `
 
-// Bans by penalty and by hand are listed while they hold, those of clients that keep their limits are not.
+// Bans by penalty and by operators are listed while they last; clients within their limits are not listed.
 func TestBansList(t *testing.T) {
 	file := nodetest.RulesFile(t, banRules)
 	for name, store := range map[string]string{"memory": "", "redis": nodetest.OnRedis("single", redistest.Start(t).Addr)} {
@@ -258,7 +258,7 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// What serve --check finds is data for scripts too.
+// serve --check -o json reports its findings for scripts.
 func TestCheckAsData(t *testing.T) {
 	check := func(want int, args ...string) (found struct {
 		OK               bool

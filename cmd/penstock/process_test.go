@@ -32,7 +32,7 @@ type process struct {
 
 var greeted = regexp.MustCompile(`^  (\w+) +(?:http://)?(\S+)`)
 
-// startProcess runs penstock with the arguments, and returns when it says where it is.
+// startProcess runs penstock with the arguments, and returns when it has printed its addresses.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
 	p, err := tryProcess(t, t.Output(), args...)
@@ -82,7 +82,7 @@ func tryProgram(t *testing.T, output io.Writer, line []string, env ...string) (*
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for scan() { // or it would be blocked
+		for scan() { // otherwise it would block
 		}
 		p.exited <- p.Wait()
 	}()
@@ -91,7 +91,7 @@ func tryProgram(t *testing.T, output io.Writer, line []string, env ...string) (*
 		<-ended
 	})
 	if p.addresses["admin"] == "" {
-		<-ended // what it wrote to stderr is complete then
+		<-ended // stderr is complete then
 		return nil, fmt.Errorf("%v did not start", line)
 	}
 	return p, nil
@@ -105,13 +105,13 @@ func startServe(t *testing.T, yaml string) *process {
 	return startProcess(t, append(slices.Clone(onFreePorts), "--config", file)...)
 }
 
-// token reads the admin token that the process made.
+// token reads the admin token that the process generated.
 func (p *process) token(t *testing.T) string {
 	t.Helper()
 	return kept(t, p.Dir)
 }
 
-// kept reads the admin token that a server made and keeps in its data directory.
+// kept reads the admin token that a server generated and keeps in its data directory.
 func kept(t *testing.T, dir string) string {
 	t.Helper()
 	token, err := os.ReadFile(filepath.Join(dir, "admin_token"))
@@ -186,7 +186,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A second signal does not wait for calls under way.
+// A second signal does not wait for requests in flight.
 func TestSecondSignal(t *testing.T) {
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A first start on an empty database, and rules applied under the Redis rights that docs/redis.md asks
-// for, are normal: the log has no errors, and says what to do next.
+// A first start on an empty database, and applying rules with the Redis rights that docs/redis.md lists, are
+// normal: the log has no errors, and says what to do next.
 func TestNormalStatesAreNoErrors(t *testing.T) {
 	redis := redistest.Start(t)
 	nodetest.RedisCommand(t, redis.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)

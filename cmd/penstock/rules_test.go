@@ -66,7 +66,7 @@ func TestRulesOnPostgreSQL(t *testing.T) {
 		t.Errorf("history: %s", stdout)
 	}
 
-	// What Redis forgot is published again by applying the same.
+	// Applying the same rules again publishes what Redis has lost.
 	if _, err := redistest.Command(redis.Addr, "FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ const (
 	longCanary = "c4n4ry-0123456789-0123456789-0123456789"
 )
 
-// malformedURLs have the canary in a place where a password or a token may be.
+// malformedURLs contain the canary where a password or a token may be.
 func malformedURLs(t *testing.T) (all []string) {
 	t.Helper()
 	lines, err := os.ReadFile("../../internal/urlform/testdata/malformed.txt")
@@ -42,13 +42,13 @@ func malformedURLs(t *testing.T) (all []string) {
 	return all
 }
 
-// wellFormedURLs have it where it belongs. Nothing listens at the address.
+// wellFormedURLs contain it where it belongs. Nothing listens at the address.
 var wellFormedURLs = []string{
 	"http://user:" + canary + "@127.0.0.1:1/keys", "http://" + canary + "@127.0.0.1:1", "http://127.0.0.1:1/keys?token=" + canary,
 	"postgres://user:" + canary + "@127.0.0.1:1/db", "postgres://user@127.0.0.1:1/db?password=" + canary, "postgres://user:" + canary + "@127.0.0.1:1/db?sslmode=nonsense",
 }
 
-// tell runs a command in this process and returns all that it prints.
+// tell runs a command in this process and returns its output.
 func tell(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	var out nodetest.SyncBuffer
@@ -59,7 +59,7 @@ func tell(t *testing.T, env []string, args ...string) string {
 	return out.String()
 }
 
-// No command prints a secret, whatever is wrong with the setting that holds it.
+// No command prints a secret, whatever is wrong with its setting.
 func TestNoOutputTellsSecrets(t *testing.T) {
 	dir := t.TempDir()
 	run := func(env []string, args ...string) {
@@ -101,8 +101,8 @@ func TestNoOutputTellsSecrets(t *testing.T) {
 	}
 }
 
-// A server whose every setting holds a secret, and whose stores and issuers cannot be reached, tells
-// none of them: not in its log, its greeting, its status, its metrics, nor at the end.
+// A server whose every setting contains a secret, and whose stores and issuers cannot be reached, reveals none of
+// them: not in its log, its greeting, its status, its metrics, nor at the end.
 func TestServerTellsNoSecrets(t *testing.T) {
 	dir := t.TempDir()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -145,8 +145,7 @@ func TestServerTellsNoSecrets(t *testing.T) {
 	}
 }
 
-// A server refuses the file of a secret that everybody can write to, and warns about one that others can
-// read or a group can change.
+// A server rejects a world-writable secret file, and warns about one that others can read or a group can change.
 func TestModesOfSecretFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
@@ -192,7 +191,7 @@ func TestModesOfSecretFiles(t *testing.T) {
 	}
 }
 
-// The same holds for a configuration file, if there is a secret in it.
+// The same applies to a configuration file that contains a secret.
 func TestModesOfConfigurationFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
@@ -214,7 +213,7 @@ func TestModesOfConfigurationFiles(t *testing.T) {
 	}
 }
 
-// The same holds for private keys.
+// The same applies to private keys.
 func TestModesOfPrivateKeys(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
@@ -234,7 +233,7 @@ func TestModesOfPrivateKeys(t *testing.T) {
 	}
 }
 
-// The server itself refuses and warns, not only its rehearsal.
+// The server itself rejects and warns, not only its rehearsal.
 func TestServerChecksModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
@@ -254,7 +253,7 @@ func TestServerChecksModes(t *testing.T) {
 	}
 }
 
-// A password on the command line works, with a warning that names the alternative, which has none.
+// A password on the command line works, with a warning that names the safer alternative.
 func TestPasswordsOnTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	file, env := filepath.Join(dir, "database"), []string{"PENSTOCK_DATA_DIR=" + dir}

@@ -31,7 +31,7 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// envoyFile is a directory with one limit for each user, of so many requests a year.
+// envoyFile returns a directory with one limit of that many requests a year for each user.
 func envoyFile(t *testing.T, requests int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func limitAs(ctx context.Context, target, user string, as credentials.TransportC
 	return answer.GetOverallCode() == rlsv3.RateLimitResponse_OVER_LIMIT, err
 }
 
-// passed sends so many requests of a user and returns how many of them pass.
+// passed sends that many requests of a user and returns how many of them pass.
 func passed(t *testing.T, p *process, user string, requests int, as credentials.TransportCredentials) (n int) {
 	t.Helper()
 	for range requests {

@@ -8,13 +8,13 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// The callers of a load. Their windows are so long that a whole run is within one, so that what may
-// pass does not depend on when it was sent.
+// The clients of a load. Their windows are longer than a whole run, so that what may pass does not depend on when
+// it was sent.
 //
-// A tame one calls exactly as often as its limit allows, and then another takes its place: each of
-// its calls must pass, and would not if any were charged twice. A greedy one calls many times as
-// often as it may. Both live for a few seconds at the usual rate, so that a fault meets some at the
-// beginning, some in the middle and some at the end of their budget.
+// A tame client sends exactly as many requests as its limit allows, and then another takes its place. Each of its
+// requests must pass, and would not if any were charged twice. A greedy client sends many times its limit. Both
+// live for a few seconds at the usual rate, so that a fault hits some at the beginning, some in the middle and
+// some at the end of their budget.
 const (
 	tameLimit   = 30
 	greedyLimit = 10
@@ -23,7 +23,7 @@ const (
 	dividedLimit = 12 // of which two nodes and three can have equal parts
 )
 
-// A kind of callers. Each has a rule of its own: limit calls pass.
+// A kind of clients. Each client has its own counter: limit requests pass.
 type kind struct {
 	rule      string
 	tame      bool
@@ -31,8 +31,8 @@ type kind struct {
 	divided   bool // among the nodes, while Redis does not answer
 	algorithm string
 	limit     int
-	share     int // of calls, in twentieths
-	atATime   int // callers that take turns
+	share     int // of requests, in twentieths
+	atATime   int // clients that take turns
 	calls     int // that one makes
 }
 
@@ -48,7 +48,7 @@ var kinds = []kind{
 
 const shares = 20
 
-// rulesText is the rules of all kinds. With slack, tame callers may call several times as often.
+// rulesText returns the rules of all kinds. With slack, tame clients may send several times as many requests.
 func rulesText(slack int) string {
 	text := "rules:\n"
 	for _, k := range kinds {
@@ -67,13 +67,13 @@ func rulesText(slack int) string {
 	return text
 }
 
-// A bound says how much more than its limit a greedy caller may get.
+// A bound says how much more than its limit a greedy client may get.
 type bound struct {
 	nodes int // that decide by themselves while Redis does not
 	lives int // how many times the limit can be spent in Redis: once, and once more if it forgets
 }
 
-// of is how many requests of a kind's caller may pass at most: what Redis admits, and what each node had
+// of returns how many requests of a kind's client may pass at most: what Redis allows, and what each node had
 // left by its last exact answer before the fault.
 func (b bound) of(k *kind, known *knowledge) int {
 	most, passes := b.lives*k.limit, b.lives*k.limit
@@ -84,7 +84,7 @@ func (b bound) of(k *kind, known *knowledge) int {
 	return min(most, passes+known.spurious)
 }
 
-// share is how many requests a node may admit by itself, if it has seen so much.
+// share returns how many requests a node may allow alone, given what it has seen.
 func (b bound) share(k *kind, s seen) int {
 	used := s.used
 	switch {
@@ -108,24 +108,24 @@ func (b bound) share(k *kind, s seen) int {
 	return (k.limit - used + b.nodes - 1) / b.nodes
 }
 
-// A knowledge is what nodes know of a caller when the fault begins.
+// A knowledge is what nodes know about a client when the fault begins.
 type knowledge struct {
 	nodes    map[int]seen
 	spurious int // requests that were admitted without Redis before the fault, or again after an exact answer
 }
 
-// seen is what the exact answers of a node have said of a caller.
+// seen is what the exact answers of a node have reported about a client.
 type seen struct {
 	used, admitted int
 	denied         bool
 }
 
-// learn reads the answers of each caller, in the order in which they were given.
+// learn reads the answers of each client, in the order in which they were given.
 func learn(answers []*answer, fault span) map[caller]*knowledge {
 	answers = slices.Clone(answers)
 	slices.SortFunc(answers, func(a, b *answer) int { return cmp.Compare(a.due+a.took, b.due+b.took) })
 	all := map[caller]*knowledge{}
-	again := map[string]bool{} // nodes that have answered exactly since the fault began, by caller
+	again := map[string]bool{} // nodes that have answered exactly since the fault began, by client
 	for _, a := range answers {
 		if a.err != nil {
 			continue
@@ -159,7 +159,7 @@ func learn(answers []*answer, fault span) map[caller]*knowledge {
 // exactly is where Redis decides all the time.
 var exactly = bound{nodes: 0, lives: 1}
 
-// A caller is one who is limited.
+// A caller is a limited client.
 type caller struct {
 	kind       *kind
 	place, era int // who came after how many others in one of the places of the kind
@@ -167,7 +167,7 @@ type caller struct {
 
 func (c caller) String() string { return fmt.Sprintf("%s %d.%d", c.kind.rule, c.place, c.era) }
 
-// call is what it asks.
+// call returns the client's request.
 func (c caller) call() *penstock.Call {
 	return &penstock.Call{
 		Cost:       1,
@@ -175,7 +175,7 @@ func (c caller) call() *penstock.Call {
 	}
 }
 
-// callerOf says who makes the nth call of a load.
+// callerOf returns the client of the nth request of a load.
 func callerOf(n int) caller {
 	round, at := n/shares, n%shares*7%shares // 7: the kinds are mixed
 	for i := range kinds {

@@ -77,8 +77,8 @@ func (s *stage) clusterIsWhole(addr string) bool {
 	return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:16384")
 }
 
-// reshard moves the first slots with keys, as redis-cli does it: callers who ask the old master for a
-// key are sent to where it is.
+// reshard moves the first slots with keys, as redis-cli does: clients that ask the old master for a key are
+// redirected.
 func reshard(s *stage, all *redistest.Cluster) {
 	const most = 60
 	from, to := all.Nodes[0].Addr, all.Nodes[1].Addr

@@ -28,7 +28,7 @@ type spoiler struct {
 // An embedded node is the program's parts put together in this process, as the program does it.
 type embedded struct{ *engine.Engine }
 
-// Decide leaves a verdict; that the store has failed is not the caller's trouble.
+// Decide leaves a verdict and hides a store failure from the client.
 func (e embedded) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict) error {
 	err := e.Engine.Decide(ctx, c, v)
 	if errors.Is(err, penstock.ErrUnavailable) {
@@ -80,7 +80,7 @@ func embed(t *testing.T, addr string, s spoiler) penstock.Decider {
 	return embedded{e}
 }
 
-// drive sends some calls of a load, as fast as a few senders can.
+// drive sends some requests of a load, as fast as a few senders can.
 func drive(nodes []penstock.Decider, from, to int) []*answer {
 	return (&load{nodes: nodes, began: time.Now()}).drive(from, to)
 }

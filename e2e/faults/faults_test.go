@@ -24,8 +24,8 @@ type fault struct {
 	// wait up to the timeout.
 	silent bool
 
-	// balanced is a load whose calls are sent to another node when one is gone. Those that were under
-	// way may then be charged twice.
+	// balanced is a load whose requests go to another node when one is gone. Those in flight may then be charged
+	// twice.
 	balanced bool
 
 	arrange func(t *testing.T) arrangement
@@ -52,7 +52,7 @@ func (s *stage) hold() { time.Sleep(run.lasting) }
 
 // A scale is how large a run is.
 type scale struct {
-	nodes, rate            int           // calls a second
+	nodes, rate            int           // requests per second
 	before, lasting, after time.Duration // the fault
 }
 
@@ -136,7 +136,7 @@ func onRedis(mode string, addresses ...string) (config string) {
 	return fmt.Sprintf("store: {redis: {mode: %s, addresses: ['%s']}}", mode, strings.Join(addresses, "', '"))
 }
 
-// decidesExactly tells whether the node decides a call of a stranger in the shared store.
+// decidesExactly reports whether the node decides a new client's request in the shared store.
 func (n *node) decidesExactly(i int) bool {
 	if n.process.Exited() {
 		return true // it was the one that broke

@@ -15,12 +15,12 @@ import (
 // A holding is what a node holds at a time. Where something cannot be seen it is 0.
 type holding struct{ goroutines, files, mib int }
 
-// What a node may hold. Each bound is many times what it needs, and is passed by a leak of one
-// goroutine or one file for each call, or for each connection of a fault that makes many.
+// Bounds of what a node may hold. Each is many times what it needs, and is exceeded by a leak of one goroutine or
+// one file per request, or per connection of a fault that makes many.
 const (
-	spareGoroutines = 60  // more than when it had just started, when all calls have ended
+	spareGoroutines = 60  // more than just after its start, when all requests have ended
 	spareFiles      = 40  // the same of open files
-	callGoroutines  = 4   // more of them for each call that is under way
+	callGoroutines  = 4   // more of them for each request in flight
 	callFiles       = 2   // the same of open files
 	mostMiB         = 500 // ever
 )
@@ -65,10 +65,10 @@ func readHolding(metrics []byte) (h holding) {
 // holdings are what one node held over a load.
 type holdings struct {
 	before, most, after holding
-	underWay            int // calls at once, at most, at all nodes
+	underWay            int // concurrent requests at all nodes, at most
 }
 
-// mistakes are the bounds that were passed.
+// mistakes returns the bounds that were exceeded.
 func (h *holdings) mistakes() (all []error) {
 	for _, bound := range []struct {
 		what       string
@@ -179,8 +179,8 @@ func TestHoldingsAreJudged(t *testing.T) {
 	}
 }
 
-// A real node that is made to hold something for each call is found out: its clients leave connections
-// behind, which it keeps for two minutes.
+// A real node that is made to hold something for each request is detected: its clients leave connections open,
+// which it keeps for two minutes.
 func TestLeakIsNoticed(t *testing.T) {
 	n := startNode(t, t.TempDir(), "nodes: 1", rulesFile(t, rulesText(1)))
 	w := startWatch(t, []*node{n})

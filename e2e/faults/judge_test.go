@@ -14,15 +14,15 @@ type span struct{ from, to time.Duration }
 
 func (s span) has(d time.Duration) bool { return s.from <= d && d < s.to }
 
-// figures are what callers have noticed of a fault.
+// figures are the effects of a fault on clients.
 type figures struct {
 	fault string
 	goal  time.Duration // of p99
 
 	decisions, lost, errors, retried int
 
-	falseDenials int     // of calls that had to pass
-	over, bound  int     // admitted beyond the limits of greedy callers, and how many may be at most
+	falseDenials int     // of requests that had to pass
+	over, bound  int     // allowed beyond the limits of greedy clients, and the most that may be
 	mistakes     []error // each of the above that may not be, and further ones
 
 	held holding // by one node, at most
@@ -31,11 +31,11 @@ type figures struct {
 	exact         float64 // the share of answers during the fault
 	p50, p99, max time.Duration
 	p999          time.Duration
-	late          time.Duration // p99 of how long after its time a call was sent: this machine's own share of the latencies
+	late          time.Duration // p99 of the delay between due time and sending: this machine's share of the latencies
 	again         time.Duration // from the end of the fault until most answers were exact again, to the tenth of a second
 }
 
-// judge looks at every answer.
+// judge checks every answer.
 func judge(answers []*answer, fault span, most bound) *figures {
 	f := &figures{decisions: len(answers), lasted: fault.to - fault.from}
 	f.countFailures(answers)
@@ -154,7 +154,7 @@ func quantile(all []time.Duration, part float64) time.Duration {
 	return all[min(len(all)-1, int(part*float64(len(all))))]
 }
 
-// check fails the test for every mistake.
+// check fails the test for every error.
 func (f *figures) check(t *testing.T) {
 	t.Helper()
 	for _, err := range f.mistakes {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// An answer is what became of one call.
+// An answer is the result of one request.
 type answer struct {
 	caller
 	node    int           // that was asked
@@ -29,8 +29,7 @@ func (a *answer) exact() bool {
 	return a.err == nil && (a.quality == penstock.QualityExact || a.quality == penstock.QualityLeased)
 }
 
-// A load sends calls to nodes at equal distances, whatever became of those before, until it is
-// stopped.
+// A load sends requests to nodes at equal distances, whatever happens to earlier ones, until it is stopped.
 type load struct {
 	nodes     []penstock.Decider
 	perSecond int
@@ -39,12 +38,12 @@ type load struct {
 	began    time.Time
 	stopping atomic.Bool
 	done     chan struct{}
-	most     int // calls under way at once
+	most     int // concurrent requests
 	mu       sync.Mutex
 	answers  []*answer
 }
 
-// crowd bounds the calls that wait at once: a machine that cannot keep up must not run out of memory.
+// crowd bounds the waiting requests: a machine that cannot keep up must not run out of memory.
 const crowd = 5000
 
 func startLoad(t *testing.T, l *load) *load {
@@ -80,7 +79,7 @@ func (l *load) run() {
 	}
 }
 
-// nodeOf spreads the calls of each caller over the nodes without a pattern.
+// nodeOf spreads the requests of each client over the nodes without a pattern.
 func nodeOf(n int) int { return int(uint32(n) * 2654435761 >> 8) }
 
 // patient is how long an answer may take; one that takes longer is lost.
@@ -105,7 +104,7 @@ func (l *load) send(a *answer) {
 // now is the time since the load began.
 func (l *load) now() time.Duration { return time.Since(l.began) }
 
-// stop ends the load and returns what became of its calls.
+// stop ends the load and returns the results of its requests.
 func (l *load) stop() []*answer {
 	l.stopping.Store(true)
 	<-l.done

@@ -29,7 +29,7 @@ type node struct {
 
 var _ penstock.Decider = (*node)(nil)
 
-// startNode runs a node in a directory until the test ends. It is ready for calls, by itself or with
+// startNode runs a node in a directory until the test ends. It returns when the node is ready, with or without
 // its store.
 func startNode(t *testing.T, dir, store, rules string) *node {
 	t.Helper()
@@ -46,7 +46,7 @@ log: {decisions: none}
 	p := nodetest.StartProcess(t, cmd, filepath.Join(dir, "log"))
 	n := &node{t: t, dir: dir, process: p.Process, doors: p.Addresses}
 	eventually(t, "the node is ready", func() bool { return n.get("/readyz", nil) })
-	// Every call has an answer in the end: what the client would say instead is not of interest.
+	// Every request gets an answer in the end, so errors of the client do not matter.
 	var err error
 	n.HTTP, err = client.NewHTTP("http://"+n.doors["http"], client.Options{Timeout: patient, OnError: client.Deny, Connections: 256})
 	must(t, err)
@@ -54,7 +54,7 @@ log: {decisions: none}
 	return n
 }
 
-// ask asks the admin door, over a connection that is not kept.
+// ask sends a request to the admin API, over a new connection.
 func (n *node) ask(path string) (*http.Response, error) {
 	request, err := http.NewRequest(http.MethodGet, "http://"+n.doors["admin"]+path, nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func (n *node) ask(path string) (*http.Response, error) {
 	return (&http.Client{Timeout: patient}).Do(request)
 }
 
-// get asks the admin door, and reads its JSON if that is wanted.
+// get sends a request to the admin API, and reads its JSON into into, unless that is nil.
 func (n *node) get(path string, into any) bool {
 	n.t.Helper()
 	reply, err := n.ask(path)
@@ -85,8 +85,8 @@ func (n *node) connected() bool {
 	return n.get("/v1/status", &s) && s.Store.Connected
 }
 
-// booksAreBalanced tells whether Redis is charged with all requests that the node admitted while Redis
-// was certainly not asked. It fails the test if the node has given up on some.
+// booksAreBalanced reports whether Redis is charged with all requests that the node allowed while it certainly
+// did not ask Redis. It fails the test if the node has dropped some.
 func (n *node) booksAreBalanced() bool {
 	reply, err := n.ask("/metrics")
 	if err != nil {

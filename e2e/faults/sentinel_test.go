@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// What the replica had not seen when it became the master is forgotten: a greedy caller may have all
-// of its limit once more.
+// What the replica had not received when it became the master is lost: a greedy client may get its whole limit
+// again.
 var sentinelFaults = []fault{
 	{name: "Sentinel fails over as told", lives: 2, arrange: onSentinel(func(s *stage, all *redistest.Sentinel) {
 		s.eventuallyAsk(all.Addrs[0], "SENTINEL", "FAILOVER", redistest.MasterName)

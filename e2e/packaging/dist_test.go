@@ -108,7 +108,7 @@ func compareTrees(t *testing.T, a, b string) {
 	}
 }
 
-// inspectDist looks at what is there for a platform.
+// inspectDist checks the files of a platform.
 func inspectDist(t *testing.T, dir, version, platform string) {
 	t.Helper()
 	name := "penstock_" + version + "_" + platform

@@ -107,7 +107,8 @@ func helm(t *testing.T) string {
 	return filepath.Join(dir, "helm")
 }
 
-// Helm accepts the chart with each of its values files, the plain manifests are the chart's, and mistakes are refused.
+// Helm accepts the chart with each of its values files, the plain manifests equal the chart's, and errors are
+// rejected.
 func TestChart(t *testing.T) {
 	helm, chart := helm(t), filepath.Join(root, kubernetes, "chart")
 	again := filepath.Join(t.TempDir(), "penstock.yaml")

@@ -50,8 +50,8 @@ func says(text string) func(*net.TCPConn) {
 
 func saysNothing(c *net.TCPConn) { io.Copy(io.Discard, c) }
 
-// Whatever an upstream does instead of answering, its callers get a problem to read, those of others
-// notice nothing, and it gets requests again once it is back.
+// Whatever an upstream does instead of answering, its clients get a readable problem, clients of others are not
+// affected, and it gets requests again once it is back.
 func TestDeadUpstreams(t *testing.T) {
 	healthy := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "fine") })
 	silent := newDyingUpstream(t, saysNothing)
@@ -65,7 +65,7 @@ func TestDeadUpstreams(t *testing.T) {
 		names, dying = append(names, way.name), append(dying, d)
 	}
 	n := start(t, setup{config: config})
-	for range 50 { // who wait for ever
+	for range 50 { // that wait forever
 		if l := dial(t, n.addresses["gateway"]); l != nil {
 			io.WriteString(l, "GET /silent HTTP/1.1\r\nHost: a\r\n\r\n")
 		}

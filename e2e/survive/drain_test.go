@@ -17,7 +17,7 @@ import (
 // errNoMore is what a client gets that wants another connection than the one it was given.
 var errNoMore = errors.New("the connection has ended")
 
-// newClient has one connection, so that it never mistakes a closed door for a failed request.
+// newClient has one connection, so that it never takes a closed listener for a failed request.
 func newClient(t *testing.T, h2 bool) *http.Client {
 	var dialed atomic.Bool
 	transport := &http.Transport{

@@ -60,8 +60,8 @@ gateway: {timeouts: {read_header: 30s, idle: 30s}}
 	}
 }
 
-// Clients that connect and say nothing hold up others at their own door alone, and nothing is left
-// of them when they go.
+// Clients that connect and send nothing delay others on their own listener only, and leave nothing behind when
+// they disconnect.
 func TestSilentCrowds(t *testing.T) {
 	needFiles(t, 2*crowd)
 	server := newUpstream(t, func(http.ResponseWriter, *http.Request) {})

@@ -25,10 +25,10 @@ var identities = []string{
 	"X-Cluster-Client-IP", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Remote-IP", "X-Remote-Addr", "X-Originating-IP",
 }
 
-// victims are addresses whose counters somebody would like to use up, or hide behind.
+// victims are addresses whose counters an attacker would like to use up, or hide behind.
 var victims = []string{"198.51.100.7", "2001:db8:7::7"}
 
-// forgeries returns header lines that say a request is a victim's, but for those that proxies add.
+// forgeries returns header lines that claim a request is a victim's, except those that proxies add.
 func forgeries() (headers []string) {
 	spellings := []func(string) string{
 		func(name string) string { return name + ":" },
@@ -79,8 +79,8 @@ func TestForgedAddresses(t *testing.T) {
 	n.isWell(maxMiB)
 }
 
-// Behind a trusted proxy the caller is whom that proxy has seen, whatever stands to the left of it
-// and in other headers.
+// Behind a trusted proxy, the client is the one that the proxy has seen, whatever is to the left of it and in
+// other headers.
 func TestForgedAddressesBehindProxy(t *testing.T) {
 	upstream := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	n := start(t, setup{rules: forgedRules, config: fmt.Sprintf("trusted_proxies: [127.0.0.0/8]\nupstreams: [{url: %q}]\n", upstream)})
@@ -120,7 +120,7 @@ func (n *node) sparesVictims(rules ...string) {
 	}
 }
 
-// A witnessOfHeaders is an upstream that looks at who it is told asks.
+// A witnessOfHeaders is an upstream that records which client it is told about.
 type witnessOfHeaders struct {
 	mu    sync.Mutex
 	seen  map[string]int

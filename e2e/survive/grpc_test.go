@@ -128,7 +128,7 @@ func (u *unfinished) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// post calls a gRPC method. It returns when the server has answered or the connection is gone.
+// post calls a gRPC method. It returns when the server has answered or the connection is closed.
 func post(tr http.RoundTripper, address, method string, body io.Reader) (answered bool) {
 	r, err := http.NewRequest("POST", "http://"+address+method, body)
 	if err != nil {

@@ -106,7 +106,7 @@ const (
 	heldMiB = 160
 )
 
-// holdLines sends a request on each of so many connections. The refused ones are answered with 503.
+// holdLines sends a request on each of count connections. The rejected ones are answered with 503.
 func (n *node) holdLines(text string, count int) {
 	n.t.Helper()
 	inParallel(make([]struct{}, count), 4, func(struct{}) {
@@ -121,8 +121,7 @@ func (n *node) holdLines(text string, count int) {
 	})
 }
 
-// holdStreams opens so many streams, 100 on each HTTP/2 connection. They send as much of a body as they
-// may.
+// holdStreams opens count streams, 100 on each HTTP/2 connection. They send as much of a body as they may.
 func (n *node) holdStreams(count int) {
 	n.t.Helper()
 	const each = 100

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// hostSpellings are ways to write api.example.com, or to make somebody else read it.
+// hostSpellings are ways to write api.example.com, or to make another parser read it.
 func hostSpellings() []string {
 	const host = "api.example.com"
 	all := []string{host, "API.example.com", host + ".", host + ":80", host + ".:80", host + ":"}

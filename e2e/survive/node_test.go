@@ -44,7 +44,7 @@ type node struct {
 	cmd       *exec.Cmd
 	process   *child.Process
 	log       string
-	addresses map[string]string // of its doors
+	addresses map[string]string // of its listeners
 	client    *http.Client
 }
 
@@ -120,7 +120,7 @@ func (n *node) status(door, path string) int {
 	return res.StatusCode
 }
 
-// used returns how much of a rule's limit a caller has used. Asking costs nothing.
+// used returns how much of a rule's limit a client has used. It charges nothing.
 func (n *node) used(rule string, attributes map[string]string) int {
 	n.t.Helper()
 	body, err := json.Marshal(map[string]any{"attributes": attributes, "cost": 0})
@@ -150,7 +150,7 @@ func (n *node) used(rule string, attributes map[string]string) int {
 	return 0
 }
 
-// isWell checks that the process lives, answers at every door, and has never held more memory than it may.
+// isWell checks that the process lives, answers on every listener, and has never exceeded its memory.
 func (n *node) isWell(maxMiB int) {
 	n.t.Helper()
 	if n.process.Exited() {
@@ -212,7 +212,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// inParallel calls do for each item, so many at a time.
+// inParallel calls do for each item, workers at a time.
 func inParallel[T any](items []T, workers int, do func(T)) {
 	var all sync.WaitGroup
 	next := make(chan T)

@@ -56,7 +56,7 @@ func poisons() (all []poison) {
 	)
 }
 
-// A poisonedNode is a node and the Redis in which somebody else writes.
+// A poisonedNode is a node and the Redis into which an attacker writes.
 type poisonedNode struct {
 	*node
 	redis string

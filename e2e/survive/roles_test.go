@@ -39,7 +39,7 @@ func (n *node) adminRoutes() (routes []adminRoute) {
 			var operation struct {
 				Role string `json:"x-role"`
 			}
-			if json.Unmarshal(text, &operation) != nil || operation.Role == "" || path == "/v1/session" || path == "/v1/demo" { // parameters; sessions are this test's, and there is no demo
+			if json.Unmarshal(text, &operation) != nil || operation.Role == "" || path == "/v1/session" || path == "/v1/demo" { // parameters; this test makes its own sessions, and there is no demo
 				continue
 			}
 			path := strings.NewReplacer("{number}", "1", "{name}", "per-user").Replace(path)
@@ -159,8 +159,7 @@ func (r adminRoute) request(target string, headers ...string) string {
 	return fmt.Sprintf("%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", head, len(r.harm()), r.harm())
 }
 
-// spellings are other ways to write the requests for routes that are not public, by somebody without
-// a token.
+// spellings are other ways to write the requests for routes that are not public, without a token.
 func (n *node) spellings(routes []adminRoute) (texts []string) {
 	for _, r := range routes {
 		if r.role == "anybody" {

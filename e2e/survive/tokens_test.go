@@ -213,7 +213,7 @@ func (i *issuer) editedTokens(payload string) (tokens []string) {
 	good := i.sign(claims("victim"))
 	for range 50 * longer { // the issuer's token for the victim, a little of it changed
 		b := []byte(good)
-		k := random.IntN(len(b) - 1) // but for the last character, which has unused bits
+		k := random.IntN(len(b) - 1) // except the last character, which has unused bits
 		if b[k] == '.' {
 			continue
 		}

@@ -116,7 +116,7 @@ const readyPath = "/ready"
 func startServer(t *testing.T, name, file, config string, args ...string) (url, dir string) {
 	t.Helper()
 	program := find(t, name)
-	const attempts = 5 // somebody else may take the port first
+	const attempts = 5 // another process may take the port first
 	for range attempts {
 		dir = t.TempDir()
 		address := freeAddress(t)

@@ -102,7 +102,7 @@ func TestConfigSecretsFromFiles(t *testing.T) {
 	}
 }
 
-// Each row has one mistake; what is told must hold the place and the rest.
+// Each row has one error; the message must contain the place and the rest.
 func TestConfigMistakes(t *testing.T) {
 	for _, row := range []struct{ name, yaml, env, want string }{
 		{"unknown field", "listen: {gatway: ':1'}" + upstream, "", `penstock.yaml:1:10: listen: unknown field "gatway"; known fields: admin, client_share, gateway, grpc, health, hosts, http`},

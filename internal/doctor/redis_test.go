@@ -208,7 +208,7 @@ func TestDoctorIsNotLetIn(t *testing.T) {
 			t.Errorf("%s: outcome %d\n%s", test.name, code, text)
 		}
 	}
-	// Redis waits in silence for more of what is no command of its own.
+	// Redis waits silently for the rest of what is not a command.
 	b := visit(t, strings.Replace(plain, "timeout:", "tls: {enabled: true}, timeout:", 1))
 	b.timeout = 500 * time.Millisecond
 	if text, code := b.examine(); code != Incomplete || !strings.Contains(text, "needs store.redis.tls.enabled: false") {

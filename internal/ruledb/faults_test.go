@@ -290,7 +290,7 @@ func TestPostgresErrorsAreExplained(t *testing.T) {
 	_, err = Open(t.Context(), guest, patient)
 	explained(t, err, `grant "guest"`)
 
-	// Whoever may read and add needs no right to create tables.
+	// A user who may read and add needs no right to create tables.
 	exec(t, owner, "GRANT SELECT ON "+schemaTable+" TO guest")
 	exec(t, owner, "GRANT SELECT, INSERT ON rule_versions, rule_audit TO guest")
 	save(t, open(t, guest), 1, "better")

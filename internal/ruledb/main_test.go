@@ -81,7 +81,8 @@ func open(t *testing.T, source string) *DB {
 	return openWith(t, source, patient)
 }
 
-// openImpatient opens a database that waits only so long, but for a connection as long as a busy machine takes.
+// openImpatient opens a database with that patience, except that it waits for a connection as long as a busy
+// machine needs.
 func openImpatient(t *testing.T, source string, patience time.Duration) *DB {
 	t.Helper()
 	if strings.HasPrefix(source, "postgres:") {

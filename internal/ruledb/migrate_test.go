@@ -135,7 +135,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	})
 }
 
-// Who only looks at a database does not migrate it.
+// Opening a database only to read it does not migrate it.
 func TestOlderSchemaAsItIs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Each text has one mistake, told with its place and with what would do.
+// Each text has one error, reported with its place and a suggested fix.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "1:1: the text is empty"},
@@ -71,7 +71,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// Every mistake is told, not the first.
+// Every error is reported, not only the first.
 func TestAllMistakes(t *testing.T) {
 	_, err := Parse("t", []byte("tests:\n- {name: a, steps: [{at: x, call: {}}]}\n- {name: a, steps: [{}]}\nfoo: 1\n"))
 	if problems, _ := errors.AsType[rules.Problems](err); len(problems) != 4 {

@@ -72,7 +72,7 @@ func TestViewerToken(t *testing.T) {
 	}
 }
 
-// Whoever watches does not keep the server from ending.
+// Open streams do not keep the server from ending.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	n := startNode(t, "")
 	r, err := http.NewRequestWithContext(t.Context(), "GET", n.url("admin", "/v1/events"), nil)

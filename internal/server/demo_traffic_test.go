@@ -37,7 +37,7 @@ func TestDemoTrafficStaysHere(t *testing.T) {
 	d.client.CloseIdleConnections()
 }
 
-// Two minutes of the made-up callers, on a clock of their own, meet all that the sample rules can say.
+// Two minutes of demo traffic, on a virtual clock, produce every kind of verdict of the sample rules.
 func TestDemoCastShowsEverything(t *testing.T) {
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Name: "sample.yaml", Data: sample}}, rules.Options{Secret: "secret"})
 	if err != nil {

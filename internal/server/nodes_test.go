@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// nodes are those that a node tells of, by name; those that say nothing by their ID.
+// nodes returns the nodes that a node reports, by name, or by ID if they have none.
 func (n *node) nodes() (names string, all map[string]admin.Node) {
 	n.t.Helper()
 	answer, body := n.get(n.url("admin", "/v1/nodes"), "Authorization", "Bearer "+n.token)
@@ -32,8 +32,8 @@ func (n *node) nodes() (names string, all map[string]admin.Node) {
 	return strings.TrimSpace(names), all
 }
 
-// Nodes on one Redis know each other by name, rules and quality; who ends is gone, and nothing that
-// somebody else writes there gets to be one.
+// Nodes on one Redis know each other by name, rules and quality. A node that ends disappears, and nothing that
+// others write there becomes a node.
 func TestNodesKnowEachOther(t *testing.T) {
 	redis := redistest.Start(t)
 	file := "rules: {file: " + nodetest.RulesFile(t, "rules: [{name: per-user, key: [user], limits: [5/1h]}]") + "}\n"

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// exactly sends calls to all nodes at once; so many of them must pass.
+// exactly sends requests to all nodes at once; want of them must pass.
 func exactly(t *testing.T, want int, nodes ...*node) {
 	t.Helper()
 	for _, n := range nodes {

@@ -109,7 +109,7 @@ func TestForwardAuth(t *testing.T) {
 	}
 }
 
-// Rules can tell callers apart by what a verified token says.
+// Rules can identify clients by the claims of a verified token.
 func TestTokens(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
 	file := nodetest.RulesFile(t, "attributes: {user: {claim: sub}}\nrules: [{name: per-user, key: [user], limits: [{rate: 1/1h, algorithm: sliding_window_log}]}]")
@@ -184,8 +184,7 @@ func TestAdminDoorOverTLS(t *testing.T) {
 	}
 }
 
-// A call under way is answered, the admin API says meanwhile that no more should come, and the
-// server ends well.
+// A request in flight is answered, the admin API meanwhile reports not ready, and the server ends cleanly.
 func TestDrain(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -214,7 +213,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Rules change while calls keep coming, and no call fails.
+// Rules change under load, and no request fails.
 func TestRulesChangeUnderTraffic(t *testing.T) {
 	file := nodetest.RulesFile(t, fmt.Sprintf(perUser, 1))
 	n := startNode(t, "rules: {file: "+file+"}")

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// Whatever befalls Redis, every call is answered, and Redis decides again when it can.
+// Whatever happens to Redis, every request is answered, and Redis decides again when it can.
 func TestRedisComesAndGoes(t *testing.T) {
 	redis := redistest.Start(t)
 	yaml := strings.Replace(nodetest.OnRedis("single", redis.Addr), "timeout: 20s", "timeout: 50ms", 1)

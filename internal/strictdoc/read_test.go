@@ -178,7 +178,7 @@ func TestBoundsAreCheckedWhileReading(t *testing.T) {
 	}
 }
 
-// leaves ends after a number of looks at it.
+// leaves is a context that ends after a number of checks.
 type leaves struct {
 	context.Context
 	looks int
@@ -193,7 +193,7 @@ func (l *leaves) Err() error {
 
 func (l *leaves) Value(any) any { return nil }
 
-// Reading stops when whoever asked has gone.
+// Reading stops when the context ends.
 func TestContext(t *testing.T) {
 	ctx := &leaves{t.Context(), 3}
 	_, err := Read(ctx, "["+strings.Repeat("x,", 100_000)+"]", whole)

@@ -46,7 +46,7 @@ func TestTextComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// What was written when this format was new is understood for ever, and written the same. Nodes of two
+// Texts written by the first version of this format stay readable, and are written the same. Nodes of two
 // versions read each other's rules in Redis, and after an upgrade each its last good ones.
 func TestRecordedText(t *testing.T) {
 	const recorded = "penstock rules 1\n" +
@@ -112,7 +112,7 @@ func TestSameText(t *testing.T) {
 	}
 }
 
-// Whatever is read as a text is written back byte by byte, but for how JSON may be written.
+// Everything that is read as a text is written back byte for byte, except for variations of JSON.
 func FuzzDecodeText(f *testing.F) {
 	for _, text := range []*live.Text{
 		textOf(1, ruleNamed("one")),

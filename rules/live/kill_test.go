@@ -63,8 +63,8 @@ func TestKillsLeaveAWholeCopy(t *testing.T) {
 	}
 }
 
-// keepUntilKilled runs a child until it has kept so many versions and a moment more, and returns the
-// last of them.
+// keepUntilKilled runs a child until it has kept that many versions and a moment more, and returns the last of
+// them.
 func keepUntilKilled(t *testing.T, path string, versions int, moment time.Duration) (kept int64) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestLastGoodWriter$")

@@ -189,7 +189,7 @@ func TestBadTextNeverReplacesAGoodOne(t *testing.T) {
 	})
 }
 
-// A change taken back is no longer refused, though what is served has not changed.
+// Reverting a change ends its rejection, though the served rules have not changed.
 func TestRefusalEndsWithItsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := textOf(0, ruleNamed("one"))

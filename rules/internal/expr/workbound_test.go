@@ -27,9 +27,8 @@ var boundedExpressions = map[string]int{
 	`path.matches("` + strings.Repeat("a?", 60) + `") || user == "x"`: 4096,
 }
 
-// However long the values are that a client sends, evaluating an expression costs no more than was
-// estimated, and that is no more than allowed. The cost is counted by CEL, regular expressions in
-// steps.
+// However long the values are that a client sends, evaluating an expression costs no more than estimated, and the
+// estimate is within the bound. CEL counts the cost, regular expressions in steps.
 func TestWorkIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	l, err := NewLanguage([]string{"user", "plan"})

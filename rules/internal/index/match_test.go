@@ -22,7 +22,7 @@ func build(t rapid.TB, w *naive.Rules) *index.Index {
 	return index.Build(items, allow, deny, nil)
 }
 
-// differ returns how the index and the naive matcher disagree about a call.
+// differ returns how the index and the naive matcher disagree about a request.
 func differ(x *index.Index, w *naive.Rules, call *penstock.Call, m *index.Match) string {
 	now := penstock.InstantOf(naive.Moment)
 	x.Match(call, now, m)

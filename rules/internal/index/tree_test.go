@@ -125,8 +125,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// Rules that share most of what they ask for are told apart all the same: a call is led past
-// nearly all rules that do not match.
+// Rules that share most of their conditions are still separated: a request skips nearly all rules that do not
+// match.
 func TestCandidatesAreFewHoweverRulesAreWritten(t *testing.T) {
 	call := naive.Call("", "method", "GET", "path", "/p7/x/items", "user", "u7", "plan", "gold", "ip", "10.0.7.1", "host", "h7.example.com")
 	for name, write := range map[string]func(i int) naive.Match{

@@ -121,7 +121,7 @@ func plainPath(path string) bool {
 func muxFits(written, path string) (fits, ok bool) {
 	defer func() { _ = recover() }() // names that Go does not allow
 	if strings.HasSuffix(written, "/") {
-		written += "{$}" // a slash at the end stands for a subtree there
+		written += "{$}" // there, a slash at the end means a subtree
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc(written, func(http.ResponseWriter, *http.Request) { fits = true }) // a redirect does not get here
