@@ -79,7 +79,7 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// The same with what is allowed and hardly meant.
+// The same for warnings.
 func TestWarnings(t *testing.T) {
 	for _, c := range readBad(t, "testdata/warnings.txt") {
 		t.Run(c.title, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The seeds' settings mean what limits and a penalty say at greater length.
+// The short settings mean the same as the limits and the penalty that they abbreviate.
 func TestShortForms(t *testing.T) {
 	short := ruleWith(t, `
 requests_per_minute: 10
@@ -109,7 +109,7 @@ penalty: {after: 1, within: 1m, bans: [1m, 5m, 1h], forgive_after: 24h}`)
 	}
 }
 
-// A replay budget goes by the smallest limit of those that hold, and counts as that limit does.
+// A replay budget depends on the smallest limit that applies, and counts as that limit does.
 func TestReplayBudget(t *testing.T) {
 	for _, c := range []struct {
 		limits, budget string
@@ -152,7 +152,7 @@ overrides:
 	}
 }
 
-// What a rule says of all its limits goes to those that can have it, in overrides too.
+// Settings of a rule for all its limits apply to those that support them, in overrides too.
 func TestRuleLendsToItsLimits(t *testing.T) {
 	r := ruleWith(t, `
 limits: [100/1m, {rate: 10/s, algorithm: token_bucket}, {concurrent: 5, ttl: 30s}]
@@ -170,8 +170,7 @@ overrides:
 	}
 }
 
-// Limits that would share their state are told apart by their numbers, so that writing them in
-// another order changes nothing.
+// Limits that would share their state are distinguished by their numbers, so that their order does not matter.
 func TestOrderOfLimitsDoesNotMatter(t *testing.T) {
 	limits := []string{
 		"{rate: 10/s, burst: 20, algorithm: token_bucket}",
@@ -273,7 +272,7 @@ func TestSnapshotIsOfItsText(t *testing.T) {
 	}
 }
 
-// A document is compiled any number of times, by anybody, to the same.
+// A document can be compiled any number of times, concurrently, with the same result.
 func TestCompileLeavesTheDocument(t *testing.T) {
 	doc, _ := Parse("test.yaml", []byte("rules: [{name: A, key: [usr], limits: [10/1mn]}]"))
 	_, warnings, err := Compile(doc, Options{})
@@ -283,7 +282,7 @@ func TestCompileLeavesTheDocument(t *testing.T) {
 	}
 }
 
-// One that was made without a text is written first, so that its problems have places.
+// A document that was made without a text is written first, so that its problems have places.
 func TestCompileWithoutText(t *testing.T) {
 	doc := &Document{Rules: []RuleTerms{{Name: "a", Limits: []LimitTerms{{Rate: Rate{Count: 5, Window: time.Minute}}}}}}
 	if s, _, err := Compile(doc, Options{}); err != nil || len(s.Rules) != 1 {

@@ -41,7 +41,7 @@ var counted = []struct {
 	{"", "[user]", "{attributes: {path: '/static/*'}}", false},
 	{"", "[user]", "{host: api.example.com}", false},
 
-	// A missing optional attribute is empty in the key, and not there for a match.
+	// A missing optional attribute is empty in the key, and missing for a match.
 	{"", "['user?']", "{user: u1}", true},
 	{"", "['user?']", "{user: [u1, 'u*']}", true},
 	{"", "['user?']", "{user: '*'}", false},
@@ -49,7 +49,7 @@ var counted = []struct {
 	{"", "['user?']", "{when: 'user != \"\"'}", true},
 	{"", "[user]", "{user: '*'}", true},
 
-	// Expressions read all that they name.
+	// Expressions read every name in them.
 	{"", "[user]", "{when: 'user == \"u1\"'}", true},
 	{"", "[user]", "{when: 'domain == \"default\" && user != \"u1\"'}", true},
 	{"", "[user]", "{when: '[\"a\", \"b\"].exists(x, user.startsWith(x))'}", true},
@@ -84,7 +84,7 @@ var counted = []struct {
 	{"/users/{id}/posts/{post}", "[id]", "{path: '/users/7/posts/{post}'}", true},
 	{"/users/{id}/posts/{post}", "[id]", "{path: '/users/7/posts/1'}", false},
 	{"/users/{id}/posts/{post}", "[id]", "{path: '/users/7/{rest...}'}", true},
-	{"/users/{id}", "[id]", "{path: '/users/7/posts'}", true}, // never fits
+	{"/users/{id}", "[id]", "{path: '/users/7/posts'}", true}, // never matches
 }
 
 func countedRule(t testing.TB, match, key string, overrides ...string) *Rule {
@@ -126,7 +126,7 @@ func TestCountersOfOverrides(t *testing.T) {
 	}
 }
 
-// Counters are named by what a match asks for, however it is written and wherever it stands.
+// Counters are named by the conditions of a match, however it is written and wherever it is.
 func TestCountersAreNamedByMatch(t *testing.T) {
 	names := func(overrides ...string) map[string][]uint64 {
 		all := map[string][]uint64{}
@@ -181,7 +181,7 @@ func TestCountersAreNamedByMatch(t *testing.T) {
 	}
 }
 
-// The names of counters are in stores: another release must give them the same.
+// The names of counters are in stores: another release must compute the same.
 func TestRecordedMatchID(t *testing.T) {
 	r := countedRule(t, "", "[user]", "{method: [PUT, POST], path: '/a/{b}/{c...}', plan: [gold, '10.0.0.0/8', 'x*'], when: 'user != \"\"'}")
 	if got, want := r.Overrides[0].MatchID, uint64(0xda0007b5bd725079); got != want {
@@ -192,8 +192,8 @@ func TestRecordedMatchID(t *testing.T) {
 // A sharing decides whether an override shares its rule's counters.
 type sharing = func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool
 
-// sharesWrongly draws a rule, an override that is said to share its counters, and two requests of one key,
-// and says what it drew if the override holds for only one of them.
+// sharesWrongly draws a rule, an override that is said to share its counters, and two requests of one key. It
+// returns what it drew if the override holds for only one of them.
 func sharesWrongly(t *testing.T, r *rand.Rand, l *expr.Language, shares sharing) (found string) {
 	some := func(of ...string) string { return of[r.IntN(len(of))] }
 	match := naive.Match{Path: some(append(naive.Paths, "")...)}
@@ -247,7 +247,7 @@ func sharesWrongly(t *testing.T, r *rand.Rand, l *expr.Language, shares sharing)
 	return ""
 }
 
-// wrongly is sharesWrongly until it finds something.
+// wrongly repeats sharesWrongly until it finds something.
 func wrongly(t *testing.T, trials int, shares sharing) string {
 	l, err := naive.NewLanguage()
 	if err != nil {
@@ -264,14 +264,14 @@ func wrongly(t *testing.T, trials int, shares sharing) string {
 
 const sharingTrials = 20_000
 
-// A key always gets the same of the overrides that share the rule's counters.
+// A key always gets the same override among those that share the rule's counters.
 func TestSharedCountersHaveOneLimit(t *testing.T) {
 	if found := wrongly(t, sharingTrials, sharesCounters); found != "" {
 		t.Error(found)
 	}
 }
 
-// Each of these must be found out.
+// The test must detect each of these.
 func TestSharedCountersNotices(t *testing.T) {
 	without := func(change func(*index.Conditions)) sharing {
 		return func(rule *index.Conditions, key []KeyPart, override *index.Conditions) bool {

@@ -53,7 +53,7 @@ func toldFailed(t *testing.T, m *Match) string {
 	return strings.Join(names, " ")
 }
 
-// Lists belong to no rule. An entry that fails denies, and never allows.
+// Lists do not belong to a rule. An entry that fails denies, and never allows.
 func TestListsThatFailAreNoRules(t *testing.T) {
 	language, err := naive.NewLanguage()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestListsThatFailAreNoRules(t *testing.T) {
 	}
 }
 
-// A client that makes an expression fail neither gets rid of a rule nor gets looser limits.
+// A client that makes an expression fail neither escapes a rule nor gets looser limits.
 func TestOnError(t *testing.T) {
 	s := compiled(t, `
 rules:

@@ -24,8 +24,8 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// FuzzParse: no text makes the parser panic; every problem has a place within the text; what is
-// read is written so that it is read as the same.
+// FuzzParse checks that no text makes the parser panic, that every problem has a place within the text, and that
+// a document is written so that it is read as the same.
 func FuzzParse(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -38,7 +38,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzCompile: nor does any document the compiler; what passes can be matched against.
+// FuzzCompile checks that no document makes the compiler panic, and that every compiled document can be matched
+// against.
 func FuzzCompile(f *testing.F) {
 	addSeeds(f)
 	call := &penstock.Call{Cost: 1, Attributes: []penstock.Attribute{

@@ -24,9 +24,9 @@ func costOf(text string) compileCost {
 	return compileCost{len(text), int(after.TotalAlloc - before.TotalAlloc), c.steps, c.mistakes}
 }
 
-// What a document costs is bounded by its bytes, whatever they are: 400 bytes of memory and 16 steps
-// for each, of expressions 800 bytes. Twice the document costs about twice as much. Work that is in no
-// step and not linear shows as a test that does not end.
+// The cost of a document is bounded by its bytes, whatever they are: 400 bytes of memory and 16 steps for each,
+// for expressions 800 bytes. Twice the document costs about twice as much. Work that is not counted in steps and
+// not linear shows as a test that does not end.
 func TestCostPerByte(t *testing.T) {
 	for name, write := range hostiledoc.Rules {
 		most := 400
@@ -60,7 +60,7 @@ func (l *leaves) Err() error {
 
 func (l *leaves) Value(any) any { return nil }
 
-// Whenever the client goes, while its document is read, compiled or indexed, the work ends.
+// Whenever the context ends, while a document is read, compiled or indexed, the work ends.
 func TestWorkEndsWithItsContext(t *testing.T) {
 	files := []File{{Name: "a.yaml", Data: []byte(hostiledoc.Rules["values"](256 << 10))}}
 	whole := &leaves{t.Context(), 1 << 30}

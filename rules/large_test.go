@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A long document is read in pieces, from YAML and from JSON to the same. The long suite takes
-// 100,000 rules, and -v shows what they cost.
+// A long document is read in pieces, with the same result from YAML and from JSON. The long suite uses 100,000
+// rules, and -v shows what they cost.
 func TestManyRules(t *testing.T) {
 	n := 5_000
 	if os.Getenv("PENSTOCK_TEST_LONG") != "" {

@@ -17,7 +17,7 @@ import (
 
 var callOf = naive.Call
 
-// compileWritten makes of texts what Compile would.
+// compileWritten compiles texts as Compile would.
 func compileWritten(t rapid.TB, w *naive.Rules) *Snapshot {
 	items, allow, deny, err := w.Items()
 	if err != nil {
@@ -86,7 +86,7 @@ func checkRandom(t *rapid.T) {
 	}
 }
 
-// checkExplainedAt holds an explanation against a match.
+// checkExplainedAt compares an explanation with a match.
 func checkExplainedAt(t rapid.TB, s *Snapshot, call *penstock.Call, now penstock.Instant, m *Match) {
 	e := s.Explain(call, now)
 	if e.Denied != m.Denied || e.Allowed != m.Allowed || len(e.Rules) != len(s.all) {

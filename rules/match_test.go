@@ -24,7 +24,7 @@ func compiled(t testing.TB, text string) *Snapshot {
 	return s
 }
 
-// told writes a match as "rule[override](key,key) …".
+// told formats a match as "rule[override](key,key) …".
 func told(m *Match) string {
 	if m.Denied {
 		return "denied"

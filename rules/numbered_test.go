@@ -20,8 +20,8 @@ func checkNumbered(t *testing.T, s *Snapshot) {
 	}
 }
 
-// Numbers tell as many rules apart as a document may have, those of the same name too: another key
-// or domain makes another rule. TestManyRules looks them up.
+// Numbers distinguish as many rules as a document may have, including those with the same name: another key or
+// domain makes another rule. TestManyRules looks them up.
 func TestNumbersTellRulesApart(t *testing.T) {
 	hasher := storage.NewHasher("s")
 	seen := map[uint64]string{}

@@ -25,8 +25,8 @@ lists:
   deny: [{path: /Private/Key}]
 `
 
-// A rule matches and counts by the path without the differences it ignores, and so do its overrides
-// and expressions.
+// A rule matches and counts by the path without the differences that it ignores, and so do its overrides and
+// expressions.
 func TestPathMatching(t *testing.T) {
 	s := compiled(t, pathRules)
 	var m Match
@@ -127,7 +127,7 @@ func TestPathMatchingPage(t *testing.T) {
 	}
 }
 
-// Of several files that are one set of rules, one says what is ignored, for all.
+// If several files are one set of rules, one of them sets what is ignored, for all.
 func TestPathMatchingOfFiles(t *testing.T) {
 	rule := File{"b.yaml", []byte("rules: [{name: login, match: {path: /login}, key: [], limits: [1/1m]}]")}
 	s, _, err := CompileFiles([]File{{"a.yaml", []byte("path_matching: {ignore_case: true}")}, rule}, Options{})

@@ -58,8 +58,7 @@ func TestKeyedPrefixes(t *testing.T) {
 	}
 }
 
-// A key of a network does not tell the addresses in it apart, so an override that does has counters of
-// its own.
+// A key of a network does not distinguish the addresses in it, so an override that does has its own counters.
 func TestPrefixesDoNotTellAddresses(t *testing.T) {
 	s := compiled(t, `rules: [{name: a, key: [ip/48], limits: [1/1m], overrides: [{match: {ip: "2001:db8:1:2::/64"}, limits: [2/1m]}, {match: {when: ip == "x"}, limits: [3/1m]}]}]`)
 	for i, o := range s.Rules[0].Overrides {

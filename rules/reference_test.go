@@ -40,16 +40,16 @@ var sections = []section{
 	{"Lists", "Lists are checked before rules. An entry is a mapping of attributes to values.", reflect.TypeFor[Lists](), path{"lists"}, "lists"},
 }
 
-// referenceFrame is what an example stands in, where it does not say otherwise.
+// referenceFrame is the default document around an example.
 var referenceFrame = []struct{ name, text string }{
 	{"attributes", "attributes:\n  user: {header: X-User-ID}\n  plan: {claim: plan}\n  tokens: {header: X-Tokens}\n  request: {header: X-Request-ID}\n"},
 	{"rules", "rules:\n  - name: search\n    key: [user]\n    limits: [100/1m]\n"},
 }
 
-// ruleFrame is the rest of a rule that an example of its fields stands in.
+// ruleFrame is the rest of the rule around an example of its fields.
 var ruleFrame = []struct{ name, text string }{{"name", "name: search"}, {"key", "key: [user]"}, {"limits", "limits: [100/1m]"}}
 
-// exampleDocument returns an example as a whole document. One of a rule's field begins with the field.
+// exampleDocument returns an example as a whole document. An example of a rule's field begins with the field.
 func exampleDocument(s *section, example string) string {
 	has := func(name string) bool {
 		return strings.HasPrefix("\n"+example, "\n"+name+":") || strings.Contains(example, "\n"+name+":")
@@ -73,7 +73,7 @@ func exampleDocument(s *section, example string) string {
 	return text
 }
 
-// Every field has an example that compiles without a warning and gives the field.
+// Every field has an example that compiles without a warning and sets the field.
 func TestReferenceExamples(t *testing.T) {
 	unused := maps.Clone(referenceExamples)
 	for _, s := range sections {

@@ -57,8 +57,7 @@ func exampleFiles(t testing.TB) []string {
 	return append(files, "testdata/everything.yaml")
 }
 
-// What the examples say is found sound, without a warning, and by the schema as well. So is what
-// is written of them.
+// The examples are valid, without a warning, also by the schema. So are the documents written from them.
 func TestExamples(t *testing.T) {
 	schema := compileSchema(t)
 	for _, file := range exampleFiles(t) {
@@ -124,7 +123,7 @@ func jsonOf(n *node) []byte {
 	return b.Bytes()
 }
 
-// The schema refuses nearly all that reading refuses.
+// The schema rejects nearly everything that reading rejects.
 func TestSchemaRefusesBadDocuments(t *testing.T) {
 	schema := compileSchema(t)
 	refused, all := 0, 0

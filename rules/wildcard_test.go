@@ -57,7 +57,7 @@ func TestWildcardsAsKeys(t *testing.T) {
 	}
 }
 
-// The subject is that of an attribute with the wildcard's name: who knows the id finds the counter.
+// The subject is that of an attribute with the wildcard's name: the counter can be found by the id.
 func TestSubjectOfAWildcard(t *testing.T) {
 	s := snapshotOf(t, `rules: [{name: a, key: [id], limits: [10/1m], match: {path: "/users/{id}"}}]`)
 	var m Match
@@ -68,8 +68,7 @@ func TestSubjectOfAWildcard(t *testing.T) {
 	}
 }
 
-// Rules whose wildcards have the same names share what is compiled, and there are not more sets of
-// names than can be held.
+// Rules whose wildcards have the same names share a compiled language, and the number of languages is bounded.
 func TestExpressionsOverManyWildcards(t *testing.T) {
 	document := func(n int, name func(i int) string) string {
 		var b strings.Builder
@@ -89,7 +88,7 @@ func TestExpressionsOverManyWildcards(t *testing.T) {
 	}
 }
 
-// Rules that are all about wildcards, and often match: others hardly ever come to use one.
+// Rules that use wildcards heavily and often match: random rules hardly ever use one.
 func TestWildcardsAgreeWithNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func() (m naive.Match) {

@@ -18,7 +18,7 @@ import (
 
 var sameDocument = cmp.Options{cmpopts.IgnoreUnexported(Document{}), cmpopts.EquateEmpty()}
 
-// rewritten checks that what a document is written as is read as the same document.
+// rewritten checks that a written document is read as the same document.
 func rewritten(t interface{ Errorf(string, ...any) }, doc *Document) {
 	for _, text := range [][]byte{doc.YAML(), doc.JSON()} {
 		again, err := Parse("again", text)
@@ -61,7 +61,7 @@ var anyText = rapid.OneOf(
 	rapid.StringN(1, 12, 40).Filter(func(s string) bool { return checkText(s) }),
 )
 
-// checkText leaves out what the parser refuses in every text.
+// checkText excludes what the parser rejects in every text.
 func checkText(s string) bool {
 	r := &reader{found: &found{source: &source{}}}
 	_, ok := r.scalar(quotedOf(s))

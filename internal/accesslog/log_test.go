@@ -58,7 +58,7 @@ func readAll(t testing.TB, o Options, paths ...string) ([]string, Stats) {
 	}
 }
 
-// Every format is detected, and says of a request what a gateway would.
+// Every format is detected, and yields the same attributes as a gateway would.
 func TestFormats(t *testing.T) {
 	user := Attribute{Name: "user", From: &attribute.Source{Header: "X-User"}}
 	for _, test := range []struct {
@@ -115,7 +115,7 @@ func TestCompressed(t *testing.T) {
 	if len(all) != 2001 || stats.Bad != 0 {
 		t.Errorf("%d requests, %v", len(all), stats.BadLines)
 	}
-	// What was cut off is told, and what comes before it counts.
+	// Truncation is reported, and everything before it counts.
 	all, stats = readAll(t, Options{}, write(t, "cut.gz", whole[:len(whole)-30]))
 	if stats.Bad != 2 || !strings.Contains(stats.BadLines[1].Error, "cannot read further: unexpected EOF") {
 		t.Errorf("cut off: %d requests, %v", len(all), stats.BadLines)
@@ -175,8 +175,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Requests of one second are spread over it evenly and in their order, also between those of a log that
-// has fractions.
+// Requests of one second are spread over it evenly and in order, also when merged with a log that has fractions.
 func TestSpread(t *testing.T) {
 	line := func(second int, path string) string {
 		return fmt.Sprintf("198.51.100.7 - - [16/Nov/2026:09:12:%02d +0000] \"GET /%s HTTP/1.1\" 200 512\n", second, path)
@@ -190,8 +189,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// However lines are out of order within the window, and however they are divided among files, requests
-// come in the order of their time and none is lost.
+// However lines are out of order within the window, and however they are divided among files, requests come in
+// order of time and none is lost.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const window = 5_000
@@ -238,7 +237,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// What is out of order by more than the window is decided late rather than not at all.
+// A request that is out of order by more than the window is decided late rather than not at all.
 func TestLate(t *testing.T) {
 	got, stats := readAll(t, Options{Attributes: usual[3:], Window: time.Second}, write(t, "a", `{"time":1794820321.5,"path":"/a"}
 {"time":1794820341.5,"path":"/b"}

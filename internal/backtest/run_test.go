@@ -59,8 +59,8 @@ lists:
   deny: [{ip: 10.0.0.9}]
 `
 
-// A backtest counts what the engine decides, request by request: here it is asked directly, at the same
-// times, on a store that forgets nothing.
+// A backtest counts what the engine decides, request by request: the test asks the engine directly, at the same
+// times, on a store that drops nothing.
 func TestBacktestIsTheEngine(t *testing.T) {
 	snapshot := compile(t, someRules)
 	rapid.Check(t, func(t *rapid.T) {
@@ -159,7 +159,7 @@ func TestBacktestIsTheEngine(t *testing.T) {
 	})
 }
 
-// counted is a store that remembers how many keys it ever held at once.
+// counted is a store that records the most keys it held at once.
 type counted struct {
 	Store
 	most int64
@@ -171,7 +171,7 @@ func (c *counted) Size(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// A replay of very many keys holds those that live.
+// A replay of very many keys holds only the live ones.
 func TestMemoryIsOfLiveKeys(t *testing.T) {
 	inner, err := newStore()
 	if err != nil {

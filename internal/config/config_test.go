@@ -174,8 +174,8 @@ func TestConfigMistakes(t *testing.T) {
 func TestConfigTellsEveryMistake(t *testing.T) {
 	_, err := load(t, "log: {level: loud, color: blue}\nkey_secret_file: nowhere\nstore: {redis: {addresses: ['a:1']}}\n", []string{"PENSTOCK_LOG_FORMAT=xml"},
 		Flag{"--listen-grpc", "listen.grpc", "x"})
-	// Of each source one or two, a file that is not there and no further word about the secret, and
-	// that there are no upstreams.
+	// One or two errors from each source, a missing file without a second error about the secret, and the missing
+	// upstreams.
 	if n := strings.Count(err.Error(), "\n") + 1; n != 6 {
 		t.Errorf("%d mistakes, want 6:\n%v", n, err)
 	}
@@ -193,7 +193,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// A configuration is bounded while it is read: what it costs is in proportion to its bytes.
+// Reading a configuration is bounded: its cost is in proportion to its bytes.
 func TestConfigIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"values":   "headers: [" + strings.Repeat("x,", 100_000) + "]",

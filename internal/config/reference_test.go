@@ -89,7 +89,7 @@ func shownDefault(v reflect.Value) string {
 	return "`" + text + "`"
 }
 
-// The example of the reference is a configuration that works.
+// The example of the reference is a working configuration.
 func TestReferenceExample(t *testing.T) {
 	_, err := load(t, strings.Replace(exampleConfig, "key_secret_file: /run/secrets/penstock-key", "key_secret: 0123456789abcdef", 1), nil)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Settings whose value can hold a secret are of a type that does not print it, or are checked before
-// anything prints them.
+// Settings that can contain a secret have a type that does not print it, or are checked before anything prints
+// them.
 func TestSecretSettingsAreKnown(t *testing.T) {
 	holds := regexp.MustCompile(`(password|secret|token|urls?|database|addresses)$`)
 	checked := []string{"url", "urls", "store.redis.addresses", "store.redis_per_second.addresses"}

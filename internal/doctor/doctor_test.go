@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-io/penstock/internal/ruleservice"
 )
 
-// A bedside is a configuration and what it names, in a directory of its own.
+// A bedside is a configuration and the files it names, in its own directory.
 type bedside struct {
 	t       *testing.T
 	dir     string
@@ -29,7 +29,7 @@ type bedside struct {
 	version int64 // of the rules in the database
 }
 
-// visit makes a configuration for the doctor to look at: listeners on loopback, one good rule.
+// visit makes a configuration for the doctor to check: listeners on loopback, one good rule.
 func visit(t *testing.T, yaml string) *bedside {
 	t.Helper()
 	b := &bedside{t: t, dir: t.TempDir(), timeout: nodetest.Timeout}
@@ -66,7 +66,7 @@ var maskings = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`(?m)^  . open files.*\n(    .*→.*\n)?`), ""}, // as the machine is
+	{regexp.MustCompile(`(?m)^  . open files.*\n(    .*→.*\n)?`), ""}, // depends on the machine
 	{regexp.MustCompile(`(redis|valkey) \d+\.\d+\.\d+`), "redis VERSION"},
 	{regexp.MustCompile(`took \S+ \(median\) and \S+ \(slowest\)`), "took A (median) and B (slowest)"},
 	{regexp.MustCompile(`, \S+ old`), ", AGE old"},
@@ -75,7 +75,7 @@ var maskings = []struct {
 	{regexp.MustCompile(`(?m)^(\d+ [a-z ]+(, )?)+$\n`), ""},
 }
 
-// masked takes out what differs from run to run: directories, ports, versions, times.
+// masked removes what differs from run to run: directories, ports, versions, times.
 func (b *bedside) masked(text string) string {
 	text = strings.ReplaceAll(text, b.dir, "DIR")
 	ports := map[string]string{}
@@ -91,8 +91,8 @@ func (b *bedside) masked(text string) string {
 	return text
 }
 
-// golden compares what the doctor says with testdata. To accept what is said now:
-// PENSTOCK_TEST_UPDATE=1 go test ./internal/doctor.
+// golden compares the doctor's output with testdata. To accept the current output: PENSTOCK_TEST_UPDATE=1 go test
+// ./internal/doctor.
 func (b *bedside) golden(name string, want Outcome) string {
 	b.t.Helper()
 	text, code := b.examine()
@@ -118,7 +118,7 @@ func (b *bedside) golden(name string, want Outcome) string {
 	return text
 }
 
-// apply makes rules the next version in the database, and publishes them to Redis if there is an address.
+// apply saves rules as the next version in the database, and publishes them to Redis if there is an address.
 func (b *bedside) apply(rate, redis string) {
 	b.t.Helper()
 	defer func() { b.version++ }()

@@ -30,8 +30,8 @@ func TestDoctorOnRedis(t *testing.T) {
 	}
 }
 
-// The server's user has what docs/redis.md lists, and not more: much cannot be seen then, and that
-// is said.
+// The server's user has only the rights that docs/redis.md lists: much cannot be checked then, and the report
+// says so.
 func TestDoctorUnderTheLeastRights(t *testing.T) {
 	server := redistest.Start(t)
 	nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
@@ -39,7 +39,7 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	b := visit(t, as)
 	b.golden("least", Healthy)
 
-	// What docs/doctor.md says lets it look by itself.
+	// The rights in docs/doctor.md let it check.
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+config|get", "+info")
 	if text, code := b.examine(); code != Healthy || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
 		t.Errorf("with more rights: outcome %d\n%s", code, text)
@@ -55,7 +55,7 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	}
 }
 
-// What the doctor tries is what the documents ask for.
+// The doctor tries exactly the documented rights.
 func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 	tried := map[string]bool{}
 	for _, r := range append(append([]right{}, neededRights...), operatorRights...) {
@@ -84,7 +84,7 @@ func TestDoctorOnEviction(t *testing.T) {
 	}
 }
 
-// What evicts has evicted, and is nearly full.
+// A server with eviction has evicted keys, and is nearly full.
 func TestDoctorOnEvictedKeys(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
@@ -195,7 +195,7 @@ func TestDoctorWithoutRedis(t *testing.T) {
 	b.golden("gone", Incomplete)
 }
 
-// What stands between the doctor and Redis is named.
+// The doctor names what keeps it from reaching Redis.
 func TestDoctorIsNotLetIn(t *testing.T) {
 	plain := nodetest.OnRedis("single", redistest.Start(t).Addr)
 	locked := nodetest.OnRedis("single", redistest.Start(t, "--requirepass", "only-in-tests").Addr)
@@ -216,7 +216,7 @@ func TestDoctorIsNotLetIn(t *testing.T) {
 	}
 }
 
-// State that a later Penstock has written is not mistaken for ours.
+// State of a later Penstock is not taken for ours.
 func TestDoctorOnOtherFormats(t *testing.T) {
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr))
@@ -237,7 +237,7 @@ func TestJudgeClock(t *testing.T) {
 		{0, time.Millisecond, levelOK},
 		{999 * time.Millisecond, 0, levelOK},
 		{-time.Second, 0, levelWarn},
-		{time.Second, time.Millisecond, levelOK}, // nobody can tell
+		{time.Second, time.Millisecond, levelOK}, // too small to measure
 		{59 * time.Second, 0, levelWarn},
 		{-time.Hour, time.Second, levelFail},
 	} {

@@ -33,7 +33,7 @@ func TestDoctorOnFreshness(t *testing.T) {
 	}
 }
 
-// Nodes without a database are told the rules through Redis.
+// Nodes without a database get the rules through Redis.
 func TestDoctorOnPublishedRules(t *testing.T) {
 	server := redistest.Start(t)
 	b := visit(t, nodetest.OnRedis("single", server.Addr)+"rules: {database: 'sqlite:rules.db'}\n")
@@ -73,7 +73,7 @@ func TestDoctorOnBadRules(t *testing.T) {
 	}
 }
 
-// Limits in files that are not read are not lost silently.
+// The doctor reports files with limits that are not read.
 func TestDoctorOnIgnoredFilesOfEnvoy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"limits.yaml", "config", ".hidden"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/xdstest"
 )
 
-// The doctor asks the management server, and reads what it has as the server does.
+// The doctor asks the management server, and reads its limits as the server does.
 func TestDoctorOnXDS(t *testing.T) {
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	b := visit(t, fmt.Sprintf("rules: {xds: {server: %q}}\n", m.Address))

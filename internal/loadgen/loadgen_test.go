@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/memstore"
 )
 
-// limited is a store in memory as a target, which admits every n-th denied request all the same; 0: none.
+// limited returns a store in memory as a target, which wrongly allows every n-th denied request; 0: none.
 func limited(t *testing.T, limit penstock.Limit, wrong int64) Target {
 	t.Helper()
 	store, err := memstore.New(memstore.Options{})
@@ -35,7 +35,7 @@ func limited(t *testing.T, limit penstock.Limit, wrong int64) Target {
 	}
 }
 
-// A limiter that admits too much is found out, and one that does not is not.
+// A limiter that allows too much is detected, and a correct one is not.
 func TestOverAdmission(t *testing.T) {
 	for _, algorithm := range []penstock.Algorithm{penstock.FixedWindow, penstock.SlidingWindowLog, penstock.SlidingWindowCounter, penstock.TokenBucket} {
 		for _, wrong := range []int64{0, 20} {
@@ -57,7 +57,7 @@ func TestOverAdmission(t *testing.T) {
 	}
 }
 
-// What a delay on the way may have caused is not taken for a violation.
+// A violation that a network delay may explain is not reported.
 func TestDelaysAreNotViolations(t *testing.T) {
 	l := &Limit{Algorithm: penstock.SlidingWindowLog, Count: 2, Window: time.Second}
 	s := time.Second
@@ -76,7 +76,7 @@ func TestDelaysAreNotViolations(t *testing.T) {
 			t.Errorf("%s: %+v, want %d", name, got, test.most)
 		}
 	}
-	// Aligned windows: near their ends the target's clock may be in the other.
+	// Aligned windows: near their ends the target's clock may be in the other one.
 	l.Algorithm, l.Window = penstock.FixedWindow, time.Minute
 	began := time.Unix(0, 0)
 	all := []admission{{0, 30 * s, 30 * s}, {0, 31 * s, 31 * s}, {0, 60*s - skew/2, 60*s - skew/2}, {0, 65 * s, 65 * s}}

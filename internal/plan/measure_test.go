@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/redisstore"
 )
 
-// usage is what Redis says of one key by MEMORY USAGE, which the page names beside what is counted with.
+// usage returns the MEMORY USAGE of one key, which the page shows beside the planned size.
 func usage(t *testing.T, addr string) float64 {
 	t.Helper()
 	key, err := redistest.Command(addr, "RANDOMKEY")
@@ -28,7 +28,7 @@ func usage(t *testing.T, addr string) float64 {
 	return n
 }
 
-// The bytes that plans count with are those that stores take.
+// The bytes used in plans are those that stores take.
 func TestBytesAreAsMeasured(t *testing.T) {
 	memory, err := memstore.New(memstore.Options{MaxBytes: 64 << 20})
 	if err != nil {

@@ -33,8 +33,8 @@ func TestTextbook(t *testing.T) {
 	}
 }
 
-// Whatever the input: totals are the sums of their parts, nothing is negative, more traffic never takes
-// less, and enough servers are planned for it.
+// For any input, totals are the sums of their parts, nothing is negative, more traffic never takes less, and the
+// plan has enough servers.
 func TestTotalsAddUp(t *testing.T) {
 	amount := rapid.Float64Range(1, 1e6)
 	share := rapid.Float64Range(0, 1)

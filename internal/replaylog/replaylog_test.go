@@ -21,7 +21,7 @@ func observation(cost int64) *engine.Observation {
 
 const want = `{"time":1794820321000001,"cost":2,"attributes":{"ip":"198.51.100.7"},"allowed":true,"rule":"a","reason":"ok","quality":"exact"}` + "\n"
 
-// The log is appended to, is its owner's alone, and ends when it is full, which is told once.
+// The log is appended to, is readable only by its owner, and stops when it is full, which is logged once.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "replay.jsonl")
 	var told bytes.Buffer

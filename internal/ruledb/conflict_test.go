@@ -38,7 +38,7 @@ func TestConflictShowsWhatChanged(t *testing.T) {
 	})
 }
 
-// A database restored from a backup is behind what an editor has seen.
+// A database restored from a backup is older than what an editor has seen.
 func TestConflictWithAVersionThatIsGone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {
@@ -52,7 +52,7 @@ func TestConflictWithAVersionThatIsGone(t *testing.T) {
 	})
 }
 
-// A change whose answer was lost is sent again: it is saved once, and the conflict shows that it was.
+// A change whose response was lost is sent again: it is saved once, and the conflict shows that.
 func TestRepeatedSaveConflictsWithItself(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, source string) {
@@ -126,7 +126,7 @@ func TestWritersLoseNoIncrement(t *testing.T) {
 	})
 }
 
-// increment adds one to the number that is the document, as an editor who never gives up.
+// increment adds one to the number in the document, like an editor who retries until it succeeds.
 func increment(ctx context.Context, db *DB) error {
 	for {
 		v, err := db.Current(ctx)

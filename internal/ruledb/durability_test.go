@@ -45,8 +45,8 @@ func writeUntilKilled(source string) {
 	}
 }
 
-// numberedChange is the change that becomes this version: its content follows from its number, so that half of one, or
-// one under another's number, shows. Its length differs from a line to many pages.
+// numberedChange returns the change that becomes this version. Its content follows from its number, so that a
+// partial one, or one under another number, is detected. Its length varies from a line to many pages.
 func numberedChange(number int64) Change {
 	lines := 1 + number*number%97
 	if number%16 == 0 {
@@ -56,7 +56,7 @@ func numberedChange(number int64) Change {
 	return Change{Base: number - 1, Author: fmt.Sprint("writer of ", number), Message: fmt.Sprint("change ", number), Document: bytes.Repeat(line, int(lines))}
 }
 
-// kills is how often a test kills: a few times, or as often as a release wants.
+// kills returns how often a test kills: a few times, or often in the long suite.
 func kills(few, many int) int {
 	switch {
 	case os.Getenv("PENSTOCK_TEST_LONG") == "1":
@@ -67,13 +67,14 @@ func kills(few, many int) int {
 	return few
 }
 
-// ledger is what the tests know to have been acknowledged, and have read back.
+// ledger records the acknowledged versions, and those read back.
 type ledger struct {
 	acknowledged int64
 	checked      int64
 }
 
-// check reads every version since the last check: all that were acknowledged must be there, and all there are be whole.
+// check reads every version since the last check: all acknowledged versions must exist, and all existing ones
+// must be intact.
 func (l *ledger) check(t *testing.T, db *DB) {
 	t.Helper()
 	// One statement, because a server may still commit what a killed writer sent.
@@ -109,7 +110,7 @@ func TestAcknowledgedVersionsSurviveTheWriter(t *testing.T) {
 		}
 		n := kills(20, 1000)
 		for i := range n {
-			// Every fourth may die before it has written, while it opens what the one before it left.
+			// Every fourth may die before it has written, while it opens the database that the previous one left.
 			l.acknowledged = max(l.acknowledged, killedWriter(t, source, i%4 != 0))
 			db, err := Open(t.Context(), source, patient)
 			if err != nil {
@@ -150,8 +151,8 @@ func TestKilledWhileCreating(t *testing.T) {
 	})
 }
 
-// killedWriter runs a writer, kills it at a random moment, if so wished once it writes, and returns the last version it
-// got acknowledged.
+// killedWriter runs a writer, kills it at a random moment, after its first write if onceItWrites is set, and
+// returns its last acknowledged version.
 func killedWriter(t *testing.T, source string, onceItWrites bool) (last int64) {
 	t.Helper()
 	cmd := osexec.Command(os.Args[0])
@@ -204,10 +205,11 @@ func checkIntegrity(t *testing.T, db *DB) {
 	}
 }
 
-// The server is killed, all its processes at once, while a writer writes; the same DB then goes on.
+// The server is killed, all its processes at once, while a writer writes. The same DB then continues.
 func TestAcknowledgedVersionsSurviveTheServer(t *testing.T) {
 	t.Parallel()
-	// A server that does not wait for its disk at a commit must at ours: its own crash would show.
+	// A server that does not wait for its disk at a commit must do so for ours: otherwise its crash would lose
+	// versions.
 	server := pgtest.Start(t, "fsync=on", "full_page_writes=on", "synchronous_commit=off", "wal_writer_delay=10s")
 	db := open(t, newDatabase(t, server))
 	var l ledger

@@ -29,7 +29,7 @@ func explained(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// noise is a document that takes as much room as it is long.
+// noise returns a document that cannot be compressed.
 func noise(size int) []byte {
 	document := make([]byte, size)
 	for i := range document {
@@ -149,8 +149,8 @@ func TestNotADatabase(t *testing.T) {
 	}
 }
 
-// Whatever damage a file has, no version is read that is not what was saved, and nothing panics. The damage is the same
-// in every run but the long ones.
+// Whatever damage a file has, no version is read that differs from what was saved, and nothing panics. The damage
+// is the same in every run except the long ones.
 func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "rules.db")
@@ -194,7 +194,7 @@ func TestDamagedFile(t *testing.T) {
 	t.Logf("seed %d: %d damages were noticed; the others hit what is not read", seed, noticed)
 }
 
-// readDamaged reports whether an error told of the damage.
+// readDamaged reports whether an error revealed the damage.
 func readDamaged(t *testing.T, file []byte) (noticed bool) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.db")

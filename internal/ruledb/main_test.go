@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sharedServer holds a database for each test that does not need a server to kill.
+// sharedServer has a database for each test that does not need to kill a server.
 var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
 	var err error
 	started, err = pgtest.Launch(context.Background(), "max_connections=200")
@@ -38,7 +38,7 @@ var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
 // started is the shared server, if any test wanted it.
 var started *pgtest.Server
 
-// each runs a test once on SQLite and once on PostgreSQL. Source names a database that is empty.
+// each runs a test once on SQLite and once on PostgreSQL. source names an empty database.
 func each(t *testing.T, test func(t *testing.T, source string)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -73,7 +73,7 @@ func newDatabase(t *testing.T, s *pgtest.Server) string {
 	return source
 }
 
-// patient waits as long as a busy machine takes.
+// patient waits as long as a busy machine needs.
 var patient = Options{Patience: time.Minute}
 
 func open(t *testing.T, source string) *DB {

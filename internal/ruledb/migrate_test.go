@@ -43,7 +43,7 @@ func TestMigrateFromEverySchema(t *testing.T) {
 	})
 }
 
-// fillPast makes a database as it was at a schema.
+// fillPast makes a database with a past schema.
 func fillPast(t *testing.T, source string, schema int64) {
 	t.Helper()
 	e, err := engineOf(source, Options{Patience: never})
@@ -77,7 +77,7 @@ func fillPast(t *testing.T, source string, schema int64) {
 	}
 }
 
-// checkPast: every schema's rows mean the same two versions.
+// checkPast checks that the rows of every schema mean the same two versions.
 func checkPast(t *testing.T, db *DB) {
 	t.Helper()
 	all := contents(t, db)
@@ -96,7 +96,7 @@ func checkPast(t *testing.T, db *DB) {
 	save(t, db, 2, "rules: [] # more")
 }
 
-// TestMigrationsNeverChange: the past schemas above are only past ones while nobody edits how they were made.
+// TestMigrationsNeverChange checks that released migrations are not edited, which the past schemas above rely on.
 func TestMigrationsNeverChange(t *testing.T) {
 	sums, err := os.ReadFile("testdata/schema/SHA256SUMS")
 	if err != nil {
@@ -188,7 +188,7 @@ func TestSourceNames(t *testing.T) {
 			t.Errorf("%q: %v", source, err)
 		}
 	}
-	// A path is a path, whatever SQLite's names of files mean by it.
+	// A path is taken literally, whatever it means as a SQLite file name.
 	for _, name := range []string{"a?mode=ro", "b%20c", "d#e", ":memory:", "ö f", "g&_txlock=x"} {
 		path := filepath.Join(t.TempDir(), name)
 		save(t, open(t, "sqlite:"+path), 0, "a")

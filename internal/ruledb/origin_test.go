@@ -30,7 +30,7 @@ func origin(t *testing.T, source string) *Origin {
 	return o
 }
 
-// A node is a Live that tells when something changed.
+// A node is a Live that reports changes.
 type node struct {
 	*live.Rules
 	told chan struct{}
@@ -78,8 +78,8 @@ func ruleSet(name string) string {
 	return fmt.Sprintf("rules:\n  - name: %s\n    key: [ip]\n    limits: [100/1m]\n", name)
 }
 
-// Three nodes, each with connections of its own, learn of a change: told by PostgreSQL, or by asking where nobody
-// tells.
+// Three nodes, each with its own connections, learn about a change: notified by PostgreSQL, or by polling if
+// there are no notifications.
 func TestNodesLearnOfVersions(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -121,12 +121,12 @@ func TestNodesLearnOfVersions(t *testing.T) {
 	}
 }
 
-// silent is an origin that tells nobody.
+// silent is an origin without notifications.
 type silent struct{ *Origin }
 
 func (silent) Watch(ctx context.Context, _ func(), _ func(error)) { <-ctx.Done() }
 
-// What this process saves is known to it at once, by SQLite too.
+// A process learns about its own saves at once, with SQLite too.
 func TestOwnSaveIsToldAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		o := origin(t, source)
@@ -170,7 +170,7 @@ func TestOriginReadsADocumentOnce(t *testing.T) {
 	})
 }
 
-// The server is down when the node starts, comes, goes and comes again.
+// The server is down when the node starts, then starts, stops and starts again.
 func TestNodeOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -216,7 +216,7 @@ func TestOriginEnds(t *testing.T) {
 	if err := o.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Find waits a little itself, and a busy machine takes longer.
+	// Find waits a little itself, but a busy machine needs longer.
 	for end := time.Now().Add(time.Minute); goleak.Find(before) != nil && time.Now().Before(end); {
 	}
 	goleak.VerifyNone(t, before)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// never is an interval no test lives to see the end of: what arrives was pushed.
+// never is an interval longer than any test: whatever arrives was pushed.
 const never = 24 * time.Hour
 
 func TestAnnouncementsOutliveTheServer(t *testing.T) {

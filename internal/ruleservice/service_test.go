@@ -19,10 +19,10 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// never is an interval no test lives to see the end of.
+// never is an interval longer than any test.
 const never = 24 * time.Hour
 
-// each runs a test on both databases. Source names one that is empty.
+// each runs a test on both databases. source names an empty one.
 func each(t *testing.T, test func(t *testing.T, source string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "rules.db")) })
 	t.Run("postgres", func(t *testing.T) {
@@ -71,7 +71,7 @@ func apply(t *testing.T, s *Service, base int64, document []byte) Applied {
 	return applied
 }
 
-// eventually waits until a condition holds that something in the background brings about.
+// eventually waits until a background task makes a condition true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	giveUp := time.Now().Add(time.Minute)
@@ -144,7 +144,7 @@ func TestApplyAndRollback(t *testing.T) {
 	})
 }
 
-// What is compiled when a document is saved is what this node serves and what the publisher checks.
+// The snapshot compiled on save is the one that this node serves and the publisher checks.
 func TestSavedDocumentIsCompiledOnce(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		s := &Service{Database: database(t, source), Compile: rules.Options{Secret: "secret", Provided: []string{"user"}}}
@@ -192,7 +192,8 @@ func TestWithoutRedis(t *testing.T) {
 	}
 }
 
-// What could not be published when it was saved, what another process saved, and what Redis forgot gets there.
+// Versions that could not be published when saved, that another process saved, or that Redis lost are published
+// later.
 func TestMissedPublishHeals(t *testing.T) {
 	each(t, func(t *testing.T, source string) {
 		server := redistest.Start(t)
@@ -254,8 +255,8 @@ func TestMissedPublishHeals(t *testing.T) {
 	})
 }
 
-// The whole way: a change is saved by one process and served by three nodes that have no database; then both servers
-// are gone, and a node starts.
+// End to end: a change is saved by one process and served by three nodes without a database. Then both servers
+// are down, and a node starts.
 func TestFromSaveToNodes(t *testing.T) {
 	postgres, server := pgtest.Start(t), redistest.Start(t)
 	source, err := postgres.Database(t.Context())

@@ -87,7 +87,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text does harm, and what is read can be run.
+// FuzzParse checks that no text causes harm, and that every fixture that is read can be run.
 func FuzzParse(f *testing.F) {
 	paths, err := filepath.Glob("../../examples/tests/*.yaml")
 	if err != nil || len(paths) == 0 {

@@ -40,7 +40,7 @@ func runText(t *testing.T, snapshot *rules.Snapshot, text string) []Result {
 	return results
 }
 
-// Every example of rules has tests, and does what they say.
+// Every example of rules has tests, and passes them.
 func TestExamples(t *testing.T) {
 	examples, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(examples) < 5 {
@@ -62,7 +62,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What docs/rules-testing.md shows is so.
+// The output in docs/rules-testing.md is current.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/rules-testing.md")
 	if err != nil {
@@ -123,8 +123,7 @@ lists:
   deny: [{user: mallory}]
 `
 
-// wrong has, for every field of an expectation, steps of which the last expects what is not so, and
-// what the difference is.
+// wrong has, for every field of an expectation, steps of which the last one fails, and the resulting difference.
 var wrong = map[string]struct{ steps, want, got string }{
 	"allowed":     {`[{call: {}, expect: {allowed: false}}]`, "false", "true"},
 	"passed":      {`[{call: {}, times: 3, expect: {passed: 3}}]`, "3", "2"},
@@ -186,7 +185,7 @@ func fieldsOf(t reflect.Type, prefix string) (names []string) {
 	return names
 }
 
-// What is shown of a failure.
+// The output of a failure.
 func TestFailure(t *testing.T) {
 	results := runText(t, compile(t, "rules.yaml", someRules), `
 tests:
@@ -216,7 +215,7 @@ tests:
 	}
 }
 
-// Time and state are a test's own.
+// Each test has its own time and state.
 func TestTestsAreApart(t *testing.T) {
 	expectGood(t, runText(t, compile(t, "rules.yaml", someRules), `
 start: 2026-05-01T00:00:00+02:00

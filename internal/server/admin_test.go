@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
-// askAdmin asks the admin API as an operator, and decodes the answer.
+// askAdmin sends a request to the admin API as an operator, and decodes the response.
 func (n *node) askAdmin(method, path, body string, into any) int {
 	n.t.Helper()
 	answer, text := n.send(method, n.url("admin", path), body, "Authorization", "Bearer "+n.token, "Content-Type", "application/json")
@@ -25,7 +25,7 @@ func (n *node) askAdmin(method, path, body string, into any) int {
 	return answer.StatusCode
 }
 
-// A rule is saved through the admin API and decides at every listener.
+// A rule is saved through the admin API and decides on every listener.
 func TestRulesAreSavedAtTheAdminDoor(t *testing.T) {
 	n := startNode(t, "")
 	document := "attributes: {user: {header: X-User}}\nrules: [{name: once, key: [user], limits: [{rate: 1/1d, algorithm: sliding_window_log}]}]\n"

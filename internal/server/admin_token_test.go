@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A token that the server made is the same after a restart, printed once, and readable by its owner alone.
+// A generated token is the same after a restart, printed once, and readable only by its owner.
 func TestMadeTokenIsKept(t *testing.T) {
 	dir := t.TempDir()
 	first := startNode(t, "data_dir: "+dir)

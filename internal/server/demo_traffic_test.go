@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Whatever a URL says, and wherever it redirects to, the gateway is called and nobody else.
+// Whatever a URL says, and wherever it redirects to, requests go only to the gateway.
 func TestDemoTrafficStaysHere(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://192.0.2.1:1")
 	var hosts []string

@@ -21,7 +21,7 @@ import (
 
 const oneUser = `{"domain": "mesh", "descriptors": [{"entries": [{"key": "user", "value": "%s"}]}]}`
 
-// asEnvoy asks by JSON, and returns the status.
+// asEnvoy sends a JSON request, and returns the status.
 func (n *node) asEnvoy(user string) int {
 	n.t.Helper()
 	answer, _ := n.send(http.MethodPost, n.url("http", "/json"), fmt.Sprintf(oneUser, user), "Content-Type", "application/json")
@@ -87,8 +87,8 @@ func TestServesEnvoyByRules(t *testing.T) {
 	}
 }
 
-// A long value is counted like any other. What cannot be counted is refused, which the metrics and the log
-// tell: Envoy may let such a request pass.
+// A long value is counted like any other. A request that cannot be counted is rejected, and the metrics and the
+// log report it, because Envoy may let such a request pass.
 func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "limits.yaml"), []byte("domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]"), 0o600); err != nil {
@@ -121,7 +121,7 @@ func TestInvalidRequestsOfEnvoyAreCounted(t *testing.T) {
 	}
 }
 
-// Probes made for envoyproxy/ratelimit are answered as they expect it.
+// Health checks made for envoyproxy/ratelimit get the answers that they expect.
 func TestHealthcheck(t *testing.T) {
 	n := startNode(t, "")
 	if answer, body := n.get(n.url("http", "/healthcheck"), "Host", "probe.of.a.mesh"); answer.StatusCode != http.StatusOK || body != "OK" {
@@ -133,7 +133,7 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// A file that is refused while the server runs shows wherever an operator looks.
+// A file that is rejected while the server runs is visible wherever an operator looks.
 func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 	const token = "token-of-the-doctors-test"
 	dir := t.TempDir()
@@ -163,7 +163,7 @@ func TestRefusedFilesOfEnvoyAreVisible(t *testing.T) {
 	}
 }
 
-// Limits in files that are not read are not lost silently.
+// Limits in files that are not read are reported.
 func TestIgnoredFilesOfEnvoy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"limits.yaml", "config", ".hidden"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
-// A node is a server that runs within the test.
+// A node is a server that runs in the test process.
 type node struct {
 	*Server
 	t      *testing.T
@@ -26,7 +26,7 @@ type node struct {
 	done chan error // what Run returned
 }
 
-// startNode runs a server on free ports until the test ends. The configuration comes on top of that.
+// startNode runs a server on free ports until the test ends, with additional configuration.
 func startNode(t *testing.T, yaml string) *node {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,12 +75,12 @@ func runNode(t *testing.T, c *config.Config) *node {
 	return n
 }
 
-// url is an address at one of the listeners.
+// url returns an address on one of the listeners.
 func (n *node) url(name, path string) string {
 	return "http://" + n.endpoint(name).listener.Addr().String() + path
 }
 
-// get asks and returns the answer with its body read.
+// get sends a request and returns the response with its body read.
 func (n *node) get(url string, header ...string) (*http.Response, string) {
 	n.t.Helper()
 	return n.send(http.MethodGet, url, "", header...)

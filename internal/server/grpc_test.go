@@ -28,7 +28,7 @@ func (*connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.C
 func (*connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
 func (*connections) HandleRPC(context.Context, stats.RPCStats)                         {}
 
-// Clients open another connection after a time, without an error.
+// Clients reconnect after some time, without an error.
 func TestConnectionAge(t *testing.T) {
 	n := startNode(t, "grpc: {max_connection_age: 50ms}")
 	var seen connections
@@ -45,7 +45,7 @@ func TestConnectionAge(t *testing.T) {
 	})
 }
 
-// Nobody learns what there is to ask unless the operator wants it.
+// Reflection is off unless the operator enables it.
 func TestReflection(t *testing.T) {
 	for config, want := range map[string]codes.Code{"": codes.Unimplemented, "grpc: {reflection: true}": codes.OK} {
 		n := startNode(t, config)

@@ -77,7 +77,7 @@ func TestNodesKnowEachOther(t *testing.T) {
 	})
 }
 
-// writeNonsense puts where nodes look what no node would.
+// writeNonsense writes entries that no node would write to where nodes look for each other.
 func writeNonsense(t *testing.T, redis string) {
 	t.Helper()
 	ask := func(command ...string) string {
@@ -109,8 +109,8 @@ func TestOneNodeInMemory(t *testing.T) {
 	}
 }
 
-// What is reset or lifted on one node is forgotten by the others too: when Redis becomes unavailable,
-// nobody is denied for what was reset before.
+// A reset or lifted ban on one node reaches the others too: when Redis becomes unavailable, no client is denied
+// for what was reset before.
 func TestResetReachesAllNodes(t *testing.T) {
 	redis := redistest.Start(t)
 	yaml := nodetest.OnRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + nodetest.RulesFile(t, `

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A node continues from what Redis said last, charges Redis afterwards with what it admitted, and says
-// how much that was.
+// A node continues from the last state in Redis, charges Redis afterwards with what it allowed, and reports how
+// much that was.
 func TestOutageIsCharged(t *testing.T) {
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	yaml := nodetest.OnRedis("single", redis.Addr) + "nodes: 2\nrules: {file: " + nodetest.RulesFile(t, `

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// ofUser asks about a user, with hits.
+// ofUser returns a request about a user, with hits.
 func ofUser(key, value string, hits uint32) *rlsv3.RateLimitRequest {
 	return &rlsv3.RateLimitRequest{Domain: "mesh", HitsAddend: hits, Descriptors: []*descriptorv3.RateLimitDescriptor{
 		{Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: key, Value: value}}},
@@ -29,7 +29,7 @@ func (n *node) metricsText() string {
 	return text
 }
 
-// Dashboards made for envoyproxy/ratelimit find their metrics, and ours are there, too.
+// Dashboards made for envoyproxy/ratelimit find their metrics, next to ours.
 func TestMetricsOfEnvoyRatelimit(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.yaml")
@@ -73,7 +73,7 @@ func TestMetricsOfEnvoyRatelimit(t *testing.T) {
 	}
 }
 
-// Limits per second are counted in their own Redis, the others not.
+// Limits per second are counted in their own Redis; others are not.
 func TestRedisPerSecond(t *testing.T) {
 	dir := t.TempDir()
 	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}, {key: op, rate_limit: {unit: second, requests_per_unit: 1000}}]")
@@ -168,7 +168,7 @@ descriptors:
 	}
 }
 
-// The ports open when Redis has answered, or has been given up.
+// The ports open when Redis has answered, or when the attempt has failed.
 func TestPortsOpenAfterRedis(t *testing.T) {
 	dir := t.TempDir()
 	nodetest.WriteFile(t, filepath.Join(dir, "limits.yaml"), "domain: mesh\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]")

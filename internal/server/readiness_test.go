@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A node that gets no requests notices that Redis has died or hangs, and every listener that serves
-// /readyz says so.
+// A node that gets no requests notices that Redis has died or hangs, and every listener that serves /readyz
+// reports it.
 func TestIdleNodeNoticesDeadRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"listen: {health: '127.0.0.1:0'}\nrules: {file: "+nodetest.RulesFile(t, "rules: []")+"}\n")
@@ -45,7 +45,7 @@ func TestIdleNodeNoticesDeadRedis(t *testing.T) {
 	}
 }
 
-// The health listener serves nothing else. It says when the node stops, as the others do.
+// The health listener serves nothing else. Like the others, it reports when the node stops.
 func TestHealthListener(t *testing.T) {
 	n := startNode(t, "listen: {health: '127.0.0.1:0'}\n")
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 404, "/metrics": 404, "/v1/status": 404, "/v1/check": 404} {

@@ -41,7 +41,7 @@ func TestNodesShareTheLimit(t *testing.T) {
 	})
 }
 
-// A node starts without Redis, decides by itself, and shares once Redis is there.
+// A node starts without Redis, decides alone, and shares counters once Redis is available.
 func TestStartWithoutRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	if err := redis.Kill(); err != nil {
@@ -86,7 +86,7 @@ func TestRulesThroughRedis(t *testing.T) {
 	})
 }
 
-// What answers is slower than a decision may be: the rule's failure policy answers in its place.
+// Redis is slower than the timeout of a decision: the rule's failure policy decides instead.
 func TestSilentRedis(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,7 +24,7 @@ rules:
   - {name: tried, key: [], limits: [10/1m], mode: shadow}
 `
 
-// What the gateway decided is what a backtest of its replay log decides, request by request.
+// A backtest of the gateway's replay log makes the same decisions, request by request.
 func TestReplayLog(t *testing.T) {
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "replay.jsonl"), filepath.Join(dir, "rules.yaml")

@@ -40,7 +40,7 @@ func TestStartFromLastGoodRules(t *testing.T) {
 	}
 }
 
-// The start warns of a queue that takes longer than the gateway holds requests.
+// The start warns about a queue that takes longer than the gateway holds requests.
 func TestStartWarnsOfAShortDelay(t *testing.T) {
 	file := nodetest.RulesFile(t, "rules: [{name: even, key: [], limits: [{rate: 4/60s, queue: 6, algorithm: leaky_bucket}]}]")
 	for delay, warns := range map[string]bool{"0s": false, "30s": true, "90s": false} {
@@ -51,7 +51,7 @@ func TestStartWarnsOfAShortDelay(t *testing.T) {
 	}
 }
 
-// Nothing is left of a server that was closed.
+// A closed server leaves nothing behind.
 func TestNothingIsLeft(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("server", func(t *testing.T) {

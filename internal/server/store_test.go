@@ -61,7 +61,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 	}
 }
 
-// A node that loses Redis goes on from what it has let pass.
+// A node that loses Redis continues from what it has allowed.
 func TestGoesOnWithoutRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)+"rules: {file: "+nodetest.RulesFile(t, fmt.Sprintf(perUser, 5))+"}")
@@ -81,7 +81,7 @@ func TestGoesOnWithoutRedis(t *testing.T) {
 	}
 }
 
-// Nodes learn how many they are, keep it for a start without Redis, and divide limits by it.
+// Nodes learn how many there are, keep the number for a start without Redis, and divide limits by it.
 func TestNodesAreLearned(t *testing.T) {
 	redis := redistest.Start(t)
 	file := nodetest.RulesFile(t, "rules: [{name: per-user, key: [user], on_store_error: {local: divided}, limits: [{rate: 10/1h, algorithm: sliding_window_log}]}]")

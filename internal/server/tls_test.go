@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
-// Envoy does not always say by ALPN that it speaks HTTP/2.
+// Envoy does not always announce HTTP/2 by ALPN.
 func TestGRPCOverTLSWithoutALPN(t *testing.T) {
 	ca := certtest.NewAuthority(t)
 	own := ca.Issue(t, "localhost")

@@ -19,7 +19,7 @@ func perUserByXDS(unit configv3.RateLimitUnit, requests uint32) *configv3.RateLi
 	}}
 }
 
-// A push that is refused shows in the status and the metrics, and the earlier limits stay.
+// A rejected push shows in the status and the metrics, and the earlier limits stay.
 func TestRefusedPushIsVisible(t *testing.T) {
 	m := xdstest.Start(t, "127.0.0.1:0", nil)
 	m.Push("default", "1", perUserByXDS(configv3.RateLimitUnit_DAY, 1))

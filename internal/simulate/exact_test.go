@@ -2,7 +2,7 @@ package simulate
 
 import "testing"
 
-// A window holds (now−W, now]: what is as old as the window has left it.
+// A window is (now−W, now]: a request as old as the window has left it.
 func TestTrailing(t *testing.T) {
 	var w trailing
 	w.add(0)

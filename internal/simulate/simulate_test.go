@@ -28,8 +28,8 @@ func traffic(model string, rate float64, keys int, seed uint64) Traffic {
 	return Traffic{Model: model, Rate: rate, Keys: keys, Zipf: 1.2, Shift: 3, Seed: seed}
 }
 
-// The exact log is never wrong, whatever the traffic and however many nodes share a store. No algorithm
-// exceeds its bound: a fixed window admits at most twice its limit in any trailing window.
+// The exact log is never wrong, whatever the traffic and however many nodes share a store. No algorithm exceeds
+// its bound: a fixed window allows at most twice its limit in any trailing window.
 func TestExactLogIsNeverWrong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.Int64Range(1, 30).Draw(t, "limit")
@@ -54,7 +54,7 @@ func TestExactLogIsNeverWrong(t *testing.T) {
 	})
 }
 
-// What the simulator says of an algorithm is what its name promises, and the same every time.
+// The simulator shows the known properties of each algorithm, and the same results every time.
 func TestAlgorithmsDiffer(t *testing.T) {
 	s := &Simulation{
 		Traffic: traffic(Bursty, 100, 50, 1), Requests: 20_000, Nodes: 1, Sharing: Shared, NewStore: newStore,
@@ -119,7 +119,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Streams have the rate that they say, in the order of time, and the same every time.
+// Streams have the configured rate, are ordered by time, and are the same every time.
 func TestStreams(t *testing.T) {
 	for _, model := range Models {
 		tr := traffic(model, 100, 50, 7)
@@ -158,7 +158,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A study that was interrupted goes on where it was, with the same result as one that was not.
+// An interrupted study resumes where it stopped, with the same result as an uninterrupted one.
 func TestStudyResumes(t *testing.T) {
 	study := func(state string) *Study {
 		s := DefaultStudy()

@@ -17,8 +17,8 @@ import (
 
 var whole = Options{MaxBytes: 1 << 20, MaxNodes: 1 << 20, MaxDepth: 32}
 
-// oracle reads a text with another parser, into nodes without positions. ok is false for what is not
-// read here.
+// oracle reads a text with another parser, into nodes without positions. ok is false for texts that this package
+// rejects.
 func oracle(text string) (_ *Node, ok bool, err error) {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n" // what ends without one is read as if it had it
@@ -84,7 +84,7 @@ func convert(from *yaml.Node, to *Node) bool {
 	return true
 }
 
-// FuzzRead: what is read here, another parser reads as the same.
+// FuzzRead checks that another parser reads every accepted text in the same way.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -126,12 +126,12 @@ func TestRandomTextsAreReadAsAnotherParserReadsThem(t *testing.T) {
 	}
 }
 
-// The other parser is of YAML 1.1 in a few places, where this one goes by YAML 1.2: it refuses tabs in
-// empty lines, plain texts in brackets that begin with a colon, and reads "a:}" and "a? b" otherwise. It knows
+// The other parser follows YAML 1.1 in a few places, and this one YAML 1.2. The other one rejects tabs in empty
+// lines and plain texts in brackets that begin with a colon, and reads "a:}" and "a? b" differently. It knows
 // further characters that end a line.
 var differs = regexp.MustCompile(`[\t\x{85}\x{2028}\x{2029}\x{feff}]|:[,\[\]{}:]|[\s,\[{]:\S|\?`)
 
-// compare tells whether a text was read.
+// compare reports whether a text was read.
 func compare(t *testing.T, text string) bool {
 	t.Helper()
 	got, err := Read(t.Context(), text, whole)
@@ -151,7 +151,7 @@ func compare(t *testing.T, text string) bool {
 	return true
 }
 
-// withoutNulls drops the positions of nulls: here, what is empty is shown at its key or dash.
+// withoutNulls drops the positions of nulls: here, an empty value is shown at its key or dash.
 func withoutNulls(n *Node) {
 	if n == nil {
 		return

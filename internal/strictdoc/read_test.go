@@ -99,7 +99,7 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// A hostile text is one that a small number of bytes makes cost much. Each is as long as asked for.
+// A hostile text is one whose few bytes are expensive. Each is as long as requested.
 var hostile = map[string]func(bytes int) string{
 	"items":           func(n int) string { return "rules: [" + strings.Repeat("x,", n/2) + "]" },
 	"lists":           func(n int) string { return "[" + strings.Repeat("[],", n/3) + "]" },
@@ -124,9 +124,8 @@ var hostile = map[string]func(bytes int) string{
 	"one long scalar": func(n int) string { return "a: " + strings.Repeat("é", n/2) },
 }
 
-// What reading allocates is bounded by the text: 200 bytes for each byte, and with twice the text at
-// most a little more than twice as much. Work that were not linear would show as allocations or as a
-// test that does not end.
+// Allocations are bounded by the text: 200 bytes for each byte, and for twice the text at most a little more than
+// twice as much. Work that is not linear would show as allocations or as a test that does not end.
 func TestMemoryPerByte(t *testing.T) {
 	const perByte = 200
 	o := Options{MaxBytes: 4 << 20, MaxNodes: 4_000_000, MaxDepth: 32, Anchors: true}
@@ -154,7 +153,7 @@ func allocated(t *testing.T, text string, o Options) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A list that is too long is refused when it is, not when it ends.
+// A list that is too long is rejected as soon as it is, not when it ends.
 func TestBoundsAreCheckedWhileReading(t *testing.T) {
 	text := "[" + strings.Repeat("x,", 2_000_000) + "]"
 	if got := allocated(t, text, Options{MaxBytes: len(text), MaxNodes: 1000, MaxDepth: 32}); got > 1<<20 {

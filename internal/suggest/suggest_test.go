@@ -28,7 +28,7 @@ func opener(path string) func([]accesslog.Attribute) (*accesslog.Log, error) {
 	}
 }
 
-// backtested returns what a limit does to the log, by way of the backtest.
+// backtested returns the effect of a limit on the log, according to the backtest.
 func backtested(t *rapid.T, path, document string) Counts {
 	snapshot, _, err := rules.CompileFiles([]rules.File{{Data: []byte(document)}}, rules.Options{})
 	if err != nil {
@@ -47,8 +47,8 @@ func backtested(t *rapid.T, path, document string) Counts {
 	return Counts{r.Requests, r.Denied, r.Keys, r.KeysDenied}
 }
 
-// A suggested limit meets its target on the log that it was made from, as the backtest says, and one less
-// does not. All alternatives meet it, too.
+// A suggested limit meets its target on the log that it was made from, according to the backtest, and a limit
+// smaller by one does not. All alternatives meet it, too.
 func TestMeetsItsTarget(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +91,7 @@ func TestMeetsItsTarget(t *testing.T) {
 	})
 }
 
-// A limit that fits the beginning of a log and not its end is told apart.
+// A limit that fits the beginning of a log but not its end is detected.
 func TestHeldOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	var b strings.Builder

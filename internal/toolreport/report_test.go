@@ -48,7 +48,7 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// Files are well formed whatever names are in them, and no peak is lost on the way.
+// Files are well formed whatever names they contain, and no peak is lost.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.html", "a.svg"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// never is an interval no test lives to see the end of: what arrives was noticed.
+// never is an interval longer than any test: whatever arrives was noticed.
 const never = 24 * time.Hour
 
 func files(t *testing.T, path string) *live.Files {
@@ -73,7 +73,7 @@ func servesRules(served *live.Rules, names ...string) func(live.Status) bool {
 	}
 }
 
-// refuses waits for one reason: a file caught half written is refused too, for another.
+// refuses waits for one reason: a file that is half written is rejected too, for another reason.
 func refuses(reason string) func(live.Status) bool {
 	return func(s live.Status) bool { return s.Refused != nil && strings.Contains(s.Refused.Err.Error(), reason) }
 }
@@ -210,7 +210,7 @@ func TestSwappedDirectoryIsFollowed(t *testing.T) {
 	}
 }
 
-// A directory that goes with all that is in it is watched again when it is back.
+// A directory that is removed with its contents is watched again when it is back.
 func TestRemovedDirectoryIsFollowed(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "etc")
 	dir := filepath.Join(parent, "rules")
@@ -229,8 +229,8 @@ func TestRemovedDirectoryIsFollowed(t *testing.T) {
 	}
 }
 
-// A file is written in pieces while it is read again and again. Each state in between parses, and
-// none of them may be served.
+// A file is written in pieces while it is read repeatedly. Each state in between parses, and none of them may be
+// served.
 func TestNothingHalfWrittenIsServed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")

@@ -23,7 +23,7 @@ func longText(version int64) *Text {
 	return NewText(version, time.Unix(version, 0), rules.File{Name: "long", Data: append(data, "rules: []\n"...)})
 }
 
-// TestLastGoodWriter is the child: it keeps version after version and says which are on disk.
+// TestLastGoodWriter is the child: it keeps version after version and prints which are on disk.
 func TestLastGoodWriter(t *testing.T) {
 	path := os.Getenv(writerEnv)
 	if path == "" {
@@ -43,7 +43,7 @@ func TestLastGoodWriter(t *testing.T) {
 	}
 }
 
-// A process killed while it writes leaves the last good copy as it was or as it should be.
+// A process killed while it writes leaves either the old copy or the new one.
 func TestKillsLeaveAWholeCopy(t *testing.T) {
 	t.Parallel()
 	kills := 40

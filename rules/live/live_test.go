@@ -24,7 +24,7 @@ type memory struct {
 	text   *live.Text
 	err    error
 	reads  int
-	silent bool // tells nobody of changes
+	silent bool // no notifications of changes
 	told   func()
 	failed func(error)
 	hang   bool
@@ -315,7 +315,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// keep returns what leaves a last good copy, as a Live does.
+// keep returns a function that leaves a last good copy, as a Live does.
 func keep(version int64, name string) func(string) { return keepDocument(version, ruleNamed(name)) }
 
 func keepDocument(version int64, document string) func(string) {
@@ -402,7 +402,7 @@ func TestCloseEndsAllGoroutines(t *testing.T) {
 	}
 	served.Close()
 	served.Close() // twice does no harm
-	// Find waits a little itself, and a busy machine takes longer.
+	// Find waits a little itself, but a busy machine needs longer.
 	for end := time.Now().Add(time.Minute); goleak.Find(before) != nil && time.Now().Before(end); {
 	}
 	goleak.VerifyNone(t, before)
@@ -415,7 +415,7 @@ func TestNegativeOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// An origin that reports back learns what became of each text, also of one that is known already.
+// An origin that reports back learns the result for each text, also for one that is already known.
 func TestConsideredTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/rules/live"
 )
 
-// Who asks for it gets new rules before the interval is over.
+// Reread gets new rules before the interval is over.
 func TestReread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := &memory{silent: true}

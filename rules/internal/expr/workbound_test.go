@@ -10,7 +10,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// boundedExpressions are such as clients can make expensive, with how much of a value they read.
+// boundedExpressions are expressions that clients can make expensive, with how much of a value they read.
 var boundedExpressions = map[string]int{
 	`user == "alice"`:                                                 8192,
 	`user == plan && user < plan`:                                     8192,
@@ -70,8 +70,8 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 }
 
-// A regular expression takes a step for each of its instructions at each byte, at most. An accepted
-// one takes no more than half a million.
+// A regular expression takes at most one step per instruction and byte. An accepted one takes no more than half a
+// million.
 func TestRegexStepsAreBounded(t *testing.T) {
 	most := 0
 	for n := 1; n < 300; n++ {

@@ -3,17 +3,17 @@ package index
 // Crowd is how many candidates share a drawer before it is divided.
 const Crowd = crowd
 
-// Candidates is how many items were checked, Filed how many drawers hold themselves, PathForms how many forms of the
-// path are laid out beside the first.
+// Candidates returns how many items were checked, Filed how many items drawers hold themselves, PathForms how
+// many forms of the path are laid out in addition to the first.
 func (m *Match) Candidates() int { return len(m.candidates) }
 func (x *Index) Filed() int      { return len(x.rules.here) }
 func (x *Index) PathForms() int  { return len(x.slots.forms) }
 
-// Lose forgets the i-th of all that the tree of items leads to. It returns how many there are.
+// Lose removes the i-th of everything that the tree of items leads to. It returns how many there are.
 func (x *Index) Lose(i int) int { return x.rules.lose(i) }
 
-// lose forgets the i-th of all that a tree leads to: candidates, drawers and nodes. It returns how
-// many there are.
+// lose removes the i-th of everything that a tree leads to: candidates, drawers and nodes. It returns how many
+// there are.
 func (t *tree) lose(lost int) (all int) {
 	loses := func() bool {
 		all++
@@ -46,7 +46,7 @@ func (t *tree) lose(lost int) (all int) {
 	return all
 }
 
-// Confuse has each hash lead to everything that any of its kind leads to, and last to what it should lead to.
+// Confuse makes each hash lead to everything that any hash of its kind leads to, and last to its own target.
 func (x *Index) Confuse() {
 	b := treeBuilder{slots: x.slots, nodes: map[edge]int32{}, work: func(int) bool { return true }}
 	all := make([]filing, len(x.items))

@@ -56,7 +56,7 @@ func checkRandom(t *rapid.T) {
 
 func TestIndexAgreesWithNaive(t *testing.T) { rapid.Check(t, checkRandom) }
 
-// Items that ignore nothing pay nothing for others that do not exist, and those that ignore the same pay once.
+// Items that ignore nothing do not pay for path forms, and those that ignore the same differences share one.
 func TestPathFormsAreLaidOutOnce(t *testing.T) {
 	for want, ignored := range [][]urlform.Ignore{{0, 0}, {0, urlform.Case, urlform.Case}, {urlform.Case, urlform.TrailingSlash, 0}} {
 		var items []index.Item

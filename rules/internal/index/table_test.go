@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What was added under a hash is found, all of it, however full the table and alike the hashes.
+// Everything added under a hash is found, however full the table and however similar the hashes.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hashes := rapid.SliceOfN(rapid.SampledFrom([]uint64{

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/rules/internal/naive"
 )
 
-// An index that loses any one of its candidates must be caught, or the comparison with the naive
+// The tests must detect an index that loses any one of its candidates; otherwise the comparison with the naive
 // matcher proves nothing.
 func TestALostCandidateIsCaught(t *testing.T) {
 	w := &naive.Rules{Rules: []naive.Rule{
@@ -49,8 +49,8 @@ func TestALostCandidateIsCaught(t *testing.T) {
 	}
 }
 
-// Hashes may be alike. Here each leads to everything that any of its kind leads to, and what it should
-// lead to is the last of it: all that should be found still is, once, and nothing goes round in circles.
+// Hashes may collide. Here each leads to everything that any of its kind leads to, and last to its own target:
+// everything is still found, once, and nothing loops.
 func TestHashesThatAreAlike(t *testing.T) {
 	w := &naive.Rules{}
 	for i := range 8 * index.Crowd {
@@ -98,7 +98,7 @@ func addCrowd(w *naive.Rules) {
 	}
 }
 
-// Every way down the tree, with what is at its edges.
+// Every path down the tree, with its edge cases.
 func TestBranches(t *testing.T) {
 	w := &naive.Rules{}
 	for _, pattern := range []string{
@@ -253,7 +253,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// Of networks, each length that rules use is a look of its own.
+// Each network length that rules use is a separate look.
 func BenchmarkNetworkLengths(b *testing.B) {
 	for _, lengths := range []int{1, 8, 31} {
 		b.Run(fmt.Sprint(lengths), func(b *testing.B) {

@@ -81,7 +81,7 @@ func TestBadPaths(t *testing.T) {
 	}
 }
 
-// FuzzPath holds patterns against the standard library's, which read them alike.
+// FuzzPath compares patterns with those of the standard library, which have the same meaning.
 func FuzzPath(f *testing.F) {
 	for _, seed := range [][2]string{{"/users/{id}", "/users/7"}, {"/search/{rest...}", "/search/"}, {"/a/{b}/", "/a/b/"}, {"/{x}/{y...}", "/a"}, {"/a%2Fb", "/a%2fb"}} {
 		f.Add(seed[0], seed[1])
@@ -108,7 +108,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// plainPath tells paths that mean the same to everybody.
+// plainPath reports whether a path means the same to both.
 func plainPath(path string) bool {
 	for i := range len(path) {
 		if c := path[i]; c != '/' && !pattern.IsName(string(c)) || c == '-' || c == '_' {
