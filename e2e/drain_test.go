@@ -18,8 +18,8 @@ import (
 // later, because it was itself delayed, is not counted as an error.
 const openFor = time.Second
 
-// A fleet is nodes behind a load balancer that knows them by their /readyz, and takes one out when it has
-// said no, not sooner.
+// A fleet is nodes behind a load balancer that polls their /readyz, and takes one out only after it has become
+// not ready.
 type fleet struct {
 	t     *testing.T
 	parts []string // of the nodes' configuration
@@ -38,7 +38,7 @@ type fleet struct {
 // A watched is a node of a fleet.
 type watched struct {
 	*node
-	told time.Time     // to end, not later than that; guarded by the fleet's mutex
+	told time.Time     // latest time of SIGTERM; guarded by the fleet's mutex
 	out  chan struct{} // closed when the balancer has taken it out
 }
 
@@ -52,7 +52,7 @@ func newFleet(t *testing.T, parts ...string) *fleet {
 	return f
 }
 
-// add starts a node and has it take part.
+// add starts a node and adds it to the fleet.
 func (f *fleet) add() *watched {
 	f.t.Helper()
 	w := &watched{node: start(f.t, f.parts...), out: make(chan struct{})}
@@ -64,7 +64,7 @@ func (f *fleet) add() *watched {
 	return w
 }
 
-// watch looks every few milliseconds whether the node is ready.
+// watch checks every few milliseconds whether the node is ready.
 func (f *fleet) watch(w *watched) {
 	for ; f.ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		a, err := trySend(http.MethodGet, w.url("admin", "/readyz"), "")
@@ -90,7 +90,7 @@ func (f *fleet) pick() *watched {
 	return f.in[f.next%len(f.in)]
 }
 
-// terminate tells a node to end.
+// terminate sends SIGTERM to a node.
 func (f *fleet) terminate(w *watched) {
 	f.mu.Lock()
 	w.told = time.Now()

@@ -57,7 +57,7 @@ func (n *node) figure(name string) (value float64) {
 	return value
 }
 
-// logged tells whether the node has logged something.
+// logged reports whether the node has logged a text.
 func (n *node) logged(text string) bool {
 	n.t.Helper()
 	log, err := os.ReadFile(filepath.Join(n.dir, "log"))
@@ -112,8 +112,8 @@ func TestEnvoyFilesAreMeasured(t *testing.T) {
 	})
 }
 
-// When Redis is killed, a node that serves files of envoyproxy/ratelimit admits what was left at its last
-// exact answer, and no more. Afterwards Redis is charged with what was admitted.
+// When Redis is killed, a node that serves files of envoyproxy/ratelimit allows what was left at its last exact
+// answer, and no more. Afterwards Redis is charged with what was allowed.
 func TestEnvoyFilesInAnOutage(t *testing.T) {
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	config := []string{onRedis("single", redis.Addr), newUpstream(t).config(), envoyFiles(t)}

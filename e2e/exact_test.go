@@ -12,7 +12,7 @@ import (
 
 const limit = 10
 
-// perUser is the limit of the tests. Its window is long, so that a slow machine has no part in them.
+// perUser is the limit of the tests. Its window is long, so that a slow machine does not affect them.
 func perUser(count int, algorithm string) string {
 	return fmt.Sprintf(`
 attributes: {user: {header: X-User}}
@@ -31,7 +31,7 @@ func onRedis(mode string, addresses ...string) (config string) {
 	return fmt.Sprintf("store: {redis: {mode: %s, addresses: ['%s'], timeout: 20s}}", mode, strings.Join(addresses, "', '"))
 }
 
-// stores are where state can be, and how many nodes can share it there.
+// stores are the possible stores, and how many nodes can share each.
 var stores = []struct {
 	name   string
 	nodes  int
@@ -42,7 +42,7 @@ var stores = []struct {
 	{"cluster", 3, func(t *testing.T) string { return onRedis("cluster", redistest.StartCluster(t, 3).Addrs...) }},
 }
 
-// startAll starts nodes that are alike.
+// startAll starts nodes with the same configuration.
 func startAll(t *testing.T, count int, parts ...string) []*node {
 	t.Helper()
 	var nodes []*node

@@ -14,8 +14,8 @@ import (
 	penstockv1 "github.com/penstock-io/penstock/proto/penstock/v1"
 )
 
-// heldCalls are under way at a node: one that its upstream holds, one of which it has half the question,
-// and one of which it has the headers.
+// heldCalls are in flight at a node: one that its upstream holds, one whose request is half sent, and one of
+// which only the headers are sent.
 type heldCalls struct {
 	t        *testing.T
 	up       *upstream

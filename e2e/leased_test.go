@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A node that ends gives back the permits that it did not spend: what Redis has counted is what passed, and
-// what had expired before. Permits live for a second, so a machine that is held up may leave none to
-// give back; then it is tried again.
+// A node that ends returns the unused quota of its leases: Redis has counted what passed, and what had expired
+// before. Leases live for a second, so a delayed machine may have none left to return; then the test tries again.
 func TestPermitsAreGivenBack(t *testing.T) {
 	const rules = `
 attributes: {user: {header: X-User}}
@@ -49,7 +48,7 @@ rules: [{name: per-user, key: [user], consistency: leased, limits: [{rate: 10000
 	t.Error("no permits were given back by any of ten nodes")
 }
 
-// A parting is what a node says of its permits when it ends.
+// A parting is what a node reports about its leases when it ends.
 type parting struct{ Taken, Expired, Returned int64 }
 
 func (n *node) readParting() (last parting) {

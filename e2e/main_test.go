@@ -25,7 +25,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	nodetest.Eventually(t, what, holds)
 }
 
-// writeFile replaces a file in one step: nobody reads half of it.
+// writeFile replaces a file atomically, so that no reader sees half of it.
 func writeFile(t *testing.T, path, text string) string {
 	t.Helper()
 	nodetest.WriteFile(t, path, text)

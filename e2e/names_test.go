@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-io/penstock"
 )
 
-// A rule can match the longest names that an API accepts: otherwise such a request would pass without
-// any limit, and nobody would be told.
+// A rule can match the longest names that an API accepts. Otherwise such a request would silently pass without
+// any limit.
 func TestRulesMatchTheLongestNames(t *testing.T) {
 	domain := "Edge/" + strings.Repeat("d", 250)
 	name := strings.Repeat("n", 128)

@@ -106,7 +106,7 @@ func (n *node) terminate() {
 	}
 }
 
-// awaitEnd waits until the process is gone. It must have ended well.
+// awaitEnd waits until the process has ended. It must have ended cleanly.
 func (n *node) awaitEnd() {
 	n.t.Helper()
 	select {
@@ -119,7 +119,7 @@ func (n *node) awaitEnd() {
 	}
 }
 
-// A status is what a node says of itself.
+// A status is the status that a node reports.
 type status struct {
 	Ready bool
 	Store struct{ Connected bool }
@@ -146,7 +146,7 @@ func (n *node) awaitStore() {
 	eventually(n.t, "it is connected to Redis", func() bool { return n.status().Store.Connected })
 }
 
-// together does something n times at once and adds up what comes of it.
+// together does something n times at once and returns the sum of the results.
 func together(n int, do func(i int) int) (sum int) {
 	var all sync.WaitGroup
 	counts, start := make([]int, n), make(chan struct{})

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A node starts with the database and Redis down: it serves the last good rules and counts by itself.
-// When both are back it shares again and learns new rules.
+// A node starts with the database and Redis down: it serves the last good rules and counts alone. When both are
+// back it shares again and learns new rules.
 func TestStartWithoutDatabaseAndRedis(t *testing.T) {
 	postgres, redis := pgtest.Start(t), redistest.Start(t)
 	database, err := postgres.Database(t.Context())
@@ -138,7 +138,7 @@ func untilRefused(t *testing.T, n *node) *calls {
 	return c
 }
 
-// A question that is being asked when the node is told to end is answered.
+// A request that is being sent when SIGTERM arrives is answered.
 func TestTerminateWhileAsked(t *testing.T) {
 	n := start(t, newUpstream(t).config(), rulesFile(t, perUser(limit, "sliding_window_log")))
 	body, question := io.Pipe()

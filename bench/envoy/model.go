@@ -65,7 +65,7 @@ descriptors:
 
 // modelFind returns the limit of the file for a descriptor, implemented a second time.
 //
-// gocyclo:ignore one case for each limit of the file
+//gocyclo:ignore one case for each limit of the file
 func modelFind(entries []*descriptorv3.RateLimitDescriptor_Entry, newest bool) *modelLimit {
 	keys := make([]string, len(entries))
 	for i, e := range entries {
@@ -126,7 +126,7 @@ func (m *model) reset() {
 
 // answer takes the same steps as the other service, in the same order.
 //
-// gocyclo:ignore it is read beside the service's own function
+//gocyclo:ignore it is read beside the service's own function
 func (m *model) answer(r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	if r.Domain == "" || len(r.Descriptors) == 0 {
 		return nil, errors.New("no domain or no descriptors")
@@ -199,7 +199,7 @@ func (m *model) limits(r *rlsv3.RateLimitRequest) []*modelLimit {
 
 // count charges and refunds.
 //
-// gocyclo:ignore it is read beside the service's own function
+//gocyclo:ignore it is read beside the service's own function
 func (m *model) count(r *rlsv3.RateLimitRequest, limits []*modelLimit) []*rlsv3.RateLimitResponse_DescriptorStatus {
 	counted := func(i int) bool { return limits[i] != nil && !limits[i].unlimited }
 	over, anyOver := make([]bool, len(limits)), false

@@ -27,7 +27,7 @@ func campaignSize(t *testing.T) int64 {
 	return 5_000
 }
 
-// Whatever breaks, and while it breaks again and again, every request is answered.
+// Whatever breaks, however often, every request is answered.
 func TestCampaign(t *testing.T) {
 	if !long {
 		t.Parallel()

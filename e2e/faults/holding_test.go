@@ -87,7 +87,7 @@ func (h *holdings) mistakes() (all []error) {
 	return all
 }
 
-// A watch looks again and again at what nodes hold.
+// A watch repeatedly measures what nodes hold.
 type watch struct {
 	nodes []*node
 	found []holdings
@@ -123,8 +123,7 @@ func (w *watch) look(i int) {
 	}
 }
 
-// end waits for so long until the nodes that still run have let go of what the load needed. It must
-// have ended.
+// end waits, up to within, until the running nodes have released what the load needed. The load must have ended.
 func (w *watch) end(underWay int, within time.Duration) []holdings {
 	close(w.stop)
 	w.ended.Wait()
@@ -151,7 +150,7 @@ func (w *watch) end(underWay int, within time.Duration) []holdings {
 	return running
 }
 
-// What leaks is noticed, and what does not is not blamed.
+// A leak is detected, and a node without one passes.
 func TestHoldingsAreJudged(t *testing.T) {
 	before := holding{goroutines: 40, files: 15, mib: 45}
 	busy := holding{goroutines: 300, files: 120, mib: 80}

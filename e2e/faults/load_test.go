@@ -24,7 +24,7 @@ type answer struct {
 	err     error
 }
 
-// exact tells answers that did not do without the shared state.
+// exact reports whether an answer rests on the shared state.
 func (a *answer) exact() bool {
 	return a.err == nil && (a.quality == penstock.QualityExact || a.quality == penstock.QualityLeased)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-io/penstock/internal/nodetest"
 )
 
-// long tells whether all faults are to be run, and for how long.
+// long says whether to run all faults, and for how long.
 var long = os.Getenv("PENSTOCK_TEST_LONG") == "1"
 
 // program is the path of the binary.

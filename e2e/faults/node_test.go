@@ -79,7 +79,7 @@ func (n *node) get(path string, into any) bool {
 	return reply.StatusCode == http.StatusOK
 }
 
-// connected tells whether the node decides in the shared store.
+// connected reports whether the node decides in the shared store.
 func (n *node) connected() bool {
 	var s struct{ Store struct{ Connected bool } }
 	return n.get("/v1/status", &s) && s.Store.Connected

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A proxy is a link to a server that can be made bad.
+// A proxy is a link to a server that can be degraded.
 type proxy struct {
 	Addr string
 
@@ -57,8 +57,8 @@ func (p *proxy) cut() {
 	}
 }
 
-// swallow forgets the connections there are, as a firewall does that was restarted: nothing arrives on
-// them any more, and neither end is told. New ones are not affected.
+// swallow drops the existing connections silently, like a firewall that was restarted: nothing arrives on them
+// any more, and neither end notices. New connections are not affected.
 func (p *proxy) swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,8 +127,8 @@ type packet struct {
 	due  time.Time
 }
 
-// pump moves bytes one way until either end is closed. Reading goes on while packets are on their
-// way: the link is long, not narrow.
+// pump moves bytes one way until either end is closed. It keeps reading while packets are in transit: the link
+// has delay, but no bandwidth limit.
 func (p *proxy) pump(to, from *net.TCPConn, swallowed *atomic.Bool, loss func(*link) float64) {
 	wire := make(chan packet, 1024)
 	var delivery sync.WaitGroup

@@ -90,7 +90,7 @@ func slower(by time.Duration) func(*stage, *proxy) {
 	}
 }
 
-// loading restarts a server that has thousands of keys to read, and takes its time for each.
+// loading restarts a server that has thousands of keys to read, slowly.
 func loading(s *stage, redis *redistest.Server) {
 	s.ask(redis.Addr, "EVAL", "for i = 1, 4000 do redis.call('SET', 'other:' .. i, i) end", "0")
 	must(s.T, redis.Restart())
@@ -111,7 +111,7 @@ func busy(s *stage, redis *redistest.Server) {
 	s.eventuallyAsk(redis.Addr, "SCRIPT", "KILL")
 }
 
-// repeat does something again and again for as long as a fault lasts.
+// repeat does something repeatedly for as long as a fault lasts.
 func (s *stage) repeat(do func()) {
 	for end := time.Now().Add(run.lasting); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		do()

@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-io/penstock/storage"
 )
 
-// Each test here runs twice: with the wiring as it is, where the judge must find nothing, and with
-// one thing spoilt, which it must find.
+// Each test here runs twice: with the correct wiring, where the judge must find nothing, and with one sabotaged
+// part, which it must find.
 
-// retrying asks again after an error, as Redis clients do unless they are told not to.
+// retrying asks again after an error, as Redis clients do by default.
 type retrying struct{ storage.FullStore }
 
 func (r retrying) Take(ctx context.Context, t *storage.Ticket, out *storage.Outcome) (err error) {
@@ -94,7 +94,7 @@ func TestCallersClocksShow(t *testing.T) {
 	}
 }
 
-// ignorant is a local store that is not told what Redis answers.
+// ignorant is a local store that does not learn what Redis answers.
 type ignorant struct{ penstock.Store }
 
 // uncharged is a store that does not charge late, and says that it did.
@@ -102,7 +102,7 @@ type uncharged struct{ storage.FullStore }
 
 func (uncharged) ChargeLate(context.Context, *storage.LateCharge) error { return nil }
 
-// Nodes continue from what Redis said last, and Redis is charged with what they admitted meanwhile.
+// Nodes continue from the last answer of Redis, and Redis is charged with what they allowed meanwhile.
 func TestOutageWithinItsBound(t *testing.T) {
 	outage := func(s spoiler) *figures {
 		redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
