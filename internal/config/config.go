@@ -122,7 +122,7 @@ type ServerTLS struct {
 	ClientNames []string `key:"client_names" doc:"refuse clients whose certificate has none of these DNS names, addresses or URIs; empty: any name. Requires required"`
 }
 
-// Timeouts: 0 means none.
+// Timeouts are the timeouts of the gateway; 0 means none.
 type Timeouts struct {
 	ReadHeader     time.Duration `key:"read_header" doc:"for a client to send the head of a request; 0 is none, as with the others"`
 	Idle           time.Duration `key:"idle" doc:"of a connection between requests"`

@@ -69,7 +69,8 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	return text, d.compileRules(origin, text)
 }
 
-// ruleOrigin returns the origin of the rules and a function that closes it, or nil if none is configured.
+// ruleOrigin returns the origin of the rules and a function that closes it. It returns nil, and reports why, if the
+// database does not exist yet.
 func (d *doctor) ruleOrigin() (_ live.Origin, end func(), err error) {
 	c := &d.Config.Rules
 	switch {

@@ -31,7 +31,7 @@ func (db *DB) Save(ctx context.Context, change Change) (Version, error) {
 	return db.save(ctx, change, 0)
 }
 
-// Rollback saves the document of an older version as the next one. change.Document is ignored.
+// Rollback saves the document of an older version as the next one. change.Document must be empty.
 func (db *DB) Rollback(ctx context.Context, to int64, change Change) (Version, error) {
 	err := change.validate()
 	if len(change.Document) > 0 {

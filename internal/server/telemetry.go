@@ -32,7 +32,7 @@ type decider interface {
 // lastSpans is how long a shutdown waits for traces to be sent.
 const lastSpans = 2 * time.Second
 
-// openTelemetry sets up metrics, traces and logs.
+// openTelemetry sets up traffic statistics, tracing and metrics.
 func (s *Server) openTelemetry(ctx context.Context) (err error) {
 	s.traffic = traffic.New()
 	s.atEnd(s.traffic.Close)
