@@ -61,7 +61,7 @@ func (r *nodeReport) now() membership.Node {
 		n.Calls = float64(calls.Allowed+calls.Denied-before.Allowed-before.Denied) / seconds
 		n.Denied = float64(calls.Denied-before.Denied) / seconds
 	}
-	if calls.Degraded > before.Degraded || !r.store.status().Connected {
+	if calls.Degraded > before.Degraded || !r.store.isConnected() {
 		n.Quality = membership.Degraded
 	}
 	return n

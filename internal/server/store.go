@@ -61,6 +61,11 @@ func (s *Server) returnPermits() {
 	}
 }
 
+// isConnected reports whether the shared store decides. Unlike status it reads nothing that joining the nodes sets.
+func (s *store) isConnected() bool {
+	return s.Redis == nil || s.Breaker.Stats().State == breaker.Closed
+}
+
 // status returns the state of the store.
 func (s *store) status() admin.StoreStatus {
 	if s.Redis == nil {
