@@ -29,7 +29,7 @@ func TestConcurrency(t *testing.T) {
 			0s  1 pass 1 0 - 30s
 			1s  0 pass 1 0 - 29s
 			30s 0 pass 0 1 - -`},
-		{"the same nonce takes the same lease anew", leases(2), `
+		{"the same nonce takes the same permit again", leases(2), `
 			0s  1 pass 1 1 - 30s nonce=7
 			10s 1 pass 2 0 - 30s nonce=8
 			20s 1 pass 2 0 - 30s nonce=7    # now until 50 s

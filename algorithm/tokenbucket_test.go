@@ -63,7 +63,7 @@ func TestTokenBucketInterval(t *testing.T) {
 		limit Limit
 		steps string
 	}{
-		{"refilled at 60 and 120 s whoever came first; the surplus overflows", refill(3, 3), `
+		{"refilled at 60 and 120 s whichever came first; the surplus overflows", refill(3, 3), `
 			0s   1 pass 1 2 - 60s
 			20s  1 pass 2 1 - 40s
 			40s  1 pass 3 0 - 20s

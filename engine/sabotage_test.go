@@ -39,7 +39,7 @@ var sabotages = []sabotage{
 	}},
 	{scenario: "overrides", name: "ignores an override", old: "plan: gold", new: "plan: none"},
 	{scenario: "overrides", name: "limits the unlimited", old: "limits: unlimited", new: "limits: [1/1s]"},
-	{scenario: "overrides", name: "an override for ever", old: ", expires_at: 2027-01-15T08:00:10Z", new: ""},
+	{scenario: "overrides", name: "an override forever", old: ", expires_at: 2027-01-15T08:00:10Z", new: ""},
 	{scenario: "overrides", name: "one counter for all limits", rules: scopes(func(int, *rules.Override) uint64 { return 0 })},
 	{scenario: "overrides", name: "always other counters", rules: scopes(func(_ int, o *rules.Override) uint64 { return o.MatchID })},
 	{scenario: "override-counters", name: "one counter for all limits", rules: scopes(func(int, *rules.Override) uint64 { return 0 })},
@@ -90,7 +90,7 @@ var sabotages = []sabotage{
 	{scenario: "delays", name: "cannot wait", ticket: func(t *storage.Ticket) { t.MaxDelay = 0 }},
 	{scenario: "delays", name: "does not say so", verdict: func(v *penstock.Verdict) { v.Delay = 0 }},
 	{scenario: "reserve", name: "reserves nothing", ticket: everyGroup(func(g *storage.Group) { g.Reserve = 0 })},
-	{scenario: "reserve", name: "reserves for ever", ticket: everyGroup(func(g *storage.Group) {
+	{scenario: "reserve", name: "reserves forever", ticket: everyGroup(func(g *storage.Group) {
 		if g.Reserve != 0 {
 			g.Reserve = storage.MaxReserve
 		}

@@ -38,7 +38,7 @@ func TestLeaderInCompany(t *testing.T) {
 	select {
 	case <-back:
 	case <-time.After(30 * time.Second):
-		t.Error("whoever leads a run is still waiting, half a minute after giving up")
+		t.Error("the leader of a run is still waiting, half a minute after giving up")
 	}
 	if err := server.Resume(); err != nil {
 		t.Fatal(err)

@@ -203,7 +203,7 @@ func heldRepair(store *redisstore.Store) error {
 	for i, allowed := range []bool{false, true} {
 		t.Now = monday + seconds(61*i)
 		if _, err := store.Hold(t, &out); err != nil || out.Allowed != allowed {
-			return fmt.Errorf("%d s after a ban of a minute was dated anew: allowed %v (%v)", 61*i, out.Allowed, err)
+			return fmt.Errorf("%d s after a ban of a minute was redated: allowed %v (%v)", 61*i, out.Allowed, err)
 		}
 	}
 	return nil

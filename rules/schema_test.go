@@ -27,7 +27,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(published, Schema()) {
-		t.Errorf("%s is not what Schema returns; write it anew with PENSTOCK_TEST_UPDATE=1 go test ./rules -run %s", schemaFile, t.Name())
+		t.Errorf("%s is not what Schema returns; update it with PENSTOCK_TEST_UPDATE=1 go test ./rules -run %s", schemaFile, t.Name())
 	}
 }
 

@@ -45,7 +45,7 @@ type Ban struct {
 
 // A Resetter clears the state of a subject: the counters of the group's charges and of its replay budget,
 // strikes and ban (even if the group no longer has a penalty), and reservations. It leaves the records of
-// requests and of late charges, which expire soon.
+// requests and late charges, which expire soon.
 type Resetter interface {
 	Reset(ctx context.Context, g *Group) error
 }

@@ -42,7 +42,7 @@ var guards = []guard{
 	{"one id, many calls", false, oneIDOften},
 	{"every id four times", false, everyIDFourTimes},
 	{"repeats for ten minutes", false, repeatsForMinutes},
-	{"a denied id is decided anew", false, deniedIDs},
+	{"a denied id is decided again", false, deniedIDs},
 	{"duplicates in any trailing window", false, duplicatesOverLogs},
 	{"duplicates hold permits", true, duplicatesHoldPermits},
 	{"what is given back counts once", true, givenBackOnce},

@@ -35,7 +35,7 @@ func (h *hearing) hear(l ledger) {
 	if h.Penalty != nil {
 		state := l.balances[h.penaltyAccount()].penalty
 		h.sight.Penalty, h.sight.Banned, h.wrongPenalty = h.Penalty.Weigh(state, h.now)
-		l.tally.see("penalty dated anew", h.wrongPenalty)
+		l.tally.see("penalty redated", h.wrongPenalty)
 		l.tally.see("forgiven", state.Packed() != 0 && h.sight.Penalty.Packed() == 0)
 	}
 	if h.Remembers() && !h.sight.Banned {

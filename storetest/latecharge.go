@@ -53,7 +53,7 @@ func (l ledger) seeLate(a *storage.LateAmount, b balance, now algorithm.Instant)
 	l.tally.see("late charge", added)
 	l.tally.see("late charge cut", added && used >= most)
 	l.tally.see("late charge of which nothing counts", !added)
-	l.tally.see("late charge to a state dated anew", added && repaired)
+	l.tally.see("late charge to a state redated", added && repaired)
 }
 
 // lateAmount is what a node has admitted by itself under a meter: its own counter.

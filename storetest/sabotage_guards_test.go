@@ -50,7 +50,7 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"refreshes records":            {refreshesRecords, []string{"guarded twin", "scenario", "a repeat is free as often as was agreed"}},
 		"forgets replays":              {forgetsReplays, []string{"guarded twin", "scenario", "a repeat is free as often as was agreed"}},
 		"ignores the budget":           {ignoresBudget, []string{"guarded twin", "scenario", "storms", "one id, many calls", "every id four times", "repeats for ten minutes", "a repeat is free as often as was agreed"}},
-		"records denied calls":         {recordsDenied, []string{"guarded twin", "scenario", "a denied id is decided anew"}},
+		"records denied calls":         {recordsDenied, []string{"guarded twin", "scenario", "a denied id is decided again"}},
 		"confuses ids":                 {confusesIDs, []string{"guarded twin", "scenario", "hostile ids", "a repeat is free as often as was agreed"}},
 		"charges replays":              {chargesReplays, []string{"guarded twin", "guarded linear", "scenario", "a repeat is free as often as was agreed"}},
 		"counts the budget in windows": {countsBudgetInWindows, []string{"guarded twin", "scenario", "duplicates in any trailing window"}},

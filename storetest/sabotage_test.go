@@ -177,7 +177,7 @@ func TestTallyNotices(t *testing.T) {
 		"no peek":                          func(r *reached) { r.peeks = 0 },
 		"no impossible cost":               func(r *reached) { r.never = 0 },
 		"no frozen clock":                  func(r *reached) { r.frozen = 0 },
-		"no state dated anew":              func(r *reached) { r.repaired = 0 },
+		"no state redated":                 func(r *reached) { r.repaired = 0 },
 		"no denied call that counts":       func(r *reached) { r.denialsCounted = 0 },
 		"no tick of 1s":                    func(r *reached) { r.ticks = nil },
 		"neither may be below a twentieth": func(r *reached) { r.denied = r.allowed / 30 },

@@ -94,7 +94,7 @@ func (t *tally) missing(plain bool) error {
 		need("allowed call", r.allowed)
 		need("denied call", r.denied)
 		need("peek", r.peeks)
-		need("state dated anew", r.repaired)
+		need("state redated", r.repaired)
 		if k != algorithm.KindLeases { // takes one whatever the cost, and dates every permit ahead
 			need("impossible cost", r.never)
 			need("frozen clock", r.frozen)

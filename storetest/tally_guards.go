@@ -10,7 +10,7 @@ import (
 // The cases that traces with guards must reach: in requests, and in other operations.
 var (
 	guardedCalls = []string{
-		"strike", "ban", "second ban", "banned call", "banned peek", "forgiven", "penalty dated anew", "ban in another's denial",
+		"strike", "ban", "second ban", "banned call", "banned peek", "forgiven", "penalty redated", "ban in another's denial",
 		"replay", "replay that another group denies", "replay of a queued call", "replay that names the first",
 		"replay that takes a permit", "replay without a permit",
 		"repeat beyond the budget", "repeat too often or too late", "reservation", "reservation denied", "alone and guarded",
@@ -23,7 +23,7 @@ var (
 		"overage deny", "overage allow", "overage debt", "give-back", "refund of what was charged", "charge that was not reserved",
 		"lease settled", "reserved lease renewed", "renewal of a lost lease", "ban by hand", "lift", "reset",
 		"late charge", "late charge again", "late charge cut", "late charge of which nothing counts",
-		"late entry in between", "late charge to a state dated anew",
+		"late entry in between", "late charge to a state redated",
 	}
 )
 

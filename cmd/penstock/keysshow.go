@@ -18,11 +18,11 @@ func newKeysListCommand(a *app) *cobra.Command {
 	var most int
 	c := &cobra.Command{
 		Use:   "list RULE",
-		Short: "List the callers that a rule keeps state of",
-		Long: `List the callers that a rule keeps state of. Stores know them by a hash only; who it is, is
-told of those that called this server of late.
+		Short: "List the clients that a rule keeps state of",
+		Long: `List the clients that a rule keeps state of. Stores know clients by hash only; names are
+shown for those that this node has seen recently.
 
-A listing passes over the whole store, a page at a time, and keeps nobody waiting.`,
+A listing reads the whole store page by page, without blocking it.`,
 		Example: `  penstock keys list search-per-user
   penstock keys list search-per-user --most 10000 -o json`,
 		Args:              cobra.ExactArgs(1),

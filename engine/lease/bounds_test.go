@@ -55,7 +55,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 	}{
 		{"permits outlive their window", traced[0], false, eachGrant(func(_ *pool, g *grant) { g.until = g.sent + 10*ms })},
 		{"too much passes in a window by permits of another", traced[0], true, outlive},
-		{"permits live for ever", traced[3], false, outlive},
+		{"permits live forever", traced[3], false, outlive},
 		{"permits are spent twice", traced[3], false, twice},
 		{"too much passes in a window", traced[0], true, twice},
 		{"too much passes in a period", traced[2], true, twice},

@@ -1,4 +1,4 @@
 // Package jwtclaims reads verified claims of JSON Web Tokens, for rules that limit by them.
 //
-// It is separate from httplimit so that whoever limits without tokens links no JWT library.
+// It is separate from httplimit so that programs that limit without tokens link no JWT library.
 package jwtclaims

@@ -20,7 +20,7 @@ func TestDoctorOnRedis(t *testing.T) {
 		keys := nodetest.RedisCommand(t, server.Addr, "KEYS", "*")
 		for key := range strings.Lines(keys) {
 			if ttl := nodetest.RedisCommand(t, server.Addr, "PTTL", strings.TrimSpace(key)); ttl == "-1" {
-				t.Errorf("the doctor has left %q for ever", key)
+				t.Errorf("the doctor has left %q forever", key)
 			}
 		}
 	}

@@ -290,7 +290,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if waitUntil(ctx, done); ctx.Err() != nil {
-		t.Fatalf("in vain: %s", what)
+		t.Fatalf("timed out waiting for: %s", what)
 	}
 }
 

@@ -87,7 +87,7 @@ func (e *sqliteEngine) advise(err error) string {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return fmt.Sprintf("nothing was changed; another process has held the file locked for %v: try again, or end that process", e.options.Patience)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "the file is damaged or not a rules database: restore it from a backup, or move it and its -wal and -shm files away and save the rules anew"
+		return "the file is damaged or not a rules database: restore it from a backup, or move it and its -wal and -shm files away and save the rules again"
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return "let this user write to the file, its -wal and -shm files and their directory"
 	case sqlite3.SQLITE_IOERR:

@@ -35,7 +35,7 @@ func TestHourEnds(t *testing.T) {
 			t.Errorf("in all %+v of %d rules", s.Total, len(s.Rules))
 		}
 		if got := n.Recent(traffic.Filter{}, 10); len(got) != 2 {
-			t.Errorf("%d calls of late, want 2", len(got))
+			t.Errorf("%d recent requests, want 2", len(got))
 		}
 		time.Sleep(30 * time.Minute)
 		n.Totals()

@@ -21,7 +21,7 @@ func (g lastGood) read() (*Text, error) {
 	}
 	t, err := DecodeText(data)
 	if err != nil {
-		return nil, fmt.Errorf("read the last good rules from %s: %w; delete the file, it is written anew when the rules can be read again", g.path, err)
+		return nil, fmt.Errorf("read the last good rules from %s: %w; delete the file, it is written again when the rules can be read again", g.path, err)
 	}
 	return t, nil
 }

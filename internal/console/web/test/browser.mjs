@@ -79,7 +79,7 @@ export async function calls(n, path, headers) {
 export async function until(what, condition) {
   const end = Date.now() + patience
   while (!(await condition())) {
-    assert(Date.now() < end, `waited in vain: ${what}`)
+    assert(Date.now() < end, `timed out waiting for: ${what}`)
     await new Promise((r) => setTimeout(r, 200))
   }
 }

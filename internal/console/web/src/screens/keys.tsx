@@ -104,7 +104,7 @@ function Stored({ rule }: { rule: string }) {
     <section>
       <h2>In the store</h2>
       {wrong && <Trouble error={wrong} />}
-      <p class="quiet">The store knows callers by a keyed hash. Names are of those that called this node of late.</p>
+      <p class="quiet">The store knows clients by a keyed hash. Names are known for clients that this node has seen recently.</p>
       <ul class="keys">
         {keys.map((k) => (
           <li key={k.subject}>
