@@ -104,7 +104,9 @@ function Stored({ rule }: { rule: string }) {
     <section>
       <h2>In the store</h2>
       {wrong && <Trouble error={wrong} />}
-      <p class="quiet">The store knows clients by a keyed hash. Names are known for clients that this node has seen recently.</p>
+      <p class="quiet">
+        The store knows clients by a keyed hash. Names are known for clients that this node has seen recently.
+      </p>
       <ul class="keys">
         {keys.map((k) => (
           <li key={k.subject}>
