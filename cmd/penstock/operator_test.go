@@ -26,7 +26,10 @@ func (p *process) searches(t *testing.T, user string, n int) {
 func TestStatusCommand(t *testing.T) {
 	redis := redistest.Start(t)
 	p := startServe(t, nodetest.OnRedis("single", redis.Addr)+"node_name: first\nrules: {file: "+nodetest.RulesFile(t, keyRules)+"}")
-	nodetest.Eventually(t, "the store is connected", func() bool { code, _, _ := p.run(t, "status"); return code == exitYes })
+	nodetest.Eventually(t, "the node reports that it decides exactly", func() bool { // with its next heartbeat
+		code, out, _ := p.run(t, "status")
+		return code == exitYes && strings.Contains(out, "quality   exact\n")
+	})
 	code, out, errs := p.run(t, "status")
 	for _, want := range []string{"node      first, penstock ", "ready     yes\n", "store     redis, connected\n", "breaker   closed since 20", "rules     2 rules from ", "quality   exact\n", "nodes     1 node\n"} {
 		if code != exitYes || !strings.Contains(out, want) {
