@@ -71,6 +71,10 @@ func rulesText(slack int) string {
 type bound struct {
 	nodes int // that decide by themselves while Redis does not
 	lives int // how many times the limit can be spent in Redis: once, and once more if it forgets
+
+	// unheard is a link that loses replies: Redis may have charged a request that the node then denies, because
+	// another request was denied in the meantime.
+	unheard bool
 }
 
 // of returns how many requests of a kind's client may pass at most: what Redis allows, and what each node had

@@ -18,7 +18,8 @@ type fault struct {
 	name  string
 	short bool // run always, in a short form
 
-	lives int // as in bound
+	lives   int  // as in bound
+	unheard bool // as in bound
 
 	// silent is a fault during which Redis does not answer, or later than it did before: requests then
 	// wait up to the timeout.
@@ -92,7 +93,7 @@ func (f *fault) try(t *testing.T) {
 	for i, n := range s.nodes {
 		eventually(t, fmt.Sprintf("node %d has charged Redis with what it admitted", i), func() bool { return n.process.Exited() || n.booksAreBalanced() })
 	}
-	figures := judge(answers, during, bound{run.nodes, f.lives})
+	figures := judge(answers, during, bound{run.nodes, f.lives, f.unheard})
 	figures.fault, figures.goal = f.name, f.goal()
 	figures.countHoldings(s.watch.end(s.load.most, patient))
 	figures.publish()

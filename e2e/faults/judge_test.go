@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/penstock-io/penstock"
 )
 
 // A span is a part of a load's time.
@@ -72,6 +74,7 @@ func (f *figures) countFailures(answers []*answer) {
 func (f *figures) countAdmitted(answers []*answer, fault span, most bound) {
 	known := learn(answers, fault)
 	sent, admitted := map[caller]int{}, map[caller]int{}
+	charged := map[caller]int{} // requests that were denied, and that Redis may have charged all the same
 	for _, a := range answers {
 		if a.err != nil {
 			continue
@@ -83,6 +86,8 @@ func (f *figures) countAdmitted(answers []*answer, fault span, most bound) {
 		case a.kind.tame:
 			f.falseDenials++
 			f.blame("false denial: %v, %v after the beginning, call %d by quality %v", a.caller, a.due, sent[a.caller], a.quality)
+		case most.unheard && a.quality == penstock.QualityLocal:
+			charged[a.caller]++
 		}
 	}
 	for c, calls := range sent {
@@ -97,7 +102,7 @@ func (f *figures) countAdmitted(answers []*answer, fault span, most bound) {
 			f.blame("too much: %d calls of %v passed, at most %d may, with a limit of %d and what nodes knew: %+v", passed, c, may, c.kind.limit, known[c])
 		}
 		// Unspent permits of a lease are lost, and so is an unspent part of a limit that is divided.
-		if least := min(calls, c.kind.limit); passed < least && !c.kind.leased && !c.kind.divided {
+		if least := min(calls, c.kind.limit-charged[c]); passed < least && !c.kind.leased && !c.kind.divided {
 			f.falseDenials += least - passed
 			f.blame("false denial: %d of %d calls of %v passed, with a limit of %d", passed, calls, c, c.kind.limit)
 		}

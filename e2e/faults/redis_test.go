@@ -54,7 +54,7 @@ var redisFaults = []fault{
 }
 
 var linkFaults = []fault{
-	{name: "replies lost after execution, 2 %", short: true, lives: 1, arrange: onLink(func(s *stage, p *proxy) {
+	{name: "replies lost after execution, 2 %", short: true, lives: 1, unheard: true, arrange: onLink(func(s *stage, p *proxy) {
 		p.set(link{lose: 0.02})
 		s.hold()
 		p.set(link{})

@@ -31,7 +31,7 @@ func TestRetriesChargeTwice(t *testing.T) {
 		link := startProxy(t, redistest.Start(t).Addr)
 		nodes := []penstock.Decider{embed(t, link.Addr, s), embed(t, link.Addr, s)}
 		link.set(losing)
-		return judge(drive(nodes, 0, 4000), span{}, bound{len(nodes), 1})
+		return judge(drive(nodes, 0, 4000), span{}, bound{nodes: len(nodes), lives: 1, unheard: true})
 	}
 	lossy(spoiler{}).check(t)
 	spoilt := lossy(spoiler{store: func(s storage.FullStore) storage.FullStore { return retrying{s} }})
@@ -124,7 +124,7 @@ func TestOutageWithinItsBound(t *testing.T) {
 			})
 		}
 		fault.to = l.now()
-		return judge(append(answers, l.drive(2*third, 3*third)...), fault, bound{len(nodes), 1})
+		return judge(append(answers, l.drive(2*third, 3*third)...), fault, bound{nodes: len(nodes), lives: 1})
 	}
 	sound := outage(spoiler{})
 	sound.check(t)
