@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-io/penstock/internal/admin"
+	"github.com/penstock-io/penstock/internal/poll"
 	"github.com/penstock-io/penstock/internal/spelling"
 	"github.com/penstock-io/penstock/rules"
 )
@@ -255,12 +256,12 @@ func (s *topScreen) follow(ctx context.Context, updates chan<- topUpdate) {
 			return ctx.Err()
 		}
 	}
-	for ctx.Err() == nil {
+	for {
 		err := s.client.stream(ctx, s.path, func(event string, data []byte) error {
 			return send(topUpdate{event: event, data: slices.Clone(data)})
 		})
-		if send(topUpdate{err: err}) == nil {
-			time.Sleep(time.Second)
+		if send(topUpdate{err: err}) != nil || poll.Pause(ctx, time.Second) != nil {
+			return
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/poll"
 )
 
 // An Answer is the target's answer to one request.
@@ -196,23 +197,12 @@ func (w *worker) work(ctx context.Context) {
 			return
 		}
 		if early := due - time.Since(w.began); early > 0 {
-			if !sleep(ctx, early) {
+			if poll.Pause(ctx, early) != nil {
 				return
 			}
 			w.record(w.lag, time.Since(w.began)-due)
 		}
 		w.send(ctx, due)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

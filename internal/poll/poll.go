@@ -61,10 +61,20 @@ func Listen(ctx context.Context, listen func(ctx context.Context, changed func()
 			pause = minPause
 		}
 		failed(err)
-		select {
-		case <-ctx.Done():
+		if Pause(ctx, pause/2+rand.N(pause)) != nil {
 			return
-		case <-time.After(pause/2 + rand.N(pause)):
 		}
+	}
+}
+
+// Pause waits for d. It returns the context's error if that ends first.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -76,3 +76,17 @@ func TestListen(t *testing.T) {
 func TestListenEndsWithoutError(t *testing.T) {
 	Listen(t.Context(), func(context.Context, func()) error { return nil }, func() {}, func(err error) { t.Error(err) })
 }
+
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := Pause(t.Context(), time.Hour); err != nil || time.Since(began) != time.Hour {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := Pause(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Hour+time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}

@@ -202,7 +202,7 @@ func (s *Source) listen(ctx context.Context, heard func()) error {
 			continue
 		}
 		answer.ErrorDetail = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: fmt.Sprintf("%.4096s", refused.Error())}
-		if err := sleep(ctx, pause); err != nil {
+		if err := poll.Pause(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, maxPause)
@@ -211,15 +211,6 @@ func (s *Source) listen(ctx context.Context, heard func()) error {
 
 // Pauses before a refusal is sent: servers resend a refused configuration at once.
 const minPause, maxPause = 50 * time.Millisecond, 5 * time.Second
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // receive hands over a configuration and waits for its result.
 func (s *Source) receive(ctx context.Context, r *discoveryv3.DiscoveryResponse) (refused, err error) {
