@@ -157,7 +157,7 @@ func section(o Options, elapsed, cpu report.Table, columns []cell) report.Sectio
 		Name:  "memory",
 		Title: fmt.Sprintf("In process memory, %s keys", report.Figure(float64(o.Keys))),
 		Notes: []string{"Our rows hash the subject from the same string that the peers take as their key, on every call, and fill a whole decision; the reference is the fastest peer of each column.",
-			fmt.Sprintf("One read from a random place among so many 32-byte slots takes %v on this machine: what a lone call to a new key waits for whatever else it does. Calls that come many at a time wait for it together.", chase(o.Keys))},
+			fmt.Sprintf("One read from a random place among this number of 32-byte slots takes %v on this machine. A single decision for a new key cannot be faster; decisions in a batch share the wait.", chase(o.Keys))},
 	}
 	for i, c := range columns {
 		if c.pattern == inprocess.Uniform && c.limit == inprocess.Roomy {

@@ -61,7 +61,7 @@ not seen recently are counted as unknown.`,
 		},
 	}
 	server.add(c)
-	c.Flags().IntVar(&most, "most", 1000, "stop after so many, `n`")
+	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
 	return c
 }
 

@@ -49,7 +49,7 @@ A listing reads the whole store page by page, without blocking it.`,
 		},
 	}
 	server.add(c)
-	c.Flags().IntVar(&most, "most", 1000, "stop after so many, `n`")
+	c.Flags().IntVar(&most, "most", 1000, "list at most `n`")
 	return c
 }
 
