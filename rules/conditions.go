@@ -85,7 +85,7 @@ func (c *compiler) patterns(all Patterns, at path, p pattern.Path) []index.Attri
 			case err != nil:
 				c.fail(at.with(i), complain("%v", err))
 			case name == "ip" && !pattern.Wild && !pattern.Network.IsValid():
-				c.fail(at.with(i), complain("%.64q is no address and no network", text).but("as in 192.0.2.1 or 192.0.2.0/24"))
+				c.fail(at.with(i), complain("invalid address or network %.64q", text).but("as in 192.0.2.1 or 192.0.2.0/24"))
 			}
 			a.Patterns = append(a.Patterns, pattern)
 		}

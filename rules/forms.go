@@ -88,7 +88,7 @@ func (k KeyPart) value() string { return index.KeyPart(k).Value() }
 
 func checkAttributeName(name string) *complaint {
 	if len(name) > bounds.AttributeName || !pattern.IsName(name) {
-		return complain("%.80q is no name of an attribute", name).but("use up to %d letters, digits, - and _", bounds.AttributeName)
+		return complain("invalid attribute name %.80q", name).but("use up to %d letters, digits, - and _", bounds.AttributeName)
 	}
 	return nil
 }

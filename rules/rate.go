@@ -75,7 +75,7 @@ func unknownUnit(name string, offset int, inRate bool) *complaint {
 func parseRate(text string) (Rate, *complaint) {
 	before, after, ok := strings.Cut(text, "/")
 	if !ok {
-		return Rate{}, complain("%.40q is no rate", text).but("write how much per how long, as in 100/1m")
+		return Rate{}, complain("invalid rate %.40q", text).but("write how much per how long, as in 100/1m")
 	}
 	if before == "" {
 		return Rate{}, complain("%.40q does not say how much", text).but("write for example 100%.20s", text)
@@ -144,7 +144,7 @@ func parseDuration(text string, inRate bool) (time.Duration, *complaint) {
 	for at := 0; at < len(text); {
 		digits := leadingDigits(text[at:])
 		if digits == "" {
-			return 0, complain("%.40q is no duration", text).in(runes(text[:at])).but("write a number and a unit, as in 30s or 1h30m")
+			return 0, complain("invalid duration %.40q", text).in(runes(text[:at])).but("write a number and a unit, as in 30s or 1h30m")
 		}
 		name := leadingUnit(text[at+len(digits):])
 		end := at + len(digits) + len(name)
@@ -178,7 +178,7 @@ func badUnit(text string, at int, digits string) *complaint {
 	case rest[0] == '.' || rest[0] == ',':
 		return complain("%.40s is not made of whole numbers", text).in(runes(text[:at])).but("write it in a smaller unit, as in 1h30m")
 	}
-	return complain("%.40q is no duration", text).in(runes(text[:at+len(digits)])).but("write a number and a unit, as in 30s or 1h30m")
+	return complain("invalid duration %.40q", text).in(runes(text[:at+len(digits)])).but("write a number and a unit, as in 30s or 1h30m")
 }
 
 func leadingDigits(s string) string {

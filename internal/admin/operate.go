@@ -84,7 +84,7 @@ func (a *Admin) ban(x *exchange) (any, error) {
 	var mistakes []wire.Mistake
 	length, err := rules.ParseDuration(asked.Duration)
 	if err != nil || length < algorithm.MinWindow || length > algorithm.MaxWindow {
-		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("%.32q is no length of time from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
+		mistakes = append(mistakes, wire.Mistake{At: "duration", Message: fmt.Sprintf("invalid duration %.32q: must be from %v to %v, for example 1h", asked.Duration, algorithm.MinWindow, rules.Duration(algorithm.MaxWindow))})
 	}
 	return a.banFor(x, &asked.whom, "ban", length, mistakes...)
 }

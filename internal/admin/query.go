@@ -39,7 +39,7 @@ func (q *query) number(name string, otherwise, least, most int64) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		q.fail(name, fmt.Sprintf("%.32q is no number from %d to %d", text, least, most))
+		q.fail(name, fmt.Sprintf("invalid number %.32q: must be from %d to %d", text, least, most))
 	}
 	return n
 }

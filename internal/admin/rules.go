@@ -219,7 +219,7 @@ func (a *Admin) versions(x *exchange) (any, error) {
 func (a *Admin) version(x *exchange) (any, error) {
 	number, err := strconv.ParseInt(x.r.PathValue("number"), 10, 64)
 	if err != nil || number < 1 {
-		return nil, invalid("version %.32q is no number from 1 on", x.r.PathValue("number"))
+		return nil, invalid("invalid version %.32q: must be a number from 1 on", x.r.PathValue("number"))
 	}
 	db, err := a.database(x.r.Context())
 	if err != nil {

@@ -69,7 +69,7 @@ func (x *exchange) last() (time.Duration, error) {
 	if text := q.text("last"); text != "" {
 		var err error
 		if last, err = rules.ParseDuration(text); err != nil || last <= 0 || last > traffic.Reach {
-			q.fail("last", fmt.Sprintf("%.32q is no length of time up to %v, for example 15m", text, rules.Duration(traffic.Reach)))
+			q.fail("last", fmt.Sprintf("invalid duration %.32q: must be at most %v, for example 15m", text, rules.Duration(traffic.Reach)))
 		}
 	}
 	return last, q.err()

@@ -20,7 +20,7 @@ export function Explain() {
     if (!asked.q) return
     const read = readAttributes(asked.q)
     if (read.wrong) {
-      setWrong(new Error(`"${read.wrong}" is no name=value`))
+      setWrong(new Error(`invalid attribute "${read.wrong}": write name=value`))
       return
     }
     post('/v1/explain', { body: { attributes: read.found } }).then(setFound, (err: Failure) => setWrong(err))

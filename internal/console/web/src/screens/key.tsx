@@ -15,7 +15,7 @@ export function Key({ text, rule }: { text: string; rule?: string }) {
     post('/v1/keys/show', { body: { attributes: found, rule: rule || undefined }, signal }),
   )
   const shown = loaded.data
-  if (wrong) return <Trouble error={new Error(`"${wrong}" is no name=value`)} />
+  if (wrong) return <Trouble error={new Error(`invalid attribute "${wrong}": write name=value`)} />
   return (
     <>
       {loaded.error && <Trouble error={loaded.error} />}

@@ -8,17 +8,17 @@ test('a failure says where each error of the request is, once', () => {
     title: 'Bad Request',
     status: 400,
     code: 'invalid',
-    detail: 'duration: "soon" is no length of time; rule: must be a string, is a number',
+    detail: 'duration: invalid duration "soon"; rule: must be a string, is a number',
     errors: [
-      { at: 'duration', message: '"soon" is no length of time' },
+      { at: 'duration', message: 'invalid duration "soon"' },
       { at: 'rule', message: 'must be a string, is a number' },
     ],
   })
-  expect(failure.message).toBe('duration: "soon" is no length of time\nrule: must be a string, is a number')
+  expect(failure.message).toBe('duration: invalid duration "soon"\nrule: must be a string, is a number')
 })
 
 test('a failure keeps the positions of errors in rules', () => {
-  const problems = [{ severity: 'error' as const, line: 15, column: 59, message: '"often" is no rate' }]
+  const problems = [{ severity: 'error' as const, line: 15, column: 59, message: 'invalid rate "often"' }]
   const failure = new Failure(400, { title: 'Bad Request', detail: 'the rules have 1 mistake', problems })
   expect(failure.message).toBe('the rules have 1 mistake')
   expect(failure.problems).toEqual(problems)
