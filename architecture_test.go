@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -90,18 +89,6 @@ func functionName(f *ast.FuncDecl) string {
 		return f.Name.Name
 	}
 	return name.Name + "." + f.Name.Name
-}
-
-// Links lead to files that exist.
-func TestArchitectureLinks(t *testing.T) {
-	_, sections := architecture(t)
-	for title, text := range sections {
-		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)`).FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join("docs", link[1])); err != nil {
-				t.Errorf("%s: %v", title, err)
-			}
-		}
-	}
 }
 
 // Each package is listed once, and imports only packages of its own layer and of those below. Only tests

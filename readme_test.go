@@ -50,7 +50,7 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 // The Go code in documents compiles, and the test fails if it does not.
 func TestDocumentsCompile(t *testing.T) {
 	files := map[string]string{"given.go": given}
-	for _, document := range []string{"README.md", "docs/go.md"} {
+	for _, document := range []string{"README.md", "docs/tutorials/go.md"} {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)

@@ -22,12 +22,12 @@ type statedBound struct{ source, value string }
 
 var boundRow = regexp.MustCompile("(?m)^\\|[^|]*\\| `([^`|]+)` \\| `([^`|]+)` \\|")
 
-// SECURITY.md states the defaults of settings as docs/configuration.md does, which is generated from the
+// SECURITY.md states the defaults of settings as docs/reference/configuration.md does, which is generated from the
 // code, and constants as they are in the code.
 func TestSecurityBounds(t *testing.T) {
 	text := read(t, "SECURITY.md")
 	defaults := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([^`]*)` \\|").FindAllStringSubmatch(read(t, "docs/configuration.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([^`]*)` \\|").FindAllStringSubmatch(read(t, "docs/reference/configuration.md"), -1) {
 		defaults[row[1]] = row[2]
 	}
 	rows := boundRow.FindAllStringSubmatch(text, -1)

@@ -79,16 +79,27 @@ func readAvoided(t *testing.T) (phrases []avoided, exceptions map[string]bool) {
 // textFiles are the files of the tree that people read.
 func textFiles(t *testing.T) (names []string) {
 	t.Helper()
-	out, err := exec.Command("git", "ls-files", "-z").Output()
-	if err != nil {
-		t.Skipf("not a git checkout: %v", err)
-	}
-	for name := range strings.SplitSeq(string(out), "\x00") {
+	for _, name := range trackedFiles(t) {
 		switch filepath.Ext(name) {
 		case ".go", ".md", ".ts", ".tsx", ".mjs", ".py", ".yaml", ".yml":
 			if !strings.HasSuffix(name, ".pb.go") && name != "words_test.go" {
 				names = append(names, name)
 			}
+		}
+	}
+	return names
+}
+
+// trackedFiles are the files that are committed, or staged to be.
+func trackedFiles(t *testing.T) (names []string) {
+	t.Helper()
+	out, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Skipf("not a git checkout: %v", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -52,7 +52,7 @@ func TestAlerts(t *testing.T) {
 
 // Alerts and the dashboard use only existing metrics.
 func TestMetricsExist(t *testing.T) {
-	documented, err := os.ReadFile("../docs/metrics.md")
+	documented, err := os.ReadFile("../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

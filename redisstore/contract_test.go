@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/storetest"
 )
 
-// The permissions that docs/redis.md asks an operator to grant, and no others.
+// The permissions that docs/reference/redis.md asks an operator to grant, and no others.
 const (
 	aclCommands = "+evalsha +eval +ping +hello +time +get +mget +exists +set" +
 		" +lindex +lrange +llen +lpop +rpush +lset +del +pexpire" +

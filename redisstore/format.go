@@ -6,5 +6,5 @@ package redisstore
 // A value of another format is an error, wrapping [penstock.ErrCorrupt], for the tickets that need it. The
 // value is left unchanged, because a later Penstock may have written it. So a release with a new format
 // must read both and, until its operator confirms that all nodes run that release, write this one.
-// docs/upgrade.md promises that.
+// docs/how-to/upgrade.md promises that.
 const StateFormat = 1

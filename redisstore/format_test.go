@@ -94,7 +94,7 @@ func TestRecordedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(known), written); diff != "" {
-		t.Fatalf("the format of state has changed: nodes of two versions on one Redis would not understand each other; see docs/upgrade.md (-recorded +written)\n%s", diff)
+		t.Fatalf("the format of state has changed: nodes of two versions on one Redis would not understand each other; see docs/how-to/upgrade.md (-recorded +written)\n%s", diff)
 	}
 	ask(t, server.Addr, "FLUSHALL")
 	restore(t, client, string(known))
@@ -120,7 +120,7 @@ func TestRecordedState(t *testing.T) {
 	}
 }
 
-// later returns the script of a release with another format, as docs/upgrade.md requires it: it reads both,
+// later returns the script of a release with another format, as docs/how-to/upgrade.md requires it: it reads both,
 // and writes the old one until it is told that all nodes read the new one.
 func later(t *testing.T, writesNew bool) string {
 	t.Helper()

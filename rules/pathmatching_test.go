@@ -94,9 +94,9 @@ var (
 	pathRow   = regexp.MustCompile("(?m)^\\| `(/[^`]*)` \\| (.*) \\|$")
 )
 
-// The rules that docs/path-matching.md shows compile, and match the paths in its table as it says.
+// The rules that docs/explanation/path-matching.md shows compile, and match the paths in its table as it says.
 func TestPathMatchingPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/path-matching.md")
+	page, err := os.ReadFile("../docs/explanation/path-matching.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 package rules
 
-// referenceExamples are the examples of docs/rules-reference.md, by field.
+// referenceExamples are the examples of docs/reference/rules-reference.md, by field.
 var referenceExamples = map[string]string{
 	"attributes":    "attributes:\n  user: {header: X-User-ID}\n  plan: {claim: plan}\n",
 	"path_matching": "path_matching: {ignore_case: true, ignore_trailing_slash: true}\n",

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-io/penstock/internal/strictdoc"
 )
 
-const referenceFile = "../docs/rules-reference.md"
+const referenceFile = "../docs/reference/rules-reference.md"
 
 // A section of the reference describes the fields of one type.
 type section struct {
@@ -29,13 +29,13 @@ var sections = []section{
 	{"Attribute", "An attribute has one source.", reflect.TypeFor[Source](), path{"attributes", "user"}, "attributes.NAME"},
 	{"Rule", "The fields of a rule.", reflect.TypeFor[RuleTerms](), path{"rules", 0}, "rules[]"},
 	{"Match", "Conditions of a rule or of an override. All must hold.", reflect.TypeFor[MatchTerms](), path{"rules", 0, "match"}, "rules[].match"},
-	{"Path matching", "Differences between paths, for the document or for one rule. See [path matching](path-matching.md).", reflect.TypeFor[PathTerms](), path{"rules", 0, "path_matching"}, "rules[].path_matching"},
-	{"Limit", "A limit is a rate alone, such as `100/1m`, or a mapping. See [which algorithm](algorithms.md).", reflect.TypeFor[LimitTerms](), path{"rules", 0, "limits", 0}, "rules[].limits[]"},
+	{"Path matching", "Differences between paths, for the document or for one rule. See [path matching](../explanation/path-matching.md).", reflect.TypeFor[PathTerms](), path{"rules", 0, "path_matching"}, "rules[].path_matching"},
+	{"Limit", "A limit is a rate alone, such as `100/1m`, or a mapping. See [which algorithm](../explanation/algorithms.md).", reflect.TypeFor[LimitTerms](), path{"rules", 0, "limits", 0}, "rules[].limits[]"},
 	{"Cost", "A cost is a number, or a mapping with one of `attribute`, `response_header` and `response_bytes`.", reflect.TypeFor[CostTerms](), path{"rules", 0, "cost"}, "rules[].cost"},
-	{"Dedup", "How duplicates are recognised. See [duplicates](around-a-charge.md#duplicates).", reflect.TypeFor[DedupTerms](), path{"rules", 0, "dedup"}, "rules[].dedup"},
-	{"Reserve", "How an estimate is settled. See [reservations](around-a-charge.md#reservations).", reflect.TypeFor[ReserveTerms](), path{"rules", 0, "reserve"}, "rules[].reserve"},
+	{"Dedup", "How duplicates are recognised. See [duplicates](../explanation/around-a-charge.md#duplicates).", reflect.TypeFor[DedupTerms](), path{"rules", 0, "dedup"}, "rules[].dedup"},
+	{"Reserve", "How an estimate is settled. See [reservations](../explanation/around-a-charge.md#reservations).", reflect.TypeFor[ReserveTerms](), path{"rules", 0, "reserve"}, "rules[].reserve"},
 	{"Overdraft", "How far a balance can fall below zero.", reflect.TypeFor[OverdraftTerms](), path{"rules", 0, "overdraft"}, "rules[].overdraft"},
-	{"Penalty", "When a client is banned. See [bans](around-a-charge.md#bans).", reflect.TypeFor[PenaltyTerms](), path{"rules", 0, "penalty"}, "rules[].penalty"},
+	{"Penalty", "When a client is banned. See [bans](../explanation/around-a-charge.md#bans).", reflect.TypeFor[PenaltyTerms](), path{"rules", 0, "penalty"}, "rules[].penalty"},
 	{"Override", "Other limits for some requests of a rule. See [overrides](rules.md#overrides).", reflect.TypeFor[OverrideTerms](), path{"rules", 0, "overrides", 0}, "rules[].overrides[]"},
 	{"Lists", "Lists are checked before rules. An entry is a mapping of attributes to values.", reflect.TypeFor[Lists](), path{"lists"}, "lists"},
 }
@@ -133,7 +133,7 @@ func reference() string {
 	var b strings.Builder
 	b.WriteString("# Rules reference\n\n" +
 		"Every field of a rules document, with an example. [Rules](rules.md) explains how they work together.\n\n" +
-		"This page is generated from the types that the parser reads, as is [rules.schema.json](rules.schema.json) for editors. " +
+		"This page is generated from the types that the parser reads, as is [rules.schema.json](../rules.schema.json) for editors. " +
 		"Examples of a rule's fields leave out its `name`, `key` and `limits` where these do not matter.\n\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "- [%s](#%s)", s.title, anchor(s.title))

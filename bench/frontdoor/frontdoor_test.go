@@ -45,7 +45,7 @@ func TestProgramsLimit(t *testing.T) {
 
 // The documentation shows these programs unchanged.
 func TestDocumentationShowsThem(t *testing.T) {
-	page, err := os.ReadFile("../../docs/go-compared.md")
+	page, err := os.ReadFile("../../docs/explanation/go-compared.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestDocumentationShowsThem(t *testing.T) {
 		}
 		for _, f := range found {
 			if !strings.Contains(string(page), f) {
-				t.Errorf("docs/go-compared.md does not show this, from bench/frontdoor/%s:\n%s", file, f)
+				t.Errorf("docs/explanation/go-compared.md does not show this, from bench/frontdoor/%s:\n%s", file, f)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ seconds, and it neither creates nor migrates a database.
   ✗  failed: the next line says how to fix it
   ?  unknown: cannot be checked from here, usually because the Redis user lacks the right
 
-With only the rights in docs/redis.md some checks are unknown. That is expected, and does
+With only the rights in docs/reference/redis.md some checks are unknown. That is expected, and does
 not change the exit status.
 
 Exit status: 0 no check failed, 1 some did, 3 Redis or the rules' origin could not be

@@ -30,7 +30,7 @@ var yamlFile = regexp.MustCompile("(?s)```yaml\n# ([a-z-]+\\.yaml)\n(.*?)```")
 func TestHowTos(t *testing.T) {
 	for _, name := range howTos {
 		t.Run(name, func(t *testing.T) {
-			path, err := filepath.Abs(filepath.Join("../../docs", name))
+			path, err := filepath.Abs(filepath.Join("../../docs/how-to", name))
 			if err != nil {
 				t.Fatal(err)
 			}

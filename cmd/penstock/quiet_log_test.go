@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// A first start on an empty database, and applying rules with the Redis rights that docs/redis.md lists, are
+// A first start on an empty database, and applying rules with the Redis rights that docs/reference/redis.md lists, are
 // normal: the log has no errors, and says what to do next.
 func TestNormalStatesAreNoErrors(t *testing.T) {
 	redis := redistest.Start(t)

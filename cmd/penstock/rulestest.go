@@ -63,7 +63,7 @@ all *.yaml, *.yml and *.json are run.
           - {call: {}, expect: {allowed: false, rule: login-per-account, retry_after: 1m}}
           - {at: 1m, call: {}, expect: {allowed: true}}
 
-docs/rules-testing.md has the whole format.
+docs/how-to/rules-testing.md has the whole format.
 
 Exit status: 0 if all is as expected, 1 if not.`,
 		Example: `  penstock rules test tests/

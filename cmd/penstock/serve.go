@@ -30,7 +30,7 @@ in SQLite in the data directory, and a demo upstream behind the gateway.
 
 Every key of the configuration file is also an environment variable, PENSTOCK_ and the
 key: store.redis.timeout is PENSTOCK_STORE_REDIS_TIMEOUT. A flag beats the environment,
-the environment beats the file. docs/configuration.md lists all keys.
+the environment beats the file. docs/reference/configuration.md lists all keys.
 
 SIGTERM and SIGINT let calls under way end; a second one ends the server at once.
 SIGHUP reads the rules again at once. Under systemd the server says when it is ready.`,
@@ -73,7 +73,7 @@ SIGHUP reads the rules again at once. Under systemd the server says when it is r
 	c.Flags().BoolVar(&traffic, "traffic", false, "with --demo: calls of made-up callers from the start; the console turns them on and off")
 	c.Flags().BoolVar(&check, "check", false, "check everything that a start checks (configuration, rules, certificates, secrets, data_dir) except that ports are free, and exit")
 	c.Flags().BoolVar(&connect, "connect", false, "with --check: also connect to Redis, the rules database, the JWKS URL and the upstreams")
-	c.Flags().BoolVar(&envoyEnv, "envoy-ratelimit-env", false, "also read the environment variables of envoyproxy/ratelimit; docs/envoy-migrate.md")
+	c.Flags().BoolVar(&envoyEnv, "envoy-ratelimit-env", false, "also read the environment variables of envoyproxy/ratelimit; docs/how-to/envoy-migrate.md")
 	config.AddFlags(c.Flags())
 	return c
 }

@@ -18,7 +18,7 @@ func TestInstallDocuments(t *testing.T) {
 	}
 	install, _, _ = strings.Cut(install, "\n## ")
 	for name, text := range map[string]string{
-		"README.md": install, "docs/install.md": readFile(t, filepath.Join(root, "docs/install.md")), "docs/kubernetes.md": readFile(t, filepath.Join(root, "docs/kubernetes.md")),
+		"README.md": install, "docs/how-to/install.md": readFile(t, filepath.Join(root, "docs/how-to/install.md")), "docs/how-to/kubernetes.md": readFile(t, filepath.Join(root, "docs/how-to/kubernetes.md")),
 	} {
 		for _, found := range regexp.MustCompile("(?m)(?:^|`|&& )make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(makefile, "\n"+found[1]+":") {
@@ -39,7 +39,7 @@ func TestInstallDocuments(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range []string{"docs/install.md", "deploy/compose/compose.yaml", "deploy/kubernetes/chart/values.yaml", "deploy/kubernetes/manifests/penstock.yaml"} {
+	for _, file := range []string{"docs/how-to/install.md", "deploy/compose/compose.yaml", "deploy/kubernetes/chart/values.yaml", "deploy/kubernetes/manifests/penstock.yaml"} {
 		if !strings.Contains(readFile(t, filepath.Join(root, file)), "ghcr.io/penstock-io/penstock") {
 			t.Errorf("%s has another name of the image", file)
 		}

@@ -30,7 +30,7 @@ func Check(t testing.TB, file string, promises []string) {
 	}
 	broken := Broken(strings.Split(strings.TrimSpace(string(text)), "\n"), promises)
 	if len(broken) > 0 {
-		t.Errorf("existing clients break:\n%s\nIf that is intended, say so in docs/upgrade.md and accept it: PENSTOCK_TEST_UPDATE=1 go test -run '^%s$' in this package writes %s",
+		t.Errorf("existing clients break:\n%s\nIf that is intended, say so in docs/how-to/upgrade.md and accept it: PENSTOCK_TEST_UPDATE=1 go test -run '^%s$' in this package writes %s",
 			strings.Join(broken, "\n"), t.Name(), file)
 	}
 }

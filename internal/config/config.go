@@ -8,7 +8,7 @@ import (
 )
 
 // Config is everything that can be configured. The tags give the name and the description of a field: the file,
-// the environment, error messages and docs/configuration.md all use them.
+// the environment, error messages and docs/reference/configuration.md all use them.
 type Config struct {
 	Listen         Listen     `key:"listen"`
 	Upstreams      []Upstream `key:"upstreams" doc:"where the gateway sends calls; in the environment, the same YAML"`

@@ -8,5 +8,5 @@
 //	options.go tls.go       the settings as options of other packages
 //
 // The tags of Config are the only source of its names: the file, the environment, errors and
-// docs/configuration.md follow them.
+// docs/reference/configuration.md follow them.
 package config

@@ -43,7 +43,7 @@ func UnknownVariables(env []string) (errs []error) {
 			errs = append(errs, fmt.Errorf("unknown environment variable %q, did you mean %s?", name, meant))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("unknown environment variable %.128q: unset it, or see docs/configuration.md for all names", name))
+		errs = append(errs, fmt.Errorf("unknown environment variable %.128q: unset it, or see docs/reference/configuration.md for all names", name))
 	}
 	return errs
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const referenceFile = "../../docs/configuration.md"
+const referenceFile = "../../docs/reference/configuration.md"
 
 // The reference is made from the tags of config. After a change there:
 // PENSTOCK_TEST_UPDATE=1 go test ./internal/config -run TestReference
@@ -24,7 +24,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/configuration.md is not what config.go says: PENSTOCK_TEST_UPDATE=1 go test ./internal/config -run TestReference")
+		t.Error("docs/reference/configuration.md is not what config.go says: PENSTOCK_TEST_UPDATE=1 go test ./internal/config -run TestReference")
 	}
 }
 
@@ -32,7 +32,7 @@ func reference() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-` + "`penstock serve`" + ` reads a YAML file (` + "`--config`" + ` or ` + "`PENSTOCK_CONFIG`" + `), then the environment, then flags: the later beats the earlier. Every key is also an environment variable: ` + "`PENSTOCK_`" + ` and the key in capitals, ` + "`_`" + ` for dots; lists with commas. An unknown field is an error, and so is an unknown ` + "`PENSTOCK_…`" + ` variable; what Kubernetes sets for services (` + "`PENSTOCK_SERVICE_*`" + `, ` + "`PENSTOCK_PORT*`" + `) and ` + "`PENSTOCK_TEST_*`" + ` are ignored. All errors are reported at once with where they are. ` + "`penstock serve --check`" + ` checks everything that a start checks (configuration, rules, certificates, secrets, ` + "`data_dir`" + `; not whether ports are free) and says ` + "`ok`" + ` or every error; ` + "`--connect`" + ` adds Redis, the rules database, the JWKS URL and the upstreams; ` + "`penstock doctor`" + ` takes the same configuration and [looks at all that it rests on](doctor.md).
+` + "`penstock serve`" + ` reads a YAML file (` + "`--config`" + ` or ` + "`PENSTOCK_CONFIG`" + `), then the environment, then flags: the later beats the earlier. Every key is also an environment variable: ` + "`PENSTOCK_`" + ` and the key in capitals, ` + "`_`" + ` for dots; lists with commas. An unknown field is an error, and so is an unknown ` + "`PENSTOCK_…`" + ` variable; what Kubernetes sets for services (` + "`PENSTOCK_SERVICE_*`" + `, ` + "`PENSTOCK_PORT*`" + `) and ` + "`PENSTOCK_TEST_*`" + ` are ignored. All errors are reported at once with where they are. ` + "`penstock serve --check`" + ` checks everything that a start checks (configuration, rules, certificates, secrets, ` + "`data_dir`" + `; not whether ports are free) and says ` + "`ok`" + ` or every error; ` + "`--connect`" + ` adds Redis, the rules database, the JWKS URL and the upstreams; ` + "`penstock doctor`" + ` takes the same configuration and [looks at all that it rests on](../how-to/doctor.md).
 
 ` + "```yaml\n" + exampleConfig + "```" + `
 

@@ -49,7 +49,7 @@ func (d *doctor) examineConfig(invalid error) bool {
 		return true
 	}
 	for _, mistake := range found.Mistakes {
-		d.report.fail("configuration", "serve would not start; docs/configuration.md lists all keys", "%v", mistake)
+		d.report.fail("configuration", "serve would not start; docs/reference/configuration.md lists all keys", "%v", mistake)
 	}
 	return !found.Unreadable
 }

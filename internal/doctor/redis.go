@@ -15,7 +15,7 @@ func (d *doctor) examineStore(ctx context.Context, found *rules.Snapshot) {
 	}
 	options, err := d.Config.Store.Redis.Options()
 	if err != nil {
-		d.report.fail("reach", "docs/configuration.md, store.redis.tls", "%v", err)
+		d.report.fail("reach", "docs/reference/configuration.md, store.redis.tls", "%v", err)
 		return
 	}
 	as := identity{options.Username, options.Password, options.TLS}

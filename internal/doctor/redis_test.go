@@ -30,8 +30,8 @@ func TestDoctorOnRedis(t *testing.T) {
 	}
 }
 
-// The server's user has only the rights that docs/redis.md lists: much cannot be checked then, and the report
-// says so.
+// The server's user has only the rights that docs/reference/redis.md lists: much cannot be checked then, and the
+// report says so.
 func TestDoctorUnderTheLeastRights(t *testing.T) {
 	server := redistest.Start(t)
 	nodetest.RedisCommand(t, server.Addr, append([]string{"ACL", "SETUSER", "penstock", "on", ">only-in-tests", "~pen:*", "-@all"}, nodetest.DocumentedRights(t)...)...)
@@ -39,7 +39,7 @@ func TestDoctorUnderTheLeastRights(t *testing.T) {
 	b := visit(t, as)
 	b.golden("least", Healthy)
 
-	// The rights in docs/doctor.md let it check.
+	// The rights in docs/how-to/doctor.md let it check.
 	nodetest.RedisCommand(t, server.Addr, "ACL", "SETUSER", "penstock", "+config|get", "+info")
 	if text, code := b.examine(); code != Healthy || strings.Count(text, "  ? ") != 1 || !strings.Contains(text, "✓ excess") {
 		t.Errorf("with more rights: outcome %d\n%s", code, text)
@@ -64,12 +64,12 @@ func TestDoctorTriesWhatIsDocumented(t *testing.T) {
 	documented := nodetest.DocumentedRights(t)
 	for _, name := range documented {
 		if !tried[name] {
-			t.Errorf("docs/redis.md asks for %s, and the doctor does not try it", name)
+			t.Errorf("docs/reference/redis.md asks for %s, and the doctor does not try it", name)
 		}
 		delete(tried, name)
 	}
 	for name := range tried {
-		t.Errorf("the doctor tries %s, and docs/redis.md does not ask for it", name)
+		t.Errorf("the doctor tries %s, and docs/reference/redis.md does not ask for it", name)
 	}
 }
 

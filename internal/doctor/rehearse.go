@@ -165,7 +165,7 @@ func connectStore(ctx context.Context, c *config.Config) (errs []error) {
 		_, err = timeDecision(ctx, store)
 	}
 	if err != nil {
-		return []error{fmt.Errorf("store.redis: the decision script fails: %w; see docs/redis.md", err)}
+		return []error{fmt.Errorf("store.redis: the decision script fails: %w; see docs/reference/redis.md", err)}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // doctor. Its value is a string, so commands for lists, sets and hashes fail on it.
 type right struct{ name, use string }
 
-// neededRights are those that docs/redis.md lists.
+// neededRights are those that docs/reference/redis.md lists.
 var neededRights = []right{
 	{"ping", "PING"}, {"hello", "HELLO"}, {"time", "TIME"},
 	{"evalsha", "EVALSHA 0000000000000000000000000000000000000000 0"}, {"eval", "EVAL return(1) 0"},
@@ -140,7 +140,7 @@ func (d *doctor) examineExcess(ctx context.Context, s *redisServer) {
 	}
 	r := &d.report
 	if len(may) > 0 {
-		r.warn("excess", "give Penstock its own Redis user with only the rights in docs/redis.md",
+		r.warn("excess", "give Penstock its own Redis user with only the rights in docs/reference/redis.md",
 			"the Redis user may also %s, and so may anyone who learns its password", strings.Join(may, ", "))
 	} else {
 		r.ok("excess", "the Redis user may do little else")

@@ -41,7 +41,7 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 	r := &d.report
 	origin, end, err := d.ruleOrigin()
 	if err != nil {
-		r.fail("origin", "docs/configuration.md, rules", "%v", err)
+		r.fail("origin", "docs/reference/configuration.md, rules", "%v", err)
 		return nil, nil
 	}
 	if origin == nil {
@@ -56,10 +56,10 @@ func (d *doctor) readRules(ctx context.Context) (*live.Text, *rules.Snapshot) {
 		r.warn("origin", "penstock rules apply rules.yaml", "%s has no rules yet: every request passes", origin)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrOlderSchema):
-		r.warn("origin", "none needed: serve migrates it; docs/upgrade.md", "%v", err)
+		r.warn("origin", "none needed: serve migrates it; docs/how-to/upgrade.md", "%v", err)
 		return nil, nil
 	case errors.Is(err, ruledb.ErrNewerSchema):
-		r.block("origin", "upgrade Penstock; docs/upgrade.md", "%v", err)
+		r.block("origin", "upgrade Penstock; docs/how-to/upgrade.md", "%v", err)
 		return nil, nil
 	case err != nil:
 		r.block("origin", "check that it exists and that this user may read it; until then nodes serve the rules they have",
@@ -197,7 +197,7 @@ func (d *doctor) examinePublished(ctx context.Context, text *live.Text) {
 	case errors.Is(err, live.ErrNoRules):
 		r.warn("in redis", "start a server with this configuration, or: penstock rules apply --redis …", "no rules are published: a node with rules.redis has none")
 	case errors.Is(err, penstock.ErrUnavailable) && strings.Contains(err.Error(), "NOPERM"):
-		r.unknown("in redis", "if nodes read rules from Redis, grant the rights in docs/redis.md", "the Redis user may not read the rules: %v", err)
+		r.unknown("in redis", "if nodes read rules from Redis, grant the rights in docs/reference/redis.md", "the Redis user may not read the rules: %v", err)
 	case errors.Is(err, penstock.ErrUnavailable): // reported for the store
 	case err != nil:
 		r.fail("in redis", "publish them again: penstock rules apply --redis …", "%v", err)

@@ -63,7 +63,7 @@ func (d *doctor) judgeRunning(now *admin.Status, text *live.Text) {
 		r.fail("running", "see the checks of the store below", "its store is unavailable, so on_store_error decides: %s", now.Store.Error)
 	}
 	if this := d.Version; now.Build.Version != this {
-		r.warn("running", "docs/upgrade.md", "its version differs from this program's, %s", this)
+		r.warn("running", "docs/how-to/upgrade.md", "its version differs from this program's, %s", this)
 	}
 }
 

@@ -34,7 +34,7 @@ func (d *doctor) examineScript(ctx context.Context, options redisstore.Options) 
 		took = append(took, trip)
 	}
 	if err != nil {
-		r.fail("decisions", "see the checks above; docs/redis.md", "the decision script fails: %v", err)
+		r.fail("decisions", "see the checks above; docs/reference/redis.md", "the decision script fails: %v", err)
 		return
 	}
 	slices.Sort(took)
@@ -72,7 +72,7 @@ const sampledKeys = 200
 func (d *doctor) examineFormat(ctx context.Context, s *redisServer) {
 	r := &d.report
 	seen, others, err := s.formats(ctx, d.Config.Store.Redis.KeyPrefix)
-	const fix = "see which versions of Penstock share this Redis; docs/upgrade.md"
+	const fix = "see which versions of Penstock share this Redis; docs/how-to/upgrade.md"
 	switch {
 	case mayNot(err):
 		r.unknown("format", "ACL SETUSER "+d.user()+" +scan", "the Redis user may not list keys, so no state was checked")

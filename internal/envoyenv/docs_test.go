@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const guide = "../../docs/envoy-migrate.md"
+const guide = "../../docs/how-to/envoy-migrate.md"
 
 // The table in the migration guide is generated from Variables. After a change there: PENSTOCK_TEST_UPDATE=1 go test
 // ./internal/envoyenv
@@ -30,7 +30,7 @@ func TestGuideHasAllVariables(t *testing.T) {
 		return
 	}
 	if string(text) != want {
-		t.Error("docs/envoy-migrate.md is not what Variables says: PENSTOCK_TEST_UPDATE=1 go test ./internal/envoyenv")
+		t.Error("docs/how-to/envoy-migrate.md is not what Variables says: PENSTOCK_TEST_UPDATE=1 go test ./internal/envoyenv")
 	}
 }
 

@@ -91,10 +91,10 @@ func RedisCommand(t testing.TB, address string, words ...string) string {
 	return reply
 }
 
-// DocumentedRights are the commands that docs/redis.md asks for.
+// DocumentedRights are the commands that docs/reference/redis.md asks for.
 func DocumentedRights(t testing.TB) (rights []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/redis.md")
+	text, err := os.ReadFile("../../docs/reference/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}

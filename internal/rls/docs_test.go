@@ -23,7 +23,7 @@ var snippet = regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```$")
 
 // Envoy can read the configuration in the documentation.
 func TestDocumentedConfiguration(t *testing.T) {
-	text, err := os.ReadFile("../../docs/envoy.md")
+	text, err := os.ReadFile("../../docs/reference/envoy.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (r *Rules) failed(attempt string, err error) error {
 	return fmt.Errorf("%s %v: %w: %w", attempt, r, penstock.ErrUnavailable, err)
 }
 
-// ErrForbidden is wrapped if the Redis user lacks the permissions that docs/redis.md lists for rules.
+// ErrForbidden is wrapped if the Redis user lacks the permissions that docs/reference/redis.md lists for rules.
 var ErrForbidden = errors.New("the Redis user lacks the rights")
 
 // isForbidden recognises the errors of Redis for missing permissions: outside scripts, in scripts since

@@ -62,9 +62,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The output in docs/rules-testing.md is current.
+// The output in docs/how-to/rules-testing.md is current.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../../docs/rules-testing.md")
+	page, err := os.ReadFile("../../docs/how-to/rules-testing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

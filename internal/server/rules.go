@@ -126,7 +126,7 @@ func (s *Server) publish(service *ruleservice.Service) {
 				log.Info("rules published to Redis")
 			case errors.Is(err, ruleredis.ErrForbidden) && !forbidden:
 				log.Info("rules not published to Redis: the Redis user lacks the rights",
-					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/redis.md", "error", err)
+					"next", "nothing if every node reads the database; for nodes with rules.redis grant the rights in docs/reference/redis.md", "error", err)
 			case errors.Is(err, ruleredis.ErrForbidden), errors.Is(err, live.ErrNoRules):
 			default:
 				log.Error("cannot publish rules to Redis", "error", err)

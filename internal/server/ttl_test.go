@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-io/penstock/internal/redistest"
 )
 
-// As docs/redis.md says, every key expires except the published rules.
+// As docs/reference/redis.md says, every key expires except the published rules.
 func TestAllKeysButRulesExpire(t *testing.T) {
 	redis := redistest.Start(t)
 	n := startNode(t, nodetest.OnRedis("single", redis.Addr)) // the demo's rules, in a database

@@ -229,7 +229,7 @@ func TestTimedStore(t *testing.T) {
 	})
 }
 
-// docs/metrics.md lists every metric, up to date.
+// docs/reference/metrics.md lists every metric, up to date.
 func TestReferenceIsCurrent(t *testing.T) {
 	n := newNode(t, nil)
 	n.state = telemetry.State{Store: &telemetry.Store{}, Memory: &telemetry.Memory{}, Denied: &telemetry.Denied{}, Leases: &telemetry.Leases{}, Late: &telemetry.Late{}, Held: &telemetry.Held{Refused: map[string]int64{"even": 0}}, RefusedLogins: map[string]int64{"wrong_token": 0}, InvalidRequests: map[string]int64{"ratelimit": 0}, Certificates: map[string]telemetry.Certificate{"grpc": {}}}
@@ -260,13 +260,13 @@ page is made from the code. No caller is ever a label: a million of them leave t
 		}
 		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", m[1], m[3], strings.Join(names, ", "), m[2])
 	}
-	path := filepath.Join("..", "..", "docs", "metrics.md")
+	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	if os.Getenv("PENSTOCK_TEST_UPDATE") != "" {
 		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if written, err := os.ReadFile(path); err != nil || string(written) != text.String() {
-		t.Errorf("docs/metrics.md is not what there is (%v); PENSTOCK_TEST_UPDATE=1 writes it:\n%s", err, text.String())
+		t.Errorf("docs/reference/metrics.md is not what there is (%v); PENSTOCK_TEST_UPDATE=1 writes it:\n%s", err, text.String())
 	}
 }

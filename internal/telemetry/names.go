@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// All metric names. docs/metrics.md is generated from them.
+// All metric names. docs/reference/metrics.md is generated from them.
 var (
 	decisions    = describe("decisions_total", "Calls decided, by whether they were allowed, why, and what it was decided on.", "result", "reason", "quality")
 	ruled        = describe("rule_decisions_total", "Calls decided under each rule. Of a rule in shadow mode, what it would have decided.", "rule", "result", "quality")

@@ -109,7 +109,7 @@ backend penstock
     },
     {
       name: 'Envoy',
-      about: 'The rate limit service, v3. docs/envoy.md has Istio and Envoy Gateway too.',
+      about: 'The rate limit service, v3. docs/reference/envoy.md has Istio and Envoy Gateway too.',
       text: `http_filters:
 - name: envoy.filters.http.ratelimit
   typed_config:
@@ -132,7 +132,7 @@ clusters:
     },
     {
       name: 'Go',
-      about: 'A middleware that asks this server. In process, without one: docs/guide.md.',
+      about: 'A middleware that asks this server. In process, without one: docs/tutorials/guide.md.',
       text: `limits, err := client.New("http://${http}", client.Options{})
 if err != nil {
 	log.Fatal(err)
