@@ -111,21 +111,27 @@ func pageBounds(attempt string, before int64, limit int) (int64, error) {
 }
 
 func queryPage[T any](ctx context.Context, db *DB, attempt, query string, before int64, limit int, scan func(*sql.Rows, *T) error) ([]T, error) {
-	rows, err := db.sql.QueryContext(ctx, query, before, limit)
+	page, err := readAll(ctx, db, query, scan, before, limit)
 	if err != nil {
 		return nil, db.failed(attempt, err)
 	}
+	return page, nil
+}
+
+// readAll reads all rows of a query.
+func readAll[T any](ctx context.Context, db *DB, query string, scan func(*sql.Rows, *T) error, args ...any) ([]T, error) {
+	rows, err := db.sql.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
 	defer rows.Close()
-	var page []T
+	var all []T
 	for rows.Next() {
 		var row T
 		if err := scan(rows, &row); err != nil {
-			return nil, db.failed(attempt, err)
+			return nil, err
 		}
-		page = append(page, row)
+		all = append(all, row)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, db.failed(attempt, err)
-	}
-	return page, nil
+	return all, rows.Err()
 }
