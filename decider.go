@@ -58,7 +58,7 @@ type Verdict struct {
 	// Delay is how long to hold the request before it proceeds, for leaky buckets.
 	Delay time.Duration
 
-	// BannedUntil is set if Reason is ReasonBanned.
+	// BannedUntil is when the ban or the block ends. It is set if Reason is ReasonBanned or ReasonBlocked.
 	BannedUntil Instant
 
 	// Limits are all limits that applied, in the order of the rules, shadow rules included.
@@ -140,9 +140,10 @@ const (
 	ReasonDuplicate                // a duplicate of an allowed request
 	ReasonStoreError               // the store did not answer, so a failure policy decided
 	ReasonRuleError                // a rule's expression could not be evaluated, and its on_error is deny
+	ReasonBlocked                  // an operator has blocked a key of the request for a time
 )
 
-var reasonNames = [...]string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error", "rule_error"}
+var reasonNames = [...]string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error", "rule_error", "blocked"}
 
 func (r Reason) String() string { return enum.Name(reasonNames[:], r, "Reason") }
 

@@ -25,7 +25,7 @@ func TestVerdictReset(t *testing.T) {
 // The names are a contract: programs and people read them.
 func TestVerdictNames(t *testing.T) {
 	var reasons, qualities []string
-	for r := ReasonOK; r <= ReasonStoreError; r++ {
+	for r := ReasonOK; r <= ReasonBlocked; r++ {
 		var back Reason = 99
 		if enumtest.ReadBack(t, r, &back); back != r {
 			t.Errorf("%v reads back as %v", r, back)
@@ -39,7 +39,7 @@ func TestVerdictNames(t *testing.T) {
 		}
 		qualities = append(qualities, q.String())
 	}
-	if want := []string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error"}; !slices.Equal(reasons, want) {
+	if want := []string{"ok", "no_rule", "over_limit", "banned", "deny_list", "allow_list", "duplicate", "store_error", "rule_error", "blocked"}; !slices.Equal(reasons, want) {
 		t.Errorf("reasons are %q", reasons)
 	}
 	if want := []string{"exact", "leased", "local", "open", "closed"}; !slices.Equal(qualities, want) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/attribute"
+	"github.com/penstock-io/penstock/engine/blocklist"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -23,6 +24,9 @@ type Options struct {
 	// [storage.Follower], it learns what Store answers and continues from there. Without a local store such
 	// rules allow requests unchecked, unless Store is full: then they deny.
 	Local penstock.Store
+
+	// Blocks are keys whose requests are denied before any list or rule is consulted; nil: there are none.
+	Blocks *blocklist.List
 
 	// Nodes returns how many nodes share the limits, for rules that divide them while Store does not answer;
 	// the default is one. It is called often.
@@ -66,6 +70,9 @@ type Observation struct {
 	// rules.OnError applies, or the rule panicked.
 	Failures []RuleFailure
 
+	// Block is what denied the request, or nil. Then no rule was matched.
+	Block *blocklist.Block
+
 	// Beyond is how many of the rules that apply were left out, because a request can be charged under at
 	// most [storage.MaxGroups]: shadow rules first, then the last in the document.
 	Beyond int
@@ -83,6 +90,7 @@ type Engine struct {
 	local   penstock.Store // nil: none
 	nodes   func() int     // nil: one
 	rules   Rules
+	blocks  *blocklist.List
 	observe func(*Observation)
 	now     func() penstock.Instant // nil: the clocks
 
@@ -117,7 +125,10 @@ func New(o Options) (*Engine, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%w engine options: %w", penstock.ErrInvalid, errors.Join(errs...))
 	}
-	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
+	e := &Engine{store: o.Store, local: o.Local, nodes: o.Nodes, rules: o.Rules, blocks: o.Blocks, observe: o.Observe, now: o.Now, unconfirmed: newUnconfirmedSet()}
+	if e.blocks == nil {
+		e.blocks = new(blocklist.List)
+	}
 	e.follower, _ = o.Local.(storage.Follower)
 	if o.Local != nil {
 		e.books.charger, _ = o.Store.(storage.LateCharger)
@@ -176,6 +187,9 @@ func (e *Engine) prepare(s *rules.Snapshot, c *penstock.Call, v *penstock.Verdic
 	if err := validate(c); err != nil {
 		v.Now = e.instant()
 		return true, err
+	}
+	if e.block(c, v, w) {
+		return true, nil
 	}
 	now := e.instantFor(w.snapshot)
 	w.match(c, now)
@@ -269,7 +283,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 func (e *Engine) tell(c *penstock.Call, v *penstock.Verdict, w *work, err error) {
 	w.observation = Observation{
-		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures, Beyond: w.beyond,
+		Call: c, Verdict: v, Err: err, Rules: w.snapshot, Matched: w.matched.Rules, Failures: w.failures,
+		Block: w.block, Beyond: w.beyond,
 	}
 	e.observe(&w.observation)
 	w.observation = Observation{}

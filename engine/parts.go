@@ -85,6 +85,9 @@ func (e *Engine) preparePart(s *rules.Snapshot, part *Part, w *work) (settled bo
 	w.matched.Reset() // a work is also used for requests
 	part.Verdict.Reset()
 	part.Verdict.RulesVersion = s.Version
+	if e.block(&part.Call, part.Verdict, w) {
+		return true
+	}
 	if part.Rule != nil {
 		w.matched.Rules = append(w.matched.Rules, rules.Matched{Rule: part.Rule, Override: rules.NoOverride, Key: part.Key})
 		w.write(&part.Call)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/algorithm"
+	"github.com/penstock-io/penstock/engine/blocklist"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
@@ -18,6 +19,7 @@ type work struct {
 	asked   []asked            // one for each group of the ticket
 	charges []algorithm.Charge // of all groups
 
+	block       *blocklist.Block // denies the request; nil: none
 	failures    []RuleFailure
 	refused     *rules.Rule // it applies and failed, and its failure policy denies
 	beyond      int
@@ -49,7 +51,7 @@ func (w *work) reset(s *rules.Snapshot) {
 	w.matched.Rules = w.matched.Rules[:0]
 	w.turn.Ticket, w.turn.Err = storage.Ticket{Groups: w.turn.Ticket.Groups[:0]}, nil
 	w.asked, w.charges, w.failures = w.asked[:0], w.charges[:0], w.failures[:0]
-	w.refused, w.beyond, w.uncharged = nil, 0, false
+	w.block, w.refused, w.beyond, w.uncharged = nil, nil, 0, false
 }
 
 // match finds the rules that apply, and notes those whose expressions failed.

@@ -42,8 +42,11 @@ func denial(v *penstock.Verdict) error {
 		return status.Error(codes.Unavailable, "the limits cannot be checked at the moment")
 	}
 	text := "rate limited"
-	if v.Reason == penstock.ReasonBanned {
+	switch v.Reason {
+	case penstock.ReasonBanned:
 		text = "banned for a time after too many denied calls"
+	case penstock.ReasonBlocked:
+		text = "blocked by an operator"
 	}
 	if v.Rule != "" {
 		text += " (" + v.Rule + ")"

@@ -82,6 +82,9 @@ func denial(v *penstock.Verdict) denialBody {
 	case p.Status == http.StatusServiceUnavailable:
 		p.Type, p.Title, p.Error = problemTypes+"#temporary-reduced-capacity", "Temporary reduced capacity", "unavailable"
 		p.Message = "Service temporarily unavailable. Please try again."
+	case v.Reason == penstock.ReasonBlocked:
+		p.Type, p.Title, p.Error = problemTypes+"#abnormal-usage-detected", "Abnormal usage detected", "blocked"
+		p.Message = "Access is blocked for a time."
 	case v.Reason == penstock.ReasonBanned:
 		p.Type, p.Title, p.Error = problemTypes+"#abnormal-usage-detected", "Abnormal usage detected", "rate_limited"
 		p.Message = "Too many requests. Please slow down."
@@ -103,6 +106,8 @@ func appendCause(b []byte, v *penstock.Verdict) []byte {
 	switch v.Reason {
 	case penstock.ReasonStoreError:
 		return append(b, "The limits cannot be checked at the moment"...)
+	case penstock.ReasonBlocked:
+		return append(b, "Blocked by an operator"...)
 	case penstock.ReasonBanned:
 		b = append(b, "Banned for a time after too many denied calls ("...)
 		return append(append(b, v.Rule...), ')')

@@ -57,6 +57,9 @@ func TestDenialBodies(t *testing.T) {
 		{"store error", &penstock.Verdict{Reason: penstock.ReasonStoreError, Rule: "a"}, 503, "1", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary reduced capacity","status":503,` +
 			`"detail":"The limits cannot be checked at the moment; retry in 1 s.","error":"unavailable","message":"Service temporarily unavailable. Please try again.",` +
 			`"retry_after_seconds":1,"retry_after_ms":1000}`},
+		{"blocked", &penstock.Verdict{Reason: penstock.ReasonBlocked, Decision: penstock.Decision{RetryAfter: 12 * time.Second}}, 429, "12", `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal usage detected","status":429,` +
+			`"detail":"Blocked by an operator; retry in 12 s.","error":"blocked","message":"Access is blocked for a time.",` +
+			`"retry_after_seconds":12,"retry_after_ms":12000}`},
 		{"deny list", &penstock.Verdict{Reason: penstock.ReasonDenyList}, 403, "", `{"type":"about:blank","title":"Forbidden","status":403,"detail":"This caller is not served.","error":"forbidden","message":"Access denied."}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func TestRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       "1:1: the text is empty\n    \n    ^",
 		"name: abcdef":           "1:7: name has 6 bytes, at most 5\n    name: abcdef\n          ^",
-		"name: a\nreason: bored": "2:9: reason: unknown reason \"bored\"; one of ok, no_rule, over_limit, banned, deny_list, allow_list, duplicate, store_error, rule_error\n    reason: bored\n            ^",
+		"name: a\nreason: bored": "2:9: reason: unknown reason \"bored\"; one of ok, no_rule, over_limit, banned, deny_list, allow_list, duplicate, store_error, rule_error, blocked\n    reason: bored\n            ^",
 	} {
 		r := Read("", []byte(text), &note{})
 		r.Fail("later", "", "name") // does no harm where there is nothing

@@ -123,6 +123,9 @@ func decisionAttrs(o *engine.Observation) []slog.Attr {
 	if concerned := concernedBy(o); concerned != nil {
 		attrs = append(attrs, slog.String("key_hash", keyHash(concerned)))
 	}
+	if o.Block != nil {
+		attrs = append(attrs, slog.String("block", o.Block.ID)) // not its value, which identifies a client
+	}
 	if limit := limitOf(v); limit != nil {
 		attrs = append(attrs, slog.Int64("used", limit.Used), slog.Int64("limit", limit.Limit),
 			slog.Float64("window_seconds", limit.Window.Seconds()))

@@ -30,6 +30,8 @@ func (l *Limiter) answer(a *rls.Answers, limits []*limit, parts []engine.Part) e
 		over := isCounted && !each.Verdict.Allowed // the engine has already reported a rule that could not be evaluated
 		each.Quota = l.Quota || limit != nil && limit.quota
 		switch {
+		case each.Verdict.Reason == penstock.ReasonBlocked: // by an operator, whatever the mode of the limit
+			a.Allowed = false
 		case each.Quota:
 			quotas.add(over)
 		case over:

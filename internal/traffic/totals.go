@@ -5,7 +5,7 @@ import (
 )
 
 const (
-	reasons   = int(penstock.ReasonRuleError) + 1
+	reasons   = int(penstock.ReasonBlocked) + 1
 	qualities = int(penstock.QualityClosed) + 1
 )
 

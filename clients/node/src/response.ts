@@ -55,6 +55,10 @@ function problem(verdict: Verdict): object {
     const message = "Service temporarily unavailable. Please try again.";
     return { type: `${types}#temporary-reduced-capacity`, title: "Temporary reduced capacity", status, detail, ...violated(verdict), error: "unavailable", message, ...told };
   }
+  if (verdict.reason === "blocked") {
+    const message = "Access is blocked for a time.";
+    return { type: `${types}#abnormal-usage-detected`, title: "Abnormal usage detected", status, detail, ...violated(verdict), error: "blocked", message, ...told };
+  }
   const message = "Too many requests. Please slow down.";
   const [fragment, title] = verdict.reason === "banned" ? ["#abnormal-usage-detected", "Abnormal usage detected"] : ["#quota-exceeded", "Quota exceeded"];
   return { type: types + fragment, title, status, detail, ...violated(verdict), error: "rate_limited", message, ...told };
@@ -67,6 +71,7 @@ function violated(verdict: Verdict): object {
 
 function cause(verdict: Verdict): string {
   if (verdict.reason === "store_error") return "The limits cannot be checked at the moment";
+  if (verdict.reason === "blocked") return "Blocked by an operator";
   if (verdict.reason === "banned") return `Banned for a time after too many denied calls (${verdict.rule})`;
   const limit = verdict.limits.find((l) => !l.shadow && !l.allowed && l.rule === verdict.rule && l.retry_after_ms === verdict.retry_after_ms);
   return limit ? `Limit of ${describe(limit)} reached` : "Limit reached";

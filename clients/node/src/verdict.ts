@@ -21,7 +21,7 @@ export interface Limit {
 export interface Verdict {
   allowed: boolean;
   rule: string;
-  reason: "ok" | "no_rule" | "over_limit" | "banned" | "deny_list" | "allow_list" | "duplicate" | "store_error" | "rule_error";
+  reason: "ok" | "no_rule" | "over_limit" | "banned" | "deny_list" | "allow_list" | "duplicate" | "store_error" | "rule_error" | "blocked";
   quality: "exact" | "leased" | "local" | "open" | "closed";
   limit: number;
   remaining: number;

@@ -35,22 +35,24 @@ const (
 	Reason_REASON_ALLOW_LIST  Reason = 6
 	Reason_REASON_DUPLICATE   Reason = 7
 	Reason_REASON_STORE_ERROR Reason = 8
-	Reason_REASON_RULE_ERROR  Reason = 9 // a rule's expression could not be evaluated, and its on_error is deny
+	Reason_REASON_RULE_ERROR  Reason = 9  // a rule's expression could not be evaluated, and its on_error is deny
+	Reason_REASON_BLOCKED     Reason = 10 // an operator has blocked a key of the request for a time
 )
 
 // Enum value maps for Reason.
 var (
 	Reason_name = map[int32]string{
-		0: "REASON_UNSPECIFIED",
-		1: "REASON_OK",
-		2: "REASON_NO_RULE",
-		3: "REASON_OVER_LIMIT",
-		4: "REASON_BANNED",
-		5: "REASON_DENY_LIST",
-		6: "REASON_ALLOW_LIST",
-		7: "REASON_DUPLICATE",
-		8: "REASON_STORE_ERROR",
-		9: "REASON_RULE_ERROR",
+		0:  "REASON_UNSPECIFIED",
+		1:  "REASON_OK",
+		2:  "REASON_NO_RULE",
+		3:  "REASON_OVER_LIMIT",
+		4:  "REASON_BANNED",
+		5:  "REASON_DENY_LIST",
+		6:  "REASON_ALLOW_LIST",
+		7:  "REASON_DUPLICATE",
+		8:  "REASON_STORE_ERROR",
+		9:  "REASON_RULE_ERROR",
+		10: "REASON_BLOCKED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED": 0,
@@ -63,6 +65,7 @@ var (
 		"REASON_DUPLICATE":   7,
 		"REASON_STORE_ERROR": 8,
 		"REASON_RULE_ERROR":  9,
+		"REASON_BLOCKED":     10,
 	}
 )
 
@@ -654,7 +657,7 @@ type Verdict struct {
 	Duplicate    bool                   `protobuf:"varint,10,opt,name=duplicate,proto3" json:"duplicate,omitempty"`                                  // of an allowed request: some rule charged nothing for it
 	Limits       []*LimitVerdict        `protobuf:"bytes,11,rep,name=limits,proto3" json:"limits,omitempty"`
 	Reservation  string                 `protobuf:"bytes,12,opt,name=reservation,proto3" json:"reservation,omitempty"`                             // what this request took, to be concluded when it is over; empty: nothing was taken
-	BannedForMs  *int64                 `protobuf:"varint,13,opt,name=banned_for_ms,json=bannedForMs,proto3,oneof" json:"banned_for_ms,omitempty"` // absent if not banned
+	BannedForMs  *int64                 `protobuf:"varint,13,opt,name=banned_for_ms,json=bannedForMs,proto3,oneof" json:"banned_for_ms,omitempty"` // absent if neither banned nor blocked
 	RulesVersion int64                  `protobuf:"varint,14,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
 	Error        string                 `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"` // of a batch: why this call could not be decided
 	// Of a duplicate, allowed or denied: what the original request took. The original concludes it. A
@@ -1044,7 +1047,7 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\bdelay_ms\x18\r \x01(\x03R\adelayMs\x12\x14\n" +
 	"\x05count\x18\x0e \x01(\x03R\x05countB\x11\n" +
 	"\x0f_retry_after_msB\x11\n" +
-	"\x0f_reset_after_ms*\xdf\x01\n" +
+	"\x0f_reset_after_ms*\xf3\x01\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tREASON_OK\x10\x01\x12\x12\n" +
@@ -1055,7 +1058,9 @@ const file_penstock_v1_decisions_proto_rawDesc = "" +
 	"\x11REASON_ALLOW_LIST\x10\x06\x12\x14\n" +
 	"\x10REASON_DUPLICATE\x10\a\x12\x16\n" +
 	"\x12REASON_STORE_ERROR\x10\b\x12\x15\n" +
-	"\x11REASON_RULE_ERROR\x10\t*\x82\x01\n" +
+	"\x11REASON_RULE_ERROR\x10\t\x12\x12\n" +
+	"\x0eREASON_BLOCKED\x10\n" +
+	"*\x82\x01\n" +
 	"\aQuality\x12\x17\n" +
 	"\x13QUALITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rQUALITY_EXACT\x10\x01\x12\x12\n" +

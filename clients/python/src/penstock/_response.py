@@ -61,6 +61,9 @@ def problem_of(verdict: Verdict) -> dict[str, object]:
     if status == 503:
         message = "Service temporarily unavailable. Please try again."
         body = _problem(_TYPES + "#temporary-reduced-capacity", "Temporary reduced capacity", status, detail, verdict, "unavailable", message)
+    elif verdict.reason == "blocked":
+        message = "Access is blocked for a time."
+        body = _problem(_TYPES + "#abnormal-usage-detected", "Abnormal usage detected", status, detail, verdict, "blocked", message)
     elif verdict.reason == "banned":
         body = _problem(
             _TYPES + "#abnormal-usage-detected", "Abnormal usage detected", status, detail, verdict, "rate_limited", "Too many requests. Please slow down."
@@ -85,6 +88,8 @@ def _problem(type_: str, title: str, status: int, detail: str, verdict: Verdict,
 def _cause(verdict: Verdict) -> str:
     if verdict.reason == "store_error":
         return "The limits cannot be checked at the moment"
+    if verdict.reason == "blocked":
+        return "Blocked by an operator"
     if verdict.reason == "banned":
         return f"Banned for a time after too many denied calls ({verdict.rule})"
     for limit in verdict.limits:
