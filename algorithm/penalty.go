@@ -138,6 +138,17 @@ func (p *Penalty) Strike(s PenaltyState, now Instant) PenaltyState {
 	return p.Ban(PenaltyState{Bans: min(s.Bans+1, last+1)}, now, p.Bans[min(s.Bans, last)])
 }
 
+// StrikeUnlessBanned brings the state up to now and counts a strike, unless the subject is banned: then the
+// state is as it was and struck is false. until is the end of the ban; 0 if the subject is not banned.
+func (p *Penalty) StrikeUnlessBanned(s PenaltyState, now Instant) (_ PenaltyState, until Instant, struck bool) {
+	current, isBanned, _ := p.Weigh(s, now)
+	if isBanned {
+		return s, current.At, false
+	}
+	current = p.Strike(current, now)
+	return current, p.Standing(current, now).BannedUntil, true
+}
+
 // Ban bans for length µs from now on, replacing an earlier ban. It keeps the number of bans.
 func (p *Penalty) Ban(s PenaltyState, now Instant, length int64) PenaltyState {
 	return PenaltyState{At: now + Instant(length), Length: length, Bans: s.Bans, Banned: true}

@@ -35,7 +35,7 @@ func (s *Store) Settle(ctx context.Context, what *storage.Settlement, out *stora
 // layOut presents the settlement as a ticket with a reservation, so that the same code finds its states and
 // makes room.
 func (w *work) layOut(what *storage.Settlement) {
-	w.ownGroup[0] = storage.Group{Subject: what.Subject, Charges: what.Charges, Reserve: storage.MaxReserve}
+	w.ownGroup[0] = storage.Group{Subject: what.Subject, Charges: what.Charges, Reserve: storage.MaxReserve, Penalty: what.Strike}
 	w.own = storage.Ticket{Now: what.Now, Nonce: what.Nonce, Groups: w.ownGroup[:]}
 	w.ticket = &w.own
 	w.list()
@@ -194,9 +194,14 @@ func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *stor
 	if !out.Allowed {
 		return nil
 	}
+	strike, until := w.strikeToClose(what.Strike)
 	if err := w.makeRoomToClose(); err != nil {
 		return err
 	}
+	if w.guards[0].penalty.wanted {
+		w.guards[0].penalty.setPenalty(strike, what.Strike.Forgive, until != 0, w.isGiven())
+	}
+	out.BannedUntil = until
 	for i := range w.items {
 		if it := &w.items[i]; it.Meter.Kind == algorithm.KindLeases {
 			w.dropLease(it)
@@ -206,6 +211,17 @@ func (w *work) close(what *storage.Settlement, r *storage.Reservation, out *stor
 	}
 	w.keepClosed(what, r)
 	return nil
+}
+
+// strikeToClose returns the penalty's state after the strike of a settlement, and the end of the ban, if there
+// is one. It marks the state if it must be written.
+func (w *work) strikeToClose(p *algorithm.Penalty) (after algorithm.PenaltyState, until algorithm.Instant) {
+	if p == nil {
+		return after, 0
+	}
+	at := &w.guards[0].penalty
+	after, until, at.wanted = p.StrikeUnlessBanned(at.look().penalty(), w.now)
+	return after, until
 }
 
 // resettles returns how much to charge beyond the receipt, and whether that is allowed.
@@ -225,6 +241,9 @@ func (w *work) makeRoomToClose() error {
 	r := &room{w.ticket, w.store.seed, w.now}
 	sh := &w.store.shards[w.shards[0]]
 	n, costs := uint32(0), 0
+	if p := &w.guards[0].penalty; p.wanted && p.missing {
+		n++
+	}
 	for i := range w.items {
 		it := &w.items[i]
 		if it.wanted && it.missing {

@@ -17,6 +17,9 @@ const (
 	verbUndo  = byte(storage.Renew) + 3
 )
 
+// strikes, as the record of a settlement, says that its penalty follows the charges.
+const strikes = 1
+
 // The statuses of an amendment, besides those of a ticket.
 const (
 	statusUnknown = 3
@@ -44,6 +47,10 @@ func (s *Store) Settle(ctx context.Context, t *storage.Settlement, out *storage.
 			a.verb, cost = verbRefund, c.Meter.RefundedCost(cost)
 		}
 		a.meter(s.prefix, t.Subject, c.Meter, cost)
+	}
+	if t.Strike != nil {
+		a.record = strikes
+		a.body = appendPenalty(a.body, t.Strike)
 	}
 	reply, err := s.run(ctx, &a, len(t.Charges))
 	if err != nil {
@@ -80,7 +87,7 @@ type amendment struct {
 	nonce   uint64
 	hold    holdID
 	length  int64 // µs, of a renewal, a ban or a hold, or how long to remember a lost ticket
-	record  int   // the number of its key, if a record is to be forgotten
+	record  int   // the number of its key, if a record is to be forgotten; of a settlement, strikes
 
 	keys    keyList
 	charges byte
@@ -182,7 +189,10 @@ func (s *Store) run(ctx context.Context, a *amendment, charges int) (r amended, 
 
 // settle fills the outcome of a settlement.
 func (r *amended) settle(t *storage.Settlement, out *storage.Settled) {
-	out.Now, out.Allowed, out.Again, out.Until = r.now, r.allowed, r.again, r.until
+	out.Now, out.Allowed, out.Again, out.Until, out.BannedUntil = r.now, r.allowed, r.again, r.until, 0
+	if t.Verb == storage.Settle {
+		out.Until, out.BannedUntil = 0, r.until
+	}
 	out.Decisions = out.Decisions[:0]
 	for i, c := range t.Charges {
 		b := r.charges[i*chargeSize:]

@@ -74,6 +74,10 @@ type Settlement struct {
 	Overage algorithm.Overage
 	TTL     time.Duration // with Renew, of a reservation; permits use their limit's
 
+	// Strike, with Settle, makes closing the reservation a strike under this penalty, unless the subject is
+	// already banned. It counts once, with the charges. Permits without a reservation never strike.
+	Strike *algorithm.Penalty
+
 	// Lost, with Release, says that the reply to the ticket was lost: the ticket may have been taken, or not,
 	// or may still arrive. A store that can receive tickets late takes nothing for one that arrives within
 	// [LostFor] after its release, and answers it with [ErrClosed].
@@ -91,6 +95,10 @@ type Settled struct {
 	Again     bool                 // it had been done before, so nothing changed
 	Until     algorithm.Instant    // with Renew, when it now ends
 	Decisions []algorithm.Decision // one for each charge: the current numbers
+
+	// BannedUntil is the end of the subject's ban, of a settlement that closed a reservation with a Strike; 0
+	// if the subject is not banned.
+	BannedUntil algorithm.Instant
 }
 
 // Validate returns an error if no store can make the settlement.
@@ -111,6 +119,8 @@ func (s *Settlement) Validate() error {
 		return fail("%d charges, must be from 1 to %d", len(s.Charges), MaxCharges)
 	case s.Lost && s.Verb != Release:
 		return fail("only a release can be of a lost ticket")
+	case s.Strike != nil && s.Verb != Settle:
+		return fail("only a settlement can be a strike")
 	case s.Verb == Renew && !isReserveTime(s.TTL):
 		return fail("ttl %v is not from %v to %v", s.TTL, algorithm.MinWindow, MaxReserve)
 	}

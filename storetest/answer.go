@@ -40,7 +40,8 @@ func sameOutcome(a, b *storage.Outcome) bool {
 }
 
 func sameSettled(a, b *storage.Settled) bool {
-	return a.Now == b.Now && a.Allowed == b.Allowed && a.Again == b.Again && a.Until == b.Until && slices.Equal(a.Decisions, b.Decisions)
+	return a.Now == b.Now && a.Allowed == b.Allowed && a.Again == b.Again && a.Until == b.Until && a.BannedUntil == b.BannedUntil &&
+		slices.Equal(a.Decisions, b.Decisions)
 }
 
 // difference describes where two answers differ, or is empty.

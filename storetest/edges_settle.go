@@ -48,6 +48,7 @@ func checkInvalidSettlements(nodes []storage.Store) error {
 	long := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: algorithm.MaxReservedLog + 1, Window: time.Hour}.MustCompile()
 	short := algorithm.Limit{Algorithm: algorithm.SlidingWindowLog, Count: 5, Window: time.Hour}.MustCompile()
 	permits := algorithm.Limit{Algorithm: algorithm.Concurrency, Count: 5, Window: time.Hour}.MustCompile()
+	penalty := must(algorithm.PenaltyTerms{After: 1, Within: time.Minute, Bans: []time.Duration{time.Minute}, ForgiveAfter: time.Hour}.Compile())
 	var errs []error
 	for _, v := range []struct {
 		name, want string
@@ -66,6 +67,7 @@ func checkInvalidSettlements(nodes []storage.Store) error {
 		{"another verb", "settle", func(s *storage.Settlement) { s.Verb = 4 }},
 		{"the refund of a log", "sliding_window_log", func(s *storage.Settlement) { s.Verb, s.Charges[0].Meter = storage.Refund, short }},
 		{"the refund of permits", "concurrency", func(s *storage.Settlement) { s.Verb, s.Charges[0].Meter = storage.Refund, permits }},
+		{"a release that strikes", "strike", func(s *storage.Settlement) { s.Verb, s.Strike = storage.Release, penalty }},
 		{"another overage", "overage", func(s *storage.Settlement) { s.Overage = 3 }},
 		{"renewed for no time", "ttl 0s", func(s *storage.Settlement) { s.Verb = storage.Renew }},
 		{"renewed for too long", "ttl 24h0m0.000000001s", func(s *storage.Settlement) { s.Verb, s.TTL = storage.Renew, storage.MaxReserve+1 }},

@@ -190,6 +190,7 @@ func (g *generator) settlement() (step, bool) {
 		if often(g.r, 30) {
 			s.Verb = storage.Verb(g.r.IntN(3))
 		}
+		s.Strike = g.strike(s.Verb)
 		if often(g.r, 20) {
 			s.Charges[0].Cost = g.cost(s.Charges[0].Meter)
 		}
@@ -209,6 +210,7 @@ func (g *generator) settlement() (step, bool) {
 		Now: g.now, Nonce: taken.nonce, Verb: pick(g.r, storage.Settle, storage.Settle, storage.Release, storage.Renew),
 		Overage: pick(g.r, algorithm.OverageDeny, algorithm.OverageDeny, algorithm.OverageAllow, algorithm.OverageDebt), TTL: min(g.span(), storage.MaxReserve),
 	}
+	s.Strike = g.strike(s.Verb)
 	for _, c := range taken.charges {
 		c.Meter = g.current(c.Meter)
 		if c.Meter.Returns() == nil {
@@ -217,6 +219,14 @@ func (g *generator) settlement() (step, bool) {
 		}
 	}
 	return step{settle: &s, who: []int{taken.who}, node: g.r.IntN(g.nodes)}, len(s.Charges) > 0
+}
+
+// strike returns the penalty under which a settlement is a strike, or nil.
+func (g *generator) strike(v storage.Verb) *algorithm.Penalty {
+	if v == storage.Settle && often(g.r, 50) {
+		return g.rule.penalty
+	}
+	return nil
 }
 
 // refund returns a refund of counters that may or may not exist, or false if none of them can be refunded.
@@ -272,6 +282,7 @@ func (g *generator) learn(s *step, a *answer) {
 	case s.settle != nil:
 		r.settled = s
 		g.moment(a.settled.Until)
+		g.moment(a.settled.BannedUntil)
 	case s.ban != nil:
 		g.moment(a.until)
 	case s.reset != nil:

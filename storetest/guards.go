@@ -46,6 +46,7 @@ var guards = []guard{
 	{"duplicates in any trailing window", false, duplicatesOverLogs},
 	{"duplicates hold permits", true, duplicatesHoldPermits},
 	{"what is given back counts once", true, givenBackOnce},
+	{"a settlement strikes once", true, settlementsStrikeOnce},
 	{"settling never exceeds a limit", true, settlesWithin},
 	{"leases", true, leasesAsHeld},
 	{"an overdraft has an end", false, overdraftEnds},

@@ -209,6 +209,51 @@ func givenBackOnce(t *tale) error {
 	return nil
 }
 
+// settlementsStrikeOnce: strikes of settlements count towards a ban as denials do, each once, however often and
+// with whatever it is sent again.
+func settlementsStrikeOnce(t *tale) error {
+	m := perMinute(1000)
+	after := 1 + t.r.Int64N(4)
+	p := must(algorithm.PenaltyTerms{After: after, Within: time.Hour, Bans: []time.Duration{time.Minute}, ForgiveAfter: 24 * time.Hour}.Compile())
+	guarded := func(cost int64) storage.Group {
+		g := group(m, cost)
+		g.Penalty, g.Reserve = p, time.Hour
+		return g
+	}
+	strikes := int64(0)
+	for nonce := uint64(1); strikes < after; nonce++ {
+		if a, err := t.play(asked(t.now, nonce, guarded(1))); err != nil || !a.outcome.Allowed {
+			return fmt.Errorf("reserve: %+v, %w", a.outcome, err)
+		}
+		s := storage.Settlement{Now: t.now, Nonce: nonce, Charges: group(m, t.r.Int64N(2)).Charges}
+		if often(t.r, 60) {
+			s.Strike = p
+			strikes++
+		}
+		var until algorithm.Instant
+		if strikes == after {
+			until = t.now.Add(time.Minute)
+		}
+		a, err := t.play(settled(s))
+		if err != nil || a.refusal != nil || a.settled.BannedUntil != until {
+			return fmt.Errorf("strike %d of %d: %+v, %w, %w; want a ban until %d", strikes, after, a.settled, a.refusal, err, until)
+		}
+		for range t.r.IntN(3) {
+			again := settlement(s)
+			again.Strike, again.Charges[0].Cost = p, t.r.Int64N(2)
+			a, err := t.play(settled(again))
+			if err != nil || a.refusal == nil && (!a.settled.Again || a.settled.BannedUntil != 0) {
+				return fmt.Errorf("sent again: %+v, %w", a.settled, err)
+			}
+		}
+		out, err := t.ask(guarded(0))
+		if err != nil || out.Groups[0].Strikes != strikes%after || out.Groups[0].BannedUntil != until {
+			return fmt.Errorf("after %d strikes of %d: %+v, %w", strikes, after, out.Groups[0], err)
+		}
+	}
+	return nil
+}
+
 // overdraftEnds: a request passes if one is left, takes what there is room for, and no more.
 func overdraftEnds(t *tale) error {
 	var m *algorithm.Meter

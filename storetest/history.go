@@ -141,6 +141,9 @@ func (h *history) settlement(r *rand.Rand) (step, bool) {
 		Nonce: taken.nonce, Verb: pick(r, storage.Settle, storage.Settle, storage.Release, storage.Renew),
 		Overage: algorithm.Overage(r.IntN(3)), TTL: shortSpan(r),
 	}
+	if s.Verb == storage.Settle && often(r, 50) {
+		s.Strike = h.groups[taken.who].Penalty
+	}
 	for _, c := range taken.charges {
 		if c.Meter.Returns() == nil {
 			s.Charges = append(s.Charges, algorithm.Charge{Meter: c.Meter, Cost: r.Int64N(4)})

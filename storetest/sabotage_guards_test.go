@@ -61,6 +61,7 @@ func TestSabotageAroundIsNoticed(t *testing.T) {
 		"overdraws without bound":      {overdrawsWithoutBound, []string{"guarded twin", "scenario", "an overdraft has an end"}},
 		"overdraws from nothing":       {overdrawsFromNothing, []string{"guarded twin", "scenario", "an overdraft has an end"}},
 		"gives back twice":             {givesBackTwice, []string{"guarded twin", "guarded linear", "scenario", "storms", "what is given back counts once"}},
+		"strikes again":                {strikesAgain, []string{"guarded twin", "scenario", "a settlement strikes once"}},
 		"forgets what was closed":      {forgetsClosed, []string{"guarded twin", "scenario", "what is given back counts once"}},
 		"settles above capacity":       {settlesAboveCapacity, []string{"guarded twin", "guarded linear", "scenario", "settling never exceeds a limit"}},
 		"allows every overage":         {allowsEveryOverage, []string{"guarded twin", "scenario", "settling never exceeds a limit"}},

@@ -20,6 +20,17 @@ func givesBackTwice() storage.Store {
 	})
 }
 
+// strikesAgain counts the strike of a settlement each time it is sent.
+func strikesAgain() storage.Store {
+	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
+		err := l.settle(s, s.Now, out)
+		if err == nil && out.Again && s.Strike != nil {
+			(&settling{Settlement: s, now: s.Now, ledger: l, out: out}).strike()
+		}
+		return err
+	})
+}
+
 func forgetsClosed() storage.Store {
 	return settlesBy(func(l ledger, s *storage.Settlement, out *storage.Settled) error {
 		err := l.settle(s, s.Now, out)

@@ -14,6 +14,7 @@ import (
 type aroundEvent struct {
 	settle  *storage.Settlement // without charges, which come from the limits at that time
 	cost    int64
+	strikes bool // under the penalty at that time
 	verdict string
 
 	ban    bool
@@ -59,6 +60,9 @@ func (e *aroundEvent) play(node Able, g storage.Group) error {
 	}
 	s := *e.settle
 	s.Now, s.Subject = e.at, g.Subject
+	if e.strikes {
+		s.Strike = g.Penalty
+	}
 	for _, c := range g.Charges {
 		s.Charges = append(s.Charges, algorithm.Charge{Meter: c.Meter, Cost: e.cost})
 	}
@@ -194,7 +198,7 @@ func parseDedup(w *words) (*algorithm.Dedup, error) {
 	return t.Compile()
 }
 
-// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "release nonce 7 again", "renew
+// parseAround reads "settle nonce 7 of 3 overage debt passes, used 3", "settle nonce 7 of 1 striking passes", "release nonce 7 again", "renew
 // nonce 7 for 10m passes", "refund of 3 passes", "ban for 1h", "lift", "reset" or "charge late 3 of 0s with
 // nonce 9". It returns false for anything else.
 func (p *scenarioParser) parseAround(at algorithm.Instant, clauses []string) (_ *aroundEvent, ok bool, err error) {
@@ -251,6 +255,8 @@ func (e *aroundEvent) parseSettlement(w *words) (err error) {
 			err = e.settle.Overage.UnmarshalText([]byte(w.next()))
 		case "for":
 			e.settle.TTL, err = w.duration()
+		case "striking":
+			e.strikes = true
 		default:
 			for _, v := range verdicts {
 				if word == v {

@@ -165,7 +165,24 @@ func (w *settling) close(r storage.Reservation) {
 		}
 	}
 	w.keep(closed)
+	w.strike()
 	w.report(nil)
+}
+
+// strike counts the strike of a settlement that has one.
+func (w *settling) strike() {
+	if w.Strike == nil {
+		return
+	}
+	a := account{w.Subject, algorithm.PenaltyFingerprint}
+	after, until, struck := w.Strike.StrikeUnlessBanned(w.ledger.balances[a].penalty, w.now)
+	w.ledger.tally.see("strike by a settlement", struck && until == 0)
+	w.ledger.tally.see("ban by a settlement", struck && until != 0)
+	w.ledger.tally.see("settlement of a banned subject", !struck)
+	if struck {
+		w.ledger.balances[a] = balance{penalty: after}
+	}
+	w.out.BannedUntil = until
 }
 
 func (w *settling) resettled(i int, receipt algorithm.Receipt) (_ balance, ok bool) {

@@ -22,6 +22,7 @@ var (
 		"renew", "renew no reservation", "renew closed",
 		"overage deny", "overage allow", "overage debt", "give-back", "refund of what was charged", "charge that was not reserved",
 		"lease settled", "reserved lease renewed", "renewal of a lost lease", "ban by hand", "lift", "reset",
+		"strike by a settlement", "ban by a settlement", "settlement of a banned subject",
 		"late charge", "late charge again", "late charge cut", "late charge of which nothing counts",
 		"late entry in between", "late charge to a state redated",
 	}

@@ -203,6 +203,9 @@ func describeSettlement(s *storage.Settlement) string {
 	switch s.Verb {
 	case storage.Settle:
 		text += fmt.Sprintf(", overage %v", s.Overage)
+		if s.Strike != nil {
+			text += fmt.Sprintf(", a strike under [%s]", describePenalty(s.Strike))
+		}
 	case storage.Renew:
 		text += fmt.Sprintf(", ttl %v", s.TTL)
 	}

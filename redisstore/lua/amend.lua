@@ -11,7 +11,7 @@ local WINDOW, CALENDAR, COUNTER, BUCKET, LEAKY, LEASES, PENALTY = 1, 2, 3, 4, 6,
 local VERSION, SLOT, HOUR = 1, 27, 3600000
 local LIMIT, RECEIPT, LONGEST = 70, 20, 172800000000
 local DONE, CORRUPT, CLOCK, UNKNOWN, CLOSED = 0, 1, 2, 3, 4
-local RELEASE, RENEW, BAN, RESET, UNDO, LATE, REFUND = 1, 2, 3, 4, 5, 6, 7 -- verbs; 0 settles
+local SETTLE, RELEASE, RENEW, BAN, RESET, UNDO, LATE, REFUND = 0, 1, 2, 3, 4, 5, 6, 7 -- verbs
 local MAXLATE, MAXLOG = 1000, 100000
 local FIRST, REPLAY, AGAIN = 1, 2, 3
 local LOST = '\255' -- behind a nonce: a tombstone
@@ -28,13 +28,14 @@ if given then floor = HOUR else now = clock[1] * 1000000 + clock[2] end
 local uncertain = verb == RELEASE and length > 0 -- the take's reply was lost: it may still arrive
 local loaded, kind, flags, fingerprint, count, capacity, window, tick, ticks, full, most, drain, life, code
 
-local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases
+local look, open_log, weigh_log, finish_log, open_leases, weigh_leases, finish_leases, strike
 --@include look
 --@include slidinglog
 --@include giveback
 --@include concurrency
 --@include usage
 --@include late
+--@include strike
 
 local v = look('GET', KEYS[1])
 if v == nil or v and (string.byte(v) ~= VERSION or (#v - 1) % SLOT ~= 0) then
@@ -84,6 +85,7 @@ for o = 0, last, STRIDE do
   end
   only_leases = only_leases and form == LEASED
 end
+c[last + STRIDE + OFFSET] = pos -- the penalty, if the settlement is a strike
 local function load(o)
   --@include limit
 end
@@ -305,6 +307,15 @@ elseif kept and closed == 0 and allowed then
   end
   redis.call('HSET', KEYS[2], nonce, text)
   if verb == RENEW then outlive(KEYS[2], length) end
+end
+if verb == SETTLE and record > 0 and acts and allowed then
+  load(last + STRIDE)
+  local at, a, b = advance()
+  if b < 262144 or at <= now then
+    at, a, b = strike(at, a, b, now)
+    put(at, a, b)
+  end
+  if b >= 262144 then ends = at end
 end
 local writes = allowed and not again
 local parts = {}
