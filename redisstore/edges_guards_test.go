@@ -31,7 +31,7 @@ func aroundIt(at algorithm.Instant) []algorithm.Instant {
 }
 
 // guardStories are scenarios for guards that random traces seldom reach.
-var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters, refunds}
+var guardStories = []func(teller){repeatsAtTheEnd, strikesAtTheEnd, liftAndStepBack, overdrawnCounter, overdrawnLog, intervalStepBack, lateGiveBacks, renewedLeases, reservationsEnd, lateEntries, lateCounters, refunds, settledStrikes}
 
 // repeatsAtTheEnd: a duplicate arrives when its record ends, and from a clock that stepped back as far.
 func repeatsAtTheEnd(r teller) {
@@ -88,6 +88,23 @@ func strikesAtTheEnd(r teller) {
 			t.Now = monday + 2*hour
 			r.take(t)
 		}
+	}
+}
+
+// settledStrikes: a settlement strikes when the subject's ban ends.
+func settledStrikes(r teller) {
+	m := algorithm.Limit{Algorithm: algorithm.FixedWindow, Count: 9, Window: time.Hour}.MustCompile()
+	penalty := penaltyOf(1, time.Minute, time.Hour)
+	for _, now := range aroundIt(monday + seconds(60)) {
+		t := one(monday, stranger(), charge(m, 1))
+		t.Groups[0].Penalty, t.Groups[0].Reserve = penalty, time.Hour
+		r.take(t)
+		r.Ban(context.Background(), &storage.Ban{Now: monday, Subject: t.Groups[0].Subject, Penalty: penalty, Length: time.Minute})
+		s := settlement(t, storage.Settle)
+		s.Now, s.Strike = now, penalty
+		r.Settle(context.Background(), s, new(storage.Settled))
+		t.Now, t.Nonce = now, t.Nonce+1
+		r.take(t)
 	}
 }
 

@@ -65,6 +65,8 @@ var equivalents = []struct {
 	{"if cost > 1 then cost = 1 end", []string{">= for > at 9"}, sameAtEqual},
 	{"if b >= 262144 then reach = a end", []string{"262143 for 262144 at 9"}, noneBetween},
 	{"if b >= 262144 then at = now + a end", []string{"262143 for 262144 at 9"}, noneBetween},
+	{"if b < 262144 or at <= now then", []string{"262143 for 262144 at 8"}, noneBetween},
+	{"if b >= 262144 then ends = at end", []string{"262143 for 262144 at 9"}, noneBetween},
 	{"passes = b < 262144 or at <= now", []string{"262143 for 262144 at 14"}, noneBetween},
 	{"local some = redis.call('HRANDFIELD', key, 3, 'WITHVALUES')", []string{"4 for 3 at 44"}, "how many are looked at in passing"},
 	{"if #some[i + 1] > 7 and read('>I7', some[i + 1], 2) <= now then redis.call('HDEL', key, some[i]) end",
