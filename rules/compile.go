@@ -193,6 +193,7 @@ func (c *compiler) rule(i int, r *Rule, item *index.Item) {
 	}
 	r.Cost = c.cost(t.Cost, at.with("cost"), item.Path)
 	r.Penalty = c.penalty(t, at)
+	r.Outcome = c.outcome(t, at)
 	if r.Penalty != nil && t.Mode != Off {
 		c.spellings(item.Path, t, at.with("match", "path"))
 	}

@@ -51,6 +51,8 @@ type RuleTerms struct {
 	ProgressiveBanDurations []Seconds `rules:"progressive_ban_durations" min:"1" max:"15" doc:"The bans of enable_progressive_limits, in seconds or as durations. The last one repeats."`
 
 	Cost         *CostTerms      `rules:"cost" doc:"What a request costs: a number, or where it is found. It replaces the cost that the request states; 1 if neither is given. A request with cost 0 is always a peek."`
+	ChargeIf     string          `rules:"charge_if" max:"4096" doc:"Charge only requests whose response meets this condition, as in status in [401, 403]. Every request is charged first, and the others get their charge back when their response begins. An expression in CEL over status, duration and header(\"name\"). The charge stays if no response is reported until the reservation ends."`
+	RefundIf     string          `rules:"refund_if" max:"4096" doc:"Give the charge back to requests whose response meets this condition, as in status >= 500. The opposite of charge_if."`
 	CountDenied  bool            `rules:"count_denied" doc:"Count denied requests too. Only windows can."`
 	Dedup        *DedupTerms     `rules:"dedup" doc:"Charge a duplicate of an allowed request once. Requests are duplicates if they have the same id and key. Over HTTP and gRPC the id is the header Idempotency-Key, in the decision API the field id; dedup.attribute takes it from an attribute instead. A request without an id is never a duplicate."`
 	Reserve      *ReserveTerms   `rules:"reserve" doc:"Charge an estimate first and correct it later: the actual cost is settled, or everything is released."`
@@ -142,6 +144,7 @@ type PenaltyTerms struct {
 	Within       Duration   `rules:"within,required" as:"within: 10m" doc:"How long denials count towards a ban, from the first of them on."`
 	Bans         []Duration `rules:"bans,required" as:"bans: [1m, 5m, 1h]" min:"1" max:"15" doc:"The length of the first ban, the second and so on. The last one repeats."`
 	ForgiveAfter Duration   `rules:"forgive_after" doc:"How long after the last denial, or the end of the ban, everything is forgotten; 24h if not given."`
+	StrikeIf     string     `rules:"strike_if" max:"4096" doc:"Count an allowed request as a denial if its response meets this condition, as in status == 401. An expression as in charge_if. Denied requests count in any case."`
 }
 
 // OverrideTerms replace a rule's limits for some requests.

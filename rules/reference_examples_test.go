@@ -25,6 +25,8 @@ var referenceExamples = map[string]string{
 	"rules[].cost":                      "cost: 5",
 	"rules[].count_denied":              "count_denied: true",
 	"rules[].dedup":                     "dedup: {ttl: 10s}    # by the header Idempotency-Key",
+	"rules[].charge_if":                 "charge_if: status in [401, 403]",
+	"rules[].refund_if":                 "refund_if: status >= 500 || header(\"X-Cache\") == \"HIT\"",
 	"rules[].reserve":                   "reserve: {ttl: 60s, overage: allow}",
 	"rules[].overdraft":                 "overdraft: {max: 1000}\nreserve: {ttl: 60s, overage: debt}",
 	"rules[].penalty":                   "penalty: {after: 5, within: 10m, bans: [1m, 5m, 1h], forgive_after: 24h}",
@@ -75,6 +77,7 @@ var referenceExamples = map[string]string{
 	"rules[].penalty.within":        "penalty: {after: 5, within: 10m, bans: [1m]}",
 	"rules[].penalty.bans":          "penalty: {after: 5, within: 10m, bans: [1m, 5m, 1h, 24h]}",
 	"rules[].penalty.forgive_after": "penalty: {after: 5, within: 10m, bans: [1m], forgive_after: 48h}",
+	"rules[].penalty.strike_if":     "penalty: {after: 5, within: 10m, bans: [1h], strike_if: status == 401}",
 
 	"rules[].overrides[].match":      "overrides:\n  - {match: {plan: gold}, limits: [1000/1m]}",
 	"rules[].overrides[].limits":     "overrides:\n  - {match: {user: alice}, limits: unlimited}",

@@ -51,6 +51,7 @@ type Rule struct {
 	Overrides []Override         // the first that holds replaces the limits
 
 	Cost           Cost
+	Outcome        *Outcome           // nil: no condition about the response
 	Penalty        *algorithm.Penalty // nil: no bans
 	Dedup          *algorithm.Dedup   // nil: duplicates are not recognised
 	DedupAttribute string             // attribute that holds the request's id; "": the id of the call

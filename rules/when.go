@@ -13,19 +13,24 @@ import (
 
 // when compiles an expression over the attributes and the wildcards of the rule's path, once for all equal ones.
 func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
+	wildcards := strings.Join(mentioned(p.Wildcards(), text), " ")
+	return c.expression(text, wildcards, at, func() (*expr.Language, error) { return c.languageWith(wildcards) })
+}
+
+// expression compiles an expression of a language, once for all equal ones.
+func (c *compiler) expression(text, of string, at path, languageOf func() (*expr.Language, error)) *expr.Expression {
 	if text == "" || !c.sound(at) {
 		return nil
 	}
-	wildcards := strings.Join(mentioned(p.Wildcards(), text), " ")
-	alike := wildcards + "\x00" + text
+	alike := of + "\x00" + text
 	if known := c.expressions[alike]; known != nil {
 		return known
 	}
 	if c.written += len(text); c.written > maxExpressions {
-		c.fail(at, complain("the expressions of when have more than %d bytes together, where those that are alike count once", maxExpressions))
+		c.fail(at, complain("the expressions have more than %d bytes together, where those that are alike count once", maxExpressions))
 		return nil
 	}
-	language, err := c.languageWith(wildcards)
+	language, err := languageOf()
 	if err != nil {
 		c.fail(at, complain("%v", err))
 		return nil
@@ -42,7 +47,7 @@ func (c *compiler) when(text string, at path, p pattern.Path) *expr.Expression {
 		return nil
 	}
 	for _, f := range flawed.Flaws {
-		c.add(Mistake, at, c.source.withinLines(n, f.Line, f.Column), complain("when: %s", f.Problem))
+		c.add(Mistake, at, c.source.withinLines(n, f.Line, f.Column), complain("%v: %s", at[len(at)-1], f.Problem))
 	}
 	return nil
 }

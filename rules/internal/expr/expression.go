@@ -1,4 +1,5 @@
-// Package expr compiles and evaluates when expressions, which are written in CEL.
+// Package expr compiles and evaluates expressions, which are written in CEL: those of when, about a request, and
+// those of charge_if, refund_if and strike_if, about a response.
 package expr
 
 import (
@@ -39,6 +40,7 @@ var AlwaysThere = []string{"domain", "host", "ip", "method", "path"}
 type Language struct {
 	env       *cel.Env
 	variables []string // sorted
+	example   string   // of an expression
 }
 
 // NewLanguage returns the language with the given attributes as variables. It skips an attribute that is not a
@@ -46,12 +48,7 @@ type Language struct {
 func NewLanguage(attributes []string) (*Language, error) {
 	names := slices.Concat(AlwaysThere, attributes)
 	slices.Sort(names)
-	options := []cel.EnvOption{
-		cel.ParserExpressionSizeLimit(maxExpressionLength),
-		cel.ParserRecursionLimit(maxExpressionDepth),
-		cel.ExpressionNodeLimit(maxExpressionNodes),
-		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
-	}
+	options := bounded()
 	variables := slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !isVariable(name) })
 	for _, name := range variables {
 		options = append(options, cel.Variable(name, cel.StringType))
@@ -60,7 +57,17 @@ func NewLanguage(attributes []string) (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the language of when: %w", err)
 	}
-	return &Language{env, variables}, nil
+	return &Language{env, variables, `user != ""`}, nil
+}
+
+// bounded returns the options that bound the text of expressions.
+func bounded() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.ParserExpressionSizeLimit(maxExpressionLength),
+		cel.ParserRecursionLimit(maxExpressionDepth),
+		cel.ExpressionNodeLimit(maxExpressionNodes),
+		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
+	}
 }
 
 // notVariables lists names that CEL reserves for keywords or types.
@@ -86,7 +93,7 @@ func (l *Language) Compile(text string) (*Expression, error) {
 		return nil, flawsOf(issues)
 	}
 	if got := ast.OutputType(); got != cel.BoolType {
-		return nil, flaw(1, 1, "the expression is of type %v; it must be true or false, as in user != \"\"", got)
+		return nil, flaw(1, 1, "the expression is of type %v; it must be true or false, as in %s", got, l.example)
 	}
 	bound, err := boundWork(l.env, ast)
 	if err != nil {

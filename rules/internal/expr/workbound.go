@@ -102,7 +102,11 @@ func (b *workBound) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 
 // EstimateCallCost tells CEL the maximum cost of a regular expression.
 func (b *workBound) EstimateCallCost(function, _ string, target *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
-	if function != "matches" {
+	switch function {
+	case headerName:
+		return b.headerCost()
+	case "matches":
+	default:
 		return nil
 	}
 	nodes := args
