@@ -30,8 +30,8 @@ type Options struct {
 	Timeout   time.Duration // of one exchange, including the connection; default 5 s
 }
 
-// validate sets the defaults and reports every invalid option.
-func (o *Options) validate() error {
+// Validate sets the defaults and reports every invalid option.
+func (o *Options) Validate() error {
 	o.KeyPrefix = cmp.Or(o.KeyPrefix, "pen:")
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	isSingle := o.Master == "" && !o.Cluster
@@ -70,7 +70,8 @@ func isKeyPrefix(text string) bool {
 	return len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return r == '{' || r == '}' || r <= ' ' || r == 0x7f })
 }
 
-func (o *Options) client() rueidis.ClientOption {
+// Client returns the options of a client that connects once and sees every error.
+func (o *Options) Client() rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:       o.Addresses,
 		Username:          o.Username,

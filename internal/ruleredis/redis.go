@@ -33,7 +33,7 @@ var _ live.Origin = (*Rules)(nil)
 
 // New returns the rules in the Redis that the options name, without connecting.
 func New(o Options) (*Rules, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	return &Rules{options: o, key: o.KeyPrefix + "rules"}, nil
@@ -79,7 +79,7 @@ func (r *Rules) connect() (rueidis.Client, error) {
 		return nil, errors.New("it is closed")
 	}
 	if r.client == nil {
-		client, err := rueidis.NewClient(r.options.client())
+		client, err := rueidis.NewClient(r.options.Client())
 		if err != nil {
 			return nil, err
 		}
