@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/membership"
 	"github.com/penstock-io/penstock/internal/ruleservice"
 	"github.com/penstock-io/penstock/internal/traffic"
@@ -33,6 +34,7 @@ type Options struct {
 	Local   penstock.Store // counts while Store is unavailable; nil: none
 	Forget  Forget         // drops what else this node holds about a key; nil: nothing
 	Traffic *traffic.Traffic
+	Fleet   *fleet.Fleet // the traffic of all nodes; nil: of this one only
 	Metrics http.Handler // nil: none
 	Demo    Demo         // nil: not a demo
 
@@ -137,6 +139,9 @@ func New(o Options) (*Admin, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Fleet == nil {
+		o.Fleet = fleet.New(fleet.Options{Traffic: o.Traffic, Members: func() []membership.Known { return o.Nodes()[:1] }})
 	}
 	veil := newVeil(o.Rules.Compile.Secret)
 	logins, err := newLogins(o, &refusals{log: o.Log, veil: veil, now: o.Now})

@@ -108,12 +108,12 @@ func parseSubject(r *rules.Rule, text string) (s subject, ok bool) {
 	return s, err == nil && copy(s.id[:], raw) == len(s.id)
 }
 
-// subjects returns the clients of a rule that this node has seen recently. They are keyed by their text as stores
+// subjects returns the clients of a rule that the nodes have seen recently. They are keyed by their text as stores
 // list it, which may be a prefix.
 func (a *Admin) subjects(r *rules.Rule) map[string]subject {
 	const known = 10 // characters, where a store only knows a prefix
 	found := map[string]subject{}
-	for _, e := range a.Traffic.Recent(traffic.Filter{Rule: r.Name}, maxNames) {
+	for _, e := range a.Fleet.Recent(a.draining, traffic.Filter{Rule: r.Name}, maxNames, "") {
 		for _, k := range e.Keys {
 			if k.Rule == r.Name { // subjects of an earlier rule with this name are not listed
 				s := newSubject(rules.Considered{Rule: r, Key: k.Key, Override: rules.NoOverride})

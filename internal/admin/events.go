@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/traffic"
 )
 
 // An Event is one decided request.
 type Event struct {
 	At         time.Time        `json:"at"`
+	Node       string           `json:"node"` // name of the node that decided it
 	Domain     string           `json:"domain"`
 	Attributes Attributes       `json:"attributes"`
 	Cost       int64            `json:"cost"`
@@ -71,9 +73,9 @@ func milliseconds(d time.Duration) *int64 {
 	return &ms
 }
 
-func eventOf(e *traffic.Event) Event {
+func eventOf(e *fleet.Event) Event {
 	told := Event{
-		At: e.At, Domain: e.Domain, Attributes: attributesOf(e.Attributes), Cost: e.Cost, ID: e.ID,
+		At: e.At, Node: e.Node, Domain: e.Domain, Attributes: attributesOf(e.Attributes), Cost: e.Cost, ID: e.ID,
 		Allowed: e.Allowed, Duplicate: e.Duplicate, Reason: e.Reason, Quality: e.Quality, Rule: e.Rule,
 		RetryAfter: milliseconds(e.RetryAfter), Limits: []LimitState{}, Keys: []EventKey{}, Shadow: []string{},
 		Version: e.RulesVersion, Weight: e.Weight(),
@@ -112,12 +114,12 @@ type Events struct {
 
 func (a *Admin) recent(x *exchange) (any, error) {
 	q := x.query()
-	filter, most := x.filter(q), q.number("limit", 100, 1, maxEvents)
+	filter, most, node := x.filter(q), q.number("limit", 100, 1, maxEvents), q.text("node")
 	if err := q.err(); err != nil {
 		return nil, err
 	}
 	told := Events{[]Event{}}
-	found := a.Traffic.Recent(filter, int(most))
+	found := a.Fleet.Recent(x.r.Context(), filter, int(most), node)
 	for i := range found {
 		told.Events = append(told.Events, eventOf(&found[i]))
 	}
@@ -131,7 +133,7 @@ const maxBatch = 256
 // with the number missed since the start. It ends with the session, or when the server stops.
 func (a *Admin) follow(x *exchange) (any, error) {
 	q := x.query()
-	filter := x.filter(q)
+	filter, node := x.filter(q), q.text("node")
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (a *Admin) follow(x *exchange) (any, error) {
 		return nil, err
 	}
 	defer end()
-	tail, err := a.Traffic.Follow(filter)
+	tail, err := a.Fleet.Follow(filter, node)
 	if errors.Is(err, traffic.ErrWatched) {
 		return nil, refuse(http.StatusServiceUnavailable, Unavailable, err.Error())
 	}
@@ -158,7 +160,7 @@ func (a *Admin) follow(x *exchange) (any, error) {
 // A follower is a stream of decided requests.
 type follower struct {
 	*stream
-	tail *traffic.Tail
+	tail *fleet.Tail
 	told int64 // number of dropped events already reported
 }
 
@@ -180,7 +182,7 @@ func (f *follower) run() {
 }
 
 // write writes an event and the events that have arrived since.
-func (f *follower) write(e *traffic.Event) {
+func (f *follower) write(e *fleet.Event) {
 	f.event("verdict", eventOf(e))
 	for range maxBatch {
 		select {

@@ -83,7 +83,7 @@ const maxNames = 10_000
 // KeyStates are all that is known about a client.
 type KeyStates struct {
 	Keys   []KeyState `json:"keys"`
-	Recent []Event    `json:"recent"` // recent requests that this node kept, newest first
+	Recent []Event    `json:"recent"` // recent requests that the nodes kept, newest first
 }
 
 // A KeyState is what one rule knows about a client.
@@ -134,8 +134,8 @@ func (a *Admin) showKey(x *exchange) (any, error) {
 		}
 		told.Keys = append(told.Keys, *state)
 	}
-	for _, e := range a.Traffic.Recent(traffic.Filter{}, maxNames) {
-		if len(told.Recent) < shownEvents && slices.ContainsFunc(found, func(s subject) bool { return s.made(&e) }) {
+	for _, e := range a.Fleet.Recent(x.r.Context(), traffic.Filter{}, maxNames, "") {
+		if len(told.Recent) < shownEvents && slices.ContainsFunc(found, func(s subject) bool { return s.made(&e.Event) }) {
 			told.Recent = append(told.Recent, eventOf(&e))
 		}
 	}

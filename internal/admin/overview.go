@@ -8,7 +8,7 @@ const lookEvery = time.Second
 // overview streams an overview every second: stats, status and nodes, each with the response of the route of that
 // name.
 func (a *Admin) overview(x *exchange) (any, error) {
-	last, err := x.last()
+	ask, err := x.period()
 	if err != nil {
 		return nil, err
 	}
@@ -19,20 +19,24 @@ func (a *Admin) overview(x *exchange) (any, error) {
 	defer end()
 	s := newStream(x)
 	if s.begin() {
-		s.look(last)
+		s.look(ask)
 	}
 	return answered{}, nil
 }
 
-func (s *stream) look(last time.Duration) {
+func (s *stream) look(ask period) {
 	a := s.admin
 	next := time.NewTicker(a.lookEvery)
 	defer next.Stop()
-	for s.lasts() && s.send(func() {
-		s.event("stats", statsOf(a.Traffic.Stats(last)))
-		s.event("status", a.Status())
-		s.event("nodes", nodesOf(a.Nodes(), time.Now()))
-	}) {
+	for s.lasts() {
+		stats := statsOf(a.Fleet.Count(s.r.Context(), ask.query(), ask.node))
+		if !s.send(func() {
+			s.event("stats", stats)
+			s.event("status", a.Status())
+			s.event("nodes", nodesOf(a.Nodes(), time.Now()))
+		}) {
+			return
+		}
 		select {
 		case <-a.draining.Done():
 			return

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
 	"github.com/penstock-io/penstock/storage"
 )
 
-// A Preview compares what two sets of rules decide for the recent requests that this node has kept. Each request is
+// A Preview compares what two sets of rules decide for the recent requests that the nodes have kept. Each request is
 // replayed once, at its original time, starting with empty counters. If there were more requests than were kept, they
 // are a sample, and both sets deny less than they really would.
 type Preview struct {
@@ -70,9 +71,9 @@ func (a *Admin) previewRules(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	calls := a.Traffic.Recent(traffic.Filter{}, maxReplayed)
+	calls := a.Fleet.Recent(x.r.Context(), traffic.Filter{}, maxReplayed, "")
 	slices.Reverse(calls)
-	slices.SortStableFunc(calls, func(a, b traffic.Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(calls, func(a, b fleet.Event) int { return a.At.Compare(b.At) })
 	p, err := a.compare(x.r.Context(), calls, a.Rules.Live.Load(), proposed)
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (a *Admin) previewRules(x *exchange) (any, error) {
 	return p, nil
 }
 
-func (a *Admin) compare(ctx context.Context, calls []traffic.Event, current, proposed *rules.Snapshot) (*Preview, error) {
+func (a *Admin) compare(ctx context.Context, calls []fleet.Event, current, proposed *rules.Snapshot) (*Preview, error) {
 	before, err := a.newReplay(current)
 	if err != nil {
 		return nil, err
@@ -98,11 +99,11 @@ func (a *Admin) compare(ctx context.Context, calls []traffic.Event, current, pro
 	}
 	for i := range calls {
 		p.StandsFor += calls[i].Weight()
-		was, err := before.decide(ctx, &calls[i])
+		was, err := before.decide(ctx, &calls[i].Event)
 		if err != nil {
 			return nil, err
 		}
-		is, err := after.decide(ctx, &calls[i])
+		is, err := after.decide(ctx, &calls[i].Event)
 		if err != nil {
 			return nil, err
 		}

@@ -5,19 +5,30 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/traffic"
 	"github.com/penstock-io/penstock/rules"
 )
 
-// Stats are what this node decided in a period.
+// Stats are what the nodes decided in a period.
 type Stats struct {
 	From    time.Time        `json:"from"`
-	To      time.Time        `json:"to"`
+	To      time.Time        `json:"to"`      // now: a step that ends later is not complete
+	Since   time.Time        `json:"since"`   // when counting began: steps before it are unknown, not zero
 	Step    int64            `json:"step_ms"` // between the points of a series
+	Nodes   []AskedNode      `json:"nodes"`   // whose numbers these are
 	Total   traffic.Counts   `json:"total"`
 	Series  []traffic.Counts `json:"series"`
 	Rules   []RuleStats      `json:"rules"` // most denied first
 	Latency Latency          `json:"latency"`
+}
+
+// An AskedNode is a node that was asked for its numbers.
+type AskedNode struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Answered bool   `json:"answered"`
+	Problem  string `json:"problem,omitempty"` // why its numbers are missing
 }
 
 // RuleStats are the decisions of one rule.
@@ -34,6 +45,7 @@ type KeyStats struct {
 	Key     Attributes `json:"key"`
 	Allowed int64      `json:"allowed"`
 	Denied  int64      `json:"denied"`
+	Shadow  int64      `json:"shadow"` // that a shadow rule would have denied
 }
 
 // Latency is how long decisions took, in microseconds.
@@ -55,35 +67,49 @@ func attributesOf(list []penstock.Attribute) Attributes {
 }
 
 func (a *Admin) stats(x *exchange) (any, error) {
-	last, err := x.last()
+	ask, err := x.period()
 	if err != nil {
 		return nil, err
 	}
-	return statsOf(a.Traffic.Stats(last)), nil
+	return statsOf(a.Fleet.Count(x.r.Context(), ask.query(), ask.node)), nil
 }
 
-// last reads how far back to report. It allows no other parameter.
-func (x *exchange) last() (time.Duration, error) {
+// A period is how far back to report, and of which node.
+type period struct {
+	last time.Duration
+	node string // its name or ID; "": all nodes
+}
+
+func (p *period) query() traffic.Query { return traffic.Last(time.Now(), p.last) }
+
+// period reads how far back to report. It allows no other parameters.
+func (x *exchange) period() (period, error) {
 	q := x.query()
-	last := 15 * time.Minute
+	p := period{last: 15 * time.Minute, node: q.text("node")}
 	if text := q.text("last"); text != "" {
 		var err error
-		if last, err = rules.ParseDuration(text); err != nil || last <= 0 || last > traffic.Reach {
+		if p.last, err = rules.ParseDuration(text); err != nil || p.last <= 0 || p.last > traffic.Reach {
 			q.fail("last", fmt.Sprintf("invalid duration %.32q: must be at most %v, for example 15m", text, rules.Duration(traffic.Reach)))
 		}
 	}
-	return last, q.err()
+	return p, q.err()
 }
 
-func statsOf(s traffic.Stats) *Stats {
+// shownTop is how many clients of a rule are listed.
+const shownTop = 10
+
+func statsOf(s fleet.Stats) *Stats {
 	told := &Stats{
-		From: s.From, To: s.To, Step: s.Step.Milliseconds(), Total: s.Total, Series: s.Series, Rules: []RuleStats{},
-		Latency: Latency{s.Latency.P50.Microseconds(), s.Latency.P99.Microseconds(), s.Latency.P999.Microseconds()},
+		From: s.From, To: s.Now, Since: s.Since, Step: s.Step.Milliseconds(), Total: s.Total, Series: s.Series, Rules: []RuleStats{}, Nodes: []AskedNode{},
+		Latency: Latency{s.Decisions.Percentile(50).Microseconds(), s.Decisions.Percentile(99).Microseconds(), s.Decisions.Percentile(99.9).Microseconds()},
+	}
+	for _, n := range s.Nodes {
+		told.Nodes = append(told.Nodes, AskedNode{n.ID, n.Name, n.Answered, n.Problem})
 	}
 	for _, r := range s.Rules {
-		one := RuleStats{Rule: r.Rule, Total: r.Total, Series: r.Series, DistinctKeys: r.DistinctKeys, Top: []KeyStats{}}
-		for _, k := range r.Top {
-			one.Top = append(one.Top, KeyStats{attributesOf(k.Key), k.Allowed, k.Denied})
+		one := RuleStats{Rule: r.Rule, Total: r.Total, Series: r.Series, DistinctKeys: r.Keys.Count(), Top: []KeyStats{}}
+		for _, k := range r.Top[:min(len(r.Top), shownTop)] {
+			one.Top = append(one.Top, KeyStats{attributesOf(k.Key), k.Allowed, k.Denied, k.Shadow})
 		}
 		told.Rules = append(told.Rules, one)
 	}

@@ -54,7 +54,7 @@ func (s *Server) newAdmin() (http.Handler, error) {
 		Token: s.token, ViewerToken: string(s.config.Admin.ViewerToken), Hosts: s.config.Hosts(s.config.Listen.Admin),
 		Status: s.status, Nodes: s.members.All, Ready: s.ready, Store: store, Local: s.store.Local, Forget: s.engine.Load().Forget, Scratch: newScratch,
 		Rules:   admin.Rules{Live: s.rules.live, Origin: s.rules.origin, Kind: rulesKind(&s.config.Rules), Service: s.rules.service, Compile: s.rules.compile},
-		Traffic: s.traffic, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("listener", "admin"),
+		Traffic: s.traffic, Fleet: s.fleet, Metrics: s.metrics.Handler(), Console: console.Handler(), Log: s.log.With("listener", "admin"),
 	}
 	if s.demo != nil {
 		options.Demo = s.demo

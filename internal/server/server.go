@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-io/penstock/internal/config"
 	"github.com/penstock-io/penstock/internal/decisionlog"
 	"github.com/penstock-io/penstock/internal/envoyratelimit"
+	"github.com/penstock-io/penstock/internal/fleet"
 	"github.com/penstock-io/penstock/internal/gateway"
 	"github.com/penstock-io/penstock/internal/listener"
 	"github.com/penstock-io/penstock/internal/membership"
@@ -59,6 +60,7 @@ type Server struct {
 	filesLoaded atomic.Int64 // how often rules were loaded
 
 	traffic *traffic.Traffic
+	fleet   *fleet.Fleet // the traffic of all nodes
 	metrics *telemetry.Metrics
 	tracing *telemetry.Tracing // nil: tracing is off
 
@@ -104,7 +106,7 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
+	for _, step := range []func(context.Context) error{s.openTelemetry, s.openStore, s.openRules, s.joinNodes, s.openFleet, s.openEngine, s.openTokens, s.openEnvoy, s.awaitStore, s.openEndpoints, s.openDemo, s.openAdmin, s.openProbes, s.openMetrics} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

@@ -153,6 +153,7 @@ func (m *Metrics) answered(call string, took time.Duration, err error) {
 		seconds += 1e-6 // the deadline is the upper edge of a bucket; this moves it to the next one
 	}
 	m.store.WithLabelValues(call).Observe(seconds)
+	m.options.Traffic.StoreTook(took, failed(err))
 }
 
 // failed reports whether the store did not answer. An answer that something is impossible is not a failure.

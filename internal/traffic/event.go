@@ -30,7 +30,7 @@ type Event struct {
 	Keys   []RuleKey // of the rules that were asked
 	Shadow []string  // shadow rules that would have denied it
 
-	weight int64 // number of requests it represents; 0: it was kept for a live stream
+	Represents int64 // number of requests; 0: it was kept for a live stream only
 }
 
 // A RuleKey is the client's key under a rule, and the rule's decision.
@@ -53,7 +53,7 @@ func keep(o *engine.Observation, weight int64) Event {
 	e := Event{
 		At: v.Now.Time(), Domain: strings.Clone(cut(o.Call.Domain)), Cost: o.Call.Cost, ID: o.Call.ID != "",
 		Allowed: v.Allowed, Duplicate: v.Duplicate, Reason: v.Reason, Quality: v.Quality, Rule: v.Rule,
-		RetryAfter: v.Decision.RetryAfter, Limits: slices.Clone(v.Limits), RulesVersion: v.RulesVersion, weight: weight,
+		RetryAfter: v.Decision.RetryAfter, Limits: slices.Clone(v.Limits), RulesVersion: v.RulesVersion, Represents: weight,
 	}
 	attributes := o.Call.Attributes[:min(len(o.Call.Attributes), maxAttributes)]
 	e.Attributes = make([]penstock.Attribute, len(attributes))

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/axiomhq/hyperloglog"
-
 	"github.com/penstock-io/penstock/rules"
 )
 
@@ -25,22 +22,24 @@ const (
 	maxRecent = 4096 // requests of either kind
 )
 
-// precision of the sketches of distinct keys: 1 KiB, with an error of 3 %.
-const precision = 10
-
 // Others is the name under which rules are counted when there are very many.
 const Others = "_others"
 
 // A history is what was collected from the shards. Slots are numbered since 1970.
 type history struct {
+	began  time.Time
 	now    time.Time
 	totals Totals
 	rules  map[string]*ruleHistory
 
 	series [fines]Counts
-	times  [coarses]*hdrhistogram.Histogram
+	store  [fines]StoreCounts
+	times  [coarses]slotTimes
 	recent [2]ring // allowed requests, and others
 }
+
+// slotTimes are how long decisions and operations of the store took in one slot.
+type slotTimes struct{ decisions, store Times }
 
 type ruleHistory struct {
 	totals  RuleTotals
@@ -51,20 +50,12 @@ type ruleHistory struct {
 
 // callers are the clients of a rule.
 type callers struct {
-	distinct *hyperloglog.Sketch // nil: none
+	distinct Keys
 	top      top
 }
 
 func (h *history) begin(now time.Time) {
-	h.now, h.rules = now, map[string]*ruleHistory{}
-	for i := range h.times {
-		h.times[i] = newHistogram()
-	}
-}
-
-// newHistogram counts from a microsecond to a minute, with an error of 1 %.
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, time.Minute.Microseconds(), 2)
+	h.began, h.now, h.rules = now, now, map[string]*ruleHistory{}
 }
 
 func fineSlot(t time.Time) int64   { return t.UnixNano() / int64(fine) }
@@ -77,7 +68,7 @@ func (h *history) advance(now time.Time) {
 		return
 	}
 	for slot := max(fineSlot(h.now)+1, fineSlot(now)-fines+1); slot <= fineSlot(now); slot++ {
-		h.series[slot%fines] = Counts{}
+		h.series[slot%fines], h.store[slot%fines] = Counts{}, StoreCounts{}
 		for _, r := range h.rules {
 			if r.series != nil {
 				r.series[slot%fines] = Counts{}
@@ -85,7 +76,7 @@ func (h *history) advance(now time.Time) {
 		}
 	}
 	for slot := max(coarseSlot(h.now)+1, coarseSlot(now)-coarses+1); slot <= coarseSlot(now); slot++ {
-		h.times[slot%coarses].Reset()
+		h.times[slot%coarses] = slotTimes{}
 		for _, r := range h.rules {
 			if r.callers != nil {
 				r.callers[slot%coarses] = callers{}
@@ -106,10 +97,16 @@ func (h *history) forget(now time.Time) {
 	}
 }
 
-func (h *history) took(d time.Duration) {
-	// A decision that took longer than the histogram's maximum is counted as the maximum.
-	us := min(max(1, d.Microseconds()), time.Minute.Microseconds())
-	_ = h.times[coarseSlot(h.now)%coarses].RecordValue(us) // it is within range
+func (h *history) took(d time.Duration) { h.times[coarseSlot(h.now)%coarses].decisions.record(d) }
+
+// storeTook counts an operation of the store.
+func (h *history) storeTook(d time.Duration, failed bool) {
+	h.times[coarseSlot(h.now)%coarses].store.record(d)
+	now := &h.store[fineSlot(h.now)%fines]
+	now.Operations++
+	if failed {
+		now.Failed++
+	}
 }
 
 // add takes over what a shard holds.
@@ -163,19 +160,7 @@ func (h *history) meet(rule *rules.Rule, hash uint64) {
 	if r.callers == nil {
 		return
 	}
-	now := &r.callers[coarseSlot(h.now)%coarses]
-	if now.distinct == nil {
-		now.distinct = newSketch()
-	}
-	now.distinct.InsertHash(hash)
-}
-
-func newSketch() *hyperloglog.Sketch {
-	sketch, err := hyperloglog.NewSketch(precision, false)
-	if err != nil {
-		panic(err) // the precision is a constant
-	}
-	return sketch
+	r.callers[coarseSlot(h.now)%coarses].distinct.insert(hash)
 }
 
 // remember adds a request to the recent ones, and counts its client.
@@ -186,8 +171,8 @@ func (h *history) remember(e *Event) {
 		if k.Result == Denied || k.Result == ShadowDenied {
 			kind = 1
 		}
-		if r := h.rule(k.Rule); r.callers != nil && e.weight > 0 {
-			r.callers[coarseSlot(h.now)%coarses].top.add(k, e.weight)
+		if r := h.rule(k.Rule); r.callers != nil && e.Represents > 0 {
+			r.callers[coarseSlot(h.now)%coarses].top.add(k, e.Represents)
 		}
 	}
 	if !e.Allowed {

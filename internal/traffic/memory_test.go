@@ -91,13 +91,13 @@ func TestTopHolds(t *testing.T) {
 func TestLongest(t *testing.T) {
 	n := newNode(t, document)
 	n.Took(0)
-	if got := n.Traffic.Stats(time.Minute).Latency.P50; got != time.Microsecond {
+	if got := n.Traffic.Stats(time.Minute).Decisions.Percentile(50); got != time.Microsecond {
 		t.Errorf("no time at all is told as %v", got)
 	}
 	for range 10 {
 		n.Took(time.Hour)
 	}
-	if got := n.Traffic.Stats(time.Minute).Latency.P50; got < 58*time.Second || got > 62*time.Second {
+	if got := n.Traffic.Stats(time.Minute).Decisions.Percentile(50); got < 58*time.Second || got > 62*time.Second {
 		t.Errorf("an hour is told as %v", got)
 	}
 }

@@ -2,10 +2,11 @@ package traffic
 
 import (
 	"errors"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"sync"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock-io/penstock"
 	"github.com/penstock-io/penstock/engine"
@@ -44,12 +45,13 @@ type caller struct {
 	hash uint64
 }
 
+// spread is an odd number with which consecutive numbers become distant ones.
+const spread = 0x9E3779B97F4A7C15
+
 const (
 	bits       = 10
 	maxCallers = 1 << 14
 )
-
-var hashSeed = maphash.MakeSeed()
 
 // follow prepares the shard for a new snapshot. The counts of the last one have already been collected.
 func (s *shard) follow(r *rules.Snapshot) {
@@ -125,14 +127,16 @@ func (s *shard) tally(r *rules.Rule) *tally {
 	return &s.tallies[*slot-1]
 }
 
-// meet records a client of a rule, unless it was recorded recently.
+// meet records a client of a rule, unless it was recorded recently. A client has the same hash on every node, so that
+// clients of several nodes can be counted together.
 func (s *shard) meet(rule int32, key []string) {
-	h := uint64(rule)
+	h := uint64(0)
 	for _, part := range key {
-		h = h*0x9E3779B97F4A7C15 ^ maphash.String(hashSeed, part)
+		h = h*spread ^ xxhash.Sum64String(part)
 	}
-	if last := &s.lately[h%(1<<bits)]; *last != h {
-		*last = h
+	mark := h ^ uint64(rule)*spread
+	if last := &s.lately[mark%(1<<bits)]; *last != mark {
+		*last = mark
 		s.callers = append(s.callers, caller{rule, h})
 	}
 }

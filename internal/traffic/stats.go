@@ -2,21 +2,54 @@ package traffic
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
 
+// A Query selects what to count: the slots of a period, and all rules or one.
+type Query struct {
+	From time.Time     `json:"from"` // a multiple of Step since 1970, as To is
+	To   time.Time     `json:"to"`   // exclusive
+	Step time.Duration `json:"step"` // a multiple of five seconds
+	Rule string        `json:"rule"` // "": all rules
+}
+
+// Last returns the query for a period of this length that ends with the current slot. It has at most 120 steps.
+func Last(now time.Time, last time.Duration) Query {
+	last = min(max(last, fine), Reach)
+	step := stepFor(last)
+	to := now.Truncate(step).Add(step)
+	return Query{From: to.Add(-last / step * step), To: to, Step: step}
+}
+
+// maxSteps bounds the steps of a query: an hour in the smallest.
+const maxSteps = int(fines)
+
+// Steps returns how many steps a query has.
+func (q *Query) Steps() int { return int(q.To.Sub(q.From) / q.Step) }
+
+// Valid reports whether a query can be answered: it has steps, not too many, and they begin with slots.
+func (q *Query) Valid() bool {
+	return q.Step >= fine && q.Step%fine == 0 && q.From.Before(q.To) && q.To.Sub(q.From) <= time.Duration(maxSteps)*q.Step &&
+		q.From.UnixNano()%int64(q.Step) == 0 && q.To.UnixNano()%int64(q.Step) == 0
+}
+
 // Stats are the counts of a period.
 type Stats struct {
-	From, To time.Time
-	Step     time.Duration // of the series
+	Query
+	Now   time.Time // a step that ends later is not complete
+	Since time.Time // when counting began: steps before it are unknown
 
 	Total  Counts
 	Series []Counts
 	Rules  []RuleStats // rules with requests, most denied first
 
-	// Latency is that of decisions, since the last multiple of five minutes before From.
-	Latency Latency
+	// Times are those since the last multiple of five minutes before From.
+	Decisions Times
+	Store     Times // of operations that were sent to the store
+
+	StoreTotal StoreCounts
 }
 
 // RuleStats are the counts of one rule.
@@ -25,52 +58,103 @@ type RuleStats struct {
 	Total  Counts
 	Series []Counts // none if there are too many rules
 
-	// DistinctKeys and Top are of the clients since the last multiple of five minutes before From; empty if there are
-	// too many rules.
-	DistinctKeys int64
-	Top          []KeyStats // denied clients
+	// Keys and Top are of the clients since the last multiple of five minutes before From; empty if there are too many
+	// rules.
+	Keys Keys
+	Top  []KeyStats // denied clients, and those that a shadow rule would deny
 }
-
-// Latency is how long decisions took.
-type Latency struct{ P50, P99, P999 time.Duration }
-
-// shownKeys is how many clients of a rule are listed.
-const shownKeys = 10
 
 // points is the maximum length of a series.
 const points = 120
 
 // Stats returns the counts of the last period of this length, at most [Reach].
-func (t *Traffic) Stats(last time.Duration) Stats {
-	last = min(max(last, fine), Reach)
+func (t *Traffic) Stats(last time.Duration) Stats { return t.Count(Last(time.Now(), last)) }
+
+// Count answers a query. What is older than [Reach] counts as nothing.
+func (t *Traffic) Count(q Query) Stats {
 	t.collect(time.Now())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := &t.history
-	step := stepFor(last)
-	slots := int64(last / step * step / fine)
-	to := fineSlot(h.now) + 1
-	s := Stats{From: time.Unix(0, (to-slots)*int64(fine)).UTC(), To: h.now.UTC(), Step: step}
-	s.Series, s.Total = sum(&h.series, to, slots, step)
-	from := max(coarseSlot(s.From), coarseSlot(h.now)-coarses+1)
+	s := Stats{Query: q, Now: h.now.UTC(), Since: h.began.UTC()}
+	s.From, s.To = q.From.UTC(), q.To.UTC()
+	if oldest := h.now.Add(-Reach + fine); s.Since.Before(oldest) {
+		s.Since = oldest.UTC()
+	}
+	s.Series, s.Total = h.sum(&h.series, &q)
+	for slot := range h.slots(&q) {
+		s.StoreTotal.add(h.store[slot%fines])
+	}
+	from, to := max(coarseSlot(q.From), coarseSlot(h.now)-coarses+1), min(coarseSlot(q.To), coarseSlot(h.now))
 	for name, r := range h.rules {
-		if r.series == nil {
+		if r.series == nil || q.Rule != "" && q.Rule != name {
 			continue
 		}
 		found := RuleStats{Rule: name}
-		if found.Series, found.Total = sum(r.series, to, slots, step); found.Total == (Counts{}) {
+		if found.Series, found.Total = h.sum(r.series, &q); found.Total == (Counts{}) {
 			continue
 		}
 		if r.callers != nil {
-			found.Top, found.DistinctKeys = r.met(from, coarseSlot(h.now))
+			found.Top, found.Keys = r.met(from, to)
 		}
 		s.Rules = append(s.Rules, found)
 	}
+	s.sort()
+	for slot := from; slot <= to; slot++ {
+		s.Decisions.add(h.times[slot%coarses].decisions)
+		s.Store.add(h.times[slot%coarses].store)
+	}
+	return s
+}
+
+// sort puts the rules that deny most first.
+func (s *Stats) sort() {
 	slices.SortFunc(s.Rules, func(a, b RuleStats) int {
 		return cmp.Or(cmp.Compare(b.Total.Denied+b.Total.Shadow, a.Total.Denied+a.Total.Shadow), cmp.Compare(a.Rule, b.Rule))
 	})
-	s.Latency = h.latency(from)
-	return s
+}
+
+// Add adds the counts of another node for the same query. Steps before either began are incomplete: Since is the
+// earlier beginning.
+func (s *Stats) Add(o *Stats) {
+	if o.Since.Before(s.Since) {
+		s.Since = o.Since
+	}
+	s.Total.add(o.Total)
+	s.Series = addSeries(s.Series, o.Series)
+	s.Decisions.add(o.Decisions)
+	s.Store.add(o.Store)
+	s.StoreTotal.add(o.StoreTotal)
+	known := make(map[string]int, len(s.Rules))
+	for i := range s.Rules {
+		known[s.Rules[i].Rule] = i
+	}
+	for i := range o.Rules {
+		if at, ok := known[o.Rules[i].Rule]; ok {
+			s.Rules[at].add(&o.Rules[i])
+		} else if len(s.Rules) < maxRules {
+			s.Rules = append(s.Rules, o.Rules[i])
+		}
+	}
+	s.sort()
+}
+
+func (r *RuleStats) add(o *RuleStats) {
+	r.Total.add(o.Total)
+	r.Series = addSeries(r.Series, o.Series)
+	r.Keys.merge(o.Keys)
+	r.Top = together(r.Top, o.Top)
+}
+
+// addSeries adds one series to another, which may be nil. A series of another length is of another query.
+func addSeries(to, from []Counts) []Counts {
+	if to == nil {
+		return from
+	}
+	for i := range min(len(to), len(from)) {
+		to[i].add(from[i])
+	}
+	return to
 }
 
 // stepFor returns the smallest step with which a series over the period has at most points points.
@@ -83,41 +167,38 @@ func stepFor(last time.Duration) time.Duration {
 	return 30 * time.Second
 }
 
-// sum adds up the slots before to: by step, and in total.
-func sum(series *[fines]Counts, to, slots int64, step time.Duration) (points []Counts, total Counts) {
-	width := int64(step / fine)
-	points = make([]Counts, slots/width)
-	for i := range slots {
-		c := series[(to-slots+i)%fines]
-		points[i/width].add(c)
+// slots returns the fine slots of a query that are kept.
+func (h *history) slots(q *Query) iter.Seq[int64] {
+	now := fineSlot(h.now)
+	return func(yield func(int64) bool) {
+		for slot := max(fineSlot(q.From), now-fines+1); slot < fineSlot(q.To) && slot <= now; slot++ {
+			if !yield(slot) {
+				return
+			}
+		}
+	}
+}
+
+// sum adds up the slots of a query: by step, and in total.
+func (h *history) sum(series *[fines]Counts, q *Query) (points []Counts, total Counts) {
+	points = make([]Counts, q.Steps())
+	for slot := range h.slots(q) {
+		c := series[slot%fines]
+		points[(slot-fineSlot(q.From))*int64(fine)/int64(q.Step)].add(c)
 		total.add(c)
 	}
 	return points, total
 }
 
-// met returns the most denied clients of some slots, and the number of distinct clients.
-func (r *ruleHistory) met(from, to int64) (most []KeyStats, distinct int64) {
-	all := newSketch()
-	var tops []*top
+// met returns the most denied clients of some slots, and the distinct clients.
+func (r *ruleHistory) met(from, to int64) (most []KeyStats, distinct Keys) {
+	var tops [][]KeyStats
 	for slot := from; slot <= to; slot++ {
 		c := &r.callers[slot%coarses]
-		if c.distinct != nil {
-			_ = all.Merge(c.distinct) // of the same precision
-		}
-		tops = append(tops, &c.top)
+		distinct.merge(c.distinct)
+		tops = append(tops, c.top.entries)
 	}
-	return together(tops, shownKeys), int64(all.Estimate())
-}
-
-func (h *history) latency(from int64) Latency {
-	all := newHistogram()
-	for slot := from; slot <= coarseSlot(h.now); slot++ {
-		all.Merge(h.times[slot%coarses])
-	}
-	at := func(percent float64) time.Duration {
-		return time.Duration(all.ValueAtQuantile(percent)) * time.Microsecond
-	}
-	return Latency{P50: at(50), P99: at(99), P999: at(99.9)}
+	return together(tops...), distinct
 }
 
 // Recent returns up to most recent requests, newest first. It selects from the last few thousand that were kept of
@@ -158,4 +239,4 @@ func (t *Traffic) Rules(f func(rule string, totals *RuleTotals)) {
 }
 
 // Weight is how many requests an event represents, at least one.
-func (e *Event) Weight() int64 { return max(1, e.weight) }
+func (e *Event) Weight() int64 { return max(1, e.Represents) }

@@ -61,7 +61,7 @@ func (t *Tail) offer(e *Event) {
 	if !t.filter.wantsEvent(e) {
 		return
 	}
-	missed := max(0, e.weight-1)
+	missed := max(0, e.Represents-1)
 	select {
 	case t.events <- *e:
 	default:

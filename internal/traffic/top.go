@@ -13,7 +13,11 @@ type KeyStats struct {
 	Key     []penstock.Attribute
 	Allowed int64 // since it was first denied
 	Denied  int64
+	Shadow  int64 // that a shadow rule would have denied
 }
+
+// refused is what clients are ordered by.
+func (k *KeyStats) refused() int64 { return k.Denied + k.Shadow }
 
 // A top is the clients that are denied most, by the Space-Saving algorithm: a new client takes the place and the
 // count of the lowest. Every client with more than 1/topSize of all denials is in it.
@@ -28,17 +32,19 @@ const topSize = 32
 func (t *top) add(k *RuleKey, weight int64) {
 	name := nameOf(k.Key)
 	i, known := t.names[name]
-	denied := k.Result == Denied || k.Result == ShadowDenied
 	switch {
-	case !known && !denied:
+	case !known && k.Result != Denied && k.Result != ShadowDenied:
 		return
 	case !known:
 		i = t.place(name)
 		t.entries[i].Key, t.entries[i].Allowed = k.Key, 0
 	}
-	if denied {
+	switch k.Result {
+	case Denied:
 		t.entries[i].Denied += weight
-	} else {
+	case ShadowDenied:
+		t.entries[i].Shadow += weight
+	default:
 		t.entries[i].Allowed += weight
 	}
 }
@@ -55,7 +61,7 @@ func (t *top) place(name string) int {
 	}
 	least := 0
 	for i := range t.entries {
-		if t.entries[i].Denied < t.entries[least].Denied {
+		if t.entries[i].refused() < t.entries[least].refused() {
 			least = i
 		}
 	}
@@ -77,13 +83,13 @@ func nameOf(key []penstock.Attribute) string {
 	return string(name)
 }
 
-// together merges several tops, most denied first.
-func together(tops []*top, most int) []KeyStats {
+// together merges lists of clients, most denied first.
+func together(lists ...[]KeyStats) []KeyStats {
 	sum := map[string]KeyStats{}
-	for _, t := range tops {
-		for _, e := range t.entries {
+	for _, list := range lists {
+		for _, e := range list {
 			s := sum[nameOf(e.Key)]
-			sum[nameOf(e.Key)] = KeyStats{e.Key, s.Allowed + e.Allowed, s.Denied + e.Denied}
+			sum[nameOf(e.Key)] = KeyStats{e.Key, s.Allowed + e.Allowed, s.Denied + e.Denied, s.Shadow + e.Shadow}
 		}
 	}
 	all := make([]KeyStats, 0, len(sum))
@@ -91,7 +97,7 @@ func together(tops []*top, most int) []KeyStats {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b KeyStats) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(nameOf(a.Key), nameOf(b.Key)))
+		return cmp.Or(cmp.Compare(b.refused(), a.refused()), cmp.Compare(nameOf(a.Key), nameOf(b.Key)))
 	})
-	return all[:min(len(all), most)]
+	return all[:min(len(all), topSize)]
 }

@@ -83,6 +83,17 @@ type Counts struct {
 	Errors   int64 `json:"errors"`   // invalid ones
 }
 
+// StoreCounts are the numbers of operations that were sent to the store.
+type StoreCounts struct {
+	Operations int64 `json:"operations"`
+	Failed     int64 `json:"failed"` // without an answer
+}
+
+func (c *StoreCounts) add(d StoreCounts) {
+	c.Operations += d.Operations
+	c.Failed += d.Failed
+}
+
 func (c *Counts) add(d Counts) {
 	c.Allowed += d.Allowed
 	c.Denied += d.Denied

@@ -94,6 +94,13 @@ func (t *Traffic) Took(d time.Duration) {
 	t.history.took(d)
 }
 
+// StoreTook records how long an operation of the store took, and whether it failed.
+func (t *Traffic) StoreTook(d time.Duration, failed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history.storeTook(d, failed)
+}
+
 // Busy reports whether the request rate is high enough to time only a sample.
 func (t *Traffic) Busy() bool { return t.busy.Load() }
 

@@ -110,7 +110,7 @@ func TestCounts(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("by rule: -want +got\n%s", diff)
 		}
-		if s.Rules[0].Rule != "tried" || s.Rules[0].DistinctKeys != 1 {
+		if s.Rules[0].Rule != "tried" || s.Rules[0].Keys.Count() != 1 {
 			t.Errorf("first %+v, want the rule that would deny most, with one key", s.Rules[0])
 		}
 		if s.Step != 5*time.Second || len(s.Series) != 12 || s.Series[11].Allowed != 2 || s.To.Sub(s.From) > time.Minute {
@@ -228,8 +228,8 @@ func TestCallers(t *testing.T) {
 		if r.Rule != "login" {
 			continue
 		}
-		if r.DistinctKeys < many*85/100 || r.DistinctKeys > many*115/100 {
-			t.Errorf("%d different callers, want about %d", r.DistinctKeys, many)
+		if n := r.Keys.Count(); n < many*85/100 || n > many*115/100 {
+			t.Errorf("%d different callers, want about %d", n, many)
 		}
 		if len(r.Top) != 1 || r.Top[0].Key[0] != (penstock.Attribute{Name: "ip", Value: "greedy"}) {
 			t.Errorf("most denied: %+v, want one", r.Top)
@@ -357,13 +357,13 @@ func TestLatency(t *testing.T) {
 			n.Took(time.Duration(i+1) * time.Microsecond)
 		}
 		n.Took(time.Hour)
-		got := n.Traffic.Stats(time.Minute).Latency
+		got := n.Traffic.Stats(time.Minute).Decisions
 		near := func(a, b time.Duration) bool { return a >= b*98/100 && a <= b*102/100 }
-		if !near(got.P50, 500*time.Microsecond) || !near(got.P99, 991*time.Microsecond) {
+		if !near(got.Percentile(50), 500*time.Microsecond) || !near(got.Percentile(99), 991*time.Microsecond) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(2 * time.Hour)
-		if got := n.Traffic.Stats(time.Hour).Latency; got != (traffic.Latency{}) {
+		if got := n.Traffic.Stats(time.Hour).Decisions; got.Count() != 0 {
 			t.Errorf("%+v after two hours", got)
 		}
 	})
