@@ -19,15 +19,16 @@ import (
 
 func newTailCommand(a *app) *cobra.Command {
 	var server adminFlags
-	var rule string
+	var rule, node string
 	var denied bool
 	var most int
 	c := &cobra.Command{
 		Use:   "tail [name=value]",
-		Short: "Print verdicts of a node as they are decided",
-		Long: `Print the verdicts of a running node as they are decided, until it is interrupted. A filter
-by rule, by denial or by an attribute is applied by the node. Where requests are many, the
-node skips some and says how many. Viewer tokens see hashes in place of attribute values.`,
+		Short: "Print verdicts as they are decided",
+		Long: `Print the verdicts of all nodes that share the limits as they are decided, until it is
+interrupted. Filters by node, by rule, by denial or by an attribute are applied by the
+nodes. Where requests are many, nodes skip some and say how many. Viewer tokens see hashes
+in place of attribute values.`,
 		Example: `  penstock tail --denied
   penstock tail --rule search-per-user user=u1
   penstock tail -n 100 -o json | jq -r .rule | sort | uniq -c`,
@@ -45,8 +46,10 @@ node skips some and says how many. Viewer tokens see hashes in place of attribut
 			if most < 0 {
 				return misused("--lines %d must not be negative", most)
 			}
-			if rule != "" {
-				query.Set("rule", rule)
+			for name, value := range map[string]string{"rule": rule, "node": node} {
+				if value != "" {
+					query.Set(name, value)
+				}
 			}
 			if denied {
 				query.Set("denied", "true")
@@ -63,6 +66,7 @@ node skips some and says how many. Viewer tokens see hashes in place of attribut
 	server.add(c)
 	c.Flags().StringVar(&rule, "rule", "", "only verdicts of this `rule`")
 	a.completeRules(c, "rule", &server)
+	c.Flags().StringVar(&node, "node", "", "only verdicts of this `node`, by its name or ID")
 	c.Flags().BoolVar(&denied, "denied", false, "only denied requests")
 	c.Flags().IntVarP(&most, "lines", "n", 0, "stop after `n` verdicts; 0: do not stop")
 	return c
@@ -112,7 +116,7 @@ func (a *app) tellEvent(data []byte) error {
 
 // eventText formats a verdict in one line.
 func eventText(e *admin.Event) string {
-	parts := []string{e.At.Local().Format("15:04:05.000"), "DENIED "}
+	parts := []string{e.At.Local().Format("15:04:05.000") + "  " + e.Node, "DENIED "}
 	if e.Allowed {
 		parts[1] = "ALLOWED"
 	}

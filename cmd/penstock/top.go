@@ -29,17 +29,19 @@ var topOrders = []string{"denied", "requests", "keys", "rule"}
 
 func newTopCommand(a *app) *cobra.Command {
 	var server adminFlags
-	var last, order string
+	var last, order, node string
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Show the busiest rules of a node, refreshed every second",
-		Long: `Show the rules of a running node with their requests, denied share and most denied clients,
-refreshed every second. q quits, s changes the order. If the output is not a terminal, or
-with -o json, it prints once and ends.
+		Short: "Show the busiest rules, refreshed every second",
+		Long: `Show the rules with their requests, denied share and most denied clients, refreshed every
+second. q quits, s changes the order. If the output is not a terminal, or with -o json, it
+prints once and ends.
 
-The numbers are those of the node that is asked.`,
+The numbers are those of all nodes that share the limits. The node that is asked asks the
+others; the first line says if one does not answer. --node shows one node.`,
 		Example: `  penstock top
   penstock top --last 15m --sort requests
+  penstock top --node north
   penstock top -o json | jq '.stats.rules[0]'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -53,14 +55,19 @@ The numbers are those of the node that is asked.`,
 			if err != nil {
 				return err
 			}
+			query := url.Values{"last": {last}}
+			if node != "" {
+				query.Set("node", node)
+			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return a.top(ctx, &topScreen{client: client, path: "/v1/overview?" + url.Values{"last": {last}}.Encode(), view: topView{Last: last, order: order}})
+			return a.top(ctx, &topScreen{client: client, path: "/v1/overview?" + query.Encode(), view: topView{Last: last, order: order}})
 		},
 	}
 	server.add(c)
 	c.Flags().StringVar(&last, "last", "1m", "`duration` that the numbers cover, up to 1h")
 	c.Flags().StringVar(&order, "sort", topOrders[0], "`order` of rules: "+strings.Join(topOrders, ", "))
+	c.Flags().StringVar(&node, "node", "", "only this `node`, by its name or ID")
 	completeValues(c, "sort", topOrders...)
 	completeValues(c, "last", "1m", "5m", "15m", "1h")
 	return c
@@ -124,7 +131,7 @@ func (v *topView) lines(width, height int) []string {
 	}
 	total := v.Stats.Total
 	lines := []string{
-		fmt.Sprintf("penstock top  %s  store %s%s  rules version %d  %s", s.Node, storeText(&s.Store), breaker, s.Rules.Version, spelling.Count(len(v.Nodes.Nodes), "node")),
+		fmt.Sprintf("penstock top  %s  store %s%s  rules version %d  %s", s.Node, storeText(&s.Store), breaker, s.Rules.Version, nodesText(v.Stats.Nodes)),
 		fmt.Sprintf("last %s: %.1f requests/s  %.1f denied/s (%s)  p50 %v  p99 %v", v.Last, float64(total.Allowed+total.Denied)/seconds, float64(total.Denied)/seconds,
 			share(total.Denied, total.Allowed), time.Duration(v.Stats.Latency.P50)*time.Microsecond, time.Duration(v.Stats.Latency.P99)*time.Microsecond),
 		"",
@@ -147,6 +154,23 @@ func (v *topView) lines(width, height int) []string {
 		lines[i] = cut(spelling.Printable(lines[i]), width)
 	}
 	return lines
+}
+
+// nodesText says how many nodes the numbers are of, and which are missing.
+func nodesText(asked []admin.AskedNode) string {
+	answered, missing := 0, []string{}
+	for _, n := range asked {
+		if n.Answered {
+			answered++
+		} else {
+			missing = append(missing, n.Name)
+		}
+	}
+	text := spelling.Count(answered, "node")
+	if len(missing) > 0 {
+		text += fmt.Sprintf(" of %d, no answer from %s", len(asked), strings.Join(missing, ", "))
+	}
+	return text
 }
 
 func share(denied, allowed int64) string {
