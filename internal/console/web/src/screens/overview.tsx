@@ -1,12 +1,13 @@
 import { useLocation } from 'preact-iso'
 import { count, duration, percent } from '../format'
-import { url } from '../request'
+import { query, url } from '../request'
 import type { Counts, Nodes as Listed, Node, Stats, Status } from '../types'
 import { Badge } from '../ui/badge'
 import { Chart } from '../ui/chart'
 import { DemoTraffic } from '../ui/demo'
 import { useEvents } from '../ui/live'
 import { Empty } from '../ui/load'
+import { MissingNodes, NodeFilter } from '../ui/nodefilter'
 import { Nodes } from '../ui/nodes'
 import { Attention } from './attention'
 import { TopKeys } from './topkeys'
@@ -22,7 +23,10 @@ const spans = ['5m', '15m', '1h']
 export function Overview() {
   const { query: asked, route } = useLocation()
   const last = spans.includes(asked.last ?? '') ? asked.last! : '15m'
-  const { told, state } = useEvents<Told>(url('get', '/v1/overview', { query: { last } }), 'stats', 'status', 'nodes')
+  const node = asked.node ?? ''
+  const address = url('get', '/v1/overview', { query: { last, node } })
+  const { told, state } = useEvents<Told>(address, 'stats', 'status', 'nodes')
+  const listed = (told.nodes?.nodes ?? []).map((n) => ({ id: n.id, name: n.about?.name ?? n.id }))
   return (
     <>
       <div class="head">
@@ -34,11 +38,17 @@ export function Overview() {
         )}
         <div class="choice" role="group" aria-label="Time shown">
           {spans.map((s) => (
-            <button key={s} type="button" aria-pressed={s === last} onClick={() => route(`/?last=${s}`)}>
+            <button
+              key={s}
+              type="button"
+              aria-pressed={s === last}
+              onClick={() => route(`/${query({ last: s, node })}`)}
+            >
               {s}
             </button>
           ))}
         </div>
+        <NodeFilter nodes={listed} chosen={node} choose={(n) => route(`/${query({ last, node: n })}`)} />
         <DemoTraffic whileOn />
       </div>
       {told.stats ? (
@@ -61,6 +71,7 @@ function Numbers({ stats, status, nodes }: { stats: Stats; status?: Status; node
   const calls = stats.total.allowed + stats.total.denied
   return (
     <>
+      <MissingNodes of={stats} />
       <div class="tiles">
         <Tile
           name="Calls a second"

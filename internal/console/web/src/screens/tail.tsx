@@ -6,7 +6,8 @@ import { query, url } from '../request'
 import type { Verdict } from '../types'
 import { Badge } from '../ui/badge'
 import { Calls } from '../ui/calls'
-import { Empty } from '../ui/load'
+import { Empty, useLoad } from '../ui/load'
+import { NodeFilter } from '../ui/nodefilter'
 import { Veiled } from '../ui/who'
 
 const shown = 200
@@ -51,7 +52,10 @@ export function Tail() {
   const { query: asked, route } = useLocation()
   const [paused, setPaused] = useState(false)
   const [by, setBy] = useState(asked.attribute ? `${asked.attribute}=${asked.value ?? ''}` : '')
-  const filter = { rule: asked.rule, denied: asked.denied === 'true', attribute: asked.attribute, value: asked.value }
+  const { rule, attribute, value, node } = asked
+  const filter = { rule, denied: asked.denied === 'true', attribute, value, node }
+  const nodes = useLoad('/v1/nodes', { every: 10_000 })
+  const listed = (nodes.data?.nodes ?? []).map((n) => ({ id: n.id, name: n.about?.name ?? n.id }))
   const { list, missed, lost } = useTail(url('get', '/v1/events', { query: filter }), paused)
   const set = (change: Partial<typeof filter>) => route(`/tail${query({ ...filter, ...change })}`)
   const choose = (e: Event) => {
@@ -83,6 +87,7 @@ export function Tail() {
         <label>
           Rule <input value={filter.rule ?? ''} onChange={(e) => set({ rule: e.currentTarget.value })} />
         </label>
+        <NodeFilter nodes={listed} chosen={node ?? ''} choose={(n) => set({ node: n })} />
         {mayChange() && (
           <label>
             Attribute <input placeholder="user=u1" value={by} onInput={(e) => setBy(e.currentTarget.value)} />
@@ -99,7 +104,7 @@ export function Tail() {
       )}
       {list.length === 0 ? (
         <Empty title="Waiting for calls">
-          <p>They appear within half a second of being decided at this node.</p>
+          <p>They appear within half a second of being decided at any node.</p>
         </Empty>
       ) : (
         <Calls list={list} />

@@ -89,6 +89,8 @@ function Detail({ verdict: v }: { verdict: Verdict }) {
         <dd>{v.cost}</dd>
         <dt>rules</dt>
         <dd>version {v.rules_version}</dd>
+        <dt>node</dt>
+        <dd>{visible(v.node)}</dd>
       </dl>
       <table>
         <thead>
