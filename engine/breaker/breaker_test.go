@@ -120,6 +120,23 @@ func TestStartsOpen(t *testing.T) {
 	})
 }
 
+// When a breaker reports that it has closed, operations get through.
+func TestReportsClosed(t *testing.T) {
+	f, got := newFaulty(t), make(chan error, 1)
+	var b *breaker.Breaker
+	ready := make(chan struct{})
+	b = newBreaker(t, f, breaker.Options{Down: errors.New("not tried yet"), OnChange: func(now breaker.State, _ error) {
+		if now == breaker.Closed {
+			<-ready
+			got <- call(b, t.Context())
+		}
+	}})
+	close(ready)
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
+
 // An operation that ends in another phase than it began in is not counted: it says nothing about the store
 // now.
 func TestLateFailures(t *testing.T) {
@@ -212,7 +229,8 @@ func TestChangesInTurn(t *testing.T) {
 	}
 	callers.Wait()
 	f.failWith(nil)
-	for end := time.Now().Add(30 * time.Second); call(b, t.Context()) != nil; time.Sleep(time.Millisecond) {
+	closed := func() bool { return call(b, t.Context()) == nil && len(n.so())%2 == 0 }
+	for end := time.Now().Add(30 * time.Second); !closed(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not close")
 		}

@@ -19,7 +19,9 @@ func (b *Breaker) openZone(z int, p *phase, cause error, wait time.Duration) {
 
 // recover probes until the zone works again.
 func (b *Breaker) recover(z int, cause error, wait time.Duration) {
-	b.tell(1, Open, cause)
+	b.mu.Lock()
+	b.count(1, Open, cause)
+	b.mu.Unlock()
 	for {
 		select {
 		case <-b.closing.Done():
@@ -31,8 +33,16 @@ func (b *Breaker) recover(z int, cause error, wait time.Duration) {
 		}
 		wait = b.options.Interval
 	}
-	b.tell(-1, Closed, nil) // before the next opening can be reported
+	b.closeZone(z)
+}
+
+// closeZone lets operations through again, and then reports it: who is told can rely on it. The next opening is
+// reported after that.
+func (b *Breaker) closeZone(z int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.zones[z].phase.Store(&phase{since: time.Now()})
+	b.count(-1, Closed, nil)
 }
 
 // watchFailures is how many consecutive failed probes open a zone, unless one of them says that the store is
@@ -69,11 +79,9 @@ func (b *Breaker) watch(z int) {
 	}
 }
 
-// tell counts a zone that has opened, or is about to close, and reports the first opening and the last
-// closing.
-func (b *Breaker) tell(more int, now State, cause error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// count counts a zone that has opened or closed, and reports the first opening and the last closing. The caller holds
+// the mutex.
+func (b *Breaker) count(more int, now State, cause error) {
 	b.open += more
 	if now == Open && b.open == 1 || now == Closed && b.open == 0 {
 		b.options.OnChange(now, cause)
