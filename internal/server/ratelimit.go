@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/penstock-io/penstock/engine"
@@ -71,24 +70,4 @@ func (s *Server) rateLimitState() *telemetry.RateLimit {
 		Loaded:         s.filesLoaded.Load(), NotLoaded: s.rules.live.Status().Refusals, Shadowed: s.envoy.Shadowed(),
 		Errors: map[string]int64{"service_error": s.envoy.InvalidRequests()["ratelimit"], "redis_error": s.envoy.Undecided()},
 	}
-}
-
-// awaitStore waits, before ports open, until Redis has answered or the attempt has failed. It applies to limits
-// of envoyproxy/ratelimit: that service does not listen without Redis either, and orchestrators take an open port
-// for a service that can decide.
-func (s *Server) awaitStore(ctx context.Context) error {
-	if !s.config.Rules.IsEnvoy() {
-		return nil
-	}
-	for _, stack := range []*storestack.Stack{s.store.Stack, s.perSecond} {
-		if stack == nil {
-			continue
-		}
-		select {
-		case <-stack.Settled:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

@@ -244,10 +244,7 @@ func (s *Server) ready() error {
 	if s.draining.Load() {
 		return errors.New("stopping")
 	}
-	for _, stack := range []*storestack.Stack{s.store.Stack, s.perSecond} {
-		if stack == nil {
-			continue
-		}
+	for _, stack := range s.stacks() {
 		select {
 		case <-stack.Settled:
 		default:
@@ -255,4 +252,26 @@ func (s *Server) ready() error {
 		}
 	}
 	return nil
+}
+
+// awaitStore waits, before ports open, until Redis has answered or the attempt has failed. Proxies without health
+// checks, and some orchestrators, take an open port for a node that can decide: what it decided without Redis would
+// come on top of what other nodes have admitted.
+func (s *Server) awaitStore(ctx context.Context) error {
+	for _, stack := range s.stacks() {
+		select {
+		case <-stack.Settled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// stacks returns where counters live.
+func (s *Server) stacks() []*storestack.Stack {
+	if s.perSecond == nil {
+		return []*storestack.Stack{s.store.Stack}
+	}
+	return []*storestack.Stack{s.store.Stack, s.perSecond}
 }

@@ -40,11 +40,13 @@ type Stack struct {
 	Settled chan struct{} // closed when Redis has answered, or the start no longer waits for it
 
 	waited  *time.Timer
+	probed  chan struct{}         // closed when Redis has been probed once
+	first   sync.Once             // closes it
 	problem atomic.Pointer[error] // of the last probe of Redis
 }
 
-// patience is how long the start waits for Redis. Decisions do not wait: the rules' on_store_error decides
-// meanwhile.
+// patience is how long the start waits for a Redis that does not answer: a node that decided without it at once would
+// admit what other nodes have already counted. A first probe that is under way then is waited for.
 const patience = time.Second
 
 // watchInterval is the time between two probes of a working Redis, so that an idle node notices a failure
@@ -53,7 +55,7 @@ const watchInterval = time.Second
 
 // Open returns at once, even if Redis cannot be reached: it is then probed until it can.
 func Open(o Options) (_ *Stack, err error) {
-	s := &Stack{Settled: make(chan struct{})}
+	s := &Stack{Settled: make(chan struct{}), probed: make(chan struct{})}
 	if o.Redis != nil {
 		if s.Redis, err = redisstore.New(*o.Redis); err != nil {
 			return nil, err
@@ -91,6 +93,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 	s.problem.Store(&errNotProbed)
 	settle := sync.OnceFunc(func() { close(s.Settled) })
 	s.waited = time.AfterFunc(patience, func() {
+		<-s.probed
 		if err := s.Problem(); err != nil {
 			o.Log.Error("Redis cannot be reached: rules decide by their on_store_error until it can", "error", err)
 		}
@@ -98,7 +101,7 @@ func (s *Stack) openBreaker(o *Options) (err error) {
 	})
 	s.Breaker, err = breaker.New(breaker.Options{
 		Store: s.Redis, Probe: s.probe, Judge: o.judge, Down: errNotProbed,
-		Observer: o.Observer, Watch: watchInterval,
+		Observer: o.Observer, Watch: watchInterval, Patience: max(time.Second, o.Redis.Timeout),
 		Zones: o.Redis.Mode.Zones(), ZoneOf: o.Redis.Mode.ZoneOf,
 		OnChange: func(now breaker.State, cause error) {
 			switch {
@@ -119,6 +122,7 @@ var errNotProbed = errors.New("redis: there was no connection yet")
 
 // probe connects to Redis if there is no connection yet, and reports whether a zone decides.
 func (s *Stack) probe(ctx context.Context, zone int) error {
+	defer s.first.Do(func() { close(s.probed) })
 	err := s.Redis.PingZone(ctx, zone)
 	s.problem.Store(&err)
 	return err
@@ -148,6 +152,7 @@ func (s *Stack) Close() {
 	if s.Breaker != nil {
 		s.Breaker.Close()
 	}
+	s.first.Do(func() { close(s.probed) })
 	if s.Redis != nil {
 		_ = s.Redis.Close() // neither returns an error
 	}
