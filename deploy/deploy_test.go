@@ -3,6 +3,7 @@ package deploy
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -13,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every proxy behaves the same with the files of this folder.
+// Every proxy behaves the same with the files of this folder, here with one of two nodes.
 func TestProxies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("clients are told apart by addresses of 127.0.0.0/8, which only Linux has without asking")
@@ -21,15 +22,18 @@ func TestProxies(t *testing.T) {
 	for name, p := range proxies {
 		t.Run(name, func(t *testing.T) {
 			service, backend := startPenstock(t), startBackend(t)
-			site := "http://" + p.start(t, service.Listener.Addr().String(), backend.Listener.Addr().String())
-			t.Run("allowed", func(t *testing.T) { testAllowed(t, site) })
+			site := "http://" + p.start(t, [2]string{service.Listener.Addr().String(), absent}, backend.Listener.Addr().String())
+			t.Run("allowed", func(t *testing.T) { testAllowed(t, site, p.silent) })
 			t.Run("denied", func(t *testing.T) { testDenied(t, site) })
 			t.Run("forged", func(t *testing.T) { testForged(t, site, service) })
 			t.Run("passed on", func(t *testing.T) { testPassedOn(t, site, service) })
 			t.Run("other answers", func(t *testing.T) { testOtherAnswers(t, site) })
 			t.Run("down", func(t *testing.T) {
 				service.Close()
-				if r := ask(t, "127.0.0.2", "POST", site+"/limited/x", "body"); r.status != 200 || r.body != "POST /limited/x body" {
+				r := ask(t, "127.0.0.2", "POST", site+"/limited/x", "body")
+				if p.closed == "" {
+					checkClosed(t, r)
+				} else if r.status != 200 || r.body != "POST /limited/x body" {
 					t.Errorf("%+v", r)
 				}
 			})
@@ -37,9 +41,35 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-func testAllowed(t *testing.T, site string) {
+// With the change that its file describes, a proxy lets no request pass while no node answers.
+func TestFailClosed(t *testing.T) {
+	for name, p := range proxies {
+		if p.closed == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			service, backend := startPenstock(t), startBackend(t)
+			p.changed = maps.Clone(p.changed)
+			p.changed[p.closed] = p.closes
+			site := "http://" + p.start(t, [2]string{service.Listener.Addr().String(), absent}, backend.Listener.Addr().String())
+			service.Close()
+			checkClosed(t, ask(t, "127.0.0.1", "POST", site+"/limited/x", "body"))
+		})
+	}
+}
+
+func checkClosed(t *testing.T, r response) {
+	t.Helper()
+	if r.status < 500 || r.header.Get("X-Backend") != "" {
+		t.Errorf("a request passed without a node: %+v", r)
+	}
+}
+
+// testAllowed sends requests that are allowed, through a proxy that can or cannot tell the client the rest of its limit.
+func testAllowed(t *testing.T, site string, silent bool) {
 	r := ask(t, "127.0.0.3", "GET", site+"/limited/x", "")
-	if r.status != 200 || r.body != "GET /limited/x " || !strings.HasPrefix(r.header.Get("RateLimit"), `"per-ip";r=2`) || !strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"per-ip";q=3`) {
+	told := strings.HasPrefix(r.header.Get("RateLimit"), `"per-ip";r=2`) && strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"per-ip";q=3`)
+	if r.status != 200 || r.body != "GET /limited/x " || told == silent {
 		t.Errorf("limited: %+v", r)
 	}
 	r = ask(t, "127.0.0.3", "GET", site+"/free", "")
@@ -159,7 +189,7 @@ func ask(t *testing.T, from, method, url, body string, headers ...string) respon
 	return response{answer.StatusCode, answer.Header, string(text)}
 }
 
-// The tests do not run Traefik, but its file must be valid YAML.
+// Traefik is not always installed, but its file must be valid YAML.
 func TestTraefikFile(t *testing.T) {
 	text, err := os.ReadFile("traefik/dynamic.yaml")
 	if err != nil {
@@ -170,20 +200,24 @@ func TestTraefikFile(t *testing.T) {
 			Middlewares map[string]any
 			Routers     map[string]struct {
 				Rule, Service string
+				EntryPoints   []string `yaml:"entryPoints"`
 				Middlewares   []string
 			}
-			Services map[string]any
+			Services          map[string]any
+			ServersTransports map[string]any `yaml:"serversTransports"`
 		}
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range file.HTTP.Routers["web"].Middlewares {
-		if file.HTTP.Middlewares[name] == nil {
-			t.Errorf("no middleware %s", name)
+	for _, router := range file.HTTP.Routers {
+		for _, name := range router.Middlewares {
+			if file.HTTP.Middlewares[name] == nil {
+				t.Errorf("no middleware %s", name)
+			}
 		}
-	}
-	if file.HTTP.Services[file.HTTP.Routers["web"].Service] == nil {
-		t.Error("the router has no service")
+		if file.HTTP.Services[router.Service] == nil {
+			t.Errorf("no service %s", router.Service)
+		}
 	}
 }

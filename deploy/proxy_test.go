@@ -22,34 +22,57 @@ type proxy struct {
 	changed map[string]string // text of the files to replace for the test
 	extra   map[string]string // further files
 	args    []string
+	closed  string // text to replace so that no request passes while no node answers; empty: none does anyway
+	closes  string // what replaces it
+	built   bool   // scripts/PROGRAM builds it from source, which takes minutes
+	silent  bool   // it adds no RateLimit headers to the responses of allowed requests
 }
 
-// Addresses in the files, and how long a proxy waits for Penstock: a test must not depend on the speed of a
-// machine.
+// Addresses in the files.
 const (
-	penstockAt = "127.0.0.1:8090"
+	penstockAt = "127.0.0.1:8090" // one node
+	otherAt    = "127.0.0.1:8190" // the other
+	insideAt   = "127.0.0.1:8089" // where a proxy sends its own questions
 	backendAt  = "127.0.0.1:3000"
 )
+
+// absent is an address at which no node listens.
+const absent = "127.0.0.1:1"
+
+// patience is how long a proxy waits for Penstock: a test must not depend on the speed of a machine.
+const patience = "30s"
 
 var proxies = map[string]proxy{
 	"nginx": {
 		program: "nginx",
 		files:   []string{"nginx/penstock.conf"},
-		changed: map[string]string{"listen 80;": "listen $LISTEN;", "50ms": "30s"},
+		changed: map[string]string{"listen 80;": "listen $LISTEN;", "50ms": patience},
 		extra:   map[string]string{"nginx.conf": nginxConfig},
 		args:    []string{"-p", ".", "-c", "nginx.conf"},
+		closed:  "error_page 502 504 = @penstock_open;",
 	},
 	"caddy": {
 		program: "caddy",
 		files:   []string{"caddy/Caddyfile"},
-		changed: map[string]string{":80 {": "{\n\tadmin off\n}\nhttp://:$PORT {\n\tbind 127.0.0.1", "50ms": "30s"},
+		changed: map[string]string{":80 {": "{\n\tadmin off\n}\nhttp://:$PORT {\n\tbind 127.0.0.1", "50ms": patience},
 		args:    []string{"run", "--config", "Caddyfile"},
+		closed:  "reverse_proxy @unanswered 127.0.0.1:3000",
 	},
 	"haproxy": {
 		program: "haproxy",
 		files:   []string{"haproxy/haproxy.cfg", "haproxy/penstock.lua"},
-		changed: map[string]string{"bind :80": "bind $LISTEN", "timeout = 50 ": "timeout = 30000 "},
+		changed: map[string]string{"bind :80": "bind $LISTEN", "50ms": patience},
 		args:    []string{"-db", "-f", "haproxy.cfg"},
+		closed:  "fail_open = true",
+		closes:  "fail_open = false",
+	},
+	"traefik": {
+		program: "traefik",
+		files:   []string{"traefik/traefik.yaml", "traefik/dynamic.yaml"},
+		changed: map[string]string{`":80"`: `"$LISTEN"`, "50ms": patience},
+		args:    []string{"--configFile=traefik.yaml"},
+		built:   true,
+		silent:  true,
 	},
 }
 
@@ -66,14 +89,15 @@ http {
 }
 `
 
-// start runs a proxy in front of the backend and returns its address. It ends with the test.
-func (p proxy) start(t *testing.T, penstock, backend string) string {
+// start runs a proxy in front of the backend and returns its address. It asks the nodes, and ends with the test.
+func (p proxy) start(t *testing.T, nodes [2]string, backend string) string {
 	t.Helper()
 	program := p.find(t)
 	const attempts = 5 // another process may take the port before the proxy does
 	for attempt := 1; ; attempt++ {
 		address := freeAddress(t)
-		err := p.try(t, program, address, backend, strings.NewReplacer("$LISTEN", address, "$PORT", strings.TrimPrefix(address, "127.0.0.1:"), penstockAt, penstock, backendAt, backend))
+		err := p.try(t, program, address, backend, strings.NewReplacer("$LISTEN", address, "$PORT", strings.TrimPrefix(address, "127.0.0.1:"),
+			insideAt, freeAddress(t), penstockAt, nodes[0], otherAt, nodes[1], backendAt, backend))
 		if err == nil {
 			return address
 		}
@@ -83,16 +107,24 @@ func (p proxy) start(t *testing.T, penstock, backend string) string {
 	}
 }
 
-// find returns the program. Only on a machine that is nobody's to equip is a test left out.
+// find returns the program. Only on a machine that is nobody's to equip is a test left out, or if the program takes
+// long to build.
 func (p proxy) find(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{p.program, "/usr/sbin/" + p.program, "/usr/local/sbin/" + p.program} {
+	for _, name := range []string{p.program, "/usr/sbin/" + p.program, "/usr/local/sbin/" + p.program, "../bin/" + p.program} {
 		if path, err := exec.LookPath(name); err == nil {
+			path, err = filepath.Abs(path)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return path
 		}
 	}
-	message := fmt.Sprintf("%s is not installed; `scripts/need %s` installs it", p.program, p.program)
-	if os.Getenv("CI") != "" {
+	message := fmt.Sprintf("%s is not installed; `scripts/need %[1]s` installs it", p.program)
+	if p.built {
+		message = fmt.Sprintf("%s is not installed; `scripts/%[1]s` builds it", p.program)
+	}
+	if os.Getenv("CI") != "" && (!p.built || os.Getenv("PENSTOCK_TEST_LONG") != "") {
 		t.Fatal(message)
 	}
 	t.Skip(message)

@@ -1,13 +1,10 @@
 -- http-request lua.penstock asks Penstock whether a request may pass.
 
--- listen.http of Penstock, whose trusted_proxies includes the address of this HAProxy. All denials have the status
--- 429, with the actual status in a header. This tells them from HAProxy's own responses while Penstock is down.
-local url = "http://127.0.0.1:8090/v1/auth?deny_status=429"
-local timeout = 50 -- milliseconds
+-- The section `listen penstock` of haproxy.cfg sends the question to a node. All denials have the status 429, with the
+-- actual status in a header. This tells them from HAProxy's own responses while no node answers.
+local url = "http://127.0.0.1:8089/v1/auth?deny_status=429"
 
--- While Penstock is down, HAProxy waits this long between attempts, because each of them takes a while.
-local pause = 1 -- second
-local down_until = 0
+local fail_open = true -- while no node answers, all requests pass; false: none does
 
 -- Headers of the client that are not passed on: the proxy sets them, or they belong to a body, which is not sent.
 local own = {
@@ -45,13 +42,12 @@ local function first(answer, name)
 end
 
 core.register_action("penstock", { "http-req" }, function(txn)
-    if core.now().sec < down_until then
-        return
-    end
-    local answer = core.httpclient():get({ url = url, headers = question(txn), timeout = timeout })
+    local answer = core.httpclient():get({ url = url, headers = question(txn) })
     if not answer or answer.status == 0 or answer.status >= 500 then
-        down_until = core.now().sec + pause
-        return -- all requests pass
+        if not fail_open then
+            txn:done(txn:reply({ status = 503 }))
+        end
+        return
     end
     if answer.status == 200 then
         if first(answer, "ratelimit") then

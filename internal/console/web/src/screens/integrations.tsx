@@ -90,7 +90,7 @@ location = /penstock {
     },
     {
       name: 'Traefik',
-      about: 'Forward-auth as a middleware. See deploy/traefik/dynamic.yaml.',
+      about: 'Forward-auth as a middleware. For two nodes see deploy/traefik.',
       text: `http:
   middlewares:
     penstock:
@@ -104,8 +104,9 @@ location = /penstock {
     lua-load /etc/haproxy/penstock.lua
 frontend www
     http-request lua.penstock
-backend penstock
-    server penstock ${http}`,
+listen penstock
+    bind 127.0.0.1:8089
+    server penstock1 ${http}`,
     },
     {
       name: 'Envoy',
