@@ -40,7 +40,7 @@ type Dedup struct {
 func (d DedupTerms) Compile() (*Dedup, error) {
 	var problems []error
 	if d.TTL < MinWindow || d.TTL > MaxDedupTTL || d.TTL%time.Microsecond != 0 {
-		problems = append(problems, &FieldError{"ttl", d.TTL, fmt.Sprintf("must be from %v to %v in whole microseconds", MinWindow, MaxDedupTTL)})
+		problems = append(problems, fieldError("ttl", d.TTL, "must be from %v to %v in whole microseconds", MinWindow, MaxDedupTTL))
 	}
 	if d.MaxReplays < 1 || d.MaxReplays > MaxReplays {
 		problems = append(problems, &FieldError{"max_replays", d.MaxReplays, fmt.Sprintf("must be from 1 to %d", MaxReplays)})

@@ -12,7 +12,7 @@ import (
 var onceAMinute = DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: 1, Beside: Limit{Algorithm: FixedWindow, Window: time.Minute}}
 
 func TestDedupTerms(t *testing.T) {
-	const ttl, replays = "must be from 1ms to 24h0m0s in whole microseconds", "must be from 1 to 255"
+	const ttl, replays = "must be from 1ms to 1d in whole microseconds", "must be from 1 to 255"
 	for _, test := range []struct {
 		name   string
 		change func(d *DedupTerms)
@@ -24,7 +24,7 @@ func TestDedupTerms(t *testing.T) {
 		{"shortest", func(d *DedupTerms) { d.TTL = MinWindow }, nil},
 		{"shorter", func(d *DedupTerms) { d.TTL = MinWindow - time.Microsecond }, []string{"ttl 999µs: " + ttl}},
 		{"longest", func(d *DedupTerms) { d.TTL = MaxDedupTTL }, nil},
-		{"longer", func(d *DedupTerms) { d.TTL = MaxDedupTTL + time.Microsecond }, []string{"ttl 24h0m0.000001s: " + ttl}},
+		{"longer", func(d *DedupTerms) { d.TTL = MaxDedupTTL + time.Microsecond }, []string{"ttl 1d1µs: " + ttl}},
 		{"nanoseconds", func(d *DedupTerms) { d.TTL = time.Second + 1 }, []string{"ttl 1.000000001s: " + ttl}},
 		{"no replays", func(d *DedupTerms) { d.MaxReplays = 0 }, []string{"max_replays 0: " + replays}},
 		{"most replays", func(d *DedupTerms) { d.MaxReplays = MaxReplays }, nil},
@@ -33,13 +33,13 @@ func TestDedupTerms(t *testing.T) {
 			*d = DedupTerms{MaxReplays: -1, Budget: -1, Beside: Limit{Algorithm: FixedWindow, Window: time.Minute}}
 		}, []string{
 			"ttl 0s: " + ttl, "max_replays -1: " + replays,
-			`replay_budget: invalid limit "fixed_window -1/1m0s": count -1: must be from 0 to 1000000000000 for fixed_window`}},
+			`replay_budget: invalid limit "fixed_window -1/1m": count -1: must be from 0 to 1000000000000 for fixed_window`}},
 		{"no window", func(d *DedupTerms) { d.Beside.Window = 0 }, []string{
-			`replay_budget: invalid limit "fixed_window 1/0s": window 0s: must be from 1ms to 8784h0m0s`}},
+			`replay_budget: invalid limit "fixed_window 1/0s": window 0s: must be from 1ms to 366d`}},
 		{"beside no limit", func(d *DedupTerms) { d.Beside = Limit{} }, []string{
 			`replay_budget: invalid limit " 1/0s": algorithm : must be one of [fixed_window sliding_window_log sliding_window_counter token_bucket leaky_bucket concurrency]`}},
 		{"more than a log holds", func(d *DedupTerms) { d.Budget, d.Beside.Algorithm = MaxLog+1, SlidingWindowLog }, []string{
-			`replay_budget: invalid limit "sliding_window_log 100001/1m0s": count 100001: must be from 0 to 100000 for sliding_window_log`}},
+			`replay_budget: invalid limit "sliding_window_log 100001/1m": count 100001: must be from 0 to 100000 for sliding_window_log`}},
 	} {
 		terms := onceAMinute
 		test.change(&terms)
@@ -112,17 +112,17 @@ func TestBudgetAlgorithm(t *testing.T) {
 		budget int64
 		want   string
 	}{
-		{"window", Limit{Algorithm: FixedWindow, Count: 100, Window: time.Minute, CountDenied: true, Overdraft: 5}, 10, "fixed_window 10/1m0s"},
+		{"window", Limit{Algorithm: FixedWindow, Count: 100, Window: time.Minute, CountDenied: true, Overdraft: 5}, 10, "fixed_window 10/1m"},
 		{"calendar", Limit{Algorithm: FixedWindow, Count: 100, Period: Day, Location: time.UTC}, 10, "fixed_window 10/day UTC"},
-		{"log", Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute, Ordinal: 3}, 10, "sliding_window_log 10/1m0s"},
-		{"log, none", Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute}, 0, "sliding_window_log 0/1m0s"},
-		{"counter", Limit{Algorithm: SlidingWindowCounter, Count: 100, Window: time.Minute}, 10, "sliding_window_counter 10/1m0s"},
-		{"bucket", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Burst: 500}, 10, "token_bucket 10/1m0s"},
-		{"bucket, none", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Refill: Interval}, 0, "fixed_window 0/1m0s"},
-		{"interval", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Refill: Interval}, 10, "token_bucket 10/1m0s refill interval"},
-		{"queue", Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Minute, Queue: 7}, 10, "token_bucket 10/1m0s"},
-		{"queue, none", Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Minute, Queue: 7}, 0, "fixed_window 0/1m0s"},
-		{"permits", Limit{Algorithm: Concurrency, Count: 100, Window: time.Minute}, 10, "fixed_window 10/1m0s"},
+		{"log", Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute, Ordinal: 3}, 10, "sliding_window_log 10/1m"},
+		{"log, none", Limit{Algorithm: SlidingWindowLog, Count: 100, Window: time.Minute}, 0, "sliding_window_log 0/1m"},
+		{"counter", Limit{Algorithm: SlidingWindowCounter, Count: 100, Window: time.Minute}, 10, "sliding_window_counter 10/1m"},
+		{"bucket", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Burst: 500}, 10, "token_bucket 10/1m"},
+		{"bucket, none", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Refill: Interval}, 0, "fixed_window 0/1m"},
+		{"interval", Limit{Algorithm: TokenBucket, Count: 100, Window: time.Minute, Refill: Interval}, 10, "token_bucket 10/1m refill interval"},
+		{"queue", Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Minute, Queue: 7}, 10, "token_bucket 10/1m"},
+		{"queue, none", Limit{Algorithm: LeakyBucket, Count: 100, Window: time.Minute, Queue: 7}, 0, "fixed_window 0/1m"},
+		{"permits", Limit{Algorithm: Concurrency, Count: 100, Window: time.Minute}, 10, "fixed_window 10/1m"},
 	} {
 		got := dedup(t, DedupTerms{TTL: time.Minute, MaxReplays: 1, Budget: test.budget, Beside: test.limit}).Budget
 		if got.String() != test.want {

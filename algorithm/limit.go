@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-io/penstock/internal/enum"
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // Algorithm names how a limit counts.
@@ -119,7 +120,7 @@ func (Limit) IsLimiterOption() {}
 
 // String formats the limit for people: "token_bucket 10/1s burst 20".
 func (l Limit) String() string {
-	s := fmt.Sprintf("%v %d/%v", l.Algorithm, l.Count, l.Window)
+	s := fmt.Sprintf("%v %d/%s", l.Algorithm, l.Count, spelling.Duration(l.Window))
 	if l.Period != NoPeriod {
 		s = fmt.Sprintf("%v %d/%v", l.Algorithm, l.Count, l.Period)
 		if l.Location != nil {

@@ -70,7 +70,7 @@ func PenaltyStateOf(at Instant, length, packed int64) PenaltyState {
 func (p PenaltyTerms) Compile() (*Penalty, error) {
 	var problems []error
 	fail := func(field string, value any, format string, args ...any) {
-		problems = append(problems, &FieldError{field, value, fmt.Sprintf(format, args...)})
+		problems = append(problems, fieldError(field, value, format, args...))
 	}
 	span := func(field string, d time.Duration) {
 		if d < MinWindow || d > MaxWindow || d%time.Microsecond != 0 {

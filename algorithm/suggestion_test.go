@@ -20,7 +20,13 @@ func heed(l Limit, err error) (_ Limit, field string, ok bool) {
 	most := int64(math.MaxInt64)
 	for _, e := range fieldErrors(err) {
 		if m := example.FindStringSubmatch(e.Problem); m != nil {
-			l.Window, _ = time.ParseDuration(m[1])
+			days, rest, isLong := strings.Cut(m[1], "d")
+			if !isLong {
+				days, rest = "0", m[1]
+			}
+			n, _ := strconv.Atoi(days)
+			l.Window, _ = time.ParseDuration("0s" + rest)
+			l.Window += time.Duration(n) * 24 * time.Hour
 			return l, e.Field, true
 		}
 		if m := atMost.FindStringSubmatch(e.Problem); m != nil && e.Field != "ordinal" {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/penstock-io/penstock/internal/spelling"
 )
 
 // ErrInvalid is wrapped by every error caused by invalid input: a limit or ticket that no store could decide,
@@ -17,7 +19,24 @@ type FieldError struct {
 	Problem string
 }
 
-func (e *FieldError) Error() string { return fmt.Sprintf("%s %v: %s", e.Field, e.Value, e.Problem) }
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%s %v: %s", e.Field, readable(e.Value), e.Problem)
+}
+
+// fieldError returns a FieldError whose problem is formatted with durations as people write them.
+func fieldError(field string, value any, format string, args ...any) *FieldError {
+	for i := range args {
+		args[i] = readable(args[i])
+	}
+	return &FieldError{field, value, fmt.Sprintf(format, args...)}
+}
+
+func readable(value any) any {
+	if d, ok := value.(time.Duration); ok {
+		return spelling.Duration(d)
+	}
+	return value
+}
 
 // Validate reports all errors in the limit at once, as [FieldError]s joined under [ErrInvalid]. If it returns
 // nil, Compile succeeds.
@@ -36,7 +55,7 @@ type limitCheck struct {
 }
 
 func (c *limitCheck) fail(field string, value any, format string, args ...any) {
-	c.problems = append(c.problems, &FieldError{field, value, fmt.Sprintf(format, args...)})
+	c.problems = append(c.problems, fieldError(field, value, format, args...))
 }
 
 func (c *limitCheck) run() {

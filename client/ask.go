@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/penstock-io/penstock"
+	"github.com/penstock-io/penstock/client/internal/remote"
 	"github.com/penstock-io/penstock/internal/problem"
 )
 
@@ -36,15 +37,15 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 		err = failed.Err // it repeats the URL, with the user
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", remote.ErrUnavailable, err)
 	}
 	defer answer.Body.Close()
 	reply, err := io.ReadAll(io.LimitReader(answer.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", remote.ErrUnavailable, err)
 	case len(reply) > maxReply:
-		return nil, fmt.Errorf("%w: the answer has more than %d bytes", penstock.ErrUnavailable, maxReply)
+		return nil, fmt.Errorf("%w: the answer has more than %d bytes", remote.ErrUnavailable, maxReply)
 	case answer.StatusCode != http.StatusOK:
 		return nil, refusal(answer, reply, at[1] == "reservations")
 	}
@@ -55,13 +56,13 @@ func (h *HTTP) ask(ctx context.Context, method string, at []string, body []byte,
 // mean that the request is invalid: anything else may come from a proxy or another server.
 func refusal(answer *http.Response, body []byte, concluding bool) error {
 	if answer.Header.Get("Content-Type") != problem.MediaType {
-		return fmt.Errorf("%w: it answered %s", penstock.ErrUnavailable, answer.Status)
+		return fmt.Errorf("%w: it answered %s, which is not an answer of the decision API: check the address and the port", remote.ErrUnavailable, answer.Status)
 	}
 	p, err := problem.Parse(body)
 	if err != nil {
-		return fmt.Errorf("%w: it answered %s: %w", penstock.ErrUnavailable, answer.Status, err)
+		return fmt.Errorf("%w: it answered %s: %w", remote.ErrUnavailable, answer.Status, err)
 	}
-	cause := penstock.ErrUnavailable
+	cause := remote.ErrUnavailable
 	switch code := answer.StatusCode; {
 	case code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge:
 		cause = penstock.ErrInvalid

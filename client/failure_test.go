@@ -288,3 +288,19 @@ func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer t")
 	return s.RoundTripper.RoundTrip(r)
 }
+
+// An answer of another server says so, and does not speak of a store.
+func TestAnotherServer(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	c, err := client.NewHTTP(other.URL, client.Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, v := call("/search", "u1"), penstock.Verdict{}
+	err = c.Decide(t.Context(), &one, &v)
+	const want = "server unavailable: it answered 404 Not Found, which is not an answer of the decision API: check the address and the port"
+	if !errors.Is(err, penstock.ErrUnavailable) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

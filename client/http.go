@@ -100,7 +100,7 @@ func (h *HTTP) Decide(ctx context.Context, c *penstock.Call, v *penstock.Verdict
 		err = unreadable(wire.ParseVerdict(reply, remote.Now(), v))
 	}
 	if err == nil && !v.Allowed && v.Reason == penstock.ReasonOK {
-		err = fmt.Errorf("%w: the answer is no verdict: it denies for no reason", penstock.ErrUnavailable)
+		err = fmt.Errorf("%w: the answer is no verdict: it denies for no reason", remote.ErrUnavailable)
 	}
 	if err != nil {
 		err = fmt.Errorf("decide at %s: %w", urlform.Redact(h.base.String()), err)
@@ -166,5 +166,5 @@ func unreadable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", penstock.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", remote.ErrUnavailable, err)
 }

@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 	if r.Penalty != nil || r.Dedup != nil || r.Reserve != 0 || !r.Expires.IsZero() {
 		t.Errorf("%+v", r)
 	}
-	if diff := cmp.Diff([]string{"sliding_window_counter 100/1m0s"}, limitsOf(r.Limits)); diff != "" {
+	if diff := cmp.Diff([]string{"sliding_window_counter 100/1m"}, limitsOf(r.Limits)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"r"}, r.Policies); diff != "" {
@@ -62,17 +62,17 @@ func TestDefaults(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
-		{"100/1m", "sliding_window_counter 100/1m0s"},
+		{"100/1m", "sliding_window_counter 100/1m"},
 		{"10/s", "sliding_window_counter 10/1s"},
-		{"10/min", "sliding_window_counter 10/1m0s"},
+		{"10/min", "sliding_window_counter 10/1m"},
 		{"10/500ms", "sliding_window_counter 10/500ms"},
-		{"1_000/1h30m", "sliding_window_counter 1000/1h30m0s"},
-		{"10/1w", "sliding_window_counter 10/168h0m0s"},
-		{"0/1m", "sliding_window_counter 0/1m0s"},
-		{"{rate: 1000/1h, algorithm: fixed_window}", "fixed_window 1000/1h0m0s"},
+		{"1_000/1h30m", "sliding_window_counter 1000/1h30m"},
+		{"10/1w", "sliding_window_counter 10/7d"},
+		{"0/1m", "sliding_window_counter 0/1m"},
+		{"{rate: 1000/1h, algorithm: fixed_window}", "fixed_window 1000/1h"},
 		{"{rate: 10/s, burst: 20, algorithm: token_bucket}", "token_bucket 10/1s burst 20"},
-		{"{rate: 3/60s, burst: 3, algorithm: token_bucket, refill: interval}", "token_bucket 3/1m0s refill interval burst 3"},
-		{"{rate: 4/60s, queue: 6, algorithm: leaky_bucket}", "leaky_bucket 4/1m0s queue 6"},
+		{"{rate: 3/60s, burst: 3, algorithm: token_bucket, refill: interval}", "token_bucket 3/1m refill interval burst 3"},
+		{"{rate: 4/60s, queue: 6, algorithm: leaky_bucket}", "leaky_bucket 4/1m queue 6"},
 		{"{rate: 5000/month, timezone: Europe/Berlin, algorithm: fixed_window}", "fixed_window 5000/month Europe/Berlin"},
 		{"{rate: 5/year, algorithm: fixed_window}", "fixed_window 5/year"},
 		{"{concurrent: 5, ttl: 30s, algorithm: concurrency}", "concurrency 5/30s"},
@@ -116,19 +116,19 @@ func TestReplayBudget(t *testing.T) {
 		count          int64
 		meter          string
 	}{
-		{"[{rate: 100/1m, algorithm: fixed_window}]", "", 10, "fixed_window 10/1m0s"},
-		{"[{rate: 100/1m, algorithm: sliding_window_log}]", "", 10, "sliding_window_log 10/1m0s"},
-		{"[{rate: 100/1m, algorithm: sliding_window_counter}]", "", 10, "sliding_window_counter 10/1m0s"},
-		{"[{rate: 100/1m, algorithm: token_bucket, burst: 500}]", "", 10, "token_bucket 10/1m0s"},
-		{"[{rate: 100/1m, algorithm: token_bucket, refill: interval}]", "", 10, "token_bucket 10/1m0s refill interval"},
-		{"[{rate: 100/1m, algorithm: leaky_bucket, queue: 20}]", "", 10, "token_bucket 10/1m0s"},
-		{"[100/1m]", "replay_budget: 25%", 25, "sliding_window_counter 25/1m0s"},
-		{"[100/1m]", "replay_budget: 7", 7, "sliding_window_counter 7/1m0s"},
-		{"[5/1m]", "", 1, "sliding_window_counter 1/1m0s"},
-		{"[5/1m, 100/1h]", "replay_budget: 100%", 5, "sliding_window_counter 5/1m0s"},
-		{"[100/1m, 100/1h]", "replay_budget: 50%", 50, "sliding_window_counter 50/1h0m0s"},
+		{"[{rate: 100/1m, algorithm: fixed_window}]", "", 10, "fixed_window 10/1m"},
+		{"[{rate: 100/1m, algorithm: sliding_window_log}]", "", 10, "sliding_window_log 10/1m"},
+		{"[{rate: 100/1m, algorithm: sliding_window_counter}]", "", 10, "sliding_window_counter 10/1m"},
+		{"[{rate: 100/1m, algorithm: token_bucket, burst: 500}]", "", 10, "token_bucket 10/1m"},
+		{"[{rate: 100/1m, algorithm: token_bucket, refill: interval}]", "", 10, "token_bucket 10/1m refill interval"},
+		{"[{rate: 100/1m, algorithm: leaky_bucket, queue: 20}]", "", 10, "token_bucket 10/1m"},
+		{"[100/1m]", "replay_budget: 25%", 25, "sliding_window_counter 25/1m"},
+		{"[100/1m]", "replay_budget: 7", 7, "sliding_window_counter 7/1m"},
+		{"[5/1m]", "", 1, "sliding_window_counter 1/1m"},
+		{"[5/1m, 100/1h]", "replay_budget: 100%", 5, "sliding_window_counter 5/1m"},
+		{"[100/1m, 100/1h]", "replay_budget: 50%", 50, "sliding_window_counter 50/1h"},
 		{"[1000/1h, {rate: 50/day, algorithm: fixed_window}]", "replay_budget: 10%", 5, "fixed_window 5/day"},
-		{"[{concurrent: 1, ttl: 30s}, 100/1m]", "", 10, "sliding_window_counter 10/1m0s"},
+		{"[{concurrent: 1, ttl: 30s}, 100/1m]", "", 10, "sliding_window_counter 10/1m"},
 		{"[{concurrent: 20, ttl: 30s}]", "", 2, "fixed_window 2/30s"},
 		{"[{rate: 1_000_000_000_000/day, algorithm: fixed_window}]", "replay_budget: 99%", 990_000_000_000, "fixed_window 990000000000/day"},
 	} {
@@ -160,11 +160,11 @@ count_denied: true
 overdraft: {max: 50}
 overrides:
   - {match: {plan: gold}, limits: [{rate: 9/1m, algorithm: leaky_bucket}, 200/1m]}`)
-	want := []string{"sliding_window_counter 100/1m0s count_denied overdraft 50", "token_bucket 10/1s overdraft 50", "concurrency 5/30s"}
+	want := []string{"sliding_window_counter 100/1m count_denied overdraft 50", "token_bucket 10/1s overdraft 50", "concurrency 5/30s"}
 	if diff := cmp.Diff(want, limitsOf(r.Limits)); diff != "" {
 		t.Error(diff)
 	}
-	want = []string{"leaky_bucket 9/1m0s queue 0", "sliding_window_counter 200/1m0s count_denied overdraft 50"}
+	want = []string{"leaky_bucket 9/1m queue 0", "sliding_window_counter 200/1m count_denied overdraft 50"}
 	if diff := cmp.Diff(want, limitsOf(r.Overrides[0].Limits)); diff != "" {
 		t.Error(diff)
 	}

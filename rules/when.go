@@ -75,7 +75,7 @@ func (c *compiler) languageWith(wildcards string) (*expr.Language, error) {
 	if len(c.languages) == maxLanguages {
 		return nil, fmt.Errorf("when: expressions name more than %d different sets of wildcards; name alike what is alike", maxLanguages)
 	}
-	made, err := expr.NewLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)))
+	made, err := expr.NewLanguage(slices.Concat(c.attributeNames(), strings.Fields(wildcards)), c.undeclared())
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +108,16 @@ func (c *compiler) attributeNames() []string {
 	}
 	c.attributes = slices.Sorted(maps.Keys(names))
 	return c.attributes
+}
+
+// undeclared returns the attributes that the document mentions but nothing provides: they may be misspelt.
+func (c *compiler) undeclared() (names []string) {
+	for _, name := range c.attributeNames() {
+		if !c.provided[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // wildcards reports wildcards of a rule's path that have the name of an attribute: in a key and in an expression

@@ -47,13 +47,13 @@ func TestSettlementValidate(t *testing.T) {
 		{"the highest cost", func(s *Settlement) { s.Charges[0].Cost = algorithm.MaxCount }, ""},
 		{"a higher one", func(s *Settlement) { s.Charges[0].Cost = algorithm.MaxCount + 1 }, "invalid settle: charge 0: cost 1000000000001 is not from 0 to 1000000000000"},
 		{"a negative one", func(s *Settlement) { s.Charges[0].Cost = math.MinInt64 }, "invalid settle: charge 0: cost -9223372036854775808 is not from 0 to 1000000000000"},
-		{"the same twice", func(s *Settlement) { s.Charges = []algorithm.Charge{minute, minute} }, `invalid settle: charges "fixed_window 3/1m0s" twice`},
+		{"the same twice", func(s *Settlement) { s.Charges = []algorithm.Charge{minute, minute} }, `invalid settle: charges "fixed_window 3/1m" twice`},
 		{"leases", func(s *Settlement) { s.Charges = []algorithm.Charge{minute, {Meter: m["leases"]}} }, ""},
 		{"a queue", func(s *Settlement) { s.Charges = []algorithm.Charge{{Meter: m["leaky"]}} },
-			`invalid settle: charge 0: "leaky_bucket 4/1m0s queue 6" cannot be reserved: a leaver's place in a leaky bucket's queue passes unused, as the others keep their departure; a token_bucket can`},
+			`invalid settle: charge 0: "leaky_bucket 4/1m queue 6" cannot be reserved: a leaver's place in a leaky bucket's queue passes unused, as the others keep their departure; a token_bucket can`},
 		{"a log", func(s *Settlement) { s.Charges = []algorithm.Charge{log(algorithm.MaxReservedLog)} }, ""},
 		{"a longer log", func(s *Settlement) { s.Charges = []algorithm.Charge{log(algorithm.MaxReservedLog + 1)} },
-			`invalid settle: charge 0: "sliding_window_log 10001/1m0s" cannot be reserved: giving back rewrites a log, so at most 10000; a sliding_window_counter can`},
+			`invalid settle: charge 0: "sliding_window_log 10001/1m" cannot be reserved: giving back rewrites a log, so at most 10000; a sliding_window_counter can`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := Settlement{Nonce: 1, Charges: []algorithm.Charge{minute}}

@@ -74,7 +74,7 @@ func TestTicketValidate(t *testing.T) {
 		{"a lease without a nonce", Ticket{Groups: one(algorithm.Charge{Meter: m["leases"], Cost: 1})}, "no nonce"},
 		{"a lease", Ticket{Nonce: 1, Groups: one(algorithm.Charge{Meter: m["leases"], Cost: 1})}, ""},
 		{"a peek at leases", Ticket{Groups: one(algorithm.Charge{Meter: m["leases"], Cost: 0})}, ""},
-		{"the same twice in a group", Ticket{Groups: one(minute, minute)}, `"fixed_window 3/1m0s" twice`},
+		{"the same twice in a group", Ticket{Groups: one(minute, minute)}, `"fixed_window 3/1m" twice`},
 		{"the same twice in a group alone", Ticket{Groups: []Group{{Alone: true, Charges: []algorithm.Charge{minute, minute}}}}, "twice"},
 		{"two windows in a group", Ticket{Groups: one(minute, algorithm.Charge{Meter: m["hour"], Cost: 1})}, ""},
 		{"the same subject in two groups", Ticket{Groups: []Group{twice, other, twice}}, "groups 0 and 2"},

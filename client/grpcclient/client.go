@@ -136,7 +136,7 @@ func (c *Client) decideTogether(ctx context.Context, b remote.Batch) error {
 		return err
 	}
 	if len(reply.Results) != len(b.Calls) {
-		return fmt.Errorf("%w: %d verdicts for %d calls", penstock.ErrUnavailable, len(reply.Results), len(b.Calls))
+		return fmt.Errorf("%w: %d verdicts for %d calls", remote.ErrUnavailable, len(reply.Results), len(b.Calls))
 	}
 	for i, result := range reply.Results {
 		if err := fill(&b.Verdicts[i], result); err != nil {
@@ -203,7 +203,7 @@ func ask[Q proto.Message, A any](ctx context.Context, c *Client, method func(con
 	defer cancel()
 	answer, err = method(ctx, request)
 	if err != nil {
-		return answer, fmt.Errorf("%w: %w", cmp.Or(causes[status.Code(err)], penstock.ErrUnavailable), err)
+		return answer, fmt.Errorf("%w: %w", cmp.Or(causes[status.Code(err)], remote.ErrUnavailable), err)
 	}
 	return answer, nil
 }

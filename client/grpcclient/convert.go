@@ -45,7 +45,7 @@ func (c *Client) response(r *penstock.Response) *penstockv1.Response {
 func fill(v *penstock.Verdict, a *penstockv1.Verdict) error {
 	v.Reset()
 	if a.Reason == penstockv1.Reason_REASON_UNSPECIFIED || a.Quality == penstockv1.Quality_QUALITY_UNSPECIFIED {
-		return fmt.Errorf("%w: the answer is no verdict: it has no reason or quality", penstock.ErrUnavailable)
+		return fmt.Errorf("%w: the answer is no verdict: it has no reason or quality", remote.ErrUnavailable)
 	}
 	*v = penstock.Verdict{
 		Allowed: a.Allowed, Rule: a.Rule, Duplicate: a.Duplicate, RulesVersion: a.RulesVersion,

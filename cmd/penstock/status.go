@@ -143,9 +143,9 @@ func times(n int64) string {
 // shortDuration rounds a duration for people.
 func shortDuration(d time.Duration) string {
 	if d >= time.Hour {
-		return d.Round(time.Minute).String()
+		return spelling.Duration(d.Round(time.Minute))
 	}
-	return d.Round(time.Second).String()
+	return spelling.Duration(d.Round(time.Second))
 }
 
 func newNodesCommand(a *app) *cobra.Command {

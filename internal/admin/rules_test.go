@@ -21,7 +21,7 @@ func TestReadRules(t *testing.T) {
 		t.Fatalf("%d rules", len(set.Rules))
 	}
 	first, tried := set.Rules[0], set.Rules[2]
-	if first.Name != "per-user" || first.Match != "/search" || first.Key[0] != "user" || first.Line != 6 || !first.Penalty || first.Limits[0].Text != "sliding_window_log 3/1h0m0s" ||
+	if first.Name != "per-user" || first.Match != "/search" || first.Key[0] != "user" || first.Line != 6 || !first.Penalty || first.Limits[0].Text != "sliding_window_log 3/1h" ||
 		!strings.Contains(string(first.Terms), `"sliding_window_log"`) {
 		t.Errorf("%+v", first)
 	}

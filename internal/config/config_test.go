@@ -138,7 +138,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"no listeners", "listen: {gateway: '', http: '', grpc: ''}", "", "every listener is off"},
 		{"open admin", "listen: {admin: ':8091'}" + upstream, "", "penstock.yaml:1:17: listen.admin: :8091 can be reached from other machines, which requires admin.tls and admin.token"},
 		{"open admin without tls", "listen: {admin: '0.0.0.0:8091'}" + upstream, "PENSTOCK_ADMIN_TOKEN=0123456789abcdef", "which requires admin.tls and admin.token"},
-		{"no upstream", "data_dir: x", "", "default: upstreams: the gateway has no upstream"},
+		{"no upstream", "data_dir: x", "", "upstreams: the gateway has no upstream"},
 		{"upstream without url", "upstreams: [{path: /}]", "", "penstock.yaml:1:12: upstreams[0]: must have either url or urls"},
 		{"upstream scheme", "upstreams: [{url: 'ftp://a'}]", "", `upstreams[0].url: "ftp://a" must be the URL of a server`},
 		{"upstream path", "upstreams: [{url: 'http://a', path: api}]", "", `upstreams[0].path: invalid path "api": must begin with /`},

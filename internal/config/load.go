@@ -263,7 +263,7 @@ func (l *loader) wrong(path, format string, args ...any) {
 	if list, _, ok := strings.Cut(path, "["); ok {
 		origin = l.origin[list]
 	}
-	l.note(cmp.Or(origin, "default"), path, format, args...)
+	l.note(origin, path, format, args...)
 }
 
 // unusable is wrong for a value on which later checks would also fail, and might print it.
@@ -274,14 +274,22 @@ func (l *loader) unusable(path, format string, args ...any) {
 
 // warn records that the value of a key works but should be changed.
 func (l *loader) warn(path, format string, args ...any) {
-	l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("%s: %s: %s", cmp.Or(l.origin[path], "default"), path, fmt.Sprintf(format, args...)))
+	l.config.Warnings = append(l.config.Warnings, at(l.origin[path], path)+fmt.Sprintf(format, args...))
 }
 
 func (l *loader) note(origin, path, format string, args ...any) {
-	if path != "" {
-		origin += ": " + path
+	l.errs = append(l.errs, fmt.Errorf("%s%w", at(origin, path), fmt.Errorf(format, args...)))
+}
+
+// at is what a message begins with: where a key was set, if anywhere, and its path, if it is about one.
+func at(origin, path string) string {
+	text := ""
+	for _, part := range []string{origin, path} {
+		if part != "" {
+			text += part + ": "
+		}
 	}
-	l.errs = append(l.errs, fmt.Errorf("%s: %w", origin, fmt.Errorf(format, args...)))
+	return text
 }
 
 // ReadFile reads a file of at most most bytes.

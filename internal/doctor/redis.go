@@ -78,6 +78,7 @@ func (d *doctor) unreachable(address string, as identity, err error) {
 		{"NOAUTH", "set store.redis.password, and store.redis.username if it has its own user"},
 		{"WRONGPASS", "correct store.redis.username and store.redis.password"},
 		{"x509", "set store.redis.tls.ca to the CA of the server's certificate, and store.redis.tls.server_name to its name"},
+		{"unknown message type", "it does not speak Redis' protocol: correct the address or the port in store.redis.addresses"},
 		{"unknown command", "Redis 6.2 or later, or Valkey"},
 	} {
 		if strings.Contains(text, known.sign) {

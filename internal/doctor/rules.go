@@ -226,9 +226,9 @@ func span(d time.Duration) string {
 	case d < time.Second:
 		return d.Round(10 * time.Microsecond).String()
 	case d < time.Hour:
-		return d.Round(time.Second).String()
+		return spelling.Duration(d.Round(time.Second))
 	}
-	return d.Round(time.Minute).String()
+	return spelling.Duration(d.Round(time.Minute))
 }
 
 // validateCommand returns the command that prints every error in the rules.

@@ -54,7 +54,7 @@ func (p *parser) isColon() bool {
 // indented rejects a tab in the indentation.
 func (p *parser) indented() bool {
 	if p.fresh && p.tab != (Spot{}) {
-		p.syntax(p.tab, "a tab cannot indent a line")
+		p.syntax(p.tab, "tabs are not allowed for indentation; use spaces")
 	}
 	return p.err == nil
 }
@@ -78,7 +78,7 @@ func (p *parser) scalarOrMapping(n *Node, parent int32, depth int, inline bool) 
 	case inline:
 		p.syntax(n.At, "mapping value is not allowed in this context")
 	case tab != (Spot{}):
-		p.syntax(tab, "a tab cannot indent a line")
+		p.syntax(tab, "tabs are not allowed for indentation; use spaces")
 	default:
 		p.mapping(n, depth)
 	}
@@ -142,7 +142,7 @@ func (p *parser) value(item *Node, column int32, depth int) {
 // sequence reads a block list.
 func (p *parser) sequence(n *Node, depth int) {
 	if p.tab != (Spot{}) {
-		p.syntax(p.tab, "a tab cannot indent a line")
+		p.syntax(p.tab, "tabs are not allowed for indentation; use spaces")
 		return
 	}
 	base, column := len(p.stack), p.column

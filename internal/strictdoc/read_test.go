@@ -72,7 +72,7 @@ func TestRefused(t *testing.T) {
 		"a: \"b\\q\"":            "1:6: not YAML: unknown escape in a text in double quotes",
 		"a: \"\\ud83d\"":         "1:5: not YAML: the escape is of no character",
 		"a: 'b":                  "1:4: not YAML: the quote ' is not closed",
-		"a:\n\t- b":              "2:1: not YAML: a tab cannot indent a line",
+		"a:\n\t- b":              "2:1: not YAML: tabs are not allowed for indentation; use spaces",
 		"a:\n  b: c\n d: e":      "3:2: not YAML: value is not allowed in this context",
 		"[a]: b":                 "1:1: not YAML: a key must be a single value on one line",
 		"a: |x\n b":              "1:5: not YAML: the text of a block begins on the next line",

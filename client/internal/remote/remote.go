@@ -11,6 +11,14 @@ import (
 // DefaultTimeout is how long a request may take by default.
 const DefaultTimeout = 500 * time.Millisecond
 
+// ErrUnavailable is [penstock.ErrUnavailable] of a remote service, whose store is its own matter.
+var ErrUnavailable error = unavailable{}
+
+type unavailable struct{}
+
+func (unavailable) Error() string { return "server unavailable" }
+func (unavailable) Unwrap() error { return penstock.ErrUnavailable }
+
 // OnError is what happens to a request if the service does not answer.
 type OnError uint8
 

@@ -38,14 +38,15 @@ var AlwaysThere = []string{"domain", "host", "ip", "method", "path"}
 
 // A Language compiles expressions over the same variables.
 type Language struct {
-	env       *cel.Env
-	variables []string // sorted
-	example   string   // of an expression
+	env        *cel.Env
+	variables  []string // sorted
+	undeclared []string
+	example    string // of an expression
 }
 
 // NewLanguage returns the language with the given attributes as variables. It skips an attribute that is not a
-// valid CEL name (x-user, in).
-func NewLanguage(attributes []string) (*Language, error) {
+// valid CEL name (x-user, in). Errors never suggest one that is undeclared.
+func NewLanguage(attributes, undeclared []string) (*Language, error) {
 	names := slices.Concat(AlwaysThere, attributes)
 	slices.Sort(names)
 	options := bounded()
@@ -57,7 +58,7 @@ func NewLanguage(attributes []string) (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the language of when: %w", err)
 	}
-	return &Language{env, variables, `user != ""`}, nil
+	return &Language{env, variables, undeclared, `user != ""`}, nil
 }
 
 // bounded returns the options that bound the text of expressions.
@@ -90,7 +91,7 @@ func (l *Language) Compile(text string) (*Expression, error) {
 	}
 	ast, issues := l.env.Compile(text)
 	if issues != nil && len(issues.Errors()) > 0 {
-		return nil, flawsOf(issues)
+		return nil, l.flawsOf(text, issues)
 	}
 	if got := ast.OutputType(); got != cel.BoolType {
 		return nil, flaw(1, 1, "the expression is of type %v; it must be true or false, as in %s", got, l.example)
@@ -133,22 +134,32 @@ func flaw(line, column int, format string, args ...any) *Error {
 	return &Error{[]Flaw{{line, column, fmt.Sprintf(format, args...)}}}
 }
 
-func flawsOf(issues *cel.Issues) *Error {
+// flawsOf says what is wrong with a text. After a syntax error the others follow from it.
+func (l *Language) flawsOf(text string, issues *cel.Issues) *Error {
 	e := &Error{}
 	for _, issue := range issues.Errors() {
-		problem := issue.Message
-		switch {
-		case strings.Contains(problem, "!error!"): // caused by another flaw, which comes later
+		if strings.Contains(issue.Message, "!error!") { // caused by another flaw, which comes later
 			continue
-		case problem == "invalid matches argument":
-			problem = "the argument of matches is no regular expression, as RE2 has them"
 		}
-		e.Flaws = append(e.Flaws, Flaw{max(issue.Location.Line(), 1), max(issue.Location.Column(), 0) + 1, problem})
+		line, column := max(issue.Location.Line(), 1), max(issue.Location.Column(), 0)
+		problem := suggest(l.inWords(issue.Message, textBefore(text, line, column)), l.undeclared)
+		e.Flaws = append(e.Flaws, Flaw{line, column + 1, problem})
+		if strings.HasPrefix(issue.Message, "Syntax error") || strings.HasPrefix(issue.Message, "reserved") {
+			return &Error{e.Flaws[len(e.Flaws)-1:]}
+		}
 	}
 	if len(e.Flaws) == 0 {
 		return flaw(1, 1, "%v", issues.Err())
 	}
 	return e
+}
+
+// textBefore is the text up to a place, whose column counts characters from 0.
+func textBefore(text string, line, column int) string {
+	lines := strings.SplitAfter(text, "\n")
+	line = min(line, len(lines))
+	here := []rune(lines[line-1])
+	return strings.Join(lines[:line-1], "") + string(here[:min(column, len(here))])
 }
 
 func (e *Error) Error() string {

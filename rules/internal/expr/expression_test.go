@@ -20,7 +20,7 @@ type constants map[string]string
 func (c constants) Variable(name string) string { return c[name] }
 
 func compileExpression(text string, attributes []string) (*Expression, error) {
-	l, err := NewLanguage(attributes)
+	l, err := NewLanguage(attributes, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func compileExpression(text string, attributes []string) (*Expression, error) {
 }
 
 func TestExpressions(t *testing.T) {
-	values := scope("domain", "default", "user", "alice", "path", "/a/b", "method", "GET", "ip", "10.0.0.1", "undeclared", "x")
+	values := scope("domain", "default", "user", "alice", "path", "/a/b", "method", "GET", "ip", "10.0.0.1", "unknown name", "x")
 	for text, want := range map[string]bool{
 		`user == "alice"`:                         true,
 		`user != "" && !path.endsWith("/health")`: true,
@@ -60,12 +60,12 @@ func TestExpressionsFail(t *testing.T) {
 	for text, want := range map[string]string{
 		`int(plan) > 1`:             "",
 		`!(int(plan) > 1)`:          "",
-		`plan.split(",")[0] == "a"`: "undeclared",
+		`plan.split(",")[0] == "a"`: "unknown name",
 		`["a"][int("5")] == plan`:   "index",
 		`1 / int(plan.size()) == 1`: "zero",
 	} {
 		e, err := compileExpression(text, []string{"plan"})
-		if want == "undeclared" {
+		if want == "unknown name" {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v; want it refused", text, err)
 			}
@@ -81,6 +81,48 @@ func TestExpressionsFail(t *testing.T) {
 	}
 }
 
+// Errors say in words what to write.
+func TestErrorsInWords(t *testing.T) {
+	for text, want := range map[string]string{
+		`plan = "gold"`:               "use == to compare",
+		`plan === "gold"`:             "use == to compare",
+		`plan =~ "x"`:                 "use matches for a regular expression",
+		`plan == "gold`:               "the closing quote is missing",
+		`plan == “gold”`:              "use straight quotes",
+		`plan == "a" and path == "b"`: "use && instead of and",
+		`plan == "a" or path == "b"`:  "use || instead of or",
+		`not plan`:                    "use ! instead of not",
+		`plan == "a" | plan == "b"`:   "use || for or",
+		`plan == "a" & plan == "b"`:   "use && for and",
+		`plan <> "a"`:                 "use != for not equal",
+		`plan in ("a", "b")`:          `write a list in brackets, as in method in ["GET", "HEAD"]`,
+		`plan == "a" &&`:              `the expression ends after "&&", where a value is expected`,
+		`  `:                          "the expression is empty",
+		`(plan == "a"`:                "a closing ) is missing",
+		`plan == "a")`:                "unexpected ): nothing is open that it could close",
+		`plan == "a" path`:            `unexpected "path": an operator is missing before it, such as && or ||`,
+		`plan == "a" ? true`:          "a choice needs both values, as in a ? b : c",
+		`if plan == "a"`:              `"if" is a reserved word`,
+		`!plan`:                       `! cannot be applied to string: compare first, as in user != ""`,
+		`plan == null`:                `an attribute that a request lacks is ""`,
+		`plan > 3`:                    `write "1" for text, or int(x) for a number`,
+		`plan == #`:                   `unexpected character "#"`,
+		`path.startswith("/")`:        `unknown name "startswith" (did you mean "startsWith"?)`,
+		`plam == "a"`:                 `unknown name "plam" (did you mean "plan"?)`,
+		`pla == "a"`:                  `unknown name "pla" (did you mean "plan"?)`, // not plas, which is misspelt itself
+	} {
+		l, err := NewLanguage([]string{"plan", "plas"}, []string{"plas"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Compile(text)
+		var e *Error
+		if !errors.As(err, &e) || len(e.Flaws) != 1 || !strings.Contains(e.Flaws[0].Problem, want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestBadExpressions(t *testing.T) {
 	for _, test := range []struct {
 		text         string
@@ -89,13 +131,13 @@ func TestBadExpressions(t *testing.T) {
 	}{
 		{"usr == 'a'", 1, 1, "usr"},
 		{"user == 'a' &&\n  usr == 'b'", 2, 3, "usr"},
-		{"user ==", 1, 8, "Syntax error"},
+		{"user ==", 1, 8, `ends after "=="`},
 		{"", 1, 1, ""},
 		{"user", 1, 1, "must be true or false"},
 		{"1 + 1", 1, 1, "must be true or false"},
-		{"user == 1", 1, 6, "no matching overload"},
+		{"user == 1", 1, 6, "== cannot be applied to string and int"},
 		{"'é' == user && usr == ''", 1, 16, "usr"},
-		{"path.matches('(')", 1, 14, "no regular expression"},
+		{"path.matches('(')", 1, 14, "must be a regular expression"},
 		{"user-agent == 'x'", 1, 6, "agent"},
 		{strings.Repeat("!", 5000) + "true", 1, 1, "at most 4096"},
 		{strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300), 1, 0, ""},
@@ -122,7 +164,7 @@ func FuzzExpression(f *testing.F) {
 	for _, seed := range []string{`user != ""`, `path.matches("^/a")`, "user ==", `int(user) / 0 == 1`, `[1].map(x, x)[3] == 1`, "'\\x", `{"a": user}["b"] == ""`, `timestamp(user) < timestamp("2020-01-01T00:00:00Z")`} {
 		f.Add(seed, "alice")
 	}
-	l, err := NewLanguage([]string{"user"})
+	l, err := NewLanguage([]string{"user"}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

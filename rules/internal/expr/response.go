@@ -46,7 +46,7 @@ func NewResponseLanguage() (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the language of responses: %w", err)
 	}
-	return &Language{env, []string{durationName, statusName}, "status >= 500"}, nil
+	return &Language{env, []string{durationName, statusName}, nil, "status >= 500"}, nil
 }
 
 // HoldsFor evaluates an expression about a response. The result is meaningless if err is not nil.

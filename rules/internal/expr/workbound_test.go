@@ -31,7 +31,7 @@ var boundedExpressions = map[string]int{
 // estimate is within the bound. CEL counts the cost, regular expressions in steps.
 func TestWorkIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	l, err := NewLanguage([]string{"user", "plan"})
+	l, err := NewLanguage([]string{"user", "plan"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

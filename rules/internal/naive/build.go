@@ -41,7 +41,7 @@ func (w *Rules) Items() (items []index.Item, allow, deny []index.Conditions, err
 
 // NewLanguage returns the language of [Whens].
 func NewLanguage() (*expr.Language, error) {
-	return expr.NewLanguage([]string{"user", "plan", "x", "r"})
+	return expr.NewLanguage([]string{"user", "plan", "x", "r"}, nil)
 }
 
 func end(t time.Time) penstock.Instant {
